@@ -1,0 +1,216 @@
+//! Settings that producer and worker share, as flags and `TANDEM_*` environment variables.
+//!
+//! Owns names, defaults and the checks between them. Promises that no secret leaves it in a log or
+//! an error ([`redacted`]). Fails with a sentence that names the variable and the fix.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::mongo::LeaseMs;
+
+/// Where the balances are.
+#[derive(Args, Clone, Debug)]
+pub struct MongoArgs {
+    /// MongoDB connection string; a replica set or sharded cluster
+    #[arg(
+        long,
+        env = "TANDEM_MONGODB_URI",
+        default_value = "mongodb://127.0.0.1:27017/tandem",
+        hide_env_values = true,
+        global = true
+    )]
+    pub mongodb_uri: String,
+
+    /// Database name; default: the one in the connection string, else `tandem`
+    #[arg(long, env = "TANDEM_DATABASE", global = true)]
+    pub database: Option<String>,
+}
+
+/// Where the queue is.
+#[derive(Args, Clone, Debug)]
+pub struct AmqpArgs {
+    /// RabbitMQ connection string
+    #[arg(
+        long,
+        env = "TANDEM_AMQP_URL",
+        default_value = "amqp://guest:guest@127.0.0.1:5672/%2f",
+        hide_env_values = true,
+        global = true
+    )]
+    pub amqp_url: String,
+
+    /// Prefix of all queue and exchange names, so that several ledgers share a broker
+    #[arg(long, env = "TANDEM_QUEUE_PREFIX", default_value = "tandem", global = true)]
+    pub queue_prefix: String,
+}
+
+/// How to log.
+#[derive(Args, Clone, Debug)]
+pub struct LogArgs {
+    /// Log lines as text or as JSON
+    #[arg(long, env = "TANDEM_LOG_FORMAT", value_enum, default_value = "text", global = true)]
+    pub log_format: LogFormat,
+
+    /// What to log: a level, or targets like `info,worker=debug`
+    #[arg(long, env = "TANDEM_LOG", default_value = "info", global = true)]
+    pub log: String,
+}
+
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For log collectors: one JSON object a line.
+    Json,
+}
+
+/// The times on which the fence rests (design §3). All of them count on the server's clock.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct TimingArgs {
+    /// How long a worker may post for a transaction after claiming it, in milliseconds
+    #[arg(long, env = "TANDEM_LEASE_MS", default_value_t = 10_000, global = true)]
+    pub lease_ms: u32,
+
+    /// How long after the lease nobody else may claim; at least the operation limit plus the skew
+    #[arg(long, env = "TANDEM_GRACE_MS", default_value_t = 4_000, global = true)]
+    pub grace_ms: u32,
+
+    /// The server's time limit of one operation (maxTimeMS), in milliseconds
+    #[arg(long, env = "TANDEM_OP_LIMIT_MS", default_value_t = 3_000, global = true)]
+    pub op_limit_ms: u32,
+
+    /// How far the clocks of replica-set members and routers may be apart, in milliseconds
+    #[arg(long, env = "TANDEM_CLOCK_SKEW_MS", default_value_t = 500, global = true)]
+    pub clock_skew_ms: u32,
+}
+
+impl TimingArgs {
+    /// Checks the settings against each other.
+    ///
+    /// # Errors
+    /// Names the variable to change and its least value.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.op_limit_ms < 100 {
+            return Err(format!(
+                "TANDEM_OP_LIMIT_MS is {}; it must be at least 100",
+                self.op_limit_ms
+            ));
+        }
+        let least_grace = u64::from(self.op_limit_ms) + u64::from(self.clock_skew_ms);
+        if u64::from(self.grace_ms) < least_grace {
+            return Err(format!(
+                "TANDEM_GRACE_MS is {}; it must be at least {least_grace} (TANDEM_OP_LIMIT_MS + \
+                 TANDEM_CLOCK_SKEW_MS), or a stalled worker's posting could still be running when \
+                 its successor starts",
+                self.grace_ms
+            ));
+        }
+        let least_lease = 2 * u64::from(self.op_limit_ms);
+        if u64::from(self.lease_ms) < least_lease {
+            return Err(format!(
+                "TANDEM_LEASE_MS is {}; it must be at least {least_lease} (twice \
+                 TANDEM_OP_LIMIT_MS), or one slow operation uses it up",
+                self.lease_ms
+            ));
+        }
+        if self.lease_ms > 3_600_000 {
+            return Err(format!(
+                "TANDEM_LEASE_MS is {}; it must be at most 3600000: a dead worker's transactions \
+                 wait for so long",
+                self.lease_ms
+            ));
+        }
+        Ok(())
+    }
+
+    /// The server's limit of one operation.
+    #[must_use]
+    pub fn op_limit(&self) -> Duration {
+        Duration::from_millis(self.op_limit_ms.into())
+    }
+
+    /// Lease and grace as the ledger takes them.
+    #[must_use]
+    pub fn lease(&self) -> LeaseMs {
+        LeaseMs { lease: self.lease_ms.into(), grace: self.grace_ms.into() }
+    }
+}
+
+impl Default for TimingArgs {
+    /// The defaults of the flags.
+    fn default() -> TimingArgs {
+        TimingArgs { lease_ms: 10_000, grace_ms: 4_000, op_limit_ms: 3_000, clock_skew_ms: 500 }
+    }
+}
+
+/// A connection string without its password, for logs and errors.
+#[must_use]
+pub fn redacted(uri: &str) -> String {
+    let Some((scheme, rest)) = uri.split_once("://") else {
+        return "…".to_owned();
+    };
+    let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());
+    // A password may hold an unescaped `/` or `@`; hide up to the last `@` of the whole text.
+    match rest.rfind('@') {
+        Some(at) => format!("{scheme}://…@{}", &rest[at + 1..].split('?').next().unwrap_or("")),
+        None => format!("{scheme}://{}", &rest[..authority_end]),
+    }
+}
+
+/// Starts logging to standard error. Later calls in the same process change nothing.
+///
+/// # Errors
+/// When the filter does not parse.
+pub fn init_logging(args: &LogArgs) -> Result<(), String> {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_new(&args.log)
+        .map_err(|error| format!("TANDEM_LOG: {error}; write a level like info or debug"))?;
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let started = match args.log_format {
+        LogFormat::Text => {
+            let colors = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            lines.with_ansi(colors).try_init()
+        }
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    };
+    if let Err(error) = started {
+        tracing::debug!(%error, "logging was already started");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_never_show() {
+        for (uri, expected) in [
+            ("amqp://guest:secret@host:5672/%2f", "amqp://…@host:5672/%2f"),
+            ("mongodb://u:s/e@cret@a,b/db?authSource=secret", "mongodb://…@a,b/db"),
+            ("mongodb://host/db?tlsCertificateKeyFilePassword=secret", "mongodb://host"),
+            ("secret", "…"),
+        ] {
+            assert_eq!(redacted(uri), expected);
+            assert!(!redacted(uri).contains("secret"));
+        }
+    }
+
+    #[test]
+    fn timing_that_breaks_the_fence_is_refused_by_name() {
+        let good = TimingArgs::default();
+        assert_eq!(good.validate(), Ok(()));
+        for (bad, name) in [
+            (TimingArgs { grace_ms: 3_499, ..good }, "TANDEM_GRACE_MS"),
+            (TimingArgs { clock_skew_ms: 1_001, ..good }, "TANDEM_GRACE_MS"),
+            (TimingArgs { lease_ms: 5_999, ..good }, "TANDEM_LEASE_MS"),
+            (TimingArgs { lease_ms: 3_600_001, ..good }, "TANDEM_LEASE_MS"),
+            (TimingArgs { op_limit_ms: 99, ..good }, "TANDEM_OP_LIMIT_MS"),
+        ] {
+            let error = bad.validate().expect_err(name);
+            assert!(error.starts_with(name), "{error}");
+        }
+    }
+}

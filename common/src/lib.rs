@@ -1,0 +1,17 @@
+//! What producers and workers share, in the order in which a transfer meets it:
+//!
+//! - [`config`]: settings, logging.
+//! - [`amount`], [`transaction`], [`account`]: the documents and the rules on them.
+//! - [`message`], [`queue`]: ids on their way from producer to worker.
+//! - [`ledger`]: what the protocol needs from a store; [`mongo`] is that store.
+//! - [`retry`]: how long to wait before trying again.
+
+pub mod account;
+pub mod amount;
+pub mod config;
+pub mod ledger;
+pub mod message;
+pub mod mongo;
+pub mod queue;
+pub mod retry;
+pub mod transaction;

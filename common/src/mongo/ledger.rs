@@ -1,0 +1,152 @@
+//! The ledger in MongoDB: each trait method is one command, or a command and a read.
+
+use futures_util::TryStreamExt;
+use mongodb::bson::{Document, doc};
+
+use super::Store;
+use super::statements::{self, LeaseMs};
+use crate::account::Account;
+use crate::ledger::{
+    AccountRead, Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs,
+};
+use crate::transaction::{AccountId, Body, Reason, State, TransactionId};
+
+/// See [`Ledger`].
+#[derive(Clone, Debug)]
+pub struct MongoLedger {
+    store: Store,
+    lease: LeaseMs,
+}
+
+impl MongoLedger {
+    /// A ledger whose claims last for `lease`.
+    #[must_use]
+    pub fn new(store: Store, lease: LeaseMs) -> MongoLedger {
+        MongoLedger { store, lease }
+    }
+}
+
+impl Ledger for MongoLedger {
+    async fn claim(&self, ids: &[TransactionId], claim: &Claim) -> Result<Vec<Seen>, LedgerError> {
+        let statement = statements::claim(ids, claim, self.lease);
+        self.store.update("claim", "transactions", vec![statement]).await?;
+        self.read(ids).await
+    }
+
+    async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<usize, LedgerError> {
+        let statements = postings.iter().map(|posting| statements::post(posting, before)).collect();
+        Ok(self.store.update("post", "accounts", statements).await?.modified)
+    }
+
+    async fn remove(&self, removal: Removal, postings: &[Posting]) -> Result<usize, LedgerError> {
+        let operation = match removal {
+            Removal::Settle => "settle",
+            Removal::Undo => "undo",
+        };
+        let statements =
+            postings.iter().map(|posting| statements::remove(removal, posting)).collect();
+        Ok(self.store.update(operation, "accounts", statements).await?.modified)
+    }
+
+    async fn advance(
+        &self,
+        step: Advance,
+        ids: &[TransactionId],
+        claim: &Claim,
+    ) -> Result<usize, LedgerError> {
+        let operation = step.states().1.as_str();
+        let statement = statements::advance(step, ids, claim);
+        Ok(self.store.update(operation, "transactions", vec![statement]).await?.matched)
+    }
+
+    async fn cancel(
+        &self,
+        refused: &[(TransactionId, Reason)],
+        claim: &Claim,
+    ) -> Result<(), LedgerError> {
+        let statements =
+            refused.iter().map(|(id, reason)| statements::cancel(id, reason, claim)).collect();
+        self.store.update("cancel", "transactions", statements).await.map(|_| ())
+    }
+
+    async fn release(
+        &self,
+        ids: &[TransactionId],
+        claim: &Claim,
+        after_ms: i64,
+        not_before: ServerMs,
+    ) -> Result<(), LedgerError> {
+        let statement = statements::release(ids, claim, after_ms, not_before);
+        self.store.update("release", "transactions", vec![statement]).await.map(|_| ())
+    }
+
+    async fn read(&self, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
+        let documents = self.find("read", "transactions", ids, Some(seen_fields())).await?;
+        Ok(documents.iter().filter_map(seen).collect())
+    }
+
+    async fn accounts(&self, ids: &[AccountId]) -> Result<Vec<AccountRead>, LedgerError> {
+        let documents = self.find("accounts", "accounts", ids, None).await?;
+        let read = |document: &Document| {
+            let id = document.get_str("_id").ok()?;
+            Some((id.into(), Account::from_document(document)))
+        };
+        Ok(documents.iter().filter_map(read).collect())
+    }
+}
+
+impl MongoLedger {
+    async fn find(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        ids: &[std::sync::Arc<str>],
+        projection: Option<Document>,
+    ) -> Result<Vec<Document>, LedgerError> {
+        let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
+        let filter = doc! { "_id": { "$in": &ids } };
+        let collection = self.store.database().collection::<Document>(collection);
+        let limit = self.store.op_limit();
+        let batch = u32::try_from(ids.len()).unwrap_or(u32::MAX).max(2);
+        self.store
+            .limited(operation, async move {
+                let mut find = collection
+                    .find(filter)
+                    .max_time(limit)
+                    .batch_size(batch)
+                    .comment(format!("tandem {operation}"));
+                if let Some(projection) = projection {
+                    find = find.projection(projection);
+                }
+                find.await?.try_collect().await
+            })
+            .await
+    }
+}
+
+/// What the engine reads of a transaction; `metadata` stays behind, the server's clock comes along.
+fn seen_fields() -> Document {
+    doc! {
+        "source": 1, "destination": 1, "value": 1, "legs": 1, "currency": 1,
+        "state": 1, "claim": 1, "leaseUntil": 1, "takeoverAt": 1, "attempts": 1, "createdAt": 1,
+        "serverNow": "$$NOW",
+    }
+}
+
+/// A document without a readable `_id` or state is not ours: it counts as not found.
+fn seen(document: &Document) -> Option<Seen> {
+    let time = |field: &str| document.get_datetime(field).map_or(0, |time| time.timestamp_millis());
+    let attempts =
+        document.get_i32("attempts").map(i64::from).or_else(|_| document.get_i64("attempts"));
+    Some(Seen {
+        id: document.get_str("_id").ok()?.into(),
+        state: State::parse(document.get_str("state").ok()?)?,
+        claim: document.get_str("claim").ok().map(str::to_owned),
+        lease_until: time("leaseUntil"),
+        takeover_at: time("takeoverAt"),
+        attempts: u32::try_from(attempts.unwrap_or(0)).unwrap_or(u32::MAX),
+        created_at: time("createdAt"),
+        server_now: time("serverNow"),
+        body: Body::from_document(document).map_err(|error| error.to_string()),
+    })
+}

@@ -1,0 +1,510 @@
+//! A transaction: its legs, states and reasons, and how it reads and writes as a document.
+//!
+//! Owns what makes a transaction valid ([`Body::new`]) and which fields it has. Promises that a
+//! [`Body`] has at least two legs on distinct accounts that sum to zero, none of them zero.
+//! Fails with a [`BodyError`] that says which rule was broken.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use crate::amount::{Amount, AmountError};
+
+/// A transaction's `_id`: the client's idempotency key.
+pub type TransactionId = Arc<str>;
+
+/// An account's `_id`.
+pub type AccountId = Arc<str>;
+
+/// The most legs of one transaction: all of them are in one document and one batch of writes.
+pub const LEGS_MAX: usize = 1_000;
+
+/// The longest `_id`, currency or account name in bytes: marks hold many of them in one document.
+pub const NAME_BYTES_MAX: usize = 200;
+
+/// Where a transaction stands. `Applied` is the commit point: from there it only goes forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum State {
+    /// Submitted, not yet claimed by a worker.
+    Initial,
+    /// Claimed; its legs are being posted.
+    Pending,
+    /// All legs are posted and it can't be undone any more.
+    Applied,
+    /// Settled: the end of a successful transaction.
+    Done,
+    /// Refused, given up or canceled: its legs are being undone.
+    Canceling,
+    /// Undone: the end of an unsuccessful transaction, with a [`Reason`].
+    Canceled,
+}
+
+impl State {
+    /// Every state, in the order of life.
+    pub const ALL: [State; 6] = [
+        State::Initial,
+        State::Pending,
+        State::Applied,
+        State::Done,
+        State::Canceling,
+        State::Canceled,
+    ];
+
+    /// The states in which somebody owns the transaction.
+    pub const IN_FLIGHT: [State; 3] = [State::Pending, State::Applied, State::Canceling];
+
+    /// The states that are not final; the sweeper's index covers exactly these.
+    pub const UNFINISHED: [State; 4] =
+        [State::Initial, State::Pending, State::Applied, State::Canceling];
+
+    /// The name in the document.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Initial => "initial",
+            State::Pending => "pending",
+            State::Applied => "applied",
+            State::Done => "done",
+            State::Canceling => "canceling",
+            State::Canceled => "canceled",
+        }
+    }
+
+    /// Reads the name in the document.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<State> {
+        State::ALL.into_iter().find(|state| state.as_str() == name)
+    }
+
+    /// Whether nothing will ever happen to it again.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, State::Done | State::Canceled)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<State> for Bson {
+    fn from(state: State) -> Bson {
+        Bson::String(state.as_str().to_owned())
+    }
+}
+
+/// Why a transaction was canceled, as a closed set that scripts can rely on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ReasonCode {
+    /// An account of it does not exist.
+    AccountNotFound,
+    /// An account is frozen.
+    AccountFrozen,
+    /// An account is closed.
+    AccountClosed,
+    /// An account has another currency than the transaction, or only one of them has any.
+    CurrencyMismatch,
+    /// A debit would take the balance below the floor.
+    InsufficientFunds,
+    /// A posting would take the account's holdings beyond [`Amount::MAX`].
+    BalanceLimit,
+    /// The amount is Int64 and the balance Decimal128, or the other way round.
+    AmountTypeMismatch,
+    /// The account document breaks the schema (a float balance, a missing field).
+    AccountInvalid,
+    /// The transaction document itself breaks the rules of [`Body::new`].
+    Invalid,
+    /// It failed again and again before its commit point.
+    RetriesExhausted,
+    /// Somebody asked for it.
+    Requested,
+}
+
+impl ReasonCode {
+    /// Every code.
+    pub const ALL: [ReasonCode; 11] = [
+        ReasonCode::AccountNotFound,
+        ReasonCode::AccountFrozen,
+        ReasonCode::AccountClosed,
+        ReasonCode::CurrencyMismatch,
+        ReasonCode::InsufficientFunds,
+        ReasonCode::BalanceLimit,
+        ReasonCode::AmountTypeMismatch,
+        ReasonCode::AccountInvalid,
+        ReasonCode::Invalid,
+        ReasonCode::RetriesExhausted,
+        ReasonCode::Requested,
+    ];
+
+    /// The name in the document and in metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ReasonCode::AccountNotFound => "account_not_found",
+            ReasonCode::AccountFrozen => "account_frozen",
+            ReasonCode::AccountClosed => "account_closed",
+            ReasonCode::CurrencyMismatch => "currency_mismatch",
+            ReasonCode::InsufficientFunds => "insufficient_funds",
+            ReasonCode::BalanceLimit => "balance_limit",
+            ReasonCode::AmountTypeMismatch => "amount_type_mismatch",
+            ReasonCode::AccountInvalid => "account_invalid",
+            ReasonCode::Invalid => "invalid",
+            ReasonCode::RetriesExhausted => "retries_exhausted",
+            ReasonCode::Requested => "requested",
+        }
+    }
+}
+
+/// Why a transaction was canceled: a code for scripts and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// The machine-readable part.
+    pub code: ReasonCode,
+    /// The sentence, with the account and the numbers in it.
+    pub message: String,
+}
+
+impl Reason {
+    /// A reason with its sentence.
+    #[must_use]
+    pub fn new(code: ReasonCode, message: impl Into<String>) -> Reason {
+        Reason { code, message: message.into() }
+    }
+
+    /// The sub-document `reason`.
+    #[must_use]
+    pub fn to_document(&self) -> Document {
+        doc! { "code": self.code.as_str(), "message": &self.message }
+    }
+}
+
+/// One signed change of one account: negative is a debit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leg {
+    /// The account it changes.
+    pub account: AccountId,
+    /// By how much.
+    pub amount: Amount,
+}
+
+/// What a submission asks for: the part of a transaction that never changes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Body {
+    legs: Vec<Leg>,
+    /// The currency that every account of it must have; none means accounts without one.
+    pub currency: Option<String>,
+    /// The transaction whose effect this one takes back.
+    pub reverses: Option<String>,
+    /// Whatever the client wants to keep beside it; the engine never reads it.
+    pub metadata: Option<Document>,
+}
+
+/// Which rule a submission breaks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// A required field is not there, or has the wrong type.
+    #[error("{field}: {problem}")]
+    Field {
+        /// The field's name.
+        field: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// An amount does not parse.
+    #[error("{field}: {source}")]
+    Amount {
+        /// The field's name.
+        field: String,
+        /// Why not.
+        source: AmountError,
+    },
+    /// Source and destination, or two legs, name the same account.
+    #[error("legs: account {0:?} is named twice; a transaction must touch each account once")]
+    SameAccount(String),
+    /// The legs create or destroy money.
+    #[error("legs: the amounts sum to {0}, not to zero")]
+    NotZero(String),
+    /// Whole and decimal amounts in one transaction.
+    #[error("legs: whole and decimal amounts are mixed; write all of them with a point or none")]
+    Mixed,
+    /// Fewer than two or more than [`LEGS_MAX`].
+    #[error("legs: {0} legs; a transaction has 2 to {LEGS_MAX}")]
+    LegCount(usize),
+}
+
+fn field_error(field: &str, problem: impl Into<String>) -> BodyError {
+    BodyError::Field { field: field.to_owned(), problem: problem.into() }
+}
+
+impl Body {
+    /// A body of any number of legs.
+    ///
+    /// # Errors
+    /// When there are fewer than two legs, an account is named twice, an amount is zero, kinds are
+    /// mixed, or the sum is not zero.
+    pub fn new(legs: Vec<Leg>) -> Result<Body, BodyError> {
+        if legs.len() < 2 || legs.len() > LEGS_MAX {
+            return Err(BodyError::LegCount(legs.len()));
+        }
+        let mut accounts = HashSet::new();
+        let mut sum = 0_i128;
+        for leg in &legs {
+            check_name("account", &leg.account)?;
+            if leg.amount.is_zero() {
+                return Err(field_error(
+                    "amount",
+                    format!("is zero for account {:?}", leg.account),
+                ));
+            }
+            if leg.amount.is_int() != legs[0].amount.is_int() {
+                return Err(BodyError::Mixed);
+            }
+            if !accounts.insert(&leg.account) {
+                return Err(BodyError::SameAccount(leg.account.to_string()));
+            }
+            sum += leg.amount.nanos();
+        }
+        if sum != 0 {
+            return Err(BodyError::NotZero(format_nanos(sum)));
+        }
+        Ok(Body { legs, currency: None, reverses: None, metadata: None })
+    }
+
+    /// A transfer: the two-leg case.
+    ///
+    /// # Errors
+    /// As [`Body::new`]; also when the value is negative.
+    pub fn transfer(source: &str, destination: &str, value: Amount) -> Result<Body, BodyError> {
+        if value.is_zero() || value.is_negative() {
+            return Err(field_error("value", format!("is {value}; it must be above zero")));
+        }
+        if source == destination {
+            return Err(field_error(
+                "destination",
+                format!("is the source {source:?} itself; a transfer needs two accounts"),
+            ));
+        }
+        Body::new(vec![
+            Leg { account: source.into(), amount: value.negated() },
+            Leg { account: destination.into(), amount: value },
+        ])
+    }
+
+    /// The same body in a currency.
+    #[must_use]
+    pub fn in_currency(mut self, currency: Option<String>) -> Body {
+        self.currency = currency;
+        self
+    }
+
+    /// The legs, in the order given.
+    #[must_use]
+    pub fn legs(&self) -> &[Leg] {
+        &self.legs
+    }
+
+    /// The body that takes this one's effect back.
+    #[must_use]
+    pub fn reversed(&self, original: &str) -> Body {
+        let legs = self
+            .legs
+            .iter()
+            .map(|leg| Leg { account: leg.account.clone(), amount: leg.amount.negated() })
+            .collect();
+        Body {
+            legs,
+            currency: self.currency.clone(),
+            reverses: Some(original.to_owned()),
+            metadata: None,
+        }
+    }
+
+    /// The `initial` document to insert. Two legs are written as the manual's simple transfer.
+    #[must_use]
+    pub fn to_document(&self, id: &str, created_at: DateTime) -> Document {
+        let mut document = doc! { "_id": id };
+        match self.legs.as_slice() {
+            [debit, credit] if debit.amount.is_negative() => {
+                document.insert("source", debit.account.as_ref());
+                document.insert("destination", credit.account.as_ref());
+                document.insert("value", credit.amount);
+            }
+            legs => {
+                let legs = legs.iter().map(|leg| {
+                    Bson::Document(doc! { "account": leg.account.as_ref(), "amount": leg.amount })
+                });
+                document.insert("legs", legs.collect::<Vec<_>>());
+            }
+        }
+        document.insert("state", State::Initial);
+        if let Some(currency) = &self.currency {
+            document.insert("currency", currency);
+        }
+        if let Some(reverses) = &self.reverses {
+            document.insert("reverses", reverses);
+        }
+        if let Some(metadata) = &self.metadata {
+            document.insert("metadata", metadata.clone());
+        }
+        document.insert("createdAt", created_at);
+        document.insert("lastModified", created_at);
+        document
+    }
+
+    /// Reads a stored document, whoever wrote it.
+    ///
+    /// # Errors
+    /// When it breaks a rule: such a transaction is canceled with [`ReasonCode::Invalid`].
+    pub fn from_document(document: &Document) -> Result<Body, BodyError> {
+        let body = if document.contains_key("legs") {
+            if let Some(extra) =
+                ["source", "destination", "value"].iter().find(|f| document.contains_key(**f))
+            {
+                return Err(field_error(extra, "stands beside legs; give one or the other"));
+            }
+            Body::new(legs_from(document)?)?
+        } else {
+            let value = amount_from(document, "value")?;
+            Body::transfer(
+                string_from(document, "source")?,
+                string_from(document, "destination")?,
+                value,
+            )?
+        };
+        let optional = |field: &str| match document.get(field) {
+            None | Some(Bson::Null) => Ok(None),
+            Some(Bson::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(field_error(field, "is not a string")),
+        };
+        let metadata = match document.get("metadata") {
+            None | Some(Bson::Null) => None,
+            Some(Bson::Document(metadata)) => Some(metadata.clone()),
+            Some(_) => return Err(field_error("metadata", "is not an object")),
+        };
+        Ok(Body {
+            currency: optional("currency")?,
+            reverses: optional("reverses")?,
+            metadata,
+            ..body
+        })
+    }
+}
+
+fn legs_from(document: &Document) -> Result<Vec<Leg>, BodyError> {
+    let legs = document
+        .get_array("legs")
+        .map_err(|_| field_error("legs", "is not a list of {account, amount}"))?;
+    legs.iter()
+        .map(|leg| {
+            let leg = leg.as_document().ok_or_else(|| {
+                field_error("legs", "holds something else than {account, amount}")
+            })?;
+            Ok(Leg {
+                account: string_from(leg, "account")?.into(),
+                amount: amount_from(leg, "amount")?,
+            })
+        })
+        .collect()
+}
+
+fn string_from<'a>(document: &'a Document, field: &str) -> Result<&'a str, BodyError> {
+    document.get_str(field).map_err(|_| field_error(field, "is missing or not a string"))
+}
+
+fn amount_from(document: &Document, field: &str) -> Result<Amount, BodyError> {
+    let value = document.get(field).ok_or_else(|| field_error(field, "is missing"))?;
+    Amount::from_bson(value).map_err(|source| BodyError::Amount { field: field.to_owned(), source })
+}
+
+/// Checks an `_id`, account or currency: not empty, not too long, no control characters.
+///
+/// # Errors
+/// Names the field and the limit.
+pub fn check_name(field: &str, name: &str) -> Result<(), BodyError> {
+    if name.is_empty() {
+        return Err(field_error(field, "is empty"));
+    }
+    if name.len() > NAME_BYTES_MAX {
+        return Err(field_error(field, format!("is longer than {NAME_BYTES_MAX} bytes")));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(field_error(field, "has a control character in it"));
+    }
+    Ok(())
+}
+
+fn format_nanos(nanos: i128) -> String {
+    let text = format!(
+        "{}{}.{:09}",
+        if nanos < 0 { "-" } else { "" },
+        (nanos / 1_000_000_000).abs(),
+        (nanos % 1_000_000_000).abs()
+    );
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leg(account: &str, amount: i64) -> Leg {
+        Leg { account: account.into(), amount: Amount::Int(amount) }
+    }
+
+    #[test]
+    fn a_body_that_breaks_a_rule_is_refused_by_name() {
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        let cases = [
+            (vec![leg("a", -5)], "1 legs"),
+            (vec![leg("a", -5), leg("b", 4)], "sum to -1,"),
+            (vec![leg("a", -5), leg("a", 5)], "named twice"),
+            (vec![leg("a", -5), leg("b", 5), leg("c", 0)], "is zero"),
+            (vec![leg("", -5), leg("b", 5)], "is empty"),
+            (vec![leg(&long, -5), leg("b", 5)], "longer than"),
+        ];
+        for (legs, expected) in cases {
+            let error = Body::new(legs).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{error} should say {expected}");
+        }
+        let mixed = vec![
+            leg("a", -5),
+            Leg { account: "b".into(), amount: Amount::parse("5.0").expect("a decimal") },
+        ];
+        assert_eq!(Body::new(mixed), Err(BodyError::Mixed));
+    }
+
+    #[test]
+    fn transfers_refuse_zero_negative_and_self() {
+        for (source, destination, value) in [("a", "b", 0), ("a", "b", -1), ("a", "a", 1)] {
+            assert!(Body::transfer(source, destination, Amount::Int(value)).is_err());
+        }
+    }
+
+    #[test]
+    fn documents_read_back_as_what_was_written() {
+        let transfer = Body::transfer("a", "b", Amount::Int(7)).expect("valid");
+        let split = Body::new(vec![leg("a", -7), leg("b", 5), leg("c", 2)])
+            .expect("valid")
+            .in_currency(Some("EUR".into()));
+        for body in [transfer.clone(), split.clone(), split.reversed("x"), transfer.reversed("y")] {
+            let document = body.to_document("id", DateTime::from_millis(0));
+            let read = Body::from_document(&document).expect("valid");
+            assert_eq!(read.legs().len(), body.legs().len());
+            assert!(body.legs().iter().all(|leg| read.legs().contains(leg)));
+            assert_eq!(read.currency, body.currency);
+            assert_eq!(read.reverses, body.reverses);
+        }
+    }
+
+    #[test]
+    fn names_of_states_are_the_manuals() {
+        for state in State::ALL {
+            assert_eq!(State::parse(state.as_str()), Some(state));
+        }
+        assert_eq!(State::parse("committed"), None);
+    }
+}

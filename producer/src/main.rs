@@ -1,0 +1,2 @@
+//! producer
+fn main() {}
