@@ -150,12 +150,13 @@ pub trait Ledger: Send + Sync {
         claim: &Claim,
     ) -> impl Future<Output = Result<usize, LedgerError>> + Send;
 
-    /// `pending` → `canceling` with a reason each, where still pending and under this claim.
+    /// `pending` → `canceling` with a reason each, where still pending and under this claim;
+    /// returns how many.
     fn cancel(
         &self,
         refused: &[(TransactionId, Reason)],
         claim: &Claim,
-    ) -> impl Future<Output = Result<(), LedgerError>> + Send;
+    ) -> impl Future<Output = Result<usize, LedgerError>> + Send;
 
     /// Gives the claim up: others may take over `after_ms` from now, and not before `not_before`.
     fn release(

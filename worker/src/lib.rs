@@ -1,1 +1,23 @@
-//! worker
+//! The worker: ids in, settled transactions out. In the order of the data's way:
+//!
+//! - [`consume`]: deliveries, under our own supervision of the broker.
+//! - [`decide`]: what to do with a message; pure.
+//! - [`lanes`]: deliveries become batches, a few of them in flight.
+//! - [`engine`]: the protocol, on one batch.
+//! - [`acknowledge`]: the end of every delivery.
+//! - [`sweeper`]: what nobody has a message for.
+//! - [`settings`], [`metrics`], [`health`], [`stop`]: what an operator sees and says.
+
+pub mod acknowledge;
+pub mod consume;
+pub mod decide;
+pub mod engine;
+pub mod health;
+pub mod lanes;
+pub mod metrics;
+mod run;
+pub mod settings;
+pub mod stop;
+pub mod sweeper;
+
+pub use run::{StartError, run};

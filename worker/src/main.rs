@@ -1,2 +1,47 @@
-//! worker
-fn main() {}
+//! Parses the settings, listens for signals, runs the worker.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
+use worker::settings::Settings;
+
+/// Bad settings, as of the usual convention for usage errors.
+const EXIT_SETTINGS: u8 = 2;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let settings = Settings::parse();
+    if let Err(problem) = common::config::init_logging(&settings.logging) {
+        eprintln!("worker: {problem}");
+        return ExitCode::from(EXIT_SETTINGS);
+    }
+    let (teller, stop) = worker::stop::stop();
+    let signals = tokio::spawn(async move {
+        let (Ok(mut terminate), Ok(mut interrupt)) =
+            (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        else {
+            return;
+        };
+        for told_before in [false, true] {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if told_before {
+                tracing::warn!("told twice: leaving at once");
+                std::process::exit(1);
+            }
+            teller.tell();
+        }
+    });
+    let ran = worker::run(settings, stop).await;
+    signals.abort();
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("worker: {error}");
+            ExitCode::from(EXIT_SETTINGS)
+        }
+    }
+}

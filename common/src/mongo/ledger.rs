@@ -63,10 +63,10 @@ impl Ledger for MongoLedger {
         &self,
         refused: &[(TransactionId, Reason)],
         claim: &Claim,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<usize, LedgerError> {
         let statements =
             refused.iter().map(|(id, reason)| statements::cancel(id, reason, claim)).collect();
-        self.store.update("cancel", "transactions", statements).await.map(|_| ())
+        Ok(self.store.update("cancel", "transactions", statements).await?.matched)
     }
 
     async fn release(

@@ -25,6 +25,10 @@ pub use statements::LeaseMs;
 use crate::config::MongoArgs;
 use crate::ledger::{LedgerError, ServerMs};
 
+/// The most statements of one command: many multi-leg transactions in one batch must not run into
+/// the server's limits of message size and time.
+const STATEMENTS_MAX: usize = 4_000;
+
 /// A database with Tandem's collections, and the time limit of one operation.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -136,16 +140,31 @@ impl Store {
         }
     }
 
-    /// Sends one `update` command. Returns how many documents matched and how many changed.
+    /// Sends `update` commands. Returns how many documents matched and how many changed.
     /// A statement that fails alone counts as not matched; the rest still runs.
     ///
     /// # Errors
-    /// When the command failed, or is not known to be durable.
+    /// When a command failed, or is not known to be durable; others of the call may have run.
     pub async fn update(
         &self,
         operation: &'static str,
         collection: &str,
         statements: Vec<Document>,
+    ) -> Result<Updated, LedgerError> {
+        let mut total = Updated { matched: 0, modified: 0 };
+        for statements in statements.chunks(STATEMENTS_MAX) {
+            let updated = self.update_chunk(operation, collection, statements).await?;
+            total.matched += updated.matched;
+            total.modified += updated.modified;
+        }
+        Ok(total)
+    }
+
+    async fn update_chunk(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        statements: &[Document],
     ) -> Result<Updated, LedgerError> {
         let limit = i64::try_from(self.op_limit.as_millis()).unwrap_or(i64::MAX);
         let command = doc! {

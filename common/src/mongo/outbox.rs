@@ -39,17 +39,17 @@ impl MongoOutbox {
         MongoOutbox { store }
     }
 
-    /// At most `limit` stranded ids, oldest first, leaving out those stamped since `swept_before`.
+    /// At most `limit` stranded ids, oldest first, leaving out those stamped for later than `now`.
     ///
     /// # Errors
     /// When the server is away.
     pub async fn stranded(
         &self,
         which: Stranded,
-        swept_before: ServerMs,
+        now: ServerMs,
         limit: i64,
     ) -> Result<Vec<TransactionId>, LedgerError> {
-        let not_swept = doc! { "$not": { "$gte": DateTime::from_millis(swept_before) } };
+        let due = doc! { "$not": { "$gt": DateTime::from_millis(now) } };
         let (mut filter, sort, hint) = match which {
             Stranded::Unclaimed { created_before } => (
                 doc! {
@@ -68,7 +68,7 @@ impl MongoOutbox {
                 "in_flight",
             ),
         };
-        filter.insert("sweptAt", not_swept);
+        filter.insert("sweepAfter", due);
         let collection = self.store.transactions();
         let op_limit = self.store.op_limit();
         let found: Vec<Document> = self
@@ -87,19 +87,32 @@ impl MongoOutbox {
         Ok(found.iter().filter_map(|d| d.get_str("_id").ok()).map(Into::into).collect())
     }
 
-    /// Stamps what was published, so that other sweepers leave it alone for a while.
+    /// Keeps all sweepers away from what was just published until `sweep_after`.
     ///
     /// # Errors
     /// When the server is away; then it is only published once more.
-    pub async fn stamp(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
+    pub async fn stamp(
+        &self,
+        ids: &[TransactionId],
+        sweep_after: ServerMs,
+    ) -> Result<(), LedgerError> {
         let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
         let unfinished = State::UNFINISHED.map(Bson::from).to_vec();
         let statement = doc! {
             "q": { "_id": { "$in": ids }, "state": { "$in": unfinished } },
-            "u": [{ "$set": { "sweptAt": "$$NOW" } }],
+            "u": { "$set": { "sweepAfter": DateTime::from_millis(sweep_after) } },
             "multi": true,
         };
         self.store.update("stamp", "transactions", vec![statement]).await.map(|_| ())
+    }
+
+    /// Keeps all sweepers away for good: these went to the dead letters because they kill workers,
+    /// and only a person should bring them back.
+    ///
+    /// # Errors
+    /// When the server is away.
+    pub async fn park(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
+        self.stamp(ids, DateTime::MAX.timestamp_millis()).await
     }
 
     /// The creation time of the oldest transaction in flight or waiting, for the age metric.

@@ -127,7 +127,7 @@ fn guarded(posting: &Posting, guard: Document, changed: Document) -> Document {
 }
 
 /// The fields that only mean something while a transaction is in flight.
-pub(super) const OWNERSHIP: [&str; 4] = ["claim", "leaseUntil", "takeoverAt", "sweptAt"];
+pub(super) const OWNERSHIP: [&str; 4] = ["claim", "leaseUntil", "takeoverAt", "sweepAfter"];
 
 /// Moves a batch from one state to the next, where still in it and under this claim.
 pub(super) fn advance(step: Advance, ids: &[TransactionId], claim: &Claim) -> Document {

@@ -1,0 +1,250 @@
+//! What to do with a message: pure decisions, every case named.
+//!
+//! Owns the failure classes of design §5. [`intake`] decides on delivery, [`leftovers`] once the
+//! engine has spoken. The acknowledger only carries out what is decided here.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use common::message::Message;
+use common::queue::{SOLO, WORK};
+use common::transaction::TransactionId;
+
+use crate::engine::Outcome;
+
+/// How often an id that is not in the database is looked up before its message is dead-lettered.
+/// The document is inserted before its id is published, so this is garbage or a stale read.
+pub const MISSING_TRIES_MAX: u32 = 5;
+
+/// How often a message may end its worker while it is the only one in processing.
+pub const STRIKES_MAX: u32 = 3;
+
+const MISSING_DELAY: Duration = Duration::from_secs(1);
+
+/// The queue that a message came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Ordinary work, batched with its neighbours.
+    Work,
+    /// One message at a time.
+    Solo,
+}
+
+impl Source {
+    /// The routing key of its queue.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Source::Work => WORK,
+            Source::Solo => SOLO,
+        }
+    }
+}
+
+/// Why a message is dead-lettered, as a closed set for the `tandem-reason` header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeadReason {
+    /// It can't be read.
+    Malformed,
+    /// Its ids are not in the database.
+    UnknownTransaction,
+    /// Its worker died with it, again and again, while it was alone.
+    KillsWorker,
+}
+
+impl DeadReason {
+    /// The name in the header and in metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DeadReason::Malformed => "malformed",
+            DeadReason::UnknownTransaction => "unknown_transaction",
+            DeadReason::KillsWorker => "kills_worker",
+        }
+    }
+}
+
+/// What to do with a delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Intake {
+    /// Process it: in a batch from the work queue, alone from the solo queue.
+    Process(Message),
+    /// It was delivered before and not finished: its turn comes alone, as these messages.
+    Isolate(Vec<Message>),
+    /// Give it up.
+    Dead(DeadReason, String),
+}
+
+/// Decides on a delivery. What has been delivered before may have killed its worker, so it goes to
+/// the solo queue, where only the message in processing can be to blame; there it collects
+/// strikes, first as a whole, then id by id. Its neighbours never do.
+#[must_use]
+pub fn intake(source: Source, redelivered: bool, body: &[u8]) -> Intake {
+    let message = match Message::parse(body) {
+        Ok(message) => message,
+        Err(problem) => return Intake::Dead(DeadReason::Malformed, problem),
+    };
+    match (source, redelivered) {
+        (Source::Work | Source::Solo, false) => Intake::Process(message),
+        (Source::Work, true) => Intake::Isolate(vec![message]),
+        (Source::Solo, true) if message.ids.len() > 1 => {
+            let single = |id: &TransactionId| Message { ids: vec![id.clone()], ..message };
+            Intake::Isolate(message.ids.iter().map(single).collect())
+        }
+        (Source::Solo, true) if message.strikes + 1 >= STRIKES_MAX => {
+            let problem = format!("its worker died with it {STRIKES_MAX} times");
+            Intake::Dead(DeadReason::KillsWorker, problem)
+        }
+        (Source::Solo, true) => {
+            Intake::Isolate(vec![Message { strikes: message.strikes + 1, ..message }])
+        }
+    }
+}
+
+/// What follows from a message once all its ids have an outcome. Nothing follows: acknowledge.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leftovers {
+    /// To publish again, each after its delay.
+    pub retries: Vec<(Message, Duration, Cause)>,
+    /// To dead-letter.
+    pub dead: Option<(Message, DeadReason, String)>,
+}
+
+/// Why ids are published again, for metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// Another claim owns them.
+    NotMine,
+    /// They failed in passing.
+    Failed,
+    /// They are not in the database (yet).
+    Missing,
+    /// The worker is shutting down.
+    HandedBack,
+}
+
+impl Cause {
+    /// The name in metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Cause::NotMine => "not_mine",
+            Cause::Failed => "failed",
+            Cause::Missing => "missing",
+            Cause::HandedBack => "handed_back",
+        }
+    }
+}
+
+/// Decides what follows from a message. An id without an outcome counts as failed.
+#[must_use]
+pub fn leftovers(message: &Message, outcomes: &HashMap<TransactionId, Outcome>) -> Leftovers {
+    let mut groups: BTreeMap<(Cause, i64), Vec<TransactionId>> = BTreeMap::new();
+    let mut missing = Vec::new();
+    for id in &message.ids {
+        let key = match outcomes.get(id) {
+            Some(Outcome::Final) => continue,
+            Some(Outcome::Missing) => {
+                missing.push(id.clone());
+                continue;
+            }
+            Some(Outcome::NotMine { after_ms }) => (Cause::NotMine, *after_ms),
+            Some(Outcome::Retry { after_ms }) => (Cause::Failed, *after_ms),
+            None => (Cause::Failed, 1_000),
+        };
+        groups.entry(key).or_default().push(id.clone());
+    }
+    let mut left = Leftovers::default();
+    for ((cause, after_ms), ids) in groups {
+        let delay = Duration::from_millis(after_ms.max(0).unsigned_abs());
+        left.retries.push((Message { ids, ..*message }, delay, cause));
+    }
+    if !missing.is_empty() {
+        let tries = message.tries + 1;
+        let message = Message { ids: missing, tries, ..*message };
+        if tries >= MISSING_TRIES_MAX {
+            let problem = format!("not in the database after {tries} looks");
+            left.dead = Some((message, DeadReason::UnknownTransaction, problem));
+        } else {
+            left.retries.push((message, MISSING_DELAY, Cause::Missing));
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(ids: &[&str]) -> Message {
+        Message::new(ids.iter().map(|id| (*id).into()).collect())
+    }
+
+    #[test]
+    fn what_was_delivered_before_is_isolated_and_never_with_its_neighbours() {
+        let two = message(&["a", "b"]);
+        let take = |source, redelivered, message: &Message| {
+            intake(source, redelivered, &message.to_bytes())
+        };
+        assert_eq!(take(Source::Work, false, &two), Intake::Process(two.clone()));
+        assert_eq!(take(Source::Work, true, &two), Intake::Isolate(vec![two.clone()]));
+        assert_eq!(take(Source::Solo, false, &two), Intake::Process(two.clone()));
+        let singles = vec![message(&["a"]), message(&["b"])];
+        assert_eq!(take(Source::Solo, true, &two), Intake::Isolate(singles));
+    }
+
+    #[test]
+    fn a_message_alone_is_dead_after_its_last_strike() {
+        let mut current = message(&["a"]);
+        for strikes in 1..STRIKES_MAX {
+            let Intake::Isolate(mut next) = intake(Source::Solo, true, &current.to_bytes()) else {
+                panic!("strike {strikes} is not the last")
+            };
+            current = next.remove(0);
+            assert_eq!(current.strikes, strikes);
+        }
+        let Intake::Dead(reason, _) = intake(Source::Solo, true, &current.to_bytes()) else {
+            panic!("that was the last strike")
+        };
+        assert_eq!(reason, DeadReason::KillsWorker);
+    }
+
+    #[test]
+    fn only_final_ids_are_dropped() {
+        let whole = message(&["done", "other", "failed", "gone", "unsaid"]);
+        let outcomes = HashMap::from([
+            ("done".into(), Outcome::Final),
+            ("other".into(), Outcome::NotMine { after_ms: 9_000 }),
+            ("failed".into(), Outcome::Retry { after_ms: 300 }),
+            ("gone".into(), Outcome::Missing),
+        ]);
+        let left = leftovers(&whole, &outcomes);
+        let kept: Vec<_> = left
+            .retries
+            .iter()
+            .map(|(message, delay, cause)| (&*message.ids[0], delay.as_millis(), *cause))
+            .collect();
+        assert_eq!(
+            kept,
+            [
+                ("other", 9_000, Cause::NotMine),
+                ("failed", 300, Cause::Failed),
+                ("unsaid", 1_000, Cause::Failed),
+                ("gone", 1_000, Cause::Missing),
+            ]
+        );
+        assert_eq!(left.dead, None);
+    }
+
+    #[test]
+    fn unknown_ids_are_dead_after_their_last_try_and_alone() {
+        let whole = Message { tries: MISSING_TRIES_MAX - 1, ..message(&["done", "gone"]) };
+        let outcomes =
+            HashMap::from([("done".into(), Outcome::Final), ("gone".into(), Outcome::Missing)]);
+        let left = leftovers(&whole, &outcomes);
+        assert!(left.retries.is_empty());
+        let (dead, reason, _) = left.dead.expect("the last try");
+        assert_eq!(dead.ids, vec!["gone".into()]);
+        assert_eq!(reason, DeadReason::UnknownTransaction);
+    }
+}

@@ -1,0 +1,384 @@
+//! One batch on its way through the protocol.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use common::ledger::{Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs};
+use common::transaction::{Body, Reason, ReasonCode, State, TransactionId};
+
+use super::plan::{self, Judged};
+use super::{Engine, Environment, Outcome};
+
+/// How often accounts that refuse without a visible reason are asked again: their state changed
+/// between our posting and our look.
+const ROUNDS_MAX: u32 = 4;
+
+/// A transaction that this batch owns.
+struct Held {
+    state: State,
+    attempts: u32,
+    body: Result<Body, String>,
+    /// Why it is to be canceled, once that is decided.
+    refused: Option<Reason>,
+    /// Every leg is known to be posted.
+    posted: bool,
+}
+
+/// Why a batch stops before its end. What it holds is handed on.
+enum Halt {
+    /// The lease is over: whatever comes next belongs to a successor.
+    LeaseOver,
+    /// The ledger failed, and trying again in place did not help.
+    Failed(LedgerError),
+    /// Marks could not be removed, although the server raised no error.
+    MarksLeft,
+}
+
+impl From<LedgerError> for Halt {
+    fn from(error: LedgerError) -> Halt {
+        Halt::Failed(error)
+    }
+}
+
+pub(super) struct Batch<'a, L, E> {
+    engine: &'a Engine<L, E>,
+    claim: Claim,
+    held: BTreeMap<TransactionId, Held>,
+    outcomes: Vec<(TransactionId, Outcome)>,
+    lease_until: ServerMs,
+    /// The server's clock less ours, or a little less: it was read before the answer came. Errs
+    /// towards refusing our own postings early, never late.
+    server_offset: ServerMs,
+    /// The latest deadline of a posting whose outcome is unknown. It may still arrive, so until
+    /// this moment plus grace no mark may be removed.
+    doubt: Option<ServerMs>,
+}
+
+impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
+    pub(super) fn new(engine: &'a Engine<L, E>) -> Batch<'a, L, E> {
+        let token = engine.environment.token();
+        let application = engine.settings.application.clone();
+        Batch {
+            engine,
+            claim: Claim { token, application },
+            held: BTreeMap::new(),
+            outcomes: Vec::new(),
+            lease_until: 0,
+            server_offset: 0,
+            doubt: None,
+        }
+    }
+
+    /// The protocol. Each step acts on the transactions in the state that it leaves.
+    pub(super) async fn run(mut self, ids: &[TransactionId]) -> Vec<(TransactionId, Outcome)> {
+        let halted = match self.claim(ids).await {
+            Ok(()) => self.phases().await.err(),
+            Err(halt) => Some(halt),
+        };
+        self.hand_on(halted).await;
+        self.outcomes
+    }
+
+    async fn phases(&mut self) -> Result<(), Halt> {
+        self.post().await?; //   pending:   hold the money, or learn why not
+        self.commit().await?; // pending →  applied    when every leg is posted: the commit point
+        self.cancel().await?; // pending →  canceling  when one was refused
+        self.settle().await?; // applied →  done       credits become spendable, marks go
+        self.undo().await //     canceling → canceled  debits go home, marks go
+    }
+
+    async fn claim(&mut self, ids: &[TransactionId]) -> Result<(), Halt> {
+        let _timer = self.engine.metrics.phase("claim");
+        let unique: BTreeSet<_> = ids.iter().cloned().collect();
+        let ids: Vec<_> = unique.into_iter().collect();
+        let claimed = self.engine.retrying(|| self.engine.ledger.claim(&ids, &self.claim)).await;
+        let seen = match claimed {
+            Ok(seen) => seen,
+            Err(error) => {
+                let after_ms = self.delay_ms(1);
+                self.outcomes.extend(ids.into_iter().map(|id| (id, Outcome::Retry { after_ms })));
+                return Err(error.into());
+            }
+        };
+        let now_ms = self.engine.environment.now_ms();
+        let mut missing: BTreeSet<_> = ids.into_iter().collect();
+        for seen in seen {
+            missing.remove(&seen.id);
+            self.server_offset = seen.server_now - now_ms;
+            if seen.claim.as_deref() == Some(&self.claim.token) && !seen.state.is_final() {
+                self.hold(seen);
+            } else {
+                self.outcomes.push((seen.id.clone(), Outcome::of_other(&seen)));
+            }
+        }
+        self.outcomes.extend(missing.into_iter().map(|id| (id, Outcome::Missing)));
+        Ok(())
+    }
+
+    fn hold(&mut self, seen: Seen) {
+        self.lease_until = seen.lease_until;
+        if seen.attempts > 1 {
+            self.engine.metrics.takeovers.inc();
+        } else {
+            self.engine.metrics.moved(State::Pending, 1);
+            self.engine.saw_first_claim(seen.created_at);
+        }
+        let refused = match (&seen.body, seen.state) {
+            (Err(problem), State::Pending) => {
+                Some(Reason::new(ReasonCode::Invalid, problem.clone()))
+            }
+            _ if seen.state == State::Pending && seen.attempts > self.attempts_max() => {
+                let message = format!("given up after {} attempts", seen.attempts - 1);
+                Some(Reason::new(ReasonCode::RetriesExhausted, message))
+            }
+            _ => None,
+        };
+        let (state, attempts, body) = (seen.state, seen.attempts, seen.body);
+        self.held.insert(seen.id, Held { state, attempts, body, refused, posted: false });
+    }
+
+    /// Posts every leg: first all of an account at once, then what was left out one by one.
+    async fn post(&mut self) -> Result<(), Halt> {
+        let undecided = |held: &Held| held.state == State::Pending && held.refused.is_none();
+        let mut open = self.ids_where(undecided);
+        if open.is_empty() {
+            return Ok(());
+        }
+        let _timer = self.engine.metrics.phase("post");
+        let mut postings = plan::per_account(self.bodies(&open));
+        for _ in 0..ROUNDS_MAX {
+            if self.post_all(&postings).await? == postings.len() {
+                open.drain(..).for_each(|id| self.mark_posted(&id));
+                break;
+            }
+            (open, postings) = self.judge(open).await?;
+            if open.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends postings until the server answers, under the fence. Every failure leaves doubt.
+    async fn post_all(&mut self, postings: &[Posting]) -> Result<usize, Halt> {
+        let mut attempt = 0;
+        loop {
+            let server_now = self.engine.environment.now_ms() + self.server_offset;
+            if server_now >= self.lease_until {
+                return Err(Halt::LeaseOver);
+            }
+            let before = self.lease_until.min(server_now + self.engine.settings.post_window_ms);
+            match self.engine.ledger.post(postings, before).await {
+                Ok(took) => return Ok(took),
+                Err(error) => {
+                    self.doubt = self.doubt.max(Some(before));
+                    attempt += 1;
+                    self.engine.pause(attempt, error).await?;
+                }
+            }
+        }
+    }
+
+    /// Looks at the accounts after an incomplete posting. Refused ones get their reason, complete
+    /// ones are posted; the rest comes back, with its missing legs as single postings.
+    async fn judge(
+        &mut self,
+        open: Vec<TransactionId>,
+    ) -> Result<(Vec<TransactionId>, Vec<Posting>), Halt> {
+        let touched: BTreeSet<_> = self
+            .bodies(&open)
+            .flat_map(|(_, body)| body.legs().iter().map(|leg| leg.account.clone()))
+            .collect();
+        let touched: Vec<_> = touched.into_iter().collect();
+        let read = self.engine.retrying(|| self.engine.ledger.accounts(&touched)).await?;
+        let accounts: HashMap<_, _> = read.into_iter().collect();
+        let (mut still_open, mut singles) = (Vec::new(), Vec::new());
+        for id in open {
+            let Some(Held { body: Ok(body), .. }) = self.held.get(&id) else { continue };
+            match plan::judge(&id, body, &accounts) {
+                Judged::Posted => self.mark_posted(&id),
+                Judged::Refused(reason) => {
+                    if let Some(held) = self.held.get_mut(&id) {
+                        held.refused = Some(reason);
+                    }
+                }
+                Judged::Open(legs) => {
+                    singles.extend(legs);
+                    still_open.push(id);
+                }
+            }
+        }
+        Ok((still_open, singles))
+    }
+
+    async fn commit(&mut self) -> Result<(), Halt> {
+        let posted = self.ids_where(|held| held.state == State::Pending && held.posted);
+        self.advance(Advance::Commit, posted).await
+    }
+
+    async fn cancel(&mut self) -> Result<(), Halt> {
+        let refused: Vec<_> = self
+            .held
+            .iter()
+            .filter(|(_, held)| held.state == State::Pending)
+            .filter_map(|(id, held)| Some((id.clone(), held.refused.clone()?)))
+            .collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let cancel = || self.engine.ledger.cancel(&refused, &self.claim);
+        let moved = self.engine.retrying(cancel).await?;
+        for (_, reason) in &refused {
+            self.engine.metrics.refused(reason.code);
+        }
+        let ids = refused.into_iter().map(|(id, _)| id).collect();
+        self.moved(State::Canceling, ids, moved).await
+    }
+
+    async fn settle(&mut self) -> Result<(), Halt> {
+        let applied = self.ids_where(|held| held.state == State::Applied && held.body.is_ok());
+        if applied.is_empty() || self.doubt.is_some() {
+            return Ok(());
+        }
+        let _timer = self.engine.metrics.phase("settle");
+        let together = plan::per_account(self.bodies(&applied));
+        if self.remove_all(Removal::Settle, &together).await? < together.len() {
+            // A predecessor settled some of them: what it left is found one by one.
+            let singles = plan::per_leg(self.bodies(&applied));
+            self.remove_checked(Removal::Settle, &singles).await?;
+        }
+        self.advance(Advance::Finish, applied).await
+    }
+
+    async fn undo(&mut self) -> Result<(), Halt> {
+        let canceling = self.ids_where(|held| held.state == State::Canceling);
+        if canceling.is_empty() || self.doubt.is_some() {
+            return Ok(());
+        }
+        let _timer = self.engine.metrics.phase("undo");
+        // A body that makes no sense was never posted, so it has nothing to undo.
+        let singles = plan::per_leg(self.bodies(&canceling));
+        self.remove_checked(Removal::Undo, &singles).await?;
+        self.advance(Advance::Abandon, canceling).await
+    }
+
+    async fn remove_all(&self, removal: Removal, postings: &[Posting]) -> Result<usize, Halt> {
+        let remove = || self.engine.ledger.remove(removal, postings);
+        Ok(self.engine.retrying(remove).await?)
+    }
+
+    /// Removes single marks, and looks that none is left where not all of them were there.
+    async fn remove_checked(&self, removal: Removal, singles: &[Posting]) -> Result<(), Halt> {
+        if self.remove_all(removal, singles).await? == singles.len() {
+            return Ok(());
+        }
+        let accounts: BTreeSet<_> = singles.iter().map(|posting| posting.account.clone()).collect();
+        let accounts: Vec<_> = accounts.into_iter().collect();
+        let read = self.engine.retrying(|| self.engine.ledger.accounts(&accounts)).await?;
+        if plan::any_mark_left(singles, &read) { Err(Halt::MarksLeft) } else { Ok(()) }
+    }
+
+    async fn advance(&mut self, step: Advance, ids: Vec<TransactionId>) -> Result<(), Halt> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let to = step.states().1;
+        let _timer = self.engine.metrics.phase(to.as_str());
+        let advance = || self.engine.ledger.advance(step, &ids, &self.claim);
+        let moved = self.engine.retrying(advance).await?;
+        self.moved(to, ids, moved).await
+    }
+
+    /// Believes a full count; otherwise reads what became of each: a reply was lost, the client
+    /// canceled, or a successor took over.
+    async fn moved(
+        &mut self,
+        to: State,
+        ids: Vec<TransactionId>,
+        count: usize,
+    ) -> Result<(), Halt> {
+        if count == ids.len() {
+            self.engine.metrics.moved(to, ids.len());
+            ids.into_iter().for_each(|id| self.now_in(id, to));
+            return Ok(());
+        }
+        let seen = self.engine.retrying(|| self.engine.ledger.read(&ids)).await?;
+        for seen in seen {
+            let ours = seen.claim.as_deref() == Some(&self.claim.token);
+            if seen.state == to {
+                self.engine.metrics.moved(to, 1);
+            }
+            if ours || seen.state.is_final() {
+                self.now_in(seen.id, seen.state);
+            } else {
+                self.held.remove(&seen.id);
+                self.outcomes.push((seen.id.clone(), Outcome::of_other(&seen)));
+            }
+        }
+        Ok(())
+    }
+
+    fn now_in(&mut self, id: TransactionId, state: State) {
+        if state.is_final() {
+            self.held.remove(&id);
+            self.outcomes.push((id, Outcome::Final));
+        } else if let Some(held) = self.held.get_mut(&id) {
+            held.state = state;
+        }
+    }
+
+    /// Gives up what is not final, so that it can be claimed again after a delay, and never before
+    /// a posting in doubt is surely dead. A lost release only means waiting for the lease's end.
+    async fn hand_on(&mut self, halted: Option<Halt>) {
+        match halted {
+            None => {}
+            Some(Halt::LeaseOver) => tracing::warn!("the lease ended before the batch did"),
+            Some(Halt::Failed(error)) => tracing::warn!(%error, "a batch is handed on"),
+            Some(Halt::MarksLeft) => tracing::error!("marks could not be removed; trying later"),
+        }
+        let Some(attempts) = self.held.values().map(|held| held.attempts).max() else { return };
+        let not_before = self.doubt.map_or(0, |doubt| doubt + self.engine.settings.grace_ms);
+        let server_now = self.engine.environment.now_ms() + self.server_offset;
+        let delay_ms = self.delay_ms(attempts);
+        let after_ms = delay_ms.max(not_before - server_now);
+        let ids: Vec<_> = self.held.keys().cloned().collect();
+        let release = self.engine.ledger.release(&ids, &self.claim, delay_ms, not_before);
+        if let Err(error) = release.await {
+            tracing::warn!(%error, transactions = ids.len(), "their lease has to run out");
+        }
+        for (id, held) in std::mem::take(&mut self.held) {
+            if held.state != State::Pending && held.attempts > self.attempts_max() {
+                self.engine.metrics.overdue.inc();
+                tracing::error!(transaction = %id, state = %held.state, attempts = held.attempts,
+                    "still not finished; it is never given up, but somebody should look");
+            }
+            self.outcomes.push((id, Outcome::Retry { after_ms }));
+        }
+    }
+
+    fn delay_ms(&self, attempts: u32) -> i64 {
+        let jitter = self.engine.environment.jitter();
+        let delay = self.engine.settings.retry.delay(attempts, jitter);
+        i64::try_from(delay.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    fn attempts_max(&self) -> u32 {
+        self.engine.settings.attempts_max
+    }
+
+    fn ids_where(&self, wanted: impl Fn(&Held) -> bool) -> Vec<TransactionId> {
+        self.held.iter().filter(|(_, held)| wanted(held)).map(|(id, _)| id.clone()).collect()
+    }
+
+    fn bodies<'b>(
+        &'b self,
+        ids: &'b [TransactionId],
+    ) -> impl Iterator<Item = (&'b TransactionId, &'b Body)> {
+        ids.iter().filter_map(|id| Some((id, self.held.get(id)?.body.as_ref().ok()?)))
+    }
+
+    fn mark_posted(&mut self, id: &TransactionId) {
+        if let Some(held) = self.held.get_mut(id) {
+            held.posted = true;
+        }
+    }
+}

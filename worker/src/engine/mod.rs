@@ -1,0 +1,118 @@
+//! The protocol: a two-phase commit over a batch of transactions.
+//!
+//! Owns the order of the phases and the fence around them. Promises that whatever happens between
+//! two lines (a crash, a stall of any length, a lost reply, a second run) no money is made or lost
+//! and nobody else has to know. Fails by handing on: what is not final is released and requeued.
+//! Talks to the world through [`Ledger`] and [`Environment`] only.
+
+mod batch;
+mod outcome;
+mod plan;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use common::ledger::{Ledger, LedgerError, ServerMs};
+use common::retry::Policy;
+use common::transaction::TransactionId;
+
+pub use outcome::Outcome;
+
+use crate::metrics::Metrics;
+use batch::Batch;
+
+/// Time and randomness, passed in so that a simulation can replay a run.
+pub trait Environment: Send + Sync {
+    /// A clock that never goes back, in milliseconds; its zero means nothing.
+    fn now_ms(&self) -> i64;
+    /// Waits.
+    fn sleep(&self, delay: Duration) -> impl Future<Output = ()> + Send;
+    /// A number in 0.0..1.0.
+    fn jitter(&self) -> f64;
+    /// A token that no other claim has or will have.
+    fn token(&self) -> String;
+}
+
+/// What the engine is told.
+#[derive(Clone, Debug)]
+pub struct EngineSettings {
+    /// Who claims, for people and metrics.
+    pub application: String,
+    /// How long a posting may wait before the server refuses it, in milliseconds.
+    pub post_window_ms: i64,
+    /// How long after a posting's deadline it may still be running (design §3), in milliseconds.
+    pub grace_ms: i64,
+    /// After so many claims a pending transaction is rolled back.
+    pub attempts_max: u32,
+    /// How long a transaction waits after a failed attempt.
+    pub retry: Policy,
+    /// How often one operation is tried in place.
+    pub tries_in_place: u32,
+}
+
+/// Settles batches. One engine serves all lanes of a worker.
+pub struct Engine<L, E> {
+    ledger: L,
+    environment: E,
+    settings: EngineSettings,
+    metrics: Arc<Metrics>,
+    newest_claimed: AtomicI64,
+}
+
+impl<L: Ledger, E: Environment> Engine<L, E> {
+    /// An engine on a ledger.
+    pub fn new(
+        ledger: L,
+        environment: E,
+        settings: EngineSettings,
+        metrics: Arc<Metrics>,
+    ) -> Engine<L, E> {
+        let newest_claimed = AtomicI64::new(0);
+        Engine { ledger, environment, settings, metrics, newest_claimed }
+    }
+
+    /// Settles what it can of `ids` and says for each what became of it. Repeated ids count once.
+    pub async fn run(&self, ids: &[TransactionId]) -> Vec<(TransactionId, Outcome)> {
+        Batch::new(self).run(ids).await
+    }
+
+    /// When the newest transaction that this worker claimed for the first time was submitted: the
+    /// head of the queue, as a moment. Zero before the first claim.
+    pub fn newest_claimed(&self) -> ServerMs {
+        self.newest_claimed.load(Ordering::Relaxed)
+    }
+
+    fn saw_first_claim(&self, created_at: ServerMs) {
+        self.newest_claimed.fetch_max(created_at, Ordering::Relaxed);
+    }
+
+    /// Runs an operation that is harmless to repeat, again and again while its failures pass.
+    async fn retrying<T, F>(&self, operation: impl Fn() -> F) -> Result<T, LedgerError>
+    where
+        F: Future<Output = Result<T, LedgerError>>,
+    {
+        let mut attempt = 0;
+        loop {
+            match operation().await {
+                Ok(value) => return Ok(value),
+                Err(error) => {
+                    attempt += 1;
+                    self.pause(attempt, error).await?;
+                }
+            }
+        }
+    }
+
+    /// Waits before the next try in place, or gives the error back if there is none.
+    async fn pause(&self, attempt: u32, error: LedgerError) -> Result<(), LedgerError> {
+        if !error.transient || attempt >= self.settings.tries_in_place {
+            return Err(error);
+        }
+        self.metrics.retries.with_label_values(&[error.operation]).inc();
+        tracing::debug!(%error, attempt, "trying again in place");
+        let delay = Policy::IN_PLACE.delay(attempt, self.environment.jitter());
+        self.environment.sleep(delay).await;
+        Ok(())
+    }
+}

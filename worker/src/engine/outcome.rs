@@ -1,0 +1,35 @@
+//! What became of a transaction in one run: a closed set.
+
+use common::ledger::Seen;
+use common::transaction::State;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is `done` or `canceled`, durably: by this run or before it.
+    Final,
+    /// Somebody else owns it, or it waits for its retry; worth another look after this time.
+    NotMine {
+        /// Milliseconds until others may take over.
+        after_ms: i64,
+    },
+    /// It was ours, is not finished, and was given up.
+    Retry {
+        /// Milliseconds until it may be claimed again.
+        after_ms: i64,
+    },
+    /// There is no such document.
+    Missing,
+}
+
+impl Outcome {
+    /// The outcome for a transaction that was read and is not ours.
+    pub(super) fn of_other(seen: &Seen) -> Outcome {
+        match seen.state {
+            State::Done | State::Canceled => Outcome::Final,
+            State::Initial | State::Pending | State::Applied | State::Canceling => {
+                Outcome::NotMine { after_ms: (seen.takeover_at - seen.server_now).max(0) }
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Health: whether broker and database are there, as `/readyz` and the metrics tell.
+//!
+//! Owns the three pages. `/healthz` says that the process lives, `/readyz` that it can work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
+use common::mongo::{MongoOutbox, Store};
+use tokio::net::TcpListener;
+
+use crate::metrics::Metrics;
+use crate::stop::Stop;
+
+/// How often to look at the database.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// What is there.
+#[derive(Debug, Default)]
+pub struct Health {
+    broker: AtomicBool,
+    database: AtomicBool,
+}
+
+impl Health {
+    /// Notes whether the broker is there.
+    pub fn broker(&self, there: bool) {
+        self.broker.store(there, Ordering::Relaxed);
+    }
+
+    /// Notes whether the database is there.
+    pub fn database(&self, there: bool) {
+        self.database.store(there, Ordering::Relaxed);
+    }
+
+    fn page(&self) -> (StatusCode, String) {
+        let name = |there: bool| if there { "ok" } else { "away" };
+        let broker = self.broker.load(Ordering::Relaxed);
+        let database = self.database.load(Ordering::Relaxed);
+        let status = match broker && database {
+            true => StatusCode::OK,
+            false => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        (status, format!("broker: {}\ndatabase: {}\n", name(broker), name(database)))
+    }
+}
+
+/// Serves the pages until the process ends.
+pub async fn serve(listener: TcpListener, health: Arc<Health>, metrics: Arc<Metrics>) {
+    let pages = Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(async move || health.page()))
+        .route("/metrics", get(async move || metrics.page()));
+    if let Err(error) = axum::serve(listener, pages).await {
+        tracing::error!(%error, "the HTTP pages are gone");
+    }
+}
+
+/// Looks at the database again and again, until `stop`.
+pub async fn watch_database(
+    store: Store,
+    outbox: MongoOutbox,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    mut stop: Stop,
+) {
+    let mut there = true;
+    loop {
+        let look = async {
+            let now = store.server_now().await?;
+            let oldest = outbox.oldest_unfinished().await?;
+            Ok::<_, common::ledger::LedgerError>(oldest.map_or(0, |oldest| now - oldest))
+        };
+        match look.await {
+            Ok(age_ms) => {
+                metrics.oldest(Duration::from_millis(age_ms.max(0).unsigned_abs()));
+                if !there {
+                    tracing::info!("the database is back");
+                }
+                there = true;
+            }
+            Err(error) => {
+                if there {
+                    tracing::warn!(%error, "the database is away");
+                }
+                there = false;
+            }
+        }
+        health.database(there);
+        if !stop.not_for(LOOK_EVERY).await {
+            return;
+        }
+    }
+}

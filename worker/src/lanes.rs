@@ -1,0 +1,129 @@
+//! Lanes: batches in flight.
+//!
+//! Owns how deliveries become batches. Promises that a batch closes when it is full, when nothing
+//! more has come for the linger time, or when the queue has run dry; that the number of batches in
+//! flight is limited; and that a panic in one of them costs nobody else anything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::ledger::Ledger;
+use common::transaction::TransactionId;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
+
+use crate::acknowledge::{Acknowledger, Job};
+use crate::engine::{Engine, Environment};
+use crate::metrics::Metrics;
+use crate::stop::Stop;
+
+/// How batches are collected.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchSettings {
+    /// The most ids of a batch; one message with more is a batch of its own.
+    pub ids_max: usize,
+    /// How long to wait for more.
+    pub linger: Duration,
+    /// The most batches in flight.
+    pub lanes: usize,
+}
+
+/// Deliveries on their way into batches.
+pub struct Intake {
+    jobs: mpsc::Receiver<Job>,
+    /// The batch that is being collected, and its ids. Kept here, so that giving up the wait for
+    /// it loses nothing.
+    forming: Vec<Job>,
+    size: usize,
+    /// A job that did not fit into the last batch.
+    carried: Option<Job>,
+}
+
+impl Intake {
+    /// Reads from a channel; its end ends the lanes.
+    #[must_use]
+    pub fn new(jobs: mpsc::Receiver<Job>) -> Intake {
+        Intake { jobs, forming: Vec::new(), size: 0, carried: None }
+    }
+
+    /// The next batch, or `None` when there will be no more.
+    pub async fn next(&mut self, settings: BatchSettings) -> Option<Vec<Job>> {
+        let first = match self.carried.take() {
+            Some(carried) => carried,
+            None => self.jobs.recv().await?,
+        };
+        self.add(first);
+        let deadline = Instant::now() + settings.linger;
+        while self.size < settings.ids_max {
+            let Ok(Some(job)) = tokio::time::timeout_at(deadline, self.jobs.recv()).await else {
+                break;
+            };
+            if self.size + job.message.ids.len() > settings.ids_max {
+                self.carried = Some(job);
+                break;
+            }
+            self.add(job);
+        }
+        self.size = 0;
+        Some(std::mem::take(&mut self.forming))
+    }
+
+    fn add(&mut self, job: Job) {
+        self.size += job.message.ids.len();
+        self.forming.push(job);
+    }
+
+    /// Hands back what was not begun, until nothing comes any more.
+    pub async fn hand_back(mut self, acknowledger: &Acknowledger) {
+        self.forming.extend(self.carried);
+        acknowledger.hand_back(self.forming).await;
+        while let Some(job) = self.jobs.recv().await {
+            acknowledger.hand_back(vec![job]).await;
+        }
+    }
+}
+
+/// Runs batches until the intake ends or `stop` says so, then waits for those in flight. Returns
+/// what was not begun.
+pub async fn run<L, E>(
+    mut intake: Intake,
+    settings: BatchSettings,
+    engine: Arc<Engine<L, E>>,
+    acknowledger: Acknowledger,
+    metrics: Arc<Metrics>,
+    mut stop: Stop,
+) -> Intake
+where
+    L: Ledger + 'static,
+    E: Environment + 'static,
+{
+    let lanes = Arc::new(Semaphore::new(settings.lanes));
+    loop {
+        let Ok(lane) = lanes.clone().acquire_owned().await else { break };
+        let batch = tokio::select! {
+            biased;
+            () = stop.told() => break,
+            batch = intake.next(settings) => batch,
+        };
+        let Some(jobs) = batch else { break };
+        let (engine, acknowledger) = (engine.clone(), acknowledger.clone());
+        let ids: Vec<TransactionId> =
+            jobs.iter().flat_map(|job| job.message.ids.iter().cloned()).collect();
+        metrics.batch_size.observe(ids.len() as f64);
+        tokio::spawn(async move {
+            match tokio::spawn(async move { engine.run(&ids).await }).await {
+                Ok(outcomes) => acknowledger.finish(jobs, outcomes).await,
+                Err(panic) => {
+                    tracing::error!(%panic, "a batch broke down; its messages are given back");
+                    acknowledger.give_back(jobs).await;
+                }
+            }
+            drop(lane);
+        });
+    }
+    let all = u32::try_from(settings.lanes).unwrap_or(u32::MAX);
+    if lanes.acquire_many(all).await.is_err() {
+        tracing::debug!("the lanes were closed");
+    }
+    intake
+}
