@@ -6,101 +6,106 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use common::ledger::LedgerError;
 use common::message::Message;
-use common::mongo::MongoOutbox;
-use common::queue::{Outgoing, Publisher};
-use common::retry::{Policy, jitter};
+use common::queue::{Outgoing, QueueError};
 use common::transaction::TransactionId;
-use lapin::Acker;
-use lapin::options::{BasicAckOptions, BasicNackOptions};
 
-use crate::decide::{Cause, DeadReason, Intake, Leftovers, Source, leftovers};
+use crate::decide::{Cause, DeadReason, Intake, Leftovers, Source, intake, leftovers};
 use crate::engine::Outcome;
 use crate::metrics::Metrics;
 
-/// How often a publication is tried before the delivery is given back to the broker.
-const PUBLISH_TRIES: u32 = 4;
+/// What ends a delivery: the broker's side, and the sweeper that must leave dead letters alone.
+pub trait Broker: Send + Sync {
+    /// A delivery's handle.
+    type Receipt: Send + Sync;
+
+    /// Publishes all of them; `Ok` means that the broker has confirmed every one.
+    fn publish(&self, messages: &[Outgoing])
+    -> impl Future<Output = Result<(), QueueError>> + Send;
+
+    /// Acknowledges. When that gets lost, the delivery comes again and finds its work done.
+    fn ack(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
+
+    /// Has the broker deliver it again.
+    fn give_back(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
+
+    /// Keeps the sweepers away from these transactions for good.
+    fn park(&self, ids: &[TransactionId]) -> impl Future<Output = Result<(), LedgerError>> + Send;
+}
 
 /// A delivery in processing.
-pub struct Job {
+pub struct Job<R> {
     /// What it says.
     pub message: Message,
     /// Where it came from.
     pub source: Source,
-    delivery: Delivered,
-}
-
-struct Delivered {
-    acker: Acker,
-    body: Vec<u8>,
+    receipt: R,
 }
 
 /// See the module.
-#[derive(Clone)]
-pub struct Acknowledger {
-    publisher: Arc<Publisher>,
-    outbox: MongoOutbox,
+pub struct Acknowledger<B> {
+    broker: B,
     metrics: Arc<Metrics>,
 }
 
-impl Acknowledger {
-    /// An acknowledger that publishes what follows.
-    #[must_use]
-    pub fn new(
-        publisher: Arc<Publisher>,
-        outbox: MongoOutbox,
-        metrics: Arc<Metrics>,
-    ) -> Acknowledger {
-        Acknowledger { publisher, outbox, metrics }
+impl<B: Broker> Acknowledger<B> {
+    /// An acknowledger on a broker.
+    pub fn new(broker: B, metrics: Arc<Metrics>) -> Acknowledger<B> {
+        Acknowledger { broker, metrics }
     }
 
     /// Takes a delivery in: a job to process, or nothing because it was dealt with at once.
-    pub async fn admit(&self, source: Source, delivery: lapin::message::Delivery) -> Option<Job> {
+    pub async fn admit(
+        &self,
+        source: Source,
+        redelivered: bool,
+        body: Vec<u8>,
+        receipt: B::Receipt,
+    ) -> Option<Job<B::Receipt>> {
         self.metrics.in_flight.inc();
-        let intake = crate::decide::intake(source, delivery.redelivered, &delivery.data);
-        let delivered = Delivered { acker: delivery.acker, body: delivery.data };
-        match intake {
-            Intake::Process(message) => Some(Job { message, source, delivery: delivered }),
+        match intake(source, redelivered, &body) {
+            Intake::Process(message) => return Some(Job { message, source, receipt }),
             Intake::Isolate(messages) => {
                 let outgoing: Vec<_> = messages.iter().map(Outgoing::solo).collect();
-                self.conclude(&delivered, &outgoing).await;
-                None
+                self.conclude(&receipt, &outgoing).await;
             }
-            Intake::Dead(reason, detail) => {
-                self.bury(&delivered, reason, detail).await;
-                None
-            }
+            Intake::Dead(reason, detail) => self.bury(&receipt, body, reason, detail).await,
         }
+        None
     }
 
     /// Ends jobs whose ids have their outcomes.
-    pub async fn finish(&self, jobs: Vec<Job>, outcomes: Vec<(TransactionId, Outcome)>) {
+    pub async fn finish(
+        &self,
+        jobs: Vec<Job<B::Receipt>>,
+        outcomes: Vec<(TransactionId, Outcome)>,
+    ) {
         let outcomes: HashMap<_, _> = outcomes.into_iter().collect();
         for job in jobs {
             let left = leftovers(&job.message, &outcomes);
             let outgoing = self.outgoing(job.source, left);
-            self.conclude(&job.delivery, &outgoing).await;
+            self.conclude(&job.receipt, &outgoing).await;
         }
     }
 
     /// Hands jobs that were not begun to the other workers, at once.
-    pub async fn hand_back(&self, jobs: Vec<Job>) {
+    pub async fn hand_back(&self, jobs: Vec<Job<B::Receipt>>) {
         for job in jobs {
             self.count(Cause::HandedBack, &job.message);
             let outgoing = match job.source {
                 Source::Work => Outgoing::work(&job.message),
                 Source::Solo => Outgoing::solo(&job.message),
             };
-            self.conclude(&job.delivery, &[outgoing]).await;
+            self.conclude(&job.receipt, &[outgoing]).await;
         }
     }
 
     /// Gives jobs back whose processing broke down: the broker delivers them again.
-    pub async fn give_back(&self, jobs: Vec<Job>) {
+    pub async fn give_back(&self, jobs: Vec<Job<B::Receipt>>) {
         for job in jobs {
-            self.nack(&job.delivery).await;
+            self.nack(&job.receipt).await;
         }
     }
 
@@ -111,63 +116,51 @@ impl Acknowledger {
             outgoing.push(Outgoing::retry(message, source.key(), *delay));
         }
         if let Some((message, reason, detail)) = left.dead {
-            self.metrics.dead_letters.with_label_values(&[reason.as_str()]).inc();
-            tracing::warn!(reason = reason.as_str(), detail, ids = ?message.ids, "dead letter");
-            outgoing.push(Outgoing::dead(message.to_bytes(), reason.as_str(), detail));
+            outgoing.push(self.dead(message.to_bytes(), reason, detail));
         }
         outgoing
     }
 
-    async fn bury(&self, delivered: &Delivered, reason: DeadReason, detail: String) {
+    async fn bury(&self, receipt: &B::Receipt, body: Vec<u8>, reason: DeadReason, detail: String) {
         match reason {
             DeadReason::KillsWorker => {
                 // Otherwise the sweeper would bring it back to kill again.
-                let ids = Message::parse(&delivered.body).map(|m| m.ids).unwrap_or_default();
-                if let Err(error) = self.outbox.park(&ids).await {
+                let ids = Message::parse(&body).map(|message| message.ids).unwrap_or_default();
+                if let Err(error) = self.broker.park(&ids).await {
                     tracing::warn!(%error, "could not keep the sweeper away; trying later");
-                    return self.nack(delivered).await;
+                    return self.nack(receipt).await;
                 }
             }
             DeadReason::Malformed | DeadReason::UnknownTransaction => {}
         }
-        self.metrics.dead_letters.with_label_values(&[reason.as_str()]).inc();
-        tracing::warn!(reason = reason.as_str(), detail, "dead letter");
-        let dead = Outgoing::dead(delivered.body.clone(), reason.as_str(), detail);
-        self.conclude(delivered, &[dead]).await;
+        let dead = self.dead(body, reason, detail);
+        self.conclude(receipt, &[dead]).await;
+    }
+
+    fn dead(&self, body: Vec<u8>, reason: DeadReason, detail: String) -> Outgoing {
+        let reason = reason.as_str();
+        self.metrics.dead_letters.with_label_values(&[reason]).inc();
+        tracing::warn!(reason, detail, body = %String::from_utf8_lossy(&body), "dead letter");
+        Outgoing::dead(body, reason, detail)
     }
 
     /// Publishes what follows, waits for the confirms, and only then acknowledges.
-    async fn conclude(&self, delivered: &Delivered, outgoing: &[Outgoing]) {
-        for attempt in 1..=PUBLISH_TRIES {
-            match self.publisher.publish(outgoing).await {
-                Ok(()) => return self.ack(delivered).await,
-                Err(error) => {
-                    tracing::debug!(%error, attempt, "publishing again");
-                    let delay = Policy::RECONNECT.delay(attempt, jitter());
-                    tokio::time::sleep(delay.min(Duration::from_secs(1))).await;
-                }
+    async fn conclude(&self, receipt: &B::Receipt, outgoing: &[Outgoing]) {
+        match self.broker.publish(outgoing).await {
+            Ok(()) => {
+                self.metrics.in_flight.dec();
+                self.broker.ack(receipt).await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "could not publish what follows from a message");
+                self.nack(receipt).await;
             }
         }
-        tracing::warn!("could not publish what follows from a message; giving it back");
-        self.nack(delivered).await;
     }
 
-    async fn ack(&self, delivered: &Delivered) {
+    async fn nack(&self, receipt: &B::Receipt) {
         self.metrics.in_flight.dec();
-        // A lost acknowledgement means one more delivery, which finds everything done.
-        match delivered.acker.ack(BasicAckOptions::default()).await {
-            Ok(true) => {}
-            Ok(false) => tracing::debug!("too late to acknowledge; it will be delivered again"),
-            Err(error) => tracing::debug!(%error, "acknowledging"),
-        }
-    }
-
-    async fn nack(&self, delivered: &Delivered) {
-        self.metrics.in_flight.dec();
-        let options = BasicNackOptions { requeue: true, ..Default::default() };
-        if let Err(error) = delivered.acker.nack(options).await {
-            tracing::debug!(%error, "giving back");
-        }
+        self.broker.give_back(receipt).await;
     }
 
     fn count(&self, cause: Cause, message: &Message) {

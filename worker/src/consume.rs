@@ -14,7 +14,7 @@ use common::retry::{Policy, jitter};
 use futures_util::StreamExt;
 use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
-use lapin::{Channel, Connection, Consumer};
+use lapin::{Acker, Channel, Connection, Consumer};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -22,6 +22,7 @@ use crate::acknowledge::{Acknowledger, Job};
 use crate::decide::Source;
 use crate::health::Health;
 use crate::metrics::Metrics;
+use crate::rabbit::Rabbit;
 use crate::stop::Stop;
 
 /// How often to look whether channel and queue are still there. A channel that the broker closed
@@ -37,11 +38,11 @@ pub struct Consuming {
     /// Messages delivered ahead of their acknowledgement.
     pub prefetch: u16,
     /// Where deliveries are admitted.
-    pub acknowledger: Acknowledger,
+    pub acknowledger: Arc<Acknowledger<Rabbit>>,
     /// Where jobs of the work queue go.
-    pub work: mpsc::Sender<Job>,
+    pub work: mpsc::Sender<Job<Acker>>,
     /// Where jobs of the solo queue go.
-    pub solo: mpsc::Sender<Job>,
+    pub solo: mpsc::Sender<Job<Acker>>,
     /// What readiness is told.
     pub health: Arc<Health>,
     /// Counts reconnects.
@@ -125,7 +126,9 @@ impl Consuming {
     }
 
     async fn admit(&self, source: Source, delivery: lapin::message::Delivery) {
-        let Some(job) = self.acknowledger.admit(source, delivery).await else { return };
+        let lapin::message::Delivery { redelivered, data, acker, .. } = delivery;
+        let admitted = self.acknowledger.admit(source, redelivered, data, acker);
+        let Some(job) = admitted.await else { return };
         let lane = match source {
             Source::Work => &self.work,
             Source::Solo => &self.solo,

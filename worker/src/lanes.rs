@@ -12,7 +12,7 @@ use common::transaction::TransactionId;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
-use crate::acknowledge::{Acknowledger, Job};
+use crate::acknowledge::{Acknowledger, Broker, Job};
 use crate::engine::{Engine, Environment};
 use crate::metrics::Metrics;
 use crate::stop::Stop;
@@ -29,25 +29,25 @@ pub struct BatchSettings {
 }
 
 /// Deliveries on their way into batches.
-pub struct Intake {
-    jobs: mpsc::Receiver<Job>,
+pub struct Intake<R> {
+    jobs: mpsc::Receiver<Job<R>>,
     /// The batch that is being collected, and its ids. Kept here, so that giving up the wait for
     /// it loses nothing.
-    forming: Vec<Job>,
+    forming: Vec<Job<R>>,
     size: usize,
     /// A job that did not fit into the last batch.
-    carried: Option<Job>,
+    carried: Option<Job<R>>,
 }
 
-impl Intake {
+impl<R> Intake<R> {
     /// Reads from a channel; its end ends the lanes.
     #[must_use]
-    pub fn new(jobs: mpsc::Receiver<Job>) -> Intake {
+    pub fn new(jobs: mpsc::Receiver<Job<R>>) -> Intake<R> {
         Intake { jobs, forming: Vec::new(), size: 0, carried: None }
     }
 
     /// The next batch, or `None` when there will be no more.
-    pub async fn next(&mut self, settings: BatchSettings) -> Option<Vec<Job>> {
+    pub async fn next(&mut self, settings: BatchSettings) -> Option<Vec<Job<R>>> {
         let first = match self.carried.take() {
             Some(carried) => carried,
             None => self.jobs.recv().await?,
@@ -68,13 +68,13 @@ impl Intake {
         Some(std::mem::take(&mut self.forming))
     }
 
-    fn add(&mut self, job: Job) {
+    fn add(&mut self, job: Job<R>) {
         self.size += job.message.ids.len();
         self.forming.push(job);
     }
 
     /// Hands back what was not begun, until nothing comes any more.
-    pub async fn hand_back(mut self, acknowledger: &Acknowledger) {
+    pub async fn hand_back<B: Broker<Receipt = R>>(mut self, acknowledger: &Acknowledger<B>) {
         self.forming.extend(self.carried);
         acknowledger.hand_back(self.forming).await;
         while let Some(job) = self.jobs.recv().await {
@@ -85,17 +85,18 @@ impl Intake {
 
 /// Runs batches until the intake ends or `stop` says so, then waits for those in flight. Returns
 /// what was not begun.
-pub async fn run<L, E>(
-    mut intake: Intake,
+pub async fn run<L, E, B>(
+    mut intake: Intake<B::Receipt>,
     settings: BatchSettings,
     engine: Arc<Engine<L, E>>,
-    acknowledger: Acknowledger,
+    acknowledger: Arc<Acknowledger<B>>,
     metrics: Arc<Metrics>,
     mut stop: Stop,
-) -> Intake
+) -> Intake<B::Receipt>
 where
     L: Ledger + 'static,
     E: Environment + 'static,
+    B: Broker + 'static,
 {
     let lanes = Arc::new(Semaphore::new(settings.lanes));
     loop {

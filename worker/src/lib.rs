@@ -4,7 +4,7 @@
 //! - [`decide`]: what to do with a message; pure.
 //! - [`lanes`]: deliveries become batches, a few of them in flight.
 //! - [`engine`]: the protocol, on one batch.
-//! - [`acknowledge`]: the end of every delivery.
+//! - [`acknowledge`]: the end of every delivery; [`rabbit`] is the broker it talks to.
 //! - [`sweeper`]: what nobody has a message for.
 //! - [`settings`], [`metrics`], [`health`], [`stop`]: what an operator sees and says.
 
@@ -15,6 +15,7 @@ pub mod engine;
 pub mod health;
 pub mod lanes;
 pub mod metrics;
+pub mod rabbit;
 mod run;
 pub mod settings;
 pub mod stop;

@@ -20,6 +20,7 @@ use crate::engine::{Engine, Environment};
 use crate::health::{self, Health};
 use crate::lanes::{self, BatchSettings, Intake};
 use crate::metrics::Metrics;
+use crate::rabbit::Rabbit;
 use crate::settings::Settings;
 use crate::stop::Stop;
 use crate::sweeper::Sweeper;
@@ -66,7 +67,7 @@ struct Parts {
     store: Store,
     engine: Arc<RealEngine>,
     publisher: Arc<Publisher>,
-    acknowledger: Acknowledger,
+    acknowledger: Arc<Acknowledger<Rabbit>>,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
 }
@@ -112,12 +113,12 @@ impl Parts {
         let store = store.map_err(StartError::Settings)?;
         let metrics = Arc::new(Metrics::new());
         let publisher = Arc::new(Publisher::new(&settings.amqp, &format!("{name} publishing")));
-        let outbox = MongoOutbox::new(store.clone());
+        let rabbit = Rabbit::new(publisher.clone(), MongoOutbox::new(store.clone()));
         let ledger = MongoLedger::new(store.clone(), settings.timing.lease());
         let environment = Real { started: Instant::now() };
         let engine = Engine::new(ledger, environment, settings.engine(), metrics.clone());
         Ok(Parts {
-            acknowledger: Acknowledger::new(publisher.clone(), outbox, metrics.clone()),
+            acknowledger: Arc::new(Acknowledger::new(rabbit, metrics.clone())),
             engine: Arc::new(engine),
             health: Arc::default(),
             settings,
@@ -204,7 +205,7 @@ impl Parts {
 
     fn lane(
         &self,
-        jobs: mpsc::Receiver<Job>,
+        jobs: mpsc::Receiver<Job<lapin::Acker>>,
         settings: BatchSettings,
         stop: Stop,
     ) -> JoinHandle<()> {

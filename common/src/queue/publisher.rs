@@ -55,6 +55,22 @@ impl Outgoing {
         Outgoing { headers, ..Outgoing::direct(DEAD, body) }
     }
 
+    /// What it is: its body.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Where it goes, and through which detour: the key of the queue it ends in, and the delay
+    /// class in milliseconds if it waits first.
+    #[must_use]
+    pub fn destination(&self) -> (&str, Option<u32>) {
+        match self.routing_key.split_once('.') {
+            Some((delay, key)) if self.delayed => (key, delay.parse().ok()),
+            _ => (&self.routing_key, None),
+        }
+    }
+
     fn direct(routing_key: &str, body: Vec<u8>) -> Outgoing {
         Outgoing { delayed: false, routing_key: routing_key.to_owned(), body, headers: vec![] }
     }

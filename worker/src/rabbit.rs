@@ -1,0 +1,72 @@
+//! The broker of the real world: RabbitMQ for deliveries, the outbox in MongoDB for parking.
+//!
+//! Promises that a publication is tried again while the broker is briefly away. Fails with the
+//! last error; a failed acknowledgement is only logged, because the delivery comes again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::ledger::LedgerError;
+use common::mongo::MongoOutbox;
+use common::queue::{Outgoing, Publisher, QueueError};
+use common::retry::{Policy, jitter};
+use common::transaction::TransactionId;
+use lapin::Acker;
+use lapin::options::{BasicAckOptions, BasicNackOptions};
+
+use crate::acknowledge::Broker;
+
+/// How often a publication is tried before its delivery is given back.
+const PUBLISH_TRIES: u32 = 4;
+
+/// See the module.
+pub struct Rabbit {
+    publisher: Arc<Publisher>,
+    outbox: MongoOutbox,
+}
+
+impl Rabbit {
+    /// A broker that publishes through `publisher`.
+    #[must_use]
+    pub fn new(publisher: Arc<Publisher>, outbox: MongoOutbox) -> Rabbit {
+        Rabbit { publisher, outbox }
+    }
+}
+
+impl Broker for Rabbit {
+    type Receipt = Acker;
+
+    async fn publish(&self, messages: &[Outgoing]) -> Result<(), QueueError> {
+        let mut attempt = 1;
+        loop {
+            match self.publisher.publish(messages).await {
+                Err(error) if attempt < PUBLISH_TRIES => {
+                    tracing::debug!(%error, attempt, "publishing again");
+                    let delay = Policy::RECONNECT.delay(attempt, jitter());
+                    tokio::time::sleep(delay.min(Duration::from_secs(1))).await;
+                    attempt += 1;
+                }
+                published => return published,
+            }
+        }
+    }
+
+    async fn ack(&self, receipt: &Acker) {
+        match receipt.ack(BasicAckOptions::default()).await {
+            Ok(true) => {}
+            Ok(false) => tracing::debug!("too late to acknowledge; it will be delivered again"),
+            Err(error) => tracing::debug!(%error, "acknowledging"),
+        }
+    }
+
+    async fn give_back(&self, receipt: &Acker) {
+        let options = BasicNackOptions { requeue: true, ..Default::default() };
+        if let Err(error) = receipt.nack(options).await {
+            tracing::debug!(%error, "giving back");
+        }
+    }
+
+    async fn park(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
+        self.outbox.park(ids).await
+    }
+}
