@@ -437,7 +437,9 @@ pub fn check_name(field: &str, name: &str) -> Result<(), BodyError> {
     Ok(())
 }
 
-fn format_nanos(nanos: i128) -> String {
+/// Writes a sum of [`Amount::nanos`] as a plain number, without needless zeros.
+#[must_use]
+pub fn format_nanos(nanos: i128) -> String {
     let text = format!(
         "{}{}.{:09}",
         if nanos < 0 { "-" } else { "" },

@@ -1,0 +1,257 @@
+//! `accounts`: creating, showing, freezing and closing them.
+//!
+//! Every change is one guarded update, so it holds whatever workers do at the same moment.
+
+mod import;
+mod opening;
+mod status;
+
+use std::io::Write;
+
+use clap::{Args, Subcommand, ValueEnum};
+use common::account::Status;
+use futures_util::TryStreamExt;
+use mongodb::bson::{Document, doc};
+
+pub use import::{Imported, import};
+pub use status::{Change, change_status};
+
+use crate::context::Context;
+use crate::error::{Error, Exit};
+use crate::input::{ACCOUNTS, Format, Kind, Record, parse_account};
+use crate::json;
+
+/// The subcommands of `accounts`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Create one account; doing it again changes nothing
+    Create(CreateArgs),
+    /// Create accounts from a CSV or JSON-lines file
+    #[command(after_help = IMPORT_HELP)]
+    Import(ImportArgs),
+    /// Show accounts
+    Show(ShowArgs),
+    /// List accounts, by name
+    List(ListArgs),
+    /// Refuse new postings until unfrozen
+    Freeze(Ids),
+    /// Take postings again
+    Unfreeze(Ids),
+    /// Refuse postings for good; only with nothing left on the account
+    Close(Ids),
+}
+
+const IMPORT_HELP: &str = "\
+Columns (or names in JSON lines): account, balance, floor, currency, status. An empty floor is 0,
+`none` is no floor at all (an outside world that money comes from).
+
+Examples:
+  producer accounts import accounts.csv
+  printf 'account,balance,floor\\nbank,0,none\\nalice,1000,\\n' | producer accounts import -";
+
+/// A new account.
+#[derive(Args, Clone, Debug)]
+pub struct CreateArgs {
+    /// Its name
+    pub id: String,
+    /// What it starts with
+    #[arg(long, default_value = "0", allow_hyphen_values = true)]
+    pub balance: String,
+    /// The lowest allowed balance, or `none`
+    #[arg(long, default_value = "0", allow_hyphen_values = true)]
+    pub floor: String,
+    /// The currency that a transaction must have
+    #[arg(long)]
+    pub currency: Option<String>,
+    /// Whether it takes postings
+    #[arg(long, value_enum, default_value = "open")]
+    pub status: StatusArg,
+    /// Read amounts as decimals, even without a point
+    #[arg(long)]
+    pub decimal: bool,
+}
+
+/// An account's status on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StatusArg {
+    /// Takes postings.
+    Open,
+    /// Refuses them until it is unfrozen.
+    Frozen,
+    /// Refuses them for good.
+    Closed,
+}
+
+impl From<StatusArg> for Status {
+    fn from(status: StatusArg) -> Status {
+        match status {
+            StatusArg::Open => Status::Open,
+            StatusArg::Frozen => Status::Frozen,
+            StatusArg::Closed => Status::Closed,
+        }
+    }
+}
+
+/// A file of accounts.
+#[derive(Args, Clone, Debug)]
+pub struct ImportArgs {
+    /// The file, or - for standard input
+    pub file: String,
+    /// The file's format; default: by its extension, else by its first character
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Leave invalid rows out instead of refusing the file
+    #[arg(long)]
+    pub skip_invalid: bool,
+    /// Read amounts as decimals, even without a point
+    #[arg(long)]
+    pub decimal: bool,
+}
+
+/// Which accounts to show.
+#[derive(Args, Clone, Debug)]
+pub struct ShowArgs {
+    /// Their names
+    #[arg(required = true)]
+    pub ids: Vec<String>,
+    /// Print JSON, one account a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which accounts to list.
+#[derive(Args, Clone, Debug)]
+pub struct ListArgs {
+    /// Only those with this status
+    #[arg(long, value_enum)]
+    pub status: Option<StatusArg>,
+    /// At most so many
+    #[arg(long, default_value_t = 50)]
+    pub limit: u32,
+    /// Print JSON, one account a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which accounts to change.
+#[derive(Args, Clone, Debug)]
+pub struct Ids {
+    /// Their names
+    #[arg(required = true)]
+    pub ids: Vec<String>,
+}
+
+/// Runs a subcommand.
+///
+/// # Errors
+/// As the subcommand's function.
+pub async fn run(
+    context: &Context,
+    command: &Command,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    match command {
+        Command::Create(args) => create(context, args, out).await,
+        Command::Import(args) => {
+            let imported = import(context, args).await?;
+            writeln!(out, "{imported}").map_err(Error::output)?;
+            Ok(if imported.conflicts > 0 { Exit::Failed } else { Exit::Ok })
+        }
+        Command::Show(args) => show(context, args, out).await,
+        Command::List(args) => list(context, args, out).await,
+        Command::Freeze(ids) => status::run(context, Change::Freeze, &ids.ids, out).await,
+        Command::Unfreeze(ids) => status::run(context, Change::Unfreeze, &ids.ids, out).await,
+        Command::Close(ids) => status::run(context, Change::Close, &ids.ids, out).await,
+    }
+}
+
+/// Creates one account; one with the same opening content is left as it is.
+///
+/// # Errors
+/// When an argument is wrong, the account exists with other content, or the server is away.
+pub async fn create(
+    context: &Context,
+    args: &CreateArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let header: Vec<String> = ACCOUNTS.columns.iter().map(ToString::to_string).collect();
+    let status = Status::from(args.status).as_str().to_owned();
+    let currency = args.currency.clone().unwrap_or_default();
+    let cells = vec![args.id.clone(), args.balance.clone(), args.floor.clone(), currency, status];
+    let account = Record::from_cells(&header, cells)
+        .and_then(|record| parse_account(record, Kind::from_flag(args.decimal)))
+        .map_err(Error::BadInput)?
+        .value;
+    context.ensure_schema().await?;
+    let answer = context.insist(|| opening::open(&context.store, std::slice::from_ref(&account)));
+    match answer.await?.remove(0) {
+        opening::Answer::Created => writeln!(out, "{}: created", args.id),
+        opening::Answer::Unchanged => writeln!(out, "{}: exists, unchanged", args.id),
+        opening::Answer::Conflict(problem) => {
+            return Err(Error::Failed(format!("{}: {problem}", args.id)));
+        }
+    }
+    .map_err(Error::output)?;
+    Ok(Exit::Ok)
+}
+
+async fn show(
+    context: &Context,
+    args: &ShowArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let mut exit = Exit::Ok;
+    for id in &args.ids {
+        match context.store.accounts().find_one(doc! { "_id": id }).await? {
+            Some(document) => print(&document, args.json, out)?,
+            None => {
+                context.console.note(format!("{id}: no such account"));
+                exit = Exit::Failed;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+async fn list(
+    context: &Context,
+    args: &ListArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let filter = match args.status {
+        Some(status) => doc! { "status": Status::from(status).as_str() },
+        None => doc! {},
+    };
+    let accounts = context.store.accounts();
+    let mut found = accounts.find(filter).sort(doc! { "_id": 1 }).limit(args.limit.into()).await?;
+    while let Some(document) = found.try_next().await? {
+        print(&document, args.json, out)?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Result<(), Error> {
+    if as_json {
+        return writeln!(out, "{}", json::from_document(document)).map_err(Error::output);
+    }
+    let field = |name: &str| match document.get(name) {
+        None => "-".to_owned(),
+        Some(value) => match json::from_document(&doc! { "field": value })["field"].take() {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        },
+    };
+    let floor = Some(field("floor")).filter(|floor| floor != "null");
+    writeln!(
+        out,
+        "{}  balance {}  held {}  coming {}  floor {}  currency {}  {}",
+        field("_id"),
+        field("balance"),
+        field("pendingDebits"),
+        field("pendingCredits"),
+        floor.as_deref().unwrap_or("none"),
+        field("currency"),
+        field("status"),
+    )
+    .map_err(Error::output)
+}

@@ -1,0 +1,114 @@
+//! Inserting accounts so that a repeat changes nothing.
+//!
+//! An account is the same when what it *started* with is the same: its balance moves on.
+
+use std::collections::HashMap;
+
+use common::account::Account;
+use common::ledger::LedgerError;
+use common::mongo::Store;
+use futures_util::TryStreamExt;
+use mongodb::bson::{DateTime, Document, doc};
+
+use crate::insert::insert_many;
+
+/// What became of an account to be created.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Answer {
+    /// It is new.
+    Created,
+    /// It exists with the same opening content.
+    Unchanged,
+    /// It exists with other content, or the server refuses it.
+    Conflict(String),
+}
+
+/// Inserts accounts; an answer for each, in order.
+pub(super) async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answer>, LedgerError> {
+    let now = DateTime::from_millis(store.server_now().await?);
+    let documents = accounts.iter().map(|account| account.to_document(now)).collect();
+    let left = insert_many(store, store.accounts(), documents).await?;
+    let mut answers = vec![Answer::Created; accounts.len()];
+    for (at, problem) in left.refused {
+        answers[at] = Answer::Conflict(format!("the server refuses it: {problem}"));
+    }
+    if !left.existing.is_empty() {
+        let ids = left.existing.iter().map(|at| accounts[*at].id.as_ref());
+        let mut found = find(store, ids.collect()).await?;
+        for at in left.existing {
+            let account = &accounts[at];
+            // Not found: inserted a moment ago, by us or others, and not durable yet.
+            let existing = found.remove(account.id.as_ref()).ok_or_else(|| LedgerError {
+                operation: "accounts",
+                message: format!("{} is not durable yet", account.id),
+                transient: true,
+            })?;
+            answers[at] = compare(account, existing);
+        }
+    }
+    Ok(answers)
+}
+
+async fn find(store: &Store, ids: Vec<&str>) -> Result<HashMap<String, Document>, LedgerError> {
+    let filter = doc! { "_id": { "$in": ids } };
+    let fields = doc! { "pendingTransactions": 0 };
+    let (accounts, limit) = (store.accounts(), store.op_limit());
+    let found: Vec<Document> = store
+        .limited("accounts", async move {
+            accounts.find(filter).projection(fields).max_time(limit).await?.try_collect().await
+        })
+        .await?;
+    let keyed = |document: Document| Some((document.get_str("_id").ok()?.to_owned(), document));
+    Ok(found.into_iter().filter_map(keyed).collect())
+}
+
+fn compare(account: &Account, mut existing: Document) -> Answer {
+    // The marks move, are not compared, and may be many: they were left behind.
+    existing.insert("pendingTransactions", Vec::<String>::new());
+    let stored = match Account::from_document(&existing) {
+        Ok(stored) => stored,
+        Err(problem) => {
+            return Answer::Conflict(format!("the account exists and is broken: {problem}"));
+        }
+    };
+    let none = || "none".to_owned();
+    let (field, value) = if stored.opening_balance != account.opening_balance {
+        ("openingBalance", stored.opening_balance.to_string())
+    } else if stored.floor != account.floor {
+        ("floor", stored.floor.map_or_else(none, |floor| floor.to_string()))
+    } else if stored.currency != account.currency {
+        ("currency", stored.currency.unwrap_or_else(none))
+    } else {
+        return Answer::Unchanged;
+    };
+    Answer::Conflict(format!(
+        "the account exists with other content (its {field} is {value}); choose another name"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use common::account::Status;
+    use common::amount::Amount;
+
+    use super::*;
+
+    #[test]
+    fn an_account_is_the_same_while_its_opening_is() {
+        let account = Account::new("a", Amount::Int(5));
+        let stored = |account: &Account| account.to_document(DateTime::from_millis(0));
+        let moved = Account { balance: Amount::Int(9), status: Status::Frozen, ..account.clone() };
+        assert_eq!(compare(&account, stored(&moved)), Answer::Unchanged);
+        for (other, field) in [
+            (Account { opening_balance: Amount::Int(6), ..account.clone() }, "openingBalance is 6"),
+            (Account { floor: None, ..account.clone() }, "floor is none"),
+            (Account { currency: Some("EUR".into()), ..account.clone() }, "currency is EUR"),
+        ] {
+            let answer = compare(&account, stored(&other));
+            assert!(
+                matches!(&answer, Answer::Conflict(text) if text.contains(field)),
+                "{answer:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The rules, over documents as they come: all accounts first, then all transactions.
+//!
+//! For a leg of `a` on an account, by the transaction's state and whether its mark is there:
+//!
+//! | state | with the mark | without it |
+//! | --- | --- | --- |
+//! | `done` | a violation | `balance += a` |
+//! | `applied` | posted | settled: `balance += a` |
+//! | `pending`, `canceling` | posted | no effect (yet, or any more) |
+//! | `initial`, `canceled` | a violation | no effect |
+//!
+//! where posted means: of a debit, `balance += a` and `pendingDebits −= a`; of a credit,
+//! `pendingCredits += a`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use common::account::Account;
+use common::transaction::{Body, Leg, State, format_nanos};
+use mongodb::bson::Document;
+
+use super::findings::{Findings, Rule};
+
+/// What is known of an account. All sums are in units of 10^-9.
+struct Book {
+    id: Arc<str>,
+    found: Sums,
+    expected: Sums,
+    floor: Option<i128>,
+    ledger: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    balance: i128,
+    debits: i128,
+    credits: i128,
+}
+
+/// The accounts of one currency and kind of amount: money never leaves them.
+#[derive(Default)]
+struct Ledger {
+    opening: i128,
+    balance: i128,
+    /// What `balance` lacks while transactions are in flight: debits held that may still come back,
+    /// and credits of applied ones that are still to come.
+    held: i128,
+}
+
+/// The books while documents come in.
+pub(super) struct Books {
+    /// `None` is an account whose document can't be read.
+    accounts: HashMap<Arc<str>, Option<usize>>,
+    books: Vec<Book>,
+    ledgers: Vec<Ledger>,
+    ledger_names: BTreeMap<(Option<String>, bool), usize>,
+    /// Marks that no transaction has come for yet: the books they stand in.
+    marks: HashMap<Arc<str>, Vec<usize>>,
+    at_rest: bool,
+    transactions: u64,
+    in_flight: u64,
+    findings: Findings,
+}
+
+/// The result.
+pub(super) struct Closed {
+    pub accounts: u64,
+    pub transactions: u64,
+    pub in_flight: u64,
+    pub findings: Findings,
+}
+
+impl Books {
+    pub fn new(at_rest: bool, findings_max: usize) -> Books {
+        Books {
+            accounts: HashMap::new(),
+            books: Vec::new(),
+            ledgers: Vec::new(),
+            ledger_names: BTreeMap::new(),
+            marks: HashMap::new(),
+            at_rest,
+            transactions: 0,
+            in_flight: 0,
+            findings: Findings::new(findings_max),
+        }
+    }
+
+    /// Takes an account in.
+    pub fn account(&mut self, document: &Document) {
+        let id: Arc<str> = id_of(document).into();
+        let account = match Account::from_document(document) {
+            Ok(account) => account,
+            Err(problem) => {
+                self.findings.add(Rule::Balance, || format!("accounts/{id}"), problem);
+                self.accounts.insert(id, None);
+                return;
+            }
+        };
+        let marks = document.get_array("pendingTransactions").map_or(0, Vec::len);
+        if marks != account.pending_transactions.len() {
+            let message = "a mark is there twice, or is not a string".to_owned();
+            self.findings.add(Rule::Marks, || format!("accounts/{id}"), message);
+        }
+        if self.at_rest && marks > 0 {
+            let message = format!("{marks} marks are left");
+            self.findings.add(Rule::Marks, || format!("accounts/{id}"), message);
+        }
+        self.open(id, account);
+    }
+
+    fn open(&mut self, id: Arc<str>, account: Account) {
+        let ledgers = &mut self.ledgers;
+        let name = (account.currency, account.balance.is_int());
+        let ledger = *self.ledger_names.entry(name).or_insert_with(|| {
+            ledgers.push(Ledger::default());
+            ledgers.len() - 1
+        });
+        let at = self.books.len();
+        let opening = account.opening_balance.nanos();
+        self.ledgers[ledger].opening += opening;
+        self.ledgers[ledger].balance += account.balance.nanos();
+        self.books.push(Book {
+            id: id.clone(),
+            found: Sums {
+                balance: account.balance.nanos(),
+                debits: account.pending_debits.nanos(),
+                credits: account.pending_credits.nanos(),
+            },
+            expected: Sums { balance: opening, ..Sums::default() },
+            floor: account.floor.map(common::amount::Amount::nanos),
+            ledger,
+        });
+        self.accounts.insert(id, Some(at));
+        for mark in account.pending_transactions {
+            self.marks.entry(mark).or_default().push(at);
+        }
+    }
+
+    /// Takes a transaction in.
+    pub fn transaction(&mut self, document: &Document) {
+        self.transactions += 1;
+        let id = id_of(document);
+        let name = || format!("transactions/{id}");
+        let state = document.get_str("state").unwrap_or_default();
+        let Some(state) = State::parse(state) else {
+            let message = format!("state {state:?} is not one of ours");
+            return self.findings.add(Rule::Effect, name, message);
+        };
+        if !state.is_final() {
+            self.in_flight += 1;
+            if self.at_rest {
+                self.findings.add(Rule::Effect, name, format!("is still {state}"));
+            }
+        }
+        let marked = self.marks.remove(id.as_str()).unwrap_or_default();
+        // An invalid one may wait to be canceled, or be canceled for it.
+        let legs = match Body::from_document(document) {
+            Ok(body) => body.legs().to_vec(),
+            Err(problem) => {
+                if matches!(state, State::Applied | State::Done) {
+                    let message = format!("is {state} and invalid: {problem}");
+                    self.findings.add(Rule::Effect, name, message);
+                }
+                Vec::new()
+            }
+        };
+        self.check_marks(&id, state, &legs, &marked);
+        for leg in &legs {
+            self.leg(&id, state, leg, &marked);
+        }
+    }
+
+    /// Every mark belongs to a leg of a transaction in flight.
+    fn check_marks(&mut self, id: &str, state: State, legs: &[Leg], marked: &[usize]) {
+        for at in marked {
+            let account = &self.books[*at].id;
+            let message = if !State::IN_FLIGHT.contains(&state) {
+                format!("has the mark of transactions/{id}, which is {state}")
+            } else if !legs.iter().any(|leg| leg.account == *account) {
+                format!("has the mark of transactions/{id}, which has no leg here")
+            } else {
+                continue;
+            };
+            self.findings.add(Rule::Marks, || format!("accounts/{account}"), message);
+        }
+    }
+
+    fn leg(&mut self, id: &str, state: State, leg: &Leg, marked: &[usize]) {
+        let at = match self.accounts.get(&leg.account) {
+            Some(Some(at)) => *at,
+            // Its document was found to be broken.
+            Some(None) => return,
+            None => {
+                if matches!(state, State::Applied | State::Done) {
+                    let message = format!("is {state}, and account {:?} is missing", leg.account);
+                    self.findings.add(Rule::Effect, || format!("transactions/{id}"), message);
+                }
+                return;
+            }
+        };
+        let amount = leg.amount.nanos();
+        let book = &mut self.books[at];
+        let held = &mut self.ledgers[book.ledger].held;
+        match (state, marked.contains(&at)) {
+            (State::Done, _) | (State::Applied, false) => book.expected.balance += amount,
+            (State::Pending | State::Applied | State::Canceling, true) if amount < 0 => {
+                book.expected.balance += amount;
+                book.expected.debits -= amount;
+                if state != State::Applied {
+                    *held -= amount;
+                }
+            }
+            (State::Pending | State::Applied | State::Canceling, true) => {
+                book.expected.credits += amount;
+                if state == State::Applied {
+                    *held += amount;
+                }
+            }
+            (State::Pending | State::Canceling, false) | (State::Initial | State::Canceled, _) => {}
+        }
+    }
+
+    /// Compares what was found with what it should be.
+    pub fn close(mut self) -> Closed {
+        let mut unknown: Vec<_> = std::mem::take(&mut self.marks).into_iter().collect();
+        unknown.sort();
+        for (id, books) in unknown {
+            for at in books {
+                let account = &self.books[at].id;
+                let message = format!("has the mark of transactions/{id}, which does not exist");
+                self.findings.add(Rule::Marks, || format!("accounts/{account}"), message);
+            }
+        }
+        for book in &self.books {
+            close_book(book, &mut self.findings);
+        }
+        for ((currency, _), at) in &self.ledger_names {
+            let ledger = &self.ledgers[*at];
+            let (sum, opening) = (ledger.balance + ledger.held, ledger.opening);
+            if sum != opening {
+                let currency = currency.as_deref().unwrap_or("no currency");
+                let message = format!(
+                    "the balances sum to {} with what is held, and were {} at the start",
+                    format_nanos(sum),
+                    format_nanos(opening)
+                );
+                self.findings.add(Rule::Sum, || format!("accounts ({currency})"), message);
+            }
+        }
+        Closed {
+            accounts: self.accounts.len() as u64,
+            transactions: self.transactions,
+            in_flight: self.in_flight,
+            findings: self.findings,
+        }
+    }
+}
+
+fn close_book(book: &Book, findings: &mut Findings) {
+    let Book { id, found, expected, floor, .. } = book;
+    for (rule, field, found, expected) in [
+        (Rule::Balance, "balance", found.balance, expected.balance),
+        (Rule::Marks, "pendingDebits", found.debits, expected.debits),
+        (Rule::Marks, "pendingCredits", found.credits, expected.credits),
+    ] {
+        if found != expected {
+            let (found, expected) = (format_nanos(found), format_nanos(expected));
+            let message = format!("{field} is {found}, and should be {expected}");
+            findings.add(rule, || format!("accounts/{id}"), message);
+        }
+    }
+    if let Some(floor) = floor.filter(|floor| found.balance < *floor) {
+        let (balance, floor) = (format_nanos(found.balance), format_nanos(floor));
+        let message = format!("balance {balance} is below the floor {floor}");
+        findings.add(Rule::Floor, || format!("accounts/{id}"), message);
+    }
+}
+
+fn id_of(document: &Document) -> String {
+    match document.get("_id") {
+        Some(id) => id.as_str().map_or_else(|| id.to_string(), str::to_owned),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+#[path = "books_tests.rs"]
+mod tests;

@@ -1,0 +1,150 @@
+//! The rules on documents of every state, right and wrong.
+
+use common::amount::Amount;
+use mongodb::bson::{Bson, DateTime, doc};
+
+use super::*;
+
+/// An account that opened with 100: its balance, pending sums and marks.
+fn account(id: &str, balance: i64, debits: i64, credits: i64, marks: &[&str]) -> Document {
+    let account = Account {
+        balance: Amount::Int(balance),
+        pending_debits: Amount::Int(debits),
+        pending_credits: Amount::Int(credits),
+        pending_transactions: marks.iter().map(|mark| (*mark).into()).collect(),
+        ..Account::new(id, Amount::Int(100))
+    };
+    account.to_document(DateTime::from_millis(0))
+}
+
+/// A transfer of 10 from a to b.
+fn transfer(id: &str, state: State) -> Document {
+    let body = Body::transfer("a", "b", Amount::Int(10)).expect("valid");
+    let mut document = body.to_document(id, DateTime::from_millis(0));
+    document.insert("state", Bson::from(state));
+    document
+}
+
+fn findings(at_rest: bool, accounts: &[Document], transactions: &[Document]) -> Vec<String> {
+    let mut books = Books::new(at_rest, 100);
+    accounts.iter().for_each(|document| books.account(document));
+    transactions.iter().for_each(|document| books.transaction(document));
+    books.close().findings.into_kept().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn every_lawful_moment_of_a_transfer_balances() {
+    let (fresh_a, fresh_b) = (account("a", 100, 0, 0, &[]), account("b", 100, 0, 0, &[]));
+    let (posted_a, posted_b) = (account("a", 90, 10, 0, &["t"]), account("b", 100, 0, 10, &["t"]));
+    let (settled_a, settled_b) = (account("a", 90, 0, 0, &[]), account("b", 110, 0, 0, &[]));
+    for (state, a, b) in [
+        (State::Initial, &fresh_a, &fresh_b),
+        (State::Pending, &fresh_a, &fresh_b),
+        (State::Pending, &posted_a, &fresh_b),
+        (State::Pending, &fresh_a, &posted_b),
+        (State::Pending, &posted_a, &posted_b),
+        (State::Applied, &posted_a, &posted_b),
+        (State::Applied, &settled_a, &posted_b),
+        (State::Applied, &posted_a, &settled_b),
+        (State::Applied, &settled_a, &settled_b),
+        (State::Done, &settled_a, &settled_b),
+        (State::Canceling, &posted_a, &posted_b),
+        (State::Canceling, &fresh_a, &posted_b),
+        (State::Canceling, &posted_a, &fresh_b),
+        (State::Canceled, &fresh_a, &fresh_b),
+    ] {
+        let found = findings(false, &[a.clone(), b.clone()], &[transfer("t", state)]);
+        assert!(found.is_empty(), "{state}, {a}, {b}: {found:?}");
+        let at_rest = findings(true, &[a.clone(), b.clone()], &[transfer("t", state)]);
+        assert_eq!(at_rest.is_empty(), state.is_final(), "{state}: {at_rest:?}");
+    }
+}
+
+#[test]
+fn each_violation_names_its_document_and_rule() {
+    let (a, b) = (account("a", 100, 0, 0, &[]), account("b", 100, 0, 0, &[]));
+    let marked = account("a", 90, 10, 0, &["t"]);
+    for (accounts, transactions, expected) in [
+        // Credited twice.
+        (
+            vec![account("a", 90, 0, 0, &[]), account("b", 120, 0, 0, &[])],
+            vec![transfer("t", State::Done)],
+            vec!["accounts/b: balance is 120, and should be 110 (rule 5)", "sum to 210 "],
+        ),
+        // A canceled one that kept its debit.
+        (
+            vec![account("a", 90, 0, 0, &[]), b.clone()],
+            vec![transfer("t", State::Canceled)],
+            vec!["accounts/a: balance is 90, and should be 100 (rule 5)", "(rule 1)"],
+        ),
+        (vec![marked.clone(), b.clone()], vec![], vec!["t, which does not exist (rule 4)"]),
+        (
+            vec![marked.clone(), b.clone()],
+            vec![transfer("t", State::Canceled)],
+            vec!["accounts/a: has the mark of transactions/t, which is canceled (rule 4)"],
+        ),
+        (
+            vec![a.clone(), b.clone(), account("c", 100, 0, 0, &["t"])],
+            vec![transfer("t", State::Pending)],
+            vec!["accounts/c: has the mark of transactions/t, which has no leg here (rule 4)"],
+        ),
+        (
+            vec![account("a", 90, 11, 0, &["t"]), b.clone()],
+            vec![transfer("t", State::Pending)],
+            vec!["accounts/a: pendingDebits is 11, and should be 10 (rule 4)"],
+        ),
+        (
+            vec![account("a", -10, 0, 0, &[]), b.clone()],
+            vec![],
+            vec!["accounts/a: balance -10 is below the floor 0 (rule 3)"],
+        ),
+        (
+            vec![account("a", 90, 0, 0, &[])],
+            vec![transfer("t", State::Done)],
+            vec!["transactions/t: is done, and account \"b\" is missing (rule 2)"],
+        ),
+    ] {
+        let found = findings(false, &accounts, &transactions);
+        for expected in expected {
+            assert!(found.iter().any(|line| line.contains(expected)), "{expected}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn documents_that_make_no_sense_are_named() {
+    let a = account("a", 100, 0, 0, &[]);
+    let found = findings(false, std::slice::from_ref(&a), &[doc! { "_id": "t", "state": "lost" }]);
+    assert!(found[0].starts_with("transactions/t: state \"lost\""), "{found:?}");
+    let found = findings(false, &[a], &[doc! { "_id": "t", "state": "done" }]);
+    assert!(found[0].starts_with("transactions/t: is done and invalid"), "{found:?}");
+    let found = findings(false, &[doc! { "_id": "x", "balance": 1.5 }], &[]);
+    assert!(found[0].starts_with("accounts/x: pendingTransactions is missing"), "{found:?}");
+}
+
+#[test]
+fn an_invalid_transaction_that_is_canceled_breaks_no_rule() {
+    let invalid = doc! { "_id": "t", "state": "canceled", "source": "a" };
+    assert!(findings(true, &[account("a", 100, 0, 0, &[])], &[invalid]).is_empty());
+}
+
+#[test]
+fn money_that_changes_its_currency_is_found() {
+    let mut euros = account("b", 110, 0, 0, &[]);
+    euros.insert("currency", "EUR");
+    let found =
+        findings(true, &[account("a", 90, 0, 0, &[]), euros], &[transfer("t", State::Done)]);
+    assert_eq!(found.iter().filter(|line| line.contains("(rule 1)")).count(), 2, "{found:?}");
+}
+
+#[test]
+fn violations_beyond_the_limit_are_counted() {
+    let mut books = Books::new(false, 1);
+    for id in ["a", "b", "c"] {
+        books.account(&account(id, -1, 0, 0, &[]));
+    }
+    let findings = books.close().findings;
+    // Balance and floor of each, and the sum.
+    assert_eq!(findings.count(), 7);
+    assert_eq!(findings.into_kept().len(), 1);
+}

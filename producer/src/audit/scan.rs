@@ -1,0 +1,142 @@
+//! Reading all accounts and transactions, in one snapshot.
+//!
+//! A server that has no snapshot reads (not a replica set) is read as it comes, with a warning: on
+//! a live database such an audit may find what was never wrong.
+
+use mongodb::ClientSession;
+use mongodb::bson::{Document, doc};
+use mongodb::error::{Error as DriverError, ErrorKind};
+use mongodb::options::ReadConcern;
+
+use super::AuditArgs;
+use super::books::Books;
+use crate::context::Context;
+use crate::error::Error;
+
+/// Every how many documents progress is shown.
+const PROGRESS_EVERY: u64 = 1 << 13;
+const BATCH: u32 = 5_000;
+/// How often a snapshot that is not there yet is asked for again.
+const RETRIES_MAX: u32 = 5;
+
+/// What a server's answer says about snapshot reads.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    /// It has none at all.
+    Unsupported,
+    /// Not at this moment: a collection or index was just created.
+    NotYet,
+    /// The audit took longer than the server keeps the moment.
+    TooOld,
+    /// The error has nothing to do with snapshots.
+    Other,
+}
+
+/// Reads everything; says whether it was one moment.
+pub(super) async fn scan(context: &Context, args: &AuditArgs) -> Result<(Books, bool), Error> {
+    let mut retries = 0;
+    loop {
+        let error = match read(context, args, true).await {
+            Ok(read) => return Ok(read),
+            Err(error) => error,
+        };
+        match refusal(&error) {
+            Refusal::Unsupported => {
+                context.console.note(format!(
+                    "warning: no snapshot reads here ({error}); on a live database this audit may \
+                     find what was never wrong"
+                ));
+                return Ok(read(context, args, false).await?);
+            }
+            Refusal::NotYet if retries < RETRIES_MAX => {
+                retries += 1;
+                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            }
+            Refusal::TooOld => {
+                return Err(Error::Failed(format!(
+                    "the audit took longer than the server keeps a snapshot ({error}); raise its \
+                     parameter minSnapshotHistoryWindowInSeconds"
+                )));
+            }
+            Refusal::NotYet | Refusal::Other => return Err(error.into()),
+        }
+    }
+}
+
+fn refusal(error: &DriverError) -> Refusal {
+    let code = match error.kind.as_ref() {
+        ErrorKind::Command(command) => command.code,
+        _ => return Refusal::Other,
+    };
+    match code {
+        // IllegalOperation, InvalidOptions, NotAReplicaSet, ReadConcernMajorityNotEnabled.
+        20 | 72 | 123 | 148 => Refusal::Unsupported,
+        239 => Refusal::TooOld,
+        246 => Refusal::NotYet,
+        _ => Refusal::Other,
+    }
+}
+
+/// Also says whether the server fixed a moment for all reads.
+async fn read(
+    context: &Context,
+    args: &AuditArgs,
+    snapshot: bool,
+) -> Result<(Books, bool), DriverError> {
+    let store = &context.store;
+    let mut session = match snapshot {
+        true => store.database().client().start_session().snapshot(true).await?,
+        false => store.database().client().start_session().await?,
+    };
+    let mut books = Books::new(args.at_rest, args.limit);
+    let mut read = 0_u64;
+    let progress = context.console.progress("audit", None);
+    let mut each = |document: &Document, take: fn(&mut Books, &Document), what: &str| {
+        take(&mut books, document);
+        read += 1;
+        if read.is_multiple_of(PROGRESS_EVERY) {
+            progress.at(read, what);
+        }
+    };
+    let every_field = doc! {};
+    // A snapshot session keeps the level that the client is set to, and then is none; so each read
+    // asks for it, too.
+    let level = snapshot.then(ReadConcern::snapshot);
+    let mut reading = Reading { session: &mut session, level };
+    reading
+        .go_through(&store.accounts(), every_field, |account| {
+            each(account, Books::account, "accounts");
+        })
+        .await?;
+    let fields = doc! { "source": 1, "destination": 1, "value": 1, "legs": 1, "state": 1 };
+    reading
+        .go_through(&store.transactions(), fields, |transaction| {
+            each(transaction, Books::transaction, "accounts and transactions");
+        })
+        .await?;
+    Ok((books, session.snapshot_time().is_some()))
+}
+
+struct Reading<'a> {
+    session: &'a mut ClientSession,
+    level: Option<ReadConcern>,
+}
+
+impl Reading<'_> {
+    async fn go_through(
+        &mut self,
+        collection: &mongodb::Collection<Document>,
+        fields: Document,
+        mut each: impl FnMut(&Document),
+    ) -> Result<(), DriverError> {
+        let mut find = collection.find(doc! {}).projection(fields).batch_size(BATCH);
+        if let Some(level) = &self.level {
+            find = find.read_concern(level.clone());
+        }
+        let mut cursor = find.session(&mut *self.session).await?;
+        while let Some(document) = cursor.next(self.session).await {
+            each(&document?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! The command line: flags, and which function runs.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use common::config::{AmqpArgs, LogArgs, MongoArgs};
+use common::mongo::Store;
+use common::queue::Publisher;
+
+use crate::context::Context;
+use crate::error::{Error, Exit};
+use crate::{accounts, audit, submit, transactions};
+
+/// The name shown on servers.
+const NAME: &str = "tandem-producer";
+
+/// The server's time limit of one operation. Nothing here holds a lease, so there is no hurry.
+const OP_LIMIT: Duration = Duration::from_secs(5);
+
+const HELP: &str = "\
+Exit codes:
+  0    all is well (refused transfers are results, not failures)
+  1    something failed or was refused, or the audit found something
+  2    the input or the command line is wrong; nothing was written
+  3    --wait-limit was reached
+  4    the transfer that was waited for is canceled
+  130  interrupted; running the same command again resumes
+
+Examples:
+  producer accounts create world --floor none
+  producer accounts create alice
+  producer transfer world alice 1000 --wait
+  producer submit transfers.csv --wait
+  producer audit";
+
+/// Submits transfers, and shows, cancels, reverses and audits them.
+#[derive(Debug, Parser)]
+#[command(name = "producer", version, after_help = HELP)]
+pub struct Cli {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented by its type")]
+    pub mongo: MongoArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented by its type")]
+    pub amqp: AmqpArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented by its type")]
+    pub log: LogArgs,
+    /// How long a server may be away before the command fails, in seconds
+    #[arg(long, env = "TANDEM_GIVE_UP_AFTER", default_value_t = 60, global = true)]
+    pub give_up_after: u32,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Create collections, indexes and queues; safe to repeat
+    Init,
+    /// Create, import, show, list, freeze, unfreeze or close accounts
+    #[command(subcommand)]
+    Accounts(accounts::Command),
+    /// Submit a file of transfers
+    #[command(after_help = submit::HELP)]
+    Submit(submit::SubmitArgs),
+    /// Submit one transfer and print its id
+    #[command(after_help = "Example:\n  producer transfer alice bob 12.50 --currency EUR --wait")]
+    Transfer(transactions::TransferArgs),
+    /// Show transactions
+    Status(transactions::StatusArgs),
+    /// List transactions
+    #[command(after_help = "Example:\n  producer list --state pending,applied,canceling --json")]
+    List(transactions::ListArgs),
+    /// Count transactions by state and reason
+    Stats(transactions::StatsArgs),
+    /// Cancel a transaction that is not yet applied
+    Cancel(transactions::CancelArgs),
+    /// Take an applied or done transaction back, by a new one with its legs turned round
+    Reverse(transactions::ReverseArgs),
+    /// Check every rule of the ledger on every document
+    #[command(after_help = audit::HELP)]
+    Audit(audit::AuditArgs),
+}
+
+/// Connects and runs the command.
+///
+/// # Errors
+/// As the command's function.
+pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> Result<Exit, Error> {
+    let store = Store::connect(&cli.mongo, NAME, OP_LIMIT).await.map_err(Error::BadInput)?;
+    let give_up_after = Duration::from_secs(cli.give_up_after.into());
+    let publisher = Publisher::new(&cli.amqp, NAME);
+    let context = Context { give_up_after, ..Context::new(store, publisher) };
+    let ran = dispatch(&context, &cli.command, out).await;
+    context.publisher.close().await;
+    let flushed = out.flush().map_err(Error::output);
+    ran.and_then(|exit| flushed.map(|()| exit))
+}
+
+async fn dispatch(
+    context: &Context,
+    command: &Command,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    match command {
+        Command::Init => init(context).await,
+        Command::Accounts(command) => accounts::run(context, command, out).await,
+        Command::Submit(args) => submit::run(context, args, out).await,
+        Command::Transfer(args) => transactions::transfer(context, args, out).await,
+        Command::Status(args) => transactions::status(context, args, out).await,
+        Command::List(args) => transactions::list(context, args, out).await,
+        Command::Stats(args) => transactions::stats(context, args, out).await,
+        Command::Cancel(args) => transactions::cancel(context, args, out).await,
+        Command::Reverse(args) => transactions::reverse(context, args, out).await,
+        Command::Audit(args) => audit::run(context, args, out).await,
+    }
+}
+
+/// Creates what is missing in the database and on the broker.
+///
+/// # Errors
+/// When a server stays away or refuses.
+pub async fn init(context: &Context) -> Result<Exit, Error> {
+    context.ensure_schema().await?;
+    context.ensure_queue().await?;
+    Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,312 @@
+//! Waiting until transactions are final.
+//!
+//! Asks the database, oldest first, at most every 200 ms, and looks at later ones only
+//! while earlier ones make progress, so that a long queue of work costs few questions. Memory is
+//! the ids themselves and one byte each.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use common::ledger::LedgerError;
+use common::mongo::Store;
+use common::transaction::State;
+use futures_util::TryStreamExt;
+use mongodb::bson::{Document, doc};
+
+use crate::context::Context;
+use crate::error::Error;
+
+/// Whether and how long to wait.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct WaitArgs {
+    /// Wait until it is done or canceled
+    #[arg(long)]
+    pub wait: bool,
+    /// Wait at most so many seconds, then exit with 3
+    #[arg(long, value_name = "SECONDS", requires = "wait")]
+    pub wait_limit: Option<u32>,
+}
+
+impl WaitArgs {
+    /// Until when, if there is a limit.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.wait_limit.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()))
+    }
+}
+
+/// How transactions ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// Done.
+    pub done: u64,
+    /// Canceled, by reason.
+    pub canceled: BTreeMap<String, u64>,
+    /// Not in the database any more.
+    pub missing: u64,
+    /// Not final when the limit was reached.
+    pub unfinished: u64,
+}
+
+impl Ends {
+    /// How many were canceled.
+    #[must_use]
+    pub fn canceled_total(&self) -> u64 {
+        self.canceled.values().sum()
+    }
+}
+
+/// The most ids of one question.
+const BATCH: usize = 1_000;
+/// The most questions in a row.
+const QUESTIONS_MAX: usize = 20;
+/// After so many fruitless looks a batch goes behind the others: its owner may be dead, and theirs
+/// alive.
+const PATIENCE: u32 = 10;
+
+/// Ids that are not known to be final, in the order of submission.
+#[derive(Debug, Default)]
+pub struct Pending {
+    batches: VecDeque<Batch>,
+}
+
+/// Ids joined by line feeds, which no id can hold: an `Arc` each would take three times the memory.
+#[derive(Debug, Default)]
+struct Batch {
+    joined: String,
+    count: usize,
+    fruitless: u32,
+}
+
+impl Batch {
+    fn ids(&self) -> Vec<&str> {
+        self.joined.split_terminator('\n').collect()
+    }
+
+    fn push(&mut self, id: &str) {
+        self.joined.push_str(id);
+        self.joined.push('\n');
+        self.count += 1;
+    }
+}
+
+impl Pending {
+    /// Adds an id.
+    pub fn push(&mut self, id: &str) {
+        match self.batches.back_mut() {
+            Some(last) if last.count < BATCH => last.push(id),
+            _ => {
+                let mut batch = Batch::default();
+                batch.push(id);
+                self.batches.push_back(batch);
+            }
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.count as u64).sum()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// Takes the oldest batch, filled up with the next ones if little is left of it.
+    fn take(&mut self) -> Option<Batch> {
+        let mut batch = self.batches.pop_front()?;
+        while let Some(next) = self.batches.front()
+            && batch.count + next.count <= BATCH
+        {
+            batch.joined.push_str(&next.joined);
+            batch.count += next.count;
+            self.batches.pop_front();
+        }
+        Some(batch)
+    }
+
+    /// Puts back what is left of batches, the oldest first; those that are stuck go to the end.
+    fn put_back(&mut self, left: Vec<Batch>) {
+        for mut batch in left.into_iter().rev() {
+            if batch.count == 0 {
+                continue;
+            }
+            if batch.fruitless >= PATIENCE {
+                batch.fruitless = 0;
+                self.batches.push_back(batch);
+            } else {
+                self.batches.push_front(batch);
+            }
+        }
+    }
+}
+
+/// How long to wait between looks: longer while nothing happens.
+#[derive(Clone, Copy, Debug)]
+struct Pace(Duration);
+
+impl Pace {
+    const SHORTEST: Duration = Duration::from_millis(200);
+    const LONGEST: Duration = Duration::from_secs(1);
+
+    fn next(self, progress: bool) -> Pace {
+        Pace(if progress { Pace::SHORTEST } else { (self.0 * 3 / 2).min(Pace::LONGEST) })
+    }
+}
+
+/// Waits until all are final, or the deadline.
+///
+/// # Errors
+/// When the server stays away.
+pub async fn follow(
+    context: &Context,
+    mut pending: Pending,
+    deadline: Option<Instant>,
+) -> Result<Ends, Error> {
+    let total = pending.len();
+    let progress = context.console.progress("settled", Some(total));
+    let mut ends = Ends::default();
+    let mut pace = Pace(Pace::SHORTEST);
+    loop {
+        let before = pending.len();
+        look(context, &mut pending, &mut ends).await?;
+        let remaining = pending.len();
+        let canceled = ends.canceled_total();
+        let message = format!("done {}, canceled {canceled}, remaining {remaining}", ends.done);
+        progress.at(total - remaining, &message);
+        if pending.is_empty() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            ends.unfinished = remaining;
+            return Ok(ends);
+        }
+        pace = pace.next(remaining < before);
+        let until_deadline =
+            deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        tokio::time::sleep(until_deadline.map_or(pace.0, |left| left.min(pace.0))).await;
+    }
+}
+
+/// Asks for the oldest ones, and on while there is progress.
+async fn look(context: &Context, pending: &mut Pending, ends: &mut Ends) -> Result<(), Error> {
+    let mut left = Vec::new();
+    for _ in 0..QUESTIONS_MAX {
+        let Some(batch) = pending.take() else { break };
+        let states = context.insist(|| states(&context.store, batch.ids())).await?;
+        let rest = sort_out(&batch, &states, ends);
+        let fruitless = rest.fruitless > 0;
+        left.push(rest);
+        if fruitless {
+            break;
+        }
+    }
+    pending.put_back(left);
+    Ok(())
+}
+
+/// State and reason of transactions, by id.
+pub(crate) async fn states(
+    store: &Store,
+    ids: Vec<&str>,
+) -> Result<HashMap<String, Document>, LedgerError> {
+    let batch = u32::try_from(ids.len()).unwrap_or(u32::MAX).max(2);
+    let filter = doc! { "_id": { "$in": ids } };
+    let (transactions, limit) = (store.transactions(), store.op_limit());
+    let found: Vec<Document> = store
+        .limited("follow", async move {
+            let found = transactions.find(filter).projection(doc! { "state": 1, "reason": 1 });
+            found.batch_size(batch).max_time(limit).await?.try_collect().await
+        })
+        .await?;
+    let keyed = |document: Document| Some((document.get_str("_id").ok()?.to_owned(), document));
+    Ok(found.into_iter().filter_map(keyed).collect())
+}
+
+/// The code of a document's reason.
+pub(crate) fn reason_code(document: &Document) -> &str {
+    document.get_document("reason").ok().and_then(|r| r.get_str("code").ok()).unwrap_or("unknown")
+}
+
+/// Counts what is final; returns the rest.
+fn sort_out(batch: &Batch, states: &HashMap<String, Document>, ends: &mut Ends) -> Batch {
+    let mut rest = Batch::default();
+    for id in batch.ids() {
+        let Some(document) = states.get(id) else {
+            ends.missing += 1;
+            continue;
+        };
+        match document.get_str("state").ok().and_then(State::parse) {
+            Some(State::Done) => ends.done += 1,
+            Some(State::Canceled) => {
+                *ends.canceled.entry(reason_code(document).to_owned()).or_default() += 1;
+            }
+            // An unknown state is somebody's hand at work, who may put it right.
+            Some(State::Initial | State::Pending | State::Applied | State::Canceling) | None => {
+                rest.push(id);
+            }
+        }
+    }
+    rest.fruitless = if rest.count == batch.count { batch.fruitless + 1 } else { 0 };
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pending(count: usize) -> Pending {
+        let mut pending = Pending::default();
+        (0..count).for_each(|n| pending.push(&format!("t{n}")));
+        pending
+    }
+
+    #[test]
+    fn every_id_is_counted_once_and_the_unfinished_stay() {
+        let mut pending = pending(4);
+        let batch = pending.take().expect("one batch");
+        let states = HashMap::from([
+            ("t0".to_owned(), doc! { "state": "done" }),
+            ("t1".to_owned(), doc! { "state": "canceled", "reason": { "code": "requested" } }),
+            ("t2".to_owned(), doc! { "state": "applied" }),
+        ]);
+        let mut ends = Ends::default();
+        let rest = sort_out(&batch, &states, &mut ends);
+        assert_eq!((ends.done, ends.canceled_total(), ends.missing), (1, 1, 1));
+        assert_eq!((rest.ids(), rest.fruitless), (vec!["t2"], 0));
+    }
+
+    #[test]
+    fn stuck_ids_let_the_others_pass() {
+        let mut pending = pending(2 * BATCH);
+        let mut first = pending.take().expect("two batches");
+        assert_eq!(first.count, BATCH);
+        first.fruitless = PATIENCE;
+        pending.put_back(vec![first]);
+        assert_eq!(pending.take().expect("the other").ids()[0], format!("t{BATCH}"));
+        assert_eq!(pending.take().expect("the stuck one").fruitless, 0);
+        assert!(pending.is_empty());
+    }
+
+    #[test]
+    fn what_is_left_of_small_batches_is_asked_for_together() {
+        let mut pending = Pending::default();
+        for n in 0..5 {
+            let mut batch = Batch::default();
+            batch.push(&format!("t{n}"));
+            pending.batches.push_back(batch);
+        }
+        assert_eq!(pending.take().map(|batch| batch.count), Some(5));
+    }
+
+    #[test]
+    fn looks_become_rarer_while_nothing_happens() {
+        let mut pace = Pace(Pace::SHORTEST);
+        for _ in 0..10 {
+            pace = pace.next(false);
+        }
+        assert_eq!(pace.0, Pace::LONGEST);
+        assert_eq!(pace.next(true).0, Pace::SHORTEST);
+    }
+}

@@ -1,0 +1,237 @@
+//! The first pass: every row is looked at before anything is written.
+//!
+//! Owns which rows are bad, ids that stand twice in the file among them. Memory is bounded: sixteen
+//! bytes an explicit id, four a repeated row, and the first [`SHOWN_MAX`] problems.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+use super::{Input, Record, Row, Rows};
+use crate::console::Console;
+use crate::error::Error;
+
+/// The most problems that are kept to be shown; the rest is counted.
+pub const SHOWN_MAX: usize = 100;
+
+/// Every how many rows progress is shown.
+const PROGRESS_ROWS: u64 = 1 << 14;
+
+/// A row as understood: its key, if it has one of its own, and the rest.
+pub struct Parsed<T> {
+    /// What must not stand twice in the file.
+    pub key: Option<String>,
+    /// The rest.
+    pub value: T,
+}
+
+/// A bad row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Problem {
+    /// The file.
+    pub file: String,
+    /// The line.
+    pub line: u32,
+    /// The field, what is wrong with it, and what to do.
+    pub problem: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.problem)
+    }
+}
+
+/// A file whose every row was looked at.
+#[derive(Debug)]
+pub struct Checked {
+    /// The digest of the whole file.
+    pub digest: [u8; 32],
+    /// How many rows it has, bad ones too.
+    pub rows: u64,
+    /// How many of them are bad.
+    pub invalid: u64,
+    /// The first problems, by line.
+    pub problems: Vec<Problem>,
+    /// The lines whose key stands on an earlier line.
+    repeated: HashSet<u32>,
+    /// The field that the key is.
+    key: &'static str,
+}
+
+impl Checked {
+    /// Why a row is bad, or what it says. Says the same in every pass.
+    ///
+    /// # Errors
+    /// The problem, without file and line.
+    pub fn parse<T>(
+        &self,
+        row: Row,
+        parse: impl Fn(Record) -> Result<Parsed<T>, String>,
+    ) -> Result<Parsed<T>, String> {
+        let parsed = row.record.and_then(parse)?;
+        if self.repeated.contains(&row.line) {
+            let key = parsed.key.as_deref().unwrap_or_default();
+            return Err(self.repeated_problem(key));
+        }
+        Ok(parsed)
+    }
+
+    /// Shows the problems; an error unless bad rows are to be skipped.
+    ///
+    /// # Errors
+    /// When there are bad rows and they are not to be skipped.
+    pub fn require_valid(&self, skip_invalid: bool, console: &Console) -> Result<(), Error> {
+        for problem in &self.problems {
+            console.note(problem.to_string());
+        }
+        let shown = self.problems.len() as u64;
+        if self.invalid > shown {
+            console.note(format!("… and {} more", self.invalid - shown));
+        }
+        if self.invalid == 0 || skip_invalid {
+            return Ok(());
+        }
+        Err(Error::BadInput(format!(
+            "{} of {} rows are invalid; nothing was written. Correct them, or leave them out with \
+             --skip-invalid.",
+            self.invalid, self.rows
+        )))
+    }
+}
+
+/// Looks at every row.
+///
+/// # Errors
+/// When the file can't be read. Bad rows are in the answer.
+pub fn check<T>(
+    input: &Input,
+    console: &Console,
+    parse: impl Fn(Record) -> Result<Parsed<T>, String>,
+) -> Result<Checked, Error> {
+    let progress = console.progress("checking", None);
+    let mut rows = input.rows()?;
+    let mut checked = Checked {
+        digest: [0; 32],
+        rows: 0,
+        invalid: 0,
+        problems: Vec::new(),
+        repeated: HashSet::new(),
+        key: input.schema.key,
+    };
+    let mut keys = Vec::new();
+    while let Some(row) = rows.next_row()? {
+        checked.rows += 1;
+        if checked.rows.is_multiple_of(PROGRESS_ROWS) {
+            progress.at(checked.rows, "rows");
+        }
+        match row.record.and_then(&parse) {
+            Ok(parsed) => keys.extend(parsed.key.map(|key| fingerprint(&key, row.line))),
+            Err(problem) => checked.bad(input, row.line, problem),
+        }
+    }
+    checked.digest = rows.digest();
+    checked.repeated = repeated(keys);
+    checked.name_repeated(input, input.rows()?, &parse)?;
+    Ok(checked)
+}
+
+impl Checked {
+    fn repeated_problem(&self, key: &str) -> String {
+        let field = self.key;
+        format!("{field}: {key:?} stands on an earlier line, too; each row needs one of its own")
+    }
+
+    fn bad(&mut self, input: &Input, line: u32, problem: String) {
+        self.invalid += 1;
+        if self.problems.len() < SHOWN_MAX {
+            self.problems.push(Problem { file: input.name().to_owned(), line, problem });
+        }
+    }
+
+    /// Counts repeated rows as bad, reading again up to the last one to be shown.
+    fn name_repeated<T>(
+        &mut self,
+        input: &Input,
+        mut rows: Rows,
+        parse: &impl Fn(Record) -> Result<Parsed<T>, String>,
+    ) -> Result<(), Error> {
+        self.invalid += self.repeated.len() as u64;
+        let mut lines: Vec<u32> = self.repeated.iter().copied().collect();
+        lines.sort_unstable();
+        lines.truncate(SHOWN_MAX);
+        let mut named = Vec::new();
+        while named.len() < lines.len() {
+            let Some(row) = rows.next_row()? else { break };
+            if row.line != lines[named.len()] {
+                continue;
+            }
+            let parsed = row.record.and_then(parse).map_err(Error::Failed)?;
+            let key = parsed.key.unwrap_or_default();
+            let (file, problem) = (input.name().to_owned(), self.repeated_problem(&key));
+            named.push(Problem { file, line: row.line, problem });
+        }
+        self.problems.extend(named);
+        self.problems.sort_by_key(|problem| problem.line);
+        self.problems.truncate(SHOWN_MAX);
+        Ok(())
+    }
+}
+
+/// 96 bits of the key's digest before the line: sorting brings equal keys together, in line order.
+/// A million distinct keys have a chance of 10^-17 to look alike.
+fn fingerprint(key: &str, line: u32) -> u128 {
+    let digest = Sha256::digest(key.as_bytes());
+    let bits = digest.iter().take(12).fold(0, |bits, byte| (bits << 8) | u128::from(*byte));
+    (bits << 32) | u128::from(line)
+}
+
+fn repeated(mut keys: Vec<u128>) -> HashSet<u32> {
+    keys.sort_unstable();
+    keys.windows(2)
+        .filter(|pair| pair[0] >> 32 == pair[1] >> 32)
+        .map(|pair| u32::try_from(pair[1] & u128::from(u32::MAX)).expect("masked"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::super::{Format, TRANSFERS};
+    use super::*;
+
+    fn checked(name: &str, content: &str) -> Checked {
+        let path = std::env::temp_dir().join(format!("{name}-{}.csv", std::process::id()));
+        std::fs::File::create(&path).and_then(|mut f| f.write_all(content.as_bytes())).expect("rw");
+        let path_text = path.to_str().expect("UTF-8");
+        let input = Input::open(path_text, Some(Format::Csv), TRANSFERS).expect("a file");
+        std::fs::remove_file(&path).expect("still there");
+        check(&input, &Console::quiet(), |mut record| {
+            let key = record.text("id")?;
+            Ok(Parsed { key, value: record.required("value")? })
+        })
+        .expect("readable")
+    }
+
+    #[test]
+    fn ids_that_stand_twice_are_bad_from_the_second_on() {
+        let file = "id,source,destination,value\na,x,y,1\nb,x,y,1\n,x,y,1\na,x,y,\na,x,y,1\n,x,y,1\na,x,y,2\n";
+        let checked = checked("repeated", file);
+        assert_eq!((checked.rows, checked.invalid), (7, 3));
+        let lines: Vec<u32> = checked.problems.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [5, 6, 8]);
+        assert!(checked.problems[1].problem.contains("earlier line"));
+    }
+
+    #[test]
+    fn problems_are_counted_beyond_those_that_are_shown() {
+        let file = format!("source,destination,value\n{}", "x,y,\n".repeat(SHOWN_MAX + 5));
+        let checked = checked("many", &file);
+        assert_eq!(checked.problems.len(), SHOWN_MAX);
+        assert_eq!(checked.invalid, SHOWN_MAX as u64 + 5);
+        assert!(checked.require_valid(false, &Console::quiet()).is_err());
+        assert!(checked.require_valid(true, &Console::quiet()).is_ok());
+    }
+}

@@ -1,0 +1,221 @@
+//! One row of a CSV or JSON-lines file: named fields, whatever the format.
+//!
+//! Owns how a line becomes fields. Promises that unknown and repeated fields are refused by name,
+//! and that a number never passes through a float. Fails with a sentence that names the field.
+
+use std::fmt;
+
+use common::amount::{Amount, AmountError};
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::Value;
+
+/// The fields of a row. An empty CSV cell is no field.
+#[derive(Debug, Default, PartialEq)]
+pub struct Record {
+    fields: Vec<(String, Value)>,
+}
+
+impl Record {
+    /// A row of a CSV file.
+    ///
+    /// # Errors
+    /// When its cells do not match the header's.
+    pub fn from_cells(header: &[String], cells: Vec<String>) -> Result<Record, String> {
+        if header.len() != cells.len() {
+            return Err(format!("has {} fields, the header has {}", cells.len(), header.len()));
+        }
+        let fields = header
+            .iter()
+            .zip(cells)
+            .filter(|(_, cell)| !cell.is_empty())
+            .map(|(name, cell)| (name.clone(), Value::String(cell)))
+            .collect();
+        Ok(Record { fields })
+    }
+
+    /// A line of a JSON-lines file.
+    ///
+    /// # Errors
+    /// When it is not an object of these fields.
+    pub fn from_json(line: &str, known: &[&str]) -> Result<Record, String> {
+        let mut deserializer = serde_json::Deserializer::from_str(line);
+        let fields = deserializer
+            .deserialize_map(Fields)
+            .and_then(|fields| deserializer.end().map(|()| fields))
+            .map_err(|error| format!("is not a JSON object: {}", located(&error)))?;
+        for (at, (name, _)) in fields.iter().enumerate() {
+            if !known.contains(&name.as_str()) {
+                return Err(format!("{name}: unknown field; known are {}", known.join(", ")));
+            }
+            if fields[..at].iter().any(|(earlier, _)| earlier == name) {
+                return Err(format!("{name}: is given twice"));
+            }
+        }
+        Ok(Record { fields })
+    }
+
+    /// Takes a field out; `null` is no field.
+    pub fn take(&mut self, name: &str) -> Option<Value> {
+        let at = self.fields.iter().position(|(field, _)| field == name)?;
+        Some(self.fields.swap_remove(at).1).filter(|value| !value.is_null())
+    }
+
+    /// Takes a string out.
+    ///
+    /// # Errors
+    /// When it is of another type.
+    pub fn text(&mut self, name: &str) -> Result<Option<String>, String> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(format!("{name}: {other} is not a string; write it in quotes")),
+        }
+    }
+
+    /// Takes a string out that must be there.
+    ///
+    /// # Errors
+    /// When it is missing or of another type.
+    pub fn required(&mut self, name: &str) -> Result<String, String> {
+        self.text(name)?.ok_or_else(|| format!("{name}: is missing"))
+    }
+
+    /// Takes an amount out.
+    ///
+    /// # Errors
+    /// When it is not one.
+    pub fn amount(&mut self, name: &str, kind: Kind) -> Result<Option<Amount>, String> {
+        self.take(name)
+            .map(|value| amount(&value, kind).map_err(|error| format!("{name}: {error}")))
+            .transpose()
+    }
+}
+
+/// How an amount without a point is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// As Int64 minor units; only what has a point is a decimal.
+    ByPoint,
+    /// As a decimal, like everything else.
+    Decimal,
+}
+
+impl Kind {
+    /// What the flag `--decimal` says.
+    #[must_use]
+    pub fn from_flag(decimal: bool) -> Kind {
+        if decimal { Kind::Decimal } else { Kind::ByPoint }
+    }
+
+    /// Parses an amount's text.
+    ///
+    /// # Errors
+    /// As [`Amount::parse`].
+    pub fn parse(self, text: &str) -> Result<Amount, AmountError> {
+        // Also for decimals: its grammar is the strict one (no exponent, no underscores).
+        let amount = Amount::parse(text)?;
+        match self {
+            Kind::ByPoint => Ok(amount),
+            Kind::Decimal => Amount::parse_decimal(text),
+        }
+    }
+}
+
+/// Reads an amount from JSON: a whole number, or a string.
+///
+/// # Errors
+/// When it is a float, which can't hold money exactly, or no amount at all.
+pub fn amount(value: &Value, kind: Kind) -> Result<Amount, AmountError> {
+    match value {
+        Value::String(text) => kind.parse(text),
+        Value::Number(number) if number.is_i64() || number.is_u64() => {
+            kind.parse(&number.to_string())
+        }
+        Value::Number(number) => Err(AmountError::Float(number.to_string())),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+            Err(AmountError::NotANumber(value.to_string()))
+        }
+    }
+}
+
+/// The parser counts lines within one line; only its column says something.
+fn located(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+    format!("{message} (column {})", error.column())
+}
+
+/// Collects the pairs of an object as they stand, repeated ones too.
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Vec<(String, Value)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("one object on a line of its own")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        const FIELDS_MAX: usize = 64;
+        let mut fields = Vec::new();
+        while let Some(field) = map.next_entry()? {
+            if fields.len() == FIELDS_MAX {
+                return Err(M::Error::custom("too many fields"));
+            }
+            fields.push(field);
+        }
+        Ok(fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_nobody_knows_are_refused_by_name() {
+        let error = |line| Record::from_json(line, &["id", "value"]).expect_err(line);
+        assert!(error(r#"{"id":"a","valeu":1}"#).starts_with("valeu: unknown"));
+        assert!(error(r#"{"id":"a","id":"b"}"#).starts_with("id: is given twice"));
+        for broken in ["[1]", "{", r#"{"id":"a"} x"#, r#"{"id":}"#, "null"] {
+            assert!(error(broken).contains("column"), "{broken}: {}", error(broken));
+        }
+    }
+
+    #[test]
+    fn a_json_number_is_an_amount_only_when_whole() {
+        let read = |line: &str, kind| {
+            Record::from_json(line, &["value"]).expect(line).amount("value", kind)
+        };
+        assert_eq!(read(r#"{"value":1250}"#, Kind::ByPoint), Ok(Some(Amount::Int(1250))));
+        let decimal = Amount::parse("12.50").ok();
+        assert_eq!(read(r#"{"value":"12.50"}"#, Kind::ByPoint), Ok(decimal));
+        assert_eq!(read(r#"{"value":12}"#, Kind::Decimal), Ok(Amount::parse("12.0").ok()));
+        for (line, expected) in [
+            (r#"{"value":12.5}"#, "as a string"),
+            (r#"{"value":1e3}"#, "as a string"),
+            (r#"{"value":9223372036854775808}"#, "too large"),
+            (r#"{"value":"1e3"}"#, "not a number"),
+            (r#"{"value":true}"#, "not a number"),
+        ] {
+            for kind in [Kind::ByPoint, Kind::Decimal] {
+                let error = read(line, kind).expect_err(line);
+                assert!(error.starts_with("value: ") && error.contains(expected), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn empty_cells_and_nulls_are_no_fields() {
+        let header = ["id".to_owned(), "value".to_owned()];
+        let mut record =
+            Record::from_cells(&header, vec![String::new(), "1".to_owned()]).expect("two cells");
+        assert_eq!(record.text("id"), Ok(None));
+        assert_eq!(record.text("value"), Ok(Some("1".to_owned())));
+        let mut record = Record::from_json(r#"{"id":null}"#, &["id"]).expect("an object");
+        assert_eq!(record.text("id"), Ok(None));
+        assert!(
+            Record::from_cells(&header, vec![]).expect_err("no cells").contains("header has 2")
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! A row that asks for a transfer.
+
+use common::transaction::{Body, Leg, check_name};
+use mongodb::bson::{Bson, Document};
+use serde_json::Value;
+
+use super::check::Parsed;
+use super::record::{Kind, Record, amount};
+
+/// How deep `metadata` may be nested; the server allows 100 levels in all.
+const METADATA_DEPTH_MAX: usize = 32;
+
+/// What holds for rows that do not say it themselves.
+#[derive(Clone, Debug)]
+pub struct Defaults {
+    /// Their currency.
+    pub currency: Option<String>,
+    /// How their amounts are read.
+    pub kind: Kind,
+}
+
+/// Reads a row.
+///
+/// # Errors
+/// Names the field.
+pub fn parse(mut record: Record, defaults: &Defaults) -> Result<Parsed<Body>, String> {
+    let key = record.text("id")?;
+    if let Some(id) = &key {
+        check_name("id", id).map_err(|error| error.to_string())?;
+    }
+    let currency = record.text("currency")?.or_else(|| defaults.currency.clone());
+    if let Some(currency) = &currency {
+        check_name("currency", currency).map_err(|error| error.to_string())?;
+    }
+    let metadata = record.take("metadata").map(metadata).transpose()?;
+    let body = match record.take("legs") {
+        Some(legs) => {
+            for field in ["source", "destination", "value"] {
+                if record.take(field).is_some() {
+                    return Err(format!("{field}: stands beside legs; give one or the other"));
+                }
+            }
+            Body::new(parse_legs(&legs, defaults.kind)?)
+        }
+        None => {
+            let (source, destination) =
+                (record.required("source")?, record.required("destination")?);
+            check_name("source", &source).map_err(|error| error.to_string())?;
+            check_name("destination", &destination).map_err(|error| error.to_string())?;
+            let value = record.amount("value", defaults.kind)?;
+            Body::transfer(&source, &destination, value.ok_or("value: is missing")?)
+        }
+    };
+    let mut body = body.map_err(|error| error.to_string())?.in_currency(currency);
+    body.metadata = metadata;
+    Ok(Parsed { key, value: body })
+}
+
+fn parse_legs(legs: &Value, kind: Kind) -> Result<Vec<Leg>, String> {
+    let legs = legs.as_array().ok_or("legs: is not a list of {account, amount}")?;
+    legs.iter()
+        .enumerate()
+        .map(|(at, leg)| {
+            let leg = leg
+                .as_object()
+                .ok_or_else(|| format!("legs[{at}]: is not an object {{account, amount}}"))?;
+            let mut names = leg.keys();
+            if let Some(unknown) = names.find(|name| *name != "account" && *name != "amount") {
+                return Err(format!("legs[{at}].{unknown}: unknown field"));
+            }
+            let account = leg
+                .get("account")
+                .and_then(Value::as_str)
+                .ok_or_else(|| format!("legs[{at}].account: is missing or not a string"))?;
+            let value =
+                leg.get("amount").ok_or_else(|| format!("legs[{at}].amount: is missing"))?;
+            let amount =
+                amount(value, kind).map_err(|error| format!("legs[{at}].amount: {error}"))?;
+            Ok(Leg { account: account.into(), amount })
+        })
+        .collect()
+}
+
+fn metadata(value: Value) -> Result<Document, String> {
+    match to_bson(value, 0)? {
+        Bson::Document(metadata) => Ok(metadata),
+        other => Err(format!("metadata: {other} is not an object")),
+    }
+}
+
+fn to_bson(value: Value, depth: usize) -> Result<Bson, String> {
+    if depth > METADATA_DEPTH_MAX {
+        return Err(format!("metadata: is nested deeper than {METADATA_DEPTH_MAX} levels"));
+    }
+    Ok(match value {
+        Value::Null => Bson::Null,
+        Value::Bool(flag) => Bson::Boolean(flag),
+        Value::String(text) => Bson::String(text),
+        Value::Number(number) => number_to_bson(&number)?,
+        Value::Array(values) => {
+            let values = values.into_iter().map(|value| to_bson(value, depth + 1));
+            Bson::Array(values.collect::<Result<_, _>>()?)
+        }
+        Value::Object(fields) => {
+            let mut document = Document::new();
+            for (name, value) in fields {
+                if name.contains('\0') {
+                    return Err("metadata: a field name has a zero character in it".to_owned());
+                }
+                document.insert(name, to_bson(value, depth + 1)?);
+            }
+            Bson::Document(document)
+        }
+    })
+}
+
+/// Metadata is no money: a float may stay one.
+fn number_to_bson(number: &serde_json::Number) -> Result<Bson, String> {
+    match (number.as_i64(), number.as_f64()) {
+        (Some(whole), _) => Ok(Bson::Int64(whole)),
+        (None, Some(float)) if !number.is_u64() => Ok(Bson::Double(float)),
+        (None, _) => Err(format!("metadata: {number} is too large; write it as a string")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::amount::Amount;
+    use mongodb::bson::doc;
+
+    use super::super::TRANSFERS;
+    use super::*;
+
+    fn read(line: &str) -> Result<Parsed<Body>, String> {
+        let defaults = Defaults { currency: Some("EUR".into()), kind: Kind::ByPoint };
+        Record::from_json(line, TRANSFERS.fields).and_then(|record| parse(record, &defaults))
+    }
+
+    #[test]
+    fn a_transfer_has_what_its_row_says_and_the_defaults_for_the_rest() {
+        let parsed = read(
+            r#"{"id":"t","source":"a","destination":"b","value":"12.50",
+                "currency":"USD","metadata":{"n":1,"f":1.5,"l":[null,true]}}"#,
+        )
+        .expect("valid");
+        assert_eq!(parsed.key.as_deref(), Some("t"));
+        assert_eq!(parsed.value.currency.as_deref(), Some("USD"));
+        assert_eq!(
+            parsed.value.metadata,
+            Some(doc! { "n": 1_i64, "f": 1.5, "l": [Bson::Null, true] })
+        );
+        let parsed = read(
+            r#"{"legs":[{"account":"a","amount":-3},{"account":"b","amount":1},
+                {"account":"c","amount":2}]}"#,
+        )
+        .expect("valid");
+        assert_eq!(parsed.key, None);
+        assert_eq!(parsed.value.currency.as_deref(), Some("EUR"));
+        assert_eq!(parsed.value.legs()[2].amount, Amount::Int(2));
+    }
+
+    #[test]
+    fn every_mistake_is_named_by_its_field() {
+        let deep = format!("{}1{}", "{\"a\":".repeat(40), "}".repeat(40));
+        let deep = format!(r#"{{"source":"a","destination":"b","value":1,"metadata":{deep}}}"#);
+        for (line, expected) in [
+            (r#"{"destination":"b","value":1}"#, "source: is missing"),
+            (r#"{"source":7,"destination":"b","value":1}"#, "source: 7 is not a string"),
+            (r#"{"source":"a","destination":"b"}"#, "value: is missing"),
+            (r#"{"source":"a","destination":"b","value":1.5}"#, "value: 1.5 is a floating"),
+            (r#"{"source":"a","destination":"b","value":-1}"#, "value: is -1"),
+            (r#"{"source":"a","destination":"a","value":1}"#, "destination: is the source"),
+            (r#"{"source":"","destination":"a","value":1}"#, "source: is empty"),
+            (r#"{"id":"","source":"a","destination":"b","value":1}"#, "id: is empty"),
+            (r#"{"legs":[],"value":1}"#, "value: stands beside legs"),
+            (r#"{"legs":{}}"#, "legs: is not a list"),
+            (r#"{"legs":[{"account":"a","amount":1.5}]}"#, "legs[0].amount: 1.5 is a floating"),
+            (r#"{"legs":[{"account":"a","amount":1,"x":1}]}"#, "legs[0].x: unknown"),
+            (r#"{"legs":[{"amount":1}]}"#, "legs[0].account: is missing"),
+            (r#"{"source":"a","destination":"b","value":1,"metadata":[]}"#, "metadata: "),
+            (deep.as_str(), "metadata: is nested deeper"),
+        ] {
+            let error = read(line).err().unwrap_or_default();
+            assert!(error.starts_with(expected), "{line}: {error:?} should say {expected:?}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Documents as JSON for scripts: amounts exact, moments as RFC 3339.
+
+use mongodb::bson::{Bson, DateTime, Document};
+use serde_json::{Map, Value};
+
+/// A document as a JSON object: Int64 as a number, Decimal128 as a string.
+#[must_use]
+pub fn from_document(document: &Document) -> Value {
+    let fields = document.iter().map(|(name, value)| (name.clone(), from_bson(value)));
+    Value::Object(fields.collect::<Map<_, _>>())
+}
+
+fn from_bson(value: &Bson) -> Value {
+    match value {
+        Bson::Null => Value::Null,
+        Bson::Boolean(flag) => Value::Bool(*flag),
+        Bson::Int32(number) => Value::from(*number),
+        Bson::Int64(number) => Value::from(*number),
+        Bson::Double(number) => Value::from(*number),
+        Bson::String(text) => Value::String(text.clone()),
+        Bson::DateTime(moment) => Value::String(timestamp(*moment)),
+        Bson::Array(values) => Value::Array(values.iter().map(from_bson).collect()),
+        Bson::Document(document) => from_document(document),
+        // Decimal128, and what no program of ours writes.
+        other => Value::String(other.to_string()),
+    }
+}
+
+/// RFC 3339, or milliseconds for a moment beyond the year 9999.
+#[must_use]
+pub fn timestamp(moment: DateTime) -> String {
+    moment.try_to_rfc3339_string().unwrap_or_else(|_| moment.timestamp_millis().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use common::amount::Amount;
+    use mongodb::bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn amounts_and_moments_read_exactly() {
+        let document = doc! {
+            "_id": "t",
+            "value": Amount::MAX,
+            "legs": [{ "account": "a", "amount": Amount::parse("-12.50").expect("a decimal") }],
+            "createdAt": DateTime::from_millis(0),
+            "floor": Bson::Null,
+        };
+        let expected = serde_json::json!({
+            "_id": "t",
+            "value": 1_000_000_000_000_000_000_i64,
+            "legs": [{ "account": "a", "amount": "-12.50" }],
+            "createdAt": "1970-01-01T00:00:00Z",
+            "floor": null,
+        });
+        assert_eq!(from_document(&document), expected);
+    }
+}

@@ -1,0 +1,227 @@
+//! Putting transactions into the database so that a repeat changes nothing.
+//!
+//! Owns design rule 6: a known `_id` with the same content is left alone, with other content it is
+//! refused. Promises that whatever is answered [`Answer::Submitted`] or [`Answer::Unchanged`] is
+//! durable; only then may its id be published.
+
+use std::collections::HashMap;
+
+use common::ledger::LedgerError;
+use common::mongo::Store;
+use common::transaction::{Body, State, TransactionId};
+use futures_util::TryStreamExt;
+use mongodb::bson::{DateTime, Document, doc};
+
+use crate::insert::insert_many;
+
+/// A transaction to be submitted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    /// Its `_id`.
+    pub id: TransactionId,
+    /// Its content.
+    pub body: Body,
+}
+
+/// What became of an order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// It is in the database, by this submission.
+    Submitted,
+    /// It was there before, with the same content, and stands so.
+    Unchanged(State),
+    /// Its `_id` is taken by a transaction with other content; what differs.
+    Conflict(String),
+    /// The server will never take it; why.
+    Refused(String),
+}
+
+impl Answer {
+    /// Whether its id is to be published: also for a known one that nobody has finished, since its
+    /// message may never have been sent.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        match self {
+            Answer::Submitted => true,
+            Answer::Unchanged(state) => !state.is_final(),
+            Answer::Conflict(_) | Answer::Refused(_) => false,
+        }
+    }
+}
+
+/// How to find out which orders are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expect {
+    /// Insert, and look at what is refused as a duplicate.
+    New,
+    /// Look before, and insert the rest: an insert of a known `_id` costs the server five times as
+    /// much as a look at it.
+    Known,
+}
+
+/// Inserts orders; an answer for each, in order. After an error, insert all of them again with the
+/// same `created_at`: by it this submission's own documents are recognized.
+pub(crate) async fn insert(
+    store: &Store,
+    orders: &[Order],
+    created_at: DateTime,
+    expect: Expect,
+) -> Result<Vec<Answer>, LedgerError> {
+    let mut answers = vec![None; orders.len()];
+    if expect == Expect::Known {
+        let all: Vec<usize> = (0..orders.len()).collect();
+        compare_known(store, orders, &all, created_at, &mut answers).await?;
+    }
+    let new: Vec<usize> = (0..orders.len()).filter(|at| answers[*at].is_none()).collect();
+    if !new.is_empty() {
+        let document = |at: &usize| orders[*at].body.to_document(&orders[*at].id, created_at);
+        let documents = new.iter().map(document).collect();
+        let left = insert_many(store, store.transactions(), documents).await?;
+        for (at, problem) in left.refused {
+            answers[new[at]] = Some(Answer::Refused(format!("the server refuses it: {problem}")));
+        }
+        let existing: Vec<usize> = left.existing.into_iter().map(|at| new[at]).collect();
+        compare_known(store, orders, &existing, created_at, &mut answers).await?;
+        if let Some(at) = existing.into_iter().find(|at| answers[*at].is_none()) {
+            let message = format!("{} exists and is not durable yet", orders[at].id);
+            return Err(LedgerError { operation: "insert", message, transient: true });
+        }
+    }
+    Ok(answers.into_iter().map(|answer| answer.unwrap_or(Answer::Submitted)).collect())
+}
+
+/// Answers those of the orders `at` that are durably in the database.
+async fn compare_known(
+    store: &Store,
+    orders: &[Order],
+    at: &[usize],
+    created_at: DateTime,
+    answers: &mut [Option<Answer>],
+) -> Result<(), LedgerError> {
+    if at.is_empty() {
+        return Ok(());
+    }
+    let found = find(store, at.iter().map(|at| orders[*at].id.as_ref()).collect()).await?;
+    for at in at {
+        if let Some(existing) = found.get(orders[*at].id.as_ref()) {
+            answers[*at] = Some(compare(&orders[*at].body, created_at, existing));
+        }
+    }
+    Ok(())
+}
+
+async fn find(store: &Store, ids: Vec<&str>) -> Result<HashMap<String, Document>, LedgerError> {
+    let batch = u32::try_from(ids.len()).unwrap_or(u32::MAX).max(2);
+    let filter = doc! { "_id": { "$in": ids } };
+    let (transactions, limit) = (store.transactions(), store.op_limit());
+    let found: Vec<Document> = store
+        .limited("compare", async move {
+            transactions.find(filter).batch_size(batch).max_time(limit).await?.try_collect().await
+        })
+        .await?;
+    let keyed = |document: Document| Some((document.get_str("_id").ok()?.to_owned(), document));
+    Ok(found.into_iter().filter_map(keyed).collect())
+}
+
+fn compare(body: &Body, created_at: DateTime, existing: &Document) -> Answer {
+    let Some(state) = existing.get_str("state").ok().and_then(State::parse) else {
+        return Answer::Conflict("a document without a known state".to_owned());
+    };
+    let stored = match Body::from_document(existing) {
+        Ok(stored) => stored,
+        Err(problem) => return Answer::Conflict(format!("an invalid transaction ({problem})")),
+    };
+    match difference(body, &stored) {
+        Some(field) => Answer::Conflict(format!("a transaction with another {field}")),
+        None if existing.get_datetime("createdAt").ok() == Some(&created_at) => Answer::Submitted,
+        None => Answer::Unchanged(state),
+    }
+}
+
+/// The first field in which two bodies differ; the order of legs says nothing.
+pub(crate) fn difference(one: &Body, other: &Body) -> Option<&'static str> {
+    let same_legs = one.legs().len() == other.legs().len()
+        && (one.legs() == other.legs() || {
+            let amounts: HashMap<_, _> =
+                other.legs().iter().map(|leg| (&leg.account, leg.amount)).collect();
+            one.legs().iter().all(|leg| amounts.get(&leg.account) == Some(&leg.amount))
+        });
+    if !same_legs {
+        Some("set of legs")
+    } else if one.currency != other.currency {
+        Some("currency")
+    } else if one.reverses != other.reverses {
+        Some("reverses")
+    } else if one.metadata != other.metadata {
+        Some("metadata")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::amount::Amount;
+    use common::transaction::Leg;
+    use mongodb::bson::Bson;
+
+    use super::*;
+
+    const NOW: DateTime = DateTime::from_millis(2_000);
+    const BEFORE: DateTime = DateTime::from_millis(1_000);
+
+    fn body(amounts: &[(&str, i64)]) -> Body {
+        let leg = |(account, amount): &(&str, i64)| Leg {
+            account: (*account).into(),
+            amount: Amount::Int(*amount),
+        };
+        Body::new(amounts.iter().map(leg).collect()).expect("valid")
+    }
+
+    #[test]
+    fn the_same_content_changes_nothing_in_whatever_order_its_legs_stand() {
+        let split = body(&[("a", -3), ("b", 1), ("c", 2)]);
+        let turned = body(&[("c", 2), ("a", -3), ("b", 1)]);
+        let stored = split.to_document("t", BEFORE);
+        assert_eq!(compare(&turned, NOW, &stored), Answer::Unchanged(State::Initial));
+        let credit_first = body(&[("b", 1), ("a", -1)]);
+        let stored = body(&[("a", -1), ("b", 1)]).to_document("t", BEFORE);
+        assert_eq!(compare(&credit_first, NOW, &stored), Answer::Unchanged(State::Initial));
+    }
+
+    #[test]
+    fn other_content_is_a_conflict_that_says_what_differs() {
+        let ours = body(&[("a", -1), ("b", 1)]);
+        let (mut tagged, mut reversal) = (ours.clone(), ours.clone());
+        tagged.metadata = Some(doc! { "n": 1_i64 });
+        reversal.reverses = Some("x".into());
+        for (theirs, field) in [
+            (body(&[("a", -2), ("b", 2)]), "legs"),
+            (body(&[("a", -1), ("c", 1)]), "legs"),
+            (ours.clone().in_currency(Some("EUR".into())), "currency"),
+            (reversal, "reverses"),
+            (tagged, "metadata"),
+        ] {
+            let answer = compare(&ours, NOW, &theirs.to_document("t", BEFORE));
+            assert!(
+                matches!(&answer, Answer::Conflict(text) if text.contains(field)),
+                "{answer:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn our_own_document_after_a_lost_reply_counts_as_submitted() {
+        let ours = body(&[("a", -1), ("b", 1)]);
+        let mut stored = ours.to_document("t", NOW);
+        stored.insert("state", Bson::from(State::Done));
+        assert_eq!(compare(&ours, NOW, &stored), Answer::Submitted);
+    }
+
+    #[test]
+    fn an_unfinished_transaction_is_published_again_and_a_final_one_is_not() {
+        let waiting = |state| Answer::Unchanged(state).is_waiting();
+        assert_eq!(State::ALL.map(waiting), State::ALL.map(|state| !state.is_final()));
+        assert!(!Answer::Conflict(String::new()).is_waiting());
+    }
+}

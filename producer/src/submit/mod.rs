@@ -1,0 +1,139 @@
+//! `submit`: a file of transfers, from its rows to the queue, and with `--wait` to their ends.
+//!
+//! - `rows`: the file's rows as orders, with ids that are the same each time it is read.
+//! - `pipeline`: insert, then publish; the next chunk is inserted while this one is published.
+//! - `results`: what became of each row, as a file.
+//! - `summary`: what became of all of them.
+//!
+//! Promises bounded memory, that nothing is written unless every row is valid (or bad ones are to
+//! be skipped), that no id is published before its document is durable, and that running the same
+//! command again after whatever interruption completes it without submitting anything twice.
+
+mod pipeline;
+mod results;
+mod rows;
+mod summary;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use common::message::IDS_MAX;
+
+pub use summary::Summary;
+
+use self::pipeline::Progressed;
+use self::results::ResultsFile;
+use self::rows::Transfers;
+use crate::context::Context;
+use crate::error::{Error, Exit};
+use crate::follow::{self, WaitArgs};
+use crate::input::{Defaults, Format, Kind};
+
+/// Help that stands below the options.
+pub const HELP: &str = "\
+CSV has a header with source, destination, value, and if wanted id and currency. JSON lines have the
+same names, and metadata, or legs instead of source, destination and value:
+  {\"id\":\"t1\",\"source\":\"alice\",\"destination\":\"bob\",\"value\":1250}
+  {\"legs\":[{\"account\":\"alice\",\"amount\":\"-12.50\"},{\"account\":\"bob\",\"amount\":\"12.50\"}]}
+
+A row without an id gets one from the content of the whole file and its line, so running the same
+command again, after an interruption or by mistake, submits nothing twice. To repeat the same
+transfers on purpose, give them ids. A refused transfer (canceled) is a result, not a failure.
+
+Examples:
+  producer submit transfers.csv --wait
+  producer submit transfers.jsonl --skip-invalid --results results.csv --wait
+  generate | producer submit - --format csv --currency EUR --json";
+
+/// A file of transfers.
+#[derive(Args, Clone, Debug)]
+pub struct SubmitArgs {
+    /// The file, or - for standard input
+    pub file: String,
+    /// The file's format; default: by its extension, else by its first character
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// The currency of rows that do not name one
+    #[arg(long)]
+    pub currency: Option<String>,
+    /// Read amounts as decimals, even without a point
+    #[arg(long)]
+    pub decimal: bool,
+    /// Leave invalid rows out instead of refusing the file
+    #[arg(long)]
+    pub skip_invalid: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented by its type")]
+    pub wait: WaitArgs,
+    /// Write what became of each row to this file: JSON lines if it ends in .jsonl, else CSV
+    #[arg(long, value_name = "FILE")]
+    pub results: Option<PathBuf>,
+    /// Ids of one message
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=IDS_MAX as i64))]
+    pub batch_ids: u16,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl SubmitArgs {
+    /// A submission of a file with every option at its default.
+    #[must_use]
+    pub fn of(file: &str) -> SubmitArgs {
+        SubmitArgs {
+            file: file.to_owned(),
+            format: None,
+            currency: None,
+            decimal: false,
+            skip_invalid: false,
+            wait: WaitArgs::default(),
+            results: None,
+            batch_ids: 100,
+            json: false,
+        }
+    }
+}
+
+/// Submits a file and prints the summary.
+///
+/// # Errors
+/// As [`submit`].
+pub async fn run(
+    context: &Context,
+    args: &SubmitArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let summary = submit(context, args).await?;
+    let text = if args.json { summary.to_json() } else { summary.to_string() };
+    writeln!(out, "{text}").map_err(Error::output)?;
+    Ok(summary.exit())
+}
+
+/// Submits a file.
+///
+/// # Errors
+/// When the file is bad (then nothing was written), or a server stays away (then a repeat resumes).
+pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Error> {
+    let begun = Instant::now();
+    let defaults =
+        Defaults { currency: args.currency.clone(), kind: Kind::from_flag(args.decimal) };
+    let transfers = Transfers::open(context, args, defaults).await?;
+    transfers.checked().require_valid(args.skip_invalid, &context.console)?;
+    let results = args.results.as_deref().map(ResultsFile::create).transpose()?;
+
+    context.ensure_schema().await?;
+    context.ensure_queue().await?;
+    let transfers = Arc::new(transfers);
+    let Progressed { counts, outcomes, pending } = pipeline::run(context, &transfers, args).await?;
+    let ends = match args.wait.wait {
+        true => Some(follow::follow(context, pending, args.wait.deadline()).await?),
+        false => None,
+    };
+    if let Some(results) = results {
+        results::write(context, &transfers, &outcomes, args.wait.wait, results).await?;
+    }
+    Ok(Summary::new(transfers.checked(), &counts, ends, begun.elapsed()))
+}

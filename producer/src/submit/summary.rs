@@ -1,0 +1,149 @@
+//! What became of a file, for people and for scripts.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::pipeline::Counts;
+use crate::console::per_second;
+use crate::error::Exit;
+use crate::follow::Ends;
+use crate::input::Checked;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Rows of the file.
+    pub rows: u64,
+    /// New transactions.
+    pub submitted: u64,
+    /// Transactions known with the same content.
+    pub unchanged: u64,
+    /// Ids taken by transactions with other content; each was named.
+    pub conflicts: u64,
+    /// Rows left out.
+    pub invalid: u64,
+    /// Rows that the server refused; each was named.
+    pub refused: u64,
+    /// With `--wait`: how many of the submitted and the unchanged are done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub done: Option<u64>,
+    /// With `--wait`: how many of them are canceled, by reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canceled: Option<BTreeMap<String, u64>>,
+    /// With `--wait`: how many were not final when the limit was reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<u64>,
+    /// With `--wait`: how many are gone from the database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<u64>,
+    /// From start to end.
+    pub seconds: f64,
+    /// Rows by seconds.
+    pub rows_per_s: f64,
+}
+
+impl Summary {
+    pub(super) fn new(
+        checked: &Checked,
+        counts: &Counts,
+        ends: Option<Ends>,
+        elapsed: Duration,
+    ) -> Summary {
+        let rounded = |number: f64| (number * 1_000.0).round() / 1_000.0;
+        Summary {
+            rows: checked.rows,
+            submitted: counts.submitted,
+            unchanged: counts.unchanged,
+            conflicts: counts.conflicts,
+            invalid: checked.invalid,
+            refused: counts.refused,
+            done: ends.as_ref().map(|ends| ends.done),
+            unfinished: ends.as_ref().map(|ends| ends.unfinished),
+            missing: ends.as_ref().map(|ends| ends.missing),
+            canceled: ends.map(|ends| ends.canceled),
+            seconds: rounded(elapsed.as_secs_f64()),
+            rows_per_s: per_second(checked.rows, elapsed).round(),
+        }
+    }
+
+    /// The exit code: refused transfers are results, rows that could not be submitted are not.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        if self.conflicts > 0 || self.refused > 0 || self.missing.is_some_and(|n| n > 0) {
+            Exit::Failed
+        } else if self.unfinished.is_some_and(|n| n > 0) {
+            Exit::WaitLimit
+        } else {
+            Exit::Ok
+        }
+    }
+
+    /// One line of JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("strings and numbers always serialize")
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} rows: {} submitted, {} unchanged, {} conflicts, {} invalid",
+            self.rows,
+            self.submitted,
+            self.unchanged,
+            self.conflicts,
+            self.invalid + self.refused
+        )?;
+        if let (Some(done), Some(canceled)) = (self.done, &self.canceled) {
+            write!(f, "\n{done} done, {} canceled", canceled.values().sum::<u64>())?;
+            for (reason, count) in canceled {
+                write!(f, "\n  {reason}: {count}")?;
+            }
+        }
+        for (count, what) in [(self.unfinished, "not finished"), (self.missing, "gone")] {
+            if let Some(count) = count.filter(|count| *count > 0) {
+                write!(f, "\n{count} {what}")?;
+            }
+        }
+        write!(f, "\n{:.1} s, {:.0} rows/s", self.seconds, self.rows_per_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_transfers_are_results_and_conflicts_are_failures() {
+        let all_well = Summary {
+            rows: 3,
+            submitted: 3,
+            unchanged: 0,
+            conflicts: 0,
+            invalid: 0,
+            refused: 0,
+            done: Some(2),
+            canceled: Some(BTreeMap::from([("insufficient_funds".to_owned(), 1)])),
+            unfinished: Some(0),
+            missing: Some(0),
+            seconds: 1.0,
+            rows_per_s: 3.0,
+        };
+        assert_eq!(all_well.exit(), Exit::Ok);
+        let with = |change: fn(&mut Summary)| {
+            let mut summary = all_well.clone();
+            change(&mut summary);
+            summary.exit()
+        };
+        assert_eq!(with(|s| s.conflicts = 1), Exit::Failed);
+        assert_eq!(with(|s| s.refused = 1), Exit::Failed);
+        assert_eq!(with(|s| s.missing = Some(1)), Exit::Failed);
+        assert_eq!(with(|s| s.unfinished = Some(1)), Exit::WaitLimit);
+        assert_eq!(with(|s| s.invalid = 1), Exit::Ok);
+    }
+}

@@ -1,0 +1,184 @@
+//! `status` and `list`: transactions as they stand.
+//!
+//! Unfinished states are read through the partial indexes that the sweeper uses, so that a list of
+//! them costs the same in a collection of any size.
+
+use std::io::Write;
+
+use clap::Args;
+use common::transaction::{Body, State};
+use futures_util::TryStreamExt;
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::Hint;
+
+use super::{find, reason_text};
+use crate::context::Context;
+use crate::error::{Error, Exit};
+use crate::json;
+
+/// Which transactions to show.
+#[derive(Args, Clone, Debug)]
+pub struct StatusArgs {
+    /// Their ids
+    #[arg(required = true)]
+    pub ids: Vec<String>,
+    /// Print JSON, one transaction a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which transactions to list.
+#[derive(Args, Clone, Debug)]
+pub struct ListArgs {
+    /// Only those in these states, separated by commas
+    #[arg(long, value_delimiter = ',', value_parser = parse_state)]
+    pub state: Vec<State>,
+    /// Only those whose last owner was the worker of this name
+    #[arg(long, value_name = "NAME")]
+    pub application: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 50)]
+    pub limit: u32,
+    /// Print JSON, one transaction a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_state(name: &str) -> Result<State, String> {
+    State::parse(name)
+        .ok_or_else(|| format!("is not one of {}", State::ALL.map(State::as_str).join(", ")))
+}
+
+/// Prints transactions by id.
+///
+/// # Errors
+/// When the server stays away. An unknown id is an exit code.
+pub async fn status(
+    context: &Context,
+    args: &StatusArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let mut exit = Exit::Ok;
+    for id in &args.ids {
+        match find(context, id).await? {
+            Some(document) => print(&document, args.json, out)?,
+            None => {
+                context.console.note(format!("{id}: no such transaction"));
+                exit = Exit::Failed;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+/// Prints transactions: those in flight, then those waiting, oldest first; then final ones by
+/// descending id.
+///
+/// # Errors
+/// When the server is away.
+pub async fn list(
+    context: &Context,
+    args: &ListArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let transactions = context.store.transactions();
+    let mut left = i64::from(args.limit);
+    for Query { mut filter, sort, hint } in queries(&args.state) {
+        if left == 0 {
+            break;
+        }
+        if let Some(application) = &args.application {
+            filter.insert("application", application);
+        }
+        let mut find = transactions.find(filter).sort(sort).limit(left);
+        if let Some(hint) = hint {
+            find = find.hint(Hint::Name(hint.to_owned()));
+        }
+        let mut found = find.await?;
+        while let Some(document) = found.try_next().await? {
+            print(&document, args.json, out)?;
+            left -= 1;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+#[derive(Debug, PartialEq)]
+struct Query {
+    filter: Document,
+    sort: Document,
+    hint: Option<&'static str>,
+}
+
+/// One query an index.
+fn queries(states: &[State]) -> Vec<Query> {
+    let newest_first = doc! { "_id": -1 };
+    if states.is_empty() {
+        return vec![Query { filter: doc! {}, sort: newest_first, hint: None }];
+    }
+    let chosen = |wanted: fn(State) -> bool| -> Option<Document> {
+        let chosen = states.iter().copied().filter(|state| wanted(*state));
+        let chosen: Vec<Bson> = chosen.map(Bson::from).collect();
+        (!chosen.is_empty()).then(|| doc! { "state": { "$in": chosen } })
+    };
+    let in_flight = chosen(|state| State::IN_FLIGHT.contains(&state)).map(|filter| Query {
+        filter,
+        sort: doc! { "takeoverAt": 1 },
+        hint: Some("in_flight"),
+    });
+    // Exactly the index's own condition.
+    let waiting = states.contains(&State::Initial).then(|| Query {
+        filter: doc! { "state": State::Initial },
+        sort: doc! { "createdAt": 1 },
+        hint: Some("unclaimed"),
+    });
+    let ended =
+        chosen(State::is_final).map(|filter| Query { filter, sort: newest_first, hint: None });
+    [in_flight, waiting, ended].into_iter().flatten().collect()
+}
+
+fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Result<(), Error> {
+    if as_json {
+        return writeln!(out, "{}", json::from_document(document)).map_err(Error::output);
+    }
+    let text = |field: &str| document.get_str(field).unwrap_or("-");
+    let modified = document.get_datetime("lastModified").map(|moment| json::timestamp(*moment));
+    writeln!(
+        out,
+        "{}  {}{}  {}  {}",
+        text("_id"),
+        text("state"),
+        reason_text(document),
+        legs(document),
+        modified.as_deref().unwrap_or("-"),
+    )
+    .map_err(Error::output)
+}
+
+fn legs(document: &Document) -> String {
+    match Body::from_document(document) {
+        Err(problem) => format!("invalid: {problem}"),
+        Ok(body) => {
+            let legs = body.legs().iter().map(|leg| format!("{} {}", leg.account, leg.amount));
+            let currency = body.currency.as_deref().unwrap_or_default();
+            format!("{} {currency}", legs.collect::<Vec<_>>().join(", ")).trim_end().to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unfinished_states_are_read_through_their_index() {
+        let hints = |states: &[State]| -> Vec<Option<&str>> {
+            queries(states).iter().map(|query| query.hint).collect()
+        };
+        assert_eq!(hints(&[]), [None]);
+        assert_eq!(hints(&[State::Applied, State::Pending]), [Some("in_flight")]);
+        assert_eq!(hints(&[State::Initial]), [Some("unclaimed")]);
+        assert_eq!(hints(&[State::Done]), [None]);
+        assert_eq!(hints(&State::ALL), [Some("in_flight"), Some("unclaimed"), None]);
+    }
+}

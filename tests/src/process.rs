@@ -1,0 +1,154 @@
+//! A program under test as a process: started with a log file, signalled, and never left behind.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use crate::wait::eventually;
+
+/// How much of a log is shown when a test fails.
+const LOG_LINES_SHOWN: usize = 60;
+
+/// A running program. It is killed when the value goes.
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts it with everything it writes going to `log`.
+    ///
+    /// # Panics
+    /// When it can't be started.
+    #[must_use]
+    pub fn start(command: &mut Command, log: PathBuf) -> Process {
+        let parent = log.parent().expect("a log is in a directory");
+        std::fs::create_dir_all(parent).expect("the log's directory can be made");
+        let out = File::create(&log).expect("the log can be written");
+        let err = out.try_clone().expect("a file has two handles");
+        command.stdin(Stdio::null()).stdout(out).stderr(err);
+        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        Process { child, log }
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal by name: `KILL`, `STOP`, `CONT`, `TERM`.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn signal(&self, name: &str) {
+        assert!(signal(self.pid(), name), "process {} should be there for SIG{name}", self.pid());
+    }
+
+    /// Kills it and waits for its end: nothing it has not yet sent will ever be sent.
+    ///
+    /// # Panics
+    /// When it can't be killed.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("a child can be killed");
+        self.child.wait().expect("a killed child ends");
+    }
+
+    /// Its exit, if it has ended.
+    ///
+    /// # Panics
+    /// When the system does not know the child.
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child can be asked for")
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// When it has not ended within `limit`.
+    pub async fn exit(&mut self, limit: Duration) -> ExitStatus {
+        eventually("the process ends", limit, async || self.exited()).await
+    }
+
+    /// Everything it has written so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only when it has been waited for already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let shown = lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n");
+            eprintln!("--- {} (its last lines)\n{shown}", self.log.display());
+        }
+    }
+}
+
+/// Sends a signal; whether there was such a process.
+#[must_use]
+pub fn signal(pid: u32, name: &str) -> bool {
+    Command::new("kill")
+        .args([format!("-{name}"), pid.to_string()])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// The path of a program of this workspace, built beside the tests.
+///
+/// # Panics
+/// When it has not been built.
+#[must_use]
+pub fn program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows where it is");
+    let built = test.parent().and_then(Path::parent).expect("target/debug is above deps");
+    let program = built.join(name);
+    assert!(
+        program.exists(),
+        "{} is not built: run the tests by deploy/test, which builds all programs",
+        program.display()
+    );
+    program
+}
+
+/// The most memory a process has had so far (its high-water mark), in bytes.
+#[must_use]
+pub fn memory_max(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::servers::directory;
+    use crate::wait::s;
+
+    #[tokio::test]
+    async fn a_process_is_logged_signalled_and_waited_for() {
+        let home = directory(&format!("process-{}", uuid::Uuid::new_v4()));
+        let mut sh = Command::new("sh");
+        sh.args(["-c", "echo started; exec sleep 60"]);
+        let mut process = Process::start(&mut sh, home.join("logs").join("sh.log"));
+        crate::wait::wait_until("it has started", s(10), async || {
+            process.log().contains("started")
+        })
+        .await;
+        assert!(memory_max(process.pid()).is_some_and(|bytes| bytes > 0));
+        assert!(process.exited().is_none());
+        process.signal("TERM");
+        assert!(!process.exit(s(10)).await.success());
+        drop(process);
+        std::fs::remove_dir_all(home).expect("the directory is ours");
+    }
+}

@@ -1,0 +1,77 @@
+//! The producer as a test calls it: a command, its exit code and what it printed.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use crate::process::program;
+
+/// No call may take longer, on a machine that is busy with other tests.
+const CALL_LIMIT: Duration = Duration::from_secs(120);
+
+/// What a call of the producer came to.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Its exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// What it printed as its result.
+    pub stdout: String,
+    /// What it said beside it.
+    pub stderr: String,
+}
+
+impl Answer {
+    /// Whether the exit code was 0.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.code == Some(0)
+    }
+
+    /// The result as JSON.
+    ///
+    /// # Panics
+    /// When it is none.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error} in {:?}\n{}", self.stdout, self.stderr))
+    }
+
+    /// The same answer.
+    ///
+    /// # Panics
+    /// When the exit code was not 0.
+    pub fn expect_success(self) -> Answer {
+        let (code, out, err) = (self.code, &self.stdout, &self.stderr);
+        assert!(self.is_success(), "the producer exited with {code:?}\n{out}\n{err}");
+        self
+    }
+}
+
+/// The command, ready to be run or spawned.
+#[must_use]
+pub fn command(env: &BTreeMap<String, String>, arguments: &[&str]) -> std::process::Command {
+    let mut command = std::process::Command::new(program("producer"));
+    command.args(arguments).envs(env);
+    command
+}
+
+/// Runs the command to its end.
+///
+/// # Panics
+/// When it can't be run, or does not end.
+pub async fn run(env: &BTreeMap<String, String>, arguments: &[&str]) -> Answer {
+    let output =
+        Command::from(command(env, arguments)).stdin(Stdio::null()).kill_on_drop(true).output();
+    let output = tokio::time::timeout(CALL_LIMIT, output).await;
+    let output = output
+        .unwrap_or_else(|_| panic!("producer {arguments:?} did not end within {CALL_LIMIT:?}"))
+        .expect("the producer can be run");
+    Answer {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}

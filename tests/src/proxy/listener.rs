@@ -1,0 +1,98 @@
+//! Accepting connections, and ending all of them at once.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+/// What the network does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weather {
+    /// It works.
+    Fair,
+    /// Every new connection is closed at once.
+    Refusing,
+    /// Connections stay, new ones are taken, and nothing gets through.
+    Silent,
+}
+
+/// The weather, and how often all connections of before were abandoned: they stay open, and
+/// nothing gets through any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Forecast {
+    pub(super) weather: Weather,
+    pub(super) abandoned: usize,
+}
+
+/// A port of this machine that forwards to a server, as long as the value lives.
+pub(super) struct Listener {
+    address: SocketAddr,
+    forecast: Arc<watch::Sender<Forecast>>,
+    cuts: mpsc::UnboundedSender<()>,
+    accepting: JoinHandle<()>,
+}
+
+impl Listener {
+    /// Forwards every connection by `serve`, which gets the client's and the server's stream.
+    pub(super) async fn start<S, F>(upstream: SocketAddr, serve: S) -> Listener
+    where
+        S: Fn(TcpStream, TcpStream, watch::Receiver<Forecast>) -> F + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = listener.local_addr().expect("a bound port has an address");
+        let fair = Forecast { weather: Weather::Fair, abandoned: 0 };
+        let forecast = Arc::new(watch::Sender::new(fair));
+        let (cuts, mut cut) = mpsc::unbounded_channel();
+        let current = forecast.clone();
+        let accepting = tokio::spawn(async move {
+            // Dropped with this task, which ends all connections.
+            let mut connections = JoinSet::new();
+            loop {
+                tokio::select! {
+                    accepted = listener.accept() => {
+                        let Ok((client, _)) = accepted else { continue };
+                        if current.borrow().weather == Weather::Refusing {
+                            continue;
+                        }
+                        // A server that is away closes the client's connection.
+                        let Ok(server) = TcpStream::connect(upstream).await else { continue };
+                        let nodelay = client.set_nodelay(true).and(server.set_nodelay(true));
+                        if nodelay.is_ok() {
+                            connections.spawn(serve(client, server, current.subscribe()));
+                        }
+                    }
+                    Some(()) = cut.recv() => connections.abort_all(),
+                    Some(_ended) = connections.join_next() => {}
+                }
+            }
+        });
+        Listener { address, forecast, cuts, accepting }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(super) fn turn(&self, weather: Weather) {
+        self.forecast.send_modify(|forecast| forecast.weather = weather);
+    }
+
+    /// Leaves every connection open and lets nothing through it any more; new ones work.
+    pub(super) fn abandon(&self) {
+        self.forecast.send_modify(|forecast| forecast.abandoned += 1);
+    }
+
+    /// Closes every connection.
+    pub(super) fn cut(&self) {
+        self.cuts.send(()).expect("it accepts as long as this value lives");
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}

@@ -1,0 +1,155 @@
+//! The broker's side as a test sees it: raw messages, dead letters, queues that vanish.
+//!
+//! Every call has a connection of its own: tests ask rarely, and what one does to its channel
+//! must not meet another.
+
+use std::time::Duration;
+
+use common::queue::{DEAD, DELAYS_MS, SOLO, Topology, WORK};
+use lapin::message::BasicGetMessage;
+use lapin::options::{
+    BasicAckOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions,
+    ExchangeDeleteOptions, QueueDeclareOptions, QueueDeleteOptions,
+};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+
+use crate::wait::eventually;
+
+/// One ledger's queues.
+pub struct Queues {
+    url: String,
+    topology: Topology,
+}
+
+/// What lay in the dead-letter queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// The header `tandem-reason`.
+    pub reason: Option<String>,
+    /// The body, byte by byte.
+    pub body: Vec<u8>,
+}
+
+impl Queues {
+    /// The queues of a prefix.
+    #[must_use]
+    pub fn new(url: &str, prefix: &str) -> Queues {
+        Queues { url: url.to_owned(), topology: Topology::new(prefix) }
+    }
+
+    async fn connect(&self) -> Result<(Connection, Channel), lapin::Error> {
+        let connection = Connection::connect(&self.url, ConnectionProperties::default()).await?;
+        let channel = connection.create_channel().await?;
+        Ok((connection, channel))
+    }
+
+    async fn open(&self) -> (Connection, Channel) {
+        self.connect().await.expect("the broker is there")
+    }
+
+    /// Publishes a body as it is to the work queue, confirmed.
+    ///
+    /// # Panics
+    /// When the broker does not take it.
+    pub async fn publish_raw(&self, body: &[u8]) {
+        const PERSISTENT: u8 = 2;
+        let (_connection, channel) = self.open().await;
+        channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirms");
+        let properties = BasicProperties::default().with_delivery_mode(PERSISTENT);
+        let exchange = self.topology.exchange();
+        let options = BasicPublishOptions { mandatory: true, ..Default::default() };
+        channel
+            .basic_publish(exchange.as_str().into(), WORK.into(), options, body, properties)
+            .await
+            .expect("the channel is open")
+            .await
+            .expect("the broker confirms it");
+    }
+
+    /// Waits for so many dead letters, takes them out and returns them.
+    ///
+    /// # Panics
+    /// When there are fewer within `limit`.
+    pub async fn dead_letters(&self, count: usize, limit: Duration) -> Vec<DeadLetter> {
+        let (_connection, channel) = self.open().await;
+        let mut letters = Vec::new();
+        while letters.len() < count {
+            let what = format!("dead letter {} of {count} comes", letters.len() + 1);
+            letters.push(eventually(&what, limit, async || self.take(&channel, DEAD).await).await);
+        }
+        letters
+    }
+
+    async fn take(&self, channel: &Channel, key: &str) -> Option<DeadLetter> {
+        let queue = self.topology.queue(key);
+        let got = channel.basic_get(queue.as_str().into(), BasicGetOptions::default()).await;
+        let message = got.expect("the queue is there")?;
+        message.ack(BasicAckOptions::default()).await.expect("the channel is open");
+        Some(DeadLetter { reason: reason(&message), body: message.delivery.data })
+    }
+
+    /// How many messages wait in a queue; `None` when it, or the broker, is away.
+    pub async fn depth(&self, key: &str) -> Option<u32> {
+        let (_connection, channel) = self.connect().await.ok()?;
+        self.topology.depth(&channel, key).await.ok()
+    }
+
+    /// How many consumers the work queue has; `None` when it, or the broker, is away.
+    pub async fn consumers(&self) -> Option<u32> {
+        let (_connection, channel) = self.connect().await.ok()?;
+        let passive = QueueDeclareOptions { passive: true, ..Default::default() };
+        let queue = self.topology.queue(WORK);
+        let declared = channel.queue_declare(queue.into(), passive, FieldTable::default()).await;
+        Some(declared.ok()?.consumer_count())
+    }
+
+    /// Deletes the queue of a routing key with everything in it.
+    ///
+    /// # Panics
+    /// When the broker is away.
+    pub async fn delete(&self, key: &str) {
+        let (_connection, channel) = self.open().await;
+        let queue = self.topology.queue(key);
+        let deleted = channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await;
+        deleted.expect("the broker deletes it");
+    }
+
+    /// Deletes the queue of a routing key with everything in it, and declares it anew at once.
+    ///
+    /// # Panics
+    /// When the broker is away.
+    pub async fn replace(&self, key: &str) {
+        let (_connection, channel) = self.open().await;
+        let queue = self.topology.queue(key);
+        let deleted = channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await;
+        deleted.expect("the broker deletes it");
+        self.topology.declare(&channel).await.expect("the broker declares it");
+    }
+
+    /// Deletes everything of this ledger.
+    ///
+    /// # Panics
+    /// When the broker is away.
+    pub async fn delete_all(&self) {
+        for key in [WORK, SOLO, DEAD] {
+            self.delete(key).await;
+        }
+        for delay_ms in DELAYS_MS {
+            self.delete(&format!("retry.{delay_ms}")).await;
+        }
+        let (_connection, channel) = self.open().await;
+        for exchange in [self.topology.exchange(), self.topology.retry_exchange()] {
+            let options = ExchangeDeleteOptions::default();
+            channel.exchange_delete(exchange.into(), options).await.expect("it is deleted");
+        }
+    }
+}
+
+fn reason(message: &BasicGetMessage) -> Option<String> {
+    let headers = message.delivery.properties.headers().as_ref()?;
+    match headers.inner().get("tandem-reason")? {
+        AMQPValue::LongString(text) => Some(text.to_string()),
+        _ => None,
+    }
+}

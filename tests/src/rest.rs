@@ -1,0 +1,180 @@
+//! The rules that hold when everything has come to rest (design §6, 1–5), from the documents alone.
+//!
+//! A second, independent `audit`: it reads raw documents, shares no rule with the producer's, and
+//! so each of the two is a test of the other. Returns what is wrong, in sentences.
+
+use std::collections::BTreeMap;
+
+use common::amount::Amount;
+use futures_util::TryStreamExt;
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, doc};
+
+/// What an account should hold, and does, in units of 10^-9.
+#[derive(Default)]
+struct Books {
+    opening: BTreeMap<String, i128>,
+    balance: BTreeMap<String, i128>,
+    currency: BTreeMap<String, String>,
+    problems: Vec<String>,
+}
+
+/// Everything that breaks a rule in this database.
+///
+/// # Panics
+/// When the database can't be read.
+pub async fn problems(
+    accounts: &Collection<Document>,
+    transactions: &Collection<Document>,
+) -> Vec<String> {
+    let mut books = Books::default();
+    let mut all = accounts.find(doc! {}).await.expect("the accounts can be read");
+    while let Some(account) = all.try_next().await.expect("the accounts can be read") {
+        books.account(&account);
+    }
+    let mut all = transactions.find(doc! {}).await.expect("the transactions can be read");
+    while let Some(transaction) = all.try_next().await.expect("the transactions can be read") {
+        books.transaction(&transaction);
+    }
+    books.close()
+}
+
+impl Books {
+    fn account(&mut self, account: &Document) {
+        let id = account.get_str("_id").unwrap_or("?").to_owned();
+        let amount = |field: &str| nanos(account.get(field)).unwrap_or(i128::MIN / 4);
+        let (balance, opening) = (amount("balance"), amount("openingBalance"));
+        let held = (amount("pendingDebits"), amount("pendingCredits"));
+        if held != (0, 0) {
+            self.problems.push(format!("account {id}: pending sums are {held:?}"));
+        }
+        let marks = account.get_array("pendingTransactions").cloned().unwrap_or_default();
+        if !marks.is_empty() {
+            self.problems.push(format!("account {id}: marks are left: {marks:?}"));
+        }
+        let floor = account.get("floor").filter(|floor| **floor != Bson::Null);
+        if floor.is_some_and(|floor| nanos(Some(floor)).is_none_or(|floor| balance < floor)) {
+            self.problems.push(format!("account {id}: {balance} is below its floor"));
+        }
+        let currency = account.get_str("currency").unwrap_or_default().to_owned();
+        self.currency.insert(id.clone(), currency);
+        self.balance.insert(id.clone(), balance);
+        self.opening.insert(id, opening);
+    }
+
+    fn transaction(&mut self, transaction: &Document) {
+        let id = transaction.get_str("_id").unwrap_or("?");
+        match transaction.get_str("state").unwrap_or("?") {
+            "done" => {
+                for (account, change) in legs(transaction) {
+                    match self.opening.get_mut(&account) {
+                        Some(expected) => *expected += change,
+                        None => self.problems.push(format!("{id}: done, without {account}")),
+                    }
+                }
+            }
+            "canceled" => {
+                let code = transaction.get_document("reason").and_then(|r| r.get_str("code"));
+                if code.is_err() {
+                    self.problems.push(format!("{id}: canceled without a reason"));
+                }
+            }
+            state => self.problems.push(format!("{id}: not final, but {state}")),
+        }
+        if let Some(left) =
+            ["claim", "leaseUntil", "takeoverAt"].iter().find(|f| transaction.contains_key(**f))
+        {
+            self.problems.push(format!("{id}: final, but still has {left}"));
+        }
+    }
+
+    fn close(mut self) -> Vec<String> {
+        let mut created: BTreeMap<&str, i128> = BTreeMap::new();
+        for (id, balance) in &self.balance {
+            let expected = self.opening[id];
+            *created.entry(&self.currency[id]).or_default() += balance - expected;
+            if *balance != expected {
+                self.problems.push(format!(
+                    "account {id}: holds {balance}, but its opening balance and what was done \
+                     make {expected}"
+                ));
+            }
+        }
+        for (currency, created) in created {
+            if created != 0 {
+                self.problems.push(format!("{created} of currency {currency:?} came from nowhere"));
+            }
+        }
+        self.problems
+    }
+}
+
+fn nanos(value: Option<&Bson>) -> Option<i128> {
+    Amount::from_bson(value?).ok().map(Amount::nanos)
+}
+
+/// The signed changes that a transaction document asks for.
+fn legs(transaction: &Document) -> Vec<(String, i128)> {
+    let text = |document: &Document, field: &str| {
+        document.get_str(field).map(str::to_owned).unwrap_or_default()
+    };
+    if let Ok(legs) = transaction.get_array("legs") {
+        let legs = legs.iter().filter_map(Bson::as_document);
+        return legs
+            .map(|leg| (text(leg, "account"), nanos(leg.get("amount")).unwrap_or(0)))
+            .collect();
+    }
+    let value = nanos(transaction.get("value")).unwrap_or(0);
+    vec![(text(transaction, "source"), -value), (text(transaction, "destination"), value)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(id: &str, opening: i64, balance: i64) -> Document {
+        doc! {
+            "_id": id, "openingBalance": opening, "balance": balance, "pendingDebits": 0_i64,
+            "pendingCredits": 0_i64, "pendingTransactions": [], "floor": 0_i64, "status": "open",
+        }
+    }
+
+    fn transfer(state: &str) -> Document {
+        doc! { "_id": "t", "source": "a", "destination": "b", "value": 3_i64, "state": state }
+    }
+
+    fn found(accounts: &[Document], transaction: &Document) -> String {
+        let mut books = Books::default();
+        accounts.iter().for_each(|account| books.account(account));
+        books.transaction(transaction);
+        books.close().join("\n")
+    }
+
+    #[test]
+    fn a_ledger_that_adds_up_has_no_problems() {
+        let accounts = [account("a", 10, 7), account("b", 0, 3)];
+        assert_eq!(found(&accounts, &transfer("done")), "");
+    }
+
+    #[test]
+    fn every_broken_rule_is_found() {
+        let good = [account("a", 10, 7), account("b", 0, 3)];
+        assert!(found(&good, &transfer("pending")).contains("not final"));
+        let mut owned = transfer("done");
+        owned.insert("claim", "x");
+        assert!(found(&good, &owned).contains("still has claim"));
+        assert!(found(&good, &transfer("canceled")).contains("without a reason"));
+        assert!(found(&good[..1], &transfer("done")).contains("without b"));
+        let twice = [account("a", 10, 4), account("b", 0, 6)];
+        assert!(found(&twice, &transfer("done")).contains("account a: holds"));
+        let made = [account("a", 10, 7), account("b", 0, 6)];
+        assert!(found(&made, &transfer("done")).contains("came from nowhere"));
+        let below = [account("a", 2, -1), account("b", 0, 3)];
+        assert!(found(&below, &transfer("done")).contains("below its floor"));
+        let mut marked = good.clone();
+        marked[0].insert("pendingTransactions", vec!["t"]);
+        assert!(found(&marked, &transfer("done")).contains("marks are left"));
+        marked[0].insert("pendingCredits", 1_i64);
+        assert!(found(&marked, &transfer("done")).contains("pending sums"));
+    }
+}

@@ -1,0 +1,115 @@
+//! A model of the broker: a queue that delivers at least once, in any order.
+
+use std::collections::BTreeMap;
+
+use common::message::Message;
+use common::queue::{DEAD, Outgoing, SOLO};
+use common::transaction::TransactionId;
+
+use super::client::Owner;
+
+/// A message in the queue.
+#[derive(Clone, Debug)]
+pub struct Queued {
+    /// Its body.
+    pub body: Vec<u8>,
+    /// Whether it is to be processed alone.
+    pub solo: bool,
+    /// Whether it was delivered before.
+    pub redelivered: bool,
+    /// Not to be delivered before this time.
+    pub due: i64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Queue {
+    waiting: Vec<Queued>,
+    unacked: BTreeMap<u64, (Owner, Queued)>,
+    dead: Vec<Vec<u8>>,
+    receipts: u64,
+}
+
+impl Queue {
+    /// Stores what was published.
+    pub fn store(&mut self, outgoing: &Outgoing, now: i64) {
+        let (key, delay) = outgoing.destination();
+        let body = outgoing.body().to_vec();
+        if key == DEAD {
+            self.dead.push(body);
+            return;
+        }
+        // The broker's delays are for seconds; the simulation's leases are shorter.
+        let due = now + i64::from(delay.unwrap_or(0) / 100);
+        self.waiting.push(Queued { body, solo: key == SOLO, redelivered: false, due });
+    }
+
+    /// The messages that may be delivered now, as indices.
+    #[must_use]
+    pub fn ready(&self, now: i64, solo: bool) -> Vec<usize> {
+        let due = |(_, queued): &(usize, &Queued)| queued.due <= now && queued.solo == solo;
+        self.waiting.iter().enumerate().filter(due).map(|(index, _)| index).collect()
+    }
+
+    /// Delivers one to a worker; returns its receipt.
+    pub fn deliver(&mut self, index: usize, owner: Owner) -> (u64, Queued) {
+        let queued = self.waiting.swap_remove(index);
+        self.receipts += 1;
+        self.unacked.insert(self.receipts, (owner, queued.clone()));
+        (self.receipts, queued)
+    }
+
+    /// A delivery is over. Returns the ids it stood for, if the receipt still counted.
+    pub fn acknowledge(&mut self, receipt: u64) -> Option<Vec<TransactionId>> {
+        let (_, queued) = self.unacked.remove(&receipt)?;
+        Some(ids(&queued.body))
+    }
+
+    /// A delivery comes again.
+    pub fn give_back(&mut self, receipt: u64) {
+        if let Some((_, queued)) = self.unacked.remove(&receipt) {
+            self.waiting.push(Queued { redelivered: true, ..queued });
+        }
+    }
+
+    /// A worker's connection is gone: all it had comes again.
+    pub fn disconnect(&mut self, worker: usize) {
+        let lost: Vec<_> = self
+            .unacked
+            .iter()
+            .filter(|(_, (owner, _))| owner.0 == worker)
+            .map(|(receipt, _)| *receipt)
+            .collect();
+        lost.into_iter().for_each(|receipt| self.give_back(receipt));
+    }
+
+    /// Whether some message still stands for this transaction, be it a dead letter.
+    #[must_use]
+    pub fn stands_for(&self, id: &TransactionId) -> bool {
+        self.will_deliver(id) || self.dead.iter().any(|body| ids(body).contains(id))
+    }
+
+    /// Whether some message for this transaction will be delivered.
+    #[must_use]
+    pub fn will_deliver(&self, id: &TransactionId) -> bool {
+        let waiting = self.waiting.iter().map(|queued| &queued.body);
+        let unacked = self.unacked.values().map(|(_, queued)| &queued.body);
+        waiting.chain(unacked).any(|body| ids(body).contains(id))
+    }
+
+    /// Whether there is nothing in it, but for dead letters.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.unacked.is_empty()
+    }
+
+    /// The next time at which a message becomes due.
+    #[must_use]
+    pub fn next_due(&self, now: i64) -> Option<i64> {
+        self.waiting.iter().map(|queued| queued.due).filter(|due| *due > now).min()
+    }
+}
+
+fn ids(body: &[u8]) -> Vec<TransactionId> {
+    Message::parse(body).map(|message| message.ids).unwrap_or_default()
+}

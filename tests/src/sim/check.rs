@@ -1,0 +1,55 @@
+//! The rules of `design.md` §6 on the model's books.
+
+use std::collections::BTreeMap;
+
+use common::account::Account;
+use common::transaction::{AccountId, State};
+
+use super::model::Books;
+
+/// Whether an account is below its floor: forbidden at any moment.
+#[must_use]
+pub fn below_floor(account: &Account) -> Option<String> {
+    let floor = account.floor.filter(|floor| account.balance < *floor)?;
+    Some(format!("rule 3: {} has {}, below its floor {floor}", account.id, account.balance))
+}
+
+/// What is wrong once everything has come to rest.
+#[must_use]
+pub fn at_rest(books: &Books) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut expected: BTreeMap<&AccountId, i128> = BTreeMap::new();
+    for (id, doc) in &books.transactions {
+        match doc.state {
+            State::Done => {}
+            State::Canceled => continue,
+            state => {
+                wrong.push(format!("rule 2: {id} is {state}"));
+                continue;
+            }
+        }
+        for leg in doc.body.iter().flat_map(|body| body.legs()) {
+            *expected.entry(&leg.account).or_default() += leg.amount.nanos();
+        }
+    }
+    let (mut opening, mut closing) = (0, 0);
+    for (id, account) in &books.accounts {
+        let should = account.opening_balance.nanos() + expected.get(id).copied().unwrap_or(0);
+        if account.balance.nanos() != should {
+            wrong.push(format!("rule 5: {id} has {}, not {should} nanos", account.balance));
+        }
+        let pending = !account.pending_debits.is_zero() || !account.pending_credits.is_zero();
+        if pending || !account.pending_transactions.is_empty() {
+            wrong.push(format!(
+                "rule 4: {id} still holds {}/{} for {:?}",
+                account.pending_debits, account.pending_credits, account.pending_transactions
+            ));
+        }
+        opening += account.opening_balance.nanos();
+        closing += account.balance.nanos();
+    }
+    if opening != closing {
+        wrong.push(format!("rule 1: the sum was {opening}, now it is {closing} nanos"));
+    }
+    wrong
+}

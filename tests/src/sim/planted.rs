@@ -1,0 +1,75 @@
+//! Faults that are planted on purpose, to see that the simulator finds each of them.
+//!
+//! They live in the model and in wrappers around it: the engine has no switch for any of them.
+
+/// One mistake that somebody could make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Planted {
+    /// The server does not compare its clock with a post's deadline.
+    NoFence,
+    /// Others may claim before an operation of the last owner has surely ended.
+    GraceShorterThanTheOperation,
+    /// The claim's times come from the worker's clock, which may be wrong.
+    WorkerClockInsteadOfServerClock,
+    /// A post does not look whether its mark is there.
+    MarkNotCheckedOnPost,
+    /// A post whose reply was lost is sent again, and its success is taken as the end of doubt.
+    UnknownPostResentAndSettledAtOnce,
+    /// An undo does not look whether its mark is there.
+    UndoWithoutTheMark,
+    /// A posting counts as complete whatever the server says.
+    CommitBeforeAllLegsArePosted,
+    /// Marks are settled as soon as they are posted.
+    SettleBeforeCommit,
+    /// A delivery is acknowledged when its batch begins.
+    AcknowledgeBeforeFinal,
+    /// A requeue counts as done before the broker has confirmed it.
+    RequeueWithoutConfirm,
+    /// Credits are added to the balance by the post, as in the articles.
+    CreditSpendableAtOnce,
+    /// A known id is taken as a new submission.
+    ResubmissionPostsTwice,
+    /// The floor is compared with the net of a batch's debits and credits.
+    CoalescedPostDecidesOnTheSumOnly,
+    /// Reads and acknowledgements do not wait for a majority.
+    NotMajority,
+}
+
+impl Planted {
+    /// Every fault.
+    pub const ALL: [Planted; 14] = [
+        Planted::NoFence,
+        Planted::GraceShorterThanTheOperation,
+        Planted::WorkerClockInsteadOfServerClock,
+        Planted::MarkNotCheckedOnPost,
+        Planted::UnknownPostResentAndSettledAtOnce,
+        Planted::UndoWithoutTheMark,
+        Planted::CommitBeforeAllLegsArePosted,
+        Planted::SettleBeforeCommit,
+        Planted::AcknowledgeBeforeFinal,
+        Planted::RequeueWithoutConfirm,
+        Planted::CreditSpendableAtOnce,
+        Planted::ResubmissionPostsTwice,
+        Planted::CoalescedPostDecidesOnTheSumOnly,
+        Planted::NotMajority,
+    ];
+
+    /// The name for the command line: `no-fence`.
+    #[must_use]
+    pub fn name(self) -> String {
+        let mut name = String::new();
+        for letter in format!("{self:?}").chars() {
+            if letter.is_ascii_uppercase() && !name.is_empty() {
+                name.push('-');
+            }
+            name.push(letter.to_ascii_lowercase());
+        }
+        name
+    }
+
+    /// Reads a name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Planted> {
+        Planted::ALL.into_iter().find(|planted| planted.name() == name)
+    }
+}

@@ -1,0 +1,165 @@
+//! What a run starts from: accounts with little money, transfers that compete for it, few workers.
+
+use common::account::{Account, Status};
+use common::amount::Amount;
+use common::transaction::{Body, Leg, TransactionId};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::model::{Books, Lease};
+use super::planted::Planted;
+
+/// One submission and how far its producer has come.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// Its id.
+    pub id: TransactionId,
+    /// What it asks for.
+    pub body: Body,
+    /// The insert that is on its way.
+    pub inserting: Option<u64>,
+    /// The database said yes.
+    pub accepted: bool,
+    /// Its id was published, or its producer died and left that to the sweeper.
+    pub published: bool,
+}
+
+impl Submission {
+    /// A submission that nobody has sent yet.
+    #[must_use]
+    pub fn new(id: TransactionId, body: Body) -> Submission {
+        Submission { id, body, inserting: None, accepted: false, published: false }
+    }
+
+    /// An answer came; perhaps for us.
+    pub fn answered(&mut self, operation: u64, ok: bool) {
+        if self.inserting == Some(operation) {
+            self.inserting = None;
+            self.accepted |= ok;
+        }
+    }
+}
+
+/// How likely each kind of fault is in this run. Many runs have none of most kinds and a lot of the
+/// others: that reaches corners that a mean of everything never does.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// Clients that give up on a request, or lose its answer.
+    pub give_up: u32,
+    /// Fail-overs.
+    pub fail_over: u32,
+    /// Killed workers.
+    pub crash: u32,
+    /// Stalled workers.
+    pub stall: u32,
+    /// Lost connections to the broker.
+    pub disconnect: u32,
+    /// Clients that cancel, reverse and submit twice, operators that freeze.
+    pub clients: u32,
+    /// Requests that arrive after their client has given up.
+    pub late: u32,
+}
+
+impl Profile {
+    fn random(rng: &mut StdRng) -> Profile {
+        let mut weight = || [0, 0, 1, 4][rng.random_range(0..4)];
+        Profile {
+            give_up: weight(),
+            fail_over: weight(),
+            crash: weight(),
+            stall: weight(),
+            disconnect: weight(),
+            clients: weight(),
+            late: 1 + weight(),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The books at the start.
+    pub books: Books,
+    /// What will be submitted.
+    pub submissions: Vec<Submission>,
+    /// How many workers.
+    pub workers: usize,
+    /// How many batches a worker has in flight.
+    pub lanes: usize,
+    /// How many faults may happen.
+    pub faults: u32,
+    /// Which faults.
+    pub profile: Profile,
+    /// Lease and grace.
+    pub lease: Lease,
+    /// How long an operation may run.
+    pub op_limit: i64,
+    /// By how much the clock of the accounts' member may differ.
+    pub skew_max: i64,
+}
+
+impl Scenario {
+    /// A scenario from a seed.
+    #[must_use]
+    pub fn random(rng: &mut StdRng, planted: Option<Planted>) -> Scenario {
+        let names = ["a", "b", "c", "d"];
+        let count = rng.random_range(2..=names.len());
+        let mut books = Books::default();
+        for name in &names[..count] {
+            let mut account = Account::new(name, Amount::Int(rng.random_range(0..30)));
+            if rng.random_bool(0.1) {
+                account.floor = None;
+            }
+            if rng.random_bool(0.1) {
+                account.status = Status::Frozen;
+            }
+            books.accounts.insert(account.id.clone(), account);
+        }
+        let submissions = (0..rng.random_range(1..=6))
+            .map(|number| {
+                let id = format!("t{number}");
+                Submission::new(id.as_str().into(), random_body(rng, &names[..count]))
+            })
+            .collect();
+        let (op_limit, skew_max) = (40, 10);
+        let grace = match planted {
+            Some(Planted::GraceShorterThanTheOperation) => 1,
+            _ => op_limit + skew_max,
+        };
+        Scenario {
+            books,
+            submissions,
+            workers: rng.random_range(1..=3),
+            lanes: rng.random_range(1..=2),
+            faults: rng.random_range(0..12),
+            profile: Profile::random(rng),
+            lease: Lease { lease: rng.random_range(20..200), grace },
+            op_limit,
+            skew_max,
+        }
+    }
+}
+
+fn random_body(rng: &mut StdRng, names: &[&str]) -> Body {
+    let source = rng.random_range(0..names.len());
+    let destination = (source + rng.random_range(1..names.len())) % names.len();
+    let value = rng.random_range(1..16);
+    let transfer = |to: &str| {
+        Body::transfer(names[source], to, Amount::Int(value)).expect("two accounts, above zero")
+    };
+    if rng.random_bool(0.05) {
+        return transfer("nobody");
+    }
+    let third = (0..names.len()).find(|index| ![source, destination].contains(index));
+    match third.filter(|_| rng.random_bool(0.25)) {
+        None => transfer(names[destination]),
+        Some(third) => {
+            let leg = |index: usize, amount: i64| Leg {
+                account: names[index].into(),
+                amount: Amount::Int(amount),
+            };
+            let legs = vec![leg(destination, value), leg(source, -value - 1), leg(third, 1)];
+            Body::new(legs).expect("the legs sum to zero")
+        }
+    }
+}

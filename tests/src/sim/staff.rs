@@ -1,0 +1,111 @@
+//! The simulated workers: the real engine and the real acknowledger over the simulated client.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::retry::Policy;
+use common::transaction::TransactionId;
+use worker::acknowledge::Acknowledger;
+use worker::decide::Source;
+use worker::engine::{Engine, EngineSettings, Outcome};
+use worker::metrics::Metrics;
+
+use super::broker::Queued;
+use super::client::{Client, Shared};
+use super::planted::Planted;
+use super::scenario::Scenario;
+
+/// A batch in flight.
+pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// One worker process.
+pub struct Worker {
+    /// How often it was started.
+    pub life: u32,
+    /// It does not run, and does not know it.
+    pub stalled: bool,
+    /// Its batches in flight.
+    pub tasks: Vec<Task>,
+    engine: Arc<Engine<Client, Client>>,
+    acknowledger: Arc<Acknowledger<Client>>,
+}
+
+/// Who starts workers.
+pub struct Staff {
+    shared: Arc<Mutex<Shared>>,
+    /// How many batches a worker has in flight.
+    pub lanes: usize,
+    /// By how much clocks may differ.
+    pub skew_max: i64,
+    settings: EngineSettings,
+    planted: Option<Planted>,
+    metrics: Arc<Metrics>,
+}
+
+impl Staff {
+    /// A staff for a scenario.
+    #[must_use]
+    pub fn new(
+        shared: Arc<Mutex<Shared>>,
+        scenario: &Scenario,
+        planted: Option<Planted>,
+        metrics: Arc<Metrics>,
+    ) -> Staff {
+        let settings = EngineSettings {
+            application: "simulated".into(),
+            post_window_ms: scenario.op_limit,
+            grace_ms: scenario.lease.grace,
+            attempts_max: 5,
+            retry: Policy { first: Duration::from_millis(5), max: Duration::from_millis(40) },
+            tries_in_place: 3,
+        };
+        let (lanes, skew_max) = (scenario.lanes, scenario.skew_max);
+        Staff { shared, lanes, skew_max, settings, planted, metrics }
+    }
+
+    /// Starts a worker.
+    #[must_use]
+    pub fn hire(&self, index: usize, life: u32) -> Worker {
+        // One is right, one is fast, one is slow, by more than a lease.
+        let clock_error = [0, 400, -400][index % 3];
+        let client = Client::new(self.shared.clone(), (index, life), clock_error, self.planted);
+        let (settings, metrics) = (self.settings.clone(), self.metrics.clone());
+        let engine = Engine::new(client.clone(), client.clone(), settings, metrics.clone());
+        Worker {
+            life,
+            stalled: false,
+            tasks: Vec::new(),
+            engine: Arc::new(engine),
+            acknowledger: Arc::new(Acknowledger::new(client, metrics)),
+        }
+    }
+
+    /// Has a worker process deliveries, as a lane does.
+    pub fn assign(&self, worker: &mut Worker, deliveries: Vec<(u64, Queued)>) {
+        let (engine, acknowledger) = (worker.engine.clone(), worker.acknowledger.clone());
+        let too_early = self.planted == Some(Planted::AcknowledgeBeforeFinal);
+        worker.tasks.push(Box::pin(async move {
+            let mut jobs = Vec::new();
+            for (receipt, queued) in deliveries {
+                let source = if queued.solo { Source::Solo } else { Source::Work };
+                let admitted =
+                    acknowledger.admit(source, queued.redelivered, queued.body, receipt).await;
+                jobs.extend(admitted);
+            }
+            let ids: Vec<TransactionId> =
+                jobs.iter().flat_map(|job| job.message.ids.iter().cloned()).collect();
+            if ids.is_empty() {
+                return;
+            }
+            if too_early {
+                let claimed = ids.iter().map(|id| (id.clone(), Outcome::Final)).collect();
+                acknowledger.finish(jobs, claimed).await;
+                engine.run(&ids).await;
+            } else {
+                let outcomes = engine.run(&ids).await;
+                acknowledger.finish(jobs, outcomes).await;
+            }
+        }));
+    }
+}

@@ -1,0 +1,317 @@
+//! The scheduler: one seed decides what happens next, everywhere.
+//!
+//! Owns the time, the server, the queue, the workers and everything on its way between them. Each
+//! turn picks one of the things that could happen. Promises that the same seed gives the same run.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+
+use common::transaction::TransactionId;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use worker::metrics::Metrics;
+
+use super::broker::Queue;
+use super::check;
+use super::client::{Owner, Sent, Shared};
+use super::event::Event;
+use super::planted::Planted;
+use super::scenario::{Profile, Scenario, Submission};
+use super::server::{Reply, Request, Server};
+use super::staff::{Staff, Worker};
+
+/// How often each fault hit each operation.
+pub type Coverage = BTreeMap<(&'static str, &'static str), u64>;
+
+/// How a run ended.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// What was wrong; empty is good.
+    pub violations: Vec<String>,
+    /// How many things happened.
+    pub turns: u64,
+    /// Faults by operation.
+    pub coverage: Coverage,
+    /// Every turn, when asked for.
+    pub trace: Vec<String>,
+}
+
+/// Where a request is.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Between client and server.
+    OnTheWay,
+    /// Being executed, document by document, on the clock of its start.
+    Running { started: i64, next: usize, matched: usize },
+    /// Executed; its answer waits for a majority to have the writes up to this one.
+    Executed { upto: u64, reply: Option<Reply> },
+}
+
+/// A request and who waits for it.
+#[derive(Debug)]
+pub(super) struct Operation {
+    pub id: u64,
+    /// A worker, or a producer.
+    pub owner: Option<Owner>,
+    pub sent: Sent,
+    pub stage: Stage,
+    /// Nobody waits for the answer any more.
+    pub deaf: bool,
+    /// How fast it goes on, as a weight.
+    pub pace: u32,
+}
+
+impl Operation {
+    pub(super) fn name(&self) -> &'static str {
+        match &self.sent {
+            Sent::Request(request) => request.name(),
+            Sent::Publish(_) => "publish",
+        }
+    }
+}
+
+/// See the module.
+pub struct World {
+    pub(super) shared: Arc<Mutex<Shared>>,
+    pub(super) server: Server,
+    pub(super) queue: Queue,
+    pub(super) operations: Vec<Operation>,
+    pub(super) workers: Vec<Worker>,
+    pub(super) submissions: Vec<Submission>,
+    pub(super) staff: Staff,
+    pub(super) rng: StdRng,
+    pub(super) now: i64,
+    pub(super) op_limit: i64,
+    /// Faults that may still happen.
+    pub(super) budget: u32,
+    pub(super) profile: Profile,
+    pub(super) report: Report,
+    tracing: bool,
+    next_client_operation: u64,
+}
+
+/// A run that has not come to rest after so many turns never will.
+const REST_TURNS_MAX: u64 = 20_000;
+
+/// An hour: for operations that arrive when nobody remembers them.
+const LATE_MS: i64 = 3_600_000;
+
+impl World {
+    /// A world from a seed.
+    #[must_use]
+    pub fn new(
+        seed: u64,
+        planted: Option<Planted>,
+        tracing: bool,
+        metrics: &Arc<Metrics>,
+    ) -> World {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let scenario = Scenario::random(&mut rng, planted);
+        let shared: Arc<Mutex<Shared>> = Arc::default();
+        let staff = Staff::new(shared.clone(), &scenario, planted, metrics.clone());
+        let workers = (0..scenario.workers).map(|index| staff.hire(index, 0)).collect();
+        World {
+            shared,
+            server: Server::new(scenario.books, scenario.lease, planted),
+            queue: Queue::default(),
+            operations: Vec::new(),
+            workers,
+            submissions: scenario.submissions,
+            staff,
+            rng,
+            now: 0,
+            op_limit: scenario.op_limit,
+            budget: scenario.faults,
+            profile: scenario.profile,
+            report: Report::default(),
+            tracing,
+            next_client_operation: 1 << 60,
+        }
+    }
+
+    /// Runs to the end and says what was wrong.
+    #[must_use]
+    pub fn run(mut self) -> Report {
+        self.advance_time(1);
+        let faulty_turns = self.rng.random_range(50..600);
+        while self.report.turns < faulty_turns && self.report.violations.is_empty() {
+            self.turn();
+        }
+        self.budget = 0;
+        self.rest();
+        // What was given up long ago may still arrive.
+        while self.report.violations.is_empty() && !self.operations.is_empty() {
+            self.advance_time(LATE_MS);
+            for operation in &mut self.operations {
+                operation.deaf = false;
+            }
+            self.rest();
+        }
+        if self.report.violations.is_empty() {
+            self.report.violations = check::at_rest(&self.server.majority);
+        }
+        self.report
+    }
+
+    /// Goes on without faults until nothing is left to do, but for what nobody waits for.
+    fn rest(&mut self) {
+        for index in 0..self.workers.len() {
+            self.wake(index);
+        }
+        let started = self.report.turns;
+        while self.report.violations.is_empty() && !self.is_at_rest() {
+            self.turn();
+            if self.report.turns - started > REST_TURNS_MAX {
+                self.violation(self.unrest());
+            }
+        }
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.server.is_replicated()
+            && self.queue.is_empty()
+            && self.operations.iter().all(|operation| operation.deaf)
+            && self.workers.iter().all(|worker| worker.tasks.is_empty())
+            && self.submissions.iter().all(|submission| submission.published)
+            && self.server.primary.transactions.values().all(|doc| doc.state.is_final())
+    }
+
+    fn unrest(&self) -> String {
+        let tasks: Vec<_> = self.workers.iter().map(|worker| worker.tasks.len()).collect();
+        let unfinished = self.server.primary.transactions.values();
+        let unfinished: Vec<_> = unfinished.filter(|doc| !doc.state.is_final()).collect();
+        format!(
+            "it does not come to rest: batches {tasks:?}, on their way {:?}, queue {:?}, \
+             unfinished {unfinished:?}",
+            self.operations, self.queue
+        )
+    }
+
+    fn turn(&mut self) {
+        self.report.turns += 1;
+        let events = self.possible();
+        let total: u32 = events.iter().map(|(weight, _)| weight).sum();
+        let mut chosen = self.rng.random_range(0..total);
+        for (weight, event) in events {
+            if chosen < weight {
+                self.happen(event);
+                return;
+            }
+            chosen -= weight;
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        self.trace(|world| format!("{event:?} {}", world.describe(&event)));
+        event.happen(self);
+        self.collect();
+    }
+
+    pub(super) fn advance_time(&mut self, by: i64) {
+        self.now += by;
+        self.shared.lock().expect("one thread only").now = self.now;
+        for index in 0..self.workers.len() {
+            self.poll(index);
+        }
+    }
+
+    /// Lets a worker's tasks go on, unless it is stalled.
+    pub(super) fn poll(&mut self, index: usize) {
+        let worker = &mut self.workers[index];
+        if worker.stalled {
+            return;
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        worker.tasks.retain_mut(|task| Pin::as_mut(task).poll(&mut context).is_pending());
+    }
+
+    pub(super) fn wake(&mut self, index: usize) {
+        self.workers[index].stalled = false;
+        self.poll(index);
+    }
+
+    /// Takes over what the workers have sent, and what they have acknowledged.
+    fn collect(&mut self) {
+        let (sent, receipts) = {
+            let mut shared = self.shared.lock().expect("one thread only");
+            (std::mem::take(&mut shared.sent), std::mem::take(&mut shared.receipts))
+        };
+        for (id, owner, sent) in sent {
+            self.send(id, Some(owner), sent);
+        }
+        for (receipt, acknowledged) in receipts {
+            if !acknowledged {
+                self.queue.give_back(receipt);
+            } else if let Some(ids) = self.queue.acknowledge(receipt) {
+                ids.iter().for_each(|id| self.check_acknowledged(id));
+            }
+        }
+    }
+
+    fn check_acknowledged(&mut self, id: &TransactionId) {
+        let known = self.server.majority.transactions.get(id);
+        let is_final = known.is_some_and(|doc| doc.state.is_final());
+        if !is_final && !self.queue.stands_for(id) {
+            self.violation(format!("{id} was acknowledged, is not final, and has no message"));
+        }
+    }
+
+    /// A producer's request, without anybody's future behind it.
+    pub(super) fn client_request(&mut self, request: Request) -> u64 {
+        self.next_client_operation += 1;
+        let id = self.next_client_operation;
+        self.send(id, None, Sent::Request(request));
+        id
+    }
+
+    fn send(&mut self, id: u64, owner: Option<Owner>, sent: Sent) {
+        let pace = [2, 10, 30, 30][self.rng.random_range(0..4)];
+        let stage = Stage::OnTheWay;
+        self.operations.push(Operation { id, owner, sent, stage, deaf: false, pace });
+    }
+
+    /// Gives a worker its answer, or tells it that its connection broke.
+    pub(super) fn answer(&mut self, owner: Option<Owner>, id: u64, reply: Option<Reply>) {
+        match owner {
+            Some((worker, life)) => {
+                if self.workers[worker].life == life {
+                    self.shared.lock().expect("one thread only").answers.insert(id, reply);
+                    self.poll(worker);
+                }
+            }
+            None => {
+                for submission in &mut self.submissions {
+                    submission.answered(id, reply.is_some());
+                }
+            }
+        }
+    }
+
+    pub(super) fn covered(&mut self, fault: &'static str, operation: &'static str) {
+        *self.report.coverage.entry((fault, operation)).or_default() += 1;
+    }
+
+    pub(super) fn violation(&mut self, what: String) {
+        self.trace(|_| format!("VIOLATION {what}"));
+        self.report.violations.push(what);
+    }
+
+    fn trace(&mut self, line: impl FnOnce(&World) -> String) {
+        if self.tracing {
+            let line = line(self);
+            self.report.trace.push(format!("{:>6} ms  {line}", self.now));
+        }
+    }
+
+    fn describe(&self, event: &Event) -> String {
+        let Some(index) = event.operation() else { return String::new() };
+        let operation = &self.operations[index];
+        let who = match operation.owner {
+            Some((worker, life)) => format!("worker {worker}.{life}"),
+            None => "producer".to_owned(),
+        };
+        format!("{who} {:?} {:?}", operation.sent, operation.stage)
+    }
+}

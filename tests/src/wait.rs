@@ -1,0 +1,77 @@
+//! Waiting for a condition with a deadline, instead of sleeping and hoping.
+//!
+//! Promises to look often, and to look once more after the deadline, so that a machine that stood
+//! still does not fail a test. Fails by a panic that says what was waited for.
+
+use std::time::{Duration, Instant};
+
+/// The pause between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Looks until there is something, and returns it.
+///
+/// # Panics
+/// When there is nothing within `limit`.
+pub async fn eventually<T>(
+    what: &str,
+    limit: Duration,
+    mut look: impl AsyncFnMut() -> Option<T>,
+) -> T {
+    let begun = Instant::now();
+    loop {
+        let late = begun.elapsed() > limit;
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(!late, "waited {limit:?} in vain until {what}");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Looks until the condition holds; returns how long that took.
+///
+/// # Panics
+/// When it does not hold within `limit`.
+pub async fn wait_until(
+    what: &str,
+    limit: Duration,
+    mut holds: impl AsyncFnMut() -> bool,
+) -> Duration {
+    let begun = Instant::now();
+    eventually(what, limit, async || holds().await.then_some(())).await;
+    begun.elapsed()
+}
+
+/// So many seconds.
+#[must_use]
+pub fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// So many milliseconds.
+#[must_use]
+pub fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_condition_that_comes_true_ends_the_wait() {
+        let mut looks = 0;
+        let found = eventually("three looks", s(5), async || {
+            looks += 1;
+            (looks == 3).then_some(looks)
+        })
+        .await;
+        assert_eq!(found, 3);
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "in vain until pigs fly")]
+    async fn a_wait_in_vain_says_for_what() {
+        wait_until("pigs fly", ms(1), async || false).await;
+    }
+}

@@ -1,0 +1,20 @@
+//! End-to-end tests: every promise of the design on real servers, with real processes.
+//!
+//! Run them by `deploy/test`. One program for all of them, so that they share one build and run
+//! side by side; each has a database and queues of its own. The modules are the themes; a test's
+//! name is the promise it holds.
+
+mod broker;
+mod cancel;
+mod database;
+mod decimals;
+mod fence;
+mod messages;
+mod multileg;
+mod producer;
+mod refusals;
+mod reversals;
+mod settle;
+mod sweeper;
+mod takeover;
+mod worker_process;

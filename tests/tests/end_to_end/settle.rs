@@ -1,0 +1,89 @@
+//! What is submitted gets settled, once.
+
+use common::amount::Amount;
+use common::transaction::{State, TransactionId};
+use tests::wait::s;
+use tests::world::{World, transfer};
+
+#[tokio::test]
+async fn every_transfer_is_settled_by_whichever_worker_gets_it() {
+    let world = World::new().await;
+    world.accounts(&[("a", 1_000), ("b", 1_000), ("c", 1_000)]).await;
+    let workers = tokio::join!(world.worker("one").start(), world.worker("two").start());
+    let names = ["a", "b", "c"];
+    let transfers: Vec<_> =
+        (0..600).map(|n| transfer(&format!("t{n}"), names[n % 3], names[(n + 1) % 3], 1)).collect();
+    world.submit(&transfers, 5).await;
+    world.wait_final(s(60)).await;
+    assert_eq!(world.count(&[State::Done]).await, 600);
+    // Every account sent as much as it received.
+    for name in names {
+        assert_eq!(world.balance(name).await, Amount::Int(1_000));
+    }
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_chain_of_transfers_moves_money_all_the_way() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0), ("c", 0)]).await;
+    let worker = world.worker("one").start().await;
+    for (n, (from, to)) in [("a", "b"), ("b", "c"), ("c", "a")].into_iter().enumerate() {
+        let id = format!("t{n}");
+        world.submit(&[transfer(&id, from, to, 100)], 1).await;
+        world.wait_state(&id, State::Done, s(30)).await;
+        assert_eq!(world.balance(to).await, Amount::Int(100), "credits are spendable when done");
+    }
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_hot_account_takes_transfers_of_all_sizes_in_both_directions() {
+    let world = World::new().await;
+    world.accounts(&[("hub", 10_000), ("x", 10_000), ("y", 10_000)]).await;
+    let worker = world.worker("one").flag("--lanes", 4).flag("--batch-size", 50).start().await;
+    let transfers: Vec<_> = (0..400_i64)
+        .map(|n| {
+            let other = if n % 2 == 0 { "x" } else { "y" };
+            let (from, to) = if n % 3 == 0 { ("hub", other) } else { (other, "hub") };
+            transfer(&format!("t{n}"), from, to, n % 17 + 1)
+        })
+        .collect();
+    world.submit(&transfers, 7).await;
+    world.wait_final(s(60)).await;
+    assert_eq!(world.count(&[State::Done]).await, 400);
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_transaction_published_many_times_is_settled_once() {
+    let world = World::new().await;
+    world.accounts(&[("a", 1_000), ("b", 0)]).await;
+    let workers = tokio::join!(
+        world.worker("one").flag("--batch-size", 3).flag("--lanes", 4).start(),
+        world.worker("two").flag("--batch-size", 2).flag("--lanes", 4).start(),
+    );
+    let transfers: Vec<_> = (0..20).map(|n| transfer(&format!("t{n}"), "a", "b", 7)).collect();
+    world.insert(&transfers).await;
+    let ids: Vec<TransactionId> = transfers.iter().map(|(id, _)| id.clone()).collect();
+    let often: Vec<TransactionId> = (0..15).flat_map(|_| ids.iter().cloned()).collect();
+    world.publish(&often, 4).await;
+    world.wait_final(s(60)).await;
+    // Those still queued find everything done.
+    world.publish(&ids, 1).await;
+    tests::wait::wait_until("the queue is empty", s(60), async || {
+        world.queues.depth("work").await == Some(0)
+    })
+    .await;
+    assert_eq!(world.balance("b").await, Amount::Int(140));
+    assert_eq!(world.balance("a").await, Amount::Int(860));
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}
