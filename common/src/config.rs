@@ -52,8 +52,9 @@ pub struct LogArgs {
     #[arg(long, env = "TANDEM_LOG_FORMAT", value_enum, default_value = "text", global = true)]
     pub log_format: LogFormat,
 
-    /// What to log: a level, or targets like `info,worker=debug`
-    #[arg(long, env = "TANDEM_LOG", default_value = "info", global = true)]
+    /// What to log: a level, or targets like `debug,lapin=off`
+    // The broker's client logs lost connections as errors of its own, beside our line about them.
+    #[arg(long, env = "TANDEM_LOG", default_value = "info,lapin=off", global = true)]
     pub log: String,
 }
 

@@ -75,7 +75,7 @@ impl Consuming {
                     match self.consume(&mut session, &mut stop).await {
                         Ok(()) => return Some(self.wind_up(session).await),
                         Err(error) => {
-                            close(session.connection);
+                            tokio::spawn(close(session.connection));
                             error
                         }
                     }
@@ -175,12 +175,9 @@ async fn consumer(
     Ok((channel, consumer))
 }
 
-/// Closes a connection that is no good any more, without waiting for it.
-fn close(connection: Connection) {
-    tokio::spawn(async move {
-        let closed = connection.close(200, "starting anew".into());
-        if let Err(error) = answered("closing", closed).await {
-            tracing::debug!(%error, "the connection was already gone");
-        }
-    });
+/// Says goodbye to the broker, if it still listens.
+pub async fn close(connection: Connection) {
+    if let Err(error) = answered("closing", connection.close(200, "done".into())).await {
+        tracing::debug!(%error, "the connection was already gone");
+    }
 }

@@ -1,20 +1,25 @@
 //! Parses the settings, listens for signals, runs the worker.
 
-use std::process::ExitCode;
-
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 use worker::settings::Settings;
 
 /// Bad settings, as of the usual convention for usage errors.
-const EXIT_SETTINGS: u8 = 2;
+const EXIT_SETTINGS: i32 = 2;
 
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn main() {
+    let code = start().await;
+    // The database driver ends its sessions in the background and may panic when the runtime goes
+    // before it does; there is nothing left to wait for.
+    std::process::exit(code);
+}
+
+async fn start() -> i32 {
     let settings = Settings::parse();
     if let Err(problem) = common::config::init_logging(&settings.logging) {
         eprintln!("worker: {problem}");
-        return ExitCode::from(EXIT_SETTINGS);
+        return EXIT_SETTINGS;
     }
     let (teller, stop) = worker::stop::stop();
     let signals = tokio::spawn(async move {
@@ -38,10 +43,10 @@ async fn main() -> ExitCode {
     let ran = worker::run(settings, stop).await;
     signals.abort();
     match ran {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(error) => {
             eprintln!("worker: {error}");
-            ExitCode::from(EXIT_SETTINGS)
+            EXIT_SETTINGS
         }
     }
 }

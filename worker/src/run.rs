@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::acknowledge::{Acknowledger, Job};
-use crate::consume::Consuming;
+use crate::consume::{self, Consuming};
 use crate::engine::{Engine, Environment};
 use crate::health::{self, Health};
 use crate::lanes::{self, BatchSettings, Intake};
@@ -230,10 +230,8 @@ impl Parts {
                 tracing::error!(%error, "a lane broke down");
             }
         }
-        if let Some(connection) = connection
-            && let Err(error) = connection.close(200, "done".into()).await
-        {
-            tracing::debug!(%error, "the connection was already gone");
+        if let Some(connection) = connection {
+            consume::close(connection).await;
         }
         self.publisher.close().await;
     }

@@ -81,7 +81,7 @@ const EXAMPLES: &str = "\
 Examples:
   worker
   TANDEM_MONGODB_URI='mongodb://db1,db2,db3/bank?replicaSet=rs0' worker --name settle-1
-  worker --http 0.0.0.0:9464 --log-format json --log info,worker=debug
+  worker --http 0.0.0.0:9464 --log-format json --log debug,lapin=off
   worker --batch-size 1 --lanes 32        one transaction at a time, for comparison
 
 Every flag has an environment variable, shown beside it. Exit codes: 0 stopped as told,

@@ -10,7 +10,7 @@ use crate::amount::Amount;
 use crate::ledger::{Advance, Claim, Posting, Removal, ServerMs};
 use crate::transaction::{Reason, State, TransactionId};
 
-/// How long a claim lasts; see [`crate::mongo::Timing`].
+/// How long a claim lasts; see [`crate::config::TimingArgs`].
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseMs {
     /// The owner may post for so long.
