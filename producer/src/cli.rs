@@ -91,6 +91,8 @@ pub enum Command {
 /// As the command's function.
 pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> Result<Exit, Error> {
     let store = Store::connect(&cli.mongo, NAME, OP_LIMIT).await.map_err(Error::BadInput)?;
+    common::queue::parse_url(&cli.amqp.amqp_url)
+        .map_err(|error| Error::BadInput(error.to_string()))?;
     let give_up_after = Duration::from_secs(cli.give_up_after.into());
     let publisher = Publisher::new(&cli.amqp, NAME);
     let context = Context { give_up_after, ..Context::new(store, publisher) };

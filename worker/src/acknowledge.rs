@@ -76,6 +76,11 @@ impl<B: Broker> Acknowledger<B> {
         None
     }
 
+    /// Whether every delivery so far has been dealt with.
+    pub fn holds_nothing(&self) -> bool {
+        self.metrics.in_flight.get() == 0
+    }
+
     /// Ends jobs whose ids have their outcomes.
     pub async fn finish(
         &self,

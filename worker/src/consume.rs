@@ -29,6 +29,12 @@ use crate::stop::Stop;
 /// may stay silent for ever.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
+/// After so many looks without any delivery the channels are made anew. When a queue is deleted and
+/// declared again at once, RabbitMQ 3.10 keeps the consumer, tells nobody, and drops what the new
+/// queue delivers, because its message numbers start again below those seen before. Nothing that
+/// a client can ask shows it.
+const QUIET_LOOKS_MAX: u32 = 2;
+
 /// What a consumer needs.
 pub struct Consuming {
     /// The broker.
@@ -96,17 +102,29 @@ impl Consuming {
     async fn open(&self) -> Result<Session, QueueError> {
         let topology = Topology::new(&self.amqp.queue_prefix);
         let connection = connect(&self.amqp.amqp_url, &format!("{} consuming", self.name)).await?;
-        let work = channel(&connection).await?;
-        topology.declare(&work).await?;
-        let work = consumer(work, &topology.queue(WORK), self.prefetch).await?;
-        let solo = consumer(channel(&connection).await?, &topology.queue(SOLO), 1).await?;
+        topology.declare(&channel(&connection).await?).await?;
+        let work = consumer(&connection, &topology.queue(WORK), self.prefetch).await?;
+        let solo = consumer(&connection, &topology.queue(SOLO), 1).await?;
         Ok(Session { connection, topology, work, solo })
+    }
+
+    /// Consumes through new channels. What is delivered to the old ones meanwhile comes again.
+    async fn renew(&self, session: &mut Session) -> Result<(), QueueError> {
+        for (channel, _) in [&session.work, &session.solo] {
+            answered("closing a channel", channel.close(200, "renewed".into())).await?;
+        }
+        let Session { connection, topology, .. } = session;
+        session.work = consumer(connection, &topology.queue(WORK), self.prefetch).await?;
+        session.solo = consumer(connection, &topology.queue(SOLO), 1).await?;
+        tracing::debug!("quiet for a while; consuming through new channels");
+        Ok(())
     }
 
     /// Ends with `Ok` when told to stop, with an error when the session is no good any more.
     async fn consume(&self, session: &mut Session, stop: &mut Stop) -> Result<(), QueueError> {
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut quiet_looks = 0;
         loop {
             let (source, delivery) = tokio::select! {
                 biased;
@@ -114,11 +132,18 @@ impl Consuming {
                 _ = look.tick() => {
                     session.topology.depth(&session.work.0, WORK).await?;
                     session.topology.depth(&session.solo.0, SOLO).await?;
+                    // Every delivery sets it back.
+                    quiet_looks = if self.acknowledger.holds_nothing() { quiet_looks + 1 } else { 0 };
+                    if quiet_looks >= QUIET_LOOKS_MAX {
+                        self.renew(session).await?;
+                        quiet_looks = 0;
+                    }
                     continue;
                 }
                 delivery = session.solo.1.next() => (Source::Solo, delivery),
                 delivery = session.work.1.next() => (Source::Work, delivery),
             };
+            quiet_looks = 0;
             let ended = || QueueError::NotTaken("the consumer was canceled by the broker".into());
             let delivery = delivery.ok_or_else(ended)??;
             self.admit(source, delivery).await;
@@ -163,10 +188,11 @@ async fn channel(connection: &Connection) -> Result<Channel, QueueError> {
 }
 
 async fn consumer(
-    channel: Channel,
+    connection: &Connection,
     queue: &str,
     prefetch: u16,
 ) -> Result<(Channel, Consumer), QueueError> {
+    let channel = channel(connection).await?;
     answered("setting the prefetch", channel.basic_qos(prefetch, BasicQosOptions::default()))
         .await?;
     let options = BasicConsumeOptions::default();

@@ -79,6 +79,8 @@ struct Parts {
 /// waits for them, says so, and is not ready.
 pub async fn run(settings: Settings, stop: Stop) -> Result<(), StartError> {
     settings.validate().map_err(StartError::Settings)?;
+    let url = common::queue::parse_url(&settings.amqp.amqp_url);
+    url.map_err(|error| StartError::Settings(error.to_string()))?;
     let listener = listen(&settings.http).await?;
     let parts = Parts::new(settings).await?;
     if let Some(listener) = listener {

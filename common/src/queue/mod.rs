@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable, LongString};
+use lapin::uri::AMQPUri;
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 
 pub use publisher::{Outgoing, Publisher};
@@ -34,6 +35,10 @@ const DELIVERY_LIMIT: i32 = 1_000;
 /// How long to wait for the broker's answer before the connection counts as lost.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
+/// Seconds between heartbeats, unless the URL says otherwise. The broker gives up on a silent
+/// consumer, and delivers what it had to others, after about two of them.
+const HEARTBEAT_S: u16 = 8;
+
 /// The routing key of ordinary messages.
 pub const WORK: &str = "work";
 /// The routing key of messages that are processed alone.
@@ -47,6 +52,9 @@ pub enum QueueError {
     /// The broker or the network said no.
     #[error("RabbitMQ: {0}")]
     Broker(#[from] lapin::Error),
+    /// `TANDEM_AMQP_URL` does not parse.
+    #[error("TANDEM_AMQP_URL: {0}; write it like amqp://user:password@host:5672/%2f")]
+    Url(String),
     /// Nothing came back in time: a half-open connection, or a blocked one.
     #[error("RabbitMQ: no answer within {0:?} to {1}")]
     Silent(Duration, &'static str),
@@ -207,10 +215,21 @@ pub async fn answered<T>(
 /// Opens a connection. `name` shows in the broker's management.
 ///
 /// # Errors
-/// When the broker is away, silent, or refuses the user.
+/// When the broker is away, silent, or refuses the user, or the URL does not parse.
 pub async fn connect(url: &str, name: &str) -> Result<Connection, QueueError> {
+    let uri = parse_url(url)?;
     let properties = ConnectionProperties::default().with_connection_name(name.into());
-    answered("connecting", Connection::connect(url, properties)).await
+    answered("connecting", Connection::connect_uri(uri, properties)).await
+}
+
+/// Reads a connection string; call it early, so that a typing error is no endless wait.
+///
+/// # Errors
+/// When it does not parse.
+pub fn parse_url(url: &str) -> Result<AMQPUri, QueueError> {
+    let mut uri: AMQPUri = url.parse().map_err(QueueError::Url)?;
+    uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
+    Ok(uri)
 }
 
 /// The longest delay class that is not longer than the wish, so that a wait is composed of ever
