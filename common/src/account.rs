@@ -3,7 +3,7 @@
 //! Owns [`Account`] and [`Account::refusal`]: the same rule that the server applies inside the
 //! guarded update (`mongo::statements`), here to *explain* a refusal, never to decide a write.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
@@ -54,7 +54,7 @@ pub struct Account {
     /// Credits posted by transactions in flight; not yet in `balance`.
     pub pending_credits: Amount,
     /// The marks: which transactions in flight have posted here.
-    pub pending_transactions: HashSet<TransactionId>,
+    pub pending_transactions: BTreeSet<TransactionId>,
     /// The lowest allowed balance; `None` is unlimited.
     pub floor: Option<Amount>,
     /// Whether it takes postings.
@@ -75,7 +75,7 @@ impl Account {
             balance,
             pending_debits: zero,
             pending_credits: zero,
-            pending_transactions: HashSet::new(),
+            pending_transactions: BTreeSet::new(),
             floor: Some(zero),
             status: Status::Open,
             currency: None,

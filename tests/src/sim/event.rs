@@ -105,9 +105,10 @@ impl Event {
 impl World {
     /// Everything that can happen now, with its weight.
     pub(super) fn possible(&mut self) -> Vec<(u32, Event)> {
-        let mut events = vec![(6, Event::Tick(self.rng.random_range(1..=3)))];
+        let (small, large) = self.profile.tick;
+        let mut events = vec![(small, Event::Tick(self.rng.random_range(1..=3)))];
         let jump = self.next_moment();
-        events.extend(jump.map(|moment| (2, Event::Tick(moment - self.now))));
+        events.extend(jump.map(|moment| (large, Event::Tick(moment - self.now))));
         self.possible_operations(&mut events);
         self.possible_workers(&mut events);
         self.possible_clients(&mut events);

@@ -58,6 +58,9 @@ pub struct Profile {
     pub clients: u32,
     /// Requests that arrive after their client has given up.
     pub late: u32,
+    /// How fast time passes, compared with everything else: in small steps, and up to a moment at
+    /// which something is due.
+    pub tick: (u32, u32),
 }
 
 impl Profile {
@@ -71,6 +74,7 @@ impl Profile {
             disconnect: weight(),
             clients: weight(),
             late: 1 + weight(),
+            tick: [(1, 1), (3, 1), (6, 2)][rng.random_range(0..3)],
         }
     }
 }
@@ -121,7 +125,7 @@ impl Scenario {
                 Submission::new(id.as_str().into(), random_body(rng, &names[..count]))
             })
             .collect();
-        let (op_limit, skew_max) = (40, 10);
+        let (op_limit, skew_max) = ([20, 60, 200][rng.random_range(0..3)], 10);
         let grace = match planted {
             Some(Planted::GraceShorterThanTheOperation) => 1,
             _ => op_limit + skew_max,
