@@ -11,6 +11,7 @@ use common::ledger::LedgerError;
 use common::message::Message;
 use common::queue::{Outgoing, QueueError};
 use common::transaction::TransactionId;
+use futures_util::future::join_all;
 
 use crate::decide::{Cause, DeadReason, Intake, Leftovers, Source, intake, leftovers};
 use crate::engine::Outcome;
@@ -88,11 +89,13 @@ impl<B: Broker> Acknowledger<B> {
         outcomes: Vec<(TransactionId, Outcome)>,
     ) {
         let outcomes: HashMap<_, _> = outcomes.into_iter().collect();
-        for job in jobs {
+        // Side by side: on a connection that died, each of them waits for its time limit.
+        let endings = jobs.iter().map(|job| {
             let left = leftovers(&job.message, &outcomes);
             let outgoing = self.outgoing(job.source, left);
-            self.conclude(&job.receipt, &outgoing).await;
-        }
+            async move { self.conclude(&job.receipt, &outgoing).await }
+        });
+        join_all(endings).await;
     }
 
     /// Hands jobs that were not begun to the other workers, at once.

@@ -1,14 +1,16 @@
 //! The broker of the real world: RabbitMQ for deliveries, the outbox in MongoDB for parking.
 //!
-//! Promises that a publication is tried again while the broker is briefly away. Fails with the
-//! last error; a failed acknowledgement is only logged, because the delivery comes again.
+//! Promises that a publication is tried again while the broker is briefly away, and that nothing
+//! takes for ever: on a connection that died, the client's acknowledgement may never resolve.
+//! Fails with the last error; a failed acknowledgement is only logged, because the delivery comes
+//! again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use common::ledger::LedgerError;
 use common::mongo::MongoOutbox;
-use common::queue::{Outgoing, Publisher, QueueError};
+use common::queue::{Outgoing, Publisher, QueueError, answered};
 use common::retry::{Policy, jitter};
 use common::transaction::TransactionId;
 use lapin::Acker;
@@ -52,7 +54,7 @@ impl Broker for Rabbit {
     }
 
     async fn ack(&self, receipt: &Acker) {
-        match receipt.ack(BasicAckOptions::default()).await {
+        match answered("acknowledging", receipt.ack(BasicAckOptions::default())).await {
             Ok(true) => {}
             Ok(false) => tracing::debug!("too late to acknowledge; it will be delivered again"),
             Err(error) => tracing::debug!(%error, "acknowledging"),
@@ -61,7 +63,7 @@ impl Broker for Rabbit {
 
     async fn give_back(&self, receipt: &Acker) {
         let options = BasicNackOptions { requeue: true, ..Default::default() };
-        if let Err(error) = receipt.nack(options).await {
+        if let Err(error) = answered("giving back", receipt.nack(options)).await {
             tracing::debug!(%error, "giving back");
         }
     }

@@ -76,6 +76,8 @@ def _run(directory, test_arguments, timings):
     env.update(servers.uris())
     env["TANDEM_DEPLOY_UP"] = str(ROOT / "deploy" / "up")
     env["TANDEM_TEST_DIR"] = str(directory)
+    # The tests mostly wait for leases and deadlines, so more of them run than there are cores.
+    env.setdefault("RUST_TEST_THREADS", "8")
     command = [build.cargo(), "test", "--workspace", "--no-fail-fast", "--", *test_arguments]
     with timings.part("tests"):
         return processes.run(command, env=env, cwd=ROOT)
