@@ -9,6 +9,7 @@ mod broker;
 mod check;
 mod client;
 mod event;
+mod mishap;
 pub mod model;
 mod planted;
 mod scenario;

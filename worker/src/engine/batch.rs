@@ -3,25 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use common::ledger::{Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs};
-use common::transaction::{Body, Reason, ReasonCode, State, TransactionId};
+use common::transaction::{Body, State, TransactionId};
 
+use super::held::Held;
 use super::plan::{self, Judged};
 use super::{Engine, Environment, Outcome};
 
 /// How often accounts that refuse without a visible reason are asked again: their state changed
 /// between our posting and our look.
 const ROUNDS_MAX: u32 = 4;
-
-/// A transaction that this batch owns.
-struct Held {
-    state: State,
-    attempts: u32,
-    body: Result<Body, String>,
-    /// Why it is to be canceled, once that is decided.
-    refused: Option<Reason>,
-    /// Every leg is known to be posted.
-    posted: bool,
-}
 
 /// Why a batch stops before its end. What it holds is handed on.
 enum Halt {
@@ -122,18 +112,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
             self.engine.metrics.moved(State::Pending, 1);
             self.engine.saw_first_claim(seen.created_at);
         }
-        let refused = match (&seen.body, seen.state) {
-            (Err(problem), State::Pending) => {
-                Some(Reason::new(ReasonCode::Invalid, problem.clone()))
-            }
-            _ if seen.state == State::Pending && seen.attempts > self.attempts_max() => {
-                let message = format!("given up after {} attempts", seen.attempts - 1);
-                Some(Reason::new(ReasonCode::RetriesExhausted, message))
-            }
-            _ => None,
-        };
-        let (state, attempts, body) = (seen.state, seen.attempts, seen.body);
-        self.held.insert(seen.id, Held { state, attempts, body, refused, posted: false });
+        self.held.insert(seen.id.clone(), Held::claimed(seen, self.attempts_max()));
     }
 
     /// Posts every leg: first all of an account at once, then what was left out one by one.

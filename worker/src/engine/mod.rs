@@ -6,6 +6,7 @@
 //! Talks to the world through [`Ledger`] and [`Environment`] only.
 
 mod batch;
+mod held;
 mod outcome;
 mod plan;
 

@@ -1,0 +1,176 @@
+//! States and reasons: the closed sets that documents, metrics and scripts share.
+
+use std::fmt;
+
+use mongodb::bson::{Bson, Document, doc};
+
+/// Where a transaction stands. `Applied` is the commit point: from there it only goes forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum State {
+    /// Submitted, not yet claimed by a worker.
+    Initial,
+    /// Claimed; its legs are being posted.
+    Pending,
+    /// All legs are posted and it can't be undone any more.
+    Applied,
+    /// Settled: the end of a successful transaction.
+    Done,
+    /// Refused, given up or canceled: its legs are being undone.
+    Canceling,
+    /// Undone: the end of an unsuccessful transaction, with a [`Reason`].
+    Canceled,
+}
+
+impl State {
+    /// Every state, in the order of life.
+    pub const ALL: [State; 6] = [
+        State::Initial,
+        State::Pending,
+        State::Applied,
+        State::Done,
+        State::Canceling,
+        State::Canceled,
+    ];
+
+    /// The states in which somebody owns the transaction.
+    pub const IN_FLIGHT: [State; 3] = [State::Pending, State::Applied, State::Canceling];
+
+    /// The states that are not final; the sweeper's index covers exactly these.
+    pub const UNFINISHED: [State; 4] =
+        [State::Initial, State::Pending, State::Applied, State::Canceling];
+
+    /// The name in the document.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Initial => "initial",
+            State::Pending => "pending",
+            State::Applied => "applied",
+            State::Done => "done",
+            State::Canceling => "canceling",
+            State::Canceled => "canceled",
+        }
+    }
+
+    /// Reads the name in the document.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<State> {
+        State::ALL.into_iter().find(|state| state.as_str() == name)
+    }
+
+    /// Whether nothing will ever happen to it again.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, State::Done | State::Canceled)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<State> for Bson {
+    fn from(state: State) -> Bson {
+        Bson::String(state.as_str().to_owned())
+    }
+}
+
+/// Why a transaction was canceled, as a closed set that scripts can rely on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ReasonCode {
+    /// An account of it does not exist.
+    AccountNotFound,
+    /// An account is frozen.
+    AccountFrozen,
+    /// An account is closed.
+    AccountClosed,
+    /// An account has another currency than the transaction, or only one of them has any.
+    CurrencyMismatch,
+    /// A debit would take the balance below the floor.
+    InsufficientFunds,
+    /// A posting would take the account's holdings beyond [`Amount::MAX`](crate::amount::Amount::MAX).
+    BalanceLimit,
+    /// The amount is Int64 and the balance Decimal128, or the other way round.
+    AmountTypeMismatch,
+    /// The account document breaks the schema (a float balance, a missing field).
+    AccountInvalid,
+    /// The transaction document itself breaks the rules of [`Body::new`](super::Body::new).
+    Invalid,
+    /// It failed again and again before its commit point.
+    RetriesExhausted,
+    /// Somebody asked for it.
+    Requested,
+}
+
+impl ReasonCode {
+    /// Every code.
+    pub const ALL: [ReasonCode; 11] = [
+        ReasonCode::AccountNotFound,
+        ReasonCode::AccountFrozen,
+        ReasonCode::AccountClosed,
+        ReasonCode::CurrencyMismatch,
+        ReasonCode::InsufficientFunds,
+        ReasonCode::BalanceLimit,
+        ReasonCode::AmountTypeMismatch,
+        ReasonCode::AccountInvalid,
+        ReasonCode::Invalid,
+        ReasonCode::RetriesExhausted,
+        ReasonCode::Requested,
+    ];
+
+    /// The name in the document and in metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ReasonCode::AccountNotFound => "account_not_found",
+            ReasonCode::AccountFrozen => "account_frozen",
+            ReasonCode::AccountClosed => "account_closed",
+            ReasonCode::CurrencyMismatch => "currency_mismatch",
+            ReasonCode::InsufficientFunds => "insufficient_funds",
+            ReasonCode::BalanceLimit => "balance_limit",
+            ReasonCode::AmountTypeMismatch => "amount_type_mismatch",
+            ReasonCode::AccountInvalid => "account_invalid",
+            ReasonCode::Invalid => "invalid",
+            ReasonCode::RetriesExhausted => "retries_exhausted",
+            ReasonCode::Requested => "requested",
+        }
+    }
+}
+
+/// Why a transaction was canceled: a code for scripts and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// The machine-readable part.
+    pub code: ReasonCode,
+    /// The sentence, with the account and the numbers in it.
+    pub message: String,
+}
+
+impl Reason {
+    /// A reason with its sentence.
+    #[must_use]
+    pub fn new(code: ReasonCode, message: impl Into<String>) -> Reason {
+        Reason { code, message: message.into() }
+    }
+
+    /// The sub-document `reason`.
+    #[must_use]
+    pub fn to_document(&self) -> Document {
+        doc! { "code": self.code.as_str(), "message": &self.message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_states_are_the_manuals() {
+        for state in State::ALL {
+            assert_eq!(State::parse(state.as_str()), Some(state));
+        }
+        assert_eq!(State::parse("committed"), None);
+    }
+}
