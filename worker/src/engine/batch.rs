@@ -34,6 +34,7 @@ pub(super) struct Batch<'a, L, E> {
     claim: Claim,
     held: BTreeMap<TransactionId, Held>,
     outcomes: Vec<(TransactionId, Outcome)>,
+    /// The earliest end of a lease among those held.
     lease_until: ServerMs,
     /// The server's clock less ours, or a little less: it was read before the answer came. Errs
     /// towards refusing our own postings early, never late.
@@ -52,7 +53,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
             claim: Claim { token, application },
             held: BTreeMap::new(),
             outcomes: Vec::new(),
-            lease_until: 0,
+            lease_until: ServerMs::MAX,
             server_offset: 0,
             doubt: None,
         }
@@ -105,7 +106,8 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     }
 
     fn hold(&mut self, seen: Seen) {
-        self.lease_until = seen.lease_until;
+        // A claim that was tried again in place may have won some at its first try, some later.
+        self.lease_until = self.lease_until.min(seen.lease_until);
         if seen.attempts > 1 {
             self.engine.metrics.takeovers.inc();
         } else {

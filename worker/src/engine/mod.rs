@@ -9,6 +9,8 @@ mod batch;
 mod held;
 mod outcome;
 mod plan;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
