@@ -121,10 +121,10 @@ impl MongoOutbox {
     /// When the server is away.
     pub async fn oldest_unfinished(&self) -> Result<Option<ServerMs>, LedgerError> {
         let mut oldest: Option<ServerMs> = None;
-        for (states, hint, sort) in [
-            (vec![State::Initial], "unclaimed", doc! { "createdAt": 1 }),
-            (State::IN_FLIGHT.to_vec(), "in_flight", doc! { "takeoverAt": 1 }),
-        ] {
+        // Those in flight are sorted in the server's memory: they are a few batches at most.
+        for (states, hint) in
+            [(vec![State::Initial], "unclaimed"), (State::IN_FLIGHT.to_vec(), "in_flight")]
+        {
             let filter = doc! { "state": { "$in": states } };
             let collection = self.store.transactions();
             let op_limit = self.store.op_limit();
@@ -133,7 +133,7 @@ impl MongoOutbox {
                 .limited("oldest", async move {
                     collection
                         .find_one(filter)
-                        .sort(sort)
+                        .sort(doc! { "createdAt": 1 })
                         .hint(mongodb::options::Hint::Name(hint.to_owned()))
                         .projection(doc! { "createdAt": 1 })
                         .max_time(op_limit)
