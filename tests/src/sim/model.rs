@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use common::account::{Account, Status};
 use common::amount::Amount;
 use common::ledger::{Advance, Claim, Posting, Removal, Seen, ServerMs};
+use common::mongo::LeaseMs;
 use common::transaction::{AccountId, Body, Reason, ReasonCode, State, TransactionId};
 
 use super::planted::Planted;
@@ -70,17 +71,8 @@ impl Transaction {
     }
 }
 
-/// Lease and grace, in milliseconds.
-#[derive(Clone, Copy, Debug)]
-pub struct Lease {
-    /// How long the owner may post.
-    pub lease: i64,
-    /// How much longer others wait.
-    pub grace: i64,
-}
-
 /// Claims a document; true when it matched.
-pub fn claim(doc: &mut Transaction, claim: &Claim, lease: Lease, now: ServerMs) -> bool {
+pub fn claim(doc: &mut Transaction, claim: &Claim, lease: LeaseMs, now: ServerMs) -> bool {
     let free = match doc.state {
         State::Initial => true,
         State::Pending | State::Applied | State::Canceling => now > doc.takeover_at,

@@ -2,11 +2,12 @@
 
 use common::account::{Account, Status};
 use common::amount::Amount;
+use common::mongo::LeaseMs;
 use common::transaction::{Body, Leg, TransactionId};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::model::{Books, Lease};
+use super::model::Books;
 use super::planted::Planted;
 
 /// One submission and how far its producer has come.
@@ -95,7 +96,7 @@ pub struct Scenario {
     /// Which faults.
     pub profile: Profile,
     /// Lease and grace.
-    pub lease: Lease,
+    pub lease: LeaseMs,
     /// How long an operation may run.
     pub op_limit: i64,
     /// By how much the clock of the accounts' member may differ.
@@ -137,7 +138,7 @@ impl Scenario {
             lanes: rng.random_range(1..=2),
             faults: rng.random_range(0..12),
             profile: Profile::random(rng),
-            lease: Lease { lease: rng.random_range(20..200), grace },
+            lease: LeaseMs { lease: rng.random_range(20..200), grace },
             op_limit,
             skew_max,
         }

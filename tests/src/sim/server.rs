@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 
 use common::account::{Account, Status};
 use common::ledger::{AccountRead, Advance, Claim, Posting, Removal, Seen, ServerMs};
+use common::mongo::LeaseMs;
 use common::transaction::{AccountId, Body, Reason, TransactionId};
 
-use super::model::{self, Books, Lease, Transaction};
+use super::model::{self, Books, Transaction};
 use super::planted::Planted;
 
 /// One request of a client.
@@ -109,14 +110,14 @@ pub struct Server {
     pub written: u64,
     /// By how much the clock of the accounts' member is ahead.
     pub skew: i64,
-    lease: Lease,
+    lease: LeaseMs,
     planted: Option<Planted>,
 }
 
 impl Server {
     /// A server with these books, durable.
     #[must_use]
-    pub fn new(books: Books, lease: Lease, planted: Option<Planted>) -> Server {
+    pub fn new(books: Books, lease: LeaseMs, planted: Option<Planted>) -> Server {
         Server {
             primary: books.clone(),
             majority: books,
