@@ -62,6 +62,20 @@ pub struct Posting {
     pub credits: Amount,
     /// The transactions whose marks are set or removed.
     pub transactions: Vec<TransactionId>,
+    /// What leaves the account with the same update. Only a post carries anybody.
+    pub ride: Option<Ride>,
+}
+
+/// The settlement of applied transactions on one account, carried by the next post to it: two
+/// updates for the price of one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ride {
+    /// The sum of the held debits, as a positive amount, and of the credits that become spendable.
+    pub debits: Amount,
+    /// See `debits`.
+    pub credits: Amount,
+    /// The transactions whose marks are removed.
+    pub transactions: Vec<TransactionId>,
 }
 
 impl Posting {
@@ -127,7 +141,9 @@ pub trait Ledger: Send + Sync {
     ) -> impl Future<Output = Result<Vec<Seen>, LedgerError>> + Send;
 
     /// Posts: each posting whole or not at all, and none once the server's clock is at `before`.
-    /// A posting any of whose marks is already there does nothing. Returns how many took effect.
+    /// A posting any of whose marks is already there does nothing. A ride is settled first, so its
+    /// credits are spendable; where any of its marks is missing, the posting does nothing.
+    /// Returns how many took effect.
     fn post(
         &self,
         postings: &[Posting],

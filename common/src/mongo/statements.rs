@@ -55,7 +55,8 @@ pub(super) fn claim(ids: &[TransactionId], claim: &Claim, lease: LeaseMs) -> Doc
 }
 
 /// Posts all legs of a batch on one account, or none: open, same currency and kind, enough money,
-/// no mark there yet, and the server's clock before the fence.
+/// no mark there yet, and the server's clock before the fence. A ride leaves with it: what its
+/// settlement changes and what the post changes is one sum for each field.
 pub(super) fn post(posting: &Posting, before: ServerMs) -> Document {
     let marks = ids_bson(&posting.transactions);
     let currency = posting.currency.as_deref().map_or(Bson::Null, |c| literal(c).into());
@@ -70,29 +71,47 @@ pub(super) fn post(posting: &Posting, before: ServerMs) -> Document {
             [],
         ] },
     ];
-    let mut changed = doc! {};
+    let mut left = Bson::from("$pendingTransactions");
+    let (mut settled_debits, mut settled_credits) = (Amount::ZERO, Amount::ZERO);
+    if let Some(ride) = &posting.ride {
+        (settled_debits, settled_credits) = (ride.debits, ride.credits);
+        let leaving = doc! { "$literal": ids_bson(&ride.transactions) };
+        guards.push(doc! { "$setIsSubset": [&leaving, "$pendingTransactions"] });
+        left = doc! { "$setDifference": [left, leaving] }.into();
+    }
+    let balance = plus("$balance", [settled_credits, posting.debits.negated()]);
+    let debits = plus("$pendingDebits", [posting.debits, settled_debits.negated()]);
+    let credits = plus("$pendingCredits", [posting.credits, settled_credits.negated()]);
     if !posting.debits.is_zero() {
-        let after = doc! { "$subtract": ["$balance", posting.debits] };
         // A missing floor must not read as unlimited, so only an explicit null is.
         guards.push(doc! { "$or": [
             { "$eq": [{ "$type": "$floor" }, "null"] },
-            { "$and": [{ "$isNumber": "$floor" }, { "$gte": [&after, "$floor"] }] },
+            { "$and": [{ "$isNumber": "$floor" }, { "$gte": [&balance, "$floor"] }] },
         ] });
-        guards.push(doc! { "$gte": [&after, -Amount::MAX] });
-        changed.insert("balance", after);
-        changed.insert("pendingDebits", doc! { "$add": ["$pendingDebits", posting.debits] });
+        guards.push(doc! { "$gte": [&balance, -Amount::MAX] });
     }
     if !posting.credits.is_zero() {
-        let holdings =
-            doc! { "$add": ["$balance", "$pendingDebits", "$pendingCredits", posting.credits] };
+        // The holdings before the debit, which only moves them about.
+        let pending = plus("$pendingCredits", [posting.credits, settled_debits.negated()]);
+        let holdings = doc! { "$add": ["$balance", "$pendingDebits", pending] };
         guards.push(doc! { "$lte": [holdings, Amount::MAX] });
-        changed.insert("pendingCredits", doc! { "$add": ["$pendingCredits", posting.credits] });
     }
-    changed.insert(
-        "pendingTransactions",
-        doc! { "$concatArrays": ["$pendingTransactions", { "$literal": &marks }] },
+    let marks = doc! { "$concatArrays": [left, { "$literal": &marks }] };
+    let mut changed = doc! { "pendingTransactions": marks };
+    let sums = [("balance", balance), ("pendingDebits", debits), ("pendingCredits", credits)];
+    changed.extend(
+        sums.into_iter()
+            .filter(|(_, sum)| sum.as_document().is_some())
+            .map(|(field, sum)| (field.to_owned(), sum)),
     );
     guarded(posting, doc! { "$and": guards }, changed)
+}
+
+/// A field plus amounts; the field itself when all of them are zero.
+fn plus(field: &str, amounts: [Amount; 2]) -> Bson {
+    let amounts = amounts.into_iter().filter(|amount| !amount.is_zero()).map(Bson::from);
+    let terms: Vec<_> = std::iter::once(Bson::from(field)).chain(amounts).collect();
+    if terms.len() > 1 { doc! { "$add": terms }.into() } else { field.into() }
 }
 
 /// Removes the marks of a batch from one account where all of them are there, with what they held.

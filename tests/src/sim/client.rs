@@ -130,6 +130,11 @@ impl Ledger for Client {
                 self.remove(Removal::Settle, postings).await?;
                 Ok(took)
             }
+            Some(Planted::RideLeftBehind) => {
+                let alone = |posting: &Posting| Posting { ride: None, ..posting.clone() };
+                let alone: Vec<_> = postings.iter().map(alone).collect();
+                self.posted(&alone, before).await
+            }
             _ => self.posted(postings, before).await,
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use common::account::{Account, Status};
 use common::amount::Amount;
-use common::ledger::{Advance, Claim, Posting, Removal, Seen, ServerMs};
+use common::ledger::{Advance, Claim, Posting, Removal, Ride, Seen, ServerMs};
 use common::mongo::LeaseMs;
 use common::transaction::{AccountId, Body, Reason, ReasonCode, State, TransactionId};
 
@@ -90,8 +90,36 @@ pub fn claim(doc: &mut Transaction, claim: &Claim, lease: LeaseMs, now: ServerMs
     free
 }
 
-/// Posts to an account; true when it took effect.
+/// Posts to an account, after its ride has been settled; true when both took effect.
 pub fn post(
+    account: &mut Account,
+    posting: &Posting,
+    before: ServerMs,
+    now: ServerMs,
+    planted: Option<Planted>,
+) -> bool {
+    let mut after = account.clone();
+    let settled = posting.ride.as_ref().is_none_or(|ride| settle_ride(&mut after, ride, planted));
+    let posted = settled && post_alone(&mut after, posting, before, now, planted);
+    if posted {
+        *account = after;
+    }
+    posted
+}
+
+fn settle_ride(account: &mut Account, ride: &Ride, planted: Option<Planted>) -> bool {
+    let settlement = Posting {
+        account: account.id.clone(),
+        currency: account.currency.clone(),
+        debits: ride.debits,
+        credits: ride.credits,
+        transactions: ride.transactions.clone(),
+        ride: None,
+    };
+    remove(account, Removal::Settle, &settlement, planted)
+}
+
+fn post_alone(
     account: &mut Account,
     posting: &Posting,
     before: ServerMs,
@@ -158,7 +186,10 @@ pub fn remove(
     planted: Option<Planted>,
 ) -> bool {
     let all_there = posting.transactions.iter().all(|id| account.pending_transactions.contains(id));
-    let unguarded = removal == Removal::Undo && planted == Some(Planted::UndoWithoutTheMark);
+    let unguarded = match removal {
+        Removal::Undo => planted == Some(Planted::UndoWithoutTheMark),
+        Removal::Settle => planted == Some(Planted::SettleWithoutTheMark),
+    };
     if !all_there && !unguarded {
         return false;
     }

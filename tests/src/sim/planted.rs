@@ -17,6 +17,10 @@ pub enum Planted {
     UnknownPostResentAndSettledAtOnce,
     /// An undo does not look whether its mark is there.
     UndoWithoutTheMark,
+    /// A settlement, riding or not, does not look whether its marks are there.
+    SettleWithoutTheMark,
+    /// A post leaves its ride behind and says nothing.
+    RideLeftBehind,
     /// A posting counts as complete whatever the server says.
     CommitBeforeAllLegsArePosted,
     /// Marks are settled as soon as they are posted.
@@ -37,13 +41,15 @@ pub enum Planted {
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 14] = [
+    pub const ALL: [Planted; 16] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
         Planted::MarkNotCheckedOnPost,
         Planted::UnknownPostResentAndSettledAtOnce,
         Planted::UndoWithoutTheMark,
+        Planted::SettleWithoutTheMark,
+        Planted::RideLeftBehind,
         Planted::CommitBeforeAllLegsArePosted,
         Planted::SettleBeforeCommit,
         Planted::AcknowledgeBeforeFinal,

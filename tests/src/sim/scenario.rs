@@ -1,5 +1,7 @@
 //! What a run starts from: accounts with little money, transfers that compete for it, few workers.
 
+use std::time::Duration;
+
 use common::account::{Account, Status};
 use common::amount::Amount;
 use common::mongo::LeaseMs;
@@ -101,6 +103,8 @@ pub struct Scenario {
     pub op_limit: i64,
     /// By how much the clock of the accounts' member may differ.
     pub skew_max: i64,
+    /// How long settlements wait for a ride.
+    pub ride_wait: Duration,
 }
 
 impl Scenario {
@@ -135,12 +139,13 @@ impl Scenario {
             books,
             submissions,
             workers: rng.random_range(1..=3),
-            lanes: rng.random_range(1..=2),
+            lanes: rng.random_range(1..=4),
             faults: rng.random_range(0..12),
             profile: Profile::random(rng),
             lease: LeaseMs { lease: rng.random_range(20..200), grace },
             op_limit,
             skew_max,
+            ride_wait: Duration::from_millis([0, 20, 100, 400][rng.random_range(0..4)]),
         }
     }
 }

@@ -53,6 +53,7 @@ impl Request {
             Request::Claim(..) => "claim",
             Request::Read(_) => "read",
             Request::Accounts(_) => "accounts",
+            Request::Post(postings, _) if postings.iter().any(|p| p.ride.is_some()) => "post+ride",
             Request::Post(..) => "post",
             Request::Remove(Removal::Settle, _) => "settle",
             Request::Remove(Removal::Undo, _) => "undo",

@@ -59,6 +59,8 @@ impl Staff {
             attempts_max: 5,
             retry: Policy { first: Duration::from_millis(5), max: Duration::from_millis(40) },
             tries_in_place: 3,
+            ride_wait: scenario.ride_wait,
+            rides_from: 1,
         };
         let (lanes, skew_max) = (scenario.lanes, scenario.skew_max);
         Staff { shared, lanes, skew_max, settings, planted, metrics }

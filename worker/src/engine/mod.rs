@@ -9,11 +9,13 @@ mod batch;
 mod held;
 mod outcome;
 mod plan;
+mod riders;
+mod settle;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::ledger::{Ledger, LedgerError, ServerMs};
@@ -23,7 +25,8 @@ use common::transaction::TransactionId;
 pub use outcome::Outcome;
 
 use crate::metrics::Metrics;
-use batch::Batch;
+pub use batch::Batch;
+use riders::Riders;
 
 /// Time and randomness, passed in so that a simulation can replay a run.
 pub trait Environment: Send + Sync {
@@ -52,6 +55,10 @@ pub struct EngineSettings {
     pub retry: Policy,
     /// How often one operation is tried in place.
     pub tries_in_place: u32,
+    /// How long the settlements of a large batch wait for a ride on the next post.
+    pub ride_wait: Duration,
+    /// What a large batch is: so many transactions. There is nothing to ride on when little comes.
+    pub rides_from: usize,
 }
 
 /// Settles batches. One engine serves all lanes of a worker.
@@ -61,6 +68,9 @@ pub struct Engine<L, E> {
     settings: EngineSettings,
     metrics: Arc<Metrics>,
     newest_claimed: AtomicI64,
+    riders: Riders,
+    /// Batches that have not come to their commit point.
+    posting: AtomicUsize,
 }
 
 impl<L: Ledger, E: Environment> Engine<L, E> {
@@ -71,13 +81,33 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         settings: EngineSettings,
         metrics: Arc<Metrics>,
     ) -> Engine<L, E> {
-        let newest_claimed = AtomicI64::new(0);
-        Engine { ledger, environment, settings, metrics, newest_claimed }
+        Engine {
+            ledger,
+            environment,
+            settings,
+            metrics,
+            newest_claimed: AtomicI64::new(0),
+            riders: Riders::default(),
+            posting: AtomicUsize::new(0),
+        }
     }
 
     /// Settles what it can of `ids` and says for each what became of it. Repeated ids count once.
     pub async fn run(&self, ids: &[TransactionId]) -> Vec<(TransactionId, Outcome)> {
-        Batch::new(self).run(ids).await
+        self.begin(ids).await.end().await
+    }
+
+    /// The part of [`Engine::run`] that later batches have to wait for: when it is over, every
+    /// transaction is decided. [`Batch::end`] does the rest.
+    pub async fn begin(&self, ids: &[TransactionId]) -> Batch<'_, L, E> {
+        self.posting.fetch_add(1, Ordering::Relaxed);
+        let _over = Over(&self.posting);
+        Batch::new(self).begin(ids).await
+    }
+
+    /// Whether other batches are on their way to their commit point.
+    fn is_posting(&self) -> bool {
+        self.posting.load(Ordering::Relaxed) > 0
     }
 
     /// When the newest transaction that this worker claimed for the first time was submitted: the
@@ -117,5 +147,14 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         let delay = Policy::IN_PLACE.delay(attempt, self.environment.jitter());
         self.environment.sleep(delay).await;
         Ok(())
+    }
+}
+
+/// Counts down when it is dropped: also when a batch panics.
+struct Over<'a>(&'a AtomicUsize);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,11 +1,14 @@
 //! Pure decisions of the engine: how legs become postings, and what a look at the accounts says.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use common::account::Account;
 use common::amount::Amount;
-use common::ledger::{AccountRead, Posting};
+use common::ledger::Posting;
 use common::transaction::{AccountId, Body, Leg, Reason, ReasonCode, TransactionId};
+
+/// Accounts as read; one that breaks the schema is an `Err`.
+pub(super) type Accounts = HashMap<AccountId, Result<Account, String>>;
 
 /// The legs of one transaction.
 pub(super) type Legs<'a> = (&'a TransactionId, &'a Body);
@@ -34,6 +37,13 @@ pub(super) fn per_leg<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec<Pos
         .collect()
 }
 
+/// The accounts that they touch.
+pub(super) fn accounts<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec<AccountId> {
+    let legs = bodies.into_iter().flat_map(|(_, body)| body.legs());
+    let accounts: BTreeSet<_> = legs.map(|leg| &leg.account).collect();
+    accounts.into_iter().cloned().collect()
+}
+
 pub(super) fn single(id: &TransactionId, body: &Body, leg: &Leg) -> Posting {
     let (debits, credits) = if leg.amount.is_negative() {
         (leg.amount.negated(), Amount::ZERO)
@@ -46,6 +56,7 @@ pub(super) fn single(id: &TransactionId, body: &Body, leg: &Leg) -> Posting {
         debits,
         credits,
         transactions: vec![id.clone()],
+        ride: None,
     }
 }
 
@@ -70,11 +81,7 @@ pub(super) enum Judged {
 }
 
 /// Looks at every leg of a transaction. The reason named is that of the first leg that has one.
-pub(super) fn judge(
-    id: &TransactionId,
-    body: &Body,
-    accounts: &HashMap<AccountId, Result<Account, String>>,
-) -> Judged {
+pub(super) fn judge(id: &TransactionId, body: &Body, accounts: &Accounts) -> Judged {
     let mut open = Vec::new();
     for leg in body.legs() {
         let account = match accounts.get(&leg.account) {
@@ -100,8 +107,7 @@ pub(super) fn judge(
 }
 
 /// Whether any mark of these postings is still on its account.
-pub(super) fn any_mark_left(postings: &[Posting], accounts: &[AccountRead]) -> bool {
-    let accounts: HashMap<_, _> = accounts.iter().map(|(id, account)| (id, account)).collect();
+pub(super) fn any_mark_left(postings: &[Posting], accounts: &Accounts) -> bool {
     postings.iter().any(|posting| match accounts.get(&posting.account) {
         // Deleted by somebody: there is nothing left to hold.
         None => false,
@@ -124,7 +130,7 @@ mod tests {
         Body::transfer(source, destination, Amount::Int(value)).expect("valid")
     }
 
-    fn accounts(list: Vec<Account>) -> HashMap<AccountId, Result<Account, String>> {
+    fn accounts(list: Vec<Account>) -> Accounts {
         list.into_iter().map(|account| (account.id.clone(), Ok(account))).collect()
     }
 

@@ -109,6 +109,8 @@ async fn no_post_outlives_the_earliest_lease_of_its_batch() {
             attempts_max: 10,
             retry: Policy::IN_PLACE,
             tries_in_place: 3,
+            ride_wait: Duration::ZERO,
+            rides_from: usize::MAX,
         };
         let ledger = Scripted { claimed_at, deadlines: Mutex::default() };
         let engine = Engine::new(ledger, Still, settings, Arc::new(Metrics::new()));
