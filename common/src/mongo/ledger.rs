@@ -34,8 +34,9 @@ impl Ledger for MongoLedger {
     }
 
     async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<usize, LedgerError> {
-        let statements = postings.iter().map(|posting| statements::post(posting, before)).collect();
-        Ok(self.store.update("post", "accounts", statements).await?.modified)
+        let statements: Vec<_> =
+            postings.iter().map(|posting| statements::post(posting, before)).collect();
+        Ok(self.store.update_raw("post", "accounts", &statements).await?.modified)
     }
 
     async fn remove(&self, removal: Removal, postings: &[Posting]) -> Result<usize, LedgerError> {
@@ -43,9 +44,9 @@ impl Ledger for MongoLedger {
             Removal::Settle => "settle",
             Removal::Undo => "undo",
         };
-        let statements =
+        let statements: Vec<_> =
             postings.iter().map(|posting| statements::remove(removal, posting)).collect();
-        Ok(self.store.update(operation, "accounts", statements).await?.modified)
+        Ok(self.store.update_raw(operation, "accounts", &statements).await?.modified)
     }
 
     async fn advance(

@@ -11,7 +11,7 @@ mod statements;
 
 use std::time::Duration;
 
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, doc, rawdoc};
 use mongodb::error::{Error, ErrorKind, RETRYABLE_WRITE_ERROR, TRANSIENT_TRANSACTION_ERROR};
 use mongodb::options::{
     Acknowledgment, ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern,
@@ -151,6 +151,21 @@ impl Store {
         collection: &str,
         statements: Vec<Document>,
     ) -> Result<Updated, LedgerError> {
+        let raw: Result<Vec<_>, _> = statements.iter().map(RawDocumentBuf::try_from).collect();
+        let raw = raw.map_err(|error| LedgerError {
+            operation,
+            message: error.to_string(),
+            transient: false,
+        })?;
+        self.update_raw(operation, collection, &raw).await
+    }
+
+    async fn update_raw(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        statements: &[RawDocumentBuf],
+    ) -> Result<Updated, LedgerError> {
         let mut total = Updated { matched: 0, modified: 0 };
         for statements in statements.chunks(STATEMENTS_MAX) {
             let updated = self.update_chunk(operation, collection, statements).await?;
@@ -164,12 +179,14 @@ impl Store {
         &self,
         operation: &'static str,
         collection: &str,
-        statements: &[Document],
+        statements: &[RawDocumentBuf],
     ) -> Result<Updated, LedgerError> {
         let limit = i64::try_from(self.op_limit.as_millis()).unwrap_or(i64::MAX);
-        let command = doc! {
+        let mut updates = RawArrayBuf::new();
+        statements.iter().for_each(|statement| updates.push(statement));
+        let command = rawdoc! {
             "update": collection,
-            "updates": statements,
+            "updates": updates,
             "ordered": false,
             "maxTimeMS": limit,
             // Shows in the server's profiler and current operations.
@@ -178,7 +195,7 @@ impl Store {
         };
         let database = self.database.clone();
         let reply =
-            self.limited(operation, async move { database.run_command(command).await }).await?;
+            self.limited(operation, async move { database.run_raw_command(command).await }).await?;
         read_reply(operation, &reply)
     }
 }
