@@ -91,12 +91,16 @@ pub(super) fn post(posting: &Posting, before: ServerMs) -> RawDocumentBuf {
             { "$and": [{ "$isNumber": "$floor" }, { "$gte": [balance.clone(), "$floor"] }] },
         ] });
         guards.push(rawdoc! { "$gte": [balance.clone(), -Amount::MAX] });
+        // A negative balance makes room for sums beyond what an amount may be, and an account with
+        // such a sum could not be read.
+        guards.push(rawdoc! { "$lte": [debits.clone(), Amount::MAX] });
     }
     if !posting.credits.is_zero() {
         // The holdings before the debit, which only moves them about.
         let pending = plus("$pendingCredits", [posting.credits, settled_debits.negated()]);
         let holdings = rawdoc! { "$add": ["$balance", "$pendingDebits", pending] };
         guards.push(rawdoc! { "$lte": [holdings, Amount::MAX] });
+        guards.push(rawdoc! { "$lte": [credits.clone(), Amount::MAX] });
     }
     let marks = rawdoc! { "$concatArrays": [left, marks] };
     guarded(posting, rawdoc! { "$and": guards }, Changed { balance, debits, credits, marks })
