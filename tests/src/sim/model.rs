@@ -106,6 +106,11 @@ pub fn post(
     now: ServerMs,
     planted: Option<Planted>,
 ) -> bool {
+    // As they are before anybody leaves.
+    let marked = posting.transactions.iter().any(|id| account.pending_transactions.contains(id));
+    if marked && planted != Some(Planted::MarkNotCheckedOnPost) {
+        return false;
+    }
     let mut after = account.clone();
     let settled = posting.ride.as_ref().is_none_or(|ride| settle_ride(&mut after, ride, planted));
     let posted = settled && post_alone(&mut after, posting, before, now, planted);
@@ -135,11 +140,9 @@ fn post_alone(
     planted: Option<Planted>,
 ) -> bool {
     let fenced = now >= before && planted != Some(Planted::NoFence);
-    let marked = posting.transactions.iter().any(|id| account.pending_transactions.contains(id));
-    let marked = marked && planted != Some(Planted::MarkNotCheckedOnPost);
     let right_currency = account.currency == posting.currency;
     let right_kind = account.balance.is_int() == posting.is_int();
-    if fenced || marked || account.status != Status::Open || !right_currency || !right_kind {
+    if fenced || account.status != Status::Open || !right_currency || !right_kind {
         return false;
     }
     let Some((balance, debits, credits)) = posted(account, posting, planted) else {

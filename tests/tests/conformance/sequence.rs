@@ -5,6 +5,7 @@
 //! neither side can be a moment late. The names are such that an unquoted one would be taken for a
 //! field path.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use common::account::{Account, Status};
@@ -75,7 +76,13 @@ pub enum Operation {
     Claim(Vec<usize>, Claimant, Lease),
     Read(Vec<usize>),
     Accounts(Vec<usize>),
-    Post(Vec<usize>, Grouping, When),
+    Post {
+        ids: Vec<usize>,
+        grouping: Grouping,
+        before: When,
+        /// What settlements ride along.
+        riders: Vec<usize>,
+    },
     Remove(Removal, Vec<usize>, Grouping),
     Advance(Advance, Vec<usize>, Claimant),
     Cancel(Vec<(usize, ReasonCode)>, Claimant),
@@ -140,15 +147,39 @@ fn part() -> impl Strategy<Value = Vec<Operation>> {
         14 => operation().prop_map(|operation| vec![operation]),
         2 => operation().prop_map(|operation| vec![operation; 2]),
         2 => batch().prop_map(|(ids, by, g, steps)| settled(&ids, by, g, steps)),
+        2 => (ids(), ids(), claimant()).prop_map(|(first, second, by)| riding(&first, &second, by)),
         1 => batch().prop_map(|(ids, by, g, steps)| undone(&ids, by, g, steps)),
     ]
+}
+
+fn post(ids: &[usize], grouping: Grouping) -> Operation {
+    Operation::Post { ids: ids.into(), grouping, before: When::Future, riders: Vec::new() }
+}
+
+/// One batch after the other, the settlements of the first riding on the posts of the second.
+fn riding(first: &[usize], second: &[usize], by: Claimant) -> Vec<Operation> {
+    let own = |at: &usize| Operation::Insert { transaction: *at, content: *at };
+    let both: BTreeSet<usize> = first.iter().chain(second).copied().collect();
+    let rest = [
+        Operation::Claim(both.iter().copied().collect(), by, Lease::Over),
+        post(first, Grouping::PerAccount),
+        Operation::Advance(Advance::Commit, first.into(), by),
+        Operation::Post {
+            ids: second.into(),
+            grouping: Grouping::PerAccount,
+            before: When::Future,
+            riders: first.into(),
+        },
+        Operation::Advance(Advance::Finish, first.into(), by),
+    ];
+    both.iter().filter(|at| TRANSACTIONS[**at] != BROKEN).map(own).chain(rest).collect()
 }
 
 fn settled(ids: &[usize], by: Claimant, grouping: Grouping, steps: usize) -> Vec<Operation> {
     let own = |at: &usize| Operation::Insert { transaction: *at, content: *at };
     let rest = [
         Operation::Claim(ids.into(), by, Lease::Over),
-        Operation::Post(ids.into(), grouping, When::Future),
+        post(ids, grouping),
         Operation::Advance(Advance::Commit, ids.into(), by),
         Operation::Remove(Removal::Settle, ids.into(), grouping),
         Operation::Advance(Advance::Finish, ids.into(), by),
@@ -161,7 +192,7 @@ fn undone(ids: &[usize], by: Claimant, grouping: Grouping, steps: usize) -> Vec<
     let refused = ids.iter().map(|at| (*at, ReasonCode::InsufficientFunds)).collect();
     let rest = [
         Operation::Claim(ids.into(), by, Lease::Over),
-        Operation::Post(ids.into(), Grouping::FirstLeg, When::Future),
+        post(ids, Grouping::FirstLeg),
         Operation::Cancel(refused, by),
         Operation::Remove(Removal::Undo, ids.into(), grouping),
         Operation::Advance(Advance::Abandon, ids.into(), by),
@@ -268,7 +299,9 @@ fn operation() -> impl Strategy<Value = Operation> {
         6 => (ids(), claimant(), lease()).prop_map(|(ids, by, l)| Operation::Claim(ids, by, l)),
         1 => ids().prop_map(Operation::Read),
         1 => ids().prop_map(Operation::Accounts),
-        8 => (ids(), grouping(), rarely_past()).prop_map(|(i, g, w)| Operation::Post(i, g, w)),
+        8 => (ids(), grouping(), rarely_past(), riders()).prop_map(|(ids, grouping, before, riders)| {
+            Operation::Post { ids, grouping, before, riders }
+        }),
         6 => (removal, ids(), grouping()).prop_map(|(r, i, g)| Operation::Remove(r, i, g)),
         5 => (advance(), ids(), claimant()).prop_map(|(a, i, by)| Operation::Advance(a, i, by)),
         2 => cancel,
@@ -279,6 +312,10 @@ fn operation() -> impl Strategy<Value = Operation> {
 /// Each at most once, as the engine sends them.
 fn ids() -> impl Strategy<Value = Vec<usize>> {
     subsequence((0..TRANSACTIONS.len()).collect::<Vec<_>>(), 1..=TRANSACTIONS.len())
+}
+
+fn riders() -> impl Strategy<Value = Vec<usize>> {
+    prop_oneof![2 => Just(Vec::new()), 1 => ids()]
 }
 
 fn claimant() -> impl Strategy<Value = Claimant> {
@@ -352,8 +389,9 @@ impl fmt::Display for Operation {
                 let names: Vec<_> = at.iter().map(|at| account_names()[*at]).collect();
                 write!(f, "{name} [{}]", names.join(", "))
             }
-            Operation::Post(ids, grouping, before) => {
-                write!(f, "{name} {} {grouping:?}, deadline in the {before:?}", names(ids))
+            Operation::Post { ids, grouping, before, riders } => {
+                write!(f, "{name} {} {grouping:?}, deadline in the {before:?}", names(ids))?;
+                if riders.is_empty() { Ok(()) } else { write!(f, ", riders {}", names(riders)) }
             }
             Operation::Remove(_, ids, grouping) => write!(f, "{name} {} {grouping:?}", names(ids)),
             Operation::Advance(_, ids, by) => write!(f, "{name} {} by {by:?}", names(ids)),
@@ -382,7 +420,8 @@ impl Operation {
             Operation::Claim(..) => "claim",
             Operation::Read(_) => "read",
             Operation::Accounts(_) => "accounts",
-            Operation::Post(..) => "post",
+            Operation::Post { riders, .. } if riders.is_empty() => "post",
+            Operation::Post { .. } => "post with riders",
             Operation::Remove(Removal::Settle, ..) => "settle",
             Operation::Remove(Removal::Undo, ..) => "undo",
             Operation::Advance(step, ..) => step.states().1.as_str(),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use common::account::{Account, Status};
 use common::amount::Amount;
-use common::ledger::{Claim, Ledger, LedgerError, Posting, ServerMs};
+use common::ledger::{Claim, Ledger, LedgerError, Posting, Ride, ServerMs};
 use common::mongo::{LeaseMs, MongoLedger, Store};
 use common::transaction::{AccountId, Body, Leg, Reason, ReasonCode, State, TransactionId};
 use futures_util::TryStreamExt;
@@ -95,6 +95,18 @@ impl<'a> Terms<'a> {
         }
         postings
     }
+
+    /// The settlements of other transactions, each on the first posting to its account.
+    fn riding(&self, mut postings: Vec<Posting>, riders: &[usize]) -> Vec<Posting> {
+        for settlement in self.postings(riders, Grouping::PerAccount) {
+            let free = |p: &&mut Posting| p.account == settlement.account && p.ride.is_none();
+            if let Some(posting) = postings.iter_mut().find(free) {
+                let Posting { debits, credits, transactions, .. } = settlement;
+                posting.ride = Some(Ride { debits, credits, transactions });
+            }
+        }
+        postings
+    }
 }
 
 fn single(id: &str, body: &Body, leg: &Leg) -> Posting {
@@ -109,6 +121,7 @@ fn single(id: &str, body: &Body, leg: &Leg) -> Posting {
         debits,
         credits,
         transactions: vec![id.into()],
+        ride: None,
     }
 }
 
@@ -214,8 +227,8 @@ impl Real {
             Operation::Accounts(at) => {
                 ledger.accounts(&Terms::accounts(at)).await.map(Answer::accounts)
             }
-            Operation::Post(ids, grouping, before) => {
-                let postings = terms.postings(ids, *grouping);
+            Operation::Post { ids, grouping, before, riders } => {
+                let postings = terms.riding(terms.postings(ids, *grouping), riders);
                 ledger.post(&postings, terms.at(*before)).await.map(count)
             }
             Operation::Remove(removal, ids, grouping) => {
@@ -344,8 +357,8 @@ impl Model {
             Operation::Accounts(at) => {
                 self.answer(terms, &Request::Accounts(Terms::accounts(at)), now)
             }
-            Operation::Post(ids, grouping, before) => {
-                let postings = terms.postings(ids, *grouping);
+            Operation::Post { ids, grouping, before, riders } => {
+                let postings = terms.riding(terms.postings(ids, *grouping), riders);
                 self.answer(terms, &Request::Post(postings, terms.at(*before)), now)
             }
             Operation::Remove(removal, ids, grouping) => {
