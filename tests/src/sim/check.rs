@@ -53,3 +53,39 @@ pub fn at_rest(books: &Books) -> Vec<String> {
     }
     wrong
 }
+
+/// Where a balance or a pending sum is not what states and marks say, at any moment: a mark holds
+/// its leg, and once it is gone the leg has had its effect from `applied` on, and none before.
+#[must_use]
+pub fn off_the_books(books: &Books) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (name, account) in &books.accounts {
+        let mut balance = account.opening_balance.nanos();
+        let (mut debits, mut credits) = (0, 0);
+        for (id, doc) in &books.transactions {
+            let legs = doc.body.iter().flat_map(|body| body.legs());
+            let amount: i128 =
+                legs.filter(|leg| leg.account == *name).map(|leg| leg.amount.nanos()).sum();
+            let marked = account.pending_transactions.contains(id);
+            if marked && (doc.state.is_final() || doc.state == State::Initial) {
+                wrong.push(format!("rule 4: {name} has a mark of {id}, which is {}", doc.state));
+            }
+            if marked {
+                debits += (-amount).max(0);
+                credits += amount.max(0);
+                balance += amount.min(0);
+            } else if matches!(doc.state, State::Applied | State::Done) {
+                balance += amount;
+            }
+        }
+        let is = [account.balance, account.pending_debits, account.pending_credits];
+        let is = is.map(|amount| amount.nanos());
+        if is != [balance, debits, credits] {
+            wrong.push(format!(
+                "rule 5: {name} has {}, held −{} +{}, which its marks and states don't explain",
+                account.balance, account.pending_debits, account.pending_credits
+            ));
+        }
+    }
+    wrong
+}

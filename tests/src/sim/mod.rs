@@ -6,14 +6,14 @@
 //! acknowledgement that nothing was acknowledged too early.
 
 mod broker;
-mod check;
-mod client;
+pub(crate) mod check;
+pub(crate) mod client;
 mod event;
 mod mishap;
 pub mod model;
 mod planted;
 mod scenario;
-mod server;
+pub(crate) mod server;
 mod staff;
 mod world;
 
