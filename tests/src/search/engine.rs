@@ -18,6 +18,7 @@ use worker::engine::{Engine, EngineSettings, Environment};
 use worker::metrics::Metrics;
 
 use super::protocol::{Heard, Next, Protocol, What};
+use super::rest::LAST_WORKER_AT;
 use super::scope::{Client, Scope};
 use super::trace;
 use crate::sim::Planted;
@@ -37,6 +38,7 @@ pub struct Tandem<'a> {
     scope: &'a Scope,
     planted: Option<Planted>,
     grace: i64,
+    forgets: bool,
     metrics: Arc<Metrics>,
 }
 
@@ -48,7 +50,13 @@ impl<'a> Tandem<'a> {
             Some(Planted::GraceShorterThanTheOperation) => 0,
             _ => i64::from(OP_LIMIT) + scope.skew,
         };
-        Tandem { scope, planted, grace, metrics: Arc::new(Metrics::new()) }
+        Tandem { scope, planted, grace, forgets: true, metrics: Arc::new(Metrics::new()) }
+    }
+
+    /// The same, with every history apart: to see that nothing that matters is forgotten.
+    #[must_use]
+    pub fn forgetting_nothing(self) -> Tandem<'a> {
+        Tandem { forgets: false, ..self }
     }
 
     fn settings(&self, run: usize) -> EngineSettings {
@@ -68,6 +76,16 @@ impl<'a> Tandem<'a> {
         // The dangerous direction: a post is taken for longer than the transactions' member thinks.
         server.skew = -self.scope.skew;
         server
+    }
+
+    /// The second run's clock is fast, and so is the last worker's, by all the time that has passed.
+    /// Only the fault that believes a worker's clock can tell.
+    fn clock_error(&self, run: usize) -> i64 {
+        match run {
+            1 => CLOCK_ERROR,
+            run if run == self.scope.runs.len() => LAST_WORKER_AT.into(),
+            _ => 0,
+        }
     }
 
     fn batch(&self, run: usize) -> Vec<TransactionId> {
@@ -102,7 +120,7 @@ impl Protocol for Tandem<'_> {
     }
 
     fn twin(&self, run: usize) -> usize {
-        let same_clock = |other: usize| clock_error(other) == clock_error(run);
+        let same_clock = |other: usize| self.clock_error(other) == self.clock_error(run);
         let fits = |other: &usize| {
             self.scope.runs[*other] == self.scope.runs[run]
                 && (self.planted.is_none() || same_clock(*other))
@@ -125,7 +143,7 @@ impl Protocol for Tandem<'_> {
 
     fn next(&self, run: usize, heard: &[Heard]) -> (Next<Request>, bool) {
         let shared = Arc::new(Mutex::new(Shared::default()));
-        let ledger = Ledger::new(shared.clone(), (run, 0), clock_error(run), self.planted);
+        let ledger = Ledger::new(shared.clone(), (run, 0), self.clock_error(run), self.planted);
         let clock = Clock { run, ..Clock::default() };
         let engine = Engine::new(ledger, clock.clone(), self.settings(run), self.metrics.clone());
         let ids = self.batch(run);
@@ -160,6 +178,7 @@ impl Protocol for Tandem<'_> {
 
     fn remembered(&self, heard: &Heard, lost: Option<&Request>) -> String {
         match &heard.what {
+            _ if !self.forgets => format!("{heard:?} {lost:?}"),
             What::Answer(Reply::Seen(seen)) => {
                 let mut seen = seen.clone();
                 for seen in &mut seen {
@@ -211,11 +230,6 @@ impl Protocol for Tandem<'_> {
     fn describe(&self, request: &Request) -> String {
         trace::request(request)
     }
-}
-
-/// The second run's clock is fast; only the fault that believes it can tell.
-fn clock_error(run: usize) -> i64 {
-    if run == 1 { CLOCK_ERROR } else { 0 }
 }
 
 /// A worker's environment: time stands still but for what the search says.

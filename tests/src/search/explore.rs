@@ -15,7 +15,7 @@ use super::state::{State, World};
 use super::trace;
 
 /// How often progress is told.
-const PROGRESS: Duration = Duration::from_secs(1);
+const PROGRESS: Duration = Duration::from_secs(5);
 
 /// How far a search has come, or how it ended.
 #[derive(Clone, Debug, Default)]
@@ -93,7 +93,6 @@ pub fn search<P: Protocol>(
     }
     found.contents = world.books.len();
     found.histories = world.runs.len();
-    eprintln!("replayed {}", world.runs.replayed);
     found.seconds = begun.elapsed().as_secs_f64();
     found
 }

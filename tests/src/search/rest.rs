@@ -13,7 +13,10 @@ use crate::sim::check;
 use crate::sim::model::Books;
 
 /// When the last worker comes: later than any lease, deadline or delay.
-const ROUNDS: [u8; 4] = [180, 200, 220, 240];
+pub const LAST_WORKER_AT: u8 = 180;
+
+/// How long it waits before it comes again, if it has to.
+const PAUSE: usize = 20;
 
 /// A run that has not ended after so many answers never will.
 const ANSWERS_MAX: usize = 500;
@@ -57,7 +60,7 @@ fn in_the_end<P: Protocol>(world: &mut World<P>, mut books: u32) -> Vec<String> 
     let is_final = |world: &World<P>, books: u32| {
         world.books.value(books).transactions.values().all(|doc| doc.state.is_final())
     };
-    for now in ROUNDS {
+    for now in (LAST_WORKER_AT..u8::MAX).step_by(PAUSE) {
         if is_final(world, books) {
             break;
         }

@@ -52,8 +52,6 @@ pub struct Runs<R> {
     pub requests: Interner<R>,
     /// The answers by number.
     pub replies: Interner<Reply>,
-    /// How many histories have been replayed.
-    pub replayed: usize,
 }
 
 impl<R: Clone + Debug> Runs<R> {
@@ -67,7 +65,6 @@ impl<R: Clone + Debug> Runs<R> {
             memories: Interner::default(),
             requests: Interner::default(),
             replies: Interner::default(),
-            replayed: 0,
         };
         for run in 0..=protocol.runs() {
             let (next, _) = runs.replay(protocol, run, &[]);
@@ -179,7 +176,6 @@ impl<R: Clone + Debug> Runs<R> {
     where
         P: Protocol<Request = R>,
     {
-        self.replayed += 1;
         let history: Vec<_> = history.iter().map(|last| self.heard(*last)).collect();
         let (next, looked) = protocol.next(run, &history);
         let next = match next {

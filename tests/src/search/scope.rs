@@ -2,6 +2,7 @@
 
 use common::account::Status;
 
+use super::engine::OP_LIMIT;
 use super::protocol::Bounds;
 
 /// What a client or an operator does at any one moment, or never.
@@ -22,7 +23,7 @@ pub struct Scope {
     pub name: &'static str,
     /// What it is about, in a line.
     pub about: &'static str,
-    /// Accounts with their balances; no floor but zero.
+    /// Accounts with their balances; their floor is zero.
     pub accounts: &'static [(&'static str, i64)],
     /// Transfers: id, source, destination, value.
     pub transfers: &'static [(&'static str, &'static str, &'static str, i64)],
@@ -32,8 +33,10 @@ pub struct Scope {
     pub clients: &'static [Client],
     /// How many requests may lose their answer or come late, all runs together.
     pub losses: u8,
-    /// The clock's last moment; a lease is 2, an operation may run for 1 after its start.
+    /// The clock's last moment.
     pub horizon: u8,
+    /// The same two for the short form.
+    pub short: (u8, u8),
     /// See [`Bounds::late_answers`].
     pub late_answers: bool,
     /// After so many claims a pending transaction is rolled back.
@@ -44,137 +47,121 @@ pub struct Scope {
     pub skew: i64,
 }
 
-const PAIR: &[(&str, i64)] = &[("a", 10), ("b", 0)];
-const ONE: &[(&str, &str, &str, i64)] = &[("t", "a", "b", 7)];
+/// One transfer and two runs of a worker; what the other scopes differ from.
+const PAIR: Scope = Scope {
+    name: "one-worker",
+    about: "one transfer, a worker that is its own stalled predecessor, then another",
+    accounts: &[("a", 10), ("b", 0)],
+    transfers: &[("t", "a", "b", 7)],
+    runs: &[&["t"], &["t"]],
+    clients: &[],
+    losses: 2,
+    horizon: 6,
+    short: (1, 6),
+    late_answers: false,
+    attempts_max: 5,
+    lease: 1,
+    skew: 1,
+};
+
+const THREE: &[&[&str]] = &[&["t"], &["t"], &["t"]];
+
 const BOTH: &[&str] = &["t", "u"];
 
-/// Every scope of the full search.
-pub const SCOPES: [Scope; 9] = [
-    Scope {
-        name: "one-worker",
-        about: "one transfer, a worker that is its own stalled predecessor, then another",
-        accounts: PAIR,
-        transfers: ONE,
-        runs: &[&["t"], &["t"]],
-        clients: &[],
-        losses: 2,
-        horizon: 9,
-        late_answers: false,
-        attempts_max: 5,
-        lease: 1,
-        skew: 0,
-    },
+/// Every scope, the longest searches first.
+pub const SCOPES: [Scope; 11] = [
     Scope {
         name: "takeovers",
         about: "one transfer, three workers that stall past their leases and go on",
-        accounts: PAIR,
-        transfers: ONE,
-        runs: &[&["t"], &["t"], &["t"]],
-        clients: &[],
+        runs: THREE,
         losses: 1,
-        horizon: 13,
-        late_answers: false,
-        attempts_max: 5,
-        lease: 1,
-        skew: 0,
+        horizon: 9,
+        short: (0, 9),
+        ..PAIR
     },
     Scope {
         name: "given-up",
-        about: "the same, but the second worker rolls back: attempts are used up",
-        accounts: PAIR,
-        transfers: ONE,
-        runs: &[&["t"], &["t"], &["t"]],
-        clients: &[],
-        losses: 1,
-        horizon: 13,
-        late_answers: false,
-        attempts_max: 1,
-        lease: 1,
-        skew: 0,
-    },
-    Scope {
-        name: "cancel",
-        about: "one transfer, two workers, a client that cancels at any moment",
-        accounts: PAIR,
-        transfers: ONE,
-        runs: &[&["t"], &["t"]],
-        clients: &[Client::Cancels("t")],
+        about: "the same, but whoever takes over rolls back: attempts are used up",
+        runs: THREE,
         losses: 1,
         horizon: 9,
-        late_answers: false,
-        attempts_max: 5,
-        lease: 1,
-        skew: 0,
-    },
-    Scope {
-        name: "freeze",
-        about: "one transfer, two workers, its destination frozen and opened at any moments",
-        accounts: PAIR,
-        transfers: ONE,
-        runs: &[&["t"], &["t"]],
-        clients: &[Client::Sets("b", Status::Frozen), Client::Sets("b", Status::Open)],
-        losses: 1,
-        horizon: 7,
-        late_answers: false,
-        attempts_max: 5,
-        lease: 1,
-        skew: 0,
-    },
-    Scope {
-        name: "resubmission",
-        about: "one transfer, two workers, a client that submits it again at any moment",
-        accounts: PAIR,
-        transfers: ONE,
-        runs: &[&["t"], &["t"]],
-        clients: &[Client::SubmitsAgain("t")],
-        losses: 1,
-        horizon: 7,
-        late_answers: false,
-        attempts_max: 5,
-        lease: 1,
-        skew: 0,
-    },
-    Scope {
-        name: "refused",
-        about: "two transfers compete for one account's money, two workers with both",
-        accounts: &[("a", 10), ("b", 0)],
-        transfers: &[("t", "a", "b", 7), ("u", "a", "b", 6)],
-        runs: &[BOTH, BOTH],
-        clients: &[],
-        losses: 0,
-        horizon: 6,
-        late_answers: false,
-        attempts_max: 5,
-        lease: 1,
-        skew: 0,
+        short: (0, 9),
+        attempts_max: 1,
+        ..PAIR
     },
     Scope {
         name: "shared-account",
-        about: "two transfers share an account (what one credits, the other debits), two workers",
+        about: "two transfers, one credits what the other debits; two workers with both",
         accounts: &[("a", 10), ("b", 5), ("c", 0)],
         transfers: &[("t", "a", "b", 7), ("u", "b", "c", 4)],
         runs: &[BOTH, BOTH],
-        clients: &[],
         losses: 1,
-        horizon: 6,
-        late_answers: false,
-        attempts_max: 5,
-        lease: 1,
-        skew: 0,
+        horizon: 5,
+        short: (0, 5),
+        ..PAIR
+    },
+    Scope {
+        name: "refused",
+        about: "two transfers compete for one account's money; two workers with both",
+        transfers: &[("t", "a", "b", 7), ("u", "a", "b", 6)],
+        runs: &[BOTH, BOTH],
+        losses: 1,
+        horizon: 5,
+        short: (0, 5),
+        ..PAIR
+    },
+    Scope {
+        name: "chained",
+        about: "two transfers, one needs the money that the other brings; two workers with both",
+        accounts: &[("a", 10), ("b", 0), ("c", 0)],
+        transfers: &[("t", "a", "b", 7), ("u", "b", "c", 4)],
+        runs: &[BOTH, BOTH],
+        losses: 0,
+        horizon: 5,
+        short: (0, 4),
+        ..PAIR
     },
     Scope {
         name: "apart",
-        about: "two transfers share an account, a worker for each, then one with both",
+        about: "two transfers share an account; a worker for each, then one with both",
         accounts: &[("a", 10), ("b", 5), ("c", 0)],
         transfers: &[("t", "a", "b", 7), ("u", "b", "c", 4)],
         runs: &[&["t"], &["u"], BOTH],
-        clients: &[],
         losses: 0,
-        horizon: 6,
-        late_answers: false,
-        attempts_max: 5,
-        lease: 1,
-        skew: 0,
+        horizon: 5,
+        short: (0, 4),
+        ..PAIR
+    },
+    Scope {
+        name: "freeze",
+        about: "one transfer, two workers; its destination frozen and opened at any moments",
+        clients: &[Client::Sets("b", Status::Frozen), Client::Sets("b", Status::Open)],
+        losses: 1,
+        short: (0, 6),
+        ..PAIR
+    },
+    PAIR,
+    Scope {
+        name: "late-answers",
+        about: "the same with answers that take any time, too",
+        losses: 1,
+        short: (0, 6),
+        late_answers: true,
+        ..PAIR
+    },
+    Scope {
+        name: "cancel",
+        about: "one transfer, two workers; a client that cancels at any moment",
+        clients: &[Client::Cancels("t")],
+        losses: 1,
+        ..PAIR
+    },
+    Scope {
+        name: "resubmission",
+        about: "one transfer, two workers; a client that submits it again at any moment",
+        clients: &[Client::SubmitsAgain("t")],
+        losses: 1,
+        ..PAIR
     },
 ];
 
@@ -185,14 +172,29 @@ impl Scope {
         SCOPES.iter().find(|scope| scope.name == name)
     }
 
+    /// With the bounds of the tests.
+    #[must_use]
+    pub fn short(&self) -> Scope {
+        let (losses, horizon) = self.short;
+        Scope { losses, horizon, ..*self }
+    }
+
     /// What bounds its search.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
-        Bounds {
-            horizon: self.horizon,
-            losses: self.losses,
-            op_limit: super::engine::OP_LIMIT,
-            late_answers: self.late_answers,
-        }
+        let Scope { horizon, losses, late_answers, .. } = *self;
+        Bounds { horizon, losses, op_limit: OP_LIMIT, late_answers }
+    }
+
+    /// The bounds for people.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let Scope { runs, losses, horizon, lease, skew, .. } = self;
+        format!(
+            "{} runs, lost answers at most {losses}, clock 0 to {horizon} (lease {lease}, operation \
+             limit {OP_LIMIT}, skew {skew}, grace {})",
+            runs.len(),
+            i64::from(OP_LIMIT) + skew
+        )
     }
 }

@@ -45,60 +45,45 @@ pub fn lines<P: Protocol>(
 }
 
 fn told<P: Protocol>(world: &World<P>, before: &State, action: Action, after: &State) -> String {
-    let changes = changes(world.books.value(before.books), world.books.value(after.books));
-    let asked = |run: usize| {
-        before.runs[run].and_then(|(node, _)| match world.runs.next(node) {
-            Next::Request(request) => {
-                Some(world.protocol.describe(world.runs.requests.value(request)))
-            }
-            Next::Sleep | Next::Over => None,
-        })
+    let name = |request: u32| world.protocol.describe(world.runs.requests.value(request));
+    let asked = |run: usize| match before.runs[run].map(|(node, _)| world.runs.next(node)) {
+        Some(Next::Request(request)) => name(request),
+        Some(Next::Sleep | Next::Over) | None => "nothing".to_owned(),
     };
-    let (who, stage, request) = match action {
-        Action::Tick => return "time passes".to_owned(),
-        Action::Notice(run) => return format!("{} notices", worker(run)),
-        Action::Wake(run) => return format!("{} tries again", worker(run)),
-        Action::Answer(run) => {
-            return format!(
-                "{} hears the answer to {}",
-                worker(run),
-                asked(run).unwrap_or_default()
-            );
-        }
-        Action::Lose(run) => {
-            return format!(
-                "{} loses its connection during {}",
-                worker(run),
-                asked(run).unwrap_or_default()
-            );
-        }
+    match action {
+        Action::Tick => "time passes".to_owned(),
+        Action::Wake(run) => format!("{} tries again", worker(run)),
+        Action::Answer(run) => format!("{} hears the answer to: {}", worker(run), asked(run)),
+        Action::Lose(run) => format!("{} will get no answer to: {}", worker(run), asked(run)),
+        Action::Notice(run) => format!("{} gives up: {}", worker(run), asked(run)),
         Action::Proceed(Whose::Run(run)) => {
             let stage = before.runs[run].map(|(_, stage)| stage);
-            (worker(run), stage, asked(run).unwrap_or_default())
+            let starts = matches!(after.runs[run], Some((_, Stage::Running { next: 0, .. })));
+            let outcome = outcome(world, before, after, starts);
+            format!("{}: {}{}{outcome}", worker(run), asked(run), document(stage))
         }
         Action::Proceed(Whose::Adrift(index)) => {
             let (request, stage) = before.adrift[index];
-            let request = world.protocol.describe(world.runs.requests.value(request));
-            ("nobody".to_owned(), Some(stage), request)
+            let next = (request, Stage::Running { started: before.now, next: 0, matched: 0 });
+            let outcome = outcome(world, before, after, after.adrift.contains(&next));
+            format!("unattended: {}{}{outcome}", name(request), document(Some(stage)))
         }
-    };
-    let starts = stage == Some(Stage::OnTheWay);
-    let verb = if starts { "" } else { " (goes on)" };
-    if changes.is_empty() && before.books == after.books {
-        let dwells = starts && matches!(action, Action::Proceed(whose) if is_running(after, whose));
-        let what = if dwells { "starts" } else { "changes nothing" };
-        return format!("{who}: {request}{verb} {what}");
     }
-    format!("{who}: {request}{verb} → {}", changes.join("; "))
 }
 
-fn is_running(state: &State, whose: Whose) -> bool {
-    match whose {
-        Whose::Run(run) => matches!(state.runs[run], Some((_, Stage::Running { next: 0, .. }))),
-        Whose::Adrift(_) => {
-            state.adrift.iter().any(|(_, stage)| matches!(stage, Stage::Running { next: 0, .. }))
-        }
+fn document(stage: Option<Stage>) -> String {
+    match stage {
+        Some(Stage::Running { next, .. }) => format!(", document {}", next + 1),
+        Some(Stage::OnTheWay | Stage::Executed { .. } | Stage::Lost) | None => String::new(),
     }
+}
+
+fn outcome<P: Protocol>(world: &World<P>, before: &State, after: &State, starts: bool) -> String {
+    let changes = changes(world.books.value(before.books), world.books.value(after.books));
+    if changes.is_empty() {
+        return if starts { " starts".to_owned() } else { String::new() };
+    }
+    format!(" → {}", changes.join("; "))
 }
 
 /// The documents that differ, as they are afterwards.

@@ -36,7 +36,7 @@ pub fn at_rest(books: &Books) -> Vec<String> {
     for (id, account) in &books.accounts {
         let should = account.opening_balance.nanos() + expected.get(id).copied().unwrap_or(0);
         if account.balance.nanos() != should {
-            wrong.push(format!("rule 5: {id} has {}, not {should} nanos", account.balance));
+            wrong.push(format!("rule 5: {id} has {}, not {}", account.balance, units(should)));
         }
         let pending = !account.pending_debits.is_zero() || !account.pending_credits.is_zero();
         if pending || !account.pending_transactions.is_empty() {
@@ -49,9 +49,16 @@ pub fn at_rest(books: &Books) -> Vec<String> {
         closing += account.balance.nanos();
     }
     if opening != closing {
-        wrong.push(format!("rule 1: the sum was {opening}, now it is {closing} nanos"));
+        let (opening, closing) = (units(opening), units(closing));
+        wrong.push(format!("rule 1: the sum was {opening}, now it is {closing}"));
     }
     wrong
+}
+
+/// An amount in nanos, for people.
+fn units(nanos: i128) -> String {
+    let (units, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+    if rest == 0 { units.to_string() } else { format!("{nanos} nanos") }
 }
 
 /// Where a balance or a pending sum is not what states and marks say, at any moment: a mark holds
@@ -82,8 +89,14 @@ pub fn off_the_books(books: &Books) -> Vec<String> {
         let is = is.map(|amount| amount.nanos());
         if is != [balance, debits, credits] {
             wrong.push(format!(
-                "rule 5: {name} has {}, held −{} +{}, which its marks and states don't explain",
-                account.balance, account.pending_debits, account.pending_credits
+                "rule 5: {name} has {}, held −{} +{}; by its marks and states it should be {}, \
+                 held −{} +{}",
+                account.balance,
+                account.pending_debits,
+                account.pending_credits,
+                units(balance),
+                units(debits),
+                units(credits)
             ));
         }
     }
