@@ -15,6 +15,7 @@ pub mod producer;
 pub mod proxy;
 pub mod queues;
 pub mod rest;
+pub mod search;
 pub mod servers;
 pub mod sim;
 pub mod wait;

@@ -36,7 +36,7 @@ pub fn at_rest(books: &Books) -> Vec<String> {
     for (id, account) in &books.accounts {
         let should = account.opening_balance.nanos() + expected.get(id).copied().unwrap_or(0);
         if account.balance.nanos() != should {
-            wrong.push(format!("rule 5: {id} has {}, not {should} nanos", account.balance));
+            wrong.push(format!("rule 5: {id} has {}, not {}", account.balance, units(should)));
         }
         let pending = !account.pending_debits.is_zero() || !account.pending_credits.is_zero();
         if pending || !account.pending_transactions.is_empty() {
@@ -49,7 +49,56 @@ pub fn at_rest(books: &Books) -> Vec<String> {
         closing += account.balance.nanos();
     }
     if opening != closing {
-        wrong.push(format!("rule 1: the sum was {opening}, now it is {closing} nanos"));
+        let (opening, closing) = (units(opening), units(closing));
+        wrong.push(format!("rule 1: the sum was {opening}, now it is {closing}"));
+    }
+    wrong
+}
+
+/// An amount in nanos, for people.
+fn units(nanos: i128) -> String {
+    let (units, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+    if rest == 0 { units.to_string() } else { format!("{nanos} nanos") }
+}
+
+/// Where a balance or a pending sum is not what states and marks say, at any moment: a mark holds
+/// its leg, and once it is gone the leg has had its effect from `applied` on, and none before.
+#[must_use]
+pub fn off_the_books(books: &Books) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (name, account) in &books.accounts {
+        let mut balance = account.opening_balance.nanos();
+        let (mut debits, mut credits) = (0, 0);
+        for (id, doc) in &books.transactions {
+            let legs = doc.body.iter().flat_map(|body| body.legs());
+            let amount: i128 =
+                legs.filter(|leg| leg.account == *name).map(|leg| leg.amount.nanos()).sum();
+            let marked = account.pending_transactions.contains(id);
+            if marked && (doc.state.is_final() || doc.state == State::Initial) {
+                wrong.push(format!("rule 4: {name} has a mark of {id}, which is {}", doc.state));
+            }
+            if marked {
+                debits += (-amount).max(0);
+                credits += amount.max(0);
+                balance += amount.min(0);
+            } else if matches!(doc.state, State::Applied | State::Done) {
+                balance += amount;
+            }
+        }
+        let is = [account.balance, account.pending_debits, account.pending_credits];
+        let is = is.map(|amount| amount.nanos());
+        if is != [balance, debits, credits] {
+            wrong.push(format!(
+                "rule 5: {name} has {}, held −{} +{}; by its marks and states it should be {}, \
+                 held −{} +{}",
+                account.balance,
+                account.pending_debits,
+                account.pending_credits,
+                units(balance),
+                units(debits),
+                units(credits)
+            ));
+        }
     }
     wrong
 }

@@ -6,8 +6,8 @@
 //! acknowledgement that nothing was acknowledged too early.
 
 mod broker;
-mod check;
-mod client;
+pub(crate) mod check;
+pub(crate) mod client;
 mod event;
 mod mishap;
 pub mod model;

@@ -1,0 +1,286 @@
+//! The real engine as a protocol to search, over the simulator's model of the database.
+//!
+//! Owns nothing of the protocol: it starts the engine's future anew, tells it what its run has
+//! heard, and takes the request that it then waits for. Couples to the engine through its two
+//! traits only, [`common::ledger::Ledger`] and [`Environment`].
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use common::account::Account;
+use common::amount::Amount;
+use common::mongo::LeaseMs;
+use common::retry::Policy;
+use common::transaction::{Body, TransactionId};
+use worker::engine::{Engine, EngineSettings, Environment};
+use worker::metrics::Metrics;
+
+use super::protocol::{Heard, Next, Protocol, What};
+use super::rest::LAST_WORKER_AT;
+use super::scope::{Client, Scope};
+use super::trace;
+use crate::sim::Planted;
+use crate::sim::check;
+use crate::sim::client::{Client as Ledger, Sent, Shared};
+use crate::sim::model::{Books, Transaction};
+use crate::sim::server::{Reply, Request, Server};
+
+/// How long an operation may run after its start, and how far ahead a post's deadline is.
+pub const OP_LIMIT: u8 = 1;
+
+/// By how much the worker's clock is wrong that is wrong: more than any lease.
+const CLOCK_ERROR: i64 = 20;
+
+/// See the module.
+pub struct Tandem<'a> {
+    scope: &'a Scope,
+    planted: Option<Planted>,
+    grace: i64,
+    forgets: bool,
+    metrics: Arc<Metrics>,
+}
+
+impl<'a> Tandem<'a> {
+    /// The engine in a scope, perhaps with a planted fault.
+    #[must_use]
+    pub fn new(scope: &'a Scope, planted: Option<Planted>) -> Tandem<'a> {
+        let grace = match planted {
+            Some(Planted::GraceShorterThanTheOperation) => 0,
+            _ => i64::from(OP_LIMIT) + scope.skew,
+        };
+        Tandem { scope, planted, grace, forgets: true, metrics: Arc::new(Metrics::new()) }
+    }
+
+    /// The same, with every history apart: to see that nothing that matters is forgotten.
+    #[must_use]
+    pub fn forgetting_nothing(self) -> Tandem<'a> {
+        Tandem { forgets: false, ..self }
+    }
+
+    fn settings(&self, run: usize) -> EngineSettings {
+        EngineSettings {
+            application: format!("run {run}"),
+            post_window_ms: OP_LIMIT.into(),
+            grace_ms: self.grace,
+            attempts_max: self.scope.attempts_max,
+            retry: Policy { first: Duration::from_millis(1), max: Duration::from_millis(1) },
+            tries_in_place: 2,
+        }
+    }
+
+    fn server(&self, books: &Books) -> Server {
+        let lease = LeaseMs { lease: self.scope.lease, grace: self.grace };
+        let mut server = Server::new(books.clone(), lease, self.planted);
+        // The dangerous direction: a post is taken for longer than the transactions' member thinks.
+        server.skew = -self.scope.skew;
+        server
+    }
+
+    /// The second run's clock is fast, and so is the last worker's, by all the time that has passed.
+    /// Only the fault that believes a worker's clock can tell.
+    fn clock_error(&self, run: usize) -> i64 {
+        match run {
+            1 => CLOCK_ERROR,
+            run if run == self.scope.runs.len() => LAST_WORKER_AT.into(),
+            _ => 0,
+        }
+    }
+
+    fn batch(&self, run: usize) -> Vec<TransactionId> {
+        match self.scope.runs.get(run) {
+            Some(batch) => batch.iter().map(|id| (*id).into()).collect(),
+            None => self.scope.transfers.iter().map(|(id, ..)| (*id).into()).collect(),
+        }
+    }
+}
+
+fn body(from: &str, to: &str, value: i64) -> Body {
+    Body::transfer(from, to, Amount::Int(value)).expect("two accounts, above zero")
+}
+
+impl Protocol for Tandem<'_> {
+    type Request = Request;
+
+    fn opening(&self) -> Books {
+        let mut books = Books::default();
+        for (name, balance) in self.scope.accounts {
+            books.accounts.insert((*name).into(), Account::new(name, Amount::Int(*balance)));
+        }
+        for (id, from, to, value) in self.scope.transfers {
+            let doc = Transaction::initial((*id).into(), body(from, to, *value), 0);
+            books.transactions.insert(doc.id.clone(), doc);
+        }
+        books
+    }
+
+    fn runs(&self) -> usize {
+        self.scope.runs.len()
+    }
+
+    fn twin(&self, run: usize) -> usize {
+        let same_clock = |other: usize| self.clock_error(other) == self.clock_error(run);
+        let fits = |other: &usize| {
+            self.scope.runs[*other] == self.scope.runs[run]
+                && (self.planted.is_none() || same_clock(*other))
+        };
+        (0..run).find(fits).unwrap_or(run)
+    }
+
+    fn clients(&self) -> Vec<Request> {
+        let request = |client: &Client| match client {
+            Client::Cancels(id) => Request::AskCancel((*id).into()),
+            Client::Sets(account, status) => Request::SetStatus((*account).into(), *status),
+            Client::SubmitsAgain(id) => {
+                let same = self.scope.transfers.iter().find(|(other, ..)| other == id);
+                let (_, from, to, value) = same.expect("a transfer of the scope");
+                Request::Insert((*id).into(), body(from, to, *value))
+            }
+        };
+        self.scope.clients.iter().map(request).collect()
+    }
+
+    fn next(&self, run: usize, heard: &[Heard]) -> (Next<Request>, bool) {
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let ledger = Ledger::new(shared.clone(), (run, 0), self.clock_error(run), self.planted);
+        let clock = Clock { run, ..Clock::default() };
+        let engine = Engine::new(ledger, clock.clone(), self.settings(run), self.metrics.clone());
+        let ids = self.batch(run);
+        let mut task = std::pin::pin!(engine.run(&ids));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut over = task.as_mut().poll(&mut context).is_ready();
+        let mut sent = shared.lock().expect("one thread").sent.pop_front();
+        for heard in heard {
+            clock.set(heard.at, matches!(heard.what, What::Awake));
+            {
+                let mut shared = shared.lock().expect("one thread");
+                shared.now = heard.at;
+                if let Some((id, ..)) = sent.take() {
+                    let answer = match &heard.what {
+                        What::Answer(reply) => Some(reply.clone()),
+                        What::Lost | What::Awake => None,
+                    };
+                    shared.answers.insert(id, answer);
+                }
+            }
+            over = Pin::as_mut(&mut task).poll(&mut context).is_ready();
+            sent = shared.lock().expect("one thread").sent.pop_front();
+        }
+        let next = match sent {
+            _ if over => Next::Over,
+            None => Next::Sleep,
+            Some((.., Sent::Request(request))) => Next::Request(request),
+            Some((.., Sent::Publish(_))) => unreachable!("the engine does not publish"),
+        };
+        (next, clock.state().looked)
+    }
+
+    fn remembered(&self, heard: &Heard, lost: Option<&Request>) -> String {
+        match &heard.what {
+            _ if !self.forgets => format!("{heard:?} {lost:?}"),
+            What::Answer(Reply::Seen(seen)) => {
+                let mut seen = seen.clone();
+                for seen in &mut seen {
+                    // The engine keeps the difference between the server's clock and its own.
+                    seen.server_now -= heard.at;
+                    seen.takeover_at = 0;
+                }
+                format!("{seen:?}")
+            }
+            What::Answer(reply) => format!("{reply:?}"),
+            // Until when it may still arrive.
+            What::Lost => format!("{lost:?}"),
+            What::Awake => String::new(),
+        }
+    }
+
+    fn is_dead(&self, request: &Request, now: i64) -> bool {
+        let fence = self.planted != Some(Planted::NoFence);
+        matches!(request, Request::Post(_, before) if fence && now - self.scope.skew >= *before)
+    }
+
+    fn steps(&self, request: &Request) -> usize {
+        request.steps()
+    }
+
+    fn dwells(&self, request: &Request) -> bool {
+        matches!(request, Request::Post(..))
+    }
+
+    fn is_read(&self, request: &Request) -> bool {
+        matches!(request, Request::Read(_) | Request::Accounts(_))
+    }
+
+    fn step(&self, books: &mut Books, request: &Request, step: usize, started: i64) -> bool {
+        let mut server = self.server(books);
+        let matched = server.step(request, step, started);
+        *books = server.primary;
+        matched > 0
+    }
+
+    fn reply(&self, books: &Books, request: &Request, matched: usize, now: i64) -> Reply {
+        self.server(books).reply(request, matched, now)
+    }
+
+    fn wrong_now(&self, books: &Books) -> Vec<String> {
+        check::off_the_books(books)
+    }
+
+    fn describe(&self, request: &Request) -> String {
+        trace::request(request)
+    }
+}
+
+/// A worker's environment: time stands still but for what the search says.
+#[derive(Clone, Debug, Default)]
+struct Clock {
+    run: usize,
+    state: Arc<Mutex<ClockState>>,
+}
+
+#[derive(Debug, Default)]
+struct ClockState {
+    now: i64,
+    looked: bool,
+    awake: bool,
+    tokens: u32,
+}
+
+impl Clock {
+    fn state(&self) -> MutexGuard<'_, ClockState> {
+        self.state.lock().expect("one thread")
+    }
+
+    fn set(&self, now: i64, awake: bool) {
+        let tokens = self.state().tokens;
+        *self.state() = ClockState { now, looked: false, awake, tokens };
+    }
+}
+
+impl Environment for Clock {
+    fn now_ms(&self) -> i64 {
+        let mut state = self.state();
+        state.looked = true;
+        // Counts from somewhere else than the server's, as a monotonic clock does.
+        state.now - 1_000_000
+    }
+
+    fn sleep(&self, _: Duration) -> impl Future<Output = ()> + Send {
+        let state = self.state.clone();
+        std::future::poll_fn(move |_| {
+            let mut state = state.lock().expect("one thread");
+            if std::mem::take(&mut state.awake) { Poll::Ready(()) } else { Poll::Pending }
+        })
+    }
+
+    fn jitter(&self) -> f64 {
+        0.0
+    }
+
+    fn token(&self) -> String {
+        let mut state = self.state();
+        state.tokens += 1;
+        format!("run {}, claim {}", self.run, state.tokens)
+    }
+}

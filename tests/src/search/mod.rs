@@ -1,0 +1,38 @@
+//! Exhaustive search of small scopes: every interleaving of the engine's steps, within bounds.
+//!
+//! The simulator picks schedules by chance; here all of them are visited, for few transactions and
+//! few runs of workers. The engine is the real one. It is a function of what it has heard, so a
+//! state is: the documents, the time, what each run has heard and where its request is, and the
+//! requests that nobody waits for any more. In every state visited the money must add up by marks
+//! and states, no floor may be broken, and one last worker, which comes when all others are dead,
+//! must bring everything to an end in which the rules of `design.md` §6 hold.
+//!
+//! - `scope`: what is searched, and how far.
+//! - `engine`, `articles`: the protocols that are put through it.
+//! - `protocol`: what they have in common.
+//! - `explore`, `state`: breadth first through the states; what can happen in one.
+//! - `runs`, `intern`: histories and documents as numbers, so that a state is a few bytes.
+//! - `rest`: the rules. `trace`: the way to a state, for people.
+//!
+//! What is bounded, scope by scope: the runs, the clock's last moment, how many requests lose their
+//! answer. What is left out: fail-overs (the store has one copy here) and the broker; the simulator has
+//! both. A read of several documents is one step.
+//! It is our own explorer rather than the `stateright` crate's: that one wants every state whole,
+//! where most of ours is shared between states, and brings a web server.
+
+mod articles;
+mod engine;
+mod explore;
+mod intern;
+mod protocol;
+mod rest;
+mod runs;
+mod scope;
+mod state;
+mod trace;
+
+pub use articles::{ARTICLES, Articles};
+pub use engine::Tandem;
+pub use explore::{Found, Violation, search};
+pub use protocol::Bounds;
+pub use scope::{Client, SCOPES, Scope};

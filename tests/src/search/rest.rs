@@ -1,0 +1,95 @@
+//! Whether a state can still come to a good end: everybody is dead, and one last worker comes.
+//!
+//! Owns the rules of `design.md` §6 as the search checks them: in every state that it visits, not
+//! only where a schedule ends. The answer depends on the documents alone, so it is asked once for
+//! each different content of them.
+
+use std::collections::HashMap;
+
+use super::protocol::{Next, Protocol};
+use super::runs::Hears;
+use super::state::World;
+use crate::sim::check;
+use crate::sim::model::Books;
+
+/// When the last worker comes: later than any lease, deadline or delay.
+pub const LAST_WORKER_AT: u8 = 180;
+
+/// How long it waits before it comes again, if it has to.
+const PAUSE: usize = 20;
+
+/// A run that has not ended after so many answers never will.
+const ANSWERS_MAX: usize = 500;
+
+/// The rules that the documents break, by their number.
+#[derive(Debug, Default)]
+pub struct Verdicts {
+    known: HashMap<u32, bool>,
+    at_rest: HashMap<String, bool>,
+}
+
+impl Verdicts {
+    /// What is wrong with these documents, now or in the end. Says it once.
+    pub fn wrong<P: Protocol>(&mut self, world: &mut World<P>, books: u32) -> Option<Vec<String>> {
+        if self.known.insert(books, true).is_some() {
+            return None;
+        }
+        let documents = world.books.value(books);
+        let mut wrong: Vec<_> =
+            documents.accounts.values().filter_map(check::below_floor).collect();
+        wrong.extend(world.protocol.wrong_now(documents));
+        if wrong.is_empty() && self.at_rest.insert(without_owners(documents), true).is_none() {
+            wrong = in_the_end(world, books);
+        }
+        (!wrong.is_empty()).then_some(wrong)
+    }
+}
+
+/// The documents as they look when every claim is over.
+fn without_owners(books: &Books) -> String {
+    let mut books = books.clone();
+    for doc in books.transactions.values_mut() {
+        doc.claim = None;
+        doc.lease_until = 0;
+        doc.takeover_at = 0;
+    }
+    format!("{books:?}")
+}
+
+fn in_the_end<P: Protocol>(world: &mut World<P>, mut books: u32) -> Vec<String> {
+    let is_final = |world: &World<P>, books: u32| {
+        world.books.value(books).transactions.values().all(|doc| doc.state.is_final())
+    };
+    for now in (LAST_WORKER_AT..u8::MAX).step_by(PAUSE) {
+        if is_final(world, books) {
+            break;
+        }
+        let mut node = world.protocol.runs() as u32;
+        for _ in 0..ANSWERS_MAX {
+            let hears = match world.runs.next(node) {
+                Next::Over => break,
+                Next::Sleep => Hears::Awake,
+                Next::Request(request) => {
+                    let (after, reply) = execute(world, books, request, now);
+                    books = after;
+                    Hears::Answer(reply)
+                }
+            };
+            node = world.runs.hear(world.protocol, node, hears, now);
+        }
+    }
+    check::at_rest(world.books.value(books))
+}
+
+fn execute<P: Protocol>(world: &mut World<P>, books: u32, request: u32, now: u8) -> (u32, u32) {
+    let steps = world.protocol.steps(world.runs.requests.value(request));
+    let (mut after, mut matched) = (books, 0);
+    for step in 0..steps {
+        let (next, hit) = world.step(after, request, step as u8, now);
+        after = next;
+        matched += usize::from(hit);
+    }
+    let asked = world.runs.requests.value(request);
+    let reply = world.protocol.reply(world.books.value(after), asked, matched, now.into());
+    (after, world.runs.replies.number(reply))
+}

@@ -1,0 +1,200 @@
+//! What is searched: few accounts, few transactions, few runs, and what may go wrong.
+
+use common::account::Status;
+
+use super::engine::OP_LIMIT;
+use super::protocol::Bounds;
+
+/// What a client or an operator does at any one moment, or never.
+#[derive(Clone, Copy, Debug)]
+pub enum Client {
+    /// A client cancels a transaction.
+    Cancels(&'static str),
+    /// A client submits a transaction for the second time.
+    SubmitsAgain(&'static str),
+    /// An operator changes an account's status.
+    Sets(&'static str, Status),
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is about, in a line.
+    pub about: &'static str,
+    /// Accounts with their balances; their floor is zero.
+    pub accounts: &'static [(&'static str, i64)],
+    /// Transfers: id, source, destination, value.
+    pub transfers: &'static [(&'static str, &'static str, &'static str, i64)],
+    /// The batch of each run of a worker.
+    pub runs: &'static [&'static [&'static str]],
+    /// What clients do.
+    pub clients: &'static [Client],
+    /// How many requests may lose their answer or come late, all runs together.
+    pub losses: u8,
+    /// The clock's last moment.
+    pub horizon: u8,
+    /// The same two for the short form.
+    pub short: (u8, u8),
+    /// See [`Bounds::late_answers`].
+    pub late_answers: bool,
+    /// After so many claims a pending transaction is rolled back.
+    pub attempts_max: u32,
+    /// How long a claim lasts.
+    pub lease: i64,
+    /// By how much the clock of the accounts' member is behind.
+    pub skew: i64,
+}
+
+/// One transfer and two runs of a worker; what the other scopes differ from.
+const PAIR: Scope = Scope {
+    name: "one-worker",
+    about: "one transfer, a worker that is its own stalled predecessor, then another",
+    accounts: &[("a", 10), ("b", 0)],
+    transfers: &[("t", "a", "b", 7)],
+    runs: &[&["t"], &["t"]],
+    clients: &[],
+    losses: 2,
+    horizon: 6,
+    short: (1, 6),
+    late_answers: false,
+    attempts_max: 5,
+    lease: 1,
+    skew: 1,
+};
+
+const THREE: &[&[&str]] = &[&["t"], &["t"], &["t"]];
+
+const BOTH: &[&str] = &["t", "u"];
+
+/// Every scope, the longest searches first.
+pub const SCOPES: [Scope; 11] = [
+    Scope {
+        name: "takeovers",
+        about: "one transfer, three workers that stall past their leases and go on",
+        runs: THREE,
+        losses: 1,
+        horizon: 9,
+        short: (0, 9),
+        ..PAIR
+    },
+    Scope {
+        name: "given-up",
+        about: "the same, but whoever takes over rolls back: attempts are used up",
+        runs: THREE,
+        losses: 1,
+        horizon: 9,
+        short: (0, 9),
+        attempts_max: 1,
+        ..PAIR
+    },
+    Scope {
+        name: "shared-account",
+        about: "two transfers, one credits what the other debits; two workers with both",
+        accounts: &[("a", 10), ("b", 5), ("c", 0)],
+        transfers: &[("t", "a", "b", 7), ("u", "b", "c", 4)],
+        runs: &[BOTH, BOTH],
+        losses: 1,
+        horizon: 5,
+        short: (0, 5),
+        ..PAIR
+    },
+    Scope {
+        name: "refused",
+        about: "two transfers compete for one account's money; two workers with both",
+        transfers: &[("t", "a", "b", 7), ("u", "a", "b", 6)],
+        runs: &[BOTH, BOTH],
+        losses: 1,
+        horizon: 5,
+        short: (0, 5),
+        ..PAIR
+    },
+    Scope {
+        name: "chained",
+        about: "two transfers, one needs the money that the other brings; two workers with both",
+        accounts: &[("a", 10), ("b", 0), ("c", 0)],
+        transfers: &[("t", "a", "b", 7), ("u", "b", "c", 4)],
+        runs: &[BOTH, BOTH],
+        losses: 0,
+        horizon: 5,
+        short: (0, 4),
+        ..PAIR
+    },
+    Scope {
+        name: "apart",
+        about: "two transfers share an account; a worker for each, then one with both",
+        accounts: &[("a", 10), ("b", 5), ("c", 0)],
+        transfers: &[("t", "a", "b", 7), ("u", "b", "c", 4)],
+        runs: &[&["t"], &["u"], BOTH],
+        losses: 0,
+        horizon: 5,
+        short: (0, 4),
+        ..PAIR
+    },
+    Scope {
+        name: "freeze",
+        about: "one transfer, two workers; its destination frozen and opened at any moments",
+        clients: &[Client::Sets("b", Status::Frozen), Client::Sets("b", Status::Open)],
+        losses: 1,
+        short: (0, 6),
+        ..PAIR
+    },
+    PAIR,
+    Scope {
+        name: "late-answers",
+        about: "the same with answers that take any time, too",
+        losses: 1,
+        short: (0, 6),
+        late_answers: true,
+        ..PAIR
+    },
+    Scope {
+        name: "cancel",
+        about: "one transfer, two workers; a client that cancels at any moment",
+        clients: &[Client::Cancels("t")],
+        losses: 1,
+        ..PAIR
+    },
+    Scope {
+        name: "resubmission",
+        about: "one transfer, two workers; a client that submits it again at any moment",
+        clients: &[Client::SubmitsAgain("t")],
+        losses: 1,
+        ..PAIR
+    },
+];
+
+impl Scope {
+    /// The scope of this name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Scope> {
+        SCOPES.iter().find(|scope| scope.name == name)
+    }
+
+    /// With the bounds of the tests.
+    #[must_use]
+    pub fn short(&self) -> Scope {
+        let (losses, horizon) = self.short;
+        Scope { losses, horizon, ..*self }
+    }
+
+    /// What bounds its search.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        let Scope { horizon, losses, late_answers, .. } = *self;
+        Bounds { horizon, losses, op_limit: OP_LIMIT, late_answers }
+    }
+
+    /// The bounds for people.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let Scope { runs, losses, horizon, lease, skew, .. } = self;
+        format!(
+            "{} runs, lost answers at most {losses}, clock 0 to {horizon} (lease {lease}, operation \
+             limit {OP_LIMIT}, skew {skew}, grace {})",
+            runs.len(),
+            i64::from(OP_LIMIT) + skew
+        )
+    }
+}

@@ -1,0 +1,151 @@
+//! A way through the states, for people.
+
+use std::collections::BTreeMap;
+
+use common::account::Account;
+use common::ledger::Posting;
+use common::transaction::{AccountId, TransactionId};
+
+use super::protocol::{Next, Protocol};
+use super::state::{Action, Stage, State, Whose, World};
+use crate::sim::model::{Books, Transaction};
+use crate::sim::server::Request;
+
+/// The name of a run in traces.
+#[must_use]
+pub fn worker(run: usize) -> String {
+    let letter = u8::try_from(run).map_or('?', |run| char::from(b'A'.saturating_add(run)));
+    format!("worker {letter}")
+}
+
+/// The way with these fingerprints, a line a step.
+pub fn lines<P: Protocol>(
+    world: &mut World<P>,
+    first: &State,
+    way: &[u64],
+    fingerprint: impl Fn(&State) -> u64,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut state = first.clone();
+    for step in way {
+        let next = world.successors(&state);
+        let Some((action, after)) = next.into_iter().find(|(_, next)| fingerprint(next) == *step)
+        else {
+            lines.push("the way can't be followed: two states share a fingerprint".to_owned());
+            break;
+        };
+        let line = told(world, &state, action, &after);
+        // Time that passes is told once, with what happens then.
+        if action != Action::Tick {
+            lines.push(format!("{:>2}. at {}: {line}", lines.len() + 1, state.now));
+        }
+        state = after;
+    }
+    lines
+}
+
+fn told<P: Protocol>(world: &World<P>, before: &State, action: Action, after: &State) -> String {
+    let name = |request: u32| world.protocol.describe(world.runs.requests.value(request));
+    let asked = |run: usize| match before.runs[run].map(|(node, _)| world.runs.next(node)) {
+        Some(Next::Request(request)) => name(request),
+        Some(Next::Sleep | Next::Over) | None => "nothing".to_owned(),
+    };
+    match action {
+        Action::Tick => "time passes".to_owned(),
+        Action::Wake(run) => format!("{} tries again", worker(run)),
+        Action::Answer(run) => format!("{} hears the answer to: {}", worker(run), asked(run)),
+        Action::Lose(run) => format!("{} will get no answer to: {}", worker(run), asked(run)),
+        Action::Notice(run) => format!("{} gives up: {}", worker(run), asked(run)),
+        Action::Proceed(Whose::Run(run)) => {
+            let stage = before.runs[run].map(|(_, stage)| stage);
+            let starts = matches!(after.runs[run], Some((_, Stage::Running { next: 0, .. })));
+            let outcome = outcome(world, before, after, starts);
+            format!("{}: {}{}{outcome}", worker(run), asked(run), document(stage))
+        }
+        Action::Proceed(Whose::Adrift(index)) => {
+            let (request, stage) = before.adrift[index];
+            let next = (request, Stage::Running { started: before.now, next: 0, matched: 0 });
+            let outcome = outcome(world, before, after, after.adrift.contains(&next));
+            format!("unattended: {}{}{outcome}", name(request), document(Some(stage)))
+        }
+    }
+}
+
+fn document(stage: Option<Stage>) -> String {
+    match stage {
+        Some(Stage::Running { next, .. }) => format!(", document {}", next + 1),
+        Some(Stage::OnTheWay | Stage::Executed { .. } | Stage::Lost) | None => String::new(),
+    }
+}
+
+fn outcome<P: Protocol>(world: &World<P>, before: &State, after: &State, starts: bool) -> String {
+    let changes = changes(world.books.value(before.books), world.books.value(after.books));
+    if changes.is_empty() {
+        return if starts { " starts".to_owned() } else { String::new() };
+    }
+    format!(" → {}", changes.join("; "))
+}
+
+/// The documents that differ, as they are afterwards.
+fn changes(before: &Books, after: &Books) -> Vec<String> {
+    let (before, after) = (shown(before), shown(after));
+    let differ = |(name, document): &(&String, &String)| before.get(*name) != Some(*document);
+    after.iter().filter(differ).map(|(name, document)| format!("{name} {document}")).collect()
+}
+
+fn shown(books: &Books) -> BTreeMap<String, String> {
+    let accounts =
+        books.accounts.values().map(|account| (account.id.to_string(), shown_account(account)));
+    let transactions =
+        books.transactions.values().map(|doc| (doc.id.to_string(), shown_transaction(doc)));
+    accounts.chain(transactions).collect()
+}
+
+fn shown_account(account: &Account) -> String {
+    let mut text = format!("has {}", account.balance);
+    if !account.pending_debits.is_zero() || !account.pending_credits.is_zero() {
+        text += &format!(", held −{} +{}", account.pending_debits, account.pending_credits);
+    }
+    format!("{text}, marks [{}]", joined(&account.pending_transactions))
+}
+
+fn shown_transaction(doc: &Transaction) -> String {
+    let owner = doc.claim.as_deref().map(|claim| format!(" by {claim}")).unwrap_or_default();
+    if doc.takeover_at == 0 {
+        return format!("is {}{owner}", doc.state);
+    }
+    format!("is {}{owner}, others after {}", doc.state, doc.takeover_at)
+}
+
+fn joined<'a>(ids: impl IntoIterator<Item = &'a TransactionId>) -> String {
+    ids.into_iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(" ")
+}
+
+/// A request of the engine or of a client.
+#[must_use]
+pub fn request(request: &Request) -> String {
+    let postings = |postings: &[Posting]| -> String {
+        let one = |posting: &Posting| {
+            let ids = joined(&posting.transactions);
+            format!("{} −{} +{} for {ids}", posting.account, posting.debits, posting.credits)
+        };
+        postings.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    let name = request.name();
+    match request {
+        Request::Post(posted, before) => format!("post {} before {before}", postings(posted)),
+        Request::Remove(_, removed) => format!("{name} {}", postings(removed)),
+        Request::Claim(ids, ..)
+        | Request::Read(ids)
+        | Request::Advance(_, ids, _)
+        | Request::Release(ids, ..) => format!("{name} {}", joined(ids)),
+        Request::Insert(id, _) | Request::AskCancel(id) => format!("{name} {id}"),
+        Request::Accounts(ids) => {
+            format!("{name} {}", ids.iter().map(AccountId::as_ref).collect::<Vec<_>>().join(" "))
+        }
+        Request::SetStatus(id, status) => format!("{name} {id} {}", status.as_str()),
+        Request::Cancel(refused, _) => {
+            format!("{name} {}", joined(refused.iter().map(|(id, _)| id)))
+        }
+    }
+}
