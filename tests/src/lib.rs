@@ -7,9 +7,11 @@
 //! - [`plot`]: figures for reports.
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
+//! - [`chaos`]: chaos on real servers, with its program `chaos`.
 //! - [`sim`]: the deterministic simulator, with its program `simulate`.
 //! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
 
+pub mod chaos;
 pub mod http;
 pub mod plot;
 pub mod process;

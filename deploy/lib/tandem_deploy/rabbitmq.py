@@ -72,6 +72,20 @@ def describe(directory, state):
     }
 
 
+def control(directory, state, binary):
+    """The administrator's program for the node, and what it needs in its environment."""
+    own = {
+        "HOME": _home(directory),
+        "RABBITMQ_NODENAME": state["node"],
+        "RABBITMQ_CONF_ENV_FILE": directory.run / "rabbitmq-env.conf",
+        "RABBITMQ_LOG_BASE": directory.logs,
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "ERL_EPMD_PORT": state["epmd_port"],
+    }
+    program = binary.resolve().with_name("rabbitmqctl")
+    return {"program": str(program), "env": {name: str(value) for name, value in own.items()}}
+
+
 def start(directory, state, binary, epmd, record):
     """Starts the node, and its epmd, where they do not run, each by way of `record`.
 
