@@ -165,33 +165,31 @@ impl Site {
     async fn hit_broker(&self, fault: Fault, broker: &Broker) -> Result<Option<Happened>, String> {
         let met = self.met().await;
         let began_ms = now_ms();
+        if fault.kind == Kind::BrokerKilled {
+            broker.kill().await?;
+            tokio::time::sleep(fault.lasts).await;
+            broker.restart().await?;
+        } else if let Err(problem) = self.administer(fault, broker).await {
+            eprintln!("chaos: {} did not happen: {problem}", fault.kind.name());
+            return Ok(None);
+        }
+        Ok(Some(Happened { fault, began_ms, over_ms: now_ms(), met }))
+    }
+
+    /// What an administrator may do to a broker that runs.
+    async fn administer(&self, fault: Fault, broker: &Broker) -> Result<(), String> {
         let queues = Queues::new(&broker.url, &self.name);
-        let hit = match fault.kind {
-            Kind::BrokerKilled => {
-                broker.kill().await?;
-                tokio::time::sleep(fault.lasts).await;
-                broker.restart().await?;
-                Ok(())
-            }
+        match fault.kind {
             Kind::ConnectionsClosed => broker.close_connections().await,
             Kind::QueueReplaced => {
                 queues.try_replace(WORK).await.map_err(|error| error.to_string())
             }
-            _ => match queues.try_delete(WORK).await {
-                Ok(()) => {
-                    tokio::time::sleep(fault.lasts).await;
-                    queues.try_declare().await.map_err(|error| error.to_string())
-                }
-                Err(error) => Err(error.to_string()),
-            },
-        };
-        let happened = Happened { fault, began_ms, over_ms: now_ms(), met };
-        match hit {
-            Ok(()) => Ok(Some(happened)),
-            Err(problem) => {
-                eprintln!("chaos: {} did not happen: {problem}", fault.kind.name());
-                Ok(None)
+            Kind::QueueDeleted => {
+                queues.try_delete(WORK).await.map_err(|error| error.to_string())?;
+                tokio::time::sleep(fault.lasts).await;
+                queues.try_declare().await.map_err(|error| error.to_string())
             }
+            other => Err(format!("{} is not done to a broker", other.name())),
         }
     }
 
@@ -203,12 +201,12 @@ impl Site {
             Kind::LinkRefused => link.refuse(side),
             Kind::LinkSlow => link.slow(side, SLOW),
             Kind::LinkHalfOpen => link.silence(side),
-            _ => link.cut(side),
+            // A cut is all there is to it: new connections work.
+            _moment => link.cut(side),
         }
-        if fault.kind != Kind::LinkCut {
-            tokio::time::sleep(fault.lasts).await;
-            link.restore(side);
-        }
+        // Of a cut there is nothing to wait for, and nothing to restore.
+        tokio::time::sleep(fault.lasts).await;
+        link.restore(side);
         Happened { fault, began_ms, over_ms: now_ms(), met }
     }
 }

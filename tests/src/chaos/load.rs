@@ -4,6 +4,8 @@
 //! every row is of one of the [`Sort`]s, each of which must end in its own way, and that half of
 //! all transfers touch one of a few hot accounts.
 
+use std::collections::HashSet;
+
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::json;
@@ -87,10 +89,18 @@ pub struct Load {
 }
 
 impl Load {
-    /// The rows of a chunk.
+    /// The rows of a chunk. No id stands twice in one: a producer would take the second one for a
+    /// mistake in the file.
     #[must_use]
     pub fn chunk(&self, producer: usize, chunk: u32) -> Vec<Row> {
-        (0..self.chunk_rows).map(|place| self.row(producer, chunk, place)).collect()
+        let mut ids = HashSet::new();
+        let rows = (0..self.chunk_rows).map(|place| {
+            let row = self.row(producer, chunk, place);
+            let row = if ids.contains(&row.id) { self.fresh(producer, chunk, place) } else { row };
+            ids.insert(row.id.clone());
+            row
+        });
+        rows.collect()
     }
 
     fn row(&self, producer: usize, chunk: u32, place: u32) -> Row {
@@ -210,6 +220,8 @@ mod tests {
     fn a_row_can_be_made_again_and_sums_to_zero() {
         for chunk in 0..50 {
             assert_eq!(LOAD.chunk(0, chunk), LOAD.chunk(0, chunk));
+            let ids: HashSet<String> = LOAD.chunk(0, chunk).into_iter().map(|row| row.id).collect();
+            assert_eq!(ids.len(), LOAD.chunk_rows as usize, "an id stands twice in {chunk}");
             for row in LOAD.chunk(0, chunk) {
                 assert_eq!(row.legs.iter().map(|(_, amount)| amount).sum::<i64>(), 0, "{row:?}");
                 assert!(row.legs.len() >= 2 && row.legs[0].1 < 0, "{row:?}");

@@ -1,6 +1,6 @@
 """`deploy/chaos`: submits for minutes while everything fails by a schedule; then judges.
 
-Starts a replica set of three members and a broker, each in a directory of its own, so that one can
+Starts a replica set of three members and a broker (or a cluster of three), each in a directory of its own, so that one can
 be brought up again while the other is; builds; runs the program `chaos` on them. Exit code 0 means
 no violation. Whatever the outcome, also when interrupted, no process is left; after a violation the
 servers' data and all logs stay for a look.
@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 
-from .. import LOCAL, ROOT, build, interrupt, processes, provision, rabbitmq
+from .. import LOCAL, ROOT, build, interrupt, processes, rabbitmq_cluster
 from ..console import Timings, say
 from ..directory import Directory, locked
 from ..servers import MONGODB, RABBITMQ, Servers, down
@@ -20,6 +20,7 @@ examples:
   deploy/chaos                             2 minutes
   deploy/chaos --minutes 32 --json c.json  half an hour with more than 300 faults
   deploy/chaos --seed 7                    other faults, other transactions
+  deploy/chaos --cluster                   three brokers instead of one
 
 A tenth of the time (15 s to 120 s) is calm, for comparison. Then a worker, a producer or the primary
 is killed or stands still, the primary steps down, the broker is killed, its connections are closed,
@@ -32,7 +33,7 @@ Everything it writes is in .local/chaos: logs/, and the timeline chaos.svg and c
 
 HOME = LOCAL / "chaos"
 DATABASE = HOME / "mongodb"
-BROKER = HOME / "rabbitmq"
+BROKERS = [HOME / f"rabbitmq-{number}" for number in (1, 2, 3)]
 MEMBERS = 3
 """The least that has a majority when one is away."""
 
@@ -60,6 +61,7 @@ def _parse(arguments):
     parser.add_argument("--minutes", type=float, default=2, metavar="M")
     parser.add_argument("--seed", type=int, default=1, metavar="S")
     parser.add_argument("--rate", type=int, default=400, metavar="N", help="rows a second (400)")
+    parser.add_argument("--cluster", action="store_true", help="three brokers, one fails at a time")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
     parser.add_argument(
         "--figure", metavar="PATH", help="where to draw the timeline, without the ending"
@@ -78,7 +80,7 @@ class _Cleaned:
 
     def __enter__(self):
         processes.sweep(HOME)
-        for path in (DATABASE, BROKER):
+        for path in (DATABASE, *BROKERS):
             down(path, wipe=True, limit_s=0)
         Directory(HOME).wipe()
         return self
@@ -86,7 +88,7 @@ class _Cleaned:
     def __exit__(self, *_exception):
         with interrupt.deferred():
             processes.sweep(HOME)
-            for path in (DATABASE, BROKER):
+            for path in (DATABASE, *BROKERS):
                 down(path, wipe=self.well, keep_logs=True, limit_s=0)
             if not self.well:
                 say(f"data and logs are kept until the next run: {HOME}")
@@ -95,11 +97,11 @@ class _Cleaned:
 def _run(options, timings):
     os.environ[processes.OWNER] = str(HOME)
     database = Servers(DATABASE, MONGODB, MEMBERS, private=True)
-    broker = Servers(BROKER, RABBITMQ, private=True)
-    with timings.part("servers and build"), database.starting(), broker.starting():
+    starting = rabbitmq_cluster.starting(BROKERS if options.cluster else BROKERS[:1])
+    with timings.part("servers and build"), database.starting(), starting as brokers:
         binaries = build.build_binaries(os.environ, release=True)
     described = HOME / "servers.json"
-    described.write_text(json.dumps(_describe(database, [broker]), indent=2) + "\n")
+    described.write_text(json.dumps(_describe(database, brokers), indent=2) + "\n")
     command = [binaries / "chaos", "--servers", described, "--home", HOME]
     command += ["--minutes", options.minutes, "--seed", options.seed, "--rate", options.rate]
     for name in ("json", "figure"):
@@ -111,16 +113,14 @@ def _run(options, timings):
 
 def _describe(database, brokers):
     """The servers, for the program."""
-    described = []
-    for broker in brokers:
-        state = broker.state[RABBITMQ]
-        described.append(
-            {
-                **broker.describe()[RABBITMQ],
-                "directory": str(broker.directory.path),
-                "control": rabbitmq.control(broker.directory, state, provision.rabbitmq()),
-            }
-        )
+    described = [
+        {
+            **broker.describe()[RABBITMQ],
+            "directory": str(broker.directory.path),
+            "control": rabbitmq_cluster.control(broker),
+        }
+        for broker in brokers
+    ]
     return {
         "up": str(ROOT / "deploy" / "up"),
         "mongodb": {
