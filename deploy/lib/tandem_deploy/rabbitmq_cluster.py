@@ -1,8 +1,8 @@
 """Owns a RabbitMQ cluster: nodes of `rabbitmq`, each in a directory of its own, joined into one.
 
 The first node is started as it is. The others get its cookie and its port mapper before they start,
-and join it once they serve. From then on each is an ordinary node: it can be killed, and `up` on its
-directory brings it back into the cluster.
+and join it once they serve. From then on each is an ordinary node: it can be killed, and `up` on
+its directory brings it back into the cluster.
 """
 
 import os

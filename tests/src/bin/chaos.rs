@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use tests::chaos::run::{Options, figure_path, run};
+use tests::chaos::run::{Options, run};
 use tests::chaos::timeline::timeline;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -23,7 +23,7 @@ struct Args {
     /// The description of the servers, as deploy/chaos writes it
     #[arg(long)]
     servers: PathBuf,
-    /// How long to submit, of which a tenth (15 s to 120 s) is calm
+    /// How long to submit: a tenth (15 s to 120 s) in calm, then for a while only workers die
     #[arg(long, default_value_t = 2.0)]
     minutes: f64,
     /// What decides faults and transactions
@@ -74,11 +74,11 @@ async fn chaos(args: Args) -> ExitCode {
         }
     };
     println!("{report}");
-    let figure = figure_path(&options.home, args.figure);
+    let figure = args.figure.unwrap_or_else(|| options.home.join("chaos"));
     let drawn = timeline(&report).write(&figure);
     let written =
         args.json.map_or(Ok(()), |path| std::fs::write(&path, format!("{:#}\n", report.json())));
-    for problem in [drawn.err(), written.err()].into_iter().flatten() {
+    if let Err(problem) = drawn.and(written) {
         eprintln!("chaos: {problem}");
         return ExitCode::FAILURE;
     }

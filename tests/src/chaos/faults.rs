@@ -1,40 +1,21 @@
 //! Making a fault happen, and noting when it began, when it was over, and what it met.
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::queue::WORK;
 
-use super::links::Link;
-use super::observe::{Observer, Unfinished};
-use super::produce::Producer;
-use super::programs::Place;
+use super::observe::Unfinished;
 use super::schedule::{Fault, Kind, Side, Target};
-use super::servers::{Broker, Servers};
+use super::servers::Broker;
+use super::site::Site;
 use crate::queues::Queues;
 
 /// How long to look for a producer's process: between two chunks there is none.
 const FIND_PRODUCER: Duration = Duration::from_secs(8);
+/// How long to look for a worker that holds something: between two batches none does.
+const FIND_CLAIM: Duration = Duration::from_secs(8);
 /// What a slow link holds every piece up for.
 const SLOW: Duration = Duration::from_millis(60);
-
-/// Everything that can be hit.
-pub struct Site {
-    /// The servers.
-    pub servers: Servers,
-    /// The workers' places.
-    pub workers: Vec<Place>,
-    /// What a worker is started with, by number.
-    pub worker_arguments: Vec<Vec<String>>,
-    /// The producers.
-    pub producers: Vec<Arc<Producer>>,
-    /// The links, of workers first.
-    pub links: Vec<Link>,
-    /// The name of database and queues.
-    pub name: String,
-    /// What the database says.
-    pub observer: Observer,
-}
 
 /// A fault that happened.
 #[derive(Clone, Debug)]
@@ -47,6 +28,8 @@ pub struct Happened {
     pub over_ms: i64,
     /// The transactions that it met; `None` when the database could not be asked.
     pub met: Option<Vec<String>>,
+    /// Whether nothing else failed at the time.
+    pub alone: bool,
 }
 
 /// Now, in Unix milliseconds. All programs run on one machine, so all clocks agree.
@@ -57,13 +40,6 @@ pub fn now_ms() -> i64 {
 }
 
 impl Site {
-    /// Starts a worker.
-    pub async fn start_worker(&self, number: usize) {
-        let arguments: Vec<&str> =
-            self.worker_arguments[number].iter().map(String::as_str).collect();
-        self.workers[number].start(&arguments).await;
-    }
-
     /// Makes a fault happen, to its end. `Ok(None)` when its target was not there.
     ///
     /// # Errors
@@ -90,7 +66,19 @@ impl Site {
         Some(unfinished.into_iter().map(|one| one.id).collect())
     }
 
-    async fn hit_worker(&self, fault: Fault, number: usize) -> Option<Happened> {
+    /// Waits until a worker has claimed something, but not for ever.
+    pub(super) async fn wait_until_claimed(&self, number: usize) {
+        let name = Some(&self.workers[number].name);
+        let begun = Instant::now();
+        while begun.elapsed() < FIND_CLAIM {
+            let unfinished = self.observer.unfinished().await.unwrap_or_default();
+            if unfinished.iter().any(|one| one.claimed_by.as_ref() == name) {
+                return;
+            }
+        }
+    }
+
+    pub(super) async fn hit_worker(&self, fault: Fault, number: usize) -> Option<Happened> {
         let place = &self.workers[number];
         if fault.kind != Kind::WorkerKilled {
             let met = self.met().await;
@@ -98,7 +86,7 @@ impl Site {
             let began_ms = now_ms();
             tokio::time::sleep(fault.lasts).await;
             place.signal("CONT", Some(pid)).await;
-            return Some(Happened { fault, began_ms, over_ms: now_ms(), met });
+            return Some(Happened { fault, began_ms, over_ms: now_ms(), met, alone: false });
         }
         if !place.kill().await {
             return None;
@@ -110,13 +98,13 @@ impl Site {
         let met = unfinished.map(|all| all.into_iter().filter_map(claimed).collect());
         tokio::time::sleep(fault.lasts).await;
         self.start_worker(number).await;
-        Some(Happened { fault, began_ms, over_ms: began_ms, met })
+        Some(Happened { fault, began_ms, over_ms: began_ms, met, alone: false })
     }
 
     async fn hit_producer(&self, fault: Fault, number: usize) -> Option<Happened> {
         let place = &self.producers[number].place;
         let met = self.met().await;
-        let looking = std::time::Instant::now();
+        let looking = Instant::now();
         // Somewhere in the life of the next process, not always at its first moment.
         let moment = Duration::from_millis(fault.lasts.subsec_millis().into()) / 4;
         while looking.elapsed() < FIND_PRODUCER {
@@ -125,13 +113,25 @@ impl Site {
                 if fault.kind == Kind::ProducerKilled {
                     if place.signal("KILL", None).await.is_some() {
                         let began_ms = now_ms();
-                        return Some(Happened { fault, began_ms, over_ms: began_ms, met });
+                        return Some(Happened {
+                            fault,
+                            began_ms,
+                            over_ms: began_ms,
+                            met,
+                            alone: false,
+                        });
                     }
                 } else if let Some(pid) = place.signal("STOP", None).await {
                     let began_ms = now_ms();
                     tokio::time::sleep(fault.lasts).await;
                     place.signal("CONT", Some(pid)).await;
-                    return Some(Happened { fault, began_ms, over_ms: now_ms(), met });
+                    return Some(Happened {
+                        fault,
+                        began_ms,
+                        over_ms: now_ms(),
+                        met,
+                        alone: false,
+                    });
                 }
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -150,7 +150,7 @@ impl Site {
                 return Ok(None);
             }
             database.wait_for_primary().await?;
-            return Ok(Some(Happened { fault, began_ms, over_ms: now_ms(), met }));
+            return Ok(Some(Happened { fault, began_ms, over_ms: now_ms(), met, alone: false }));
         }
         database.kill_primary().await?;
         let elected = async {
@@ -159,7 +159,7 @@ impl Site {
         };
         let (over_ms, ()) = tokio::join!(elected, tokio::time::sleep(fault.lasts));
         database.restart().await?;
-        Ok(Some(Happened { fault, began_ms, over_ms: over_ms?, met }))
+        Ok(Some(Happened { fault, began_ms, over_ms: over_ms?, met, alone: false }))
     }
 
     async fn hit_broker(&self, fault: Fault, broker: &Broker) -> Result<Option<Happened>, String> {
@@ -173,7 +173,7 @@ impl Site {
             eprintln!("chaos: {} did not happen: {problem}", fault.kind.name());
             return Ok(None);
         }
-        Ok(Some(Happened { fault, began_ms, over_ms: now_ms(), met }))
+        Ok(Some(Happened { fault, began_ms, over_ms: now_ms(), met, alone: false }))
     }
 
     /// What an administrator may do to a broker that runs.
@@ -201,12 +201,12 @@ impl Site {
             Kind::LinkRefused => link.refuse(side),
             Kind::LinkSlow => link.slow(side, SLOW),
             Kind::LinkHalfOpen => link.silence(side),
-            // A cut is all there is to it: new connections work.
-            _moment => link.cut(side),
+            // The other kinds have other targets.
+            _cut => link.cut(side),
         }
         // Of a cut there is nothing to wait for, and nothing to restore.
         tokio::time::sleep(fault.lasts).await;
         link.restore(side);
-        Happened { fault, began_ms, over_ms: now_ms(), met }
+        Happened { fault, began_ms, over_ms: now_ms(), met, alone: false }
     }
 }

@@ -1,8 +1,9 @@
 //! Chaos on real servers: load, faults from a seed, rest, and a verdict.
 //!
 //! - [`schedule`]: which fault comes when. [`load`]: what is submitted. Both from one seed.
-//! - [`servers`], [`links`], [`programs`], [`produce`], [`clerk`]: what runs, and can be hit.
-//! - [`faults`]: hitting it. [`observe`]: what is unfinished meanwhile.
+//! - [`site`]: what runs and can be hit: [`servers`], [`links`], [`programs`], [`produce`],
+//!   [`clerk`].
+//! - [`faults`]: hitting it. [`observe`], [`progress`]: what is unfinished meanwhile.
 //! - [`verdict`], [`judge`]: whether everything is as everybody was told.
 //! - [`recovery`], [`report`], [`timeline`]: how long it took, in figures and as a picture.
 //! - [`run`](mod@run): one run from its start to its report.
@@ -18,10 +19,12 @@ pub mod load;
 pub mod observe;
 pub mod produce;
 pub mod programs;
+pub mod progress;
 pub mod recovery;
 pub mod report;
 pub mod run;
 pub mod schedule;
 pub mod servers;
+pub mod site;
 pub mod timeline;
 pub mod verdict;

@@ -44,10 +44,12 @@ pub fn of_fault(happened: &Happened, finals: &HashMap<String, i64>) -> Option<f6
     Some(seconds(last - happened.over_ms))
 }
 
-/// Seconds from the death of a worker to the end of each transaction that it had claimed.
+/// Seconds from the death of a worker to the end of each transaction that it had claimed; of deaths
+/// while nothing else failed, or of the others.
 #[must_use]
-pub fn of_deaths(happened: &[Happened], finals: &HashMap<String, i64>) -> Vec<f64> {
-    let deaths = happened.iter().filter(|one| one.fault.kind == Kind::WorkerKilled);
+pub fn of_deaths(happened: &[Happened], alone: bool, finals: &HashMap<String, i64>) -> Vec<f64> {
+    let deaths =
+        happened.iter().filter(|one| one.fault.kind == Kind::WorkerKilled && one.alone == alone);
     let ends = deaths.flat_map(|death| {
         let met = death.met.iter().flatten();
         met.filter_map(|id| Some(seconds(finals.get(id)? - death.began_ms)))
@@ -70,7 +72,7 @@ mod tests {
         let target = Target::Worker(0);
         let fault = Fault { at: Duration::ZERO, kind, target, lasts: Duration::ZERO };
         let met = met.map(|ids| ids.iter().map(|id| (*id).to_owned()).collect());
-        Happened { fault, began_ms: 1_000, over_ms, met }
+        Happened { fault, began_ms: 1_000, over_ms, met, alone: false }
     }
 
     #[test]
@@ -90,7 +92,8 @@ mod tests {
             happened(Kind::WorkerKilled, 1_000, Some(&["a", "b"])),
             happened(Kind::LinkCut, 1_000, Some(&["a"])),
         ];
-        assert_eq!(of_deaths(&all, &finals), [1.5, 8.0]);
+        assert_eq!(of_deaths(&all, false, &finals), [1.5, 8.0]);
+        assert!(of_deaths(&all, true, &finals).is_empty());
     }
 
     #[test]

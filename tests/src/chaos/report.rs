@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::faults::Happened;
 use super::judge::{Judged, Life};
+use super::progress::Sample;
 use super::recovery::{Ranks, of_deaths, of_fault};
-use super::run::{Options, Phases, Sample};
+use super::run::{Options, Phases};
 use super::schedule::Kind;
 
 /// How many violations are printed; all are in the JSON.
@@ -23,49 +24,57 @@ pub struct Report {
     pub phases: Phases,
     /// Every fault, by its beginning.
     pub faults: Vec<Happened>,
-    /// Faults whose target was not there.
-    pub skipped: usize,
     /// Every transaction.
     pub lives: Vec<Life>,
-    /// How much was unfinished when.
-    pub samples: Vec<Sample>,
     /// What breaks a rule.
     pub violations: Vec<String>,
     told: BTreeMap<&'static str, u64>,
     ends: BTreeMap<String, u64>,
     recovery: Ranks,
     recovery_by_kind: BTreeMap<Kind, Ranks>,
-    worker_deaths: Ranks,
-    dead_letters: Option<u32>,
+    deaths_alone: Ranks,
+    deaths_among_faults: Ranks,
+    /// What was seen beside.
+    pub beside: Beside,
+}
+
+/// What was seen beside the faults and the ledger.
+#[derive(Debug)]
+pub struct Beside {
+    /// Faults whose target was not there.
+    pub skipped: usize,
+    /// How much was unfinished when.
+    pub samples: Vec<Sample>,
+    /// How many messages nobody could make sense of.
+    pub dead_letters: Option<u32>,
+    /// The slowest recoveries, in detail.
+    pub slowest: Vec<Value>,
 }
 
 impl Report {
     pub(super) fn new(
         options: &Options,
         phases: Phases,
-        happened: &[Happened],
-        skipped: usize,
+        happened: Vec<Happened>,
         judged: Judged,
-        samples: Vec<Sample>,
-        dead_letters: Option<u32>,
+        beside: Beside,
     ) -> Report {
         let finals = &judged.finals;
-        let recovery = |of: &dyn Fn(&Happened) -> bool| ranks(happened, finals, of);
+        let recovery = |of: &dyn Fn(&Happened) -> bool| ranks(&happened, finals, of);
         let by_kind = Kind::ALL.map(|kind| (kind, recovery(&|one| one.fault.kind == kind)));
         Report {
             seed: options.seed,
             phases,
-            faults: happened.to_vec(),
-            skipped,
-            samples,
             recovery: recovery(&|_| true),
             recovery_by_kind: by_kind.into(),
-            worker_deaths: Ranks::of(of_deaths(happened, finals)),
+            deaths_alone: Ranks::of(of_deaths(&happened, true, finals)),
+            deaths_among_faults: Ranks::of(of_deaths(&happened, false, finals)),
+            faults: happened,
             violations: judged.violations,
             told: judged.told,
             ends: judged.ends,
             lives: judged.lives,
-            dead_letters,
+            beside,
         }
     }
 
@@ -75,19 +84,19 @@ impl Report {
 
     /// Settled a second, in calm and under faults.
     fn throughput(&self) -> (f64, f64) {
-        let Phases { calm_ms, faults_ms, rest_ms, .. } = self.phases;
+        let Phases { calm_ms, deaths_ms, faults_ms, rest_ms, .. } = self.phases;
         let between = |from: i64, to: i64| {
             let done = |life: &&Life| life.done && (from..to).contains(&life.final_ms);
             self.lives.iter().filter(done).count() as f64 * 1_000.0 / (to - from).max(1) as f64
         };
-        (between(calm_ms, faults_ms), between(faults_ms, rest_ms))
+        (between(calm_ms, deaths_ms), between(faults_ms, rest_ms))
     }
 
     /// It as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         let (calm, under_faults) = self.throughput();
-        let Phases { calm_ms, faults_ms, rest_ms, end_ms } = self.phases;
+        let Phases { calm_ms, deaths_ms, faults_ms, rest_ms, end_ms } = self.phases;
         let seconds = |from: i64, to: i64| (to - from) as f64 / 1_000.0;
         let by_kind: serde_json::Map<String, Value> = Kind::ALL
             .iter()
@@ -102,23 +111,24 @@ impl Report {
             "violations": self.violations.len(),
             "violation_list": self.violations,
             "faults": self.faults.len(),
-            "faults_skipped": self.skipped,
+            "faults_skipped": self.beside.skipped,
             "faults_by_kind": by_kind,
             "transactions": self.lives.len(),
             "told": self.told,
             "ends": self.ends,
-            "dead_letters": self.dead_letters,
+            "dead_letters": self.beside.dead_letters,
             "recovery_p50_s": self.recovery.p50,
             "recovery_p99_s": self.recovery.p99,
             "recovery_max_s": self.recovery.max,
-            "worker_death_transactions": self.worker_deaths.count,
-            "worker_death_recovery_p50_s": self.worker_deaths.p50,
-            "worker_death_recovery_p99_s": self.worker_deaths.p99,
-            "worker_death_recovery_max_s": self.worker_deaths.max,
+            "worker_death_recovery_p99_s": self.deaths_alone.p99,
+            "worker_death_alone": ranks_json(self.deaths_alone),
+            "worker_death_among_faults": ranks_json(self.deaths_among_faults),
+            "slowest": self.beside.slowest,
             "throughput_calm_per_s": calm,
             "throughput_under_faults_per_s": under_faults,
             "throughput_ratio_under_faults": ratio(calm, under_faults),
-            "calm_s": seconds(calm_ms, faults_ms),
+            "calm_s": seconds(calm_ms, deaths_ms),
+            "deaths_s": seconds(deaths_ms, faults_ms),
             "faults_s": seconds(faults_ms, rest_ms),
             "rest_s": seconds(rest_ms, end_ms),
         })
@@ -166,22 +176,26 @@ impl fmt::Display for Report {
             f,
             "faults: {} ({} found no target), seed {}",
             self.faults.len(),
-            self.skipped,
+            self.beside.skipped,
             self.seed
         )?;
         writeln!(f, "transactions: {}", self.lives.len())?;
         writeln!(f, "producers were told: {}", list(told))?;
         writeln!(f, "they ended: {}", list(ends))?;
-        if let Some(count) = self.dead_letters.filter(|count| *count > 0) {
+        if let Some(count) = self.beside.dead_letters.filter(|count| *count > 0) {
             writeln!(f, "dead letters: {count}")?;
         }
         writeln!(f, "time to recover: p50 {p50:.1} s, p99 {p99:.1} s, max {max:.1} s")?;
-        let Ranks { count, p50, p99, max } = self.worker_deaths;
-        writeln!(
-            f,
-            "what dead workers held ({count} transactions): final after p50 {p50:.1} s, p99 \
-             {p99:.1} s, max {max:.1} s"
-        )?;
+        for (ranks, when) in
+            [(self.deaths_alone, "alone"), (self.deaths_among_faults, "among other faults")]
+        {
+            let Ranks { count, p50, p99, max } = ranks;
+            writeln!(
+                f,
+                "what workers held that died {when} ({count} transactions): final after p50 \
+                 {p50:.1} s, p99 {p99:.1} s, max {max:.1} s"
+            )?;
+        }
         writeln!(
             f,
             "settled a second: {calm:.0} in calm, {under_faults:.0} under faults, ratio {:.2}",

@@ -1,31 +1,26 @@
 //! One run: start, calm, faults, rest, verdict.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use common::account::{Account, Status};
-use common::amount::Amount;
-use common::config::AmqpArgs;
-use common::queue::Publisher;
-use mongodb::bson::DateTime;
-use tokio::sync::{Mutex, mpsc, watch};
+use mongodb::bson::{Bson, doc};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::clerk::{Answered, Clerk};
-use super::faults::{Happened, Site, now_ms};
+use super::faults::{Happened, now_ms};
 use super::judge::{Judged, judge};
 use super::links::Link;
-use super::load::{CURRENCY, FROZEN, Load, OPENING, accounts};
-use super::observe::Observer;
-use super::produce::Producer;
-use super::programs::Place;
-use super::report::Report;
-use super::schedule::{PRODUCERS, WORKERS, schedule};
-use super::servers::Servers;
+use super::progress::{Progress, look};
+use super::recovery::of_fault;
+use super::report::{Beside, Report};
+use super::schedule::{Fault, Kind, PRODUCERS, Target, WORKERS, schedule};
+use super::site::Site;
 use crate::process::program;
 use crate::queues::Queues;
 use crate::rest;
@@ -34,14 +29,14 @@ use crate::rest;
 const PACE: Duration = Duration::from_secs(1);
 /// From the first submission to the moment when calm is measured.
 const WARM_UP: Duration = Duration::from_secs(4);
+/// Between two deaths while nothing else fails: more than lease, grace and five seconds.
+const DEATH_EVERY: Duration = Duration::from_secs(20);
 /// How long everything may take to come to rest.
 const REST_LIMIT: Duration = Duration::from_secs(240);
 /// How long a worker may take to end when it is told to; its own limit for that is 20 s.
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
-/// Between two looks at what is unfinished.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Between two lines of progress.
-const SAY_EVERY: Duration = Duration::from_secs(5);
+/// How many of the slowest recoveries are told in detail.
+const SLOWEST: usize = 10;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -63,6 +58,8 @@ pub struct Options {
 pub struct Phases {
     /// The measured calm.
     pub calm_ms: i64,
+    /// Workers die, and nothing else fails.
+    pub deaths_ms: i64,
     /// The first moment of the faults.
     pub faults_ms: i64,
     /// The end of submitting; what is begun is finished.
@@ -71,12 +68,14 @@ pub struct Phases {
     pub end_ms: i64,
 }
 
-/// How much was unfinished at a moment.
-pub type Sample = (i64, usize);
-
 /// How much of a run is calm.
 fn calm(length: Duration) -> Duration {
     (length / 10).clamp(Duration::from_secs(15), Duration::from_secs(120))
+}
+
+/// How many workers die while nothing else fails.
+fn deaths(length: Duration) -> usize {
+    if length < Duration::from_secs(600) { 1 } else { 2 * WORKERS }
 }
 
 /// Runs it.
@@ -86,7 +85,7 @@ fn calm(length: Duration) -> Duration {
 pub async fn run(options: &Options) -> Result<Report, String> {
     let site = Arc::new(Site::new(options).await?);
     let progress = Arc::new(Progress::default());
-    let watching = tokio::spawn(look(site.clone(), progress.clone(), options.length));
+    let watching = tokio::spawn(look(site.clone(), progress.clone(), WARM_UP + options.length));
     let (stop, stopped) = watch::channel(false);
     let (asks, asked) = mpsc::channel(16);
     let clerk_link = Link::start(&site.servers, WORKERS + PRODUCERS).await;
@@ -100,9 +99,13 @@ pub async fn run(options: &Options) -> Result<Report, String> {
     tokio::time::sleep(WARM_UP).await;
     let calm_ms = now_ms();
     tokio::time::sleep(calm(options.length)).await;
+    let deaths_ms = now_ms();
+    let mut happened = die_alone(&site, &progress, deaths(options.length)).await;
     let faults_ms = now_ms();
-    let length = options.length.saturating_sub(calm(options.length));
-    let (happened, skipped) = afflict(&site, &progress, options.seed, length).await?;
+    let before = u64::try_from(faults_ms - calm_ms).map_or(Duration::ZERO, Duration::from_millis);
+    let length = options.length.saturating_sub(before);
+    let (afflicted, skipped) = afflict(&site, &progress, options.seed, length).await?;
+    happened.extend(afflicted);
     stop.send_replace(true);
     let rest_ms = now_ms();
     progress.say(format!("{} faults; coming to rest", happened.len()));
@@ -111,89 +114,34 @@ pub async fn run(options: &Options) -> Result<Report, String> {
     }
     let answers = clerk.await.map_err(|panic| panic.to_string())?;
     let mut violations = come_to_rest(&site).await;
-    let phases = Phases { calm_ms, faults_ms, rest_ms, end_ms: now_ms() };
+    let phases = Phases { calm_ms, deaths_ms, faults_ms, rest_ms, end_ms: now_ms() };
     // From here on the workers may end.
     watching.abort();
     violations.extend(progress.violations.lock().await.drain(..));
     violations.extend(drain(&site).await);
     let mut judged = judged(&site, &answers, &happened).await?;
     judged.violations.append(&mut violations);
+    let slowest = slowest(&site, &happened, &judged).await;
     let samples = std::mem::take(&mut *progress.samples.lock().await);
     let dead_letters = Queues::new(&site.servers.brokers[0].url, &site.name).depth("dead").await;
-    Ok(Report::new(options, phases, &happened, skipped, judged, samples, dead_letters))
+    let beside = Beside { skipped, samples, dead_letters, slowest };
+    Ok(Report::new(options, phases, happened, judged, beside))
 }
 
-impl Site {
-    async fn new(options: &Options) -> Result<Site, String> {
-        let servers = Servers::read(&options.servers).await?;
-        let name = format!("chaos_{}", now_ms());
-        let observer = Observer::new(&servers.database.uri, &name).await?;
-        open(&observer).await?;
-        let amqp =
-            AmqpArgs { amqp_url: servers.brokers[0].url.clone(), queue_prefix: name.clone() };
-        let publisher = Publisher::new(&amqp, "chaos");
-        publisher.ensure().await.map_err(|error| error.to_string())?;
-        publisher.close().await;
-        let (logs, files) = (options.home.join("logs"), options.home.join("files"));
-        std::fs::create_dir_all(&files).map_err(|error| format!("{}: {error}", files.display()))?;
-        let mut links = Vec::new();
-        for process in 0..WORKERS + PRODUCERS {
-            links.push(Link::start(&servers, process).await);
-        }
-        let worker = |number: usize| format!("chaos-worker-{}", number + 1);
-        let workers = (0..WORKERS)
-            .map(|number| Place::new(&worker(number), "worker", links[number].env(&name), &logs));
-        let arguments = (0..WORKERS).map(|number| {
-            let fixed = ["--http", "off", "--log-format", "json", "--name"];
-            fixed.map(str::to_owned).into_iter().chain([worker(number)]).collect()
-        });
-        let chunk_rows = (options.rate / PRODUCERS as u32).max(100);
-        let producers = (0..PRODUCERS).map(|number| {
-            let of = format!("chaos-producer-{}", number + 1);
-            Arc::new(Producer {
-                place: Place::new(&of, "producer", links[WORKERS + number].env(&name), &logs),
-                number,
-                load: Load { seed: options.seed, chunk_rows },
-                // One hears how each of its transactions ends, the other goes on at once.
-                waits: number == 0,
-                files: files.clone(),
-                told: Mutex::default(),
-                problems: Mutex::default(),
-            })
-        });
-        let (workers, producers) = (workers.collect(), producers.collect());
-        let worker_arguments = arguments.collect();
-        let site = Site { servers, workers, worker_arguments, producers, links, name, observer };
-        for number in 0..WORKERS {
-            site.start_worker(number).await;
-        }
-        site.wait_for_workers().await?;
-        Ok(site)
-    }
-
-    async fn wait_for_workers(&self) -> Result<(), String> {
-        let queues = Queues::new(&self.servers.brokers[0].url, &self.name);
+/// Lets one worker after the other die while nothing else fails.
+async fn die_alone(site: &Site, progress: &Progress, deaths: usize) -> Vec<Happened> {
+    let mut happened = Vec::new();
+    for number in (0..WORKERS).cycle().take(deaths) {
         let begun = Instant::now();
-        while queues.consumers().await.is_none_or(|consumers| (consumers as usize) < WORKERS) {
-            if begun.elapsed() > Duration::from_secs(60) {
-                return Err("the workers do not consume".to_owned());
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-        Ok(())
+        site.wait_until_claimed(number).await;
+        let (at, lasts) = (Duration::ZERO, Duration::from_secs(1));
+        let fault = Fault { at, kind: Kind::WorkerKilled, target: Target::Worker(number), lasts };
+        let died = site.hit_worker(fault, number).await;
+        progress.faults.fetch_add(1, Ordering::Relaxed);
+        happened.extend(died.map(|died| Happened { alone: true, ..died }));
+        tokio::time::sleep(DEATH_EVERY.saturating_sub(begun.elapsed())).await;
     }
-}
-
-async fn open(observer: &Observer) -> Result<(), String> {
-    observer.store.ensure_schema().await.map_err(|error| error.to_string())?;
-    let documents = accounts().into_iter().map(|id| {
-        let account = Account::new(&id, Amount::Int(OPENING));
-        let status = if id == FROZEN { Status::Frozen } else { Status::Open };
-        let currency = Some(CURRENCY.to_owned());
-        Account { status, currency, ..account }.to_document(DateTime::now())
-    });
-    let inserted = observer.store.accounts().insert_many(documents).await;
-    inserted.map(|_| ()).map_err(|error| error.to_string())
+    happened
 }
 
 /// Lets every planned fault happen, and waits until all of them are over.
@@ -301,53 +249,26 @@ async fn judged(
     Ok(judged)
 }
 
-/// What is known while it runs.
-#[derive(Default)]
-struct Progress {
-    faults: AtomicUsize,
-    in_effect: AtomicUsize,
-    samples: Mutex<Vec<Sample>>,
-    violations: Mutex<Vec<String>>,
-}
-
-impl Progress {
-    fn say(&self, text: impl std::fmt::Display) {
-        eprintln!("chaos: {text}");
+/// Those that took longest to recover from, each with the transaction that was final last.
+async fn slowest(site: &Site, happened: &[Happened], judged: &Judged) -> Vec<Value> {
+    let mut slowest: Vec<(f64, &Happened)> =
+        happened.iter().filter_map(|one| Some((of_fault(one, &judged.finals)?, one))).collect();
+    slowest.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let mut told = Vec::new();
+    for (seconds, one) in slowest.into_iter().take(SLOWEST) {
+        let met = one.met.iter().flatten();
+        let Some(id) = met.max_by_key(|id| judged.finals.get(*id)) else { continue };
+        let found = site.observer.store.transactions().find_one(doc! { "_id": id }).await;
+        let document = found.ok().flatten().map(|document| Bson::from(document).to_string());
+        told.push(json!({
+            "fault": one.fault.kind.name(),
+            "target": format!("{:?}", one.fault.target),
+            "began_ms": one.began_ms,
+            "over_ms": one.over_ms,
+            "met": one.met.as_ref().map(Vec::len),
+            "recovery_s": seconds,
+            "last": document,
+        }));
     }
-}
-
-/// Looks at what is unfinished and whether all workers live, and says how far it is.
-async fn look(site: Arc<Site>, progress: Arc<Progress>, length: Duration) {
-    let begun = Instant::now();
-    let mut said = Instant::now();
-    let mut last = 0;
-    loop {
-        if let Some(unfinished) = site.observer.unfinished().await {
-            last = unfinished.len();
-            progress.samples.lock().await.push((now_ms(), last));
-        }
-        for worker in &site.workers {
-            progress.violations.lock().await.extend(worker.ended_unasked().await);
-        }
-        if said.elapsed() >= SAY_EVERY {
-            said = Instant::now();
-            let submitted = site.observer.store.transactions().estimated_document_count().await;
-            progress.say(format!(
-                "{} s of {} s and rest: {} faults, {} in effect, about {} transactions, {last} \
-                 unfinished",
-                begun.elapsed().as_secs(),
-                (length + WARM_UP).as_secs(),
-                progress.faults.load(Ordering::Relaxed),
-                progress.in_effect.load(Ordering::Relaxed),
-                submitted.unwrap_or_default(),
-            ));
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-}
-
-/// The path of a picture without its ending, in `home` unless one is chosen.
-#[must_use]
-pub fn figure_path(home: &Path, chosen: Option<PathBuf>) -> PathBuf {
-    chosen.unwrap_or_else(|| home.join("chaos"))
+    told
 }

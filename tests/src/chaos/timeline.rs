@@ -31,7 +31,7 @@ pub fn timeline(report: &Report) -> Figure {
     let created = report.lives.iter().map(|life| life.created_ms).collect();
     let done = report.lives.iter().filter(|life| life.done).map(|life| life.final_ms).collect();
     let unfinished =
-        report.samples.iter().map(|(ms, count)| (seconds(*ms), *count as f64)).collect();
+        report.beside.samples.iter().map(|(ms, count)| (seconds(*ms), *count as f64)).collect();
     let x_max = seconds(end_ms);
     let lines = |x_label: &str, y_label: &str, lines: Vec<Line>| {
         let (x_label, y_label) = (x_label.to_owned(), y_label.to_owned());

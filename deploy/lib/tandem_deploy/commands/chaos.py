@@ -1,8 +1,8 @@
 """`deploy/chaos`: submits for minutes while everything fails by a schedule; then judges.
 
-Starts a replica set of three members and a broker (or a cluster of three), each in a directory of its own, so that one can
-be brought up again while the other is; builds; runs the program `chaos` on them. Exit code 0 means
-no violation. Whatever the outcome, also when interrupted, no process is left; after a violation the
+Starts a replica set of three members and a broker (or a cluster of three), each in a directory of
+its own, so that one can be brought up again while the other is; builds; runs the program `chaos` on
+them. Exit code 0 means no violation. Whatever the outcome, also when interrupted, no process is left; after a violation the
 servers' data and all logs stay for a look.
 """
 
@@ -22,10 +22,10 @@ examples:
   deploy/chaos --seed 7                    other faults, other transactions
   deploy/chaos --cluster                   three brokers instead of one
 
-A tenth of the time (15 s to 120 s) is calm, for comparison. Then a worker, a producer or the primary
-is killed or stands still, the primary steps down, the broker is killed, its connections are closed,
-the work queue is deleted, or a link is cut, refused, slow or half-open: one fault every five
-seconds. Then rest; then every row is compared with what its producer was told, all balances are
+A tenth of the time (15 s to 120 s) is calm, for comparison. Then a worker, a producer or the
+primary is killed or stands still, the primary steps down, the broker is killed, its connections
+are closed, the work queue is deleted, or a link is cut, refused, slow or half-open: one fault every
+five seconds. Then rest; then every row is compared with what its producer was told, all balances are
 counted again, and the ledger is audited.
 
 Everything it writes is in .local/chaos: logs/, and the timeline chaos.svg and chaos.png.
