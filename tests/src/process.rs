@@ -108,9 +108,11 @@ pub fn signal(pid: u32, name: &str) -> bool {
 /// When it has not been built.
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("a test knows where it is");
-    let built = test.parent().and_then(Path::parent).expect("target/debug is above deps");
-    let program = built.join(name);
+    let own = std::env::current_exe().expect("a program knows where it is");
+    // A program of this workspace lies beside it; a test lies in `deps`, one below.
+    let beside = own.with_file_name(name);
+    let above = own.parent().and_then(Path::parent).expect("target/debug is above deps").join(name);
+    let program = if beside.exists() { beside } else { above };
     assert!(
         program.exists(),
         "{} is not built: run the tests by deploy/test, which builds all programs",

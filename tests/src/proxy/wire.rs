@@ -82,6 +82,20 @@ impl Frame {
         self.0.windows(needle.len()).any(|bytes| bytes == needle)
     }
 
+    /// Writes `to` wherever `from` stands.
+    ///
+    /// # Panics
+    /// When they are not of one length: everything else in a message counts on it.
+    pub fn replace(&mut self, from: &[u8], to: &[u8]) {
+        assert_eq!(from.len(), to.len(), "a message keeps its length");
+        let mut at = 0;
+        while let Some(found) = self.0[at..].windows(from.len()).position(|bytes| bytes == from) {
+            at += found;
+            self.0[at..at + to.len()].copy_from_slice(to);
+            at += to.len();
+        }
+    }
+
     fn body(&self) -> Option<&RawDocument> {
         if int(&self.0, 12) != OP_MSG {
             return None;
