@@ -7,8 +7,10 @@
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
 //! - [`sim`]: the deterministic simulator, with its program `simulate`.
+//! - [`bench`]: the benchmark, with its program `bench`.
 //! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
 
+pub mod bench;
 pub mod http;
 pub mod process;
 pub mod producer;
