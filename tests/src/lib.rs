@@ -4,6 +4,7 @@
 //! - [`world`]: one test's database and queues, with what it submits and looks at.
 //! - [`process`], [`worker`], [`producer`]: the programs under test, as processes.
 //! - [`proxy`]: what stands between a worker and its servers to hold, lose, delay or cut.
+//! - [`plot`]: figures for reports.
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
 //! - [`sim`]: the deterministic simulator, with its program `simulate`.
@@ -12,6 +13,7 @@
 
 pub mod bench;
 pub mod http;
+pub mod plot;
 pub mod process;
 pub mod producer;
 pub mod proxy;
