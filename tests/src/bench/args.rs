@@ -22,10 +22,6 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub picture: Option<PathBuf>,
 
-    /// Print the tables as Markdown, for the README
-    #[arg(long)]
-    pub markdown: bool,
-
     /// Less of everything: for a look, not for a figure
     #[arg(long)]
     pub quick: bool,
@@ -102,9 +98,7 @@ pub enum Part {
     Idle,
     /// The book's scenario
     Book,
-    /// Submission of a large file
-    Submit,
-    /// A small backlog and a large one
+    /// Submission of a large file, and what its backlog costs beside a small one
     Backlog,
     /// Backlog, accounts and workers in several steps
     Growth,

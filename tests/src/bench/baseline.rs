@@ -98,6 +98,28 @@ pub async fn drive(
     Ok(Driven { executed: feed.taken().await, elapsed: feed.begun().elapsed(), latencies })
 }
 
+/// Runs one transfer after the other with a pause before each.
+///
+/// # Errors
+/// What the driver says.
+pub async fn one_by_one(
+    field: &Field,
+    baseline: Baseline,
+    load: &Load,
+    pause: impl AsyncFn(),
+) -> Result<Driven> {
+    let mut client = Client::new(field, baseline).await?;
+    let begun = Instant::now();
+    let mut latencies = Vec::new();
+    for transfer in &load.transfers {
+        pause().await;
+        let submitted = Instant::now();
+        client.settle(std::slice::from_ref(transfer)).await?;
+        latencies.push(submitted.elapsed());
+    }
+    Ok(Driven { executed: load.transfers.len(), elapsed: begun.elapsed(), latencies })
+}
+
 /// An error of our own, as the driver's.
 pub(super) fn internal(problem: &dyn std::fmt::Display) -> Error {
     std::io::Error::other(problem.to_string()).into()

@@ -7,7 +7,9 @@
 //!   [`articles`], [`native`], [`native_batch`]; the real thing: [`tandem`].
 //! - [`counters`], [`usage`]: what the server and the kernel count.
 //! - [`throughput`]: all contenders on all workloads, interleaved and repeated.
-//! - [`report`], [`table`], [`summary`], [`markdown`]: what comes of it.
+//! - [`latency`] with its `situations` and `watch`: from submission to `applied`.
+//! - [`growth`]: large backlogs, many accounts, more workers.
+//! - [`report`], [`table`], [`summary`], [`markdown`], [`picture`]: what comes of it.
 //!
 //! A run whose books do not balance has no figure, and fails the benchmark.
 
@@ -18,15 +20,20 @@ pub mod contender;
 pub mod counters;
 pub mod feed;
 pub mod field;
+pub mod growth;
+pub mod latency;
 pub mod markdown;
 mod native;
 mod native_batch;
+pub mod picture;
 pub mod report;
+mod situations;
 pub mod summary;
 pub mod table;
 pub mod tandem;
 pub mod throughput;
 pub mod usage;
+mod watch;
 pub mod workload;
 
 use std::time::Instant;
@@ -71,8 +78,36 @@ impl Bench {
             throughput::run(&mut self).await;
             self.took("throughput", begun);
         }
+        if [Part::Latency, Part::Idle, Part::Book].iter().any(|part| self.args.wants(*part)) {
+            let begun = Instant::now();
+            situations::run(&mut self).await;
+            self.took("latency", begun);
+        }
+        let sizes = self.backlogs();
+        if !sizes.is_empty() {
+            let begun = Instant::now();
+            growth::backlogs(&mut self, &sizes).await;
+            self.took("backlog", begun);
+        }
+        if self.args.wants(Part::Growth) {
+            let begun = Instant::now();
+            growth::steps(&mut self).await;
+            self.took("growth", begun);
+        }
         self.report.reckon();
         self.report
+    }
+
+    /// The backlogs to submit and drain, the largest last.
+    fn backlogs(&self) -> Vec<usize> {
+        let many = self.args.scale().many;
+        if self.args.wants(Part::Growth) {
+            vec![many / 10, many]
+        } else if self.args.wants(Part::Backlog) {
+            vec![many]
+        } else {
+            Vec::new()
+        }
     }
 
     async fn machine(&self) -> Machine {

@@ -3,6 +3,8 @@
 use serde::Serialize;
 
 use super::contender::Run;
+use super::growth::{Backlog, Step};
+use super::latency::Latency;
 use super::summary::Summary;
 use super::table::{self, Row};
 
@@ -17,6 +19,12 @@ pub struct Report {
     pub table: Vec<Row>,
     /// Every run.
     pub runs: Vec<Run>,
+    /// Every latency.
+    pub latencies: Vec<Latency>,
+    /// Every backlog.
+    pub backlogs: Vec<Backlog>,
+    /// Every step of growth.
+    pub steps: Vec<Step>,
     /// What went wrong: runs without figures, and why.
     pub failures: Vec<String>,
     /// How long each part took.
@@ -62,6 +70,10 @@ impl Report {
     /// Whether every run has its figures.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        self.failures.is_empty() && self.runs.iter().all(Run::counts)
+        let problems = self.latencies.iter().map(|latency| &latency.problems);
+        let problems = problems.chain(self.backlogs.iter().map(|backlog| &backlog.problems));
+        let problems = problems.chain(self.steps.iter().map(|step| &step.run.problems));
+        let mut problems = problems.chain(self.runs.iter().map(|run| &run.problems));
+        self.failures.is_empty() && problems.all(Vec::is_empty)
     }
 }

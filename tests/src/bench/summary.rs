@@ -3,6 +3,8 @@
 use serde::Serialize;
 
 use super::contender::Contender::{Articles, Native, NativeBatch, Tandem, Transaction};
+use super::growth::cost_ratio;
+use super::latency::Situation;
 use super::report::Report;
 use super::table::find;
 use super::workload::Workload::{HalfHot, Uniform};
@@ -37,6 +39,14 @@ impl Summary {
         let ratio =
             |workload, one, other| Some(row(workload, one)?.per_s / row(workload, other)?.per_s);
         let uniform = row(Uniform, Tandem);
+        let idle = report.latencies.iter().find(|latency| {
+            let this = latency.situation == Situation::Idle && latency.contender == Tandem;
+            this && latency.problems.is_empty()
+        });
+        let sound = || report.backlogs.iter().filter(|backlog| backlog.problems.is_empty());
+        let largest = sound().max_by_key(|backlog| backlog.backlog);
+        let peaks = report.table.iter().filter_map(|row| row.worker_peak_mib);
+        let peaks = peaks.chain(sound().map(|backlog| backlog.worker_peak_mib));
         Summary {
             uniform_vs_native: ratio(Uniform, Tandem, Native),
             half_hot_vs_native: ratio(HalfHot, Tandem, Native),
@@ -47,18 +57,58 @@ impl Summary {
                 .map(|row| row.documents_per_transfer),
             commands_per_transfer: uniform.map(|row| row.commands_per_transfer),
             client_cpu_share: uniform.map(|row| row.cpu_per_1000.client_share()),
-            idle_p50_ms: None,
-            idle_p99_ms: None,
-            worker_peak_mib: report
-                .table
-                .iter()
-                .filter_map(|row| row.worker_peak_mib)
-                .reduce(f64::max),
-            submit_rows_per_s: None,
-            submit_peak_mib: None,
-            backlog_cost_ratio: None,
+            idle_p50_ms: idle.map(|latency| latency.p50_ms),
+            idle_p99_ms: idle.map(|latency| latency.p99_ms),
+            worker_peak_mib: peaks.reduce(f64::max),
+            submit_rows_per_s: largest.map(|backlog| backlog.submit_rows_per_s),
+            submit_peak_mib: largest.map(|backlog| backlog.submit_peak_mib),
+            backlog_cost_ratio: cost_ratio(&report.backlogs),
             transaction_engine_vs_native: ratio(Uniform, Transaction, Native),
             transaction_engine_half_hot_vs_tandem: ratio(HalfHot, Transaction, Tandem),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::growth::tests::backlog;
+    use super::super::table::tests::run;
+    use super::*;
+
+    fn report() -> Report {
+        let mut report = Report {
+            runs: vec![
+                run(Uniform, Articles, 500.0),
+                run(Uniform, Native, 1_000.0),
+                run(Uniform, NativeBatch, 12_500.0),
+                run(Uniform, Tandem, 10_000.0),
+                run(HalfHot, Native, 200.0),
+                run(HalfHot, Tandem, 12_000.0),
+            ],
+            backlogs: vec![backlog(10, 100, 1.0), backlog(1_000, 100, 1.1)],
+            ..Report::default()
+        };
+        report.reckon();
+        report
+    }
+
+    #[test]
+    fn ratios_are_those_of_medians_on_the_same_workload() {
+        let summary = report().summary;
+        assert_eq!(summary.uniform_vs_native, Some(10.0));
+        assert_eq!(summary.half_hot_vs_native, Some(60.0));
+        assert_eq!(summary.uniform_vs_articles, Some(20.0));
+        assert_eq!(summary.uniform_vs_native_batch, Some(0.8));
+        assert_eq!(summary.transaction_engine_vs_native, None);
+        assert_eq!(summary.backlog_cost_ratio, Some(1.1));
+        assert_eq!(summary.worker_peak_mib, Some(120.0));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_null_in_the_file() {
+        let json = serde_json::to_value(report()).expect("it serializes");
+        assert!(json["summary"]["transaction_engine_vs_native"].is_null());
+        assert!(json["summary"]["idle_p50_ms"].is_null());
+        assert_eq!(json["summary"]["uniform_vs_native"], 10.0);
     }
 }

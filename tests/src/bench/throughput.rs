@@ -32,8 +32,15 @@ pub async fn run(bench: &mut Bench) {
     }
 }
 
+/// One run of one contender, with the size that is best.
+pub(super) async fn once(bench: &mut Bench, workload: Workload, contender: Contender) {
+    let loads = Loads::new(bench, workload);
+    let size = best_size(bench, workload, contender, &loads).await;
+    one(bench, workload, contender, 0, size, &loads).await;
+}
+
 /// Those that the built worker can do.
-fn available(contenders: Vec<Contender>) -> Vec<Contender> {
+pub(super) fn available(contenders: Vec<Contender>) -> Vec<Contender> {
     let help = std::process::Command::new(program("worker")).arg("--help").output();
     let help = help.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let has_engines = help.is_ok_and(|help| help.contains("--engine"));
@@ -81,7 +88,7 @@ async fn warm_up(bench: &mut Bench, contenders: &[Contender]) {
     bench.args = full;
 }
 
-fn default_size(contender: Contender) -> usize {
+pub(super) fn default_size(contender: Contender) -> usize {
     match contender.kind() {
         Kind::Baseline(baseline) => *baseline.sizes().last().expect("there are sizes"),
         Kind::Tandem { .. } => 0,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use tests::bench::args::Args;
 use tests::bench::report::Report;
-use tests::bench::{Bench, markdown};
+use tests::bench::{Bench, markdown, picture};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -18,7 +18,7 @@ async fn main() -> ExitCode {
         }
     };
     let report = bench.run().await;
-    println!("{}", markdown::tables(&report).trim());
+    println!("{}", markdown::tables(&report));
     if let Err(problem) = write(&args, &report) {
         eprintln!("bench: {problem}");
         return ExitCode::FAILURE;
@@ -31,6 +31,11 @@ fn write(args: &Args, report: &Report) -> Result<(), String> {
         let text = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
         std::fs::write(path, text + "\n")
             .map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    if let Some(directory) = &args.picture {
+        let path = directory.join("bench");
+        let written = picture::figure(report).write(&path);
+        written.map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())
 }

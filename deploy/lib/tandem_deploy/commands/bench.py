@@ -19,14 +19,14 @@ usage: deploy/bench [--json FILE] [--quick] [OPTION ...]
 
 Compares the articles' two-phase commit, native MongoDB transactions and Tandem on servers of its
 own: a MongoDB replica set of one member and a RabbitMQ node. Builds the programs first.
+Prints tables in Markdown, as the README shows them.
 
   --json FILE            write everything that was measured
   --picture DIR          write the comparison as bench.svg and bench.png
-  --markdown             print the tables for the README
   --quick                less of everything (a few minutes): for a look, not for a figure
   --only NAME,...        articles, native, native-batch, tandem, tandem-full, transaction
   --workload NAME,...    uniform, half-hot, zipf, multi-leg, refused
-  --part NAME,...        throughput, latency, idle, book, submit, backlog, growth
+  --part NAME,...        throughput, latency, idle, book, backlog, growth
   --growth               all parts, with growth (which takes long)
   --transfers N          transfers of a run of Tandem
   --repeat N             repetitions
