@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     pub transfers: Option<usize>,
 
-    /// Repetitions [default: 3, quick 1]
+    /// Repetitions [default: 3, or 2 where no target is; quick 1]
     #[arg(long, value_name = "N")]
     pub repeat: Option<usize>,
 
@@ -132,17 +132,28 @@ impl Args {
     #[must_use]
     pub fn scale(&self) -> Scale {
         let (transfers, seconds, repeat) =
-            if self.quick { (20_000, 2, 1) } else { (100_000, 6, 3) };
+            if self.quick { (20_000, 2, 1) } else { (100_000, 5, 3) };
         Scale {
             transfers: self.transfers.unwrap_or(transfers),
             baseline_transfers: if self.quick { 50_000 } else { 150_000 },
             baseline_limit: Duration::from_secs(seconds),
-            trial: Duration::from_millis(if self.quick { 500 } else { 1_500 }),
+            trial: Duration::from_millis(if self.quick { 500 } else { 1_000 }),
             repeat: self.repeat.unwrap_or(repeat).max(1),
             latency: Duration::from_secs(seconds),
-            idle: if self.quick { 50 } else { 300 },
+            idle: if self.quick { 50 } else { 200 },
             rounds: if self.quick { 3 } else { 25 },
             many: if self.quick { 100_000 } else { 1_000_000 },
+        }
+    }
+
+    /// How often a workload is repeated: those that the targets are about most often.
+    #[must_use]
+    pub fn repeats(&self, workload: Workload) -> usize {
+        let all = self.scale().repeat;
+        match workload {
+            Workload::Uniform | Workload::HalfHot => all,
+            _ if self.repeat.is_some() => all,
+            _ => all.min(2),
         }
     }
 

@@ -160,7 +160,8 @@ pub fn cost_ratio(backlogs: &[Backlog]) -> Option<f64> {
 
 /// Accounts and workers, from few to many.
 pub async fn steps(bench: &mut Bench) {
-    for accounts in ACCOUNTS {
+    let most = if bench.args.quick { ACCOUNTS[2] } else { ACCOUNTS[3] };
+    for accounts in ACCOUNTS.into_iter().filter(|accounts| *accounts <= most) {
         let crew = bench.crew.clone();
         step(bench, "accounts", accounts, accounts, &crew).await;
     }

@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use super::contender::Run;
+use super::contender::{Contender, Run};
 use super::growth::{Backlog, Step};
 use super::latency::Latency;
 use super::summary::Summary;
 use super::table::{self, Row};
+use super::workload::Workload;
 
 /// See the module.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -19,6 +20,8 @@ pub struct Report {
     pub table: Vec<Row>,
     /// Every run.
     pub runs: Vec<Run>,
+    /// How the baselines' concurrency, or batch, was chosen.
+    pub trials: Vec<Trial>,
     /// Every latency.
     pub latencies: Vec<Latency>,
     /// Every backlog.
@@ -29,6 +32,19 @@ pub struct Report {
     pub failures: Vec<String>,
     /// How long each part took.
     pub seconds: Vec<(String, f64)>,
+}
+
+/// A short look at how fast a baseline is with this many at once, or in a batch.
+#[derive(Clone, Debug, Serialize)]
+pub struct Trial {
+    /// The workload.
+    pub workload: Workload,
+    /// The contender.
+    pub contender: Contender,
+    /// Transfers at once, or in a batch.
+    pub size: usize,
+    /// Transfers a second.
+    pub per_s: f64,
 }
 
 /// The machine and the servers.

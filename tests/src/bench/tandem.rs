@@ -15,7 +15,6 @@ use common::transaction::State;
 use super::field::Field;
 use super::workload::{OPENING, account_id};
 use crate::process::{Process, memory_max};
-use crate::wait::{eventually, s};
 use crate::worker::{Plan, Worker};
 
 /// How long nothing may happen before a run counts as stuck.
@@ -25,6 +24,8 @@ const LOOK_NEAR: Duration = Duration::from_millis(10);
 const LOOK_FAR: Duration = Duration::from_millis(100);
 /// Between two looks at the memory of a producer.
 const WATCH_EVERY: Duration = Duration::from_millis(5);
+/// How soon the database must show what the metrics say.
+const FINAL_LIMIT: Duration = Duration::from_secs(30);
 /// More than a worker's own limit for draining.
 const STOP_LIMIT: Duration = Duration::from_secs(25);
 
@@ -204,16 +205,16 @@ pub async fn submit(field: &Field, file: &Path) -> Result<Submitted, String> {
 /// Waits until nothing is in flight in the database, then audits it as a user does.
 ///
 /// # Errors
-/// What the audit said, or that it did not look at every document.
-///
-/// # Panics
-/// When transactions do not come to an end.
+/// What the audit said, or that it did not look at every document, or that some stay in flight.
 pub async fn audit(field: &Field, transactions: usize) -> Result<(), String> {
     // The metrics count what a worker has done; this makes sure that the database agrees.
-    eventually("every transaction is final", s(30), async || {
-        (field.world.count(&State::UNFINISHED).await == 0).then_some(())
-    })
-    .await;
+    let begun = Instant::now();
+    while field.world.count(&State::UNFINISHED).await > 0 {
+        if begun.elapsed() > FINAL_LIMIT {
+            return Err(format!("transactions are unfinished {FINAL_LIMIT:?} after the last"));
+        }
+        tokio::time::sleep(LOOK_FAR).await;
+    }
     ask_audit(field, &["audit", "--at-rest", "--json"], transactions).await
 }
 

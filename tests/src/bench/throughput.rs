@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::contender::{Contender, Kind, Run, Task};
+use super::report::Trial;
 use super::workload::{Load, Workload};
 use super::{Bench, baseline, say};
 use crate::process::program;
@@ -17,6 +18,9 @@ pub async fn run(bench: &mut Bench) {
     let mut sizes = HashMap::new();
     for repeat in 0..bench.args.scale().repeat {
         for workload in &workloads {
+            if repeat >= bench.args.repeats(*workload) {
+                continue;
+            }
             let loads = Loads::new(bench, *workload);
             for at in 0..contenders.len() {
                 let contender = contenders[(at + repeat) % contenders.len()];
@@ -97,7 +101,7 @@ pub(super) fn default_size(contender: Contender) -> usize {
 
 /// The concurrency, or the batch, with which a baseline is fastest on this workload.
 async fn best_size(
-    bench: &Bench,
+    bench: &mut Bench,
     workload: Workload,
     contender: Contender,
     loads: &Loads,
@@ -119,6 +123,7 @@ async fn best_size(
             if rate > best.0 {
                 best = (rate, *size);
             }
+            bench.report.trials.push(Trial { workload, contender, size: *size, per_s: rate });
         }
         field.finish().await;
     }

@@ -206,7 +206,7 @@ impl Maker {
                 vec![(self.other_than(&[destination]), -value), (destination, value)]
             }
             Workload::HalfHot => {
-                let destination = if number % 2 == 0 { 0 } else { self.account() };
+                let destination = if number.is_multiple_of(2) { 0 } else { self.account() };
                 vec![(self.other_than(&[destination]), -value), (destination, value)]
             }
             Workload::Zipf => {
