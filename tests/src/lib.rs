@@ -9,8 +9,10 @@
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
 //! - [`chaos`]: chaos on real servers, with its program `chaos`.
 //! - [`sim`]: the deterministic simulator, with its program `simulate`.
+//! - [`bench`]: the benchmark, with its program `bench`.
 //! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
 
+pub mod bench;
 pub mod chaos;
 pub mod http;
 pub mod plot;

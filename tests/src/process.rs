@@ -1,7 +1,7 @@
 //! A program under test as a process: started with a log file, signalled, and never left behind.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -109,10 +109,10 @@ pub fn signal(pid: u32, name: &str) -> bool {
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a program knows where it is");
-    // A program of this workspace lies beside it; a test lies in `deps`, one below.
-    let beside = own.with_file_name(name);
-    let above = own.parent().and_then(Path::parent).expect("target/debug is above deps").join(name);
-    let program = if beside.exists() { beside } else { above };
+    let beside = own.parent().expect("a program is in a directory");
+    // A test is in `deps`, one below the programs; a program is beside them.
+    let built = if beside.ends_with("deps") { beside.parent() } else { Some(beside) };
+    let program = built.expect("deps is in a directory").join(name);
     assert!(
         program.exists(),
         "{} is not built: run the tests by deploy/test, which builds all programs",
