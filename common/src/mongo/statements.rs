@@ -79,14 +79,20 @@ pub(super) fn post(posting: &Posting, before: ServerMs) -> Document {
             { "$and": [{ "$isNumber": "$floor" }, { "$gte": [&after, "$floor"] }] },
         ] });
         guards.push(doc! { "$gte": [&after, -Amount::MAX] });
+        // A negative balance makes room for sums beyond what an amount may be, and an account with
+        // such a sum could not be read.
+        let held = doc! { "$add": ["$pendingDebits", posting.debits] };
+        guards.push(doc! { "$lte": [&held, Amount::MAX] });
         changed.insert("balance", after);
-        changed.insert("pendingDebits", doc! { "$add": ["$pendingDebits", posting.debits] });
+        changed.insert("pendingDebits", held);
     }
     if !posting.credits.is_zero() {
         let holdings =
             doc! { "$add": ["$balance", "$pendingDebits", "$pendingCredits", posting.credits] };
+        let held = doc! { "$add": ["$pendingCredits", posting.credits] };
         guards.push(doc! { "$lte": [holdings, Amount::MAX] });
-        changed.insert("pendingCredits", doc! { "$add": ["$pendingCredits", posting.credits] });
+        guards.push(doc! { "$lte": [&held, Amount::MAX] });
+        changed.insert("pendingCredits", held);
     }
     changed.insert(
         "pendingTransactions",
