@@ -13,7 +13,7 @@ mod mishap;
 pub mod model;
 mod planted;
 mod scenario;
-mod server;
+pub mod server;
 mod staff;
 mod world;
 

@@ -29,12 +29,14 @@ pub struct Transaction {
     pub lease_until: ServerMs,
     /// When others may claim.
     pub takeover_at: ServerMs,
+    /// Who claimed it last.
+    pub application: Option<String>,
     /// How often it was claimed.
     pub attempts: u32,
     /// When it was inserted.
     pub created_at: ServerMs,
     /// Why it was canceled.
-    pub reason: Option<ReasonCode>,
+    pub reason: Option<Reason>,
 }
 
 impl Transaction {
@@ -48,15 +50,20 @@ impl Transaction {
             claim: None,
             lease_until: 0,
             takeover_at: 0,
+            application: None,
             attempts: 0,
             created_at: now,
             reason: None,
         }
     }
 
-    /// The document as a read returns it.
+    /// The document as a read returns it: with what the engine asks for, and no more.
     #[must_use]
     pub fn seen(&self, server_now: ServerMs) -> Seen {
+        let mut body = self.body.clone();
+        if let Ok(body) = &mut body {
+            (body.metadata, body.reverses) = (None, None);
+        }
         Seen {
             id: self.id.clone(),
             state: self.state,
@@ -66,7 +73,7 @@ impl Transaction {
             attempts: self.attempts,
             created_at: self.created_at,
             server_now,
-            body: self.body.clone(),
+            body,
         }
     }
 }
@@ -83,6 +90,7 @@ pub fn claim(doc: &mut Transaction, claim: &Claim, lease: LeaseMs, now: ServerMs
             doc.state = State::Pending;
         }
         doc.claim = Some(claim.token.clone());
+        doc.application = Some(claim.application.clone());
         doc.attempts += 1;
         doc.lease_until = now + lease.lease;
         doc.takeover_at = now + lease.lease + lease.grace;
@@ -208,7 +216,7 @@ pub fn cancel(doc: &mut Transaction, reason: &Reason, claim: &Claim) -> bool {
         return false;
     }
     doc.state = State::Canceling;
-    doc.reason = Some(reason.code);
+    doc.reason = Some(reason.clone());
     true
 }
 
@@ -238,8 +246,25 @@ pub fn request_cancel(doc: &mut Transaction) -> bool {
         State::Pending => doc.state = State::Canceling,
         State::Applied | State::Done | State::Canceling | State::Canceled => return false,
     }
-    doc.reason = Some(ReasonCode::Requested);
+    doc.reason = Some(Reason::new(ReasonCode::Requested, "canceled on request"));
     true
+}
+
+/// An operator's change of status, as the producer's commands do it; true when it matched.
+pub fn set_status(account: &mut Account, to: Status) -> bool {
+    let nothing_left = account.balance.is_zero()
+        && account.pending_debits.is_zero()
+        && account.pending_credits.is_zero()
+        && account.pending_transactions.is_empty();
+    let may = match to {
+        Status::Frozen => account.status == Status::Open,
+        Status::Open => account.status == Status::Frozen,
+        Status::Closed => account.status != Status::Closed && nothing_left,
+    };
+    if may {
+        account.status = to;
+    }
+    may
 }
 
 /// All documents.

@@ -22,7 +22,7 @@ pub enum Request {
     Insert(TransactionId, Body),
     /// A producer asks to cancel.
     AskCancel(TransactionId),
-    /// An operator freezes or opens an account.
+    /// An operator freezes, opens or closes an account.
     SetStatus(AccountId, Status),
     /// See [`common::ledger::Ledger`]; the number is the worker's own idea of the time.
     Claim(Vec<TransactionId>, Claim, ServerMs),
@@ -110,7 +110,8 @@ pub struct Server {
     pub written: u64,
     /// By how much the clock of the accounts' member is ahead.
     pub skew: i64,
-    lease: LeaseMs,
+    /// How long the next claims last; workers may differ in it.
+    pub lease: LeaseMs,
     planted: Option<Planted>,
 }
 
@@ -171,10 +172,9 @@ impl Server {
         let planted = self.planted;
         let matched = match request {
             Request::Insert(id, body) => return self.insert(id, body, started),
-            Request::SetStatus(id, status) => self.account(id, |account| {
-                account.status = *status;
-                true
-            }),
+            Request::SetStatus(id, status) => {
+                self.account(id, |account| model::set_status(account, *status))
+            }
             Request::AskCancel(id) => self.transaction(id, model::request_cancel),
             Request::Claim(ids, claim, worker_now) => {
                 let server = planted != Some(Planted::WorkerClockInsteadOfServerClock);
