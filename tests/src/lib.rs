@@ -6,6 +6,7 @@
 //! - [`proxy`]: what stands between a worker and its servers to hold, lose, delay or cut.
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
+//! - [`returns`]: how soon consumers are back after their broker, with its program `returns`.
 //! - [`sim`]: the deterministic simulator, with its program `simulate`.
 //! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
 
@@ -15,6 +16,7 @@ pub mod producer;
 pub mod proxy;
 pub mod queues;
 pub mod rest;
+pub mod returns;
 pub mod servers;
 pub mod sim;
 pub mod wait;

@@ -1,7 +1,7 @@
 //! A program under test as a process: started with a log file, signalled, and never left behind.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -109,7 +109,10 @@ pub fn signal(pid: u32, name: &str) -> bool {
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows where it is");
-    let built = test.parent().and_then(Path::parent).expect("target/debug is above deps");
+    let beside = test.parent().expect("a program is in a directory");
+    // Tests lie one directory below the programs.
+    let built = if beside.ends_with("deps") { beside.parent() } else { Some(beside) };
+    let built = built.expect("target/debug is above deps");
     let program = built.join(name);
     assert!(
         program.exists(),
