@@ -8,6 +8,7 @@
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
 //! - [`chaos`]: chaos on real servers, with its program `chaos`.
+//! - [`returns`]: how soon consumers are back after their broker, with its program `returns`.
 //! - [`sim`]: the deterministic simulator, with its program `simulate`.
 //! - [`bench`]: the benchmark, with its program `bench`.
 //! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
@@ -21,6 +22,7 @@ pub mod producer;
 pub mod proxy;
 pub mod queues;
 pub mod rest;
+pub mod returns;
 pub mod search;
 pub mod servers;
 pub mod sim;

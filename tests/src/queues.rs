@@ -95,6 +95,11 @@ impl Queues {
         self.topology.depth(&channel, key).await.ok()
     }
 
+    /// Whether the broker accepts a login.
+    pub async fn answers(&self) -> bool {
+        self.connect().await.is_ok()
+    }
+
     /// How many consumers the work queue has; `None` when it, or the broker, is away.
     pub async fn consumers(&self) -> Option<u32> {
         let (_connection, channel) = self.connect().await.ok()?;
