@@ -5,6 +5,7 @@
 //! Fails with a [`LedgerError`]; whether it is transient is decided here, once.
 
 mod ledger;
+mod native;
 mod outbox;
 mod schema;
 mod statements;

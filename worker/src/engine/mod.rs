@@ -1,12 +1,14 @@
-//! The protocol: a two-phase commit over a batch of transactions.
+//! The protocol: a two-phase commit over a batch of transactions, or one native transaction.
 //!
-//! Owns the order of the phases and the fence around them. Promises that whatever happens between
+//! Owns the order of the phases and the fence around them ([`batch`]), and the second engine
+//! ([`native`]), which may run beside the first on the same data. Promises that whatever happens between
 //! two lines (a crash, a stall of any length, a lost reply, a second run) no money is made or lost
 //! and nobody else has to know. Fails by handing on: what is not final is released and requeued.
 //! Talks to the world through [`Ledger`] and [`Environment`] only.
 
 mod batch;
 mod held;
+mod native;
 mod outcome;
 mod plan;
 #[cfg(test)]
@@ -16,14 +18,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use common::ledger::{Ledger, LedgerError, ServerMs};
 use common::retry::Policy;
 use common::transaction::TransactionId;
+use tokio::sync::Mutex;
 
 pub use outcome::Outcome;
 
 use crate::metrics::Metrics;
 use batch::Batch;
+use native::NativeBatch;
 
 /// Time and randomness, passed in so that a simulation can replay a run.
 pub trait Environment: Send + Sync {
@@ -37,9 +42,21 @@ pub trait Environment: Send + Sync {
     fn token(&self) -> String;
 }
 
+/// How a batch is settled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum EngineKind {
+    /// A two-phase commit over account documents; workers don't wait for each other.
+    #[default]
+    TwoPhase,
+    /// One native MongoDB transaction per batch; fewer writes, one writer at a time.
+    Transaction,
+}
+
 /// What the engine is told.
 #[derive(Clone, Debug)]
 pub struct EngineSettings {
+    /// How a batch is settled.
+    pub kind: EngineKind,
     /// Who claims, for people and metrics.
     pub application: String,
     /// How long a posting may wait before the server refuses it, in milliseconds.
@@ -61,6 +78,9 @@ pub struct Engine<L, E> {
     settings: EngineSettings,
     metrics: Arc<Metrics>,
     newest_claimed: AtomicI64,
+    /// Whose turn it is to run a native transaction: lanes of one process would only be in each
+    /// other's way.
+    turn: Mutex<()>,
 }
 
 impl<L: Ledger, E: Environment> Engine<L, E> {
@@ -71,13 +91,16 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         settings: EngineSettings,
         metrics: Arc<Metrics>,
     ) -> Engine<L, E> {
-        let newest_claimed = AtomicI64::new(0);
-        Engine { ledger, environment, settings, metrics, newest_claimed }
+        let (newest_claimed, turn) = (AtomicI64::new(0), Mutex::new(()));
+        Engine { ledger, environment, settings, metrics, newest_claimed, turn }
     }
 
     /// Settles what it can of `ids` and says for each what became of it. Repeated ids count once.
     pub async fn run(&self, ids: &[TransactionId]) -> Vec<(TransactionId, Outcome)> {
-        Batch::new(self).run(ids).await
+        match self.settings.kind {
+            EngineKind::TwoPhase => Batch::new(self).run(ids).await,
+            EngineKind::Transaction => NativeBatch::new(self).run(ids).await,
+        }
     }
 
     /// When the newest transaction that this worker claimed for the first time was submitted: the

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use common::account::Account;
+use common::account::{self, Account};
 use common::amount::Amount;
 use common::ledger::{AccountRead, Posting};
-use common::transaction::{AccountId, Body, Leg, Reason, ReasonCode, TransactionId};
+use common::transaction::{AccountId, Body, Leg, Reason, TransactionId};
 
 /// The legs of one transaction.
 pub(super) type Legs<'a> = (&'a TransactionId, &'a Body);
@@ -78,13 +78,9 @@ pub(super) fn judge(
     let mut open = Vec::new();
     for leg in body.legs() {
         let account = match accounts.get(&leg.account) {
-            None => {
-                let message = format!("account {:?} does not exist", leg.account);
-                return Judged::Refused(Reason::new(ReasonCode::AccountNotFound, message));
-            }
+            None => return Judged::Refused(account::missing(&leg.account)),
             Some(Err(problem)) => {
-                let message = format!("account {:?}: {problem}", leg.account);
-                return Judged::Refused(Reason::new(ReasonCode::AccountInvalid, message));
+                return Judged::Refused(account::unreadable(&leg.account, problem));
             }
             Some(Ok(account)) => account,
         };
@@ -114,6 +110,8 @@ pub(super) fn any_mark_left(postings: &[Posting], accounts: &[AccountRead]) -> b
 
 #[cfg(test)]
 mod tests {
+    use common::transaction::ReasonCode;
+
     use super::*;
 
     fn id(text: &str) -> TransactionId {
