@@ -33,11 +33,15 @@ pub enum Planted {
     CoalescedPostDecidesOnTheSumOnly,
     /// Reads and acknowledgements do not wait for a majority.
     NotMajority,
+    /// A native transaction does not look whether what it settles is still `initial`.
+    NativeWithoutTheState,
+    /// A native transaction writes to accounts that have changed since it read them.
+    NativeAccountsNotCompared,
 }
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 14] = [
+    pub const ALL: [Planted; 16] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
@@ -52,6 +56,8 @@ impl Planted {
         Planted::ResubmissionPostsTwice,
         Planted::CoalescedPostDecidesOnTheSumOnly,
         Planted::NotMajority,
+        Planted::NativeWithoutTheState,
+        Planted::NativeAccountsNotCompared,
     ];
 
     /// The name for the command line: `no-fence`.
