@@ -134,7 +134,7 @@ impl Attempt {
             .find(doc! { "_id": { "$in": touched } })
             .batch_size(batch)
             .max_time(self.store.op_limit())
-            .comment("tandem transact accounts")
+            .comment(format!("tandem {OPERATION} read"))
             .session(&mut *session)
             .await?;
         let documents: Vec<Document> = found.stream(session).try_collect().await?;

@@ -11,6 +11,7 @@ mod decimals;
 mod fence;
 mod messages;
 mod multileg;
+mod native;
 mod producer;
 mod refusals;
 mod reversals;

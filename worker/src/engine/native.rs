@@ -25,6 +25,10 @@ use super::{Engine, Environment, Outcome};
 /// How often a batch is tried as it is, before it is halved.
 const CONFLICTS_MAX: u32 = 3;
 
+/// After so many conflicts in a row what is left goes the way of two phases: it waits for single
+/// documents, not for all of them at once.
+const CONFLICTS_IN_A_ROW_MAX: u32 = 4 * CONFLICTS_MAX;
+
 /// How long to leave the documents to somebody else: about as long as a batch takes.
 const AFTER_CONFLICT: Policy =
     Policy { first: Duration::from_millis(10), max: Duration::from_millis(80) };
@@ -34,11 +38,13 @@ pub(super) struct NativeBatch<'a, L, E> {
     outcomes: Vec<(TransactionId, Outcome)>,
     /// What goes the way of two phases.
     in_phases: Vec<TransactionId>,
+    /// Conflicts since the last commit.
+    conflicts: u32,
 }
 
 impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
     pub(super) fn new(engine: &'a Engine<L, E>) -> NativeBatch<'a, L, E> {
-        NativeBatch { engine, outcomes: Vec::new(), in_phases: Vec::new() }
+        NativeBatch { engine, outcomes: Vec::new(), in_phases: Vec::new(), conflicts: 0 }
     }
 
     pub(super) async fn run(mut self, ids: &[TransactionId]) -> Vec<(TransactionId, Outcome)> {
@@ -77,14 +83,21 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
             let newest = initial.iter().map(|seen| seen.created_at).max();
             match self.transact(initial).await {
                 Ok(Transacted::Committed(verdicts)) => {
+                    self.conflicts = 0;
                     newest.into_iter().for_each(|at| self.engine.saw_first_claim(at));
                     verdicts.into_iter().for_each(|verdict| self.ended(verdict));
                     return Vec::new();
                 }
-                Ok(Transacted::Conflict) if conflicts + 1 >= CONFLICTS_MAX => return open,
                 Ok(Transacted::Conflict) => {
                     conflicts += 1;
+                    self.conflicts += 1;
                     self.engine.metrics.retries.with_label_values(&["transact"]).inc();
+                    if self.conflicts >= CONFLICTS_IN_A_ROW_MAX {
+                        self.in_phases.append(&mut open);
+                    }
+                    if open.is_empty() || conflicts >= CONFLICTS_MAX {
+                        return open;
+                    }
                     let delay = AFTER_CONFLICT.delay(conflicts, self.engine.environment.jitter());
                     self.engine.environment.sleep(delay).await;
                 }
