@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::ReadConcern;
 
 use super::Store;
 use crate::ledger::LedgerError;
@@ -27,7 +28,9 @@ impl Store {
         let admin = self.database.client().database("admin");
         let pipeline = pipeline(&self.app_name, self.op_limit * 2);
         self.limited("abandoned", async move {
-            let found: Vec<Document> = admin.aggregate(pipeline).await?.try_collect().await?;
+            // The server's operations are no data: they know no majority.
+            let looking = admin.aggregate(pipeline).read_concern(ReadConcern::local());
+            let found: Vec<Document> = looking.await?.try_collect().await?;
             let session = |idle: &Document| idle.get_document("lsid").ok()?.get("id").cloned();
             let sessions: Vec<Bson> =
                 found.iter().filter_map(session).map(|id| doc! { "id": id }.into()).collect();
