@@ -1,7 +1,10 @@
 //! An account as the protocol sees it, and the rule by which it refuses a posting.
 //!
 //! Owns [`Account`] and [`Account::refusal`]: the same rule that the server applies inside the
-//! guarded update (`mongo::statements`), here to *explain* a refusal, never to decide a write.
+//! guarded update (`mongo::statements`). There it only *explains* a refusal and never decides a
+//! write; in a native transaction, whose reads can't grow stale unnoticed, it decides ([`netting`]).
+//!
+//! [`netting`]: crate::netting
 
 use std::collections::BTreeSet;
 
@@ -185,9 +188,25 @@ impl Account {
             .and_then(|sum| sum.checked_add(amount))
             .and_then(|_| self.pending_credits.checked_add(amount))
             .is_some();
-        let message = || format!("account {:?} would hold more than 10^18", self.id);
-        (!fits).then(|| Reason::new(ReasonCode::BalanceLimit, message()))
+        (!fits).then(|| self.too_much())
     }
+
+    pub(crate) fn too_much(&self) -> Reason {
+        let message = format!("account {:?} would hold more than 10^18", self.id);
+        Reason::new(ReasonCode::BalanceLimit, message)
+    }
+}
+
+/// The refusal of an account that is not there.
+#[must_use]
+pub fn missing(id: &str) -> Reason {
+    Reason::new(ReasonCode::AccountNotFound, format!("account {id:?} does not exist"))
+}
+
+/// The refusal of an account whose document breaks the schema.
+#[must_use]
+pub fn unreadable(id: &str, problem: &str) -> Reason {
+    Reason::new(ReasonCode::AccountInvalid, format!("account {id:?}: {problem}"))
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ impl<L: Ledger + 'static> Parts<L> {
         let rabbit = Rabbit::new(publisher.clone(), MongoOutbox::new(store.clone()));
         let ledger = wrap(MongoLedger::new(store.clone(), settings.timing.lease()));
         let environment = Real { started: Instant::now() };
-        let engine = Engine::new(ledger, environment, settings.engine(), metrics.clone());
+        let engine = Engine::new(ledger, environment, settings.engine_settings(), metrics.clone());
         Ok(Parts {
             acknowledger: Arc::new(Acknowledger::new(rabbit, metrics.clone())),
             engine: Arc::new(engine),

@@ -7,7 +7,7 @@ use common::config::{AmqpArgs, LogArgs, MongoArgs, TimingArgs};
 use common::message::IDS_MAX;
 use common::retry::Policy;
 
-use crate::engine::EngineSettings;
+use crate::engine::{EngineKind, EngineSettings};
 use crate::lanes::BatchSettings;
 use crate::sweeper::SweeperSettings;
 
@@ -35,6 +35,10 @@ pub struct Settings {
     /// Address of /metrics, /healthz and /readyz; `off` for none
     #[arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9464")]
     pub http: String,
+
+    /// How a batch is settled; both may run side by side on the same data
+    #[arg(long, env = "TANDEM_ENGINE", value_enum, default_value_t)]
+    pub engine: EngineKind,
 
     /// The most ids of a batch
     #[arg(long, env = "TANDEM_BATCH_SIZE", default_value_t = 1_000)]
@@ -132,8 +136,9 @@ impl Settings {
 
     /// What the engine is told.
     #[must_use]
-    pub fn engine(&self) -> EngineSettings {
+    pub fn engine_settings(&self) -> EngineSettings {
         EngineSettings {
+            kind: self.engine,
             application: self.application(),
             post_window_ms: self.timing.op_limit_ms.into(),
             grace_ms: self.timing.grace_ms.into(),

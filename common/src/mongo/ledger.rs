@@ -3,12 +3,13 @@
 use futures_util::TryStreamExt;
 use mongodb::bson::{Document, doc};
 
-use super::Store;
 use super::statements::{self, LeaseMs};
+use super::{Store, native};
 use crate::account::Account;
 use crate::ledger::{
-    AccountRead, Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs,
+    AccountRead, Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs, Transacted,
 };
+use crate::netting::Order;
 use crate::transaction::{AccountId, Body, Reason, State, TransactionId};
 
 /// See [`Ledger`].
@@ -88,11 +89,15 @@ impl Ledger for MongoLedger {
 
     async fn accounts(&self, ids: &[AccountId]) -> Result<Vec<AccountRead>, LedgerError> {
         let documents = self.find("accounts", "accounts", ids, None).await?;
-        let read = |document: &Document| {
-            let id = document.get_str("_id").ok()?;
-            Some((id.into(), Account::from_document(document)))
-        };
-        Ok(documents.iter().filter_map(read).collect())
+        Ok(documents.iter().filter_map(account_read).collect())
+    }
+
+    async fn transact(
+        &self,
+        orders: &[Order],
+        application: &str,
+    ) -> Result<Transacted, LedgerError> {
+        native::transact(&self.store, orders, application).await
     }
 }
 
@@ -123,6 +128,11 @@ impl MongoLedger {
             })
             .await
     }
+}
+
+pub(super) fn account_read(document: &Document) -> Option<AccountRead> {
+    let id = document.get_str("_id").ok()?;
+    Some((id.into(), Account::from_document(document)))
 }
 
 /// What the engine reads of a transaction; `metadata` stays behind, the server's clock comes along.

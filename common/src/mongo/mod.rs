@@ -4,7 +4,9 @@
 //! every write, majority read concern on every read, and a time limit on both sides of the wire.
 //! Fails with a [`LedgerError`]; whether it is transient is decided here, once.
 
+mod abandoned;
 mod ledger;
+mod native;
 mod outbox;
 mod schema;
 mod statements;
@@ -34,6 +36,7 @@ const STATEMENTS_MAX: usize = 4_000;
 pub struct Store {
     database: Database,
     op_limit: Duration,
+    app_name: String,
 }
 
 impl Store {
@@ -50,7 +53,8 @@ impl Store {
             format!("TANDEM_MONGODB_URI ({}): {error}", crate::config::redacted(&args.mongodb_uri))
         };
         let mut options = ClientOptions::parse(&args.mongodb_uri).await.map_err(bad)?;
-        options.app_name.get_or_insert_with(|| name.to_owned());
+        let app_name = format!("{}{name}", abandoned::APP_NAME_PREFIX);
+        let app_name = options.app_name.get_or_insert(app_name).clone();
         options.max_pool_size.get_or_insert(64);
         options.server_selection_timeout.get_or_insert(Duration::from_secs(5));
         options.connect_timeout.get_or_insert(Duration::from_secs(5));
@@ -66,7 +70,7 @@ impl Store {
             .or_else(|| options.default_database.clone())
             .unwrap_or_else(|| "tandem".to_owned());
         let client = Client::with_options(options).map_err(bad)?;
-        Ok(Store { database: client.database(&database), op_limit })
+        Ok(Store { database: client.database(&database), op_limit, app_name })
     }
 
     /// The accounts.

@@ -12,6 +12,7 @@ use mongodb::bson::{
 
 use crate::amount::Amount;
 use crate::ledger::{Advance, Claim, Posting, Removal, ServerMs};
+use crate::netting::Verdict;
 use crate::transaction::{Reason, State, TransactionId};
 
 /// How long a claim lasts; see [`crate::config::TimingArgs`].
@@ -220,4 +221,43 @@ pub(super) fn release(
         ],
         "multi": true,
     }
+}
+
+/// Adds to a balance, within a native transaction: one that compares nothing, since the server
+/// compares the document with what was read. With it, how many documents it has to match.
+pub(super) fn add(account: &str, change: Amount) -> (Document, usize) {
+    (doc! { "q": { "_id": account }, "u": { "$inc": { "balance": change } } }, 1)
+}
+
+/// Moves `initial` transactions to their ends, within a native transaction. With each statement,
+/// how many documents it has to match.
+pub(super) fn ends(verdicts: &[Verdict], application: &str) -> Vec<(Document, usize)> {
+    let end = |state: State, reason: Option<&Reason>| {
+        let mut set = doc! { "state": state, "application": application };
+        set.extend(reason.map(|reason| ("reason".to_owned(), reason.to_document().into())));
+        let gone = OWNERSHIP.map(|field| (field.to_owned(), Bson::from("")));
+        doc! {
+            "$set": set,
+            "$inc": { "attempts": 1 },
+            "$unset": Document::from_iter(gone),
+            "$currentDate": { "lastModified": true },
+        }
+    };
+    let done: Vec<&str> =
+        verdicts.iter().filter(|v| v.refused.is_none()).map(|v| v.id.as_ref()).collect();
+    let mut statements = Vec::new();
+    if !done.is_empty() {
+        let count = done.len();
+        let filter = doc! { "_id": { "$in": done }, "state": State::Initial };
+        let statement = doc! { "q": filter, "u": end(State::Done, None), "multi": true };
+        statements.push((statement, count));
+    }
+    for verdict in verdicts {
+        if let Some(reason) = &verdict.refused {
+            let filter = doc! { "_id": verdict.id.as_ref(), "state": State::Initial };
+            let statement = doc! { "q": filter, "u": end(State::Canceled, Some(reason)) };
+            statements.push((statement, 1));
+        }
+    }
+    statements
 }

@@ -3,15 +3,16 @@
 //!
 //! `TANDEM_TEST_POISON` names the transactions, separated by commas; `TANDEM_TEST_POISON_AT` the
 //! operation on which the process ends before the operation is sent: `claim`, `post`, `applied`,
-//! `settle`. Everything else is the worker's own.
+//! `settle`, `transact`. Everything else is the worker's own.
 
 use std::collections::BTreeSet;
 
 use clap::Parser;
 use common::ledger::{
-    AccountRead, Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs,
+    AccountRead, Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs, Transacted,
 };
 use common::mongo::MongoLedger;
+use common::netting::Order;
 use common::transaction::{AccountId, Reason, TransactionId};
 use worker::settings::Settings;
 
@@ -59,6 +60,8 @@ impl Ledger for Trap {
 
     async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<usize, LedgerError> {
         self.spring("post", marks(postings));
+        let rides = postings.iter().filter_map(|posting| posting.ride.as_ref());
+        self.spring("settle", rides.flat_map(|ride| &ride.transactions));
         self.ledger.post(postings, before).await
     }
 
@@ -83,6 +86,15 @@ impl Ledger for Trap {
         claim: &Claim,
     ) -> Result<usize, LedgerError> {
         self.ledger.cancel(refused, claim).await
+    }
+
+    async fn transact(
+        &self,
+        orders: &[Order],
+        application: &str,
+    ) -> Result<Transacted, LedgerError> {
+        self.spring("transact", orders.iter().map(|(id, _)| id));
+        self.ledger.transact(orders, application).await
     }
 
     async fn release(

@@ -62,14 +62,15 @@ impl Frame {
         int(&self.0, 8)
     }
 
-    /// Which of Tandem's operations it asks for: `post` for a comment `tandem post`. Inserts have
-    /// no comment, and are known by their command.
+    /// Which of Tandem's operations it asks for: `post` for a comment `tandem post`. Inserts and
+    /// commits have no comment, and are known by their command.
     #[must_use]
     pub fn operation(&self) -> Option<&str> {
         let body = self.body()?;
         match body.get_str("comment") {
             Ok(comment) => comment.strip_prefix("tandem "),
-            Err(_) => body.get_str("insert").is_ok().then_some("insert"),
+            Err(_) if body.get_str("insert").is_ok() => Some("insert"),
+            Err(_) => body.get_i32("commitTransaction").is_ok().then_some("commit"),
         }
     }
 

@@ -14,7 +14,7 @@ use common::amount::Amount;
 use common::mongo::LeaseMs;
 use common::retry::Policy;
 use common::transaction::{Body, TransactionId};
-use worker::engine::{Engine, EngineSettings, Environment};
+use worker::engine::{Engine, EngineKind, EngineSettings, Environment};
 use worker::metrics::Metrics;
 
 use super::protocol::{Heard, Next, Protocol, What};
@@ -61,12 +61,16 @@ impl<'a> Tandem<'a> {
 
     fn settings(&self, run: usize) -> EngineSettings {
         EngineSettings {
+            kind: EngineKind::TwoPhase,
             application: format!("run {run}"),
             post_window_ms: OP_LIMIT.into(),
             grace_ms: self.grace,
             attempts_max: self.scope.attempts_max,
             retry: Policy { first: Duration::from_millis(1), max: Duration::from_millis(1) },
             tries_in_place: 2,
+            // A run is one batch: there is no later one to ride on.
+            ride_wait: Duration::ZERO,
+            rides_from: usize::MAX,
         }
     }
 

@@ -144,6 +144,9 @@ pub fn request(request: &Request) -> String {
             format!("{name} {}", ids.iter().map(AccountId::as_ref).collect::<Vec<_>>().join(" "))
         }
         Request::SetStatus(id, status) => format!("{name} {id} {}", status.as_str()),
+        Request::Transact(_, orders, _) => {
+            format!("{name} {}", joined(orders.iter().map(|(id, _)| id)))
+        }
         Request::Cancel(refused, _) => {
             format!("{name} {}", joined(refused.iter().map(|(id, _)| id)))
         }

@@ -37,11 +37,15 @@ pub enum Planted {
     CoalescedPostDecidesOnTheSumOnly,
     /// Reads and acknowledgements do not wait for a majority.
     NotMajority,
+    /// A native transaction does not look whether what it settles is still `initial`.
+    NativeWithoutTheState,
+    /// A native transaction writes to accounts that have changed since it read them.
+    NativeAccountsNotCompared,
 }
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 16] = [
+    pub const ALL: [Planted; 18] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
@@ -58,6 +62,8 @@ impl Planted {
         Planted::ResubmissionPostsTwice,
         Planted::CoalescedPostDecidesOnTheSumOnly,
         Planted::NotMajority,
+        Planted::NativeWithoutTheState,
+        Planted::NativeAccountsNotCompared,
     ];
 
     /// The name for the command line: `no-fence`.

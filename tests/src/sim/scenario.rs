@@ -8,6 +8,7 @@ use common::mongo::LeaseMs;
 use common::transaction::{Body, Leg, TransactionId};
 use rand::Rng;
 use rand::rngs::StdRng;
+use worker::engine::EngineKind;
 
 use super::model::Books;
 use super::planted::Planted;
@@ -89,8 +90,8 @@ pub struct Scenario {
     pub books: Books,
     /// What will be submitted.
     pub submissions: Vec<Submission>,
-    /// How many workers.
-    pub workers: usize,
+    /// How many workers, and which engine each of them has.
+    pub workers: Vec<EngineKind>,
     /// How many batches a worker has in flight.
     pub lanes: usize,
     /// How many faults may happen.
@@ -138,7 +139,7 @@ impl Scenario {
         Scenario {
             books,
             submissions,
-            workers: rng.random_range(1..=3),
+            workers: random_workers(rng),
             lanes: rng.random_range(1..=4),
             faults: rng.random_range(0..12),
             profile: Profile::random(rng),
@@ -148,6 +149,17 @@ impl Scenario {
             ride_wait: Duration::from_millis([0, 20, 100, 400][rng.random_range(0..4)]),
         }
     }
+}
+
+/// Fleets of two-phase workers, of workers with native transactions, and mixed ones.
+fn random_workers(rng: &mut StdRng) -> Vec<EngineKind> {
+    let native = [0.0, 0.0, 0.0, 0.5, 1.0][rng.random_range(0..5)];
+    let count = rng.random_range(1..=3);
+    let mut kind = || match rng.random_bool(native) {
+        true => EngineKind::Transaction,
+        false => EngineKind::TwoPhase,
+    };
+    (0..count).map(|_| kind()).collect()
 }
 
 fn random_body(rng: &mut StdRng, names: &[&str]) -> Body {

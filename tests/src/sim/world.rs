@@ -111,7 +111,7 @@ impl World {
         let scenario = Scenario::random(&mut rng, planted);
         let shared: Arc<Mutex<Shared>> = Arc::default();
         let staff = Staff::new(shared.clone(), &scenario, planted, metrics.clone());
-        let workers = (0..scenario.workers).map(|index| staff.hire(index, 0)).collect();
+        let workers = (0..scenario.workers.len()).map(|index| staff.hire(index, 0)).collect();
         World {
             shared,
             server: Server::new(scenario.books, scenario.lease, planted),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::account::{Account, Status};
 use common::amount::Amount;
-use common::ledger::{AccountRead, Seen, ServerMs};
+use common::ledger::{AccountRead, Seen, ServerMs, Transacted};
 use common::transaction::{Body, State, format_nanos};
 use mongodb::bson::{Bson, DateTime, Document};
 
@@ -37,6 +37,8 @@ pub enum Answer {
     Is(State),
     /// The account has the status that was asked for.
     Has(Status),
+    /// A native transaction was committed, with these verdicts, or had a conflict.
+    Transacted(Transacted),
     /// There is no such document, or it is in the way.
     Refused,
 }
@@ -70,7 +72,10 @@ impl Answer {
             Answer::Documents(shown) => !shown.is_empty(),
             Answer::Submitted | Answer::Has(_) | Answer::Released => true,
             Answer::Is(state) => matches!(state, State::Canceling | State::Canceled),
-            Answer::Unchanged(_) | Answer::Refused => false,
+            Answer::Transacted(Transacted::Committed(_)) => true,
+            Answer::Unchanged(_) | Answer::Transacted(Transacted::Conflict) | Answer::Refused => {
+                false
+            }
         }
     }
 }

@@ -87,6 +87,7 @@ pub enum Operation {
     Remove(Removal, Vec<usize>, Grouping),
     Advance(Advance, Vec<usize>, Claimant),
     Cancel(Vec<(usize, ReasonCode)>, Claimant),
+    Transact(Vec<usize>, Claimant),
     Release {
         ids: Vec<usize>,
         by: Claimant,
@@ -309,6 +310,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         6 => (removal, ids(), grouping()).prop_map(|(r, i, g)| Operation::Remove(r, i, g)),
         5 => (advance(), ids(), claimant()).prop_map(|(a, i, by)| Operation::Advance(a, i, by)),
         2 => cancel,
+        4 => (few(), claimant()).prop_map(|(ids, by)| Operation::Transact(ids, by)),
         2 => release,
     ]
 }
@@ -316,6 +318,11 @@ fn operation() -> impl Strategy<Value = Operation> {
 /// Each at most once, as the engine sends them.
 fn ids() -> impl Strategy<Value = Vec<usize>> {
     subsequence((0..TRANSACTIONS.len()).collect::<Vec<_>>(), 1..=TRANSACTIONS.len())
+}
+
+/// More at once would rarely all be `initial`.
+fn few() -> impl Strategy<Value = Vec<usize>> {
+    subsequence((0..TRANSACTIONS.len()).collect::<Vec<_>>(), 1..=2)
 }
 
 fn riders() -> impl Strategy<Value = Vec<usize>> {
@@ -398,7 +405,9 @@ impl fmt::Display for Operation {
                 if riders.is_empty() { Ok(()) } else { write!(f, ", riders {}", names(riders)) }
             }
             Operation::Remove(_, ids, grouping) => write!(f, "{name} {} {grouping:?}", names(ids)),
-            Operation::Advance(_, ids, by) => write!(f, "{name} {} by {by:?}", names(ids)),
+            Operation::Advance(_, ids, by) | Operation::Transact(ids, by) => {
+                write!(f, "{name} {} by {by:?}", names(ids))
+            }
             Operation::Cancel(refused, by) => {
                 let each: Vec<_> = refused
                     .iter()
@@ -428,6 +437,7 @@ impl Operation {
             Operation::Post { .. } => "post with riders",
             Operation::Remove(Removal::Settle, ..) => "settle",
             Operation::Remove(Removal::Undo, ..) => "undo",
+            Operation::Transact(..) => "transact",
             Operation::Advance(step, ..) => step.states().1.as_str(),
             Operation::Cancel(..) => "cancel",
             Operation::Release { .. } => "release",

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use common::account::{Account, Status};
 use common::amount::Amount;
-use common::ledger::{Claim, Ledger, LedgerError, Posting, Ride, ServerMs};
+use common::ledger::{Claim, Ledger, LedgerError, Posting, Ride, Seen, ServerMs};
 use common::mongo::{LeaseMs, MongoLedger, Store};
 use common::transaction::{AccountId, Body, Leg, Reason, ReasonCode, State, TransactionId};
 use futures_util::TryStreamExt;
@@ -107,6 +107,12 @@ impl<'a> Terms<'a> {
         }
         postings
     }
+}
+
+/// What a native transaction is told, in the order of the ids: as the engine does it.
+fn orders(mut seen: Vec<Seen>) -> Vec<(TransactionId, Result<Body, String>)> {
+    seen.sort_by(|a, b| a.id.cmp(&b.id));
+    seen.into_iter().map(|seen| (seen.id, seen.body)).collect()
 }
 
 fn single(id: &str, body: &Body, leg: &Leg) -> Posting {
@@ -240,6 +246,10 @@ impl Real {
             Operation::Cancel(refused, by) => {
                 ledger.cancel(&Terms::reasons(refused), &by.claim()).await.map(count)
             }
+            Operation::Transact(ids, by) => {
+                let orders = orders(ledger.read(&Terms::ids(ids)).await?);
+                ledger.transact(&orders, &by.claim().application).await.map(Answer::Transacted)
+            }
             Operation::Release { ids, by, after, not_before } => {
                 let (after, not_before) = (Terms::delay(*after), terms.at(*not_before));
                 let released =
@@ -371,6 +381,14 @@ impl Model {
             Operation::Cancel(refused, by) => {
                 self.answer(terms, &Request::Cancel(Terms::reasons(refused), by.claim()), now)
             }
+            Operation::Transact(ids, by) => {
+                let found = ids.iter().filter_map(|at| {
+                    self.server.primary.transactions.get(TRANSACTIONS[*at]).map(|doc| doc.seen(now))
+                });
+                let orders = orders(found.collect());
+                let application = by.claim().application;
+                self.answer(terms, &Request::Transact(0, orders, application), now)
+            }
             Operation::Release { ids, by, after, not_before } => {
                 let (after, not_before) = (Terms::delay(*after), terms.at(*not_before));
                 let claim: Claim = by.claim();
@@ -385,6 +403,7 @@ impl Model {
             Reply::Count(count) => Answer::Count(count),
             Reply::Seen(seen) => Answer::seen(seen, terms.begun),
             Reply::Accounts(accounts) => Answer::accounts(accounts),
+            Reply::Transacted(transacted) => Answer::Transacted(transacted),
         }
     }
 

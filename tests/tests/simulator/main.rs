@@ -79,4 +79,6 @@ planted_faults_are_found! {
     a_resubmission_that_posts_twice_is_found: ResubmissionPostsTwice;
     a_coalesced_post_that_decides_on_the_sum_only_is_found: CoalescedPostDecidesOnTheSumOnly;
     reads_and_acks_without_a_majority_are_found: NotMajority;
+    a_native_transaction_without_the_state_is_found: NativeWithoutTheState;
+    accounts_of_a_native_transaction_not_compared_are_found: NativeAccountsNotCompared;
 }

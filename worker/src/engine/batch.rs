@@ -31,7 +31,7 @@ impl From<LedgerError> for Halt {
 }
 
 /// See the module.
-pub struct Batch<'a, L, E> {
+pub(super) struct Batch<'a, L, E> {
     pub(super) engine: &'a Engine<L, E>,
     claim: Claim,
     held: BTreeMap<TransactionId, Held>,
@@ -81,7 +81,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     }
 
     /// The protocol from its commit point on; says for each transaction what became of it.
-    pub async fn end(mut self) -> Vec<(TransactionId, Outcome)> {
+    pub(super) async fn end(mut self) -> Vec<(TransactionId, Outcome)> {
         if self.halted.is_none() {
             self.halted = self.settle().await.err(); // applied → done: credits become spendable
         }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use common::account::Account;
+use common::account::{self, Account};
 use common::amount::Amount;
 use common::ledger::Posting;
-use common::transaction::{AccountId, Body, Leg, Reason, ReasonCode, TransactionId};
+use common::transaction::{AccountId, Body, Leg, Reason, TransactionId};
 
 /// Accounts as read; one that breaks the schema is an `Err`.
 pub(super) type Accounts = HashMap<AccountId, Result<Account, String>>;
@@ -85,13 +85,9 @@ pub(super) fn judge(id: &TransactionId, body: &Body, accounts: &Accounts) -> Jud
     let mut open = Vec::new();
     for leg in body.legs() {
         let account = match accounts.get(&leg.account) {
-            None => {
-                let message = format!("account {:?} does not exist", leg.account);
-                return Judged::Refused(Reason::new(ReasonCode::AccountNotFound, message));
-            }
+            None => return Judged::Refused(account::missing(&leg.account)),
             Some(Err(problem)) => {
-                let message = format!("account {:?}: {problem}", leg.account);
-                return Judged::Refused(Reason::new(ReasonCode::AccountInvalid, message));
+                return Judged::Refused(account::unreadable(&leg.account, problem));
             }
             Some(Ok(account)) => account,
         };
@@ -120,6 +116,8 @@ pub(super) fn any_mark_left(postings: &[Posting], accounts: &Accounts) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use common::transaction::ReasonCode;
+
     use super::*;
 
     fn id(text: &str) -> TransactionId {
