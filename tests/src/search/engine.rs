@@ -61,7 +61,7 @@ impl<'a> Tandem<'a> {
 
     fn settings(&self, run: usize) -> EngineSettings {
         EngineSettings {
-            application: format!("run {run}"),
+            application: trace::worker(run),
             post_window_ms: OP_LIMIT.into(),
             grace_ms: self.grace,
             attempts_max: self.scope.attempts_max,
@@ -281,6 +281,6 @@ impl Environment for Clock {
     fn token(&self) -> String {
         let mut state = self.state();
         state.tokens += 1;
-        format!("run {}, claim {}", self.run, state.tokens)
+        format!("{}, claim {}", trace::worker(self.run), state.tokens)
     }
 }
