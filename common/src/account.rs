@@ -1,7 +1,10 @@
 //! An account as the protocol sees it, and the rule by which it refuses a posting.
 //!
 //! Owns [`Account`] and [`Account::refusal`]: the same rule that the server applies inside the
-//! guarded update (`mongo::statements`), here to *explain* a refusal, never to decide a write.
+//! guarded update (`mongo::statements`). There it only *explains* a refusal and never decides a
+//! write; in a native transaction, whose reads can't grow stale unnoticed, it decides ([`netting`]).
+//!
+//! [`netting`]: crate::netting
 
 use std::collections::BTreeSet;
 
@@ -163,6 +166,10 @@ impl Account {
             let message = format!("account {:?} would fall below -10^18", self.id);
             return Some(Reason::new(ReasonCode::BalanceLimit, message));
         };
+        if self.pending_debits.checked_add(amount.negated()).is_none() {
+            let message = format!("account {:?} would have debits beyond 10^18 in flight", self.id);
+            return Some(Reason::new(ReasonCode::BalanceLimit, message));
+        }
         let floor = self.floor.filter(|floor| after < *floor)?;
         let message = format!(
             "account {:?}: balance {} less {} would be below its floor {floor}",
@@ -179,10 +186,27 @@ impl Account {
             .checked_add(self.pending_debits)
             .and_then(|sum| sum.checked_add(self.pending_credits))
             .and_then(|sum| sum.checked_add(amount))
+            .and_then(|_| self.pending_credits.checked_add(amount))
             .is_some();
-        let message = || format!("account {:?} would hold more than 10^18", self.id);
-        (!fits).then(|| Reason::new(ReasonCode::BalanceLimit, message()))
+        (!fits).then(|| self.too_much())
     }
+
+    pub(crate) fn too_much(&self) -> Reason {
+        let message = format!("account {:?} would hold more than 10^18", self.id);
+        Reason::new(ReasonCode::BalanceLimit, message)
+    }
+}
+
+/// The refusal of an account that is not there.
+#[must_use]
+pub fn missing(id: &str) -> Reason {
+    Reason::new(ReasonCode::AccountNotFound, format!("account {id:?} does not exist"))
+}
+
+/// The refusal of an account whose document breaks the schema.
+#[must_use]
+pub fn unreadable(id: &str, problem: &str) -> Reason {
+    Reason::new(ReasonCode::AccountInvalid, format!("account {id:?}: {problem}"))
 }
 
 #[cfg(test)]
@@ -203,6 +227,14 @@ mod tests {
         let unlimited = Account { floor: None, ..open.clone() };
         assert_eq!(code(&unlimited, -1_000, None), None);
         assert_eq!(code(&unlimited, -Amount::MAX, None), None);
+        let busy = Account { pending_debits: Amount::Int(1), ..unlimited.clone() };
+        assert_eq!(code(&busy, -Amount::MAX, None), Some(ReasonCode::BalanceLimit));
+        let owing = Account {
+            balance: Amount::Int(-Amount::MAX),
+            pending_credits: Amount::Int(1),
+            ..unlimited.clone()
+        };
+        assert_eq!(code(&owing, Amount::MAX, None), Some(ReasonCode::BalanceLimit));
         let frozen = Account { status: Status::Frozen, ..open.clone() };
         assert_eq!(code(&frozen, 1, None), Some(ReasonCode::AccountFrozen));
         let closed = Account { status: Status::Closed, ..open.clone() };

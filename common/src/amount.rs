@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use mongodb::bson::{Bson, Decimal128};
+use mongodb::bson::{Bson, Decimal128, RawBson};
 use rust_decimal::Decimal;
 
 /// A signed amount, or a balance.
@@ -189,14 +189,25 @@ impl Amount {
     }
 }
 
+fn decimal128(decimal: Decimal) -> Decimal128 {
+    Decimal128::from_str(&decimal.to_string())
+        .expect("a decimal of at most 28 digits is a Decimal128")
+}
+
 impl From<Amount> for Bson {
     fn from(amount: Amount) -> Bson {
         match amount {
             Amount::Int(units) => Bson::Int64(units),
-            Amount::Decimal(decimal) => Bson::Decimal128(
-                Decimal128::from_str(&decimal.to_string())
-                    .expect("a decimal of at most 28 digits is a Decimal128"),
-            ),
+            Amount::Decimal(decimal) => Bson::Decimal128(decimal128(decimal)),
+        }
+    }
+}
+
+impl From<Amount> for RawBson {
+    fn from(amount: Amount) -> RawBson {
+        match amount {
+            Amount::Int(units) => RawBson::Int64(units),
+            Amount::Decimal(decimal) => RawBson::Decimal128(decimal128(decimal)),
         }
     }
 }

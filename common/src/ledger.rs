@@ -9,6 +9,7 @@ use std::future::Future;
 
 use crate::account::Account;
 use crate::amount::Amount;
+use crate::netting::{Order, Verdict};
 use crate::transaction::{AccountId, Body, Reason, State, TransactionId};
 
 /// A moment on the server's clock, in milliseconds since 1970.
@@ -62,6 +63,20 @@ pub struct Posting {
     pub credits: Amount,
     /// The transactions whose marks are set or removed.
     pub transactions: Vec<TransactionId>,
+    /// What leaves the account with the same update. Only a post carries anybody.
+    pub ride: Option<Ride>,
+}
+
+/// The settlement of applied transactions on one account, carried by the next post to it: two
+/// updates for the price of one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ride {
+    /// The sum of the held debits, as a positive amount, and of the credits that become spendable.
+    pub debits: Amount,
+    /// See `debits`.
+    pub credits: Amount,
+    /// The transactions whose marks are removed.
+    pub transactions: Vec<TransactionId>,
 }
 
 impl Posting {
@@ -104,6 +119,16 @@ pub enum Removal {
     Undo,
 }
 
+/// What became of an attempt to settle a batch in one native transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transacted {
+    /// It is committed, durably: each is `done`, or `canceled` with its reason.
+    Committed(Vec<Verdict>),
+    /// Nothing happened and nothing will: one of them is not `initial` any more, or somebody else
+    /// changes a document of it at this moment.
+    Conflict,
+}
+
 /// A failed ledger operation: its outcome is unknown to the caller.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{operation}: {message}")]
@@ -127,7 +152,9 @@ pub trait Ledger: Send + Sync {
     ) -> impl Future<Output = Result<Vec<Seen>, LedgerError>> + Send;
 
     /// Posts: each posting whole or not at all, and none once the server's clock is at `before`.
-    /// A posting any of whose marks is already there does nothing. Returns how many took effect.
+    /// A posting any of whose marks is already there does nothing. A ride is settled first, so its
+    /// credits are spendable; where any of its marks is missing, the posting does nothing.
+    /// Returns how many took effect.
     fn post(
         &self,
         postings: &[Posting],
@@ -178,4 +205,14 @@ pub trait Ledger: Send + Sync {
         &self,
         ids: &[AccountId],
     ) -> impl Future<Output = Result<Vec<AccountRead>, LedgerError>> + Send;
+
+    /// Settles `initial` transactions in one native transaction: each is decided by
+    /// [`netting::net`](crate::netting::net) and moved to its final state, and the balances change,
+    /// all of it at once or nothing. Held money and marks of others stay as they are. An `Err`
+    /// means *unknown*, here too, but needs no fence: see `mongo::native`.
+    fn transact(
+        &self,
+        orders: &[Order],
+        application: &str,
+    ) -> impl Future<Output = Result<Transacted, LedgerError>> + Send;
 }

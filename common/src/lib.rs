@@ -4,6 +4,7 @@
 //! - [`amount`], [`transaction`], [`account`]: the documents and the rules on them.
 //! - [`message`], [`queue`]: ids on their way from producer to worker.
 //! - [`ledger`]: what the protocol needs from a store; [`mongo`] is that store.
+//! - [`netting`]: what a native transaction does with a batch; pure.
 //! - [`retry`]: how long to wait before trying again.
 
 pub mod account;
@@ -12,6 +13,7 @@ pub mod config;
 pub mod ledger;
 pub mod message;
 pub mod mongo;
+pub mod netting;
 pub mod queue;
 pub mod retry;
 pub mod transaction;

@@ -51,7 +51,7 @@ impl Answer {
 
 /// How to find out which orders are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expect {
+pub enum Expect {
     /// Insert, and look at what is refused as a duplicate.
     New,
     /// Look before, and insert the rest: an insert of a known `_id` costs the server five times as
@@ -61,7 +61,10 @@ pub(crate) enum Expect {
 
 /// Inserts orders; an answer for each, in order. After an error, insert all of them again with the
 /// same `created_at`: by it this submission's own documents are recognized.
-pub(crate) async fn insert(
+///
+/// # Errors
+/// When the server is away, or what exists under an id is not durable yet.
+pub async fn insert(
     store: &Store,
     orders: &[Order],
     created_at: DateTime,

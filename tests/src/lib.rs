@@ -4,17 +4,25 @@
 //! - [`world`]: one test's database and queues, with what it submits and looks at.
 //! - [`process`], [`worker`], [`producer`]: the programs under test, as processes.
 //! - [`proxy`]: what stands between a worker and its servers to hold, lose, delay or cut.
+//! - [`plot`]: figures for reports.
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
+//! - [`chaos`]: chaos on real servers, with its program `chaos`.
+//! - [`returns`]: how soon consumers are back after their broker, with its program `returns`.
 //! - [`sim`]: the deterministic simulator, with its program `simulate`.
+//! - [`bench`]: the benchmark, with its program `bench`.
 //! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
 
+pub mod bench;
+pub mod chaos;
 pub mod http;
+pub mod plot;
 pub mod process;
 pub mod producer;
 pub mod proxy;
 pub mod queues;
 pub mod rest;
+pub mod returns;
 pub mod search;
 pub mod servers;
 pub mod sim;

@@ -1,7 +1,7 @@
 //! A program under test as a process: started with a log file, signalled, and never left behind.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -108,9 +108,11 @@ pub fn signal(pid: u32, name: &str) -> bool {
 /// When it has not been built.
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("a test knows where it is");
-    let built = test.parent().and_then(Path::parent).expect("target/debug is above deps");
-    let program = built.join(name);
+    let own = std::env::current_exe().expect("a program knows where it is");
+    let beside = own.parent().expect("a program is in a directory");
+    // A test is in `deps`, one below the programs; a program is beside them.
+    let built = if beside.ends_with("deps") { beside.parent() } else { Some(beside) };
+    let program = built.expect("deps is in a directory").join(name);
     assert!(
         program.exists(),
         "{} is not built: run the tests by deploy/test, which builds all programs",

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use common::queue::{DEAD, DELAYS_MS, SOLO, Topology, WORK};
+use common::queue::{DEAD, DELAYS_MS, QueueError, SOLO, Topology, WORK};
 use lapin::message::BasicGetMessage;
 use lapin::options::{
     BasicAckOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions,
@@ -95,6 +95,11 @@ impl Queues {
         self.topology.depth(&channel, key).await.ok()
     }
 
+    /// Whether the broker accepts a login.
+    pub async fn answers(&self) -> bool {
+        self.connect().await.is_ok()
+    }
+
     /// How many consumers the work queue has; `None` when it, or the broker, is away.
     pub async fn consumers(&self) -> Option<u32> {
         let (_connection, channel) = self.connect().await.ok()?;
@@ -109,10 +114,27 @@ impl Queues {
     /// # Panics
     /// When the broker is away.
     pub async fn delete(&self, key: &str) {
-        let (_connection, channel) = self.open().await;
+        self.try_delete(key).await.expect("the broker deletes it");
+    }
+
+    /// The same, for a broker that may be away.
+    ///
+    /// # Errors
+    /// When it is.
+    pub async fn try_delete(&self, key: &str) -> Result<(), QueueError> {
+        let (_connection, channel) = self.connect().await?;
         let queue = self.topology.queue(key);
-        let deleted = channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await;
-        deleted.expect("the broker deletes it");
+        channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await?;
+        Ok(())
+    }
+
+    /// Declares whatever is missing.
+    ///
+    /// # Errors
+    /// When the broker is away.
+    pub async fn try_declare(&self) -> Result<(), QueueError> {
+        let (_connection, channel) = self.connect().await?;
+        self.topology.declare(&channel).await
     }
 
     /// Deletes the queue of a routing key with everything in it, and declares it anew at once.
@@ -120,11 +142,18 @@ impl Queues {
     /// # Panics
     /// When the broker is away.
     pub async fn replace(&self, key: &str) {
-        let (_connection, channel) = self.open().await;
+        self.try_replace(key).await.expect("the broker deletes and declares it");
+    }
+
+    /// The same, for a broker that may be away.
+    ///
+    /// # Errors
+    /// When it is.
+    pub async fn try_replace(&self, key: &str) -> Result<(), QueueError> {
+        let (_connection, channel) = self.connect().await?;
         let queue = self.topology.queue(key);
-        let deleted = channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await;
-        deleted.expect("the broker deletes it");
-        self.topology.declare(&channel).await.expect("the broker declares it");
+        channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await?;
+        self.topology.declare(&channel).await
     }
 
     /// Deletes everything of this ledger.

@@ -82,6 +82,15 @@ pub struct OwnBroker {
 }
 
 impl OwnBroker {
+    /// Itself, beside the MongoDB that the environment names.
+    ///
+    /// # Panics
+    /// When it names none.
+    #[must_use]
+    pub fn servers(&self) -> Servers {
+        Servers { mongodb_uri: required("TANDEM_MONGODB_URI"), amqp_url: self.amqp_url.clone() }
+    }
+
     /// Starts one, and waits until it serves.
     ///
     /// # Panics

@@ -37,12 +37,13 @@ pub struct Plan {
     pub(crate) logs: PathBuf,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) flags: BTreeMap<String, String>,
+    program: &'static str,
 }
 
 impl Plan {
     pub(crate) fn new(name: &str, logs: PathBuf, env: BTreeMap<String, String>) -> Plan {
         let flags = FLAGS.map(|(flag, value)| (flag.to_owned(), value.to_owned()));
-        Plan { name: name.to_owned(), logs, env, flags: BTreeMap::from(flags) }
+        Plan { name: name.to_owned(), logs, env, flags: BTreeMap::from(flags), program: "worker" }
     }
 
     /// Sets a flag.
@@ -57,6 +58,14 @@ impl Plan {
     pub fn env(mut self, name: &str, value: &str) -> Plan {
         self.env.insert(name.to_owned(), value.to_owned());
         self
+    }
+
+    /// Lets it abort just before this operation on any of these transactions: `claim`, `post`,
+    /// `applied`, `settle`.
+    #[must_use]
+    pub fn poisoned(self, ids: &[&str], at: &str) -> Plan {
+        let plan = self.env("TANDEM_TEST_POISON", &ids.join(",")).env("TANDEM_TEST_POISON_AT", at);
+        Plan { program: "poisoned", ..plan }
     }
 
     /// Lets it reach MongoDB by another connection string.
@@ -90,7 +99,7 @@ impl Plan {
     pub fn launch(self) -> Worker {
         let http = free_address();
         let log = self.logs.join(format!("worker-{}.log", self.name));
-        let mut command = Command::new(program("worker"));
+        let mut command = Command::new(program(self.program));
         command.args(["--name", &self.name, "--http", &http.to_string()]).envs(&self.env);
         for (flag, value) in &self.flags {
             command.args([flag, value]);

@@ -10,6 +10,7 @@ use std::time::Duration;
 use common::ledger::Ledger;
 use common::transaction::TransactionId;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::acknowledge::{Acknowledger, Broker, Job};
@@ -99,6 +100,7 @@ where
     B: Broker + 'static,
 {
     let lanes = Arc::new(Semaphore::new(settings.lanes));
+    let mut batches = JoinSet::new();
     loop {
         let Ok(lane) = lanes.clone().acquire_owned().await else { break };
         let batch = tokio::select! {
@@ -111,20 +113,23 @@ where
         let ids: Vec<TransactionId> =
             jobs.iter().flat_map(|job| job.message.ids.iter().cloned()).collect();
         metrics.batch_size.observe(ids.len() as f64);
-        tokio::spawn(async move {
-            match tokio::spawn(async move { engine.run(&ids).await }).await {
+        while batches.try_join_next().is_some() {}
+        batches.spawn(async move {
+            let running = async move {
+                let decided = engine.begin(&ids).await;
+                // The next batch may post, and take the settlements of this one along.
+                drop(lane);
+                decided.end().await
+            };
+            match tokio::spawn(running).await {
                 Ok(outcomes) => acknowledger.finish(jobs, outcomes).await,
                 Err(panic) => {
                     tracing::error!(%panic, "a batch broke down; its messages are given back");
                     acknowledger.give_back(jobs).await;
                 }
             }
-            drop(lane);
         });
     }
-    let all = u32::try_from(settings.lanes).unwrap_or(u32::MAX);
-    if lanes.acquire_many(all).await.is_err() {
-        tracing::debug!("the lanes were closed");
-    }
+    while batches.join_next().await.is_some() {}
     intake
 }

@@ -21,4 +21,4 @@ pub mod settings;
 pub mod stop;
 pub mod sweeper;
 
-pub use run::{StartError, run};
+pub use run::{StartError, run, run_on};

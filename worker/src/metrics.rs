@@ -26,6 +26,8 @@ pub struct Metrics {
     pub swept: IntCounterVec,
     /// Transactions claimed that had been claimed before.
     pub takeovers: IntCounter,
+    /// Settlements that rode on a later post, one for each batch and account.
+    pub rides: IntCounter,
     /// Transactions past their commit point that outlived the limit of attempts: alert on it.
     pub overdue: IntCounter,
     /// Times that the consuming connection was made anew.
@@ -56,6 +58,7 @@ impl Metrics {
             dead_letters: make.counters("dead_letters_total", "Dead letters.", "reason"),
             swept: make.counters("swept_total", "Ids published by the sweeper.", "kind"),
             takeovers: make.counter("takeovers_total", "Transactions claimed before."),
+            rides: make.counter("rides_total", "Settlements that rode on a post."),
             overdue: make.counter("overdue_total", "Committed, but beyond the attempts."),
             reconnects: make.counter("reconnects_total", "Consuming connections made anew."),
             batch_size: make.batch_size(),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::ledger::LedgerError;
+use common::ledger::{Ledger, LedgerError};
 use common::mongo::{MongoLedger, MongoOutbox, Store};
 use common::queue::Publisher;
 use common::retry::{Policy, jitter};
@@ -59,13 +59,11 @@ impl Environment for Real {
     }
 }
 
-type RealEngine = Engine<MongoLedger, Real>;
-
 /// What all parts share.
-struct Parts {
+struct Parts<L> {
     settings: Settings,
     store: Store,
-    engine: Arc<RealEngine>,
+    engine: Arc<Engine<L, Real>>,
     publisher: Arc<Publisher>,
     acknowledger: Arc<Acknowledger<Rabbit>>,
     health: Arc<Health>,
@@ -78,11 +76,23 @@ struct Parts {
 /// When it can't start because of its settings. A database or broker that is away is no error: it
 /// waits for them, says so, and is not ready.
 pub async fn run(settings: Settings, stop: Stop) -> Result<(), StartError> {
+    run_on(settings, |ledger| ledger, stop).await
+}
+
+/// As [`run`], with something between the engine and its ledger.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_on<L: Ledger + 'static>(
+    settings: Settings,
+    wrap: impl FnOnce(MongoLedger) -> L,
+    stop: Stop,
+) -> Result<(), StartError> {
     settings.validate().map_err(StartError::Settings)?;
     let url = common::queue::parse_url(&settings.amqp.amqp_url);
     url.map_err(|error| StartError::Settings(error.to_string()))?;
     let listener = listen(&settings.http).await?;
-    let parts = Parts::new(settings).await?;
+    let parts = Parts::new(settings, wrap).await?;
     if let Some(listener) = listener {
         tokio::spawn(health::serve(listener, parts.health.clone(), parts.metrics.clone()));
     }
@@ -108,17 +118,20 @@ async fn listen(address: &str) -> Result<Option<TcpListener>, StartError> {
     bound.map(Some).map_err(|error| StartError::Http(address.to_owned(), error))
 }
 
-impl Parts {
-    async fn new(settings: Settings) -> Result<Parts, StartError> {
+impl<L: Ledger + 'static> Parts<L> {
+    async fn new(
+        settings: Settings,
+        wrap: impl FnOnce(MongoLedger) -> L,
+    ) -> Result<Parts<L>, StartError> {
         let name = settings.application();
         let store = Store::connect(&settings.mongo, &name, settings.timing.op_limit()).await;
         let store = store.map_err(StartError::Settings)?;
         let metrics = Arc::new(Metrics::new());
         let publisher = Arc::new(Publisher::new(&settings.amqp, &format!("{name} publishing")));
         let rabbit = Rabbit::new(publisher.clone(), MongoOutbox::new(store.clone()));
-        let ledger = MongoLedger::new(store.clone(), settings.timing.lease());
+        let ledger = wrap(MongoLedger::new(store.clone(), settings.timing.lease()));
         let environment = Real { started: Instant::now() };
-        let engine = Engine::new(ledger, environment, settings.engine(), metrics.clone());
+        let engine = Engine::new(ledger, environment, settings.engine_settings(), metrics.clone());
         Ok(Parts {
             acknowledger: Arc::new(Acknowledger::new(rabbit, metrics.clone())),
             engine: Arc::new(engine),

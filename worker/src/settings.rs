@@ -7,7 +7,7 @@ use common::config::{AmqpArgs, LogArgs, MongoArgs, TimingArgs};
 use common::message::IDS_MAX;
 use common::retry::Policy;
 
-use crate::engine::EngineSettings;
+use crate::engine::{EngineKind, EngineSettings};
 use crate::lanes::BatchSettings;
 use crate::sweeper::SweeperSettings;
 
@@ -36,6 +36,10 @@ pub struct Settings {
     #[arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9464")]
     pub http: String,
 
+    /// How a batch is settled; both may run side by side on the same data
+    #[arg(long, env = "TANDEM_ENGINE", value_enum, default_value_t)]
+    pub engine: EngineKind,
+
     /// The most ids of a batch
     #[arg(long, env = "TANDEM_BATCH_SIZE", default_value_t = 1_000)]
     pub batch_size: u32,
@@ -47,6 +51,11 @@ pub struct Settings {
     /// The most batches in flight
     #[arg(long, env = "TANDEM_LANES", default_value_t = 2)]
     pub lanes: u32,
+
+    /// How long the settlements of a large batch wait for a ride on the next post to their account,
+    /// in milliseconds; 0 settles at once
+    #[arg(long, env = "TANDEM_RIDE_MS", default_value_t = 500)]
+    pub ride_ms: u32,
 
     /// Messages delivered ahead; each may hold many ids
     #[arg(long, env = "TANDEM_PREFETCH", default_value_t = 100)]
@@ -104,6 +113,7 @@ impl Settings {
         let ids_max = u32::try_from(IDS_MAX).unwrap_or(u32::MAX);
         in_range("TANDEM_BATCH_SIZE", self.batch_size, 1, 10 * ids_max)?;
         in_range("TANDEM_LINGER_MS", self.linger_ms, 0, 1_000)?;
+        in_range("TANDEM_RIDE_MS", self.ride_ms, 0, self.timing.lease_ms / 2)?;
         in_range("TANDEM_LANES", self.lanes, 1, 256)?;
         in_range("TANDEM_PREFETCH", self.prefetch.into(), 1, 65_535)?;
         in_range("TANDEM_ATTEMPTS_MAX", self.attempts_max, 1, 1_000_000)?;
@@ -126,8 +136,9 @@ impl Settings {
 
     /// What the engine is told.
     #[must_use]
-    pub fn engine(&self) -> EngineSettings {
+    pub fn engine_settings(&self) -> EngineSettings {
         EngineSettings {
+            kind: self.engine,
             application: self.application(),
             post_window_ms: self.timing.op_limit_ms.into(),
             grace_ms: self.timing.grace_ms.into(),
@@ -137,6 +148,13 @@ impl Settings {
                 max: Duration::from_millis(self.retry_max_ms.into()),
             },
             tries_in_place: 4,
+            ride_wait: Duration::from_millis(self.ride_ms.into()),
+            // A batch closes early when the queue has run dry.
+            rides_from: if self.ride_ms == 0 {
+                usize::MAX
+            } else {
+                (self.batch_size as usize / 4).max(2)
+            },
         }
     }
 

@@ -1,7 +1,8 @@
 //! The sweeper: publishes ids that should be on the queue and may not be.
 //!
 //! Owns the recovery of what nobody has a message for: `initial` documents whose producer died
-//! before publishing, transactions in flight whose owner is gone together with the message. Runs
+//! before publishing, transactions in flight whose owner is gone together with the message, native
+//! transactions that a dead worker has left open. Runs
 //! in every worker, jittered; several at once only publish an id twice. Promises not to flood the
 //! queue with ids that merely wait in a backlog. Fails quietly: the next round tries again.
 
@@ -73,12 +74,22 @@ impl Sweeper {
     }
 
     async fn round(&self, newest_claimed: ServerMs) -> Result<(), SweepError> {
+        self.end_abandoned().await;
         let now = self.store.server_now().await?;
         let takeover_before = now - IN_FLIGHT_SLACK_MS;
         self.sweep(Stranded::InFlight { takeover_before }, "in_flight", now).await?;
         let depth = self.publisher.depth(WORK).await?;
         let created_before = horizon(now, depth, newest_claimed, self.settings.orphan_ms);
         self.sweep(Stranded::Unclaimed { created_before }, "unclaimed", now).await
+    }
+
+    /// First, since nobody can write what an abandoned transaction holds.
+    async fn end_abandoned(&self) {
+        match self.store.end_abandoned().await {
+            Ok(0) => {}
+            Ok(ended) => tracing::info!(ended, "ended native transactions whose worker is gone"),
+            Err(error) => tracing::debug!(%error, "abandoned transactions have to run out"),
+        }
     }
 
     async fn sweep(&self, which: Stranded, kind: &str, now: ServerMs) -> Result<(), SweepError> {

@@ -3,12 +3,13 @@
 use futures_util::TryStreamExt;
 use mongodb::bson::{Document, doc};
 
-use super::Store;
 use super::statements::{self, LeaseMs};
+use super::{Store, native};
 use crate::account::Account;
 use crate::ledger::{
-    AccountRead, Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs,
+    AccountRead, Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs, Transacted,
 };
+use crate::netting::Order;
 use crate::transaction::{AccountId, Body, Reason, State, TransactionId};
 
 /// See [`Ledger`].
@@ -34,8 +35,9 @@ impl Ledger for MongoLedger {
     }
 
     async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<usize, LedgerError> {
-        let statements = postings.iter().map(|posting| statements::post(posting, before)).collect();
-        Ok(self.store.update("post", "accounts", statements).await?.modified)
+        let statements: Vec<_> =
+            postings.iter().map(|posting| statements::post(posting, before)).collect();
+        Ok(self.store.update_raw("post", "accounts", &statements).await?.modified)
     }
 
     async fn remove(&self, removal: Removal, postings: &[Posting]) -> Result<usize, LedgerError> {
@@ -43,9 +45,9 @@ impl Ledger for MongoLedger {
             Removal::Settle => "settle",
             Removal::Undo => "undo",
         };
-        let statements =
+        let statements: Vec<_> =
             postings.iter().map(|posting| statements::remove(removal, posting)).collect();
-        Ok(self.store.update(operation, "accounts", statements).await?.modified)
+        Ok(self.store.update_raw(operation, "accounts", &statements).await?.modified)
     }
 
     async fn advance(
@@ -87,11 +89,15 @@ impl Ledger for MongoLedger {
 
     async fn accounts(&self, ids: &[AccountId]) -> Result<Vec<AccountRead>, LedgerError> {
         let documents = self.find("accounts", "accounts", ids, None).await?;
-        let read = |document: &Document| {
-            let id = document.get_str("_id").ok()?;
-            Some((id.into(), Account::from_document(document)))
-        };
-        Ok(documents.iter().filter_map(read).collect())
+        Ok(documents.iter().filter_map(account_read).collect())
+    }
+
+    async fn transact(
+        &self,
+        orders: &[Order],
+        application: &str,
+    ) -> Result<Transacted, LedgerError> {
+        native::transact(&self.store, orders, application).await
     }
 }
 
@@ -122,6 +128,11 @@ impl MongoLedger {
             })
             .await
     }
+}
+
+pub(super) fn account_read(document: &Document) -> Option<AccountRead> {
+    let id = document.get_str("_id").ok()?;
+    Some((id.into(), Account::from_document(document)))
 }
 
 /// What the engine reads of a transaction; `metadata` stays behind, the server's clock comes along.

@@ -4,14 +4,16 @@
 //! every write, majority read concern on every read, and a time limit on both sides of the wire.
 //! Fails with a [`LedgerError`]; whether it is transient is decided here, once.
 
+mod abandoned;
 mod ledger;
+mod native;
 mod outbox;
 mod schema;
 mod statements;
 
 use std::time::Duration;
 
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, doc, rawdoc};
 use mongodb::error::{Error, ErrorKind, RETRYABLE_WRITE_ERROR, TRANSIENT_TRANSACTION_ERROR};
 use mongodb::options::{
     Acknowledgment, ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern,
@@ -34,6 +36,7 @@ const STATEMENTS_MAX: usize = 4_000;
 pub struct Store {
     database: Database,
     op_limit: Duration,
+    app_name: String,
 }
 
 impl Store {
@@ -50,7 +53,8 @@ impl Store {
             format!("TANDEM_MONGODB_URI ({}): {error}", crate::config::redacted(&args.mongodb_uri))
         };
         let mut options = ClientOptions::parse(&args.mongodb_uri).await.map_err(bad)?;
-        options.app_name.get_or_insert_with(|| name.to_owned());
+        let app_name = format!("{}{name}", abandoned::APP_NAME_PREFIX);
+        let app_name = options.app_name.get_or_insert(app_name).clone();
         options.max_pool_size.get_or_insert(64);
         options.server_selection_timeout.get_or_insert(Duration::from_secs(5));
         options.connect_timeout.get_or_insert(Duration::from_secs(5));
@@ -66,7 +70,7 @@ impl Store {
             .or_else(|| options.default_database.clone())
             .unwrap_or_else(|| "tandem".to_owned());
         let client = Client::with_options(options).map_err(bad)?;
-        Ok(Store { database: client.database(&database), op_limit })
+        Ok(Store { database: client.database(&database), op_limit, app_name })
     }
 
     /// The accounts.
@@ -151,6 +155,21 @@ impl Store {
         collection: &str,
         statements: Vec<Document>,
     ) -> Result<Updated, LedgerError> {
+        let raw: Result<Vec<_>, _> = statements.iter().map(RawDocumentBuf::try_from).collect();
+        let raw = raw.map_err(|error| LedgerError {
+            operation,
+            message: error.to_string(),
+            transient: false,
+        })?;
+        self.update_raw(operation, collection, &raw).await
+    }
+
+    async fn update_raw(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        statements: &[RawDocumentBuf],
+    ) -> Result<Updated, LedgerError> {
         let mut total = Updated { matched: 0, modified: 0 };
         for statements in statements.chunks(STATEMENTS_MAX) {
             let updated = self.update_chunk(operation, collection, statements).await?;
@@ -164,12 +183,14 @@ impl Store {
         &self,
         operation: &'static str,
         collection: &str,
-        statements: &[Document],
+        statements: &[RawDocumentBuf],
     ) -> Result<Updated, LedgerError> {
         let limit = i64::try_from(self.op_limit.as_millis()).unwrap_or(i64::MAX);
-        let command = doc! {
+        let mut updates = RawArrayBuf::new();
+        statements.iter().for_each(|statement| updates.push(statement));
+        let command = rawdoc! {
             "update": collection,
-            "updates": statements,
+            "updates": updates,
             "ordered": false,
             "maxTimeMS": limit,
             // Shows in the server's profiler and current operations.
@@ -178,7 +199,7 @@ impl Store {
         };
         let database = self.database.clone();
         let reply =
-            self.limited(operation, async move { database.run_command(command).await }).await?;
+            self.limited(operation, async move { database.run_raw_command(command).await }).await?;
         read_reply(operation, &reply)
     }
 }

@@ -2,12 +2,17 @@
 //!
 //! Every statement that moves money filters on `_id` alone (the server's fast path) and carries its
 //! guard inside the update pipeline, so check and write are one atomic step. Strings from outside
-//! always stand in `$literal`: a `$` in an id must never become a field path.
+//! always stand in `$literal`: a `$` in an id must never become a field path. A batch has thousands
+//! of them, so they are built as bytes at once: as trees of `Document` they cost a worker more than
+//! all the rest.
 
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::{
+    Bson, DateTime, Document, RawArrayBuf, RawBson, RawDocumentBuf, doc, raw::cstr, rawbson, rawdoc,
+};
 
 use crate::amount::Amount;
 use crate::ledger::{Advance, Claim, Posting, Removal, ServerMs};
+use crate::netting::Verdict;
 use crate::transaction::{Reason, State, TransactionId};
 
 /// How long a claim lasts; see [`crate::config::TimingArgs`].
@@ -55,75 +60,115 @@ pub(super) fn claim(ids: &[TransactionId], claim: &Claim, lease: LeaseMs) -> Doc
 }
 
 /// Posts all legs of a batch on one account, or none: open, same currency and kind, enough money,
-/// no mark there yet, and the server's clock before the fence.
-pub(super) fn post(posting: &Posting, before: ServerMs) -> Document {
-    let marks = ids_bson(&posting.transactions);
-    let currency = posting.currency.as_deref().map_or(Bson::Null, |c| literal(c).into());
-    let kinds = if posting.is_int() { vec!["long", "int"] } else { vec!["decimal"] };
-    let mut guards = vec![
-        doc! { "$eq": ["$status", "open"] },
-        doc! { "$lt": ["$$NOW", DateTime::from_millis(before)] },
-        doc! { "$eq": [{ "$ifNull": ["$currency", Bson::Null] }, currency] },
-        doc! { "$in": [{ "$type": "$balance" }, kinds] },
-        doc! { "$eq": [
-            { "$setIntersection": ["$pendingTransactions", { "$literal": &marks }] },
-            [],
-        ] },
-    ];
-    let mut changed = doc! {};
+/// no mark there yet, and the server's clock before the fence. A ride leaves with it: what its
+/// settlement changes and what the post changes is one sum for each field.
+pub(super) fn post(posting: &Posting, before: ServerMs) -> RawDocumentBuf {
+    let marks = marks(&posting.transactions);
+    let currency =
+        posting.currency.as_deref().map_or(RawBson::Null, |c| rawbson!({ "$literal": c }));
+    let kinds = if posting.is_int() { rawbson!(["long", "int"]) } else { rawbson!(["decimal"]) };
+    let there = rawdoc! { "$setIntersection": ["$pendingTransactions", marks.clone()] };
+    let mut guards = RawArrayBuf::new();
+    guards.push(rawdoc! { "$eq": ["$status", "open"] });
+    guards.push(rawdoc! { "$lt": ["$$NOW", DateTime::from_millis(before)] });
+    guards.push(rawdoc! { "$eq": [{ "$ifNull": ["$currency", null] }, currency] });
+    guards.push(rawdoc! { "$in": [{ "$type": "$balance" }, kinds] });
+    guards.push(rawdoc! { "$eq": [there, []] });
+    let mut left = RawBson::from("$pendingTransactions");
+    let (mut settled_debits, mut settled_credits) = (Amount::ZERO, Amount::ZERO);
+    if let Some(ride) = &posting.ride {
+        (settled_debits, settled_credits) = (ride.debits, ride.credits);
+        let leaving = self::marks(&ride.transactions);
+        guards.push(rawdoc! { "$setIsSubset": [leaving.clone(), "$pendingTransactions"] });
+        left = rawbson!({ "$setDifference": [left, leaving] });
+    }
+    let balance = plus("$balance", [settled_credits, posting.debits.negated()]);
+    let debits = plus("$pendingDebits", [posting.debits, settled_debits.negated()]);
+    let credits = plus("$pendingCredits", [posting.credits, settled_credits.negated()]);
     if !posting.debits.is_zero() {
-        let after = doc! { "$subtract": ["$balance", posting.debits] };
         // A missing floor must not read as unlimited, so only an explicit null is.
-        guards.push(doc! { "$or": [
+        guards.push(rawdoc! { "$or": [
             { "$eq": [{ "$type": "$floor" }, "null"] },
-            { "$and": [{ "$isNumber": "$floor" }, { "$gte": [&after, "$floor"] }] },
+            { "$and": [{ "$isNumber": "$floor" }, { "$gte": [balance.clone(), "$floor"] }] },
         ] });
-        guards.push(doc! { "$gte": [&after, -Amount::MAX] });
-        changed.insert("balance", after);
-        changed.insert("pendingDebits", doc! { "$add": ["$pendingDebits", posting.debits] });
+        guards.push(rawdoc! { "$gte": [balance.clone(), -Amount::MAX] });
+        // A negative balance makes room for sums beyond what an amount may be, and an account with
+        // such a sum could not be read.
+        guards.push(rawdoc! { "$lte": [debits.clone(), Amount::MAX] });
     }
     if !posting.credits.is_zero() {
-        let holdings =
-            doc! { "$add": ["$balance", "$pendingDebits", "$pendingCredits", posting.credits] };
-        guards.push(doc! { "$lte": [holdings, Amount::MAX] });
-        changed.insert("pendingCredits", doc! { "$add": ["$pendingCredits", posting.credits] });
+        // The holdings before the debit, which only moves them about.
+        let pending = plus("$pendingCredits", [posting.credits, settled_debits.negated()]);
+        let holdings = rawdoc! { "$add": ["$balance", "$pendingDebits", pending] };
+        guards.push(rawdoc! { "$lte": [holdings, Amount::MAX] });
+        guards.push(rawdoc! { "$lte": [credits.clone(), Amount::MAX] });
     }
-    changed.insert(
-        "pendingTransactions",
-        doc! { "$concatArrays": ["$pendingTransactions", { "$literal": &marks }] },
-    );
-    guarded(posting, doc! { "$and": guards }, changed)
+    let marks = rawdoc! { "$concatArrays": [left, marks] };
+    guarded(posting, rawdoc! { "$and": guards }, Changed { balance, debits, credits, marks })
 }
 
 /// Removes the marks of a batch from one account where all of them are there, with what they held.
-pub(super) fn remove(removal: Removal, posting: &Posting) -> Document {
-    let marks = doc! { "$literal": ids_bson(&posting.transactions) };
+pub(super) fn remove(removal: Removal, posting: &Posting) -> RawDocumentBuf {
+    let marks = marks(&posting.transactions);
     let comes_back = match removal {
         Removal::Settle => posting.credits,
         Removal::Undo => posting.debits,
     };
-    let mut changed = doc! {
-        "pendingTransactions": { "$setDifference": ["$pendingTransactions", &marks] },
-    };
-    if !comes_back.is_zero() {
-        changed.insert("balance", doc! { "$add": ["$balance", comes_back] });
-    }
-    if !posting.debits.is_zero() {
-        changed.insert("pendingDebits", doc! { "$subtract": ["$pendingDebits", posting.debits] });
-    }
-    if !posting.credits.is_zero() {
-        changed
-            .insert("pendingCredits", doc! { "$subtract": ["$pendingCredits", posting.credits] });
-    }
-    guarded(posting, doc! { "$setIsSubset": [marks, "$pendingTransactions"] }, changed)
+    guarded(
+        posting,
+        rawdoc! { "$setIsSubset": [marks.clone(), "$pendingTransactions"] },
+        Changed {
+            balance: plus("$balance", [comes_back, Amount::ZERO]),
+            debits: plus("$pendingDebits", [posting.debits.negated(), Amount::ZERO]),
+            credits: plus("$pendingCredits", [posting.credits.negated(), Amount::ZERO]),
+            marks: rawdoc! { "$setDifference": ["$pendingTransactions", marks] },
+        },
+    )
 }
 
-fn guarded(posting: &Posting, guard: Document, changed: Document) -> Document {
-    let changed = doc! { "$mergeObjects": ["$$ROOT", changed] };
-    doc! {
+/// An account after an update, as expressions.
+struct Changed {
+    balance: RawBson,
+    debits: RawBson,
+    credits: RawBson,
+    marks: RawDocumentBuf,
+}
+
+fn guarded(posting: &Posting, guard: RawDocumentBuf, changed: Changed) -> RawDocumentBuf {
+    let mut fields = rawdoc! { "pendingTransactions": changed.marks };
+    for (field, sum) in [
+        (cstr!("balance"), changed.balance),
+        (cstr!("pendingDebits"), changed.debits),
+        (cstr!("pendingCredits"), changed.credits),
+    ] {
+        // A field that stays as it is need not be written.
+        if sum.as_document().is_some() {
+            fields.append(field, sum);
+        }
+    }
+    let changed = rawdoc! { "$mergeObjects": ["$$ROOT", fields] };
+    rawdoc! {
         "q": { "_id": posting.account.as_ref() },
         "u": [{ "$replaceWith": { "$cond": [guard, changed, "$$ROOT"] } }],
     }
+}
+
+/// A field plus amounts; the field itself when all of them are zero.
+fn plus(field: &str, amounts: [Amount; 2]) -> RawBson {
+    let mut terms = RawArrayBuf::new();
+    terms.push(field);
+    let mut changes = amounts.into_iter().filter(|amount| !amount.is_zero()).peekable();
+    if changes.peek().is_none() {
+        return field.into();
+    }
+    changes.for_each(|amount| terms.push(RawBson::from(amount)));
+    rawbson!({ "$add": terms })
+}
+
+fn marks(transactions: &[TransactionId]) -> RawDocumentBuf {
+    let mut ids = RawArrayBuf::new();
+    transactions.iter().for_each(|id| ids.push(id.as_ref()));
+    rawdoc! { "$literal": ids }
 }
 
 /// The fields that only mean something while a transaction is in flight.
@@ -176,4 +221,43 @@ pub(super) fn release(
         ],
         "multi": true,
     }
+}
+
+/// Adds to a balance, within a native transaction: one that compares nothing, since the server
+/// compares the document with what was read. With it, how many documents it has to match.
+pub(super) fn add(account: &str, change: Amount) -> (Document, usize) {
+    (doc! { "q": { "_id": account }, "u": { "$inc": { "balance": change } } }, 1)
+}
+
+/// Moves `initial` transactions to their ends, within a native transaction. With each statement,
+/// how many documents it has to match.
+pub(super) fn ends(verdicts: &[Verdict], application: &str) -> Vec<(Document, usize)> {
+    let end = |state: State, reason: Option<&Reason>| {
+        let mut set = doc! { "state": state, "application": application };
+        set.extend(reason.map(|reason| ("reason".to_owned(), reason.to_document().into())));
+        let gone = OWNERSHIP.map(|field| (field.to_owned(), Bson::from("")));
+        doc! {
+            "$set": set,
+            "$inc": { "attempts": 1 },
+            "$unset": Document::from_iter(gone),
+            "$currentDate": { "lastModified": true },
+        }
+    };
+    let done: Vec<&str> =
+        verdicts.iter().filter(|v| v.refused.is_none()).map(|v| v.id.as_ref()).collect();
+    let mut statements = Vec::new();
+    if !done.is_empty() {
+        let count = done.len();
+        let filter = doc! { "_id": { "$in": done }, "state": State::Initial };
+        let statement = doc! { "q": filter, "u": end(State::Done, None), "multi": true };
+        statements.push((statement, count));
+    }
+    for verdict in verdicts {
+        if let Some(reason) = &verdict.refused {
+            let filter = doc! { "_id": verdict.id.as_ref(), "state": State::Initial };
+            let statement = doc! { "q": filter, "u": end(State::Canceled, Some(reason)) };
+            statements.push((statement, 1));
+        }
+    }
+    statements
 }

@@ -11,6 +11,7 @@ From the bottom up:
 - `apt`, `provision`: brings the programs of the servers onto a bare machine.
 - `mongodb`, `rabbitmq`: start each server, and wait until it serves.
 - `servers`: both of them as one deployment in one directory.
+- `rabbitmq_cluster`: several nodes, each a deployment, as one broker.
 - `build`: cargo.
 - `demo`: the parts of the demonstration.
 - `commands`: one module for each executable in `deploy/`.

@@ -67,9 +67,23 @@ def describe(directory, state):
         "dist_port": state["dist_port"],
         "epmd_port": state["epmd_port"],
         "epmd_pid": state["epmd"]["pid"],
-        "data_dir": str(_home(directory)),
+        "data_dir": str(home(directory)),
         "log": str(_log(directory)),
     }
+
+
+def control(directory, state, binary):
+    """The administrator's program for the node, and what it needs in its environment."""
+    own = {
+        "HOME": home(directory),
+        "RABBITMQ_NODENAME": state["node"],
+        "RABBITMQ_CONF_ENV_FILE": directory.run / "rabbitmq-env.conf",
+        "RABBITMQ_LOG_BASE": directory.logs,
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "ERL_EPMD_PORT": state["epmd_port"],
+    }
+    program = binary.resolve().with_name("rabbitmqctl")
+    return {"program": str(program), "env": {name: str(value) for name, value in own.items()}}
 
 
 def start(directory, state, binary, epmd, record):
@@ -125,7 +139,8 @@ def _tails(directory):
     return f"{tail(_log(directory))}\n{tail(directory.logs / 'rabbitmq.out')}"
 
 
-def _home(directory):
+def home(directory):
+    """Where the node keeps its data, and its cookie."""
     return directory.data / "rabbitmq"
 
 
@@ -134,7 +149,7 @@ def _log(directory):
 
 
 def _configure(directory, state):
-    _home(directory).mkdir(parents=True, exist_ok=True)
+    home(directory).mkdir(parents=True, exist_ok=True)
     (directory.run / "rabbitmq.conf").write_text(CONFIG.format(port=state["port"]))
     (directory.run / "enabled_plugins").write_text("[].\n")
     # An empty one, in place of the machine's.
@@ -148,12 +163,12 @@ def _environment(directory, state, report_to):
         for name, value in os.environ.items()
         if not name.startswith(("RABBITMQ_", "ERL_", "NOTIFY_"))
     }
-    home, run = _home(directory), directory.run
+    own_home, run = home(directory), directory.run
     own = {
-        "HOME": home,
+        "HOME": own_home,
         "RABBITMQ_NODENAME": state["node"],
         "RABBITMQ_DIST_PORT": state["dist_port"],
-        "RABBITMQ_MNESIA_BASE": home / "mnesia",
+        "RABBITMQ_MNESIA_BASE": own_home / "mnesia",
         "RABBITMQ_LOG_BASE": directory.logs,
         "RABBITMQ_LOGS": _log(directory),
         "RABBITMQ_UPGRADE_LOG": directory.logs / "rabbitmq-upgrade.log",

@@ -11,7 +11,7 @@ pub use reverse::{Reversal, ReverseArgs, reverse, reverse_one};
 pub use show::{ListArgs, StatusArgs, list, status};
 pub use stats::{StatsArgs, count, stats};
 pub(crate) use transfer::at;
-pub use transfer::{TransferArgs, transfer};
+pub use transfer::{TransferArgs, submit_orders, transfer};
 
 use std::io::Write;
 

@@ -94,15 +94,24 @@ fn order(args: &TransferArgs) -> Result<Order, Error> {
 
 /// Inserts one order and publishes its id, in this order.
 pub(super) async fn submit_one(context: &Context, order: &Order) -> Result<Answer, Error> {
+    Ok(submit_orders(context, std::slice::from_ref(order)).await?.remove(0))
+}
+
+/// Inserts orders and publishes the ids of those that wait, in this order; an answer for each.
+///
+/// # Errors
+/// When a server stays away; a repeat with the same ids resumes.
+pub async fn submit_orders(context: &Context, orders: &[Order]) -> Result<Vec<Answer>, Error> {
     let (now, begun) = (context.insist(|| context.store.server_now()).await?, Instant::now());
     let created_at = at(now, begun.elapsed());
-    let orders = std::slice::from_ref(order);
-    let answer =
-        context.insist(|| insert(&context.store, orders, created_at, Expect::New)).await?.remove(0);
-    if answer.is_waiting() {
-        publish(context, std::slice::from_ref(&order.id)).await?;
+    let answers =
+        context.insist(|| insert(&context.store, orders, created_at, Expect::New)).await?;
+    let waiting = answers.iter().zip(orders).filter(|(answer, _)| answer.is_waiting());
+    let waiting: Vec<_> = waiting.map(|(_, order)| order.id.clone()).collect();
+    if !waiting.is_empty() {
+        publish(context, &waiting).await?;
     }
-    Ok(answer)
+    Ok(answers)
 }
 
 /// The server's time, a while after it was asked for.

@@ -1,13 +1,14 @@
-//! A proxy that knows bytes only, for AMQP: it cuts, or falls silent without closing.
+//! A proxy that knows bytes only, for AMQP: it cuts, slows down, or falls silent without closing.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
 
-use super::listener::{Forecast, Listener, Weather};
+use super::listener::{Forecast, Listener, Outlook, Weather};
 
 /// See the module.
 pub struct ByteProxy {
@@ -21,6 +22,15 @@ impl ByteProxy {
     /// When no port is free.
     pub async fn start(upstream: SocketAddr) -> ByteProxy {
         let listener = Listener::start(upstream, forward).await;
+        ByteProxy { listener }
+    }
+
+    /// Starts in front of several servers: a connection goes to the first that takes it.
+    ///
+    /// # Panics
+    /// When no port is free.
+    pub async fn before_any_of(upstream: Vec<SocketAddr>) -> ByteProxy {
+        let listener = Listener::before_any_of(upstream, forward).await;
         ByteProxy { listener }
     }
 
@@ -52,6 +62,11 @@ impl ByteProxy {
         self.listener.abandon();
     }
 
+    /// Holds every piece up for so long before it goes on.
+    pub fn slow(&self, wait: Duration) {
+        self.listener.turn(Weather::Slow(wait));
+    }
+
     /// Works again; what was held in silence goes on.
     pub fn restore(&self) {
         self.listener.turn(Weather::Fair);
@@ -61,29 +76,23 @@ impl ByteProxy {
 async fn forward(client: TcpStream, server: TcpStream, forecast: watch::Receiver<Forecast>) {
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let born = forecast.borrow().abandoned;
+    let outlook = Outlook::of_new_connection(forecast);
     tokio::join!(
-        copy(from_client, to_server, forecast.clone(), born),
-        copy(from_server, to_client, forecast, born)
+        copy(from_client, to_server, outlook.clone()),
+        copy(from_server, to_client, outlook)
     );
 }
 
-async fn copy(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    mut forecast: watch::Receiver<Forecast>,
-    born: usize,
-) {
-    let open = |now: &Forecast| now.weather != Weather::Silent && now.abandoned == born;
+/// Forwards one direction as the weather lets it.
+pub(super) async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut outlook: Outlook) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        let gone = forecast.wait_for(open).await.is_err();
-        if gone || to.write_all(&buffer[..read]).await.is_err() {
+        if !outlook.lets_through().await || to.write_all(&buffer[..read]).await.is_err() {
             break;
         }
     }
     // The end of one side must not become an end for the other in silence either.
-    let _ = forecast.wait_for(open).await;
+    outlook.lets_through().await;
     // Fails only when the other side has closed already.
     let _ = to.shutdown().await;
 }
@@ -127,6 +136,27 @@ mod tests {
         let mut heard = [0; 3];
         let late = tokio::time::timeout(s(5), stream.read_exact(&mut heard)).await;
         assert!(late.expect("in time").is_ok() && &heard == b"two");
+    }
+
+    #[tokio::test]
+    async fn a_slow_link_delivers_everything_later() {
+        let proxy = ByteProxy::start(echo().await).await;
+        let mut stream = TcpStream::connect(proxy.address()).await.expect("it listens");
+        assert!(said(&mut stream, b"one").await.is_ok());
+        proxy.slow(ms(100));
+        let begun = std::time::Instant::now();
+        assert_eq!(said(&mut stream, b"two").await.expect("an echo"), b"two");
+        assert!(begun.elapsed() >= ms(200), "there and back took {:?}", begun.elapsed());
+    }
+
+    #[tokio::test]
+    async fn behind_a_balancer_a_dead_server_is_passed_over() {
+        let dead = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let nobody = dead.local_addr().expect("an address");
+        drop(dead);
+        let proxy = ByteProxy::before_any_of(vec![nobody, echo().await]).await;
+        let mut stream = TcpStream::connect(proxy.address()).await.expect("it listens");
+        assert_eq!(said(&mut stream, b"one").await.expect("an echo"), b"one");
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -16,6 +17,8 @@ pub(super) enum Weather {
     Refusing,
     /// Connections stay, new ones are taken, and nothing gets through.
     Silent,
+    /// Everything gets through, each piece after so long a wait.
+    Slow(Duration),
 }
 
 /// The weather, and how often all connections of before were abandoned: they stay open, and
@@ -24,6 +27,35 @@ pub(super) enum Weather {
 pub(super) struct Forecast {
     pub(super) weather: Weather,
     pub(super) abandoned: usize,
+}
+
+/// What one connection sees of the weather.
+#[derive(Clone)]
+pub(super) struct Outlook {
+    forecast: watch::Receiver<Forecast>,
+    /// How often connections had been abandoned when this one was made.
+    born: usize,
+}
+
+impl Outlook {
+    pub(super) fn of_new_connection(forecast: watch::Receiver<Forecast>) -> Outlook {
+        let born = forecast.borrow().abandoned;
+        Outlook { forecast, born }
+    }
+
+    /// Waits until a piece may go on; `false` when the proxy is gone.
+    pub(super) async fn lets_through(&mut self) -> bool {
+        let born = self.born;
+        let open = |now: &Forecast| now.weather != Weather::Silent && now.abandoned == born;
+        let weather = match self.forecast.wait_for(open).await {
+            Ok(now) => now.weather,
+            Err(_) => return false,
+        };
+        if let Weather::Slow(wait) = weather {
+            tokio::time::sleep(wait).await;
+        }
+        true
+    }
 }
 
 /// A port of this machine that forwards to a server, as long as the value lives.
@@ -37,6 +69,16 @@ pub(super) struct Listener {
 impl Listener {
     /// Forwards every connection by `serve`, which gets the client's and the server's stream.
     pub(super) async fn start<S, F>(upstream: SocketAddr, serve: S) -> Listener
+    where
+        S: Fn(TcpStream, TcpStream, watch::Receiver<Forecast>) -> F + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Listener::before_any_of(vec![upstream], serve).await
+    }
+
+    /// The same before several servers, as a load balancer stands: every connection goes to the
+    /// first that takes it, in the order given.
+    pub(super) async fn before_any_of<S, F>(upstream: Vec<SocketAddr>, serve: S) -> Listener
     where
         S: Fn(TcpStream, TcpStream, watch::Receiver<Forecast>) -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
@@ -58,7 +100,8 @@ impl Listener {
                             continue;
                         }
                         // A server that is away closes the client's connection.
-                        let Ok(server) = TcpStream::connect(upstream).await else { continue };
+                        let connected = TcpStream::connect(upstream.as_slice()).await;
+                        let Ok(server) = connected else { continue };
                         let nodelay = client.set_nodelay(true).and(server.set_nodelay(true));
                         if nodelay.is_ok() {
                             connections.spawn(serve(client, server, current.subscribe()));

@@ -62,14 +62,15 @@ impl Frame {
         int(&self.0, 8)
     }
 
-    /// Which of Tandem's operations it asks for: `post` for a comment `tandem post`. Inserts have
-    /// no comment, and are known by their command.
+    /// Which of Tandem's operations it asks for: `post` for a comment `tandem post`. Inserts and
+    /// commits have no comment, and are known by their command.
     #[must_use]
     pub fn operation(&self) -> Option<&str> {
         let body = self.body()?;
         match body.get_str("comment") {
             Ok(comment) => comment.strip_prefix("tandem "),
-            Err(_) => body.get_str("insert").is_ok().then_some("insert"),
+            Err(_) if body.get_str("insert").is_ok() => Some("insert"),
+            Err(_) => body.get_i32("commitTransaction").is_ok().then_some("commit"),
         }
     }
 
@@ -80,6 +81,20 @@ impl Frame {
         needle.extend(text.as_bytes());
         needle.push(0);
         self.0.windows(needle.len()).any(|bytes| bytes == needle)
+    }
+
+    /// Writes `to` wherever `from` stands.
+    ///
+    /// # Panics
+    /// When they are not of one length: everything else in a message counts on it.
+    pub fn replace(&mut self, from: &[u8], to: &[u8]) {
+        assert_eq!(from.len(), to.len(), "a message keeps its length");
+        let mut at = 0;
+        while let Some(found) = self.0[at..].windows(from.len()).position(|bytes| bytes == from) {
+            at += found;
+            self.0[at..at + to.len()].copy_from_slice(to);
+            at += to.len();
+        }
     }
 
     fn body(&self) -> Option<&RawDocument> {

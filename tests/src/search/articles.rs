@@ -177,7 +177,9 @@ impl Protocol for Articles {
             What::Answer(Reply::Seen(seen)) => {
                 seen.first().filter(|seen| seen.claim.as_ref() == Some(&mine)).cloned()
             }
-            What::Answer(Reply::Count(_) | Reply::Accounts(_)) | What::Lost | What::Awake => None,
+            What::Answer(Reply::Count(_) | Reply::Accounts(_) | Reply::Transacted(_))
+            | What::Lost
+            | What::Awake => None,
         };
         let Some((claimed, answers)) = heard.split_first() else {
             return (Next::Request(Request::Claim(mine)), false);

@@ -127,7 +127,11 @@ pub fn request(request: &Request) -> String {
     let postings = |postings: &[Posting]| -> String {
         let one = |posting: &Posting| {
             let ids = joined(&posting.transactions);
-            format!("{} −{} +{} for {ids}", posting.account, posting.debits, posting.credits)
+            let ride = posting
+                .ride
+                .as_ref()
+                .map_or(String::new(), |ride| format!(" settling {}", joined(&ride.transactions)));
+            format!("{} −{} +{} for {ids}{ride}", posting.account, posting.debits, posting.credits)
         };
         postings.iter().map(one).collect::<Vec<_>>().join(", ")
     };
@@ -144,6 +148,9 @@ pub fn request(request: &Request) -> String {
             format!("{name} {}", ids.iter().map(AccountId::as_ref).collect::<Vec<_>>().join(" "))
         }
         Request::SetStatus(id, status) => format!("{name} {id} {}", status.as_str()),
+        Request::Transact(_, orders, _) => {
+            format!("{name} {}", joined(orders.iter().map(|(id, _)| id)))
+        }
         Request::Cancel(refused, _) => {
             format!("{name} {}", joined(refused.iter().map(|(id, _)| id)))
         }

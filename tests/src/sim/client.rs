@@ -10,8 +10,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use common::ledger::{
-    AccountRead, Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs,
+    AccountRead, Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs, Transacted,
 };
+use common::netting::Order;
 use common::queue::{Outgoing, QueueError};
 use common::transaction::{AccountId, Reason, TransactionId};
 use worker::acknowledge::Broker;
@@ -100,7 +101,9 @@ impl Client {
     async fn count(&self, request: Request) -> Result<usize, LedgerError> {
         match self.request(request).await? {
             Reply::Count(count) => Ok(count),
-            Reply::Seen(_) | Reply::Accounts(_) => unreachable!("a write answers a count"),
+            Reply::Seen(_) | Reply::Accounts(_) | Reply::Transacted(_) => {
+                unreachable!("a write answers a count")
+            }
         }
     }
 
@@ -129,6 +132,11 @@ impl Ledger for Client {
                 let took = self.posted(postings, before).await?;
                 self.remove(Removal::Settle, postings).await?;
                 Ok(took)
+            }
+            Some(Planted::RideLeftBehind) => {
+                let alone = |posting: &Posting| Posting { ride: None, ..posting.clone() };
+                let alone: Vec<_> = postings.iter().map(alone).collect();
+                self.posted(&alone, before).await
             }
             _ => self.posted(postings, before).await,
         }
@@ -169,14 +177,39 @@ impl Ledger for Client {
     async fn read(&self, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
         match self.request(Request::Read(ids.to_vec())).await? {
             Reply::Seen(seen) => Ok(seen),
-            Reply::Count(_) | Reply::Accounts(_) => unreachable!("a read answers documents"),
+            Reply::Count(_) | Reply::Accounts(_) | Reply::Transacted(_) => {
+                unreachable!("a read answers documents")
+            }
         }
     }
 
     async fn accounts(&self, ids: &[AccountId]) -> Result<Vec<AccountRead>, LedgerError> {
         match self.request(Request::Accounts(ids.to_vec())).await? {
             Reply::Accounts(accounts) => Ok(accounts),
-            Reply::Count(_) | Reply::Seen(_) => unreachable!("a read answers documents"),
+            Reply::Count(_) | Reply::Seen(_) | Reply::Transacted(_) => {
+                unreachable!("a read answers documents")
+            }
+        }
+    }
+
+    async fn transact(
+        &self,
+        orders: &[Order],
+        application: &str,
+    ) -> Result<Transacted, LedgerError> {
+        let number = {
+            let mut shared = self.shared();
+            shared.next += 1;
+            shared.next
+        };
+        match self
+            .request(Request::Transact(number, orders.to_vec(), application.to_owned()))
+            .await?
+        {
+            Reply::Transacted(transacted) => Ok(transacted),
+            Reply::Count(_) | Reply::Seen(_) | Reply::Accounts(_) => {
+                unreachable!("a transaction answers what became of it")
+            }
         }
     }
 }

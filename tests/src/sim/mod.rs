@@ -1,4 +1,4 @@
-//! The deterministic simulator: the real engine over a model of database and queue.
+//! The deterministic simulator: the real engines over a model of database and queue.
 //!
 //! One seed decides everything: who runs when, what crashes, stalls, gets lost, arrives late or
 //! twice, which clock is off, which member fails. After each run everything comes to rest, and the
@@ -11,9 +11,10 @@ pub(crate) mod client;
 mod event;
 mod mishap;
 pub mod model;
+mod native;
 mod planted;
 mod scenario;
-pub(crate) mod server;
+pub mod server;
 mod staff;
 mod world;
 

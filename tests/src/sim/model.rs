@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use common::account::{Account, Status};
 use common::amount::Amount;
-use common::ledger::{Advance, Claim, Posting, Removal, Seen, ServerMs};
+use common::ledger::{Advance, Claim, Posting, Removal, Ride, Seen, ServerMs};
 use common::mongo::LeaseMs;
 use common::transaction::{AccountId, Body, Reason, ReasonCode, State, TransactionId};
 
@@ -29,12 +29,14 @@ pub struct Transaction {
     pub lease_until: ServerMs,
     /// When others may claim.
     pub takeover_at: ServerMs,
+    /// Who claimed it last.
+    pub application: Option<String>,
     /// How often it was claimed.
     pub attempts: u32,
     /// When it was inserted.
     pub created_at: ServerMs,
     /// Why it was canceled.
-    pub reason: Option<ReasonCode>,
+    pub reason: Option<Reason>,
 }
 
 impl Transaction {
@@ -48,15 +50,20 @@ impl Transaction {
             claim: None,
             lease_until: 0,
             takeover_at: 0,
+            application: None,
             attempts: 0,
             created_at: now,
             reason: None,
         }
     }
 
-    /// The document as a read returns it.
+    /// The document as a read returns it: with what the engine asks for, and no more.
     #[must_use]
     pub fn seen(&self, server_now: ServerMs) -> Seen {
+        let mut body = self.body.clone();
+        if let Ok(body) = &mut body {
+            (body.metadata, body.reverses) = (None, None);
+        }
         Seen {
             id: self.id.clone(),
             state: self.state,
@@ -66,7 +73,7 @@ impl Transaction {
             attempts: self.attempts,
             created_at: self.created_at,
             server_now,
-            body: self.body.clone(),
+            body,
         }
     }
 }
@@ -83,6 +90,7 @@ pub fn claim(doc: &mut Transaction, claim: &Claim, lease: LeaseMs, now: ServerMs
             doc.state = State::Pending;
         }
         doc.claim = Some(claim.token.clone());
+        doc.application = Some(claim.application.clone());
         doc.attempts += 1;
         doc.lease_until = now + lease.lease;
         doc.takeover_at = now + lease.lease + lease.grace;
@@ -90,7 +98,7 @@ pub fn claim(doc: &mut Transaction, claim: &Claim, lease: LeaseMs, now: ServerMs
     free
 }
 
-/// Posts to an account; true when it took effect.
+/// Posts to an account, after its ride has been settled; true when both took effect.
 pub fn post(
     account: &mut Account,
     posting: &Posting,
@@ -98,12 +106,43 @@ pub fn post(
     now: ServerMs,
     planted: Option<Planted>,
 ) -> bool {
-    let fenced = now >= before && planted != Some(Planted::NoFence);
+    // As they are before anybody leaves.
     let marked = posting.transactions.iter().any(|id| account.pending_transactions.contains(id));
-    let marked = marked && planted != Some(Planted::MarkNotCheckedOnPost);
+    if marked && planted != Some(Planted::MarkNotCheckedOnPost) {
+        return false;
+    }
+    let mut after = account.clone();
+    let settled = posting.ride.as_ref().is_none_or(|ride| settle_ride(&mut after, ride, planted));
+    let posted = settled && post_alone(&mut after, posting, before, now, planted);
+    if posted {
+        *account = after;
+    }
+    posted
+}
+
+fn settle_ride(account: &mut Account, ride: &Ride, planted: Option<Planted>) -> bool {
+    let settlement = Posting {
+        account: account.id.clone(),
+        currency: account.currency.clone(),
+        debits: ride.debits,
+        credits: ride.credits,
+        transactions: ride.transactions.clone(),
+        ride: None,
+    };
+    remove(account, Removal::Settle, &settlement, planted)
+}
+
+fn post_alone(
+    account: &mut Account,
+    posting: &Posting,
+    before: ServerMs,
+    now: ServerMs,
+    planted: Option<Planted>,
+) -> bool {
+    let fenced = now >= before && planted != Some(Planted::NoFence);
     let right_currency = account.currency == posting.currency;
     let right_kind = account.balance.is_int() == posting.is_int();
-    if fenced || marked || account.status != Status::Open || !right_currency || !right_kind {
+    if fenced || account.status != Status::Open || !right_currency || !right_kind {
         return false;
     }
     let Some((balance, debits, credits)) = posted(account, posting, planted) else {
@@ -158,7 +197,10 @@ pub fn remove(
     planted: Option<Planted>,
 ) -> bool {
     let all_there = posting.transactions.iter().all(|id| account.pending_transactions.contains(id));
-    let unguarded = removal == Removal::Undo && planted == Some(Planted::UndoWithoutTheMark);
+    let unguarded = match removal {
+        Removal::Undo => planted == Some(Planted::UndoWithoutTheMark),
+        Removal::Settle => planted == Some(Planted::SettleWithoutTheMark),
+    };
     if !all_there && !unguarded {
         return false;
     }
@@ -208,7 +250,7 @@ pub fn cancel(doc: &mut Transaction, reason: &Reason, claim: &Claim) -> bool {
         return false;
     }
     doc.state = State::Canceling;
-    doc.reason = Some(reason.code);
+    doc.reason = Some(reason.clone());
     true
 }
 
@@ -238,8 +280,25 @@ pub fn request_cancel(doc: &mut Transaction) -> bool {
         State::Pending => doc.state = State::Canceling,
         State::Applied | State::Done | State::Canceling | State::Canceled => return false,
     }
-    doc.reason = Some(ReasonCode::Requested);
+    doc.reason = Some(Reason::new(ReasonCode::Requested, "canceled on request"));
     true
+}
+
+/// An operator's change of status, as the producer's commands do it; true when it matched.
+pub fn set_status(account: &mut Account, to: Status) -> bool {
+    let nothing_left = account.balance.is_zero()
+        && account.pending_debits.is_zero()
+        && account.pending_credits.is_zero()
+        && account.pending_transactions.is_empty();
+    let may = match to {
+        Status::Frozen => account.status == Status::Open,
+        Status::Open => account.status == Status::Frozen,
+        Status::Closed => account.status != Status::Closed && nothing_left,
+    };
+    if may {
+        account.status = to;
+    }
+    may
 }
 
 /// All documents.

@@ -17,6 +17,10 @@ pub enum Planted {
     UnknownPostResentAndSettledAtOnce,
     /// An undo does not look whether its mark is there.
     UndoWithoutTheMark,
+    /// A settlement, riding or not, does not look whether its marks are there.
+    SettleWithoutTheMark,
+    /// A post leaves its ride behind and says nothing.
+    RideLeftBehind,
     /// A posting counts as complete whatever the server says.
     CommitBeforeAllLegsArePosted,
     /// Marks are settled as soon as they are posted.
@@ -33,17 +37,23 @@ pub enum Planted {
     CoalescedPostDecidesOnTheSumOnly,
     /// Reads and acknowledgements do not wait for a majority.
     NotMajority,
+    /// A native transaction does not look whether what it settles is still `initial`.
+    NativeWithoutTheState,
+    /// A native transaction writes to accounts that have changed since it read them.
+    NativeAccountsNotCompared,
 }
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 14] = [
+    pub const ALL: [Planted; 18] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
         Planted::MarkNotCheckedOnPost,
         Planted::UnknownPostResentAndSettledAtOnce,
         Planted::UndoWithoutTheMark,
+        Planted::SettleWithoutTheMark,
+        Planted::RideLeftBehind,
         Planted::CommitBeforeAllLegsArePosted,
         Planted::SettleBeforeCommit,
         Planted::AcknowledgeBeforeFinal,
@@ -52,6 +62,8 @@ impl Planted {
         Planted::ResubmissionPostsTwice,
         Planted::CoalescedPostDecidesOnTheSumOnly,
         Planted::NotMajority,
+        Planted::NativeWithoutTheState,
+        Planted::NativeAccountsNotCompared,
     ];
 
     /// The name for the command line: `no-fence`.

@@ -1,11 +1,14 @@
 //! What a run starts from: accounts with little money, transfers that compete for it, few workers.
 
+use std::time::Duration;
+
 use common::account::{Account, Status};
 use common::amount::Amount;
 use common::mongo::LeaseMs;
 use common::transaction::{Body, Leg, TransactionId};
 use rand::Rng;
 use rand::rngs::StdRng;
+use worker::engine::EngineKind;
 
 use super::model::Books;
 use super::planted::Planted;
@@ -87,8 +90,8 @@ pub struct Scenario {
     pub books: Books,
     /// What will be submitted.
     pub submissions: Vec<Submission>,
-    /// How many workers.
-    pub workers: usize,
+    /// How many workers, and which engine each of them has.
+    pub workers: Vec<EngineKind>,
     /// How many batches a worker has in flight.
     pub lanes: usize,
     /// How many faults may happen.
@@ -101,6 +104,8 @@ pub struct Scenario {
     pub op_limit: i64,
     /// By how much the clock of the accounts' member may differ.
     pub skew_max: i64,
+    /// How long settlements wait for a ride.
+    pub ride_wait: Duration,
 }
 
 impl Scenario {
@@ -134,15 +139,27 @@ impl Scenario {
         Scenario {
             books,
             submissions,
-            workers: rng.random_range(1..=3),
-            lanes: rng.random_range(1..=2),
+            workers: random_workers(rng),
+            lanes: rng.random_range(1..=4),
             faults: rng.random_range(0..12),
             profile: Profile::random(rng),
             lease: LeaseMs { lease: rng.random_range(20..200), grace },
             op_limit,
             skew_max,
+            ride_wait: Duration::from_millis([0, 20, 100, 400][rng.random_range(0..4)]),
         }
     }
+}
+
+/// Fleets of two-phase workers, of workers with native transactions, and mixed ones.
+fn random_workers(rng: &mut StdRng) -> Vec<EngineKind> {
+    let native = [0.0, 0.0, 0.0, 0.5, 1.0][rng.random_range(0..5)];
+    let count = rng.random_range(1..=3);
+    let mut kind = || match rng.random_bool(native) {
+        true => EngineKind::Transaction,
+        false => EngineKind::TwoPhase,
+    };
+    (0..count).map(|_| kind()).collect()
 }
 
 fn random_body(rng: &mut StdRng, names: &[&str]) -> Body {

@@ -5,14 +5,16 @@
 //! the clock of its start throughout, and that clocks of different members differ by at most the
 //! skew.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use common::account::{Account, Status};
-use common::ledger::{AccountRead, Advance, Claim, Posting, Removal, Seen, ServerMs};
+use common::ledger::{AccountRead, Advance, Claim, Posting, Removal, Seen, ServerMs, Transacted};
 use common::mongo::LeaseMs;
+use common::netting::Order;
 use common::transaction::{AccountId, Body, Reason, TransactionId};
 
 use super::model::{self, Books, Transaction};
+use super::native::{Native, Written};
 use super::planted::Planted;
 
 /// One request of a client.
@@ -22,7 +24,7 @@ pub enum Request {
     Insert(TransactionId, Body),
     /// A producer asks to cancel.
     AskCancel(TransactionId),
-    /// An operator freezes or opens an account.
+    /// An operator freezes, opens or closes an account.
     SetStatus(AccountId, Status),
     /// See [`common::ledger::Ledger`]; the number is the worker's own idea of the time.
     Claim(Vec<TransactionId>, Claim, ServerMs),
@@ -40,6 +42,8 @@ pub enum Request {
     Cancel(Vec<(TransactionId, Reason)>, Claim),
     /// Gives a claim up.
     Release(Vec<TransactionId>, Claim, i64, ServerMs),
+    /// A native transaction, by a number of its own, of an application.
+    Transact(u64, Vec<Order>, String),
 }
 
 impl Request {
@@ -53,12 +57,14 @@ impl Request {
             Request::Claim(..) => "claim",
             Request::Read(_) => "read",
             Request::Accounts(_) => "accounts",
+            Request::Post(postings, _) if postings.iter().any(|p| p.ride.is_some()) => "post+ride",
             Request::Post(..) => "post",
             Request::Remove(Removal::Settle, _) => "settle",
             Request::Remove(Removal::Undo, _) => "undo",
             Request::Advance(step, ..) => step.states().1.as_str(),
             Request::Cancel(..) => "cancel",
             Request::Release(..) => "release",
+            Request::Transact(..) => "transact",
         }
     }
 
@@ -76,6 +82,8 @@ impl Request {
             }
             Request::Post(postings, _) | Request::Remove(_, postings) => postings.len(),
             Request::Cancel(refused, _) => refused.len(),
+            // It reads, then it commits.
+            Request::Transact(..) => 2,
         }
     }
 }
@@ -89,12 +97,16 @@ pub enum Reply {
     Seen(Vec<Seen>),
     /// Accounts read.
     Accounts(Vec<AccountRead>),
+    /// What became of a native transaction.
+    Transacted(Transacted),
 }
 
 #[derive(Clone, Debug)]
 enum Write {
     Account(Account),
     Transaction(Transaction),
+    /// A majority has all of it or nothing.
+    Together(Written),
 }
 
 /// See the module.
@@ -110,8 +122,13 @@ pub struct Server {
     pub written: u64,
     /// By how much the clock of the accounts' member is ahead.
     pub skew: i64,
-    lease: LeaseMs,
+    /// How long the next claims last; workers may differ in it.
+    pub lease: LeaseMs,
     planted: Option<Planted>,
+    /// Native transactions that have begun.
+    begun: BTreeMap<u64, Native>,
+    /// What became of the one that ended last.
+    transacted: Option<Transacted>,
 }
 
 impl Server {
@@ -126,6 +143,8 @@ impl Server {
             skew: 0,
             lease,
             planted,
+            begun: BTreeMap::new(),
+            transacted: None,
         }
     }
 
@@ -154,6 +173,7 @@ impl Server {
                 Write::Transaction(doc) => {
                     self.majority.transactions.insert(doc.id.clone(), doc);
                 }
+                Write::Together(written) => written.store(&mut self.majority),
             }
         }
     }
@@ -162,6 +182,7 @@ impl Server {
     pub fn fail_over(&mut self, skew: i64) {
         self.written -= self.log.len() as u64;
         self.log.clear();
+        self.begun.clear();
         self.primary = self.majority.clone();
         self.skew = skew;
     }
@@ -171,10 +192,9 @@ impl Server {
         let planted = self.planted;
         let matched = match request {
             Request::Insert(id, body) => return self.insert(id, body, started),
-            Request::SetStatus(id, status) => self.account(id, |account| {
-                account.status = *status;
-                true
-            }),
+            Request::SetStatus(id, status) => {
+                self.account(id, |account| model::set_status(account, *status))
+            }
             Request::AskCancel(id) => self.transaction(id, model::request_cancel),
             Request::Claim(ids, claim, worker_now) => {
                 let server = planted != Some(Planted::WorkerClockInsteadOfServerClock);
@@ -207,8 +227,27 @@ impl Server {
                     model::release(doc, claim, *after, *not_before, started)
                 }),
             Request::Read(_) | Request::Accounts(_) => false,
+            Request::Transact(number, orders, application) => {
+                return self.step_of_transaction(*number, orders, application);
+            }
         };
         usize::from(matched)
+    }
+
+    /// The first step reads at a snapshot and decides, the second commits: all writes at once, or
+    /// none when a document to be written was changed in between.
+    fn step_of_transaction(&mut self, number: u64, orders: &[Order], application: &str) -> usize {
+        let Some(native) = self.begun.remove(&number) else {
+            self.begun.insert(number, Native::begin(orders, &self.primary));
+            return 0;
+        };
+        let (written, transacted) = native.commit(&self.primary, application, self.planted);
+        if let Transacted::Committed(_) = transacted {
+            written.store(&mut self.primary);
+            self.wrote(Write::Together(written));
+        }
+        self.transacted = Some(transacted);
+        0
     }
 
     fn insert(&mut self, id: &TransactionId, body: &Body, started: ServerMs) -> usize {
@@ -253,7 +292,7 @@ impl Server {
 
     /// What a request answers when all its steps have run.
     #[must_use]
-    pub fn reply(&self, request: &Request, matched: usize, now: ServerMs) -> Reply {
+    pub fn reply(&mut self, request: &Request, matched: usize, now: ServerMs) -> Reply {
         let books = match self.planted {
             Some(Planted::NotMajority) => &self.primary,
             _ => &self.majority,
@@ -267,6 +306,9 @@ impl Server {
                 let found = ids.iter().filter_map(|id| books.accounts.get(id));
                 let read = |account: &Account| (account.id.clone(), Ok(account.clone()));
                 Reply::Accounts(found.map(read).collect())
+            }
+            Request::Transact(..) => {
+                Reply::Transacted(self.transacted.take().unwrap_or(Transacted::Conflict))
             }
             _ => Reply::Count(matched),
         }

@@ -8,7 +8,7 @@ use common::retry::Policy;
 use common::transaction::TransactionId;
 use worker::acknowledge::Acknowledger;
 use worker::decide::Source;
-use worker::engine::{Engine, EngineSettings, Outcome};
+use worker::engine::{Engine, EngineKind, EngineSettings, Outcome};
 use worker::metrics::Metrics;
 
 use super::broker::Queued;
@@ -39,6 +39,7 @@ pub struct Staff {
     /// By how much clocks may differ.
     pub skew_max: i64,
     settings: EngineSettings,
+    engines: Vec<EngineKind>,
     planted: Option<Planted>,
     metrics: Arc<Metrics>,
 }
@@ -53,15 +54,19 @@ impl Staff {
         metrics: Arc<Metrics>,
     ) -> Staff {
         let settings = EngineSettings {
+            kind: EngineKind::TwoPhase,
             application: "simulated".into(),
             post_window_ms: scenario.op_limit,
             grace_ms: scenario.lease.grace,
             attempts_max: 5,
             retry: Policy { first: Duration::from_millis(5), max: Duration::from_millis(40) },
             tries_in_place: 3,
+            ride_wait: scenario.ride_wait,
+            rides_from: 1,
         };
+        let engines = scenario.workers.clone();
         let (lanes, skew_max) = (scenario.lanes, scenario.skew_max);
-        Staff { shared, lanes, skew_max, settings, planted, metrics }
+        Staff { shared, lanes, skew_max, settings, engines, planted, metrics }
     }
 
     /// Starts a worker.
@@ -70,7 +75,8 @@ impl Staff {
         // One is right, one is fast, one is slow, by more than a lease.
         let clock_error = [0, 400, -400][index % 3];
         let client = Client::new(self.shared.clone(), (index, life), clock_error, self.planted);
-        let (settings, metrics) = (self.settings.clone(), self.metrics.clone());
+        let settings = EngineSettings { kind: self.engines[index], ..self.settings.clone() };
+        let metrics = self.metrics.clone();
         let engine = Engine::new(client.clone(), client.clone(), settings, metrics.clone());
         Worker {
             life,

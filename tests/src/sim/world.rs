@@ -111,7 +111,7 @@ impl World {
         let scenario = Scenario::random(&mut rng, planted);
         let shared: Arc<Mutex<Shared>> = Arc::default();
         let staff = Staff::new(shared.clone(), &scenario, planted, metrics.clone());
-        let workers = (0..scenario.workers).map(|index| staff.hire(index, 0)).collect();
+        let workers = (0..scenario.workers.len()).map(|index| staff.hire(index, 0)).collect();
         World {
             shared,
             server: Server::new(scenario.books, scenario.lease, planted),
@@ -135,7 +135,14 @@ impl World {
     #[must_use]
     pub fn run(mut self) -> Report {
         self.advance_time(1);
-        let faulty_turns = self.rng.random_range(50..600);
+        // Faults that begin at once would all be used up before the first commit.
+        let calm_turns = [0, 0, 60, 200][self.rng.random_range(0..4)];
+        let faults = std::mem::take(&mut self.budget);
+        while self.report.turns < calm_turns && self.report.violations.is_empty() {
+            self.turn();
+        }
+        self.budget = faults;
+        let faulty_turns = calm_turns + self.rng.random_range(50..600);
         while self.report.turns < faulty_turns && self.report.violations.is_empty() {
             self.turn();
         }

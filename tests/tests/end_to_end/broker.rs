@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use common::queue::WORK;
 use common::transaction::State;
 use tests::proxy::ByteProxy;
+use tests::returns;
 use tests::servers::{OwnBroker, Servers};
 use tests::wait::{s, wait_until};
 use tests::worker::Worker;
@@ -65,6 +66,20 @@ async fn a_restarted_broker_loses_nothing_and_is_consumed_from_within_ten_second
     world.assert_at_rest().await;
     drop(workers);
     fresh.finish().await;
+}
+
+/// The short form of `deploy/broker-returns`.
+#[tokio::test]
+async fn all_consumers_are_back_within_ten_seconds_of_a_broker_that_dies_again_and_again() {
+    let returns = returns::measure(3, |_, _| {}).await;
+    assert_eq!(returns.problems, Vec::<String>::new());
+    for one in &returns.each {
+        eprintln!(
+            "return: consuming after {:.1?}, settled after {:.1?}",
+            one.consuming, one.settled
+        );
+        assert!(one.settled < returns::LIMIT, "{one:?}");
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,8 @@ mod decimals;
 mod fence;
 mod messages;
 mod multileg;
+mod native;
+mod poison;
 mod producer;
 mod refusals;
 mod reversals;

@@ -69,6 +69,8 @@ planted_faults_are_found! {
     a_mark_not_checked_on_post_is_found: MarkNotCheckedOnPost;
     an_unknown_post_resent_and_settled_at_once_is_found: UnknownPostResentAndSettledAtOnce;
     an_undo_without_the_mark_is_found: UndoWithoutTheMark;
+    a_settlement_without_the_mark_is_found: SettleWithoutTheMark;
+    a_ride_left_behind_is_found: RideLeftBehind;
     a_commit_before_all_legs_are_posted_is_found: CommitBeforeAllLegsArePosted;
     a_settle_before_commit_is_found: SettleBeforeCommit;
     an_acknowledgement_before_the_end_is_found: AcknowledgeBeforeFinal;
@@ -77,4 +79,6 @@ planted_faults_are_found! {
     a_resubmission_that_posts_twice_is_found: ResubmissionPostsTwice;
     a_coalesced_post_that_decides_on_the_sum_only_is_found: CoalescedPostDecidesOnTheSumOnly;
     reads_and_acks_without_a_majority_are_found: NotMajority;
+    a_native_transaction_without_the_state_is_found: NativeWithoutTheState;
+    accounts_of_a_native_transaction_not_compared_are_found: NativeAccountsNotCompared;
 }

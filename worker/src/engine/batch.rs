@@ -1,12 +1,13 @@
 //! One batch on its way through the protocol.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::ledger::{Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs};
-use common::transaction::{Body, State, TransactionId};
+use common::transaction::{AccountId, Body, State, TransactionId};
 
 use super::held::Held;
-use super::plan::{self, Judged};
+use super::plan::{self, Accounts, Judged};
+use super::riders::Aboard;
 use super::{Engine, Environment, Outcome};
 
 /// How often accounts that refuse without a visible reason are asked again: their state changed
@@ -14,7 +15,7 @@ use super::{Engine, Environment, Outcome};
 const ROUNDS_MAX: u32 = 4;
 
 /// Why a batch stops before its end. What it holds is handed on.
-enum Halt {
+pub(super) enum Halt {
     /// The lease is over: whatever comes next belongs to a successor.
     LeaseOver,
     /// The ledger failed, and trying again in place did not help.
@@ -29,8 +30,9 @@ impl From<LedgerError> for Halt {
     }
 }
 
+/// See the module.
 pub(super) struct Batch<'a, L, E> {
-    engine: &'a Engine<L, E>,
+    pub(super) engine: &'a Engine<L, E>,
     claim: Claim,
     held: BTreeMap<TransactionId, Held>,
     outcomes: Vec<(TransactionId, Outcome)>,
@@ -41,7 +43,8 @@ pub(super) struct Batch<'a, L, E> {
     server_offset: ServerMs,
     /// The latest deadline of a posting whose outcome is unknown. It may still arrive, so until
     /// this moment plus grace no mark may be removed.
-    doubt: Option<ServerMs>,
+    pub(super) doubt: Option<ServerMs>,
+    halted: Option<Halt>,
 }
 
 impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
@@ -56,25 +59,34 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
             lease_until: ServerMs::MAX,
             server_offset: 0,
             doubt: None,
+            halted: None,
         }
     }
 
-    /// The protocol. Each step acts on the transactions in the state that it leaves.
-    pub(super) async fn run(mut self, ids: &[TransactionId]) -> Vec<(TransactionId, Outcome)> {
-        let halted = match self.claim(ids).await {
-            Ok(()) => self.phases().await.err(),
+    /// The protocol up to its commit point. Each step acts on the transactions in the state that
+    /// it leaves.
+    pub(super) async fn begin(mut self, ids: &[TransactionId]) -> Batch<'a, L, E> {
+        self.halted = match self.claim(ids).await {
+            Ok(()) => self.decide().await.err(),
             Err(halt) => Some(halt),
         };
-        self.hand_on(halted).await;
-        self.outcomes
+        self
     }
 
-    async fn phases(&mut self) -> Result<(), Halt> {
+    async fn decide(&mut self) -> Result<(), Halt> {
         self.post().await?; //   pending:   hold the money, or learn why not
         self.commit().await?; // pending →  applied    when every leg is posted: the commit point
         self.cancel().await?; // pending →  canceling  when one was refused
-        self.settle().await?; // applied →  done       credits become spendable, marks go
         self.undo().await //     canceling → canceled  debits go home, marks go
+    }
+
+    /// The protocol from its commit point on; says for each transaction what became of it.
+    pub(super) async fn end(mut self) -> Vec<(TransactionId, Outcome)> {
+        if self.halted.is_none() {
+            self.halted = self.settle().await.err(); // applied → done: credits become spendable
+        }
+        self.hand_on().await;
+        self.outcomes
     }
 
     async fn claim(&mut self, ids: &[TransactionId]) -> Result<(), Halt> {
@@ -126,12 +138,15 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         }
         let _timer = self.engine.metrics.phase("post");
         let mut postings = plan::per_account(self.bodies(&open));
+        let mut aboard = self.engine.riders.board(&mut postings);
         for _ in 0..ROUNDS_MAX {
             if self.post_all(&postings).await? == postings.len() {
+                self.engine.metrics.rides.inc_by(aboard.arrived());
                 open.drain(..).for_each(|id| self.mark_posted(&id));
                 break;
             }
-            (open, postings) = self.judge(open).await?;
+            let accounts = self.look(&open, std::mem::take(&mut aboard)).await?;
+            (open, postings) = self.judge(open, &accounts);
             if open.is_empty() {
                 break;
             }
@@ -159,23 +174,37 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         }
     }
 
-    /// Looks at the accounts after an incomplete posting. Refused ones get their reason, complete
-    /// ones are posted; the rest comes back, with its missing legs as single postings.
-    async fn judge(
+    /// Looks at the accounts after an incomplete posting. Whoever missed a ride is settled now:
+    /// nothing is refused for want of money that this worker holds back.
+    async fn look(&self, open: &[TransactionId], mut aboard: Aboard) -> Result<Accounts, Halt> {
+        let touched = plan::accounts(self.bodies(open));
+        let mut accounts = self.read_accounts(&touched).await?;
+        let behind = aboard.left_behind(&accounts);
+        if !behind.is_empty() {
+            self.remove_all(Removal::Settle, &behind).await?;
+            let again: Vec<_> = behind.into_iter().map(|posting| posting.account).collect();
+            accounts.extend(self.read_accounts(&again).await?);
+            aboard.left_behind(&accounts);
+        }
+        Ok(accounts)
+    }
+
+    pub(super) async fn read_accounts(&self, ids: &[AccountId]) -> Result<Accounts, Halt> {
+        let read = self.engine.retrying(|| self.engine.ledger.accounts(ids)).await?;
+        Ok(read.into_iter().collect())
+    }
+
+    /// Decides what the accounts say. Refused transactions get their reason, complete ones are
+    /// posted; the rest comes back, with its missing legs as single postings.
+    fn judge(
         &mut self,
         open: Vec<TransactionId>,
-    ) -> Result<(Vec<TransactionId>, Vec<Posting>), Halt> {
-        let touched: BTreeSet<_> = self
-            .bodies(&open)
-            .flat_map(|(_, body)| body.legs().iter().map(|leg| leg.account.clone()))
-            .collect();
-        let touched: Vec<_> = touched.into_iter().collect();
-        let read = self.engine.retrying(|| self.engine.ledger.accounts(&touched)).await?;
-        let accounts: HashMap<_, _> = read.into_iter().collect();
+        accounts: &Accounts,
+    ) -> (Vec<TransactionId>, Vec<Posting>) {
         let (mut still_open, mut singles) = (Vec::new(), Vec::new());
         for id in open {
             let Some(Held { body: Ok(body), .. }) = self.held.get(&id) else { continue };
-            match plan::judge(&id, body, &accounts) {
+            match plan::judge(&id, body, accounts) {
                 Judged::Posted => self.mark_posted(&id),
                 Judged::Refused(reason) => {
                     if let Some(held) = self.held.get_mut(&id) {
@@ -188,7 +217,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
                 }
             }
         }
-        Ok((still_open, singles))
+        (still_open, singles)
     }
 
     async fn commit(&mut self) -> Result<(), Halt> {
@@ -215,50 +244,11 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         self.moved(State::Canceling, ids, moved).await
     }
 
-    async fn settle(&mut self) -> Result<(), Halt> {
-        let applied = self.ids_where(|held| held.state == State::Applied && held.body.is_ok());
-        if applied.is_empty() || self.doubt.is_some() {
-            return Ok(());
-        }
-        let _timer = self.engine.metrics.phase("settle");
-        let together = plan::per_account(self.bodies(&applied));
-        if self.remove_all(Removal::Settle, &together).await? < together.len() {
-            // A predecessor settled some of them: what it left is found one by one.
-            let singles = plan::per_leg(self.bodies(&applied));
-            self.remove_checked(Removal::Settle, &singles).await?;
-        }
-        self.advance(Advance::Finish, applied).await
-    }
-
-    async fn undo(&mut self) -> Result<(), Halt> {
-        let canceling = self.ids_where(|held| held.state == State::Canceling);
-        if canceling.is_empty() || self.doubt.is_some() {
-            return Ok(());
-        }
-        let _timer = self.engine.metrics.phase("undo");
-        // A body that makes no sense was never posted, so it has nothing to undo.
-        let singles = plan::per_leg(self.bodies(&canceling));
-        self.remove_checked(Removal::Undo, &singles).await?;
-        self.advance(Advance::Abandon, canceling).await
-    }
-
-    async fn remove_all(&self, removal: Removal, postings: &[Posting]) -> Result<usize, Halt> {
-        let remove = || self.engine.ledger.remove(removal, postings);
-        Ok(self.engine.retrying(remove).await?)
-    }
-
-    /// Removes single marks, and looks that none is left where not all of them were there.
-    async fn remove_checked(&self, removal: Removal, singles: &[Posting]) -> Result<(), Halt> {
-        if self.remove_all(removal, singles).await? == singles.len() {
-            return Ok(());
-        }
-        let accounts: BTreeSet<_> = singles.iter().map(|posting| posting.account.clone()).collect();
-        let accounts: Vec<_> = accounts.into_iter().collect();
-        let read = self.engine.retrying(|| self.engine.ledger.accounts(&accounts)).await?;
-        if plan::any_mark_left(singles, &read) { Err(Halt::MarksLeft) } else { Ok(()) }
-    }
-
-    async fn advance(&mut self, step: Advance, ids: Vec<TransactionId>) -> Result<(), Halt> {
+    pub(super) async fn advance(
+        &mut self,
+        step: Advance,
+        ids: Vec<TransactionId>,
+    ) -> Result<(), Halt> {
         if ids.is_empty() {
             return Ok(());
         }
@@ -309,8 +299,8 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
 
     /// Gives up what is not final, so that it can be claimed again after a delay, and never before
     /// a posting in doubt is surely dead. A lost release only means waiting for the lease's end.
-    async fn hand_on(&mut self, halted: Option<Halt>) {
-        match halted {
+    async fn hand_on(&mut self) {
+        match &self.halted {
             None => {}
             Some(Halt::LeaseOver) => tracing::warn!("the lease ended before the batch did"),
             Some(Halt::Failed(error)) => tracing::warn!(%error, "a batch is handed on"),
@@ -346,11 +336,11 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         self.engine.settings.attempts_max
     }
 
-    fn ids_where(&self, wanted: impl Fn(&Held) -> bool) -> Vec<TransactionId> {
+    pub(super) fn ids_where(&self, wanted: impl Fn(&Held) -> bool) -> Vec<TransactionId> {
         self.held.iter().filter(|(_, held)| wanted(held)).map(|(id, _)| id.clone()).collect()
     }
 
-    fn bodies<'b>(
+    pub(super) fn bodies<'b>(
         &'b self,
         ids: &'b [TransactionId],
     ) -> impl Iterator<Item = (&'b TransactionId, &'b Body)> {

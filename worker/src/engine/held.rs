@@ -10,7 +10,7 @@ pub(super) struct Held {
     pub body: Result<Body, String>,
     /// Why it is to be canceled, once that is decided.
     pub refused: Option<Reason>,
-    /// Every leg is known to be posted.
+    /// Every leg is known to be posted: by this batch.
     pub posted: bool,
 }
 
@@ -33,6 +33,11 @@ impl Held {
             }
         };
         Held { state, attempts, body, refused, posted: false }
+    }
+
+    /// Whether it is committed and has legs to settle.
+    pub fn is_settleable(&self) -> bool {
+        self.state == State::Applied && self.body.is_ok()
     }
 }
 

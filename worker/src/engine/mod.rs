@@ -1,29 +1,37 @@
-//! The protocol: a two-phase commit over a batch of transactions.
+//! The protocol: a two-phase commit over a batch of transactions, or one native transaction.
 //!
-//! Owns the order of the phases and the fence around them. Promises that whatever happens between
+//! Owns the order of the phases and the fence around them ([`batch`]), and the second engine
+//! ([`native`]), which may run beside the first on the same data. Promises that whatever happens between
 //! two lines (a crash, a stall of any length, a lost reply, a second run) no money is made or lost
 //! and nobody else has to know. Fails by handing on: what is not final is released and requeued.
 //! Talks to the world through [`Ledger`] and [`Environment`] only.
 
 mod batch;
 mod held;
+mod native;
 mod outcome;
 mod plan;
+mod riders;
+mod settle;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use common::ledger::{Ledger, LedgerError, ServerMs};
 use common::retry::Policy;
 use common::transaction::TransactionId;
+use tokio::sync::Mutex;
 
 pub use outcome::Outcome;
 
 use crate::metrics::Metrics;
 use batch::Batch;
+use native::NativeBatch;
+use riders::Riders;
 
 /// Time and randomness, passed in so that a simulation can replay a run.
 pub trait Environment: Send + Sync {
@@ -37,9 +45,21 @@ pub trait Environment: Send + Sync {
     fn token(&self) -> String;
 }
 
+/// How a batch is settled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum EngineKind {
+    /// A two-phase commit over account documents; workers don't wait for each other.
+    #[default]
+    TwoPhase,
+    /// One native MongoDB transaction per batch; fewer writes, one writer at a time.
+    Transaction,
+}
+
 /// What the engine is told.
 #[derive(Clone, Debug)]
 pub struct EngineSettings {
+    /// How a batch is settled.
+    pub kind: EngineKind,
     /// Who claims, for people and metrics.
     pub application: String,
     /// How long a posting may wait before the server refuses it, in milliseconds.
@@ -52,6 +72,10 @@ pub struct EngineSettings {
     pub retry: Policy,
     /// How often one operation is tried in place.
     pub tries_in_place: u32,
+    /// How long the settlements of a large batch wait for a ride on the next post.
+    pub ride_wait: Duration,
+    /// What a large batch is: so many transactions. There is nothing to ride on when little comes.
+    pub rides_from: usize,
 }
 
 /// Settles batches. One engine serves all lanes of a worker.
@@ -61,6 +85,12 @@ pub struct Engine<L, E> {
     settings: EngineSettings,
     metrics: Arc<Metrics>,
     newest_claimed: AtomicI64,
+    riders: Riders,
+    /// Batches that have not come to their commit point.
+    posting: AtomicUsize,
+    /// Whose turn it is to run a native transaction: lanes of one process would only be in each
+    /// other's way.
+    turn: Mutex<()>,
 }
 
 impl<L: Ledger, E: Environment> Engine<L, E> {
@@ -71,13 +101,40 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         settings: EngineSettings,
         metrics: Arc<Metrics>,
     ) -> Engine<L, E> {
-        let newest_claimed = AtomicI64::new(0);
-        Engine { ledger, environment, settings, metrics, newest_claimed }
+        Engine {
+            ledger,
+            environment,
+            settings,
+            metrics,
+            newest_claimed: AtomicI64::new(0),
+            riders: Riders::default(),
+            posting: AtomicUsize::new(0),
+            turn: Mutex::new(()),
+        }
     }
 
     /// Settles what it can of `ids` and says for each what became of it. Repeated ids count once.
     pub async fn run(&self, ids: &[TransactionId]) -> Vec<(TransactionId, Outcome)> {
-        Batch::new(self).run(ids).await
+        self.begin(ids).await.end().await
+    }
+
+    /// The part of [`Engine::run`] that later batches have to wait for: when it is over, every
+    /// transaction is decided. [`Underway::end`] does the rest.
+    pub async fn begin(&self, ids: &[TransactionId]) -> Underway<'_, L, E> {
+        self.posting.fetch_add(1, Ordering::Relaxed);
+        let _over = Over(&self.posting);
+        match self.settings.kind {
+            EngineKind::TwoPhase => {
+                let batch = Batch::new(self).begin(ids).await;
+                Underway { outcomes: Vec::new(), batch: Some(batch) }
+            }
+            EngineKind::Transaction => NativeBatch::new(self).begin(ids).await,
+        }
+    }
+
+    /// Whether batches are on their way to their commit point.
+    fn is_posting(&self) -> bool {
+        self.posting.load(Ordering::Relaxed) > 0
     }
 
     /// When the newest transaction that this worker claimed for the first time was submitted: the
@@ -117,5 +174,30 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         let delay = Policy::IN_PLACE.delay(attempt, self.environment.jitter());
         self.environment.sleep(delay).await;
         Ok(())
+    }
+}
+
+/// A batch past its decisions: some transactions have their outcome, the marks of others remain.
+pub struct Underway<'a, L, E> {
+    outcomes: Vec<(TransactionId, Outcome)>,
+    batch: Option<Batch<'a, L, E>>,
+}
+
+impl<L: Ledger, E: Environment> Underway<'_, L, E> {
+    /// Removes the marks, and says for each transaction what became of it.
+    pub async fn end(mut self) -> Vec<(TransactionId, Outcome)> {
+        if let Some(batch) = self.batch {
+            self.outcomes.extend(batch.end().await);
+        }
+        self.outcomes
+    }
+}
+
+/// Counts down when it is dropped: also when a batch panics.
+struct Over<'a>(&'a AtomicUsize);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,11 +1,14 @@
 //! Pure decisions of the engine: how legs become postings, and what a look at the accounts says.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use common::account::Account;
+use common::account::{self, Account};
 use common::amount::Amount;
-use common::ledger::{AccountRead, Posting};
-use common::transaction::{AccountId, Body, Leg, Reason, ReasonCode, TransactionId};
+use common::ledger::Posting;
+use common::transaction::{AccountId, Body, Leg, Reason, TransactionId};
+
+/// Accounts as read; one that breaks the schema is an `Err`.
+pub(super) type Accounts = HashMap<AccountId, Result<Account, String>>;
 
 /// The legs of one transaction.
 pub(super) type Legs<'a> = (&'a TransactionId, &'a Body);
@@ -34,6 +37,13 @@ pub(super) fn per_leg<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec<Pos
         .collect()
 }
 
+/// The accounts that they touch.
+pub(super) fn accounts<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec<AccountId> {
+    let legs = bodies.into_iter().flat_map(|(_, body)| body.legs());
+    let accounts: BTreeSet<_> = legs.map(|leg| &leg.account).collect();
+    accounts.into_iter().cloned().collect()
+}
+
 pub(super) fn single(id: &TransactionId, body: &Body, leg: &Leg) -> Posting {
     let (debits, credits) = if leg.amount.is_negative() {
         (leg.amount.negated(), Amount::ZERO)
@@ -46,6 +56,7 @@ pub(super) fn single(id: &TransactionId, body: &Body, leg: &Leg) -> Posting {
         debits,
         credits,
         transactions: vec![id.clone()],
+        ride: None,
     }
 }
 
@@ -70,21 +81,13 @@ pub(super) enum Judged {
 }
 
 /// Looks at every leg of a transaction. The reason named is that of the first leg that has one.
-pub(super) fn judge(
-    id: &TransactionId,
-    body: &Body,
-    accounts: &HashMap<AccountId, Result<Account, String>>,
-) -> Judged {
+pub(super) fn judge(id: &TransactionId, body: &Body, accounts: &Accounts) -> Judged {
     let mut open = Vec::new();
     for leg in body.legs() {
         let account = match accounts.get(&leg.account) {
-            None => {
-                let message = format!("account {:?} does not exist", leg.account);
-                return Judged::Refused(Reason::new(ReasonCode::AccountNotFound, message));
-            }
+            None => return Judged::Refused(account::missing(&leg.account)),
             Some(Err(problem)) => {
-                let message = format!("account {:?}: {problem}", leg.account);
-                return Judged::Refused(Reason::new(ReasonCode::AccountInvalid, message));
+                return Judged::Refused(account::unreadable(&leg.account, problem));
             }
             Some(Ok(account)) => account,
         };
@@ -100,8 +103,7 @@ pub(super) fn judge(
 }
 
 /// Whether any mark of these postings is still on its account.
-pub(super) fn any_mark_left(postings: &[Posting], accounts: &[AccountRead]) -> bool {
-    let accounts: HashMap<_, _> = accounts.iter().map(|(id, account)| (id, account)).collect();
+pub(super) fn any_mark_left(postings: &[Posting], accounts: &Accounts) -> bool {
     postings.iter().any(|posting| match accounts.get(&posting.account) {
         // Deleted by somebody: there is nothing left to hold.
         None => false,
@@ -114,6 +116,8 @@ pub(super) fn any_mark_left(postings: &[Posting], accounts: &[AccountRead]) -> b
 
 #[cfg(test)]
 mod tests {
+    use common::transaction::ReasonCode;
+
     use super::*;
 
     fn id(text: &str) -> TransactionId {
@@ -124,7 +128,7 @@ mod tests {
         Body::transfer(source, destination, Amount::Int(value)).expect("valid")
     }
 
-    fn accounts(list: Vec<Account>) -> HashMap<AccountId, Result<Account, String>> {
+    fn accounts(list: Vec<Account>) -> Accounts {
         list.into_iter().map(|account| (account.id.clone(), Ok(account))).collect()
     }
 

@@ -4,7 +4,10 @@ use std::sync::Mutex;
 
 use common::account::Account;
 use common::amount::Amount;
-use common::ledger::{AccountRead, Advance, Claim, LedgerError, Posting, Removal, Seen, ServerMs};
+use common::ledger::{
+    AccountRead, Advance, Claim, LedgerError, Posting, Removal, Seen, ServerMs, Transacted,
+};
+use common::netting::Order;
 use common::transaction::{AccountId, Body, Reason, State};
 
 use super::*;
@@ -78,6 +81,10 @@ impl Ledger for Scripted {
         let account = |id: &AccountId| (id.clone(), Ok(Account::new(id, Amount::Int(1))));
         Ok(ids.iter().map(account).collect())
     }
+
+    async fn transact(&self, _: &[Order], _: &str) -> Result<Transacted, LedgerError> {
+        unreachable!("this is about the two-phase engine")
+    }
 }
 
 struct Still;
@@ -103,12 +110,15 @@ async fn no_post_outlives_the_earliest_lease_of_its_batch() {
     // A claim whose first reply was lost: it won one transaction then, the others when repeated.
     for claimed_at in [vec![0, 9_000], vec![9_000, 0]] {
         let settings = EngineSettings {
+            kind: EngineKind::TwoPhase,
             application: "test".into(),
             post_window_ms: 3_000,
             grace_ms: 4_000,
             attempts_max: 10,
             retry: Policy::IN_PLACE,
             tries_in_place: 3,
+            ride_wait: Duration::ZERO,
+            rides_from: usize::MAX,
         };
         let ledger = Scripted { claimed_at, deadlines: Mutex::default() };
         let engine = Engine::new(ledger, Still, settings, Arc::new(Metrics::new()));

@@ -52,10 +52,10 @@ def main(arguments=None):
 
     timings = Timings()
     try:
-        with _test_directory() as directory:
+        with fresh_directory() as directory:
             code = _run(directory, test_arguments, timings)
             if code != 0:
-                _keep_logs(directory)
+                keep_logs(directory)
     finally:
         say("\n".join(["time", *timings.lines()]))
     return code
@@ -63,19 +63,15 @@ def main(arguments=None):
 
 def _run(directory, test_arguments, timings):
     """Builds while the servers boot, then tests."""
-    env = {**os.environ, processes.OWNER: str(directory)}
-    # Also for the servers: those that a test starts are found by it.
-    os.environ[processes.OWNER] = str(directory)
+    env = environment(directory)
     servers = Servers(directory)
     try:
         with timings.part("servers and build"), servers.starting():
             build.build_binaries(env)
     except Failure:
-        _keep_logs(directory)
+        keep_logs(directory)
         raise
     env.update(servers.uris())
-    env["TANDEM_DEPLOY_UP"] = str(ROOT / "deploy" / "up")
-    env["TANDEM_TEST_DIR"] = str(directory)
     # The tests mostly wait for leases and deadlines, so more of them run than there are cores.
     env.setdefault("RUST_TEST_THREADS", "8")
     command = [build.cargo(), "test", "--workspace", "--no-fail-fast", "--", *test_arguments]
@@ -83,8 +79,16 @@ def _run(directory, test_arguments, timings):
         return processes.run(command, env=env, cwd=ROOT)
 
 
+def environment(directory):
+    """What a run's programs are told, but for the servers; marks all that is started from now on."""
+    # Also for the servers: those that a test starts are found by it.
+    os.environ[processes.OWNER] = str(directory)
+    told = {"TANDEM_DEPLOY_UP": str(ROOT / "deploy" / "up"), "TANDEM_TEST_DIR": str(directory)}
+    return {**os.environ, **told}
+
+
 @contextmanager
-def _test_directory():
+def fresh_directory():
     """A fresh directory; what runs in it, or was started from it, ends with the block."""
     LOCAL.mkdir(exist_ok=True)
     for left in LOCAL.glob(f"{PREFIX}*-dir"):
@@ -118,7 +122,8 @@ def _remove(directory):
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _keep_logs(directory):
+def keep_logs(directory):
+    """Copies the logs of all servers away before the directory goes."""
     kept = LOGS / time.strftime("%Y%m%d-%H%M%S")
     for logs in directory.rglob("logs"):
         shutil.copytree(logs, kept / logs.parent.relative_to(directory), dirs_exist_ok=True)

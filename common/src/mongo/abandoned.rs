@@ -1,0 +1,61 @@
+//! Native transactions whose worker is gone.
+//!
+//! The server keeps a transaction that nobody ends for `transactionLifetimeLimitSeconds` (a minute
+//! by default), and nobody else can write its documents for so long. Owns ending it sooner. Promises
+//! to touch only what Tandem's own clients have begun and left alone for longer than an operation
+//! may take. A worker that merely stalled then finds its transaction gone, which is a conflict to it
+//! and no harm to anybody. Fails quietly where the server does not allow it: the minute still ends.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::ReadConcern;
+
+use super::Store;
+use crate::ledger::LedgerError;
+
+/// Marks connections as Tandem's.
+pub(super) const APP_NAME_PREFIX: &str = "tandem ";
+
+impl Store {
+    /// Ends native transactions that have been idle for longer than two operations may take;
+    /// returns how many.
+    ///
+    /// # Errors
+    /// When the server is away, or does not let this user look.
+    pub async fn end_abandoned(&self) -> Result<usize, LedgerError> {
+        let admin = self.database.client().database("admin");
+        let pipeline = pipeline(&self.app_name, self.op_limit * 2);
+        self.limited("abandoned", async move {
+            // The server's operations are no data: they know no majority.
+            let looking = admin.aggregate(pipeline).read_concern(ReadConcern::local());
+            let found: Vec<Document> = looking.await?.try_collect().await?;
+            let session = |idle: &Document| idle.get_document("lsid").ok()?.get("id").cloned();
+            let sessions: Vec<Bson> =
+                found.iter().filter_map(session).map(|id| doc! { "id": id }.into()).collect();
+            if !sessions.is_empty() {
+                admin.run_command(doc! { "killSessions": &sessions }).await?;
+            }
+            Ok(sessions.len())
+        })
+        .await
+    }
+}
+
+fn pipeline(app_name: &str, idle_for: Duration) -> [Document; 2] {
+    let idle_us = i64::try_from(idle_for.as_micros()).unwrap_or(i64::MAX);
+    let ours = [
+        // Who shares a connection string with a name in it shares the name.
+        doc! { "appName": app_name },
+        doc! { "appName": { "$regex": format!("^{APP_NAME_PREFIX}") } },
+    ];
+    [
+        doc! { "$currentOp": { "allUsers": false, "idleSessions": true } },
+        doc! { "$match": {
+            "type": "idleSession",
+            "transaction.timeInactiveMicros": { "$gt": idle_us },
+            "$or": ours.to_vec(),
+        } },
+    ]
+}

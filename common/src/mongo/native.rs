@@ -1,0 +1,193 @@
+//! A batch in one native MongoDB transaction: read the accounts, decide, write, commit.
+//!
+//! Promises that a batch has its whole effect or none, exactly once. That needs no lease, no fence
+//! and no mark, because everything the decision to move money rests on is *written* by the same
+//! transaction, so the server compares it: it reads at one snapshot, and a write fails with a
+//! conflict when its document was changed after that snapshot or is being changed by another
+//! transaction. Nothing in the updates repeats that guard. In particular, when the process
+//!
+//! - dies before it has sent the commit: the server forgets the transaction, at the latest after
+//!   `transactionLifetimeLimitSeconds`; until then its documents can't be written by others
+//!   ([`super::abandoned`] ends it sooner);
+//! - stalls for an hour and goes on: the server has forgotten the transaction, the commit fails;
+//! - loses the reply of the commit: a commit is repeated with the same number of the same session,
+//!   and the server knows it. If it stays unknown, the transaction still holds its documents: who
+//!   tries again can't commit beside it, and after it finds them no longer `initial`;
+//! - runs twice, or beside a two-phase worker, or beside a client that cancels: the first to write
+//!   the transaction's document wins, the other has a conflict or finds it no longer `initial`.
+//!
+//! What is read and not written may have changed meanwhile, and does no harm: the account that
+//! refuses a transaction, and one whose debits and credits within the batch are equal, count as of
+//! the snapshot, which is a moment within this operation. No balance follows from them.
+//!
+//! What is read may not be on a majority yet; the commit, which comes later, waits until it is.
+//! Fails with an `Err` where the outcome is unknown or a document breaks its schema; the whole
+//! batch has then no effect, or all of it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use mongodb::ClientSession;
+use mongodb::bson::{Document, doc};
+use mongodb::error::{Error, ErrorKind, UNKNOWN_TRANSACTION_COMMIT_RESULT};
+use mongodb::options::ReadConcern;
+
+use super::ledger::account_read;
+use super::statements;
+use super::{STATEMENTS_MAX, Store, classify};
+use crate::ledger::{AccountRead, LedgerError, Transacted};
+use crate::netting::{self, Netting, Order, Verdict};
+
+const OPERATION: &str = "transact";
+
+/// How often a commit of unknown outcome is repeated, beyond the driver's own repetition.
+const COMMITS_MAX: u32 = 3;
+
+/// A lock that is not to be had, a write conflict, a snapshot that is too old or not there, a
+/// transaction that the server has already ended.
+const CONFLICT_CODES: [i32; 5] = [24, 112, 239, 246, 251];
+
+/// Why an attempt ends without a commit.
+enum Halt {
+    Conflict,
+    Refused(String),
+    Driver(Error),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Halt {
+        match error.kind.as_ref() {
+            ErrorKind::Command(command) if CONFLICT_CODES.contains(&command.code) => Halt::Conflict,
+            _ => Halt::Driver(error),
+        }
+    }
+}
+
+pub(super) async fn transact(
+    store: &Store,
+    orders: &[Order],
+    application: &str,
+) -> Result<Transacted, LedgerError> {
+    let (orders, application) = (orders.to_vec(), application.to_owned());
+    let attempt = Attempt { store: store.clone(), orders, application };
+    let refused = |message| LedgerError { operation: OPERATION, message, transient: false };
+    match store.limited(OPERATION, async move { Ok(attempt.run().await) }).await? {
+        Ok(verdicts) => Ok(Transacted::Committed(verdicts)),
+        Err(Halt::Conflict) => Ok(Transacted::Conflict),
+        Err(Halt::Refused(message)) => Err(refused(message)),
+        Err(Halt::Driver(error)) => Err(classify(OPERATION, &error)),
+    }
+}
+
+struct Attempt {
+    store: Store,
+    orders: Vec<Order>,
+    application: String,
+}
+
+impl Attempt {
+    async fn run(&self) -> Result<Vec<Verdict>, Halt> {
+        let mut session = self.store.database().client().start_session().await?;
+        // The write concern is the client's: majority, with journal.
+        session
+            .start_transaction()
+            .read_concern(ReadConcern::snapshot())
+            .max_commit_time(self.store.op_limit())
+            .await?;
+        let verdicts = match self.steps(&mut session).await {
+            Ok(verdicts) => verdicts,
+            Err(halt) => {
+                // Only to be polite: without a commit it never takes effect.
+                if let Err(error) = session.abort_transaction().await {
+                    tracing::debug!(%error, "a transaction was not aborted");
+                }
+                return Err(halt);
+            }
+        };
+        commit(&mut session).await?;
+        Ok(verdicts)
+    }
+
+    async fn steps(&self, session: &mut ClientSession) -> Result<Vec<Verdict>, Halt> {
+        let accounts = self.read(session).await?;
+        let Netting { verdicts, changes } = netting::net(&self.orders, accounts);
+        let changes = changes.iter().map(|(id, change)| statements::add(id, *change)).collect();
+        self.update(session, "accounts", changes).await?;
+        let ends = statements::ends(&verdicts, &self.application);
+        self.update(session, "transactions", ends).await?;
+        Ok(verdicts)
+    }
+
+    async fn read(&self, session: &mut ClientSession) -> Result<Vec<AccountRead>, Error> {
+        let bodies = self.orders.iter().filter_map(|(_, body)| body.as_ref().ok());
+        let touched: BTreeSet<&str> =
+            bodies.flat_map(|body| body.legs()).map(|leg| leg.account.as_ref()).collect();
+        if touched.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = u32::try_from(touched.len()).unwrap_or(u32::MAX).max(2);
+        let touched: Vec<&str> = touched.into_iter().collect();
+        let mut found = self
+            .store
+            .accounts()
+            .find(doc! { "_id": { "$in": touched } })
+            .batch_size(batch)
+            .max_time(self.store.op_limit())
+            .comment(format!("tandem {OPERATION} read"))
+            .session(&mut *session)
+            .await?;
+        let documents: Vec<Document> = found.stream(session).try_collect().await?;
+        Ok(documents.iter().filter_map(account_read).collect())
+    }
+
+    /// Every statement has to match as many documents as it stands for.
+    async fn update(
+        &self,
+        session: &mut ClientSession,
+        collection: &str,
+        statements: Vec<(Document, usize)>,
+    ) -> Result<(), Halt> {
+        for chunk in statements.chunks(STATEMENTS_MAX) {
+            let (updates, expected): (Vec<&Document>, Vec<usize>) =
+                chunk.iter().map(|(statement, count)| (statement, count)).unzip();
+            let command = doc! {
+                "update": collection,
+                "updates": updates,
+                "maxTimeMS": milliseconds(self.store.op_limit()),
+                "comment": format!("tandem {OPERATION} {collection}"),
+            };
+            let reply = self.store.database().run_command(command).session(&mut *session).await?;
+            if let Some(error) = reply.get_array("writeErrors").ok().and_then(|list| list.first()) {
+                return Err(Halt::Refused(error.to_string()));
+            }
+            let matched = reply.get_i32("n").ok().and_then(|n| usize::try_from(n).ok());
+            if matched != Some(expected.iter().sum()) {
+                return Err(Halt::Conflict);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Commits, again and again while it is unknown whether it has.
+async fn commit(session: &mut ClientSession) -> Result<(), Halt> {
+    let mut tries = 1;
+    loop {
+        match session.commit_transaction().await {
+            Err(error) if error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) => {
+                if tries >= COMMITS_MAX {
+                    return Err(Halt::Driver(error));
+                }
+                tracing::debug!(%error, tries, "a commit is repeated");
+                tries += 1;
+            }
+            // Any other failure says for sure that it has not.
+            committed => return Ok(committed?),
+        }
+    }
+}
+
+fn milliseconds(limit: Duration) -> i64 {
+    i64::try_from(limit.as_millis()).unwrap_or(i64::MAX)
+}

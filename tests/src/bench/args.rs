@@ -1,0 +1,242 @@
+//! The command line of the benchmark.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+use super::contender::Contender;
+use super::tandem::Crew;
+use super::usage::ServerPids;
+use super::workload::Workload;
+
+/// Compares ways to settle transfers on MongoDB: the articles', native transactions, and Tandem.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "bench", after_help = EXAMPLES)]
+pub struct Args {
+    /// Write everything that was measured to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write the comparison as bench.svg and bench.png into this directory
+    #[arg(long, value_name = "DIR")]
+    pub picture: Option<PathBuf>,
+
+    /// Less of everything: for a look, not for a figure
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Only these contenders
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "CONTENDER")]
+    pub only: Vec<Contender>,
+
+    /// Only these workloads
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
+    pub workload: Vec<Workload>,
+
+    /// Only these parts; growth is done only when it is named
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
+    pub part: Vec<Part>,
+
+    /// The same as all parts with growth
+    #[arg(long)]
+    pub growth: bool,
+
+    /// Transfers of a run of Tandem [default: 100000, quick 20000]
+    #[arg(long, value_name = "N")]
+    pub transfers: Option<usize>,
+
+    /// Repetitions [default: 3, or 2 where no target is; quick 1]
+    #[arg(long, value_name = "N")]
+    pub repeat: Option<usize>,
+
+    /// Accounts
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub accounts: usize,
+
+    /// Workers of Tandem
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub workers: usize,
+
+    /// Flags of the workers, as on their command line
+    #[arg(long, value_name = "FLAGS", default_value = "", allow_hyphen_values = true)]
+    pub worker_args: String,
+
+    /// Where the load comes from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// The process of MongoDB, for its CPU seconds
+    #[arg(long, value_name = "PID", default_value_t = 0)]
+    pub mongodb_pid: u32,
+
+    /// The process of RabbitMQ, for its CPU seconds
+    #[arg(long, value_name = "PID", default_value_t = 0)]
+    pub rabbitmq_pid: u32,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bench --json bench.json --picture .       everything but growth
+  bench --quick                             a look at everything
+  bench --only tandem,native --workload uniform,half-hot --part throughput --repeat 5
+  bench --only tandem --part throughput --worker-args '--lanes 4 --batch-size 2000'
+  bench --part growth                       backlog, accounts and workers, each from few to many
+
+Servers are those of TANDEM_MONGODB_URI and TANDEM_AMQP_URL; deploy/bench starts some and passes
+everything on. Exit codes: 0 all audits passed, 1 a run has failed or its books do not balance,
+2 bad usage.";
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// Transfers a second, and what they cost
+    Throughput,
+    /// From submission to applied, under half of that load
+    Latency,
+    /// From submission to applied, one at a time
+    Idle,
+    /// The book's scenario
+    Book,
+    /// Submission of a large file, and what its backlog costs beside a small one
+    Backlog,
+    /// Backlog, accounts and workers in several steps
+    Growth,
+}
+
+/// How much of everything.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    /// Transfers of a run of Tandem.
+    pub transfers: usize,
+    /// The most transfers of a baseline's run.
+    pub baseline_transfers: usize,
+    /// Its time limit.
+    pub baseline_limit: Duration,
+    /// How long one concurrency is tried.
+    pub trial: Duration,
+    /// Repetitions.
+    pub repeat: usize,
+    /// How long half the load lasts.
+    pub latency: Duration,
+    /// Single transfers when idle.
+    pub idle: usize,
+    /// Rounds of the book's scenario.
+    pub rounds: usize,
+    /// Rows of the large file, and the large backlog.
+    pub many: usize,
+}
+
+impl Args {
+    /// How much of everything.
+    #[must_use]
+    pub fn scale(&self) -> Scale {
+        let (transfers, seconds, repeat) =
+            if self.quick { (20_000, 2, 1) } else { (100_000, 5, 3) };
+        Scale {
+            transfers: self.transfers.unwrap_or(transfers),
+            baseline_transfers: if self.quick { 50_000 } else { 150_000 },
+            baseline_limit: Duration::from_secs(seconds),
+            trial: Duration::from_millis(if self.quick { 500 } else { 1_000 }),
+            repeat: self.repeat.unwrap_or(repeat).max(1),
+            latency: Duration::from_secs(seconds),
+            idle: if self.quick { 50 } else { 200 },
+            rounds: if self.quick { 3 } else { 25 },
+            many: if self.quick { 100_000 } else { 1_000_000 },
+        }
+    }
+
+    /// How often a workload is repeated: those that the targets are about most often.
+    #[must_use]
+    pub fn repeats(&self, workload: Workload) -> usize {
+        let all = self.scale().repeat;
+        match workload {
+            Workload::Uniform | Workload::HalfHot => all,
+            _ if self.repeat.is_some() => all,
+            _ => all.min(2),
+        }
+    }
+
+    /// Whether a part is to be done.
+    #[must_use]
+    pub fn wants(&self, part: Part) -> bool {
+        if self.part.is_empty() {
+            part != Part::Growth || self.growth
+        } else {
+            self.part.contains(&part)
+        }
+    }
+
+    /// Who takes part.
+    #[must_use]
+    pub fn contenders(&self) -> Vec<Contender> {
+        let wanted = |contender: &&Contender| self.only.is_empty() || self.only.contains(contender);
+        Contender::value_variants().iter().filter(wanted).copied().collect()
+    }
+
+    /// On what, of those that are measured for throughput.
+    #[must_use]
+    pub fn workloads(&self) -> Vec<Workload> {
+        let quick = [Workload::Uniform, Workload::HalfHot];
+        let wanted = |workload: &&Workload| match self.workload.as_slice() {
+            [] if self.quick => quick.contains(workload),
+            [] => true,
+            some => some.contains(workload),
+        };
+        let all = Workload::value_variants().iter().filter(wanted);
+        all.filter(|workload| **workload != Workload::Book).copied().collect()
+    }
+
+    /// The workers.
+    ///
+    /// # Errors
+    /// When their flags make no sense.
+    pub fn crew(&self) -> Result<Crew, String> {
+        Ok(Crew { workers: self.workers, flags: Crew::parse_flags(&self.worker_args)? })
+    }
+
+    /// The servers' processes.
+    #[must_use]
+    pub fn pids(&self) -> ServerPids {
+        ServerPids { mongod: self.mongodb_pid, rabbitmq: self.rabbitmq_pid }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Args {
+        Args::parse_from(line.split(' '))
+    }
+
+    #[test]
+    fn the_command_line_is_consistent_and_its_examples_parse() {
+        Args::command().debug_assert();
+        for line in EXAMPLES.lines().filter(|line| line.starts_with("  bench")) {
+            let command = line.split("   ").next().unwrap_or(line).trim().replace('\'', "");
+            // Quoted flags are one word on a real command line.
+            let command = command.replace("--lanes 4 --batch-size 2000", "--lanes=4");
+            parse(&command);
+        }
+    }
+
+    #[test]
+    fn growth_takes_long_and_is_done_only_when_it_is_named() {
+        assert!(!parse("bench").wants(Part::Growth));
+        assert!(parse("bench").wants(Part::Latency));
+        assert!(parse("bench --growth").wants(Part::Growth));
+        assert!(parse("bench --part growth").wants(Part::Growth));
+        assert!(!parse("bench --part growth").wants(Part::Latency));
+    }
+
+    #[test]
+    fn contenders_and_workloads_are_chosen_by_name() {
+        assert_eq!(parse("bench --only native,tandem").contenders().len(), 2);
+        assert_eq!(parse("bench --workload half-hot").workloads(), [Workload::HalfHot]);
+        assert_eq!(parse("bench --quick").workloads(), [Workload::Uniform, Workload::HalfHot]);
+        assert!(!parse("bench").workloads().contains(&Workload::Book));
+    }
+}

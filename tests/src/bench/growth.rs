@@ -1,0 +1,221 @@
+//! What a transfer costs as things grow: the backlog, the accounts, the workers.
+//!
+//! Costs of a backlog are taken while workers drain it, between two moments, so that neither their
+//! start nor their end is in them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::contender::{Contender, Run, Task};
+use super::field::Field;
+use super::tandem::{self, Crew};
+use super::usage::Cpu;
+use super::workload::{Load, Workload};
+use super::{Bench, say};
+
+/// The small backlog, to which the large one is compared.
+const SMALL: usize = 10_000;
+/// Draining it takes a second or two, so it is done some times.
+const SMALL_TIMES: usize = 5;
+/// What is not counted: while the first of these are settled, workers get going.
+const FIRST: usize = 1_000;
+/// So many of a large backlog are drained.
+const DRAINED_MAX: usize = 100_000;
+/// The numbers of accounts, and of workers, that are compared.
+const ACCOUNTS: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
+const WORKERS: [usize; 3] = [1, 2, 4];
+
+/// One backlog.
+#[derive(Clone, Debug, Serialize)]
+pub struct Backlog {
+    /// Transfers that waited.
+    pub backlog: usize,
+    /// Rows that the producer inserted and published a second.
+    pub submit_rows_per_s: f64,
+    /// The producer's highest memory.
+    pub submit_peak_mib: f64,
+    /// Transfers whose settlement was measured.
+    pub drained: u64,
+    /// How long that took, in seconds.
+    pub seconds: f64,
+    /// Documents updated per transfer.
+    pub documents_per_transfer: f64,
+    /// Commands per transfer.
+    pub commands_per_transfer: f64,
+    /// CPU seconds per 1,000 transfers.
+    pub cpu_per_1000: Cpu,
+    /// The highest memory of a worker.
+    pub worker_peak_mib: f64,
+    /// What the audit found. With anything here, none of the figures count.
+    pub problems: Vec<String>,
+}
+
+/// Something that was made larger, and what a transfer then cost.
+#[derive(Clone, Debug, Serialize)]
+pub struct Step {
+    /// What: `accounts` or `workers`.
+    pub of: &'static str,
+    /// To what.
+    pub to: usize,
+    /// The run.
+    pub run: Run,
+}
+
+/// Submits and drains the small backlog and the large one.
+pub async fn backlogs(bench: &mut Bench, sizes: &[usize]) {
+    for size in [SMALL].iter().chain(sizes.iter().filter(|size| **size > SMALL)) {
+        let times = if *size == SMALL { SMALL_TIMES } else { 1 };
+        for _ in 0..times {
+            let field = bench.field().await;
+            match backlog(bench, &field, *size).await {
+                Ok(backlog) => {
+                    say(line(&backlog));
+                    bench.report.backlogs.push(backlog);
+                }
+                Err(problem) => bench.failed(format!("backlog of {size}: {problem}")),
+            }
+            field.finish().await;
+        }
+    }
+}
+
+fn line(backlog: &Backlog) -> String {
+    format!(
+        "backlog of {:>7}: submitted {:.0} rows/s, {:.0} MiB; drained {:.0}/s, CPU s/1000 {:.3}, \
+         worker {:.0} MiB {}",
+        backlog.backlog,
+        backlog.submit_rows_per_s,
+        backlog.submit_peak_mib,
+        per_s(backlog.drained, backlog.seconds),
+        backlog.cpu_per_1000.total(),
+        backlog.worker_peak_mib,
+        backlog.problems.join("; ")
+    )
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count of transfers is small")]
+fn per_s(count: u64, seconds: f64) -> f64 {
+    count as f64 / seconds
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of one run are small")]
+async fn backlog(bench: &Bench, field: &Field, size: usize) -> Result<Backlog, String> {
+    tandem::prepare(field, bench.args.accounts).await;
+    let file = {
+        let load = Load::generate(Workload::Uniform, bench.args.accounts, size, bench.args.seed);
+        load.write(&field.world.directory()).map_err(|error| error.to_string())?
+    };
+    let submitted = tandem::submit(field, &file).await?;
+    field.settle_down().await;
+    let mut workers = bench.crew.launch(field);
+    workers.wait_settled(FIRST as u64).await?;
+    let (before, begun, first) =
+        (field.read(&workers.pids()).await, Instant::now(), workers.settled().await);
+    // The last batches of a small backlog have less to do beside them; they are not counted.
+    let wanted = DRAINED_MAX.min(size - FIRST);
+    workers.wait_settled(wanted as u64).await?;
+    let (seconds, last) = (begun.elapsed().as_secs_f64(), workers.settled().await);
+    let (counters, cpu) = field.since(&before, &workers.pids()).await;
+    let worker_peak_mib = workers.peak_mib();
+    if wanted + FIRST == size {
+        workers.wait_settled(size as u64).await?;
+    }
+    workers.stop().await;
+    let drained = (last - first).max(1);
+    Ok(Backlog {
+        backlog: size,
+        submit_rows_per_s: size as f64 / submitted.elapsed.as_secs_f64(),
+        submit_peak_mib: submitted.peak_mib,
+        drained,
+        seconds,
+        documents_per_transfer: counters.updated as f64 / drained as f64,
+        commands_per_transfer: counters.commands_total() as f64 / drained as f64,
+        cpu_per_1000: cpu.times(1_000.0 / drained as f64),
+        worker_peak_mib,
+        problems: tandem::audit_live(field, size).await.err().into_iter().collect(),
+    })
+}
+
+/// The cost of a transfer with the largest backlog, by that with the smallest.
+#[must_use]
+pub fn cost_ratio(backlogs: &[Backlog]) -> Option<f64> {
+    let cost = |size: usize| {
+        let same = || backlogs.iter().filter(|b| b.backlog == size && b.problems.is_empty());
+        let drained: u64 = same().map(|backlog| backlog.drained).sum();
+        #[expect(clippy::cast_precision_loss, reason = "a count of transfers is small")]
+        let weighted = |backlog: &Backlog| backlog.cpu_per_1000.total() * backlog.drained as f64;
+        let cpu: f64 = same().map(weighted).sum();
+        #[expect(clippy::cast_precision_loss, reason = "a count of transfers is small")]
+        (drained > 0).then(|| cpu / drained as f64)
+    };
+    let smallest = backlogs.iter().map(|backlog| backlog.backlog).min()?;
+    let largest = backlogs.iter().map(|backlog| backlog.backlog).max()?;
+    if smallest == largest {
+        return None;
+    }
+    Some(cost(largest)? / cost(smallest)?)
+}
+
+/// Accounts and workers, from few to many.
+pub async fn steps(bench: &mut Bench) {
+    let most = if bench.args.quick { ACCOUNTS[2] } else { ACCOUNTS[3] };
+    for accounts in ACCOUNTS.into_iter().filter(|accounts| *accounts <= most) {
+        let crew = bench.crew.clone();
+        step(bench, "accounts", accounts, accounts, &crew).await;
+    }
+    for workers in WORKERS {
+        let crew = Crew { workers, ..bench.crew.clone() };
+        step(bench, "workers", workers, bench.args.accounts, &crew).await;
+    }
+}
+
+async fn step(bench: &mut Bench, of: &'static str, to: usize, accounts: usize, crew: &Crew) {
+    let scale = bench.args.scale();
+    let (workload, contender) = (Workload::Uniform, Contender::Tandem);
+    let load = Load::generate(workload, accounts, scale.transfers, bench.args.seed);
+    let limit = scale.baseline_limit;
+    let task = Task { workload, contender, repeat: 0, size: 0, limit, crew };
+    let field = bench.field().await;
+    match task.run(&field, &Arc::new(load)).await {
+        Ok(run) => {
+            let (cost, rate) = (run.cpu_per_1000.total(), run.per_s);
+            let problems = run.problems.join("; ");
+            say(format!("{to} {of}: {rate:.0}/s, CPU s/1000 {cost:.3} {problems}"));
+            bench.report.steps.push(Step { of, to, run });
+        }
+        Err(problem) => bench.failed(format!("{to} {of}: {problem}")),
+    }
+    field.finish().await;
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A backlog whose transfers cost this.
+    pub fn backlog(size: usize, drained: u64, cost: f64) -> Backlog {
+        Backlog {
+            backlog: size,
+            submit_rows_per_s: 1.0,
+            submit_peak_mib: 1.0,
+            drained,
+            seconds: 1.0,
+            documents_per_transfer: 5.0,
+            commands_per_transfer: 0.01,
+            cpu_per_1000: Cpu { mongod: cost, ..Cpu::default() },
+            worker_peak_mib: 1.0,
+            problems: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_large_backlog_is_compared_to_all_drains_of_the_small_one() {
+        let mut seen = vec![backlog(10, 100, 1.0), backlog(10, 300, 2.0), backlog(1_000, 50, 3.5)];
+        assert_eq!(cost_ratio(&seen), Some(2.0));
+        assert_eq!(cost_ratio(&seen[..2]), None);
+        seen[2].problems.push("x".to_owned());
+        assert_eq!(cost_ratio(&seen), None);
+    }
+}

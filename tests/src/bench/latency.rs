@@ -1,0 +1,307 @@
+//! From submission to `applied`: under half of a contender's own load, one at a time when nothing
+//! else happens, and in the schema-design book's scenario.
+//!
+//! A transfer counts as submitted when it was due. Tandem's is observed by a change stream, so the
+//! time in which the client learns of it is in the figure; a baseline's ends with its call.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::config::AmqpArgs;
+use common::queue::Publisher;
+use producer::console::Console;
+use producer::context::Context;
+use producer::submission::{Answer, Order};
+use producer::transactions::submit_orders;
+use serde::Serialize;
+
+use super::baseline::{self, Baseline};
+use super::contender::{Contender, Kind};
+use super::feed::{Feed, Pace};
+use super::field::Field;
+use super::tandem::{self, Crew};
+use super::watch::Watcher;
+use super::workload::{Load, Transfer, Workload};
+
+/// Producers that submit at once, each what has gathered meanwhile.
+const SUBMITTERS: usize = 2;
+/// The most transfers that one of them submits together.
+const SUBMIT_MAX: usize = 1_000;
+/// At most about so many transfers of a run are watched.
+const SAMPLES_MAX: usize = 5_000;
+/// No transfer may take longer.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Between two single transfers, in milliseconds; varied, so as not to keep step with anything.
+const PAUSE_MS: std::ops::Range<u64> = 20..40;
+
+/// In which situation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Situation {
+    /// Under half of the load that the contender can take.
+    Half,
+    /// One at a time.
+    Idle,
+    /// In the book's scenario.
+    Book,
+}
+
+/// How long transfers took.
+#[derive(Clone, Debug, Serialize)]
+pub struct Latency {
+    /// The workload's name.
+    pub workload: Workload,
+    /// The contender's.
+    pub contender: Contender,
+    /// In which situation.
+    pub situation: Situation,
+    /// Transfers submitted a second; none when one waited for the other.
+    pub rate_per_s: Option<f64>,
+    /// Transfers.
+    pub transfers: usize,
+    /// From the first submission to the last that was seen applied.
+    pub seconds: f64,
+    /// Those whose time was taken.
+    pub samples: usize,
+    /// Their mean, in milliseconds, and so on.
+    pub mean_ms: f64,
+    /// Half took at most this.
+    pub p50_ms: f64,
+    /// 75 % did.
+    pub p75_ms: f64,
+    /// 95 % did.
+    pub p95_ms: f64,
+    /// 99 % did.
+    pub p99_ms: f64,
+    /// All did.
+    pub max_ms: f64,
+    /// What the audit found. With anything here, none of the figures count.
+    pub problems: Vec<String>,
+}
+
+/// What is to be measured.
+pub struct Task<'a> {
+    /// Who pays whom.
+    pub workload: Workload,
+    /// Who settles.
+    pub contender: Contender,
+    /// In which situation.
+    pub situation: Situation,
+    /// Transfers a second; not for one at a time.
+    pub rate: Option<f64>,
+    /// Transfers at once, or in a batch, of a baseline.
+    pub size: usize,
+    /// The workers.
+    pub crew: &'a Crew,
+}
+
+/// What was seen.
+struct Seen {
+    latencies: Vec<Duration>,
+    elapsed: Duration,
+}
+
+impl Task<'_> {
+    /// Measures on a fresh field, and audits it.
+    ///
+    /// # Errors
+    /// Why there is no figure at all.
+    pub async fn run(&self, field: &Field, mut load: Load) -> Result<Latency, String> {
+        let total = load.transfers.len();
+        load.mark_samples(total.div_ceil(SAMPLES_MAX));
+        let load = Arc::new(load);
+        let (seen, mut problems);
+        match self.contender.kind() {
+            Kind::Baseline(baseline) => {
+                seen = self.baseline(field, baseline, &load).await?;
+                problems = field.problems(&load, total).await;
+            }
+            Kind::Tandem { .. } => {
+                seen = self.tandem(field, &load).await?;
+                problems = field.problems(&load, total).await;
+                problems.extend(tandem::audit(field, total).await.err());
+            }
+        }
+        problems.truncate(10);
+        Ok(self.put_together(total, seen, problems))
+    }
+
+    async fn baseline(
+        &self,
+        field: &Field,
+        baseline: Baseline,
+        load: &Arc<Load>,
+    ) -> Result<Seen, String> {
+        let driver = |error: mongodb::error::Error| format!("{}: {error}", self.contender.name());
+        baseline::prepare(field, baseline, load.accounts).await.map_err(driver)?;
+        field.settle_down().await;
+        let driven = match self.rate {
+            Some(rate) => baseline::drive(field, baseline, self.size, load, Pace::Rate(rate)).await,
+            None => baseline::one_by_one(field, baseline, load, pause).await,
+        };
+        let driven = driven.map_err(driver)?;
+        Ok(Seen { latencies: driven.latencies, elapsed: driven.elapsed })
+    }
+
+    async fn tandem(&self, field: &Field, load: &Arc<Load>) -> Result<Seen, String> {
+        tandem::prepare(field, load.accounts).await;
+        let mut workers = self.contender.crew(self.crew).start(field).await;
+        let context = Arc::new(context(field));
+        let ready = async {
+            context.ensure_schema().await?;
+            context.ensure_queue().await
+        };
+        ready.await.map_err(|error| error.to_string())?;
+        let mut watcher = Watcher::open(field).await?;
+        field.settle_down().await;
+        let seen = match self.rate {
+            Some(rate) => at_rate(&context, load, rate, &mut watcher).await?,
+            None => one_by_one(&context, load, &mut watcher).await?,
+        };
+        workers.wait_settled(load.transfers.len() as u64).await?;
+        context.publisher.close().await;
+        workers.stop().await;
+        Ok(seen)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a count of samples is small")]
+    fn put_together(&self, transfers: usize, mut seen: Seen, problems: Vec<String>) -> Latency {
+        seen.latencies.sort_unstable();
+        let ms = |latency: Duration| latency.as_secs_f64() * 1_000.0;
+        let at = |share| percentile(&seen.latencies, share).map_or(0.0, ms);
+        let sum: f64 = seen.latencies.iter().copied().map(ms).sum();
+        Latency {
+            workload: self.workload,
+            contender: self.contender,
+            situation: self.situation,
+            rate_per_s: self.rate,
+            transfers,
+            seconds: seen.elapsed.as_secs_f64(),
+            samples: seen.latencies.len(),
+            mean_ms: sum / seen.latencies.len().max(1) as f64,
+            p50_ms: at(0.50),
+            p75_ms: at(0.75),
+            p95_ms: at(0.95),
+            p99_ms: at(0.99),
+            max_ms: at(1.0),
+            problems,
+        }
+    }
+}
+
+/// The producer's side of a field, as its commands have it.
+fn context(field: &Field) -> Context {
+    let amqp = AmqpArgs {
+        amqp_url: field.world.servers.amqp_url.clone(),
+        queue_prefix: field.world.name.clone(),
+    };
+    let publisher = Publisher::new(&amqp, "bench");
+    let console = Arc::new(Console::quiet());
+    Context { console, ..Context::new(field.world.store.clone(), publisher) }
+}
+
+/// Submits each transfer when it is due, as soon as a submitter is free, and watches.
+async fn at_rate(
+    context: &Arc<Context>,
+    load: &Arc<Load>,
+    rate: f64,
+    watcher: &mut Watcher,
+) -> Result<Seen, String> {
+    let feed = Arc::new(Feed::start(load.transfers.len(), Pace::Rate(rate)));
+    let submitters: Vec<_> = (0..SUBMITTERS)
+        .map(|_| tokio::spawn(submit_due(context.clone(), load.clone(), feed.clone())))
+        .collect();
+    let mut awaited: HashMap<&str, usize> = HashMap::new();
+    for (index, transfer) in load.transfers.iter().enumerate() {
+        if transfer.id.starts_with(super::workload::SAMPLE) {
+            awaited.insert(&transfer.id, index);
+        }
+    }
+    let mut latencies = Vec::with_capacity(awaited.len());
+    let mut last = feed.begun();
+    while !awaited.is_empty() {
+        let Some((id, seen)) = watcher.next(LIMIT).await else {
+            return Err(format!("{} transfers were not seen applied", awaited.len()));
+        };
+        if let Some(index) = awaited.remove(id.as_str()) {
+            latencies.push(seen.saturating_duration_since(feed.due(index)));
+            last = seen;
+        }
+    }
+    for submitter in submitters {
+        submitter.await.map_err(|panic| panic.to_string())??;
+    }
+    Ok(Seen { latencies, elapsed: last - feed.begun() })
+}
+
+async fn submit_due(context: Arc<Context>, load: Arc<Load>, feed: Arc<Feed>) -> Result<(), String> {
+    while let Some(due) = feed.take(SUBMIT_MAX).await {
+        submit(&context, &load.transfers[due]).await?;
+    }
+    Ok(())
+}
+
+async fn submit(context: &Context, transfers: &[Transfer]) -> Result<(), String> {
+    let order =
+        |transfer: &Transfer| Order { id: transfer.id.as_str().into(), body: transfer.body() };
+    let orders: Vec<Order> = transfers.iter().map(order).collect();
+    let answers = submit_orders(context, &orders).await.map_err(|error| error.to_string())?;
+    match answers.iter().find(|answer| **answer != Answer::Submitted) {
+        Some(other) => Err(format!("a new transfer was answered {other:?}")),
+        None => Ok(()),
+    }
+}
+
+/// Submits a transfer, waits until it is applied, pauses, and so on.
+async fn one_by_one(context: &Context, load: &Load, watcher: &mut Watcher) -> Result<Seen, String> {
+    let begun = Instant::now();
+    let mut latencies = Vec::new();
+    for transfer in &load.transfers {
+        pause().await;
+        let submitted = Instant::now();
+        submit(context, std::slice::from_ref(transfer)).await?;
+        loop {
+            let Some((id, seen)) = watcher.next(LIMIT).await else {
+                return Err(format!("{} was not seen applied", transfer.id));
+            };
+            if id == transfer.id {
+                latencies.push(seen.saturating_duration_since(submitted));
+                break;
+            }
+        }
+    }
+    Ok(Seen { latencies, elapsed: begun.elapsed() })
+}
+
+async fn pause() {
+    let pause = rand::random_range(PAUSE_MS);
+    tokio::time::sleep(Duration::from_millis(pause)).await;
+}
+
+/// The least value that so large a share of the sorted values does not exceed.
+fn percentile(sorted: &[Duration], share: f64) -> Option<Duration> {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count of samples is small"
+    )]
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_seen() {
+        let sorted: Vec<Duration> = (1..=200).map(Duration::from_millis).collect();
+        for (share, ms) in [(0.0, 1), (0.5, 100), (0.75, 150), (0.99, 198), (1.0, 200)] {
+            assert_eq!(percentile(&sorted, share), Some(Duration::from_millis(ms)), "{share}");
+        }
+        assert_eq!(percentile(&sorted[..1], 0.99), Some(Duration::from_millis(1)));
+        assert_eq!(percentile(&[], 0.5), None);
+    }
+}

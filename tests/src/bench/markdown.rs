@@ -1,0 +1,246 @@
+//! The tables as people read them: on the console, and pasted into the README.
+
+use std::fmt::{Result, Write};
+
+use super::contender::Contender;
+use super::growth::{Backlog, Step};
+use super::latency::{Latency, Situation};
+use super::report::Report;
+use super::table::{Row, find};
+use super::workload::Workload;
+
+/// What the schema-design book measured in its scenario, on a laptop of 2013 with `MongoDB` 3.0.
+const BOOK: &str =
+    "| the book's own (2013, one laptop) | 46.7 | 8,655 | – | 19,937 | 29,972 | 40,604 |";
+
+/// All tables for which something was measured.
+#[must_use]
+pub fn tables(report: &Report) -> String {
+    let mut text = String::new();
+    write_all(report, &mut text).expect("writing to a string never fails");
+    text.trim().to_owned()
+}
+
+fn write_all(report: &Report, text: &mut String) -> Result {
+    throughput(&report.table, text)?;
+    costs(&report.table, text)?;
+    latencies(&report.latencies, text)?;
+    book(&report.latencies, text)?;
+    backlogs(&report.backlogs, text)?;
+    steps(&report.steps, text)
+}
+
+/// A row for each contender, a column for each workload.
+fn throughput(rows: &[Row], text: &mut String) -> Result {
+    let mut workloads: Vec<Workload> = rows.iter().map(|row| row.workload).collect();
+    workloads.dedup();
+    if workloads.is_empty() {
+        return Ok(());
+    }
+    let titles: Vec<_> = workloads.iter().map(|workload| workload.title()).collect();
+    heading(text, "transfers/s (× native)", &titles)?;
+    for contender in contenders(rows) {
+        write!(text, "| {} |", contender.title())?;
+        for workload in &workloads {
+            match find(rows, *workload, contender) {
+                Some(row) => {
+                    write!(text, " {}", thousands(row.per_s))?;
+                    let ratio = row.vs_native.filter(|_| contender != Contender::Native);
+                    ratio.map_or(Ok(()), |ratio| write!(text, " (×{ratio:.1})"))?;
+                    write!(text, " |")?;
+                }
+                None => write!(text, " – |")?,
+            }
+        }
+        writeln!(text)?;
+    }
+    Ok(())
+}
+
+/// What a transfer costs on the uniform workload, or else on the first there is.
+fn costs(rows: &[Row], text: &mut String) -> Result {
+    let Some(workload) = rows.iter().map(|row| row.workload).min() else { return Ok(()) };
+    let columns = [
+        "lowest–highest",
+        "documents updated",
+        "commands",
+        "mongod",
+        "RabbitMQ",
+        "worker",
+        "producer",
+        "client",
+    ];
+    let first = format!("{}: per transfer; CPU s per 1,000", workload.title());
+    heading(text, &first, &columns)?;
+    for row in rows.iter().filter(|row| row.workload == workload) {
+        let cpu = row.cpu_per_1000;
+        writeln!(
+            text,
+            "| {} | {}–{} | {:.2} | {:.4} | {:.3} | {:.3} | {:.3} | {:.3} | {:.3} |",
+            row.contender.title(),
+            thousands(row.per_s_min),
+            thousands(row.per_s_max),
+            row.documents_per_transfer,
+            row.commands_per_transfer,
+            cpu.mongod,
+            cpu.rabbitmq,
+            cpu.worker,
+            cpu.producer,
+            cpu.client
+        )?;
+    }
+    Ok(())
+}
+
+fn latencies(latencies: &[Latency], text: &mut String) -> Result {
+    let shown = || latencies.iter().filter(|latency| latency.situation != Situation::Book);
+    if shown().next().is_none() {
+        return Ok(());
+    }
+    let columns = ["transfers/s", "p50 ms", "p95 ms", "p99 ms"];
+    heading(text, "submission to `applied`", &columns)?;
+    for latency in shown().filter(|latency| latency.problems.is_empty()) {
+        let rate = latency.rate_per_s.map_or("one at a time".to_owned(), thousands);
+        writeln!(
+            text,
+            "| {}, {} | {rate} | {:.1} | {:.1} | {:.1} |",
+            latency.workload.title(),
+            latency.contender.title(),
+            latency.p50_ms,
+            latency.p95_ms,
+            latency.p99_ms
+        )?;
+    }
+    Ok(())
+}
+
+fn book(latencies: &[Latency], text: &mut String) -> Result {
+    let shown = || latencies.iter().filter(|latency| latency.situation == Situation::Book);
+    let Some(first) = shown().next() else { return Ok(()) };
+    let columns = ["seconds", "mean ms", "p50 ms", "p95 ms", "p99 ms", "max ms"];
+    let title = format!("the book's scenario: {} transfers", thousands_of(first.transfers));
+    heading(text, &title, &columns)?;
+    for latency in shown().filter(|latency| latency.problems.is_empty()) {
+        let ms = [latency.mean_ms, latency.p50_ms, latency.p95_ms, latency.p99_ms, latency.max_ms];
+        write!(text, "| {} | {:.1} |", latency.contender.title(), latency.seconds)?;
+        ms.iter().try_for_each(|ms| write!(text, " {} |", thousands(*ms)))?;
+        writeln!(text)?;
+    }
+    writeln!(text, "{BOOK}")
+}
+
+fn backlogs(backlogs: &[Backlog], text: &mut String) -> Result {
+    if backlogs.is_empty() {
+        return Ok(());
+    }
+    let columns =
+        ["submitted rows/s", "producer MiB", "settled/s", "CPU s per 1,000", "worker MiB"];
+    heading(text, "backlog", &columns)?;
+    for backlog in backlogs.iter().filter(|backlog| backlog.problems.is_empty()) {
+        #[expect(clippy::cast_precision_loss, reason = "a count of transfers is small")]
+        let per_s = backlog.drained as f64 / backlog.seconds;
+        writeln!(
+            text,
+            "| {} | {} | {:.0} | {} | {:.3} | {:.0} |",
+            thousands_of(backlog.backlog),
+            thousands(backlog.submit_rows_per_s),
+            backlog.submit_peak_mib,
+            thousands(per_s),
+            backlog.cpu_per_1000.total(),
+            backlog.worker_peak_mib
+        )?;
+    }
+    Ok(())
+}
+
+fn steps(steps: &[Step], text: &mut String) -> Result {
+    if steps.is_empty() {
+        return Ok(());
+    }
+    heading(text, "uniform", &["transfers/s", "CPU s per 1,000", "worker MiB"])?;
+    for Step { of, to, run } in steps.iter().filter(|step| step.run.counts()) {
+        writeln!(
+            text,
+            "| {} {of} | {} | {:.3} | {:.0} |",
+            thousands_of(*to),
+            thousands(run.per_s),
+            run.cpu_per_1000.total(),
+            run.worker_peak_mib.unwrap_or_default()
+        )?;
+    }
+    Ok(())
+}
+
+fn heading(text: &mut String, first: &str, columns: &[&str]) -> Result {
+    write!(text, "\n| {first} |")?;
+    columns.iter().try_for_each(|column| write!(text, " {column} |"))?;
+    writeln!(text, "\n| --- |{}", " --: |".repeat(columns.len()))
+}
+
+/// Those that have rows, in their order.
+#[must_use]
+pub fn contenders(rows: &[Row]) -> Vec<Contender> {
+    let mut contenders: Vec<Contender> = rows.iter().map(|row| row.contender).collect();
+    contenders.sort();
+    contenders.dedup();
+    contenders
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count of transfers is small")]
+fn thousands_of(number: usize) -> String {
+    thousands(number as f64)
+}
+
+/// A rounded number with commas.
+#[must_use]
+pub fn thousands(number: f64) -> String {
+    let digits = format!("{:.0}", number.round());
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::run;
+    use super::*;
+
+    #[test]
+    fn large_numbers_have_commas() {
+        for (number, text) in
+            [(0.4, "0"), (999.0, "999"), (1_000.0, "1,000"), (1_234_567.0, "1,234,567")]
+        {
+            assert_eq!(thousands(number), text);
+        }
+    }
+
+    #[test]
+    fn every_row_of_a_table_has_a_cell_for_every_column() {
+        let mut report = Report {
+            runs: vec![
+                run(Workload::Uniform, Contender::Native, 1_000.0),
+                run(Workload::Uniform, Contender::Tandem, 9_500.0),
+                run(Workload::HalfHot, Contender::Tandem, 12_000.0),
+            ],
+            ..Report::default()
+        };
+        report.reckon();
+        let text = tables(&report);
+        assert!(text.contains("| **Tandem** | 9,500 (×9.5) | 12,000 |"), "{text}");
+        assert!(text.contains("| native transaction each | 1,000 | – |"), "{text}");
+        for table in text.split("\n\n") {
+            let cells: Vec<_> = table.lines().map(|line| line.matches('|').count()).collect();
+            assert!(cells.windows(2).all(|pair| pair[0] == pair[1]), "{table}");
+        }
+    }
+
+    #[test]
+    fn nothing_measured_makes_no_table() {
+        assert_eq!(tables(&Report::default()), "");
+    }
+}

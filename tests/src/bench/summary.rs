@@ -1,0 +1,114 @@
+//! The figures that the targets are about, by name.
+
+use serde::Serialize;
+
+use super::contender::Contender::{Articles, Native, NativeBatch, Tandem, Transaction};
+use super::growth::cost_ratio;
+use super::latency::Situation;
+use super::report::Report;
+use super::table::find;
+use super::workload::Workload::{HalfHot, Uniform};
+
+/// See the module; what was not measured is null.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "each name says what it is; the README explains them")]
+pub struct Summary {
+    pub uniform_vs_native: Option<f64>,
+    pub half_hot_vs_native: Option<f64>,
+    pub uniform_vs_articles: Option<f64>,
+    pub uniform_vs_native_batch: Option<f64>,
+    pub documents_per_transfer_uniform: Option<f64>,
+    pub documents_per_transfer_half_hot: Option<f64>,
+    pub commands_per_transfer: Option<f64>,
+    pub client_cpu_share: Option<f64>,
+    pub idle_p50_ms: Option<f64>,
+    pub idle_p99_ms: Option<f64>,
+    pub worker_peak_mib: Option<f64>,
+    pub submit_rows_per_s: Option<f64>,
+    pub submit_peak_mib: Option<f64>,
+    pub backlog_cost_ratio: Option<f64>,
+    pub transaction_engine_vs_native: Option<f64>,
+    pub transaction_engine_half_hot_vs_tandem: Option<f64>,
+}
+
+impl Summary {
+    /// Takes the figures out of a report.
+    #[must_use]
+    pub fn of(report: &Report) -> Summary {
+        let row = |workload, contender| find(&report.table, workload, contender);
+        let ratio =
+            |workload, one, other| Some(row(workload, one)?.per_s / row(workload, other)?.per_s);
+        let uniform = row(Uniform, Tandem);
+        let idle = report.latencies.iter().find(|latency| {
+            let this = latency.situation == Situation::Idle && latency.contender == Tandem;
+            this && latency.problems.is_empty()
+        });
+        let sound = || report.backlogs.iter().filter(|backlog| backlog.problems.is_empty());
+        let largest = sound().max_by_key(|backlog| backlog.backlog);
+        let peaks = report.table.iter().filter_map(|row| row.worker_peak_mib);
+        let peaks = peaks.chain(sound().map(|backlog| backlog.worker_peak_mib));
+        Summary {
+            uniform_vs_native: ratio(Uniform, Tandem, Native),
+            half_hot_vs_native: ratio(HalfHot, Tandem, Native),
+            uniform_vs_articles: ratio(Uniform, Tandem, Articles),
+            uniform_vs_native_batch: ratio(Uniform, Tandem, NativeBatch),
+            documents_per_transfer_uniform: uniform.map(|row| row.documents_per_transfer),
+            documents_per_transfer_half_hot: row(HalfHot, Tandem)
+                .map(|row| row.documents_per_transfer),
+            commands_per_transfer: uniform.map(|row| row.commands_per_transfer),
+            client_cpu_share: uniform.map(|row| row.cpu_per_1000.client_share()),
+            idle_p50_ms: idle.map(|latency| latency.p50_ms),
+            idle_p99_ms: idle.map(|latency| latency.p99_ms),
+            worker_peak_mib: peaks.reduce(f64::max),
+            submit_rows_per_s: largest.map(|backlog| backlog.submit_rows_per_s),
+            submit_peak_mib: largest.map(|backlog| backlog.submit_peak_mib),
+            backlog_cost_ratio: cost_ratio(&report.backlogs),
+            transaction_engine_vs_native: ratio(Uniform, Transaction, Native),
+            transaction_engine_half_hot_vs_tandem: ratio(HalfHot, Transaction, Tandem),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::growth::tests::backlog;
+    use super::super::table::tests::run;
+    use super::*;
+
+    fn report() -> Report {
+        let mut report = Report {
+            runs: vec![
+                run(Uniform, Articles, 500.0),
+                run(Uniform, Native, 1_000.0),
+                run(Uniform, NativeBatch, 12_500.0),
+                run(Uniform, Tandem, 10_000.0),
+                run(HalfHot, Native, 200.0),
+                run(HalfHot, Tandem, 12_000.0),
+            ],
+            backlogs: vec![backlog(10, 100, 1.0), backlog(1_000, 100, 1.1)],
+            ..Report::default()
+        };
+        report.reckon();
+        report
+    }
+
+    #[test]
+    fn ratios_are_those_of_medians_on_the_same_workload() {
+        let summary = report().summary;
+        assert_eq!(summary.uniform_vs_native, Some(10.0));
+        assert_eq!(summary.half_hot_vs_native, Some(60.0));
+        assert_eq!(summary.uniform_vs_articles, Some(20.0));
+        assert_eq!(summary.uniform_vs_native_batch, Some(0.8));
+        assert_eq!(summary.transaction_engine_vs_native, None);
+        assert_eq!(summary.backlog_cost_ratio, Some(1.1));
+        assert_eq!(summary.worker_peak_mib, Some(120.0));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_null_in_the_file() {
+        let json = serde_json::to_value(report()).expect("it serializes");
+        assert!(json["summary"]["transaction_engine_vs_native"].is_null());
+        assert!(json["summary"]["idle_p50_ms"].is_null());
+        assert_eq!(json["summary"]["uniform_vs_native"], 10.0);
+    }
+}

@@ -1,0 +1,117 @@
+//! A worker that aborts when it touches certain transactions: the real worker, over a ledger with a
+//! trap in it. The product has no such switch.
+//!
+//! `TANDEM_TEST_POISON` names the transactions, separated by commas; `TANDEM_TEST_POISON_AT` the
+//! operation on which the process ends before the operation is sent: `claim`, `post`, `applied`,
+//! `settle`, `transact`. Everything else is the worker's own.
+
+use std::collections::BTreeSet;
+
+use clap::Parser;
+use common::ledger::{
+    AccountRead, Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs, Transacted,
+};
+use common::mongo::MongoLedger;
+use common::netting::Order;
+use common::transaction::{AccountId, Reason, TransactionId};
+use worker::settings::Settings;
+
+#[tokio::main]
+async fn main() {
+    let settings = Settings::parse();
+    common::config::init_logging(&settings.logging).expect("the log settings are valid");
+    let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
+    let poison = variable("TANDEM_TEST_POISON").split(',').map(Into::into).collect();
+    let at = variable("TANDEM_TEST_POISON_AT");
+    // Nobody tells it to stop: it is killed, or kills itself.
+    let (_teller, stop) = worker::stop::stop();
+    let trap = |ledger| Trap { ledger, poison, at };
+    worker::run_on(settings, trap, stop).await.expect("the settings are valid");
+}
+
+struct Trap {
+    ledger: MongoLedger,
+    poison: BTreeSet<TransactionId>,
+    at: String,
+}
+
+impl Trap {
+    fn spring<'a>(&self, operation: &str, ids: impl IntoIterator<Item = &'a TransactionId>) {
+        if operation != self.at {
+            return;
+        }
+        let ids: BTreeSet<_> = ids.into_iter().collect();
+        if ids.iter().any(|id| self.poison.contains(*id)) {
+            eprintln!("poisoned: {operation} of {} transactions", ids.len());
+            std::process::abort();
+        }
+    }
+}
+
+fn marks(postings: &[Posting]) -> impl Iterator<Item = &TransactionId> {
+    postings.iter().flat_map(|posting| &posting.transactions)
+}
+
+impl Ledger for Trap {
+    async fn claim(&self, ids: &[TransactionId], claim: &Claim) -> Result<Vec<Seen>, LedgerError> {
+        self.spring("claim", ids);
+        self.ledger.claim(ids, claim).await
+    }
+
+    async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<usize, LedgerError> {
+        self.spring("post", marks(postings));
+        let rides = postings.iter().filter_map(|posting| posting.ride.as_ref());
+        self.spring("settle", rides.flat_map(|ride| &ride.transactions));
+        self.ledger.post(postings, before).await
+    }
+
+    async fn remove(&self, removal: Removal, postings: &[Posting]) -> Result<usize, LedgerError> {
+        self.spring("settle", marks(postings));
+        self.ledger.remove(removal, postings).await
+    }
+
+    async fn advance(
+        &self,
+        step: Advance,
+        ids: &[TransactionId],
+        claim: &Claim,
+    ) -> Result<usize, LedgerError> {
+        self.spring(step.states().1.as_str(), ids);
+        self.ledger.advance(step, ids, claim).await
+    }
+
+    async fn cancel(
+        &self,
+        refused: &[(TransactionId, Reason)],
+        claim: &Claim,
+    ) -> Result<usize, LedgerError> {
+        self.ledger.cancel(refused, claim).await
+    }
+
+    async fn transact(
+        &self,
+        orders: &[Order],
+        application: &str,
+    ) -> Result<Transacted, LedgerError> {
+        self.spring("transact", orders.iter().map(|(id, _)| id));
+        self.ledger.transact(orders, application).await
+    }
+
+    async fn release(
+        &self,
+        ids: &[TransactionId],
+        claim: &Claim,
+        after_ms: i64,
+        not_before: ServerMs,
+    ) -> Result<(), LedgerError> {
+        self.ledger.release(ids, claim, after_ms, not_before).await
+    }
+
+    async fn read(&self, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
+        self.ledger.read(ids).await
+    }
+
+    async fn accounts(&self, ids: &[AccountId]) -> Result<Vec<AccountRead>, LedgerError> {
+        self.ledger.accounts(ids).await
+    }
+}

@@ -1,0 +1,193 @@
+//! Judging a run that has come to rest: every row, every reversal, every account.
+//!
+//! Goes through what was submitted, makes each row again and compares it with its document. The
+//! balances are counted from the rows themselves. Fails when the database can't be read.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use common::mongo::Store;
+use futures_util::TryStreamExt;
+use mongodb::bson::{Document, doc};
+use mongodb::error::Error;
+
+use super::clerk::Answered;
+use super::load::{OPENING, Row, Sort, accounts};
+use super::produce::{Producer, Told};
+use super::verdict::{Found, of_account, of_answer, of_reversal, of_row};
+
+/// One transaction's way through time, in Unix milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// When it was submitted.
+    pub created_ms: i64,
+    /// When it came to its end.
+    pub final_ms: i64,
+    /// Whether it was settled.
+    pub done: bool,
+}
+
+/// What came out.
+#[derive(Debug, Default)]
+pub struct Judged {
+    /// What breaks a rule.
+    pub violations: Vec<String>,
+    /// Every transaction of the ledger.
+    pub lives: Vec<Life>,
+    /// When those that were asked for came to their end.
+    pub finals: HashMap<String, i64>,
+    /// How many rows were told what.
+    pub told: BTreeMap<&'static str, u64>,
+    /// How many ended how: `done`, or the reason of the cancelation.
+    pub ends: BTreeMap<String, u64>,
+    balances: HashMap<String, i64>,
+}
+
+/// Judges everything; `asked` are the ids whose end is of interest.
+///
+/// # Errors
+/// When the database can't be read.
+pub async fn judge(
+    store: &Store,
+    producers: &[std::sync::Arc<Producer>],
+    answers: &[Answered],
+    asked: &HashSet<&str>,
+) -> Result<Judged, Error> {
+    let balances = accounts().into_iter().map(|account| (account, OPENING)).collect();
+    let mut judged = Judged { balances, ..Judged::default() };
+    for producer in producers {
+        for (chunk, told) in (0_u32..).zip(producer.told.lock().await.iter()) {
+            let rows = producer.load.chunk(producer.number, chunk);
+            let found = find(store, rows.iter().map(|row| row.id.clone()).collect()).await?;
+            judged.chunk(&rows, told, &found, asked);
+        }
+        judged.violations.extend(producer.problems.lock().await.iter().cloned());
+    }
+    judged.reversals(store, asked).await?;
+    judged.answers(store, answers).await?;
+    judged.accounts(store).await?;
+    let there = store.transactions().count_documents(doc! {}).await?;
+    if there != judged.lives.len() as u64 {
+        let known = judged.lives.len();
+        judged.violations.push(format!("{there} transactions, but {known} were submitted"));
+    }
+    Ok(judged)
+}
+
+async fn find(store: &Store, ids: Vec<String>) -> Result<HashMap<String, Found>, Error> {
+    let found: Vec<Document> =
+        store.transactions().find(doc! { "_id": { "$in": ids } }).await?.try_collect().await?;
+    Ok(found.iter().map(Found::read).map(|found| (found.id.clone(), found)).collect())
+}
+
+impl Judged {
+    fn chunk(
+        &mut self,
+        rows: &[Row],
+        told: &[Told],
+        found: &HashMap<String, Found>,
+        asked: &HashSet<&str>,
+    ) {
+        for (row, told) in rows.iter().zip(told) {
+            let there = found.get(&row.id);
+            self.violations.extend(of_row(row, told, there));
+            *self.told.entry(name(told)).or_default() += 1;
+            let is_new = matches!(row.sort, Sort::Transfer | Sort::Refused);
+            if let Some(there) = there.filter(|_| is_new) {
+                self.count(there, &row.legs, asked);
+            }
+        }
+    }
+
+    /// Takes a transaction into the books, by the legs that were asked for.
+    fn count(&mut self, there: &Found, legs: &[(String, i64)], asked: &HashSet<&str>) {
+        let end = match (there.is_done(), there.reason.as_str()) {
+            (true, _) => "done",
+            (false, "") => &there.state,
+            (false, reason) => reason,
+        };
+        *self.ends.entry(end.to_owned()).or_default() += 1;
+        if there.is_final() && asked.contains(there.id.as_str()) {
+            self.finals.insert(there.id.clone(), there.modified_ms);
+        }
+        self.lives.push(Life {
+            created_ms: there.created_ms,
+            final_ms: there.modified_ms,
+            done: there.is_done(),
+        });
+        if there.is_done() {
+            for (account, amount) in legs {
+                match self.balances.get_mut(account) {
+                    Some(balance) => *balance += amount,
+                    None => self.violations.push(format!("{}: done without {account}", there.id)),
+                }
+            }
+        }
+    }
+
+    async fn reversals(&mut self, store: &Store, asked: &HashSet<&str>) -> Result<(), Error> {
+        let filter = doc! { "reverses": { "$exists": true } };
+        let all: Vec<Document> = store.transactions().find(filter).await?.try_collect().await?;
+        let reversals: Vec<Found> = all.iter().map(Found::read).collect();
+        let originals: Vec<String> =
+            reversals.iter().filter_map(|reversal| reversal.reverses.clone()).collect();
+        let originals = find(store, originals).await?;
+        let mut taken_back = HashSet::new();
+        for reversal in &reversals {
+            let of = reversal.reverses.as_deref().unwrap_or_default();
+            self.violations.extend(of_reversal(reversal, originals.get(of)));
+            if reversal.is_done() && !taken_back.insert(of) {
+                self.violations.push(format!("{of}: was taken back twice"));
+            }
+            let opposite: Vec<_> = originals
+                .get(of)
+                .map(|original| original.legs.as_slice())
+                .unwrap_or_default()
+                .iter()
+                .map(|(account, amount)| (account.clone(), -amount))
+                .collect();
+            self.count(reversal, &opposite, asked);
+        }
+        Ok(())
+    }
+
+    async fn answers(&mut self, store: &Store, answers: &[Answered]) -> Result<(), Error> {
+        for some in answers.chunks(500) {
+            let ids = some.iter().flat_map(|answer| match answer {
+                Answered::Canceled(id) | Answered::TooLate(id) => vec![id.clone()],
+                Answered::Reversed(id, by) => vec![id.clone(), by.clone()],
+            });
+            let found = find(store, ids.collect()).await?;
+            let broken =
+                some.iter().filter_map(|answer| of_answer(answer, |id| found.get(id).cloned()));
+            self.violations.extend(broken);
+        }
+        Ok(())
+    }
+
+    async fn accounts(&mut self, store: &Store) -> Result<(), Error> {
+        let all: Vec<Document> = store.accounts().find(doc! {}).await?.try_collect().await?;
+        for account in &all {
+            let id = account.get_str("_id").unwrap_or_default();
+            match self.balances.remove(id) {
+                Some(expected) => self.violations.extend(of_account(account, expected)),
+                None => self.violations.push(format!("account {id}: nobody has opened it")),
+            }
+        }
+        let missing = self.balances.keys().map(|account| format!("account {account}: is gone"));
+        self.violations.extend(missing);
+        Ok(())
+    }
+}
+
+fn name(told: &Told) -> &'static str {
+    match told {
+        Told::Submitted => "submitted",
+        Told::Known => "unchanged",
+        Told::Unfinished => "unfinished",
+        Told::Conflict => "conflict",
+        Told::Invalid => "invalid",
+        Told::Done => "done",
+        Told::Canceled(_) => "canceled",
+        Told::Unknown => "unknown",
+    }
+}

@@ -1,0 +1,30 @@
+//! Chaos on real servers: load, faults from a seed, rest, and a verdict.
+//!
+//! - [`schedule`]: which fault comes when. [`load`]: what is submitted. Both from one seed.
+//! - [`site`]: what runs and can be hit: [`servers`], [`links`], [`programs`], [`produce`],
+//!   [`clerk`].
+//! - [`faults`]: hitting it. [`observe`], [`progress`]: what is unfinished meanwhile.
+//! - [`verdict`], [`judge`]: whether everything is as everybody was told.
+//! - [`recovery`], [`report`], [`timeline`]: how long it took, in figures and as a picture.
+//! - [`run`](mod@run): one run from its start to its report.
+//!
+//! Promises that nothing is judged by hearsay: an outcome that nobody was told is read from the
+//! ledger, and only then judged.
+
+pub mod clerk;
+pub mod faults;
+pub mod judge;
+pub mod links;
+pub mod load;
+pub mod observe;
+pub mod produce;
+pub mod programs;
+pub mod progress;
+pub mod recovery;
+pub mod report;
+pub mod run;
+pub mod schedule;
+pub mod servers;
+pub mod site;
+pub mod timeline;
+pub mod verdict;

@@ -1,0 +1,77 @@
+//! What is unfinished, asked of the database past all proxies.
+//!
+//! Uses the indexes that hold unfinished transactions only, so that asking costs nothing however
+//! many have been settled. Answers `None` while the database is away.
+
+use std::time::Duration;
+
+use common::config::MongoArgs;
+use common::mongo::Store;
+use common::transaction::State;
+use futures_util::TryStreamExt;
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::Hint;
+
+/// How long an answer may take before it counts as none.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// A transaction that is not final.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Its id.
+    pub id: String,
+    /// Who has claimed it, if somebody has.
+    pub claimed_by: Option<String>,
+}
+
+/// See the module.
+#[derive(Clone)]
+pub struct Observer {
+    /// The ledger.
+    pub store: Store,
+}
+
+impl Observer {
+    /// An observer of a ledger.
+    ///
+    /// # Errors
+    /// When the connection string makes no sense.
+    pub async fn new(uri: &str, database: &str) -> Result<Observer, String> {
+        let mongo = MongoArgs { mongodb_uri: uri.to_owned(), database: Some(database.to_owned()) };
+        let store = Store::connect(&mongo, "chaos", Duration::from_secs(20)).await?;
+        Ok(Observer { store })
+    }
+
+    /// Everything that is not final.
+    pub async fn unfinished(&self) -> Option<Vec<Unfinished>> {
+        let store = self.store.clone();
+        // Spawned, because a driver's future must not be dropped midway.
+        let asking = tokio::spawn(async move {
+            let in_flight = State::IN_FLIGHT.map(Bson::from).to_vec();
+            let mut found = find(&store, doc! { "state": State::Initial }, "unclaimed").await?;
+            found.extend(find(&store, doc! { "state": { "$in": in_flight } }, "in_flight").await?);
+            Ok::<_, mongodb::error::Error>(found)
+        });
+        tokio::time::timeout(LIMIT, asking).await.ok()?.ok()?.ok()
+    }
+}
+
+async fn find(
+    store: &Store,
+    filter: Document,
+    index: &str,
+) -> Result<Vec<Unfinished>, mongodb::error::Error> {
+    let transactions = store.transactions();
+    let find = transactions
+        .find(filter)
+        .hint(Hint::Name(index.to_owned()))
+        .projection(doc! { "application": 1, "claim": 1 })
+        .max_time(LIMIT);
+    let documents: Vec<Document> = find.await?.try_collect().await?;
+    let unfinished = |document: &Document| {
+        let text = |field: &str| document.get_str(field).ok().map(str::to_owned);
+        let claimed_by = document.contains_key("claim").then(|| text("application")).flatten();
+        Some(Unfinished { id: text("_id")?, claimed_by })
+    };
+    Ok(documents.iter().filter_map(unfinished).collect())
+}

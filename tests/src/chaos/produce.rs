@@ -1,0 +1,202 @@
+//! Producers: one chunk of rows after another, each submitted until its outcome is told.
+//!
+//! A producer process that dies is started again with the same file. What it said in the end, row
+//! by row, is kept: it is what the ledger is judged by.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::sync::{Mutex, mpsc, watch};
+
+use super::clerk::Ask;
+use super::load::{Load, Row, Sort};
+use super::programs::Place;
+
+/// How far a producer that was held up may lag behind its pace before it leaves rows out.
+const LAG_MAX: Duration = Duration::from_secs(15);
+/// How long the last chunk may take after the end.
+const LAST_CHUNK_LIMIT: Duration = Duration::from_secs(120);
+/// What a waiting producer tells as unfinished after so long.
+const WAIT_LIMIT_S: &str = "45";
+/// Between two attempts of one chunk.
+const AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+/// What a producer was told about a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It is in the ledger, by this submission.
+    Submitted,
+    /// It was there before.
+    Known,
+    /// It is in the ledger, and was not final when the producer had waited long enough.
+    Unfinished,
+    /// Its id is taken by other content.
+    Conflict,
+    /// It is no valid row.
+    Invalid,
+    /// It is settled.
+    Done,
+    /// It is canceled, and why.
+    Canceled(String),
+    /// Nothing, because no attempt came to its end.
+    Unknown,
+}
+
+impl Told {
+    fn parse(line: &str) -> Result<Told, String> {
+        let told: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let text = |field: &str| told[field].as_str().unwrap_or_default();
+        Ok(match text("outcome") {
+            "submitted" => Told::Submitted,
+            "initial" | "pending" | "applied" | "canceling" => Told::Unfinished,
+            "unchanged" => Told::Known,
+            "conflict" => Told::Conflict,
+            "invalid" => Told::Invalid,
+            "done" => Told::Done,
+            "canceled" => Told::Canceled(text("reason").to_owned()),
+            other => return Err(format!("the outcome {other:?} is not known")),
+        })
+    }
+}
+
+/// One producer.
+pub struct Producer {
+    /// Where its process runs.
+    pub place: Place,
+    /// Its number.
+    pub number: usize,
+    /// Its rows.
+    pub load: Load,
+    /// Whether it waits for the end of each chunk.
+    pub waits: bool,
+    /// Where its files are.
+    pub files: PathBuf,
+    /// What was told, by chunk and row.
+    pub told: Mutex<Vec<Vec<Told>>>,
+    /// What no producer should ever do.
+    pub problems: Mutex<Vec<String>>,
+}
+
+impl Producer {
+    /// Submits a chunk every `pace` until told to stop; then ends the one it is at.
+    pub async fn run(
+        self: Arc<Producer>,
+        pace: Duration,
+        mut stop: watch::Receiver<bool>,
+        asks: mpsc::Sender<Ask>,
+    ) {
+        let mut due = Instant::now();
+        for chunk in 0.. {
+            let wait = due.saturating_duration_since(Instant::now());
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => return,
+                () = tokio::time::sleep(wait) => {}
+            }
+            due = (due + pace).max(Instant::now().checked_sub(LAG_MAX).unwrap_or(due));
+            let rows = self.load.chunk(self.number, chunk);
+            let transfers: Vec<&Row> =
+                rows.iter().filter(|row| row.sort == Sort::Transfer).collect();
+            let chosen = |place: usize| transfers.get(place).map(|row| row.id.clone());
+            // While it is being submitted. A clerk who has enough to do is not asked.
+            if let Some(id) = chosen(chunk as usize % 40) {
+                let _ = asks
+                    .try_send(Ask::Cancel(id, Duration::from_millis(u64::from(chunk % 16) * 50)));
+            }
+            let told = self.submit(chunk, &rows, &mut stop).await;
+            self.told.lock().await.push(told);
+            if let Some(id) = chosen(40 + chunk as usize % 40) {
+                let _ = asks.try_send(Ask::Reverse(id));
+            }
+        }
+    }
+
+    /// Submits a chunk until its outcome is told.
+    async fn submit(
+        &self,
+        chunk: u32,
+        rows: &[Row],
+        stop: &mut watch::Receiver<bool>,
+    ) -> Vec<Told> {
+        let file = self.files.join(format!("{}-{chunk:06}.jsonl", self.place.name));
+        let results = self.files.join(format!("{}-{chunk:06}.results.jsonl", self.place.name));
+        let text: String = rows.iter().map(|row| row.line() + "\n").collect();
+        std::fs::write(&file, text).expect("the chunk can be written");
+        let (file_name, results_name) = (file.display().to_string(), results.display().to_string());
+        let mut arguments =
+            vec!["submit", &file_name, "--skip-invalid", "--json", "--results", &results_name];
+        if self.waits {
+            arguments.extend(["--wait", "--wait-limit", WAIT_LIMIT_S]);
+        }
+        let mut stopped_at = None;
+        loop {
+            self.place.start(&arguments).await;
+            let ended = loop {
+                if let Some(ended) = self.place.ended().await {
+                    break ended;
+                }
+                tokio::time::sleep(Duration::from_millis(15)).await;
+                if *stop.borrow_and_update() {
+                    let since = stopped_at.get_or_insert_with(Instant::now);
+                    if since.elapsed() > LAST_CHUNK_LIMIT {
+                        self.place.kill().await;
+                        self.problem(format!("chunk {chunk} was not told after the end")).await;
+                        return vec![Told::Unknown; rows.len()];
+                    }
+                }
+            };
+            match read_results(&results, rows.len()) {
+                Ok(Some(told)) => {
+                    self.place.forget_log();
+                    let _ = std::fs::remove_file(&file);
+                    let _ = std::fs::remove_file(&results);
+                    return told;
+                }
+                // It was killed, or has given up on a server that is away; the log says why.
+                Ok(None) if ended.status.is_none_or(|status| status.code() != Some(2)) => {}
+                Ok(None) => {
+                    self.problem(format!("its file was refused: {}", ended.last_words)).await
+                }
+                Err(problem) => self.problem(problem).await,
+            }
+            tokio::time::sleep(AGAIN_AFTER).await;
+        }
+    }
+
+    async fn problem(&self, problem: String) {
+        self.problems.lock().await.push(format!("{}: {problem}", self.place.name));
+    }
+}
+
+/// What was told; `None` when the results were not written to their end.
+fn read_results(path: &Path, rows: usize) -> Result<Option<Vec<Told>>, String> {
+    let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
+    let told: Result<Vec<Told>, String> = text.lines().map(Told::parse).collect();
+    let told = told.map_err(|problem| format!("{}: {problem}", path.display()))?;
+    if told.len() != rows {
+        return Err(format!("{}: {} results for {rows} rows", path.display(), told.len()));
+    }
+    Ok(Some(told))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_is_read_from_the_results() {
+        let line = |outcome: &str, reason: &str| {
+            format!(
+                r#"{{"line":1,"id":"t","outcome":"{outcome}","reason":"{reason}","message":""}}"#
+            )
+        };
+        assert_eq!(Told::parse(&line("submitted", "")), Ok(Told::Submitted));
+        assert_eq!(Told::parse(&line("applied", "")), Ok(Told::Unfinished));
+        assert_eq!(Told::parse(&line("unchanged", "")), Ok(Told::Known));
+        let canceled = Told::Canceled("account_frozen".to_owned());
+        assert_eq!(Told::parse(&line("canceled", "account_frozen")), Ok(canceled));
+        assert!(Told::parse(&line("gone", "")).is_err() && Told::parse("{").is_err());
+    }
+}

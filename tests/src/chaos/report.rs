@@ -1,0 +1,209 @@
+//! What a run came to: for people as text, for scripts as JSON.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::faults::Happened;
+use super::judge::{Judged, Life};
+use super::progress::Sample;
+use super::recovery::{Ranks, of_deaths, of_fault};
+use super::run::{Options, Phases};
+use super::schedule::Kind;
+
+/// How many violations are printed; all are in the JSON.
+const SHOWN_MAX: usize = 20;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Report {
+    /// The seed that repeats the schedule and the rows.
+    pub seed: u64,
+    /// When what was.
+    pub phases: Phases,
+    /// Every fault, by its beginning.
+    pub faults: Vec<Happened>,
+    /// Every transaction.
+    pub lives: Vec<Life>,
+    /// What breaks a rule.
+    pub violations: Vec<String>,
+    told: BTreeMap<&'static str, u64>,
+    ends: BTreeMap<String, u64>,
+    recovery: Ranks,
+    recovery_by_kind: BTreeMap<Kind, Ranks>,
+    deaths_alone: Ranks,
+    deaths_among_faults: Ranks,
+    /// What was seen beside.
+    pub beside: Beside,
+}
+
+/// What was seen beside the faults and the ledger.
+#[derive(Debug)]
+pub struct Beside {
+    /// Faults whose target was not there.
+    pub skipped: usize,
+    /// How much was unfinished when.
+    pub samples: Vec<Sample>,
+    /// How many messages nobody could make sense of.
+    pub dead_letters: Option<u32>,
+    /// The slowest recoveries, in detail.
+    pub slowest: Vec<Value>,
+}
+
+impl Report {
+    pub(super) fn new(
+        options: &Options,
+        phases: Phases,
+        happened: Vec<Happened>,
+        judged: Judged,
+        beside: Beside,
+    ) -> Report {
+        let finals = &judged.finals;
+        let recovery = |of: &dyn Fn(&Happened) -> bool| ranks(&happened, finals, of);
+        let by_kind = Kind::ALL.map(|kind| (kind, recovery(&|one| one.fault.kind == kind)));
+        Report {
+            seed: options.seed,
+            phases,
+            recovery: recovery(&|_| true),
+            recovery_by_kind: by_kind.into(),
+            deaths_alone: Ranks::of(of_deaths(&happened, true, finals)),
+            deaths_among_faults: Ranks::of(of_deaths(&happened, false, finals)),
+            faults: happened,
+            violations: judged.violations,
+            told: judged.told,
+            ends: judged.ends,
+            lives: judged.lives,
+            beside,
+        }
+    }
+
+    fn count(&self, kind: Kind) -> usize {
+        self.faults.iter().filter(|one| one.fault.kind == kind).count()
+    }
+
+    /// Settled a second, in calm and under faults.
+    fn throughput(&self) -> (f64, f64) {
+        let Phases { calm_ms, deaths_ms, faults_ms, rest_ms, .. } = self.phases;
+        let between = |from: i64, to: i64| {
+            let done = |life: &&Life| life.done && (from..to).contains(&life.final_ms);
+            self.lives.iter().filter(done).count() as f64 * 1_000.0 / (to - from).max(1) as f64
+        };
+        (between(calm_ms, deaths_ms), between(faults_ms, rest_ms))
+    }
+
+    /// It as JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let (calm, under_faults) = self.throughput();
+        let Phases { calm_ms, deaths_ms, faults_ms, rest_ms, end_ms } = self.phases;
+        let seconds = |from: i64, to: i64| (to - from) as f64 / 1_000.0;
+        let by_kind: serde_json::Map<String, Value> = Kind::ALL
+            .iter()
+            .map(|kind| {
+                let ranks = self.recovery_by_kind.get(kind).copied().unwrap_or_default();
+                let value = json!({ "count": self.count(*kind), "recovery": ranks_json(ranks) });
+                (kind.name().to_owned(), value)
+            })
+            .collect();
+        json!({
+            "seed": self.seed,
+            "violations": self.violations.len(),
+            "violation_list": self.violations,
+            "faults": self.faults.len(),
+            "faults_skipped": self.beside.skipped,
+            "faults_by_kind": by_kind,
+            "transactions": self.lives.len(),
+            "told": self.told,
+            "ends": self.ends,
+            "dead_letters": self.beside.dead_letters,
+            "recovery_p50_s": self.recovery.p50,
+            "recovery_p99_s": self.recovery.p99,
+            "recovery_max_s": self.recovery.max,
+            "worker_death_recovery_p99_s": self.deaths_alone.p99,
+            "worker_death_alone": ranks_json(self.deaths_alone),
+            "worker_death_among_faults": ranks_json(self.deaths_among_faults),
+            "slowest": self.beside.slowest,
+            "throughput_calm_per_s": calm,
+            "throughput_under_faults_per_s": under_faults,
+            "throughput_ratio_under_faults": ratio(calm, under_faults),
+            "calm_s": seconds(calm_ms, deaths_ms),
+            "deaths_s": seconds(deaths_ms, faults_ms),
+            "faults_s": seconds(faults_ms, rest_ms),
+            "rest_s": seconds(rest_ms, end_ms),
+        })
+    }
+}
+
+fn ranks(
+    happened: &[Happened],
+    finals: &HashMap<String, i64>,
+    of: &dyn Fn(&Happened) -> bool,
+) -> Ranks {
+    let chosen = happened.iter().filter(|one| of(one));
+    Ranks::of(chosen.filter_map(|one| of_fault(one, finals)).collect())
+}
+
+fn ratio(calm: f64, under_faults: f64) -> f64 {
+    if calm > 0.0 { under_faults / calm } else { 0.0 }
+}
+
+fn ranks_json(ranks: Ranks) -> Value {
+    json!({ "measured": ranks.count, "p50_s": ranks.p50, "p99_s": ranks.p99, "max_s": ranks.max })
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ranks { p50, p99, max, .. } = self.recovery;
+        writeln!(f, "{:<20} {:>6} {:>26}", "faults", "count", "recovery p50 / max (s)")?;
+        for kind in Kind::ALL {
+            let Ranks { p50, max, .. } =
+                self.recovery_by_kind.get(&kind).copied().unwrap_or_default();
+            writeln!(
+                f,
+                "{:<20} {:>6} {:>17.1} / {:>6.1}",
+                kind.name(),
+                self.count(kind),
+                p50,
+                max
+            )?;
+        }
+        let list = |counts: Vec<String>| counts.join(", ");
+        let told = self.told.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let ends = self.ends.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let (calm, under_faults) = self.throughput();
+        writeln!(
+            f,
+            "faults: {} ({} found no target), seed {}",
+            self.faults.len(),
+            self.beside.skipped,
+            self.seed
+        )?;
+        writeln!(f, "transactions: {}", self.lives.len())?;
+        writeln!(f, "producers were told: {}", list(told))?;
+        writeln!(f, "they ended: {}", list(ends))?;
+        if let Some(count) = self.beside.dead_letters.filter(|count| *count > 0) {
+            writeln!(f, "dead letters: {count}")?;
+        }
+        writeln!(f, "time to recover: p50 {p50:.1} s, p99 {p99:.1} s, max {max:.1} s")?;
+        for (ranks, when) in
+            [(self.deaths_alone, "alone"), (self.deaths_among_faults, "among other faults")]
+        {
+            let Ranks { count, p50, p99, max } = ranks;
+            writeln!(
+                f,
+                "what workers held that died {when} ({count} transactions): final after p50 \
+                 {p50:.1} s, p99 {p99:.1} s, max {max:.1} s"
+            )?;
+        }
+        writeln!(
+            f,
+            "settled a second: {calm:.0} in calm, {under_faults:.0} under faults, ratio {:.2}",
+            ratio(calm, under_faults)
+        )?;
+        for violation in self.violations.iter().take(SHOWN_MAX) {
+            writeln!(f, "VIOLATION: {violation}")?;
+        }
+        write!(f, "violations: {}", self.violations.len())
+    }
+}

@@ -1,0 +1,269 @@
+//! What one row, one reversal and one account must have come to: rules without any I/O.
+//!
+//! Told against found: a producer's word binds the ledger. Returns a sentence for whatever breaks a
+//! rule. Shares no rule with the producer's audit.
+
+use mongodb::bson::Document;
+
+use super::clerk::Answered;
+use super::load::{Row, Sort};
+use super::produce::Told;
+
+/// Why a sound transfer may be canceled.
+const EXCUSES: [&str; 3] = ["insufficient_funds", "requested", "retries_exhausted"];
+
+/// A transaction as the database has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Its id.
+    pub id: String,
+    /// Its state.
+    pub state: String,
+    /// Why it was canceled, or nothing.
+    pub reason: String,
+    /// Its signed changes.
+    pub legs: Vec<(String, i64)>,
+    /// What it takes back.
+    pub reverses: Option<String>,
+    /// When it was submitted, in Unix milliseconds.
+    pub created_ms: i64,
+    /// When it last changed.
+    pub modified_ms: i64,
+}
+
+impl Found {
+    /// Reads a document, without asking whether it makes sense.
+    #[must_use]
+    pub fn read(document: &Document) -> Found {
+        let text = |field: &str| document.get_str(field).unwrap_or_default().to_owned();
+        let moment = |field: &str| {
+            document.get_datetime(field).map_or(0, |moment| moment.timestamp_millis())
+        };
+        let reason = document.get_document("reason").and_then(|reason| reason.get_str("code"));
+        Found {
+            id: text("_id"),
+            state: text("state"),
+            reason: reason.unwrap_or_default().to_owned(),
+            legs: legs(document),
+            reverses: document.get_str("reverses").ok().map(str::to_owned),
+            created_ms: moment("createdAt"),
+            modified_ms: moment("lastModified"),
+        }
+    }
+
+    /// Whether it is settled.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.state == "done"
+    }
+
+    /// Whether it has come to an end.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        self.is_done() || self.state == "canceled"
+    }
+
+    fn has_legs(&self, legs: &[(String, i64)]) -> bool {
+        self.legs.len() == legs.len() && legs.iter().all(|leg| self.legs.contains(leg))
+    }
+}
+
+fn legs(document: &Document) -> Vec<(String, i64)> {
+    let leg = |document: &Document, account: &str, amount: &str| {
+        let account = document.get_str(account).unwrap_or("?").to_owned();
+        (account, document.get_i64(amount).unwrap_or(i64::MIN / 2))
+    };
+    match document.get_array("legs") {
+        Ok(legs) => legs
+            .iter()
+            .filter_map(|one| Some(leg(one.as_document()?, "account", "amount")))
+            .collect(),
+        Err(_) => {
+            let (source, value) = leg(document, "source", "value");
+            let (destination, _) = leg(document, "destination", "value");
+            vec![(source, -value), (destination, value)]
+        }
+    }
+}
+
+/// How a row, what was told about it and what is there contradict each other.
+#[must_use]
+pub fn of_row(row: &Row, told: &Told, found: Option<&Found>) -> Option<String> {
+    let broken = |rule: &str| Some(format!("{}: told {told:?}, {rule}: {found:?}", row.id));
+    let fits = match (row.sort, told) {
+        (_, Told::Unknown) => true,
+        (Sort::Invalid, told) => *told == Told::Invalid,
+        (Sort::Conflicting, told) => *told == Told::Conflict,
+        (Sort::Repeated, told) => !matches!(told, Told::Submitted | Told::Invalid | Told::Conflict),
+        (Sort::Transfer | Sort::Refused, told) => !matches!(told, Told::Invalid | Told::Conflict),
+    };
+    if !fits {
+        return broken("which must not be said of such a row");
+    }
+    let Some(found) = found else {
+        return match (row.sort, told) {
+            (Sort::Invalid, _) | (_, Told::Unknown) => None,
+            _ => broken("and it is lost"),
+        };
+    };
+    match row.sort {
+        Sort::Invalid => return broken("and it is in the ledger"),
+        // What it must be is judged with the row whose id it has.
+        Sort::Conflicting => return None,
+        Sort::Repeated | Sort::Transfer | Sort::Refused => {}
+    }
+    if !found.has_legs(&row.legs) {
+        return broken("with other content");
+    }
+    if !found.is_final() {
+        return broken("and it never came to an end");
+    }
+    match told {
+        Told::Done if !found.is_done() => return broken("but it is not done"),
+        Told::Canceled(reason) if found.is_done() || found.reason != *reason => {
+            return broken("but it is not canceled so");
+        }
+        _ => {}
+    }
+    match row.sort {
+        Sort::Refused if found.is_done() => broken("but it had to be refused"),
+        Sort::Transfer if !found.is_done() && !EXCUSES.contains(&found.reason.as_str()) => {
+            broken("canceled without a cause")
+        }
+        _ => None,
+    }
+}
+
+/// How a reversal contradicts its original.
+#[must_use]
+pub fn of_reversal(reversal: &Found, original: Option<&Found>) -> Option<String> {
+    let broken = |rule: &str| Some(format!("{rule}: {reversal:?} of {original:?}"));
+    let Some(of) = original else { return broken("a reversal of nothing") };
+    let opposite: Vec<_> =
+        of.legs.iter().map(|(account, amount)| (account.clone(), -amount)).collect();
+    if !of.is_done() {
+        broken("a reversal of what was never done")
+    } else if !reversal.has_legs(&opposite) {
+        broken("a reversal with other legs")
+    } else if !reversal.is_final() {
+        broken("a reversal that never came to an end")
+    } else {
+        None
+    }
+}
+
+/// How what the clerk was told and what is there contradict each other.
+#[must_use]
+pub fn of_answer(answer: &Answered, found: impl Fn(&str) -> Option<Found>) -> Option<String> {
+    let kept = match answer {
+        Answered::Canceled(id) => found(id).is_some_and(|found| found.state == "canceled"),
+        Answered::TooLate(id) => found(id).is_some_and(|found| found.is_done()),
+        Answered::Reversed(id, by) => {
+            found(id).is_some_and(|found| found.is_done())
+                && found(by).is_some_and(|reversal| reversal.reverses.as_deref() == Some(id))
+        }
+    };
+    (!kept).then(|| format!("the clerk was told {answer:?}, which does not hold"))
+}
+
+/// How an account contradicts what was done.
+#[must_use]
+pub fn of_account(account: &Document, expected: i64) -> Option<String> {
+    let amount = |field: &str| account.get_i64(field).ok();
+    let marks = account.get_array("pendingTransactions").map_or(0, Vec::len);
+    let clean = amount("balance") == Some(expected)
+        && amount("pendingDebits") == Some(0)
+        && amount("pendingCredits") == Some(0)
+        && marks == 0
+        && expected >= 0;
+    (!clean).then(|| format!("an account should have {expected} and nothing pending: {account}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::doc;
+
+    use super::*;
+
+    fn row(sort: Sort) -> Row {
+        Row { id: "t".into(), legs: vec![("a".into(), -3), ("b".into(), 3)], sort }
+    }
+
+    fn found(state: &str, reason: &str) -> Found {
+        let document = doc! {
+            "_id": "t", "source": "a", "destination": "b", "value": 3_i64, "state": state,
+            "reason": { "code": reason },
+        };
+        Found::read(&document)
+    }
+
+    #[test]
+    fn what_was_told_and_is_so_is_no_violation() {
+        let canceled = Told::Canceled("requested".into());
+        for (sort, told, state, reason) in [
+            (Sort::Transfer, Told::Submitted, "done", ""),
+            (Sort::Transfer, Told::Known, "canceled", "insufficient_funds"),
+            (Sort::Transfer, canceled, "canceled", "requested"),
+            (Sort::Transfer, Told::Unknown, "done", ""),
+            (Sort::Refused, Told::Submitted, "canceled", "account_frozen"),
+            (Sort::Repeated, Told::Done, "done", ""),
+            (Sort::Conflicting, Told::Conflict, "done", ""),
+        ] {
+            assert_eq!(of_row(&row(sort), &told, Some(&found(state, reason))), None);
+        }
+        assert_eq!(of_row(&row(Sort::Invalid), &Told::Invalid, None), None);
+        assert_eq!(of_row(&row(Sort::Transfer), &Told::Unknown, None), None);
+    }
+
+    #[test]
+    fn every_broken_word_is_found() {
+        let other = Found { legs: vec![("a".into(), -4), ("b".into(), 4)], ..found("done", "") };
+        for (sort, told, there, said) in [
+            (Sort::Transfer, Told::Submitted, None, "lost"),
+            (Sort::Transfer, Told::Submitted, Some(found("pending", "")), "never came"),
+            (Sort::Transfer, Told::Submitted, Some(other), "other content"),
+            (Sort::Transfer, Told::Conflict, Some(found("done", "")), "must not be said"),
+            (Sort::Transfer, Told::Done, Some(found("canceled", "requested")), "not done"),
+            (Sort::Transfer, Told::Canceled("x".into()), Some(found("done", "")), "not canceled"),
+            (Sort::Transfer, Told::Known, Some(found("canceled", "invalid")), "without a cause"),
+            (Sort::Refused, Told::Submitted, Some(found("done", "")), "had to be refused"),
+            (Sort::Repeated, Told::Submitted, Some(found("done", "")), "must not be said"),
+            (Sort::Conflicting, Told::Known, Some(found("done", "")), "must not be said"),
+            (Sort::Invalid, Told::Invalid, Some(found("done", "")), "in the ledger"),
+        ] {
+            let broken = of_row(&row(sort), &told, there.as_ref());
+            assert!(broken.as_ref().is_some_and(|broken| broken.contains(said)), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn a_reversal_takes_back_what_was_done_and_nothing_else() {
+        let back = Found { legs: vec![("b".into(), -3), ("a".into(), 3)], ..found("done", "") };
+        assert_eq!(of_reversal(&back, Some(&found("done", ""))), None);
+        assert!(of_reversal(&back, Some(&found("canceled", "requested"))).is_some());
+        assert!(of_reversal(&found("done", ""), Some(&found("done", ""))).is_some());
+        assert!(of_reversal(&back, None).is_some());
+    }
+
+    #[test]
+    fn a_clerks_word_binds_as_well() {
+        let there = |state: &'static str| move |_: &str| Some(found(state, ""));
+        assert_eq!(of_answer(&Answered::Canceled("t".into()), there("canceled")), None);
+        assert!(of_answer(&Answered::Canceled("t".into()), there("done")).is_some());
+        assert!(of_answer(&Answered::TooLate("t".into()), there("canceled")).is_some());
+        assert!(of_answer(&Answered::Reversed("t".into(), "r".into()), there("done")).is_some());
+    }
+
+    #[test]
+    fn an_account_has_exactly_what_was_done_to_it() {
+        let account = |balance: i64, held: i64, marks: &[&str]| {
+            doc! { "balance": balance, "pendingDebits": held, "pendingCredits": 0_i64,
+            "pendingTransactions": marks }
+        };
+        assert_eq!(of_account(&account(5, 0, &[]), 5), None);
+        assert!(of_account(&account(6, 0, &[]), 5).is_some());
+        assert!(of_account(&account(5, 1, &[]), 5).is_some());
+        assert!(of_account(&account(5, 0, &["t"]), 5).is_some());
+        assert!(of_account(&account(-5, 0, &[]), -5).is_some());
+    }
+}

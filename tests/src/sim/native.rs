@@ -1,0 +1,113 @@
+//! A model of a native transaction: a snapshot, a decision, and a commit that compares.
+//!
+//! Owns the semantics of `common::mongo::native`. Promises what snapshot isolation does: all is read
+//! at one moment, and the commit fails when a document that it writes has changed since; what is
+//! only read may have changed. The server's first-writer-wins is first-committer-wins here, which
+//! lets the same histories through.
+
+use common::account::Account;
+use common::ledger::Transacted;
+use common::netting::{self, Netting, Order};
+use common::transaction::State;
+
+use super::model::{Books, Transaction};
+use super::planted::Planted;
+
+/// One that has begun.
+#[derive(Debug)]
+pub struct Native {
+    /// What it read.
+    snapshot: Books,
+    netting: Netting,
+}
+
+/// The documents that it writes, as it leaves them.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// The accounts.
+    pub accounts: Vec<Account>,
+    /// The transactions.
+    pub transactions: Vec<Transaction>,
+}
+
+impl Written {
+    /// Stores the documents.
+    pub fn store(&self, books: &mut Books) {
+        let accounts = self.accounts.iter().map(|account| (account.id.clone(), account.clone()));
+        books.accounts.extend(accounts);
+        let transactions = self.transactions.iter().map(|doc| (doc.id.clone(), doc.clone()));
+        books.transactions.extend(transactions);
+    }
+}
+
+impl Native {
+    /// Reads and decides.
+    #[must_use]
+    pub fn begin(orders: &[Order], books: &Books) -> Native {
+        let mut snapshot = Books::default();
+        for (id, body) in orders {
+            let doc = books.transactions.get(id);
+            snapshot.transactions.extend(doc.map(|doc| (id.clone(), doc.clone())));
+            let legs = body.iter().flat_map(|body| body.legs());
+            let found = legs.filter_map(|leg| books.accounts.get(&leg.account));
+            snapshot.accounts.extend(found.map(|account| (account.id.clone(), account.clone())));
+        }
+        let read = |account: &Account| (account.id.clone(), Ok(account.clone()));
+        let netting = netting::net(orders, snapshot.accounts.values().map(read).collect());
+        Native { snapshot, netting }
+    }
+
+    /// Commits to these books, or has a conflict and writes nothing.
+    #[must_use]
+    pub fn commit(
+        self,
+        books: &Books,
+        application: &str,
+        planted: Option<Planted>,
+    ) -> (Written, Transacted) {
+        if !self.is_initial(planted) || !self.is_unchanged(books, planted) {
+            return (Written::default(), Transacted::Conflict);
+        }
+        let mut written = Written::default();
+        for (id, change) in &self.netting.changes {
+            let mut account = books.accounts[id].clone();
+            let earlier = written.accounts.iter().position(|other| other.id == *id);
+            if let Some(index) = earlier {
+                account = written.accounts.swap_remove(index);
+            }
+            account.balance = account.balance.checked_add(*change).unwrap_or(account.balance);
+            written.accounts.push(account);
+        }
+        for verdict in &self.netting.verdicts {
+            let mut doc = books.transactions[&verdict.id].clone();
+            doc.state = if verdict.refused.is_some() { State::Canceled } else { State::Done };
+            doc.reason.clone_from(&verdict.refused);
+            doc.application = Some(application.to_owned());
+            doc.attempts += 1;
+            doc.claim = None;
+            (doc.lease_until, doc.takeover_at) = (0, 0);
+            written.transactions.push(doc);
+        }
+        (written, Transacted::Committed(self.netting.verdicts))
+    }
+
+    fn is_initial(&self, planted: Option<Planted>) -> bool {
+        let looks = planted != Some(Planted::NativeWithoutTheState);
+        self.netting.verdicts.iter().all(|verdict| {
+            let doc = self.snapshot.transactions.get(&verdict.id);
+            doc.is_some_and(|doc| !looks || doc.state == State::Initial)
+        })
+    }
+
+    fn is_unchanged(&self, books: &Books, planted: Option<Planted>) -> bool {
+        let same = |id| books.accounts.get(id) == self.snapshot.accounts.get(id);
+        let accounts = self.netting.changes.iter().all(|(id, _)| same(id));
+        let same = |id| books.transactions.get(id) == self.snapshot.transactions.get(id);
+        let transactions = self.netting.verdicts.iter().all(|verdict| same(&verdict.id));
+        match planted {
+            Some(Planted::NativeAccountsNotCompared) => transactions,
+            Some(Planted::NativeWithoutTheState) => accounts,
+            _ => accounts && transactions,
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! What is run against both sides: accounts, transactions, and operations on them.
+//!
+//! Owns the ranges. Few accounts, transactions and claimants, so that they collide; amounts small,
+//! or at the edges of what an amount may be. Times lie hours in the past or in the future, so that
+//! neither side can be a moment late. The names are such that an unquoted one would be taken for a
+//! field path.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use common::account::{Account, Status};
+use common::amount::Amount;
+use common::ledger::{Advance, Claim, Removal};
+use common::transaction::{Body, Leg, ReasonCode};
+use mongodb::bson::doc;
+use proptest::array::uniform6;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+const ACCOUNTS: [&str; 4] = ["a", "$balance", "c.d", "$$NOW"];
+
+/// An account that is never there.
+const MISSING: &str = "nobody";
+
+/// The transactions, by index; the last is in the database from the start and makes no sense.
+pub const TRANSACTIONS: [&str; 5] = ["t0", "$state", "t.2", "$$ROOT", BROKEN];
+
+/// The transaction that breaks the rules of a body.
+pub const BROKEN: &str = "broken";
+
+/// One hour in milliseconds.
+pub const HOUR: i64 = 3_600_000;
+
+/// Whether a moment is long gone or far away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    Past,
+    Future,
+}
+
+/// How long a claim lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lease {
+    /// The owner may post, nobody else may claim.
+    Holds,
+    /// The owner may not post any more, and others have to wait for its grace.
+    InGrace,
+    /// Others may claim.
+    Over,
+}
+
+/// How the legs of transactions become postings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grouping {
+    /// One posting per account, as a batch begins.
+    PerAccount,
+    /// One posting per leg, as a batch goes on after a refusal.
+    PerLeg,
+    /// Only the first leg of each.
+    FirstLeg,
+}
+
+/// One call of one client. Transactions, accounts and claimants are indices.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// A producer submits a transaction, with its own content or that of another one.
+    Insert {
+        transaction: usize,
+        content: usize,
+    },
+    /// A client cancels.
+    RequestCancel(usize),
+    /// An operator freezes, opens or closes an account.
+    SetStatus(usize, Status),
+    /// See [`common::ledger::Ledger`] for this and all that follow.
+    Claim(Vec<usize>, Claimant, Lease),
+    Read(Vec<usize>),
+    Accounts(Vec<usize>),
+    Post {
+        ids: Vec<usize>,
+        grouping: Grouping,
+        before: When,
+        /// Whose settlements ride along.
+        riders: Vec<usize>,
+    },
+    Remove(Removal, Vec<usize>, Grouping),
+    Advance(Advance, Vec<usize>, Claimant),
+    Cancel(Vec<(usize, ReasonCode)>, Claimant),
+    Transact(Vec<usize>, Claimant),
+    Release {
+        ids: Vec<usize>,
+        by: Claimant,
+        after: When,
+        not_before: When,
+    },
+}
+
+/// Who claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimant {
+    One,
+    Two,
+}
+
+impl Claimant {
+    /// Its claim, always under the same token, so that its claims of earlier operations still hold.
+    pub fn claim(self) -> Claim {
+        let (token, application) = match self {
+            Claimant::One => ("one", "worker-1"),
+            Claimant::Two => ("$claim", "$application"),
+        };
+        Claim { token: token.to_owned(), application: application.to_owned() }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    /// The accounts at the start.
+    pub accounts: Vec<Account>,
+    /// What the transactions ask for, by index.
+    pub bodies: Vec<Body>,
+    /// What is done, in this order.
+    pub operations: Vec<Operation>,
+}
+
+/// The names of accounts that operations may touch, the missing one last.
+pub fn account_names() -> Vec<&'static str> {
+    ACCOUNTS.into_iter().chain([MISSING]).collect()
+}
+
+/// All sequences of up to so many operations.
+pub fn sequences(operations_max: usize) -> impl Strategy<Value = Sequence> {
+    let accounts = ACCOUNTS.map(account);
+    let bodies = vec(body(), TRANSACTIONS.len());
+    let parts = vec(part(), 1..=operations_max);
+    (accounts, bodies, parts).prop_map(move |(accounts, bodies, parts)| {
+        let operations = parts.into_iter().flatten().take(operations_max).collect();
+        Sequence { accounts: accounts.into(), bodies, operations }
+    })
+}
+
+/// One operation, the same twice as a resend would, or what a worker does with a batch less a few
+/// steps: operations by chance alone would rarely get a transaction to its end.
+fn part() -> impl Strategy<Value = Vec<Operation>> {
+    let kept = || uniform6(prop::bool::weighted(0.85));
+    let batch = || (ids(), claimant(), grouping(), kept());
+    prop_oneof![
+        14 => operation().prop_map(|operation| vec![operation]),
+        2 => operation().prop_map(|operation| vec![operation; 2]),
+        2 => batch().prop_map(|(ids, by, g, kept)| some_of(settled(&ids, by, g), kept)),
+        2 => (ids(), ids(), claimant(), kept())
+            .prop_map(|(first, second, by, kept)| some_of(riding(&first, &second, by), kept)),
+        1 => batch().prop_map(|(ids, by, g, kept)| some_of(undone(&ids, by, g), kept)),
+    ]
+}
+
+fn some_of(operations: [Operation; 6], kept: [bool; 6]) -> Vec<Operation> {
+    operations.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(each, _)| each).collect()
+}
+
+fn post(ids: &[usize], grouping: Grouping) -> Operation {
+    Operation::Post { ids: ids.into(), grouping, before: When::Future, riders: Vec::new() }
+}
+
+/// Two batches, the settlements of the first riding on the posts of the second.
+fn riding(first: &[usize], second: &[usize], by: Claimant) -> [Operation; 6] {
+    let both: BTreeSet<usize> = first.iter().chain(second).copied().collect();
+    [
+        Operation::Insert { transaction: first[0], content: first[0] },
+        Operation::Claim(both.into_iter().collect(), by, Lease::Over),
+        post(first, Grouping::PerAccount),
+        Operation::Advance(Advance::Commit, first.into(), by),
+        Operation::Post {
+            ids: second.into(),
+            grouping: Grouping::PerAccount,
+            before: When::Future,
+            riders: first.into(),
+        },
+        Operation::Advance(Advance::Finish, first.into(), by),
+    ]
+}
+
+fn settled(ids: &[usize], by: Claimant, grouping: Grouping) -> [Operation; 6] {
+    [
+        Operation::Insert { transaction: ids[0], content: ids[0] },
+        Operation::Claim(ids.into(), by, Lease::Over),
+        post(ids, grouping),
+        Operation::Advance(Advance::Commit, ids.into(), by),
+        Operation::Remove(Removal::Settle, ids.into(), grouping),
+        Operation::Advance(Advance::Finish, ids.into(), by),
+    ]
+}
+
+fn undone(ids: &[usize], by: Claimant, grouping: Grouping) -> [Operation; 6] {
+    let refused = ids.iter().map(|at| (*at, ReasonCode::InsufficientFunds)).collect();
+    [
+        Operation::Insert { transaction: ids[0], content: ids[0] },
+        Operation::Claim(ids.into(), by, Lease::Over),
+        post(ids, Grouping::FirstLeg),
+        Operation::Cancel(refused, by),
+        Operation::Remove(Removal::Undo, ids.into(), grouping),
+        Operation::Advance(Advance::Abandon, ids.into(), by),
+    ]
+}
+
+fn int(units: &'static [i64]) -> impl Strategy<Value = Amount> {
+    select(units).prop_map(Amount::Int)
+}
+
+fn decimal(texts: &'static [&'static str]) -> impl Strategy<Value = Amount> {
+    select(texts).prop_map(|text| Amount::parse_decimal(text).expect("an amount"))
+}
+
+const MAX: i64 = Amount::MAX;
+
+fn account(name: &'static str) -> impl Strategy<Value = Account> {
+    let balance = prop_oneof![
+        6 => int(&[10, 0, 1, 5, 7, 15, 100, -5]),
+        2 => int(&[MAX, MAX - 1, MAX - 10, MAX / 2, -MAX, 10 - MAX]),
+        2 => decimal(&["10", "0", "0.000000001", "1.50", "99.99", "-0.01"]),
+        1 => decimal(&["1000000000000000000", "999999999999999999.999999999"]),
+    ];
+    let floor = prop_oneof![
+        3 => Just(Some(Amount::ZERO)),
+        2 => Just(None),
+        2 => int(&[5, -1, -10, 10, -MAX]).prop_map(Some),
+        1 => decimal(&["0.0", "-0.5", "-0.000000001", "8.5"]).prop_map(Some),
+    ];
+    let status = prop_oneof![
+        12 => Just(Status::Open),
+        1 => Just(Status::Frozen),
+        1 => Just(Status::Closed),
+    ];
+    (balance, floor, status, currency()).prop_map(move |(balance, floor, status, currency)| {
+        Account { floor, status, currency, ..Account::new(name, balance) }
+    })
+}
+
+fn currency() -> impl Strategy<Value = Option<String>> {
+    prop_oneof![
+        8 => Just(None),
+        2 => Just(Some("$currency".to_owned())),
+        1 => Just(Some("EUR".to_owned())),
+    ]
+}
+
+fn body() -> impl Strategy<Value = Body> {
+    let small = int(&[1, 2, 5, 7, 10]);
+    let large = int(&[MAX, MAX - 1, MAX / 2]);
+    let fine = decimal(&["1", "0.000000001", "0.01", "1.50", "10", "1000000000000000000"]);
+    // The third leg takes what it gets from the second, which has more.
+    let values = prop_oneof![
+        8 => (small, Just(Amount::Int(1))),
+        1 => (large, Just(Amount::Int(3))),
+        3 => (fine, decimal(&["0.000000001", "0.5"])),
+    ];
+    let accounts = subsequence(account_names(), 2..=3).prop_shuffle();
+    (accounts, values, currency(), prop::bool::weighted(0.2)).prop_map(
+        |(accounts, (value, part), currency, tagged)| {
+            let mut body = legs(&accounts, value, part).in_currency(currency);
+            if tagged {
+                body.metadata = Some(doc! { "path": "$balance" });
+                body.reverses = Some("$reverses".to_owned());
+            }
+            body
+        },
+    )
+}
+
+fn legs(accounts: &[&str], value: Amount, part: Amount) -> Body {
+    let rest = value.checked_add(part.negated()).filter(|rest| *rest > Amount::ZERO);
+    let amounts = match (accounts.len(), rest) {
+        (2, _) => vec![value.negated(), value],
+        (_, Some(rest)) => vec![value.negated(), rest, part],
+        (_, None) => {
+            let sum = value.checked_add(part).expect("both are small");
+            vec![value, sum.negated(), part]
+        }
+    };
+    let leg = |(account, amount): (&&str, Amount)| Leg { account: (*account).into(), amount };
+    Body::new(accounts.iter().zip(amounts).map(leg).collect()).expect("the legs sum to zero")
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let transaction = 0..TRANSACTIONS.len();
+    let own = transaction.clone().prop_map(|at| Operation::Insert { transaction: at, content: at });
+    let any = (transaction.clone(), transaction.clone())
+        .prop_map(|(transaction, content)| Operation::Insert { transaction, content });
+    let status = select(&[Status::Frozen, Status::Open, Status::Closed][..]);
+    let release = (ids(), claimant(), when(), when())
+        .prop_map(|(ids, by, after, not_before)| Operation::Release { ids, by, after, not_before });
+    let refused = vec(select(&ReasonCode::ALL[..]), TRANSACTIONS.len());
+    let cancel = (ids(), refused, claimant()).prop_map(|(ids, reasons, by)| {
+        Operation::Cancel(ids.into_iter().zip(reasons).collect(), by)
+    });
+    let removal = select(&[Removal::Settle, Removal::Undo][..]);
+    prop_oneof![
+        5 => own,
+        1 => any,
+        1 => transaction.prop_map(Operation::RequestCancel),
+        1 => (0..account_names().len(), status).prop_map(|(at, to)| Operation::SetStatus(at, to)),
+        6 => (ids(), claimant(), lease()).prop_map(|(ids, by, l)| Operation::Claim(ids, by, l)),
+        1 => ids().prop_map(Operation::Read),
+        1 => ids().prop_map(Operation::Accounts),
+        8 => (ids(), grouping(), rarely_past(), riders()).prop_map(|(ids, grouping, before, riders)| {
+            Operation::Post { ids, grouping, before, riders }
+        }),
+        6 => (removal, ids(), grouping()).prop_map(|(r, i, g)| Operation::Remove(r, i, g)),
+        5 => (advance(), ids(), claimant()).prop_map(|(a, i, by)| Operation::Advance(a, i, by)),
+        2 => cancel,
+        4 => (few(), claimant()).prop_map(|(ids, by)| Operation::Transact(ids, by)),
+        2 => release,
+    ]
+}
+
+/// Each at most once, as the engine sends them.
+fn ids() -> impl Strategy<Value = Vec<usize>> {
+    subsequence((0..TRANSACTIONS.len()).collect::<Vec<_>>(), 1..=TRANSACTIONS.len())
+}
+
+/// More at once would rarely all be `initial`.
+fn few() -> impl Strategy<Value = Vec<usize>> {
+    subsequence((0..TRANSACTIONS.len()).collect::<Vec<_>>(), 1..=2)
+}
+
+fn riders() -> impl Strategy<Value = Vec<usize>> {
+    prop_oneof![2 => Just(Vec::new()), 1 => ids()]
+}
+
+fn claimant() -> impl Strategy<Value = Claimant> {
+    prop_oneof![3 => Just(Claimant::One), 1 => Just(Claimant::Two)]
+}
+
+fn lease() -> impl Strategy<Value = Lease> {
+    select(&[Lease::Holds, Lease::InGrace, Lease::Over][..])
+}
+
+fn when() -> impl Strategy<Value = When> {
+    select(&[When::Past, When::Future][..])
+}
+
+fn rarely_past() -> impl Strategy<Value = When> {
+    prop_oneof![9 => Just(When::Future), 1 => Just(When::Past)]
+}
+
+fn grouping() -> impl Strategy<Value = Grouping> {
+    select(&[Grouping::PerLeg, Grouping::PerAccount, Grouping::FirstLeg][..])
+}
+
+fn advance() -> impl Strategy<Value = Advance> {
+    select(&[Advance::Commit, Advance::Finish, Advance::Abandon][..])
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for account in &self.accounts {
+            let floor = account.floor.map_or("none".to_owned(), |floor| floor.to_string());
+            let currency = account.currency.as_deref().unwrap_or("no currency");
+            let status = account.status.as_str();
+            let (id, balance) = (&account.id, account.balance);
+            writeln!(f, "  account {id}: {balance}, floor {floor}, {currency}, {status}")?;
+        }
+        for (id, body) in TRANSACTIONS.iter().zip(&self.bodies) {
+            let leg = |leg: &Leg| format!("{} {}", leg.account, leg.amount);
+            let legs: Vec<_> = body.legs().iter().map(leg).collect();
+            let currency = body.currency.as_deref().unwrap_or("no currency");
+            writeln!(f, "  transaction {id}: {}, {currency}", legs.join(", "))?;
+        }
+        for (at, operation) in self.operations.iter().enumerate() {
+            writeln!(f, "  {:>3}. {operation}", at + 1)?;
+        }
+        Ok(())
+    }
+}
+
+fn names(ids: &[usize]) -> String {
+    let names: Vec<_> = ids.iter().map(|at| TRANSACTIONS[*at]).collect();
+    format!("[{}]", names.join(", "))
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name();
+        match self {
+            Operation::Insert { transaction, content } => {
+                let (id, of) = (TRANSACTIONS[*transaction], TRANSACTIONS[*content]);
+                write!(f, "{name} {id} with the content of {of}")
+            }
+            Operation::RequestCancel(at) => write!(f, "{name} {}", TRANSACTIONS[*at]),
+            Operation::SetStatus(at, to) => {
+                write!(f, "{name} of {} to {}", account_names()[*at], to.as_str())
+            }
+            Operation::Claim(ids, by, lease) => {
+                write!(f, "{name} {} by {by:?}, lease {lease:?}", names(ids))
+            }
+            Operation::Read(ids) => write!(f, "{name} {}", names(ids)),
+            Operation::Accounts(at) => {
+                let names: Vec<_> = at.iter().map(|at| account_names()[*at]).collect();
+                write!(f, "{name} [{}]", names.join(", "))
+            }
+            Operation::Post { ids, grouping, before, riders } => {
+                write!(f, "{name} {} {grouping:?}, deadline in the {before:?}", names(ids))?;
+                if riders.is_empty() { Ok(()) } else { write!(f, ", riders {}", names(riders)) }
+            }
+            Operation::Remove(_, ids, grouping) => write!(f, "{name} {} {grouping:?}", names(ids)),
+            Operation::Advance(_, ids, by) | Operation::Transact(ids, by) => {
+                write!(f, "{name} {} by {by:?}", names(ids))
+            }
+            Operation::Cancel(refused, by) => {
+                let each: Vec<_> = refused
+                    .iter()
+                    .map(|(at, code)| format!("{}: {}", TRANSACTIONS[*at], code.as_str()))
+                    .collect();
+                write!(f, "{name} [{}] by {by:?}", each.join(", "))
+            }
+            Operation::Release { ids, by, after, not_before } => {
+                let ids = names(ids);
+                write!(f, "{name} {ids} by {by:?}, after {after:?}, not before {not_before:?}")
+            }
+        }
+    }
+}
+
+impl Operation {
+    /// Its name, for the table of what was covered.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Operation::Insert { .. } => "insert",
+            Operation::RequestCancel(_) => "request cancel",
+            Operation::SetStatus(..) => "set status",
+            Operation::Claim(..) => "claim",
+            Operation::Read(_) => "read",
+            Operation::Accounts(_) => "accounts",
+            Operation::Post { riders, .. } if riders.is_empty() => "post",
+            Operation::Post { .. } => "post with riders",
+            Operation::Remove(Removal::Settle, ..) => "settle",
+            Operation::Remove(Removal::Undo, ..) => "undo",
+            Operation::Transact(..) => "transact",
+            Operation::Advance(step, ..) => step.states().1.as_str(),
+            Operation::Cancel(..) => "cancel",
+            Operation::Release { .. } => "release",
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Settlements that wait for a ride on the next post to their account.
+//!
+//! Owns the waiting room of one worker process. A batch that has committed lets its settlements
+//! wait here; a later batch takes along those of the accounts that it posts to, which saves their
+//! update. Promises that a settlement is in one place only: it waits, it rides with one post, or
+//! it is back with its batch. A ride whose arrival is not certain goes back to its batch, which
+//! settles it under the guard of its marks: settled twice, it changes nothing the second time.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use common::ledger::{Posting, Ride};
+use common::transaction::AccountId;
+
+use super::plan::{self, Accounts};
+
+/// The settlements of one batch.
+#[derive(Debug, Default)]
+pub(super) struct Party {
+    /// How many ride at this moment.
+    aboard: AtomicUsize,
+    /// The accounts of those that came back without anybody knowing whether they are settled.
+    unsure: Mutex<Vec<AccountId>>,
+}
+
+impl Party {
+    /// Whether some ride at this moment.
+    pub fn is_aboard(&self) -> bool {
+        self.aboard.load(Ordering::Acquire) > 0
+    }
+
+    /// The accounts where a ride may or may not have settled.
+    pub fn take_unsure(&self) -> Vec<AccountId> {
+        std::mem::take(&mut self.unsure.lock().unwrap_or_else(|broken| broken.into_inner()))
+    }
+}
+
+#[derive(Debug)]
+struct Rider {
+    settlement: Posting,
+    party: Arc<Party>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Riders {
+    waiting: Mutex<HashMap<AccountId, Vec<Rider>>>,
+}
+
+impl Riders {
+    /// Lets the settlements of a batch wait.
+    pub fn wait(&self, settlements: Vec<Posting>, party: &Arc<Party>) {
+        let mut waiting = self.waiting();
+        for settlement in settlements {
+            let riders = waiting.entry(settlement.account.clone()).or_default();
+            riders.push(Rider { settlement, party: party.clone() });
+        }
+    }
+
+    /// Those of a batch that still wait; they wait no longer.
+    pub fn leave(&self, accounts: &[AccountId], party: &Arc<Party>) -> Vec<Posting> {
+        let mut waiting = self.waiting();
+        let mut left = Vec::new();
+        for account in accounts {
+            let Some(riders) = waiting.get_mut(account) else { continue };
+            let ours = riders.extract_if(.., |rider| Arc::ptr_eq(&rider.party, party));
+            left.extend(ours.map(|rider| rider.settlement));
+            if riders.is_empty() {
+                waiting.remove(account);
+            }
+        }
+        left
+    }
+
+    /// Puts what waits onto postings to the same account: at most one posting of an account takes
+    /// anybody along, and it takes all whose sums stay within the limits.
+    pub fn board(&self, postings: &mut [Posting]) -> Aboard {
+        let mut waiting = self.waiting();
+        let mut riders = Vec::new();
+        if waiting.is_empty() {
+            return Aboard { riders };
+        }
+        for posting in postings {
+            let Some(mut there) = waiting.remove(&posting.account) else { continue };
+            let fits = |rider: &mut Rider| join(&mut posting.ride, &rider.settlement);
+            riders.extend(there.extract_if(.., fits));
+            if !there.is_empty() {
+                waiting.insert(posting.account.clone(), there);
+            }
+        }
+        for rider in &riders {
+            rider.party.aboard.fetch_add(1, Ordering::AcqRel);
+        }
+        Aboard { riders }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<AccountId, Vec<Rider>>> {
+        // A panic of a batch between two of these lines leaves the map whole.
+        self.waiting.lock().unwrap_or_else(|broken| broken.into_inner())
+    }
+}
+
+fn join(ride: &mut Option<Ride>, settlement: &Posting) -> bool {
+    let Some(ride) = ride else {
+        *ride = Some(Ride {
+            debits: settlement.debits,
+            credits: settlement.credits,
+            transactions: settlement.transactions.clone(),
+        });
+        return true;
+    };
+    let debits = ride.debits.checked_add(settlement.debits);
+    let (Some(debits), Some(credits)) = (debits, ride.credits.checked_add(settlement.credits))
+    else {
+        return false;
+    };
+    (ride.debits, ride.credits) = (debits, credits);
+    ride.transactions.extend(settlement.transactions.iter().cloned());
+    true
+}
+
+/// Settlements on their ride. Dropped, they go back to their batches as uncertain.
+#[derive(Debug, Default)]
+pub(super) struct Aboard {
+    riders: Vec<Rider>,
+}
+
+impl Aboard {
+    /// All of them are settled, durably. Returns how many.
+    pub fn arrived(&mut self) -> u64 {
+        let riders = std::mem::take(&mut self.riders);
+        for rider in &riders {
+            rider.party.aboard.fetch_sub(1, Ordering::AcqRel);
+        }
+        riders.len() as u64
+    }
+
+    /// Sorts out who has arrived, by a look at the accounts after an incomplete post. Returns the
+    /// others, to be settled before their credits are missed.
+    pub fn left_behind(&mut self, accounts: &Accounts) -> Vec<Posting> {
+        let gone = |rider: &mut Rider| {
+            let settlement = std::slice::from_ref(&rider.settlement);
+            !plan::any_mark_left(settlement, accounts)
+        };
+        let riders = self.riders.extract_if(.., gone).collect();
+        Aboard { riders }.arrived();
+        self.riders.iter().map(|rider| rider.settlement.clone()).collect()
+    }
+}
+
+impl Drop for Aboard {
+    fn drop(&mut self) {
+        for rider in &self.riders {
+            let account = rider.settlement.account.clone();
+            let unsure = rider.party.unsure.lock();
+            unsure.unwrap_or_else(|broken| broken.into_inner()).push(account);
+            // Last: who sees nobody aboard sees all who came back.
+            rider.party.aboard.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
