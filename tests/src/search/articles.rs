@@ -30,7 +30,7 @@ pub struct Articles {
     /// A recovery of a `pending` transaction rolls back.
     pub rolls_back: bool,
     /// A worker reads the transaction before each write to an account, and stops when it is not
-    /// its own any more.
+    /// its own any more; changes of its state compare the owner, too.
     pub checks_owner: bool,
 }
 
@@ -75,8 +75,8 @@ pub enum Request {
     Pull(&'static str),
     /// Takes back what was posted, where there is a mark.
     Undo(&'static str, i64),
-    /// Changes the state.
-    Move(State, State),
+    /// Changes the state, where it is the old one, and where the transaction is this owner's.
+    Move(State, State, Option<String>),
 }
 
 impl Articles {
@@ -92,21 +92,24 @@ impl Articles {
         Bounds { horizon: 5, losses: 0, op_limit: 0, late_answers: true }
     }
 
-    fn plan(&self, state: State, recovers: bool) -> Vec<Request> {
+    /// What a worker does with a transaction that it has claimed in this state.
+    fn plan(&self, mine: &str, state: State, recovers: bool) -> Vec<Request> {
+        let owner = self.checks_owner.then(|| mine.to_owned());
+        let moves = |from, to| Request::Move(from, to, owner.clone());
         let undo = [Request::Undo("a", -VALUE), Request::Undo("b", VALUE)];
-        let canceled = Request::Move(State::Canceling, State::Canceled);
+        let canceled = moves(State::Canceling, State::Canceled);
         let settle = [Request::Pull("a"), Request::Pull("b")];
-        let done = Request::Move(State::Applied, State::Done);
+        let done = moves(State::Applied, State::Done);
         let mut plan = Vec::new();
         match state {
             State::Pending if recovers && self.rolls_back => {
-                plan.push(Request::Move(State::Pending, State::Canceling));
+                plan.push(moves(State::Pending, State::Canceling));
                 plan.extend(undo);
                 plan.push(canceled);
             }
             State::Pending => {
                 plan.extend([Request::Post("a", -VALUE), Request::Post("b", VALUE)]);
-                plan.push(Request::Move(State::Pending, State::Applied));
+                plan.push(moves(State::Pending, State::Applied));
                 plan.extend(settle);
                 plan.push(done);
             }
@@ -182,7 +185,7 @@ impl Protocol for Articles {
             return (Next::Request(Request::Claim(mine)), false);
         };
         let Some(seen) = owned(&claimed.what) else { return (Next::Over, false) };
-        let plan = self.plan(seen.state, seen.attempts > 1);
+        let plan = self.plan(&mine, seen.state, seen.attempts > 1);
         let goes_on = plan.iter().zip(answers).all(|(request, answer)| match request {
             Request::Look => owned(&answer.what).is_some(),
             Request::Move(..) => matches!(answer.what, What::Answer(Reply::Count(1))),
@@ -221,8 +224,8 @@ impl Protocol for Articles {
         match request {
             Request::Look => false,
             Request::Claim(application) => claim(doc, application, now),
-            Request::Move(from, to) => {
-                let matches = doc.state == *from;
+            Request::Move(from, to, owner) => {
+                let matches = doc.state == *from && (owner.is_none() || doc.claim == *owner);
                 if matches {
                     doc.state = *to;
                     // `$currentDate: {lastModified: true}`
@@ -265,7 +268,7 @@ impl Protocol for Articles {
             Request::Post(name, amount) => format!("posts {amount:+} to {name}"),
             Request::Pull(name) => format!("pulls the mark from {name}"),
             Request::Undo(name, amount) => format!("undoes {amount:+} on {name}"),
-            Request::Move(from, to) => format!("moves t from {from} to {to}"),
+            Request::Move(from, to, _) => format!("moves t from {from} to {to}"),
         }
     }
 }

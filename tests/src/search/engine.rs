@@ -4,7 +4,7 @@
 //! heard, and takes the request that it then waits for. Couples to the engine through its two
 //! traits only, [`common::ledger::Ledger`] and [`Environment`].
 
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use common::amount::Amount;
 use common::mongo::LeaseMs;
 use common::retry::Policy;
 use common::transaction::{Body, TransactionId};
+use futures_util::future::join;
 use worker::engine::{Engine, EngineKind, EngineSettings, Environment};
 use worker::metrics::Metrics;
 
@@ -62,15 +63,15 @@ impl<'a> Tandem<'a> {
     fn settings(&self, run: usize) -> EngineSettings {
         EngineSettings {
             kind: EngineKind::TwoPhase,
-            application: format!("run {run}"),
+            application: trace::worker(run),
             post_window_ms: OP_LIMIT.into(),
             grace_ms: self.grace,
             attempts_max: self.scope.attempts_max,
             retry: Policy { first: Duration::from_millis(1), max: Duration::from_millis(1) },
             tries_in_place: 2,
-            // A run is one batch: there is no later one to ride on.
             ride_wait: Duration::ZERO,
-            rides_from: usize::MAX,
+            // With one batch there is no later one to ride on.
+            rides_from: if self.second(run).is_empty() { usize::MAX } else { 1 },
         }
     }
 
@@ -92,11 +93,34 @@ impl<'a> Tandem<'a> {
         }
     }
 
+    fn second(&self, run: usize) -> &'static [&'static str] {
+        self.scope.second.get(run).copied().unwrap_or_default()
+    }
+
     fn batch(&self, run: usize) -> Vec<TransactionId> {
         match self.scope.runs.get(run) {
-            Some(batch) => batch.iter().map(|id| (*id).into()).collect(),
+            Some(batch) => ids(batch),
             None => self.scope.transfers.iter().map(|(id, ..)| (*id).into()).collect(),
         }
+    }
+}
+
+fn ids(batch: &[&str]) -> Vec<TransactionId> {
+    batch.iter().map(|id| (*id).into()).collect()
+}
+
+/// A worker's life: its first batch, and a second one that begins when the first has committed, so
+/// that the first's settlements may ride on the second's post.
+async fn live<E: Environment>(
+    engine: &Engine<Ledger, E>,
+    first: &[TransactionId],
+    second: &[TransactionId],
+) {
+    let decided = engine.begin(first).await;
+    if second.is_empty() {
+        decided.end().await;
+    } else {
+        join(decided.end(), engine.run(second)).await;
     }
 }
 
@@ -127,6 +151,7 @@ impl Protocol for Tandem<'_> {
         let same_clock = |other: usize| self.clock_error(other) == self.clock_error(run);
         let fits = |other: &usize| {
             self.scope.runs[*other] == self.scope.runs[run]
+                && self.second(*other) == self.second(run)
                 && (self.planted.is_none() || same_clock(*other))
         };
         (0..run).find(fits).unwrap_or(run)
@@ -150,28 +175,29 @@ impl Protocol for Tandem<'_> {
         let ledger = Ledger::new(shared.clone(), (run, 0), self.clock_error(run), self.planted);
         let clock = Clock { run, ..Clock::default() };
         let engine = Engine::new(ledger, clock.clone(), self.settings(run), self.metrics.clone());
-        let ids = self.batch(run);
-        let mut task = std::pin::pin!(engine.run(&ids));
+        let (first, second) = (self.batch(run), ids(self.second(run)));
+        let mut task = pin!(live(&engine, &first, &second));
         let mut context = Context::from_waker(Waker::noop());
         let mut over = task.as_mut().poll(&mut context).is_ready();
-        let mut sent = shared.lock().expect("one thread").sent.pop_front();
+        // A worker's own requests take turns.
+        let mut sent = std::mem::take(&mut shared.lock().expect("one thread").sent);
         for heard in heard {
             clock.set(heard.at, matches!(heard.what, What::Awake));
             {
                 let mut shared = shared.lock().expect("one thread");
                 shared.now = heard.at;
-                if let Some((id, ..)) = sent.take() {
-                    let answer = match &heard.what {
-                        What::Answer(reply) => Some(reply.clone()),
-                        What::Lost | What::Awake => None,
-                    };
+                let answer = match &heard.what {
+                    What::Answer(reply) => Some(reply.clone()),
+                    What::Lost | What::Awake => None,
+                };
+                if let Some((id, ..)) = sent.pop_front() {
                     shared.answers.insert(id, answer);
                 }
             }
-            over = Pin::as_mut(&mut task).poll(&mut context).is_ready();
-            sent = shared.lock().expect("one thread").sent.pop_front();
+            over = task.as_mut().poll(&mut context).is_ready();
+            sent.append(&mut shared.lock().expect("one thread").sent);
         }
-        let next = match sent {
+        let next = match sent.pop_front() {
             _ if over => Next::Over,
             None => Next::Sleep,
             Some((.., Sent::Request(request))) => Next::Request(request),
@@ -247,7 +273,7 @@ struct Clock {
 struct ClockState {
     now: i64,
     looked: bool,
-    awake: bool,
+    awakenings: u32,
     tokens: u32,
 }
 
@@ -257,8 +283,10 @@ impl Clock {
     }
 
     fn set(&self, now: i64, awake: bool) {
-        let tokens = self.state().tokens;
-        *self.state() = ClockState { now, looked: false, awake, tokens };
+        let mut state = self.state();
+        state.now = now;
+        state.looked = false;
+        state.awakenings += u32::from(awake);
     }
 }
 
@@ -272,9 +300,10 @@ impl Environment for Clock {
 
     fn sleep(&self, _: Duration) -> impl Future<Output = ()> + Send {
         let state = self.state.clone();
+        let asleep_since = self.state().awakenings;
         std::future::poll_fn(move |_| {
-            let mut state = state.lock().expect("one thread");
-            if std::mem::take(&mut state.awake) { Poll::Ready(()) } else { Poll::Pending }
+            let awakenings = state.lock().expect("one thread").awakenings;
+            if awakenings > asleep_since { Poll::Ready(()) } else { Poll::Pending }
         })
     }
 
@@ -285,6 +314,6 @@ impl Environment for Clock {
     fn token(&self) -> String {
         let mut state = self.state();
         state.tokens += 1;
-        format!("run {}, claim {}", self.run, state.tokens)
+        format!("{}, claim {}", trace::worker(self.run), state.tokens)
     }
 }

@@ -29,6 +29,8 @@ pub struct Scope {
     pub transfers: &'static [(&'static str, &'static str, &'static str, i64)],
     /// The batch of each run of a worker.
     pub runs: &'static [&'static [&'static str]],
+    /// The batch that a run takes up when its first one has committed: then settlements ride.
+    pub second: &'static [&'static [&'static str]],
     /// What clients do.
     pub clients: &'static [Client],
     /// How many requests may lose their answer or come late, all runs together.
@@ -54,6 +56,7 @@ const PAIR: Scope = Scope {
     accounts: &[("a", 10), ("b", 0)],
     transfers: &[("t", "a", "b", 7)],
     runs: &[&["t"], &["t"]],
+    second: &[],
     clients: &[],
     losses: 2,
     horizon: 6,
@@ -69,7 +72,7 @@ const THREE: &[&[&str]] = &[&["t"], &["t"], &["t"]];
 const BOTH: &[&str] = &["t", "u"];
 
 /// Every scope, the longest searches first.
-pub const SCOPES: [Scope; 11] = [
+pub const SCOPES: [Scope; 12] = [
     Scope {
         name: "takeovers",
         about: "one transfer, three workers that stall past their leases and go on",
@@ -105,6 +108,19 @@ pub const SCOPES: [Scope; 11] = [
         about: "two transfers compete for one account's money; two workers with both",
         transfers: &[("t", "a", "b", 7), ("u", "a", "b", 6)],
         runs: &[BOTH, BOTH],
+        losses: 1,
+        horizon: 5,
+        short: (0, 5),
+        ..PAIR
+    },
+    Scope {
+        name: "riding",
+        about: "two transfers; the first's settlement rides on the post of the second, which needs \
+                its money; another worker with both",
+        accounts: &[("a", 10), ("b", 0), ("c", 0)],
+        transfers: &[("t", "a", "b", 7), ("u", "b", "c", 4)],
+        runs: &[&["t"], BOTH],
+        second: &[&["u"]],
         losses: 1,
         horizon: 5,
         short: (0, 5),

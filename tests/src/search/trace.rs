@@ -127,7 +127,11 @@ pub fn request(request: &Request) -> String {
     let postings = |postings: &[Posting]| -> String {
         let one = |posting: &Posting| {
             let ids = joined(&posting.transactions);
-            format!("{} −{} +{} for {ids}", posting.account, posting.debits, posting.credits)
+            let ride = posting
+                .ride
+                .as_ref()
+                .map_or(String::new(), |ride| format!(" settling {}", joined(&ride.transactions)));
+            format!("{} −{} +{} for {ids}{ride}", posting.account, posting.debits, posting.credits)
         };
         postings.iter().map(one).collect::<Vec<_>>().join(", ")
     };

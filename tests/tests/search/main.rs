@@ -100,11 +100,13 @@ macro_rules! planted_faults_are_found {
 
         #[test]
         fn every_planted_fault_that_can_show_has_its_test() {
-            // There is no broker here, and no second copy of the data.
+            // There is no broker here, no second copy of the data, and no second engine.
             let elsewhere = [
                 Planted::AcknowledgeBeforeFinal,
                 Planted::RequeueWithoutConfirm,
                 Planted::NotMajority,
+                Planted::NativeWithoutTheState,
+                Planted::NativeAccountsNotCompared,
             ];
             let here = Planted::ALL.into_iter().filter(|planted| !elsewhere.contains(planted));
             assert_eq!(here.collect::<Vec<_>>(), [$(Planted::$planted),*]);
@@ -120,6 +122,8 @@ planted_faults_are_found! {
     an_unknown_post_resent_and_settled_at_once_is_found:
         UnknownPostResentAndSettledAtOnce in "one-worker";
     an_undo_without_the_mark_is_found: UndoWithoutTheMark in "cancel";
+    a_settlement_without_the_mark_is_found: SettleWithoutTheMark in "takeovers";
+    a_ride_left_behind_is_found: RideLeftBehind in "riding";
     a_commit_before_all_legs_are_posted_is_found: CommitBeforeAllLegsArePosted in "refused";
     a_settle_before_commit_is_found: SettleBeforeCommit in "cancel";
     a_credit_spendable_at_once_is_found: CreditSpendableAtOnce in "shared-account";
