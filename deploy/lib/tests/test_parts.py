@@ -122,6 +122,19 @@ class OnDisk(unittest.TestCase):
                 pass
 
 
+class Bench(unittest.TestCase):
+    """The benchmark's front."""
+
+    def test_help_is_given_without_building_or_starting_anything(self):
+        script = Path(__file__).resolve().parents[2] / "bench"
+        for arguments in (["--help"], ["--quick", "-h"]):
+            done = subprocess.run(
+                [sys.executable, script, *arguments], capture_output=True, text=True, timeout=20
+            )
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("deploy/bench --quick", done.stdout)
+
+
 class DemoData(unittest.TestCase):
     """What the demo submits."""
 

@@ -61,10 +61,7 @@ impl Feed {
             Pace::Flood(_) => first + most,
             Pace::Rate(per_s) => {
                 tokio::time::sleep_until(self.due(first).into()).await;
-                let due = self.begun.elapsed().as_secs_f64() * per_s;
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "> 0")]
-                let due = due as usize + 1;
-                due.clamp(first + 1, first + most)
+                due_after(self.begun.elapsed(), per_s).clamp(first + 1, first + most)
             }
         };
         *next = end.min(self.total);
@@ -75,6 +72,13 @@ impl Feed {
     pub async fn taken(&self) -> usize {
         *self.next.lock().await
     }
+}
+
+/// How many are due; the first is at once.
+fn due_after(elapsed: Duration, per_s: f64) -> usize {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative")]
+    let whole = (elapsed.as_secs_f64() * per_s) as usize;
+    whole + 1
 }
 
 #[cfg(test)]
@@ -93,13 +97,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn at_a_rate_nothing_comes_early_and_what_has_gathered_comes_together() {
-        let feed = Feed::start(1_000, Pace::Rate(1_000.0));
-        assert_eq!(feed.take(10).await, Some(0..1));
-        let taken = feed.take(10).await.expect("more is coming");
-        assert!(Instant::now() >= feed.due(taken.start));
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        let gathered = feed.take(10).await.expect("more is coming");
-        assert_eq!(gathered.len(), 10);
+    async fn at_a_rate_nothing_comes_early_and_everything_in_order() {
+        let feed = Feed::start(100, Pace::Rate(1_000.0));
+        let mut next = 0;
+        while let Some(taken) = feed.take(10).await {
+            assert!(Instant::now() >= feed.due(taken.end - 1), "{taken:?} came early");
+            assert_eq!(taken.start, next);
+            assert!((1..=10).contains(&taken.len()));
+            next = taken.end;
+        }
+        assert_eq!(next, 100);
+    }
+
+    #[test]
+    fn what_is_due_grows_with_time() {
+        for (ms, due) in [(0, 1), (9, 1), (10, 2), (1_000, 101)] {
+            assert_eq!(due_after(Duration::from_millis(ms), 100.0), due, "after {ms} ms");
+        }
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::contender::Contender::{Articles, Native, NativeBatch, Tandem, Transaction};
 use super::growth::cost_ratio;
 use super::latency::Situation;
-use super::report::Report;
+use super::report::{Report, Trial};
 use super::table::find;
 use super::workload::Workload::{HalfHot, Uniform};
 
@@ -27,6 +27,7 @@ pub struct Summary {
     pub submit_rows_per_s: Option<f64>,
     pub submit_peak_mib: Option<f64>,
     pub backlog_cost_ratio: Option<f64>,
+    pub half_hot_vs_native_as_on_uniform: Option<f64>,
     pub transaction_engine_vs_native: Option<f64>,
     pub transaction_engine_half_hot_vs_tandem: Option<f64>,
 }
@@ -63,10 +64,21 @@ impl Summary {
             submit_rows_per_s: largest.map(|backlog| backlog.submit_rows_per_s),
             submit_peak_mib: largest.map(|backlog| backlog.submit_peak_mib),
             backlog_cost_ratio: cost_ratio(&report.backlogs),
+            half_hot_vs_native_as_on_uniform: as_on_uniform(report),
             transaction_engine_vs_native: ratio(Uniform, Transaction, Native),
             transaction_engine_half_hot_vs_tandem: ratio(HalfHot, Transaction, Tandem),
         }
     }
+}
+
+/// Tandem by native transactions with as many at once as are best where no account is hot: whoever
+/// runs a service does not know beforehand which account will be.
+fn as_on_uniform(report: &Report) -> Option<f64> {
+    let tandem = find(&report.table, HalfHot, Tandem)?.per_s;
+    let size = find(&report.table, Uniform, Native)?.size;
+    let of = |trial: &&Trial| trial.workload == HalfHot && trial.contender == Native;
+    let native = report.trials.iter().filter(of).find(|trial| trial.size == size)?;
+    Some(tandem / native.per_s)
 }
 
 #[cfg(test)]
@@ -85,6 +97,9 @@ mod tests {
                 run(HalfHot, Native, 200.0),
                 run(HalfHot, Tandem, 12_000.0),
             ],
+            trials: [(1, 150.0), (4, 400.0)]
+                .map(|(size, per_s)| Trial { workload: HalfHot, contender: Native, size, per_s })
+                .to_vec(),
             backlogs: vec![backlog(10, 100, 1.0), backlog(1_000, 100, 1.1)],
             ..Report::default()
         };
@@ -97,6 +112,8 @@ mod tests {
         let summary = report().summary;
         assert_eq!(summary.uniform_vs_native, Some(10.0));
         assert_eq!(summary.half_hot_vs_native, Some(60.0));
+        // The runs on the uniform workload had one at once.
+        assert_eq!(summary.half_hot_vs_native_as_on_uniform, Some(80.0));
         assert_eq!(summary.uniform_vs_articles, Some(20.0));
         assert_eq!(summary.uniform_vs_native_batch, Some(0.8));
         assert_eq!(summary.transaction_engine_vs_native, None);

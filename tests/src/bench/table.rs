@@ -122,7 +122,7 @@ pub(super) mod tests {
             cpu_per_1000: Cpu { mongod: 0.8, worker: 0.1, producer: 0.1, ..Cpu::default() },
             counters: Counters::default(),
             cpu: Cpu::default(),
-            worker_peak_mib: Some(per_s / 100.0),
+            worker_peak_mib: (contender == Contender::Tandem).then_some(per_s / 100.0),
             producer_peak_mib: None,
             submit_seconds: None,
             problems: Vec::new(),

@@ -278,7 +278,7 @@ mod tests {
         for workload in Workload::value_variants() {
             let load = load(*workload);
             for transfer in &load.transfers {
-                let _valid = transfer.body();
+                assert_eq!(transfer.body().legs().len(), transfer.legs.len());
                 let value = -transfer.legs[0].1;
                 assert_eq!(transfer.refused, value > OPENING * 1_000, "{workload:?}");
             }

@@ -80,7 +80,9 @@ def _end_all():
 
 
 def _run(arguments, timings):
-    env = {**os.environ, processes.OWNER: str(HOME)}
+    # Settings of the shell would be in the figures, too.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("TANDEM_")}
+    env = {**own, processes.OWNER: str(HOME)}
     servers = Servers(HOME, private=True)
     with timings.part("servers and build"), servers.starting():
         binaries = build.build_binaries(env, release=True)
