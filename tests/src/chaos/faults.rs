@@ -13,7 +13,9 @@ use crate::queues::Queues;
 /// How long to look for a producer's process: between two chunks there is none.
 const FIND_PRODUCER: Duration = Duration::from_secs(8);
 /// How long to look for a worker that holds something: between two batches none does.
-const FIND_CLAIM: Duration = Duration::from_secs(8);
+const FIND_CLAIM: Duration = Duration::from_secs(10);
+/// How long such a worker goes on between two looks at what it holds.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(15);
 /// What a slow link holds every piece up for.
 const SLOW: Duration = Duration::from_millis(60);
 
@@ -66,19 +68,34 @@ impl Site {
         Some(unfinished.into_iter().map(|one| one.id).collect())
     }
 
-    /// Waits until a worker has claimed something, but not for ever.
-    pub(super) async fn wait_until_claimed(&self, number: usize) {
-        let name = Some(&self.workers[number].name);
-        let begun = Instant::now();
-        while begun.elapsed() < FIND_CLAIM {
-            let unfinished = self.observer.unfinished().await.unwrap_or_default();
-            if unfinished.iter().any(|one| one.claimed_by.as_ref() == name) {
-                return;
+    /// Kills a worker at a moment when it holds transactions, and starts it again; `None` when it
+    /// never did. It stands still while it is asked for what it holds, so nothing slips through.
+    pub(super) async fn kill_holder(&self, fault: Fault, number: usize) -> Option<Happened> {
+        let place = &self.workers[number];
+        let looking = Instant::now();
+        while looking.elapsed() < FIND_CLAIM {
+            let pid = place.signal("STOP", None).await?;
+            let began_ms = now_ms();
+            let met = self.claimed_by(&place.name).await.filter(|met| !met.is_empty());
+            if met.is_some() && place.kill().await {
+                tokio::time::sleep(fault.lasts).await;
+                self.start_worker(number).await;
+                return Some(Happened { fault, began_ms, over_ms: began_ms, met, alone: true });
             }
+            place.signal("CONT", Some(pid)).await;
+            tokio::time::sleep(BETWEEN_LOOKS).await;
         }
+        None
     }
 
-    pub(super) async fn hit_worker(&self, fault: Fault, number: usize) -> Option<Happened> {
+    /// What a worker holds.
+    async fn claimed_by(&self, name: &str) -> Option<Vec<String>> {
+        let claimed = |one: Unfinished| (one.claimed_by? == name).then_some(one.id);
+        let unfinished = self.observer.unfinished().await?;
+        Some(unfinished.into_iter().filter_map(claimed).collect())
+    }
+
+    async fn hit_worker(&self, fault: Fault, number: usize) -> Option<Happened> {
         let place = &self.workers[number];
         if fault.kind != Kind::WorkerKilled {
             let met = self.met().await;
@@ -93,9 +110,7 @@ impl Site {
         }
         let began_ms = now_ms();
         // The dead claim nothing any more, so what they hold can be asked afterwards.
-        let claimed = |one: Unfinished| (one.claimed_by? == place.name).then_some(one.id);
-        let unfinished = self.observer.unfinished().await;
-        let met = unfinished.map(|all| all.into_iter().filter_map(claimed).collect());
+        let met = self.claimed_by(&place.name).await;
         tokio::time::sleep(fault.lasts).await;
         self.start_worker(number).await;
         Some(Happened { fault, began_ms, over_ms: began_ms, met, alone: false })

@@ -133,12 +133,10 @@ async fn die_alone(site: &Site, progress: &Progress, deaths: usize) -> Vec<Happe
     let mut happened = Vec::new();
     for number in (0..WORKERS).cycle().take(deaths) {
         let begun = Instant::now();
-        site.wait_until_claimed(number).await;
         let (at, lasts) = (Duration::ZERO, Duration::from_secs(1));
         let fault = Fault { at, kind: Kind::WorkerKilled, target: Target::Worker(number), lasts };
-        let died = site.hit_worker(fault, number).await;
+        happened.extend(site.kill_holder(fault, number).await);
         progress.faults.fetch_add(1, Ordering::Relaxed);
-        happened.extend(died.map(|died| Happened { alone: true, ..died }));
         tokio::time::sleep(DEATH_EVERY.saturating_sub(begun.elapsed())).await;
     }
     happened
