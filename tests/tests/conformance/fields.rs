@@ -12,7 +12,7 @@ use common::ledger::{AccountRead, Seen, ServerMs, Transacted};
 use common::transaction::{Body, State, format_nanos};
 use mongodb::bson::{Bson, DateTime, Document};
 
-use crate::sequence::HOUR;
+use crate::operation::HOUR;
 
 /// A document's fields in words.
 pub type Fields = BTreeMap<String, String>;

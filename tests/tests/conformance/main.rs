@@ -12,8 +12,11 @@
 //! have, and clocks that stand exactly on a deadline.
 
 mod fields;
+mod model;
+mod operation;
+mod real;
 mod sequence;
-mod sides;
+mod terms;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,8 +27,12 @@ use common::queue::Publisher;
 use producer::context::Context;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-use sequence::{HOUR, Sequence};
-use sides::{Model, Real, Terms};
+
+use model::Model;
+use operation::HOUR;
+use real::Real;
+use sequence::Sequence;
+use terms::Terms;
 use tests::world::World;
 
 /// How many sequences are run when nobody says otherwise: about 25 s.

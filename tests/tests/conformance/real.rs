@@ -1,0 +1,162 @@
+//! MongoDB, through the real ledger and the real producer.
+
+use common::account::{Account, Status};
+use common::ledger::{Ledger, LedgerError, ServerMs};
+use common::mongo::{MongoLedger, Store};
+use common::transaction::State;
+use futures_util::TryStreamExt;
+use mongodb::Collection;
+use mongodb::bson::{DateTime, Document, doc};
+use producer::accounts::Change;
+use producer::context::Context;
+use producer::submission::{self, Expect, Order};
+use producer::transactions::{Canceling, cancel_one};
+
+use crate::fields::{self, Answer, Shown};
+use crate::operation::{Lease, Operation, TRANSACTIONS, account_names};
+use crate::sequence::Sequence;
+use crate::terms::{FOREIGN, Terms, broken, orders};
+
+/// See the module.
+pub struct Real {
+    context: Context,
+}
+
+impl Real {
+    pub fn new(context: Context) -> Real {
+        Real { context }
+    }
+
+    fn store(&self) -> &Store {
+        &self.context.store
+    }
+
+    /// The server's clock.
+    pub async fn now(&self) -> ServerMs {
+        self.store().server_now().await.expect("MongoDB is there")
+    }
+
+    /// Replaces all documents by those that the sequence starts from.
+    pub async fn reset(&self, sequence: &Sequence) {
+        let document = |account: &Account| {
+            let mut document = account.to_document(DateTime::from_millis(0));
+            document.insert(FOREIGN.0, FOREIGN.1);
+            document
+        };
+        let replaced = async |collection: Collection<Document>, documents: Vec<Document>| {
+            collection.delete_many(doc! {}).await.expect("documents can be deleted");
+            collection.insert_many(documents).await.expect("documents can be inserted");
+        };
+        let accounts = sequence.accounts.iter().map(document).collect();
+        tokio::join!(
+            replaced(self.store().accounts(), accounts),
+            replaced(self.store().transactions(), vec![broken()]),
+        );
+    }
+
+    /// Every document.
+    pub async fn shown(&self, terms: &Terms<'_>) -> Shown {
+        let all = async |collection: Collection<Document>| {
+            let found = collection.find(doc! {}).await.expect("MongoDB is there");
+            found.try_collect::<Vec<_>>().await.expect("MongoDB is there")
+        };
+        let (accounts, transactions) =
+            tokio::join!(all(self.store().accounts()), all(self.store().transactions()));
+        let shown = |document: &Document| {
+            let id = document.get_str("_id").expect("ids are strings");
+            (id.to_owned(), fields::of(document, terms.begun))
+        };
+        accounts.iter().chain(&transactions).map(shown).collect()
+    }
+
+    /// Runs one operation.
+    pub async fn run(
+        &self,
+        terms: &Terms<'_>,
+        operation: &Operation,
+        created_at: ServerMs,
+    ) -> Result<Answer, LedgerError> {
+        let lease = match operation {
+            Operation::Claim(_, _, lease) => Terms::lease(*lease),
+            _ => Terms::lease(Lease::Holds),
+        };
+        let ledger = MongoLedger::new(self.store().clone(), lease);
+        let count = |count: usize| Answer::Count(count);
+        let seen = |seen| Answer::seen(seen, terms.begun);
+        match operation {
+            Operation::Insert { transaction, content } => {
+                let order = Order {
+                    id: TRANSACTIONS[*transaction].into(),
+                    body: terms.sequence.bodies[*content].clone(),
+                };
+                self.insert(order, created_at).await
+            }
+            Operation::RequestCancel(at) => Ok(self.request_cancel(TRANSACTIONS[*at]).await),
+            Operation::SetStatus(at, to) => Ok(self.set_status(account_names()[*at], *to).await),
+            Operation::Claim(ids, by, _) => {
+                ledger.claim(&Terms::ids(ids), &by.claim()).await.map(seen)
+            }
+            Operation::Read(ids) => ledger.read(&Terms::ids(ids)).await.map(seen),
+            Operation::Accounts(at) => {
+                ledger.accounts(&Terms::accounts(at)).await.map(Answer::accounts)
+            }
+            Operation::Post { ids, grouping, before, riders } => {
+                let postings = terms.riding(terms.postings(ids, *grouping), riders);
+                ledger.post(&postings, terms.at(*before)).await.map(count)
+            }
+            Operation::Remove(removal, ids, grouping) => {
+                ledger.remove(*removal, &terms.postings(ids, *grouping)).await.map(count)
+            }
+            Operation::Advance(step, ids, by) => {
+                ledger.advance(*step, &Terms::ids(ids), &by.claim()).await.map(count)
+            }
+            Operation::Cancel(refused, by) => {
+                ledger.cancel(&Terms::reasons(refused), &by.claim()).await.map(count)
+            }
+            Operation::Transact(ids, by) => {
+                let orders = orders(ledger.read(&Terms::ids(ids)).await?);
+                ledger.transact(&orders, &by.claim().application).await.map(Answer::Transacted)
+            }
+            Operation::Release { ids, by, after, not_before } => {
+                let (after, not_before) = (Terms::delay(*after), terms.at(*not_before));
+                let released =
+                    ledger.release(&Terms::ids(ids), &by.claim(), after, not_before).await;
+                released.map(|()| Answer::Released)
+            }
+        }
+    }
+
+    async fn insert(&self, order: Order, created_at: ServerMs) -> Result<Answer, LedgerError> {
+        let created_at = DateTime::from_millis(created_at);
+        let inserted = submission::insert(self.store(), &[order], created_at, Expect::New).await?;
+        Ok(match &inserted[0] {
+            submission::Answer::Submitted => Answer::Submitted,
+            submission::Answer::Unchanged(state) => Answer::Unchanged(*state),
+            submission::Answer::Conflict(_) => Answer::Refused,
+            submission::Answer::Refused(why) => panic!("the schema refuses a valid body: {why}"),
+        })
+    }
+
+    async fn request_cancel(&self, id: &str) -> Answer {
+        let canceling = cancel_one(&self.context, id).await;
+        match canceling.expect("the servers are there") {
+            Canceling::Canceled(_) => Answer::Is(State::Canceled),
+            Canceling::Underway(_) => Answer::Is(State::Canceling),
+            Canceling::TooLate(state) => Answer::Is(state),
+            Canceling::Unknown => Answer::Refused,
+        }
+    }
+
+    async fn set_status(&self, id: &str, to: Status) -> Answer {
+        let change = match to {
+            Status::Open => Change::Unfreeze,
+            Status::Frozen => Change::Freeze,
+            Status::Closed => Change::Close,
+        };
+        let changed = producer::accounts::change_status(&self.context, change, id).await;
+        match changed.expect("MongoDB is there") {
+            Ok(()) => Answer::Has(to),
+            Err(_) => Answer::Refused,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! A sequence in the ledger's own terms: ids, postings and moments, the same for both sides.
+
+use common::amount::Amount;
+use common::ledger::{Posting, Ride, Seen, ServerMs};
+use common::mongo::LeaseMs;
+use common::transaction::{AccountId, Body, Leg, Reason, ReasonCode, State, TransactionId};
+use mongodb::bson::{DateTime, Document, doc};
+
+use crate::operation::{BROKEN, Grouping, HOUR, Lease, TRANSACTIONS, When, account_names};
+use crate::sequence::Sequence;
+
+/// A field of an account that is not ours; postings must keep it.
+pub const FOREIGN: (&str, &str) = ("note", "$balance");
+
+/// What a client says of its transactions when it cancels them.
+const MESSAGE: &str = "account \"$balance\" says $$ROOT";
+
+/// A sequence in the ledger's own terms.
+pub struct Terms<'a> {
+    pub sequence: &'a Sequence,
+    /// The server's clock when the sequence began.
+    pub begun: ServerMs,
+}
+
+impl<'a> Terms<'a> {
+    pub fn new(sequence: &'a Sequence, begun: ServerMs) -> Terms<'a> {
+        Terms { sequence, begun }
+    }
+
+    pub fn at(&self, when: When) -> ServerMs {
+        match when {
+            When::Past => self.begun - HOUR,
+            When::Future => self.begun + HOUR,
+        }
+    }
+
+    pub fn delay(when: When) -> i64 {
+        match when {
+            When::Past => -2 * HOUR,
+            When::Future => 2 * HOUR,
+        }
+    }
+
+    pub fn lease(lease: Lease) -> LeaseMs {
+        match lease {
+            Lease::Holds => LeaseMs { lease: 3 * HOUR, grace: HOUR },
+            Lease::InGrace => LeaseMs { lease: -HOUR, grace: 4 * HOUR },
+            Lease::Over => LeaseMs { lease: -3 * HOUR, grace: HOUR },
+        }
+    }
+
+    pub fn ids(ids: &[usize]) -> Vec<TransactionId> {
+        ids.iter().map(|at| TRANSACTIONS[*at].into()).collect()
+    }
+
+    pub fn accounts(at: &[usize]) -> Vec<AccountId> {
+        at.iter().map(|at| account_names()[*at].into()).collect()
+    }
+
+    pub fn reasons(refused: &[(usize, ReasonCode)]) -> Vec<(TransactionId, Reason)> {
+        let reason =
+            |(at, code): &(usize, _)| (TRANSACTIONS[*at].into(), Reason::new(*code, MESSAGE));
+        refused.iter().map(reason).collect()
+    }
+
+    pub fn postings(&self, ids: &[usize], grouping: Grouping) -> Vec<Posting> {
+        let mut postings: Vec<Posting> = Vec::new();
+        for at in ids {
+            let body = &self.sequence.bodies[*at];
+            let legs_max = if grouping == Grouping::FirstLeg { 1 } else { body.legs().len() };
+            for leg in body.legs().iter().take(legs_max) {
+                let single = single(TRANSACTIONS[*at], body, leg);
+                let joined = grouping == Grouping::PerAccount
+                    && postings.iter_mut().any(|posting| join(posting, &single));
+                if !joined {
+                    postings.push(single);
+                }
+            }
+        }
+        postings
+    }
+
+    /// The settlements of other transactions, each on the first posting to its account.
+    pub fn riding(&self, mut postings: Vec<Posting>, riders: &[usize]) -> Vec<Posting> {
+        for settlement in self.postings(riders, Grouping::PerAccount) {
+            let free = |p: &&mut Posting| p.account == settlement.account && p.ride.is_none();
+            if let Some(posting) = postings.iter_mut().find(free) {
+                let Posting { debits, credits, transactions, .. } = settlement;
+                posting.ride = Some(Ride { debits, credits, transactions });
+            }
+        }
+        postings
+    }
+}
+
+/// What a native transaction is told, in the order of the ids: as the engine does it.
+pub fn orders(mut seen: Vec<Seen>) -> Vec<(TransactionId, Result<Body, String>)> {
+    seen.sort_by(|a, b| a.id.cmp(&b.id));
+    seen.into_iter().map(|seen| (seen.id, seen.body)).collect()
+}
+
+fn single(id: &str, body: &Body, leg: &Leg) -> Posting {
+    let zero = Amount::ZERO;
+    let (debits, credits) = match leg.amount.is_negative() {
+        true => (leg.amount.negated(), zero),
+        false => (zero, leg.amount),
+    };
+    Posting {
+        account: leg.account.clone(),
+        currency: body.currency.clone(),
+        debits,
+        credits,
+        transactions: vec![id.into()],
+        ride: None,
+    }
+}
+
+/// Adds a posting to one of the same account, currency and kind, while the sums stay amounts.
+fn join(posting: &mut Posting, other: &Posting) -> bool {
+    let alike = posting.account == other.account
+        && posting.currency == other.currency
+        && posting.is_int() == other.is_int();
+    let sums =
+        (posting.debits.checked_add(other.debits), posting.credits.checked_add(other.credits));
+    let (true, (Some(debits), Some(credits))) = (alike, sums) else { return false };
+    (posting.debits, posting.credits) = (debits, credits);
+    posting.transactions.extend(other.transactions.iter().cloned());
+    true
+}
+
+/// The transaction that is there from the start.
+pub fn broken() -> Document {
+    let now = DateTime::from_millis(0);
+    doc! { "_id": BROKEN, "source": "a", "destination": "a", "value": 5_i64,
+    "state": State::Initial, "createdAt": now, "lastModified": now }
+}
