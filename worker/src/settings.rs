@@ -11,7 +11,7 @@ use crate::engine::{EngineKind, EngineSettings};
 use crate::lanes::BatchSettings;
 use crate::sweeper::SweeperSettings;
 
-/// Settles transactions: consumes their ids, claims them, and runs the two-phase commit.
+/// Settles transactions: consumes their ids and runs the two-phase commit, or native transactions.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "worker", version, after_help = EXAMPLES)]
 pub struct Settings {
@@ -91,6 +91,7 @@ Examples:
   worker
   TANDEM_MONGODB_URI='mongodb://db1,db2,db3/bank?replicaSet=rs0' worker --name settle-1
   worker --http 0.0.0.0:9464 --log-format json --log debug,lapin=off
+  worker --engine transaction --batch-size 4000
   worker --batch-size 1 --lanes 32        one transaction at a time, for comparison
 
 Every flag has an environment variable, shown beside it. Exit codes: 0 stopped as told,

@@ -1,7 +1,7 @@
 //! The protocol: a two-phase commit over a batch of transactions, or one native transaction.
 //!
-//! Owns the order of the phases and the fence around them ([`batch`]), and the second engine
-//! ([`native`]), which may run beside the first on the same data. Promises that whatever happens between
+//! Owns the order of the phases and the fence around them (`batch`), and the second engine
+//! (`native`), which may run beside the first on the same data. Promises that whatever happens between
 //! two lines (a crash, a stall of any length, a lost reply, a second run) no money is made or lost
 //! and nobody else has to know. Fails by handing on: what is not final is released and requeued.
 //! Talks to the world through [`Ledger`] and [`Environment`] only.

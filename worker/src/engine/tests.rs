@@ -7,22 +7,29 @@ use common::amount::Amount;
 use common::ledger::{
     AccountRead, Advance, Claim, LedgerError, Posting, Removal, Seen, ServerMs, Transacted,
 };
-use common::netting::Order;
+use common::netting::{Order, Verdict};
 use common::transaction::{AccountId, Body, Reason, State};
 
 use super::*;
 
 const LEASE_MS: i64 = 10_000;
 
-/// A ledger that wins every claim at the given times and notes the deadlines of posts.
+/// A ledger that wins every claim at the given times and notes the deadlines of posts; in a native
+/// transaction it has room for so many, and notes how many were tried.
+#[derive(Default)]
 struct Scripted {
     claimed_at: Vec<ServerMs>,
     deadlines: Mutex<Vec<ServerMs>>,
+    room: usize,
+    tried: Mutex<Vec<usize>>,
+}
+
+fn transfer() -> Result<Body, String> {
+    Body::transfer("a", "b", Amount::Int(1)).map_err(|error| error.to_string())
 }
 
 impl Ledger for Scripted {
     async fn claim(&self, ids: &[TransactionId], claim: &Claim) -> Result<Vec<Seen>, LedgerError> {
-        let body = Body::transfer("a", "b", Amount::Int(1)).map_err(|error| error.to_string());
         let won = |(id, claimed_at): (&TransactionId, &ServerMs)| Seen {
             id: id.clone(),
             state: State::Pending,
@@ -32,7 +39,7 @@ impl Ledger for Scripted {
             attempts: 1,
             created_at: 0,
             server_now: self.claimed_at.iter().copied().max().unwrap_or_default(),
-            body: body.clone(),
+            body: transfer(),
         };
         Ok(ids.iter().zip(&self.claimed_at).map(won).collect())
     }
@@ -73,8 +80,19 @@ impl Ledger for Scripted {
         Ok(())
     }
 
-    async fn read(&self, _: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
-        Ok(Vec::new())
+    async fn read(&self, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
+        let initial = |id: &TransactionId| Seen {
+            id: id.clone(),
+            state: State::Initial,
+            claim: None,
+            lease_until: 0,
+            takeover_at: 0,
+            attempts: 0,
+            created_at: 0,
+            server_now: 0,
+            body: transfer(),
+        };
+        Ok(ids.iter().map(initial).collect())
     }
 
     async fn accounts(&self, ids: &[AccountId]) -> Result<Vec<AccountRead>, LedgerError> {
@@ -82,8 +100,13 @@ impl Ledger for Scripted {
         Ok(ids.iter().map(account).collect())
     }
 
-    async fn transact(&self, _: &[Order], _: &str) -> Result<Transacted, LedgerError> {
-        unreachable!("this is about the two-phase engine")
+    async fn transact(&self, orders: &[Order], _: &str) -> Result<Transacted, LedgerError> {
+        self.tried.lock().expect("one thread").push(orders.len());
+        if orders.len() > self.room {
+            return Ok(Transacted::Conflict);
+        }
+        let done = |(id, _): &Order| Verdict { id: id.clone(), refused: None };
+        Ok(Transacted::Committed(orders.iter().map(done).collect()))
     }
 }
 
@@ -105,25 +128,52 @@ impl Environment for Still {
     }
 }
 
+fn engine(kind: EngineKind, ledger: Scripted) -> Engine<Scripted, Still> {
+    let settings = EngineSettings {
+        kind,
+        application: "test".into(),
+        post_window_ms: 3_000,
+        grace_ms: 4_000,
+        attempts_max: 10,
+        retry: Policy::IN_PLACE,
+        tries_in_place: 3,
+        ride_wait: Duration::ZERO,
+        rides_from: usize::MAX,
+    };
+    Engine::new(ledger, Still, settings, Arc::new(Metrics::new()))
+}
+
 #[tokio::test]
 async fn no_post_outlives_the_earliest_lease_of_its_batch() {
     // A claim whose first reply was lost: it won one transaction then, the others when repeated.
     for claimed_at in [vec![0, 9_000], vec![9_000, 0]] {
-        let settings = EngineSettings {
-            kind: EngineKind::TwoPhase,
-            application: "test".into(),
-            post_window_ms: 3_000,
-            grace_ms: 4_000,
-            attempts_max: 10,
-            retry: Policy::IN_PLACE,
-            tries_in_place: 3,
-            ride_wait: Duration::ZERO,
-            rides_from: usize::MAX,
-        };
-        let ledger = Scripted { claimed_at, deadlines: Mutex::default() };
-        let engine = Engine::new(ledger, Still, settings, Arc::new(Metrics::new()));
+        let ledger = Scripted { claimed_at, ..Scripted::default() };
+        let engine = engine(EngineKind::TwoPhase, ledger);
         engine.run(&["one".into(), "two".into()]).await;
         let deadlines = engine.ledger.deadlines.lock().expect("one thread");
         assert_eq!(*deadlines, [LEASE_MS], "the first lease ends before the window does");
     }
+}
+
+async fn tried_with_room_for(room: usize) -> (Vec<usize>, usize) {
+    let ids: Vec<TransactionId> = ["1", "2", "3", "4"].map(Into::into).to_vec();
+    let ledger = Scripted { room, claimed_at: vec![0; 4], ..Scripted::default() };
+    let engine = engine(EngineKind::Transaction, ledger);
+    let outcomes = engine.run(&ids).await;
+    assert_eq!(outcomes.len(), ids.len());
+    assert!(outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Final), "{outcomes:?}");
+    let in_phases = engine.ledger.deadlines.lock().expect("one thread").len();
+    let tried = engine.ledger.tried.lock().expect("one thread").clone();
+    (tried, in_phases)
+}
+
+#[tokio::test]
+async fn a_native_transaction_that_conflicts_is_halved_and_at_last_goes_in_two_phases() {
+    assert_eq!(tried_with_room_for(4).await, (vec![4], 0));
+    assert_eq!(tried_with_room_for(2).await, (vec![4, 4, 4, 2, 2], 0));
+    let down_to_one = vec![4, 4, 4, 2, 2, 2, 1, 1, 2, 2, 2, 1, 1];
+    assert_eq!(tried_with_room_for(1).await, (down_to_one, 0));
+    // Twelve in a row are enough for all that is left, which is then one batch in two phases.
+    let hopeless = vec![4, 4, 4, 2, 2, 2, 1, 1, 1, 1, 1, 1, 2];
+    assert_eq!(tried_with_room_for(0).await, (hopeless, 1));
 }
