@@ -208,7 +208,8 @@ impl Protocol for Tandem<'_> {
 
     fn remembered(&self, heard: &Heard, lost: Option<&Request>) -> String {
         match &heard.what {
-            _ if !self.forgets => format!("{heard:?} {lost:?}"),
+            // Nor with two batches: what the one waits for is then not all that the other remembers.
+            _ if !self.forgets || !self.scope.second.is_empty() => format!("{heard:?} {lost:?}"),
             What::Answer(Reply::Seen(seen)) => {
                 let mut seen = seen.clone();
                 for seen in &mut seen {

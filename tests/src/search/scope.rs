@@ -123,7 +123,7 @@ pub const SCOPES: [Scope; 12] = [
         second: &[&["u"]],
         losses: 1,
         horizon: 5,
-        short: (0, 5),
+        short: (0, 4),
         ..PAIR
     },
     Scope {
