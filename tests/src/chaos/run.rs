@@ -41,7 +41,7 @@ const SLOWEST: usize = 10;
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The description of the servers, see [`Servers::read`].
+    /// The description of the servers, as `deploy/chaos` writes it.
     pub servers: PathBuf,
     /// How long to submit, calm and faults together.
     pub length: Duration,
