@@ -167,7 +167,11 @@ impl Site {
             database.wait_for_primary().await?;
             return Ok(Some(Happened { fault, began_ms, over_ms: now_ms(), met, alone: false }));
         }
-        database.kill_primary().await?;
+        // It may have changed at this very moment: then nothing has happened.
+        if let Err(problem) = database.kill_primary().await {
+            eprintln!("chaos: {} did not happen: {problem}", fault.kind.name());
+            return Ok(None);
+        }
         let elected = async {
             database.wait_for_primary().await?;
             Ok::<_, String>(now_ms())
