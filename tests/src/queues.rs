@@ -48,11 +48,11 @@ impl Queues {
         self.connect().await.expect("the broker is there")
     }
 
-    /// Publishes a body as it is to the work queue, confirmed.
+    /// Publishes a body as it is to the queue of a routing key, confirmed.
     ///
     /// # Panics
     /// When the broker does not take it.
-    pub async fn publish_raw(&self, body: &[u8]) {
+    pub async fn publish_raw(&self, key: &str, body: &[u8]) {
         const PERSISTENT: u8 = 2;
         let (_connection, channel) = self.open().await;
         channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirms");
@@ -60,7 +60,7 @@ impl Queues {
         let exchange = self.topology.exchange();
         let options = BasicPublishOptions { mandatory: true, ..Default::default() };
         channel
-            .basic_publish(exchange.as_str().into(), WORK.into(), options, body, properties)
+            .basic_publish(exchange.as_str().into(), key.into(), options, body, properties)
             .await
             .expect("the channel is open")
             .await

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::ledger::LedgerError;
 use common::message::Message;
@@ -49,12 +50,14 @@ pub struct Job<R> {
 pub struct Acknowledger<B> {
     broker: B,
     metrics: Arc<Metrics>,
+    /// Deliveries of the work queue and of the solo queue that have not been dealt with.
+    held: [AtomicUsize; 2],
 }
 
 impl<B: Broker> Acknowledger<B> {
     /// An acknowledger on a broker.
     pub fn new(broker: B, metrics: Arc<Metrics>) -> Acknowledger<B> {
-        Acknowledger { broker, metrics }
+        Acknowledger { broker, metrics, held: [AtomicUsize::new(0), AtomicUsize::new(0)] }
     }
 
     /// Takes a delivery in: a job to process, or nothing because it was dealt with at once.
@@ -66,20 +69,30 @@ impl<B: Broker> Acknowledger<B> {
         receipt: B::Receipt,
     ) -> Option<Job<B::Receipt>> {
         self.metrics.in_flight.inc();
+        self.held(source).fetch_add(1, Ordering::Relaxed);
         match intake(source, redelivered, &body) {
             Intake::Process(message) => return Some(Job { message, source, receipt }),
             Intake::Isolate(messages) => {
                 let outgoing: Vec<_> = messages.iter().map(Outgoing::solo).collect();
-                self.conclude(&receipt, &outgoing).await;
+                self.conclude(source, &receipt, &outgoing).await;
             }
-            Intake::Dead(reason, detail) => self.bury(&receipt, body, reason, detail).await,
+            Intake::Dead(reason, detail) => {
+                self.bury(source, &receipt, body, reason, detail).await;
+            }
         }
         None
     }
 
-    /// Whether every delivery so far has been dealt with.
-    pub fn holds_nothing(&self) -> bool {
-        self.metrics.in_flight.get() == 0
+    /// Whether every delivery of this queue so far has been dealt with.
+    pub fn holds_nothing(&self, source: Source) -> bool {
+        self.held(source).load(Ordering::Relaxed) == 0
+    }
+
+    fn held(&self, source: Source) -> &AtomicUsize {
+        match source {
+            Source::Work => &self.held[0],
+            Source::Solo => &self.held[1],
+        }
     }
 
     /// Ends jobs whose ids have their outcomes.
@@ -93,7 +106,7 @@ impl<B: Broker> Acknowledger<B> {
         let endings = jobs.iter().map(|job| {
             let left = leftovers(&job.message, &outcomes);
             let outgoing = self.outgoing(job.source, left);
-            async move { self.conclude(&job.receipt, &outgoing).await }
+            async move { self.conclude(job.source, &job.receipt, &outgoing).await }
         });
         join_all(endings).await;
     }
@@ -106,14 +119,14 @@ impl<B: Broker> Acknowledger<B> {
                 Source::Work => Outgoing::work(&job.message),
                 Source::Solo => Outgoing::solo(&job.message),
             };
-            self.conclude(&job.receipt, &[outgoing]).await;
+            self.conclude(job.source, &job.receipt, &[outgoing]).await;
         }
     }
 
     /// Gives jobs back whose processing broke down: the broker delivers them again.
     pub async fn give_back(&self, jobs: Vec<Job<B::Receipt>>) {
         for job in jobs {
-            self.nack(&job.receipt).await;
+            self.nack(job.source, &job.receipt).await;
         }
     }
 
@@ -129,20 +142,27 @@ impl<B: Broker> Acknowledger<B> {
         outgoing
     }
 
-    async fn bury(&self, receipt: &B::Receipt, body: Vec<u8>, reason: DeadReason, detail: String) {
+    async fn bury(
+        &self,
+        source: Source,
+        receipt: &B::Receipt,
+        body: Vec<u8>,
+        reason: DeadReason,
+        detail: String,
+    ) {
         match reason {
             DeadReason::KillsWorker => {
                 // Otherwise the sweeper would bring it back to kill again.
                 let ids = Message::parse(&body).map(|message| message.ids).unwrap_or_default();
                 if let Err(error) = self.broker.park(&ids).await {
                     tracing::warn!(%error, "could not keep the sweeper away; trying later");
-                    return self.nack(receipt).await;
+                    return self.nack(source, receipt).await;
                 }
             }
             DeadReason::Malformed | DeadReason::UnknownTransaction => {}
         }
         let dead = self.dead(body, reason, detail);
-        self.conclude(receipt, &[dead]).await;
+        self.conclude(source, receipt, &[dead]).await;
     }
 
     fn dead(&self, body: Vec<u8>, reason: DeadReason, detail: String) -> Outgoing {
@@ -153,21 +173,26 @@ impl<B: Broker> Acknowledger<B> {
     }
 
     /// Publishes what follows, waits for the confirms, and only then acknowledges.
-    async fn conclude(&self, receipt: &B::Receipt, outgoing: &[Outgoing]) {
+    async fn conclude(&self, source: Source, receipt: &B::Receipt, outgoing: &[Outgoing]) {
         match self.broker.publish(outgoing).await {
             Ok(()) => {
-                self.metrics.in_flight.dec();
+                self.dealt_with(source);
                 self.broker.ack(receipt).await;
             }
             Err(error) => {
                 tracing::warn!(%error, "could not publish what follows from a message");
-                self.nack(receipt).await;
+                self.nack(source, receipt).await;
             }
         }
     }
 
-    async fn nack(&self, receipt: &B::Receipt) {
+    fn dealt_with(&self, source: Source) {
         self.metrics.in_flight.dec();
+        self.held(source).fetch_sub(1, Ordering::Relaxed);
+    }
+
+    async fn nack(&self, source: Source, receipt: &B::Receipt) {
+        self.dealt_with(source);
         self.broker.give_back(receipt).await;
     }
 

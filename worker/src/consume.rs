@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::config::AmqpArgs;
-use common::queue::{QueueError, SOLO, Topology, WORK, answered, connect};
+use common::queue::{QueueError, Topology, WORK, answered, connect};
 use common::retry::{Policy, jitter};
 use futures_util::StreamExt;
 use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
@@ -29,7 +29,7 @@ use crate::stop::Stop;
 /// may stay silent for ever.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// After so many looks without any delivery the channels are made anew. When a queue is deleted and
+/// After so many looks without any delivery of a queue its channel is made anew. When a queue is deleted and
 /// declared again at once, RabbitMQ 3.10 keeps the consumer, tells nobody, and drops what the new
 /// queue delivers, because its message numbers start again below those seen before. Nothing that
 /// a client can ask shows it.
@@ -58,8 +58,26 @@ pub struct Consuming {
 struct Session {
     connection: Connection,
     topology: Topology,
-    work: (Channel, Consumer),
-    solo: (Channel, Consumer),
+    work: Line,
+    solo: Line,
+}
+
+/// One queue's consumer.
+struct Line {
+    channel: Channel,
+    consumer: Consumer,
+    /// Looks in a row without a delivery. Of each queue apart: while one is silenced the other may
+    /// be busy.
+    quiet_looks: u32,
+}
+
+impl Session {
+    fn line(&mut self, source: Source) -> &mut Line {
+        match source {
+            Source::Work => &mut self.work,
+            Source::Solo => &mut self.solo,
+        }
+    }
 }
 
 impl Consuming {
@@ -103,20 +121,46 @@ impl Consuming {
         let topology = Topology::new(&self.amqp.queue_prefix);
         let connection = connect(&self.amqp.amqp_url, &format!("{} consuming", self.name)).await?;
         topology.declare(&channel(&connection).await?).await?;
-        let work = consumer(&connection, &topology.queue(WORK), self.prefetch).await?;
-        let solo = consumer(&connection, &topology.queue(SOLO), 1).await?;
+        let work = self.line(&connection, &topology, Source::Work).await?;
+        let solo = self.line(&connection, &topology, Source::Solo).await?;
         Ok(Session { connection, topology, work, solo })
     }
 
-    /// Consumes through new channels. What is delivered to the old ones meanwhile comes again.
-    async fn renew(&self, session: &mut Session) -> Result<(), QueueError> {
-        for (channel, _) in [&session.work, &session.solo] {
+    async fn line(
+        &self,
+        connection: &Connection,
+        topology: &Topology,
+        source: Source,
+    ) -> Result<Line, QueueError> {
+        let prefetch = match source {
+            Source::Work => self.prefetch,
+            Source::Solo => 1,
+        };
+        let channel = channel(connection).await?;
+        answered("setting the prefetch", channel.basic_qos(prefetch, BasicQosOptions::default()))
+            .await?;
+        let queue = topology.queue(source.key());
+        let options = BasicConsumeOptions::default();
+        let consumed =
+            channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
+        let consumer = answered("consuming", consumed).await?;
+        Ok(Line { channel, consumer, quiet_looks: 0 })
+    }
+
+    /// Looks whether a queue and its channel are there. A queue that has been quiet for a while is
+    /// consumed through a new channel; what is delivered to the old one meanwhile comes again.
+    async fn look(&self, session: &mut Session, source: Source) -> Result<(), QueueError> {
+        let channel = session.line(source).channel.clone();
+        session.topology.depth(&channel, source.key()).await?;
+        let line = session.line(source);
+        let quiet = self.acknowledger.holds_nothing(source);
+        line.quiet_looks = if quiet { line.quiet_looks + 1 } else { 0 };
+        if line.quiet_looks >= QUIET_LOOKS_MAX {
             answered("closing a channel", channel.close(200, "renewed".into())).await?;
+            let renewed = self.line(&session.connection, &session.topology, source).await?;
+            *session.line(source) = renewed;
+            tracing::debug!(queue = source.key(), "quiet; consuming through a new channel");
         }
-        let Session { connection, topology, .. } = session;
-        session.work = consumer(connection, &topology.queue(WORK), self.prefetch).await?;
-        session.solo = consumer(connection, &topology.queue(SOLO), 1).await?;
-        tracing::debug!("quiet for a while; consuming through new channels");
         Ok(())
     }
 
@@ -124,26 +168,19 @@ impl Consuming {
     async fn consume(&self, session: &mut Session, stop: &mut Stop) -> Result<(), QueueError> {
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut quiet_looks = 0;
         loop {
             let (source, delivery) = tokio::select! {
                 biased;
                 () = stop.told() => return Ok(()),
                 _ = look.tick() => {
-                    session.topology.depth(&session.work.0, WORK).await?;
-                    session.topology.depth(&session.solo.0, SOLO).await?;
-                    // Every delivery sets it back.
-                    quiet_looks = if self.acknowledger.holds_nothing() { quiet_looks + 1 } else { 0 };
-                    if quiet_looks >= QUIET_LOOKS_MAX {
-                        self.renew(session).await?;
-                        quiet_looks = 0;
-                    }
+                    self.look(session, Source::Work).await?;
+                    self.look(session, Source::Solo).await?;
                     continue;
                 }
-                delivery = session.solo.1.next() => (Source::Solo, delivery),
-                delivery = session.work.1.next() => (Source::Work, delivery),
+                delivery = session.solo.consumer.next() => (Source::Solo, delivery),
+                delivery = session.work.consumer.next() => (Source::Work, delivery),
             };
-            quiet_looks = 0;
+            session.line(source).quiet_looks = 0;
             let ended = || QueueError::NotTaken("the consumer was canceled by the broker".into());
             let delivery = delivery.ok_or_else(ended)??;
             self.admit(source, delivery).await;
@@ -167,9 +204,8 @@ impl Consuming {
 
     /// Stops the deliveries and takes in those already here, so that they can be handed back.
     async fn wind_up(&self, mut session: Session) -> Connection {
-        for (source, (channel, consumer)) in
-            [(Source::Work, &mut session.work), (Source::Solo, &mut session.solo)]
-        {
+        for source in [Source::Work, Source::Solo] {
+            let Line { channel, consumer, .. } = session.line(source);
             let canceled = channel.basic_cancel(consumer.tag(), BasicCancelOptions::default());
             if let Err(error) = answered("stopping the consumer", canceled).await {
                 tracing::debug!(%error, "the broker gives back what it delivered");
@@ -185,20 +221,6 @@ impl Consuming {
 
 async fn channel(connection: &Connection) -> Result<Channel, QueueError> {
     answered("opening a channel", connection.create_channel()).await
-}
-
-async fn consumer(
-    connection: &Connection,
-    queue: &str,
-    prefetch: u16,
-) -> Result<(Channel, Consumer), QueueError> {
-    let channel = channel(connection).await?;
-    answered("setting the prefetch", channel.basic_qos(prefetch, BasicQosOptions::default()))
-        .await?;
-    let options = BasicConsumeOptions::default();
-    let consumed = channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
-    let consumer = answered("consuming", consumed).await?;
-    Ok((channel, consumer))
 }
 
 /// Says goodbye to the broker, if it still listens.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use common::queue::WORK;
+use common::queue::{SOLO, WORK};
 use common::transaction::State;
 use tests::proxy::ByteProxy;
 use tests::returns;
@@ -112,6 +112,31 @@ async fn a_queue_deleted_and_declared_again_at_once_is_consumed_from_within_ten_
     let took = settles_one(&world, "after", AGAIN_WITHIN).await;
     eprintln!("replaced queue: consuming again after {took:.1?}");
     world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_queue_declared_again_is_consumed_from_while_the_solo_queue_is_busy() {
+    let world = world_with_money().await;
+    let worker = world.worker("one").flag("--orphan-ms", 600_000).start().await;
+    for n in 0..5 {
+        settles_one(&world, &format!("before-{n}"), s(30)).await;
+    }
+    world.queues.replace(WORK).await;
+    let busy = async {
+        loop {
+            // Settled long ago: only its delivery counts.
+            world.queues.publish_raw(SOLO, br#"{"ids":["before-0"]}"#).await;
+            tokio::time::sleep(s(1)).await;
+        }
+    };
+    tokio::select! {
+        () = busy => {}
+        took = settles_one(&world, "after", AGAIN_WITHIN) => {
+            eprintln!("replaced queue: consuming again after {took:.1?}");
+        }
+    }
     drop(worker);
     world.finish().await;
 }

@@ -26,7 +26,7 @@ async fn what_is_no_message_is_dead_lettered_as_it_came_and_neighbours_are_settl
     ];
     for (n, body) in bodies.iter().enumerate() {
         world.submit(&[transfer(&format!("t{n}"), "a", "b", 5)], 1).await;
-        world.queues.publish_raw(body).await;
+        world.queues.publish_raw(WORK, body).await;
     }
     let worker = world.worker("one").start().await;
     let mut letters = world.queues.dead_letters(bodies.len(), s(30)).await;
