@@ -100,7 +100,8 @@ impl MongoOutbox {
         let unfinished = State::UNFINISHED.map(Bson::from).to_vec();
         let statement = doc! {
             "q": { "_id": { "$in": ids }, "state": { "$in": unfinished } },
-            "u": { "$set": { "sweepAfter": DateTime::from_millis(sweep_after) } },
+            // A round that listed an id before it was parked must not bring it back.
+            "u": { "$max": { "sweepAfter": DateTime::from_millis(sweep_after) } },
             "multi": true,
         };
         self.store.update("stamp", "transactions", vec![statement]).await.map(|_| ())
