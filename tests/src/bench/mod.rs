@@ -4,7 +4,7 @@
 //! - [`workload`], [`feed`]: the transfers, and handing them out.
 //! - [`field`]: a fresh database for each run, and the check of its books.
 //! - [`contender`]: who takes part, and one run. Those of this program: [`baseline`] with
-//!   [`articles`], [`native`], [`native_batch`]; the real thing: [`tandem`].
+//!   `articles`, `native`, `native_batch`; the real thing: [`tandem`].
 //! - [`counters`], [`usage`]: what the server and the kernel count.
 //! - [`throughput`]: all contenders on all workloads, interleaved and repeated.
 //! - [`latency`] with its `situations` and `watch`: from submission to `applied`.
