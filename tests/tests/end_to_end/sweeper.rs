@@ -1,5 +1,6 @@
 //! The transactions collection is the outbox: what has no message gets one.
 
+use common::mongo::{MongoOutbox, Stranded};
 use common::queue::{SOLO, WORK};
 use common::transaction::State;
 use tests::wait::{s, wait_until};
@@ -80,5 +81,24 @@ async fn a_backlog_is_not_published_again() {
     assert!(swept < 200.0, "{swept} of 2,000 were published again while they merely waited");
     world.assert_at_rest().await;
     drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_parked_transaction_is_not_brought_back_by_a_sweep_that_listed_it_before() {
+    let world = World::new().await;
+    world.accounts(&[("a", 1_000), ("b", 0)]).await;
+    world.insert(&[transfer("t", "a", "b", 1)]).await;
+    let outbox = MongoOutbox::new(world.store.clone());
+    let ids = ["t".into()];
+    let now = world.store.server_now().await.expect("MongoDB is there");
+    let listed = async || {
+        let all = Stranded::Unclaimed { created_before: now + 60_000 };
+        outbox.stranded(all, now + 120_000, 10).await.expect("MongoDB is there").len()
+    };
+    assert_eq!(listed().await, 1);
+    outbox.park(&ids).await.expect("MongoDB is there");
+    outbox.stamp(&ids, now + 1).await.expect("MongoDB is there");
+    assert_eq!(listed().await, 0);
     world.finish().await;
 }
