@@ -41,7 +41,7 @@ pub struct Settings {
     pub engine: EngineKind,
 
     /// The most ids of a batch
-    #[arg(long, env = "TANDEM_BATCH_SIZE", default_value_t = 1_000)]
+    #[arg(long, env = "TANDEM_BATCH_SIZE", default_value_t = 2_000)]
     pub batch_size: u32,
 
     /// How long a batch waits for more, in milliseconds
@@ -53,12 +53,12 @@ pub struct Settings {
     pub lanes: u32,
 
     /// How long the settlements of a large batch wait for a ride on the next post to their account,
-    /// in milliseconds; 0 settles at once
-    #[arg(long, env = "TANDEM_RIDE_MS", default_value_t = 500)]
+    /// in milliseconds, at most a quarter of the lease; 0 settles at once
+    #[arg(long, env = "TANDEM_RIDE_MS", default_value_t = 1_000)]
     pub ride_ms: u32,
 
     /// Messages delivered ahead; each may hold many ids
-    #[arg(long, env = "TANDEM_PREFETCH", default_value_t = 100)]
+    #[arg(long, env = "TANDEM_PREFETCH", default_value_t = 200)]
     pub prefetch: u16,
 
     /// After so many claims a transaction that is not committed is rolled back
@@ -114,7 +114,7 @@ impl Settings {
         let ids_max = u32::try_from(IDS_MAX).unwrap_or(u32::MAX);
         in_range("TANDEM_BATCH_SIZE", self.batch_size, 1, 10 * ids_max)?;
         in_range("TANDEM_LINGER_MS", self.linger_ms, 0, 1_000)?;
-        in_range("TANDEM_RIDE_MS", self.ride_ms, 0, self.timing.lease_ms / 2)?;
+        in_range("TANDEM_RIDE_MS", self.ride_ms, 0, 60_000)?;
         in_range("TANDEM_LANES", self.lanes, 1, 256)?;
         in_range("TANDEM_PREFETCH", self.prefetch.into(), 1, 65_535)?;
         in_range("TANDEM_ATTEMPTS_MAX", self.attempts_max, 1, 1_000_000)?;
@@ -149,7 +149,8 @@ impl Settings {
                 max: Duration::from_millis(self.retry_max_ms.into()),
             },
             tries_in_place: 4,
-            ride_wait: Duration::from_millis(self.ride_ms.into()),
+            // Beyond the lease others would take over what only waits.
+            ride_wait: Duration::from_millis(self.ride_ms.min(self.timing.lease_ms / 4).into()),
             // A batch closes early when the queue has run dry.
             rides_from: if self.ride_ms == 0 {
                 usize::MAX

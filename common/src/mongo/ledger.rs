@@ -35,9 +35,8 @@ impl Ledger for MongoLedger {
     }
 
     async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<usize, LedgerError> {
-        let statements: Vec<_> =
-            postings.iter().map(|posting| statements::post(posting, before)).collect();
-        Ok(self.store.update_raw("post", "accounts", &statements).await?.modified)
+        let statement = |posting: &Posting| statements::post(posting, before);
+        Ok(self.store.update_each("post", "accounts", postings, statement).await?.modified)
     }
 
     async fn remove(&self, removal: Removal, postings: &[Posting]) -> Result<usize, LedgerError> {
@@ -45,9 +44,8 @@ impl Ledger for MongoLedger {
             Removal::Settle => "settle",
             Removal::Undo => "undo",
         };
-        let statements: Vec<_> =
-            postings.iter().map(|posting| statements::remove(removal, posting)).collect();
-        Ok(self.store.update_raw(operation, "accounts", &statements).await?.modified)
+        let statement = |posting: &Posting| statements::remove(removal, posting);
+        Ok(self.store.update_each(operation, "accounts", postings, statement).await?.modified)
     }
 
     async fn advance(

@@ -28,8 +28,8 @@ use crate::config::MongoArgs;
 use crate::ledger::{LedgerError, ServerMs};
 
 /// The most statements of one command: many multi-leg transactions in one batch must not run into
-/// the server's limits of message size and time.
-const STATEMENTS_MAX: usize = 4_000;
+/// the server's limits of message size and time, nor fill the worker's memory with bytes to send.
+const STATEMENTS_MAX: usize = 1_000;
 
 /// A database with Tandem's collections, and the time limit of one operation.
 #[derive(Clone, Debug)]
@@ -161,18 +161,22 @@ impl Store {
             message: error.to_string(),
             transient: false,
         })?;
-        self.update_raw(operation, collection, &raw).await
+        self.update_each(operation, collection, &raw, RawDocumentBuf::clone).await
     }
 
-    async fn update_raw(
+    /// As [`Store::update`], with a statement made for each item when its command is due.
+    async fn update_each<T>(
         &self,
         operation: &'static str,
         collection: &str,
-        statements: &[RawDocumentBuf],
+        items: &[T],
+        statement: impl Fn(&T) -> RawDocumentBuf,
     ) -> Result<Updated, LedgerError> {
         let mut total = Updated { matched: 0, modified: 0 };
-        for statements in statements.chunks(STATEMENTS_MAX) {
-            let updated = self.update_chunk(operation, collection, statements).await?;
+        for items in items.chunks(STATEMENTS_MAX) {
+            let mut updates = RawArrayBuf::new();
+            items.iter().for_each(|item| updates.push(statement(item)));
+            let updated = self.update_chunk(operation, collection, updates).await?;
             total.matched += updated.matched;
             total.modified += updated.modified;
         }
@@ -183,11 +187,9 @@ impl Store {
         &self,
         operation: &'static str,
         collection: &str,
-        statements: &[RawDocumentBuf],
+        updates: RawArrayBuf,
     ) -> Result<Updated, LedgerError> {
         let limit = i64::try_from(self.op_limit.as_millis()).unwrap_or(i64::MAX);
-        let mut updates = RawArrayBuf::new();
-        statements.iter().for_each(|statement| updates.push(statement));
         let command = rawdoc! {
             "update": collection,
             "updates": updates,
