@@ -87,3 +87,54 @@ async fn a_transaction_published_many_times_is_settled_once() {
     drop(workers);
     world.finish().await;
 }
+
+#[tokio::test]
+async fn settlements_ride_on_the_posts_of_later_batches() {
+    let world = World::new().await;
+    world.accounts(&[("a", 9_000), ("b", 9_000), ("c", 9_000), ("poor", 0)]).await;
+    let names = ["a", "b", "c"];
+    let transfers: Vec<_> = (0..1_500)
+        .map(|n| match n % 50 {
+            // Refusals make posts incomplete, and those who ride with them have to be looked for.
+            49 => transfer(&format!("t{n}"), "poor", names[n % 3], 1),
+            _ => transfer(&format!("t{n}"), names[n % 3], names[(n + 1) % 3], 1),
+        })
+        .collect();
+    world.submit(&transfers, 20).await;
+    let worker =
+        world.worker("one").flag("--batch-size", 40).flag("--ride-ms", 2_000).start().await;
+    world.wait_final(s(60)).await;
+    assert_eq!(world.count(&[State::Done]).await, 1_470);
+    assert_eq!(world.count(&[State::Canceled]).await, 30);
+    let rides = worker.metrics().await.sum("tandem_rides_total", &[]);
+    assert!(rides >= 10.0, "{rides} settlements rode on later posts");
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_is_refused_for_want_of_money_that_waits_for_a_ride() {
+    let world = World::new().await;
+    world.accounts(&[("a", 800), ("b", 0), ("c", 0)]).await;
+    let hop = |from: &str, to: &str| -> Vec<_> {
+        (0..8).map(|n| transfer(&format!("{from}-{n}"), from, to, 100)).collect()
+    };
+    world.submit(&hop("a", "b"), 8).await;
+    world.submit(&hop("b", "c"), 8).await;
+    let worker = world
+        .worker("one")
+        .flag("--batch-size", 8)
+        .flag("--lanes", 1)
+        .flag("--ride-ms", 2_000)
+        .start()
+        .await;
+    world.wait_final(s(60)).await;
+    assert_eq!(world.count(&[State::Done]).await, 16);
+    assert_eq!(world.balance("c").await, Amount::Int(800));
+    let rides = worker.metrics().await.sum("tandem_rides_total", &[]);
+    assert!(rides >= 1.0, "the credits of b were spent by the post that settled them");
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}

@@ -160,3 +160,63 @@ impl Drop for Aboard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use common::account::Account;
+    use common::amount::Amount;
+    use common::transaction::{Body, TransactionId};
+
+    use super::*;
+
+    fn postings(id: &str, source: &str, destination: &str) -> Vec<Posting> {
+        let body = Body::transfer(source, destination, Amount::Int(1)).expect("valid");
+        plan::per_account([(&TransactionId::from(id), &body)])
+    }
+
+    fn accounts(list: &[Account]) -> Accounts {
+        list.iter().map(|account| (account.id.clone(), Ok(account.clone()))).collect()
+    }
+
+    #[test]
+    fn a_post_takes_along_what_waits_for_its_accounts_and_nothing_else() {
+        let (riders, party) = (Riders::default(), Arc::default());
+        riders.wait(postings("one", "a", "b"), &party);
+        let mut later = postings("two", "b", "c");
+        let mut aboard = riders.board(&mut later);
+        assert!(party.is_aboard());
+        let ride = later[0].ride.as_ref().expect("b has somebody waiting");
+        assert_eq!((ride.debits, ride.credits), (Amount::ZERO, Amount::Int(1)));
+        assert_eq!(later[1].ride, None);
+        assert_eq!(aboard.arrived(), 1);
+        assert!(!party.is_aboard() && party.take_unsure().is_empty());
+        let left = riders.leave(&["a".into(), "b".into()], &party);
+        assert_eq!(left.iter().map(|p| &*p.account).collect::<Vec<_>>(), ["a"]);
+    }
+
+    #[test]
+    fn a_ride_that_nobody_knows_the_end_of_goes_back_to_its_batch() {
+        let (riders, party) = (Riders::default(), Arc::default());
+        riders.wait(postings("one", "a", "b"), &party);
+        drop(riders.board(&mut postings("two", "b", "c")));
+        assert!(!party.is_aboard());
+        assert_eq!(party.take_unsure(), [AccountId::from("b")]);
+        // It does not ride again: its marks may be gone, and would keep the next post from acting.
+        let mut third = postings("three", "b", "c");
+        riders.board(&mut third);
+        assert_eq!(third[0].ride, None);
+    }
+
+    #[test]
+    fn a_look_tells_who_has_arrived() {
+        let (riders, party) = (Riders::default(), Arc::default());
+        riders.wait(postings("one", "a", "b"), &party);
+        let mut aboard = riders.board(&mut postings("two", "a", "b"));
+        let mut waiting = Account::new("b", Amount::Int(0));
+        waiting.pending_transactions.insert("one".into());
+        let behind = aboard.left_behind(&accounts(&[Account::new("a", Amount::Int(0)), waiting]));
+        assert_eq!(behind.iter().map(|p| &*p.account).collect::<Vec<_>>(), ["b"]);
+        drop(aboard);
+        assert_eq!(party.take_unsure(), [AccountId::from("b")]);
+    }
+}
