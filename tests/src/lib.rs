@@ -10,7 +10,7 @@
 //! - [`chaos`]: chaos on real servers, with its program `chaos`.
 //! - [`returns`]: how soon consumers are back after their broker, with its program `returns`.
 //! - [`sim`]: the deterministic simulator, with its program `simulate`.
-//! - [`bench`]: the benchmark, with its program `bench`.
+//! - [`bench`](mod@bench): the benchmark, with its program `bench`.
 //! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
 
 pub mod bench;
