@@ -1,5 +1,7 @@
 //! A run as a picture: throughput, what is unfinished, and the faults, over time.
 
+use std::collections::BTreeMap;
+
 use super::report::Report;
 use super::schedule::Kind;
 use crate::plot::{COLORS, Chart, Figure, Lane, Lanes, Line, Lines, Panel};
@@ -19,10 +21,15 @@ impl Axis {
         (ms - self.begin_ms) as f64 / 1_000.0
     }
 
+    /// How long a piece is that is drawn as one point.
+    fn piece_ms(self) -> i64 {
+        ((self.end_ms - self.begin_ms) / POINTS_MAX).max(1_000)
+    }
+
     /// How many a second there were, as the points of a line.
     fn rate(self, moments: impl Iterator<Item = i64>) -> Vec<(f64, f64)> {
         let length_ms = self.end_ms - self.begin_ms;
-        let bin_ms = (length_ms / POINTS_MAX).max(1_000);
+        let bin_ms = self.piece_ms();
         let place = |ms: i64| usize::try_from(ms / bin_ms).unwrap_or(0);
         let mut bins = vec![0_u64; place(length_ms) + 1];
         for moment in moments {
@@ -79,9 +86,15 @@ fn rates(report: &Report, axis: Axis) -> Vec<Line> {
 }
 
 fn unfinished(report: &Report, axis: Axis) -> Line {
-    let samples = report.beside.samples.iter();
-    let points = samples.map(|(ms, count)| (axis.seconds(*ms), *count as f64));
-    line("unfinished", 5, points.collect())
+    // The highest of each piece: with every sample, a long run's line would be a smear.
+    let mut highest = BTreeMap::<i64, f64>::new();
+    let piece_ms = axis.piece_ms();
+    for (ms, count) in &report.beside.samples {
+        let piece = highest.entry((ms - axis.begin_ms) / piece_ms).or_default();
+        *piece = piece.max(*count as f64);
+    }
+    let seconds = |piece: i64| (piece * piece_ms) as f64 / 1_000.0;
+    line("unfinished", 5, highest.into_iter().map(|(piece, n)| (seconds(piece), n)).collect())
 }
 
 fn lanes(report: &Report, axis: Axis) -> Vec<Lane> {
