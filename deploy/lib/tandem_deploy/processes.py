@@ -22,6 +22,7 @@ OWNER = "TANDEM_DEPLOY_OWNER"
 
 KILL_LIMIT_S = 10
 POLL_S = 0.02
+EXEC_LIMIT_S = 0.2
 
 _children = []  # Kept so that ended children are reaped by later polls.
 
@@ -215,17 +216,28 @@ def stop(stopping, limit_s):
     return running
 
 
+def _environment(pid):
+    """A process's environment; waits out an exec, during which it shows none for a moment."""
+    deadline = time.monotonic() + EXEC_LIMIT_S
+    while True:
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+            os.readlink(f"/proc/{pid}/exe")  # Fails for what never has one: kernel threads, zombies.
+        except OSError:
+            return b""
+        if environment or time.monotonic() >= deadline:
+            return environment
+        time.sleep(POLL_S / 10)
+
+
 def owned(owner):
     """All living processes that carry this owner's mark, except this script."""
     mark = f"{OWNER}={owner}".encode()
-    found = []
-    for pid in _pids():
-        try:
-            environment = Path(f"/proc/{pid}/environ").read_bytes()
-        except OSError:
-            continue
-        if pid != os.getpid() and mark in environment.split(b"\0"):
-            found.append(identify(pid))
+    found = [
+        identify(pid)
+        for pid in _pids()
+        if pid != os.getpid() and mark in _environment(pid).split(b"\0")
+    ]
     return [process for process in found if process]
 
 
