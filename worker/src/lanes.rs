@@ -1,8 +1,8 @@
 //! Lanes: batches in flight.
 //!
-//! Owns how deliveries become batches. Promises that a batch closes when it is full, when nothing
-//! more has come for the linger time, or when the queue has run dry; that the number of batches in
-//! flight is limited; and that a panic in one of them costs nobody else anything.
+//! Owns how deliveries become batches. Promises that a batch closes when it is full, or when the
+//! linger time is over; that nothing waits for company while nothing is under way; that the number
+//! of batches in flight is limited; and that a panic in one of them costs nobody else anything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::stop::Stop;
 pub struct BatchSettings {
     /// The most ids of a batch; one message with more is a batch of its own.
     pub ids_max: usize,
-    /// How long to wait for more.
+    /// How long to wait for more while other batches are under way.
     pub linger: Duration,
     /// The most batches in flight.
     pub lanes: usize,
@@ -47,14 +47,20 @@ impl<R> Intake<R> {
         Intake { jobs, forming: Vec::new(), size: 0, carried: None }
     }
 
-    /// The next batch, or `None` when there will be no more.
-    pub async fn next(&mut self, settings: BatchSettings) -> Option<Vec<Job<R>>> {
+    /// The next batch, or `None` when there will be no more. Begins at once with what is there when
+    /// `idle` says so as the first of it comes.
+    pub async fn next(
+        &mut self,
+        settings: BatchSettings,
+        idle: impl Fn() -> bool,
+    ) -> Option<Vec<Job<R>>> {
         let first = match self.carried.take() {
             Some(carried) => carried,
             None => self.jobs.recv().await?,
         };
         self.add(first);
-        let deadline = Instant::now() + settings.linger;
+        let linger = if idle() { Duration::ZERO } else { settings.linger };
+        let deadline = Instant::now() + linger;
         while self.size < settings.ids_max {
             let Ok(Some(job)) = tokio::time::timeout_at(deadline, self.jobs.recv()).await else {
                 break;
@@ -103,10 +109,12 @@ where
     let mut batches = JoinSet::new();
     loop {
         let Ok(lane) = lanes.clone().acquire_owned().await else { break };
+        // All but this one are free.
+        let idle = || lanes.available_permits() + 1 == settings.lanes;
         let batch = tokio::select! {
             biased;
             () = stop.told() => break,
-            batch = intake.next(settings) => batch,
+            batch = intake.next(settings, idle) => batch,
         };
         let Some(jobs) = batch else { break };
         let (engine, acknowledger) = (engine.clone(), acknowledger.clone());

@@ -41,10 +41,10 @@ pub struct Settings {
     pub engine: EngineKind,
 
     /// The most ids of a batch
-    #[arg(long, env = "TANDEM_BATCH_SIZE", default_value_t = 2_000)]
+    #[arg(long, env = "TANDEM_BATCH_SIZE", default_value_t = 1_500)]
     pub batch_size: u32,
 
-    /// How long a batch waits for more, in milliseconds
+    /// How long a batch waits for more while others are under way, in milliseconds
     #[arg(long, env = "TANDEM_LINGER_MS", default_value_t = 3)]
     pub linger_ms: u32,
 

@@ -1,10 +1,9 @@
 //! The ledger in MongoDB: each trait method is one command, or a command and a read.
 
-use futures_util::TryStreamExt;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 use super::statements::{self, LeaseMs};
-use super::{Store, native};
+use super::{STATEMENTS_MAX, Store, native, postings};
 use crate::account::Account;
 use crate::ledger::{
     AccountRead, Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs, Transacted,
@@ -35,8 +34,7 @@ impl Ledger for MongoLedger {
     }
 
     async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<usize, LedgerError> {
-        let statement = |posting: &Posting| statements::post(posting, before);
-        Ok(self.store.update_each("post", "accounts", postings, statement).await?.modified)
+        self.on_accounts("post", postings, |group| postings::post(group, before)).await
     }
 
     async fn remove(&self, removal: Removal, postings: &[Posting]) -> Result<usize, LedgerError> {
@@ -44,8 +42,7 @@ impl Ledger for MongoLedger {
             Removal::Settle => "settle",
             Removal::Undo => "undo",
         };
-        let statement = |posting: &Posting| statements::remove(removal, posting);
-        Ok(self.store.update_each(operation, "accounts", postings, statement).await?.modified)
+        self.on_accounts(operation, postings, |group| postings::remove(removal, group)).await
     }
 
     async fn advance(
@@ -81,13 +78,11 @@ impl Ledger for MongoLedger {
     }
 
     async fn read(&self, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
-        let documents = self.find("read", "transactions", ids, Some(seen_fields())).await?;
-        Ok(documents.iter().filter_map(seen).collect())
+        self.find("read", "transactions", ids, Some(seen_fields()), seen).await
     }
 
     async fn accounts(&self, ids: &[AccountId]) -> Result<Vec<AccountRead>, LedgerError> {
-        let documents = self.find("accounts", "accounts", ids, None).await?;
-        Ok(documents.iter().filter_map(account_read).collect())
+        self.find("accounts", "accounts", ids, None, account_read).await
     }
 
     async fn transact(
@@ -100,13 +95,39 @@ impl Ledger for MongoLedger {
 }
 
 impl MongoLedger {
-    async fn find(
+    /// Returns how many accounts changed.
+    async fn on_accounts(
+        &self,
+        operation: &'static str,
+        postings: &[Posting],
+        statement: impl Fn(&[&Posting]) -> RawDocumentBuf,
+    ) -> Result<usize, LedgerError> {
+        let mut changed = 0;
+        for most in [postings::ACCOUNTS_MAX, 1] {
+            let groups = postings::groups(postings, most);
+            let each = |group: &Vec<&Posting>| statement(group);
+            let chunks = groups.chunks(STATEMENTS_MAX / most);
+            let updated = self.store.update_each(operation, "accounts", chunks, each).await?;
+            changed += updated.modified;
+            if !updated.refused {
+                break;
+            }
+            // An account that the server refuses has kept others of its statement from their turn.
+            // Whoever had it does not change again: marks are set once and removed once.
+        }
+        Ok(changed)
+    }
+
+    /// Reads what `parse` makes of each document; one after the other, since a batch of them as
+    /// trees is most of a worker's memory.
+    async fn find<T: Send + 'static>(
         &self,
         operation: &'static str,
         collection: &str,
         ids: &[std::sync::Arc<str>],
         projection: Option<Document>,
-    ) -> Result<Vec<Document>, LedgerError> {
+        parse: fn(&Document) -> Option<T>,
+    ) -> Result<Vec<T>, LedgerError> {
         let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
         let filter = doc! { "_id": { "$in": &ids } };
         let collection = self.store.database().collection::<Document>(collection);
@@ -122,7 +143,12 @@ impl MongoLedger {
                 if let Some(projection) = projection {
                     find = find.projection(projection);
                 }
-                find.await?.try_collect().await
+                let mut cursor = find.await?;
+                let mut found = Vec::new();
+                while cursor.advance().await? {
+                    found.extend(parse(&Document::try_from(cursor.current())?));
+                }
+                Ok(found)
             })
             .await
     }

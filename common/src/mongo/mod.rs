@@ -8,6 +8,7 @@ mod abandoned;
 mod ledger;
 mod native;
 mod outbox;
+mod postings;
 mod schema;
 mod statements;
 
@@ -161,24 +162,27 @@ impl Store {
             message: error.to_string(),
             transient: false,
         })?;
-        self.update_each(operation, collection, &raw, RawDocumentBuf::clone).await
+        let chunks = raw.chunks(STATEMENTS_MAX);
+        self.update_each(operation, collection, chunks, RawDocumentBuf::clone).await
     }
 
-    /// As [`Store::update`], with a statement made for each item when its command is due.
+    /// As [`Store::update`], with a command for each chunk, and a statement for each of its items,
+    /// made when it is due.
     async fn update_each<T>(
         &self,
         operation: &'static str,
         collection: &str,
-        items: &[T],
+        chunks: std::slice::Chunks<'_, T>,
         statement: impl Fn(&T) -> RawDocumentBuf,
     ) -> Result<Updated, LedgerError> {
-        let mut total = Updated { matched: 0, modified: 0 };
-        for items in items.chunks(STATEMENTS_MAX) {
+        let mut total = Updated { matched: 0, modified: 0, refused: false };
+        for items in chunks {
             let mut updates = RawArrayBuf::new();
             items.iter().for_each(|item| updates.push(statement(item)));
             let updated = self.update_chunk(operation, collection, updates).await?;
             total.matched += updated.matched;
             total.modified += updated.modified;
+            total.refused |= updated.refused;
         }
         Ok(total)
     }
@@ -213,6 +217,9 @@ pub struct Updated {
     pub matched: usize,
     /// Documents that changed.
     pub modified: usize,
+    /// Whether the server refused a statement for good. One for many documents may have changed
+    /// some of them.
+    pub refused: bool,
 }
 
 /// `run_command` answers `Ok` even when statements failed or durability is unknown: look inside.
@@ -221,6 +228,7 @@ fn read_reply(operation: &'static str, reply: &Document) -> Result<Updated, Ledg
         let message = concern.get_str("errmsg").unwrap_or("write concern failed").to_owned();
         return Err(LedgerError { operation, message, transient: true });
     }
+    let mut refused = false;
     for error in reply.get_array("writeErrors").into_iter().flatten() {
         let error = error.as_document();
         let code = error.and_then(|e| e.get_i32("code").ok()).unwrap_or_default();
@@ -230,12 +238,13 @@ fn read_reply(operation: &'static str, reply: &Document) -> Result<Updated, Ledg
         }
         // A document that breaks its schema refuses for good; the caller sees it as not matched.
         tracing::debug!(operation, code, message, "a statement was refused by the server");
+        refused = true;
     }
     let count = |field: &str| {
         let number = reply.get_i32(field).unwrap_or_default();
         usize::try_from(number).unwrap_or_default()
     };
-    Ok(Updated { matched: count("n"), modified: count("nModified") })
+    Ok(Updated { matched: count("n"), modified: count("nModified"), refused })
 }
 
 /// Server errors that pass: fail-over, time limits, write conflicts, shutdown, network.
@@ -283,6 +292,6 @@ mod tests {
         let reply = doc! { "ok": 1, "n": 1, "nModified": 1,
         "writeErrors": [{ "index": 0, "code": 121, "errmsg": "failed validation" }] };
         let updated = read_reply("post", &reply).expect("the others ran");
-        assert_eq!(updated, Updated { matched: 1, modified: 1 });
+        assert_eq!(updated, Updated { matched: 1, modified: 1, refused: true });
     }
 }

@@ -27,7 +27,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
 use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind, UNKNOWN_TRANSACTION_COMMIT_RESULT};
@@ -137,8 +136,11 @@ impl Attempt {
             .comment(format!("tandem {OPERATION} read"))
             .session(&mut *session)
             .await?;
-        let documents: Vec<Document> = found.stream(session).try_collect().await?;
-        Ok(documents.iter().filter_map(account_read).collect())
+        let mut accounts = Vec::new();
+        while found.advance(&mut *session).await? {
+            accounts.extend(account_read(&Document::try_from(found.current())?));
+        }
+        Ok(accounts)
     }
 
     /// Every statement has to match as many documents as it stands for.

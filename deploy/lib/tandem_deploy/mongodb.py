@@ -23,9 +23,17 @@ ELECTIONS = {"electionTimeoutMillis": 5_000, "heartbeatIntervalMillis": 1_000}
 QUIESCE_MS = 1_000
 
 
-def plan(members):
-    """The state of a replica set that has never run."""
-    return {"members": [{"port": port, "process": None} for port in ports.choose(members)]}
+def plan(members, frugal=True):
+    """The state of a replica set that has never run.
+
+    Frugal: with little memory, beside whatever else a development machine runs; otherwise with the
+    server's own settings.
+    """
+    chosen = ports.choose(members)
+    return {
+        "members": [{"port": port, "process": None} for port in chosen],
+        "frugal": frugal,
+    }
 
 
 def uri(state):
@@ -70,7 +78,9 @@ def start(directory, state, binary, record):
         ports.require_free(member["port"], what)
         say(f"{what}: starting on 127.0.0.1:{member['port']}")
         _data(directory, index).mkdir(parents=True, exist_ok=True)
-        command = _command(directory, index, member["port"], binary, len(state["members"]))
+        command = _command(directory, index, member["port"], binary)
+        if state["frugal"]:
+            command += _savings(len(state["members"]))
         record(member, "process", command, directory.logs / f"{what}.out")
 
 
@@ -132,7 +142,14 @@ def _log(directory, index):
     return directory.logs / f"mongodb-{index}.log"
 
 
-def _command(directory, index, port, binary, members):
+def _savings(members):
+    return [
+        *("--wiredTigerCacheSizeGB", "1" if members == 1 else "0.25"),
+        *("--setParameter", "diagnosticDataCollectionEnabled=false"),
+    ]
+
+
+def _command(directory, index, port, binary):
     return [
         binary,
         *("--replSet", REPLICA_SET),
@@ -144,7 +161,5 @@ def _command(directory, index, port, binary, members):
         "--quiet",
         *("--pidfilepath", directory.run / f"mongodb-{index}.pid"),
         "--nounixsocket",
-        *("--wiredTigerCacheSizeGB", "1" if members == 1 else "0.25"),
-        *("--setParameter", "diagnosticDataCollectionEnabled=false"),
         *("--setParameter", f"shutdownTimeoutMillisForSignaledShutdown={QUIESCE_MS}"),
     ]

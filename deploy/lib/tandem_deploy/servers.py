@@ -21,10 +21,11 @@ STOP_LIMIT_S = 20
 class Servers:
     """The servers of one directory, or those that the environment names."""
 
-    def __init__(self, path, only=None, members=None, private=False):
+    def __init__(self, path, only=None, members=None, private=False, frugal=True):
         self.directory = Directory(path)
         self.wanted = [only] if only else [MONGODB, RABBITMQ]
         self.members = members
+        self.frugal = frugal
         self.external = {} if private else self._named_by_environment()
         self.state = {}
         self.started = []
@@ -69,7 +70,7 @@ class Servers:
         mongod = provision.mongod() if MONGODB in self.own else None
         broker = (provision.rabbitmq(), provision.epmd()) if RABBITMQ in self.own else None
         if mongod:
-            state = self._planned(MONGODB, lambda: mongodb.plan(self.members or 1))
+            state = self._planned(MONGODB, lambda: mongodb.plan(self.members or 1, self.frugal))
             self._require_members(len(state["members"]))
             mongodb.start(self.directory, state, mongod, self._record)
         if broker:

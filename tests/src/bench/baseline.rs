@@ -20,8 +20,10 @@ use super::{articles, native};
 pub enum Baseline {
     /// One operation at a time.
     Articles,
-    /// One native transaction per transfer.
+    /// One native transaction per transfer, as the driver's manual writes it.
     Native,
+    /// The same with as few commands as can be.
+    NativeLean,
     /// One native transaction per batch.
     NativeBatch,
 }
@@ -32,7 +34,7 @@ impl Baseline {
     pub fn sizes(self) -> &'static [usize] {
         match self {
             Baseline::Articles => &[32, 64],
-            Baseline::Native => &[4, 16, 32],
+            Baseline::Native | Baseline::NativeLean => &[4, 16, 32],
             Baseline::NativeBatch => &[200, 500, 1_000],
         }
     }
@@ -40,7 +42,7 @@ impl Baseline {
     /// How many tasks, and how many transfers each takes at a time.
     fn shape(self, size: usize) -> (usize, usize) {
         match self {
-            Baseline::Articles | Baseline::Native => (size, 1),
+            Baseline::Articles | Baseline::Native | Baseline::NativeLean => (size, 1),
             Baseline::NativeBatch => (1, size),
         }
     }
@@ -128,7 +130,7 @@ pub(super) fn internal(problem: &dyn std::fmt::Display) -> Error {
 /// One task with what it needs.
 enum Client {
     Articles(mongodb::Database),
-    Native(Box<mongodb::ClientSession>, mongodb::Database),
+    Native(Box<mongodb::ClientSession>, mongodb::Database, native::Form),
     NativeBatch(Box<Writer>),
 }
 
@@ -137,9 +139,11 @@ impl Client {
         let database = field.store.database().clone();
         Ok(match baseline {
             Baseline::Articles => Client::Articles(database),
-            Baseline::Native => {
+            Baseline::Native | Baseline::NativeLean => {
                 let session = database.client().start_session().await?;
-                Client::Native(Box::new(session), database)
+                let lean = baseline == Baseline::NativeLean;
+                let form = if lean { native::Form::Lean } else { native::Form::Manual };
+                Client::Native(Box::new(session), database, form)
             }
             Baseline::NativeBatch => Client::NativeBatch(Box::new(Writer::new(&database).await?)),
         })
@@ -165,9 +169,9 @@ impl Client {
                 }
                 Ok(())
             }
-            Client::Native(session, database) => {
+            Client::Native(session, database, form) => {
                 for transfer in transfers {
-                    native::settle(session, database, transfer).await?;
+                    native::settle(session, database, transfer, *form).await?;
                 }
                 Ok(())
             }

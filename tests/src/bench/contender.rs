@@ -20,8 +20,10 @@ use super::workload::{Load, Workload};
 pub enum Contender {
     /// The articles' two-phase commit, one operation at a time
     Articles,
-    /// One native MongoDB transaction per transfer
+    /// One native MongoDB transaction per transfer, as the driver's manual writes it
     Native,
+    /// The same, all accounts in one command
+    NativeLean,
     /// One native transaction per batch, netted, one writer
     NativeBatch,
     /// Producer and workers through the queue, submission included
@@ -53,6 +55,7 @@ impl Contender {
         match self {
             Contender::Articles => Kind::Baseline(Baseline::Articles),
             Contender::Native => Kind::Baseline(Baseline::Native),
+            Contender::NativeLean => Kind::Baseline(Baseline::NativeLean),
             Contender::NativeBatch => Kind::Baseline(Baseline::NativeBatch),
             Contender::Tandem => Kind::Tandem { engine: None, filled: false },
             Contender::TandemFull => Kind::Tandem { engine: None, filled: true },
@@ -66,6 +69,7 @@ impl Contender {
         match self {
             Contender::Articles => "articles",
             Contender::Native => "native",
+            Contender::NativeLean => "native-lean",
             Contender::NativeBatch => "native-batch",
             Contender::Tandem => "tandem",
             Contender::TandemFull => "tandem-full",
@@ -79,6 +83,7 @@ impl Contender {
         match self {
             Contender::Articles => "articles' protocol",
             Contender::Native => "native transaction each",
+            Contender::NativeLean => "the same, both accounts in one command",
             Contender::NativeBatch => "native, batched by one writer",
             Contender::Tandem => "**Tandem**",
             Contender::TandemFull => "Tandem, queue full",

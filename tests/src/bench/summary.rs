@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::contender::Contender::{Articles, Native, NativeBatch, Tandem, Transaction};
+use super::contender::Contender::{Articles, Native, NativeBatch, NativeLean, Tandem, Transaction};
 use super::growth::cost_ratio;
 use super::latency::Situation;
 use super::report::{Report, Trial};
@@ -16,6 +16,7 @@ pub struct Summary {
     pub uniform_vs_native: Option<f64>,
     pub half_hot_vs_native: Option<f64>,
     pub uniform_vs_articles: Option<f64>,
+    pub uniform_vs_native_lean: Option<f64>,
     pub uniform_vs_native_batch: Option<f64>,
     pub documents_per_transfer_uniform: Option<f64>,
     pub documents_per_transfer_half_hot: Option<f64>,
@@ -52,6 +53,7 @@ impl Summary {
             uniform_vs_native: ratio(Uniform, Tandem, Native),
             half_hot_vs_native: ratio(HalfHot, Tandem, Native),
             uniform_vs_articles: ratio(Uniform, Tandem, Articles),
+            uniform_vs_native_lean: ratio(Uniform, Tandem, NativeLean),
             uniform_vs_native_batch: ratio(Uniform, Tandem, NativeBatch),
             documents_per_transfer_uniform: uniform.map(|row| row.documents_per_transfer),
             documents_per_transfer_half_hot: row(HalfHot, Tandem)

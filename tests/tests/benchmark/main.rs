@@ -16,7 +16,9 @@ use tests::wait::s;
 #[tokio::test]
 async fn books_that_do_not_balance_are_found_for_every_baseline() {
     let load = Arc::new(Load::generate(Workload::Refused, 100, 60, 3));
-    for baseline in [Baseline::Articles, Baseline::Native, Baseline::NativeBatch] {
+    for baseline in
+        [Baseline::Articles, Baseline::Native, Baseline::NativeLean, Baseline::NativeBatch]
+    {
         let field = Field::new(&Servers::from_env(), ServerPids::default()).await;
         baseline::prepare(&field, baseline, load.accounts).await.expect("prepared");
         let pace = Pace::Flood(s(60));

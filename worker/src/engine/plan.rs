@@ -1,5 +1,6 @@
 //! Pure decisions of the engine: how legs become postings, and what a look at the accounts says.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use common::account::{self, Account};
@@ -18,11 +19,18 @@ pub(super) fn per_account<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec
     let mut groups: BTreeMap<(&AccountId, &Option<String>, bool), Vec<Posting>> = BTreeMap::new();
     for (id, body) in bodies {
         for leg in body.legs() {
-            let key = (&leg.account, &body.currency, leg.amount.is_int());
-            let group = groups.entry(key).or_default();
-            // A sum beyond the limits of an amount starts a posting of its own.
-            if !group.last_mut().is_some_and(|posting| joined(posting, id, leg.amount)) {
-                group.push(single(id, body, leg));
+            match groups.entry((&leg.account, &body.currency, leg.amount.is_int())) {
+                // Nearly always the only one; an empty `Vec` would make room for four.
+                Entry::Vacant(group) => {
+                    group.insert(vec![single(id, body, leg)]);
+                }
+                Entry::Occupied(group) => {
+                    let group = group.into_mut();
+                    // A sum beyond the limits of an amount starts a posting of its own.
+                    if !group.last_mut().is_some_and(|posting| joined(posting, id, leg.amount)) {
+                        group.push(single(id, body, leg));
+                    }
+                }
             }
         }
     }

@@ -7,6 +7,7 @@
 //! settles it under the guard of its marks: settled twice, it changes nothing the second time.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -53,8 +54,14 @@ impl Riders {
     pub fn wait(&self, settlements: Vec<Posting>, party: &Arc<Party>) {
         let mut waiting = self.waiting();
         for settlement in settlements {
-            let riders = waiting.entry(settlement.account.clone()).or_default();
-            riders.push(Rider { settlement, party: party.clone() });
+            let rider = Rider { settlement, party: party.clone() };
+            match waiting.entry(rider.settlement.account.clone()) {
+                Entry::Occupied(mut riders) => riders.get_mut().push(rider),
+                // Most wait alone on their account; an empty `Vec` would make room for four.
+                Entry::Vacant(account) => {
+                    account.insert(vec![rider]);
+                }
+            }
         }
     }
 

@@ -24,7 +24,8 @@ Prints tables in Markdown, as the README shows them.
   --json FILE            write everything that was measured
   --picture DIR          write the comparison as bench.svg and bench.png
   --quick                less of everything (a few minutes): for a look, not for a figure
-  --only NAME,...        articles, native, native-batch, tandem, tandem-full, transaction
+  --only NAME,...        articles, native, native-lean, native-batch, tandem, tandem-full,
+                         transaction
   --workload NAME,...    uniform, half-hot, zipf, multi-leg, refused
   --part NAME,...        throughput, latency, idle, book, backlog, growth
   --growth               all parts, with growth (which takes long)
@@ -83,7 +84,7 @@ def _run(arguments, timings):
     # Settings of the shell would be in the figures, too.
     own = {name: value for name, value in os.environ.items() if not name.startswith("TANDEM_")}
     env = {**own, processes.OWNER: str(HOME)}
-    servers = Servers(HOME, private=True)
+    servers = Servers(HOME, private=True, frugal=False)
     with timings.part("servers and build"), servers.starting():
         binaries = build.build_binaries(env, release=True)
     told = servers.describe()
