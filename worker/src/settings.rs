@@ -41,7 +41,7 @@ pub struct Settings {
     pub engine: EngineKind,
 
     /// The most ids of a batch
-    #[arg(long, env = "TANDEM_BATCH_SIZE", default_value_t = 1_500)]
+    #[arg(long, env = "TANDEM_BATCH_SIZE", default_value_t = 2_000)]
     pub batch_size: u32,
 
     /// How long a batch waits for more while others are under way, in milliseconds

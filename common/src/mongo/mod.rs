@@ -28,9 +28,10 @@ pub use statements::LeaseMs;
 use crate::config::MongoArgs;
 use crate::ledger::{LedgerError, ServerMs};
 
-/// The most statements of one command: many multi-leg transactions in one batch must not run into
-/// the server's limits of message size and time, nor fill the worker's memory with bytes to send.
-const STATEMENTS_MAX: usize = 1_000;
+/// The most statements of one command, or accounts where a statement is for many: many multi-leg
+/// transactions in one batch must not run into the server's limits of message size and time, nor
+/// fill the worker's memory with bytes to send.
+const STATEMENTS_MAX: usize = 512;
 
 /// A database with Tandem's collections, and the time limit of one operation.
 #[derive(Clone, Debug)]

@@ -194,10 +194,11 @@ mod tests {
     #[test]
     fn no_account_is_twice_in_a_statement_and_its_postings_stay_in_order() {
         let postings = [posting("a", "1"), posting("a", "2"), posting("b", "3"), posting("c", "4")];
-        let groups = |most| -> Vec<Vec<&str>> {
-            let transaction = |posting: &&Posting| -> &str { &posting.transactions[0] };
-            let group = |group: Vec<&Posting>| group.iter().map(transaction).collect();
-            super::groups(&postings, most).into_iter().map(group).collect()
+        let groups = |most| -> Vec<Vec<String>> {
+            let transactions = |group: Vec<&Posting>| {
+                group.iter().map(|posting| posting.transactions[0].to_string()).collect()
+            };
+            super::groups(&postings, most).into_iter().map(transactions).collect()
         };
         assert_eq!(groups(64), [vec!["1", "3", "4"], vec!["2"]]);
         assert_eq!(groups(2), [vec!["1", "3"], vec!["4"], vec!["2"]]);
