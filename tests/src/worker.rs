@@ -61,10 +61,14 @@ impl Plan {
     }
 
     /// Lets it abort just before this operation on any of these transactions: `claim`, `post`,
-    /// `applied`, `settle`.
+    /// `applied`, `settle`. Its deaths decide what becomes of them, not their attempts: on a busy
+    /// machine the sweeper publishes them again, and ten claims are soon used up.
     #[must_use]
     pub fn poisoned(self, ids: &[&str], at: &str) -> Plan {
-        let plan = self.env("TANDEM_TEST_POISON", &ids.join(",")).env("TANDEM_TEST_POISON_AT", at);
+        let plan = self
+            .env("TANDEM_TEST_POISON", &ids.join(","))
+            .env("TANDEM_TEST_POISON_AT", at)
+            .flag("--attempts-max", 1_000);
         Plan { program: "poisoned", ..plan }
     }
 

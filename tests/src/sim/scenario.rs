@@ -136,7 +136,7 @@ impl Scenario {
             Some(Planted::GraceShorterThanTheOperation) => 1,
             _ => op_limit + skew_max,
         };
-        Scenario {
+        let scenario = Scenario {
             books,
             submissions,
             workers: random_workers(rng),
@@ -147,6 +147,17 @@ impl Scenario {
             op_limit,
             skew_max,
             ride_wait: Duration::from_millis([0, 20, 100, 400][rng.random_range(0..4)]),
+        };
+        match planted {
+            // It shows only where a post that nobody waits for any more comes after the settlement
+            // and before its own deadline: a long lease makes room for that.
+            Some(Planted::UnknownPostResentAndSettledAtOnce) => Scenario {
+                lease: LeaseMs { lease: 1_000, grace: 200 + skew_max },
+                op_limit: 200,
+                ride_wait: Duration::ZERO,
+                ..scenario
+            },
+            _ => scenario,
         }
     }
 }
