@@ -44,29 +44,9 @@ pub(super) fn groups(postings: &[Posting], most: usize) -> Vec<Vec<&Posting>> {
 /// kind, enough money, no mark there yet, and the server's clock before the fence. A ride leaves
 /// with it: what its settlement changes and what the post changes is one sum for each field.
 pub(super) fn post(postings: &[&Posting], before: ServerMs) -> RawDocumentBuf {
-    let mine = postings.iter().map(|posting| {
-        let (settled_debits, settled_credits, leaving) =
-            posting.ride.as_ref().map_or((Amount::ZERO, Amount::ZERO, &[][..]), |ride| {
-                (ride.debits, ride.credits, &ride.transactions[..])
-            });
-        rawdoc! {
-            "account": posting.account.as_ref(),
-            "debits": posting.debits,
-            "credits": posting.credits,
-            "settledDebits": settled_debits,
-            "settledCredits": settled_credits,
-            "marks": marks(&posting.transactions),
-            "leaving": marks(leaving),
-            "currency": posting.currency.as_deref().map_or(RawBson::Null, RawBson::from),
-            "kinds": if posting.is_int() { rawbson!(["long", "int"]) } else { rawbson!(["decimal"]) },
-        }
-    });
     let balance = sum("$balance", "$$my.settledCredits", "$$my.debits");
     let debits = sum("$pendingDebits", "$$my.debits", "$$my.settledDebits");
     let credits = sum("$pendingCredits", "$$my.credits", "$$my.settledCredits");
-    // The holdings before the debit, which only moves them about.
-    let pending = sum("$pendingCredits", "$$my.credits", "$$my.settledDebits");
-    let holdings = rawdoc! { "$add": ["$balance", "$pendingDebits", pending] };
     let there = rawdoc! { "$setIntersection": ["$pendingTransactions", "$$my.marks"] };
     let kept = rawdoc! { "$setDifference": ["$pendingTransactions", "$$my.leaving"] };
     let guard = rawdoc! { "$and": [
@@ -80,30 +60,8 @@ pub(super) fn post(postings: &[&Posting], before: ServerMs) -> RawDocumentBuf {
         { "$isArray": "$pendingTransactions" },
         { "$eq": [there, []] },
         { "$setIsSubset": ["$$my.leaving", "$pendingTransactions"] },
-        { "$or": [
-            { "$eq": ["$$my.debits", 0] },
-            { "$and": [
-                // A missing floor must not read as unlimited, so only an explicit null is.
-                { "$or": [
-                    { "$eq": [{ "$type": "$floor" }, "null"] },
-                    { "$and": [
-                        { "$isNumber": "$floor" },
-                        { "$gte": [balance.clone(), "$floor"] },
-                    ] },
-                ] },
-                { "$gte": [balance.clone(), -Amount::MAX] },
-                // A negative balance makes room for sums beyond what an amount may be, and an
-                // account with such a sum could not be read.
-                { "$lte": [debits.clone(), Amount::MAX] },
-            ] },
-        ] },
-        { "$or": [
-            { "$eq": ["$$my.credits", 0] },
-            { "$and": [
-                { "$lte": [holdings, Amount::MAX] },
-                { "$lte": [credits.clone(), Amount::MAX] },
-            ] },
-        ] },
+        { "$or": [{ "$eq": ["$$my.debits", 0] }, can_spend(&balance, &debits)] },
+        { "$or": [{ "$eq": ["$$my.credits", 0] }, can_receive(&credits)] },
     ] };
     let changed = rawdoc! {
         "balance": balance,
@@ -111,12 +69,58 @@ pub(super) fn post(postings: &[&Posting], before: ServerMs) -> RawDocumentBuf {
         "pendingCredits": credits,
         "pendingTransactions": { "$concatArrays": [kept, "$$my.marks"] },
     };
-    statement(postings, mine, guard, changed)
+    statement(postings, wanted, guard, changed)
+}
+
+/// What a post wants of its account.
+fn wanted(posting: &Posting) -> RawDocumentBuf {
+    let (settled_debits, settled_credits, leaving) =
+        posting.ride.as_ref().map_or((Amount::ZERO, Amount::ZERO, &[][..]), |ride| {
+            (ride.debits, ride.credits, &ride.transactions[..])
+        });
+    rawdoc! {
+        "account": posting.account.as_ref(),
+        "debits": posting.debits,
+        "credits": posting.credits,
+        "settledDebits": settled_debits,
+        "settledCredits": settled_credits,
+        "marks": marks(&posting.transactions),
+        "leaving": marks(leaving),
+        "currency": posting.currency.as_deref().map_or(RawBson::Null, RawBson::from),
+        "kinds": if posting.is_int() { rawbson!(["long", "int"]) } else { rawbson!(["decimal"]) },
+    }
+}
+
+/// Neither the floor nor the limits of an amount are broken by the debits.
+fn can_spend(balance: &RawDocumentBuf, debits: &RawDocumentBuf) -> RawDocumentBuf {
+    let above_floor = rawdoc! { "$gte": [balance.clone(), "$floor"] };
+    rawdoc! { "$and": [
+        // A missing floor must not read as unlimited, so only an explicit null is.
+        { "$or": [
+            { "$eq": [{ "$type": "$floor" }, "null"] },
+            { "$and": [{ "$isNumber": "$floor" }, above_floor] },
+        ] },
+        { "$gte": [balance.clone(), -Amount::MAX] },
+        // A negative balance makes room for sums beyond what an amount may be, and an account with
+        // such a sum could not be read.
+        { "$lte": [debits.clone(), Amount::MAX] },
+    ] }
+}
+
+/// The limits of an amount hold with the credits. The holdings are those before the debit, which
+/// only moves them about.
+fn can_receive(credits: &RawDocumentBuf) -> RawDocumentBuf {
+    let pending = sum("$pendingCredits", "$$my.credits", "$$my.settledDebits");
+    let holdings = rawdoc! { "$add": ["$balance", "$pendingDebits", pending] };
+    rawdoc! { "$and": [
+        { "$lte": [holdings, Amount::MAX] },
+        { "$lte": [credits.clone(), Amount::MAX] },
+    ] }
 }
 
 /// Removes the marks of a batch from each account where all of them are there, with what they held.
 pub(super) fn remove(removal: Removal, postings: &[&Posting]) -> RawDocumentBuf {
-    let mine = postings.iter().map(|posting| {
+    let held = |posting: &Posting| {
         rawdoc! {
             "account": posting.account.as_ref(),
             "debits": posting.debits,
@@ -127,7 +131,7 @@ pub(super) fn remove(removal: Removal, postings: &[&Posting]) -> RawDocumentBuf 
             },
             "marks": marks(&posting.transactions),
         }
-    });
+    };
     let guard = rawdoc! { "$and": [
         { "$eq": ["$_id", "$$my.account"] },
         { "$isNumber": "$balance" },
@@ -142,19 +146,20 @@ pub(super) fn remove(removal: Removal, postings: &[&Posting]) -> RawDocumentBuf 
         "pendingCredits": { "$subtract": ["$pendingCredits", "$$my.credits"] },
         "pendingTransactions": { "$setDifference": ["$pendingTransactions", "$$my.marks"] },
     };
-    statement(postings, mine, guard, changed)
+    statement(postings, held, guard, changed)
 }
 
-/// Sets the fields of each account where the guard holds; `$$my` is the posting of the account.
+/// Sets the fields of each account where the guard holds; `$$my` is what `mine` makes of the posting
+/// of the account.
 fn statement(
     postings: &[&Posting],
-    mine: impl Iterator<Item = RawDocumentBuf>,
+    mine: impl Fn(&Posting) -> RawDocumentBuf,
     guard: RawDocumentBuf,
     changed: RawDocumentBuf,
 ) -> RawDocumentBuf {
     let accounts: RawArrayBuf = postings.iter().map(|posting| posting.account.as_ref()).collect();
     let place = rawdoc! { "$indexOfArray": [{ "$literal": accounts.clone() }, "$_id"] };
-    let mine: RawArrayBuf = mine.collect();
+    let mine: RawArrayBuf = postings.iter().map(|posting| mine(posting)).collect();
     let mine = rawdoc! { "$arrayElemAt": [{ "$literal": mine }, place] };
     let changed = rawdoc! { "$mergeObjects": ["$$ROOT", changed] };
     rawdoc! {
