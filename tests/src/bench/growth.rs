@@ -19,8 +19,9 @@ use super::{Bench, say};
 const SMALL: usize = 10_000;
 /// Draining it takes a second or two, so it is done some times.
 const SMALL_TIMES: usize = 5;
-/// What is not counted: while the first of these are settled, workers get going.
-const FIRST: usize = 1_000;
+/// What is not counted of a large backlog: more than is in flight at once, so that as much is under
+/// way when the count begins as when it ends. A small one is counted whole.
+const FIRST: usize = 20_000;
 /// So many of a large backlog are drained.
 const DRAINED_MAX: usize = 100_000;
 /// The numbers of accounts, and of workers, that are compared.
@@ -110,18 +111,15 @@ async fn backlog(bench: &Bench, field: &Field, size: usize) -> Result<Backlog, S
     let submitted = tandem::submit(field, &file).await?;
     field.settle_down().await;
     let mut workers = bench.crew.launch(field);
-    workers.wait_settled(FIRST as u64).await?;
+    let uncounted = if size > SMALL { FIRST } else { 0 };
+    workers.wait_settled(uncounted as u64).await?;
     let (before, begun, first) =
         (field.read(&workers.pids()).await, Instant::now(), workers.settled().await);
-    // The last batches of a small backlog have less to do beside them; they are not counted.
-    let wanted = DRAINED_MAX.min(size - FIRST);
+    let wanted = DRAINED_MAX.min(size);
     workers.wait_settled(wanted as u64).await?;
     let (seconds, last) = (begun.elapsed().as_secs_f64(), workers.settled().await);
     let (counters, cpu) = field.since(&before, &workers.pids()).await;
     let worker_peak_mib = workers.peak_mib();
-    if wanted + FIRST == size {
-        workers.wait_settled(size as u64).await?;
-    }
     workers.stop().await;
     let drained = (last - first).max(1);
     Ok(Backlog {
