@@ -1,4 +1,4 @@
-//! The ledger in MongoDB: each trait method is one command, or a command and a read.
+//! The ledger in MongoDB: each trait method is one kind of command, or a command and a read.
 
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 
