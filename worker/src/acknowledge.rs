@@ -43,7 +43,7 @@ pub struct Job<R> {
     pub message: Message,
     /// Where it came from.
     pub source: Source,
-    receipt: R,
+    pub(crate) receipt: R,
 }
 
 /// See the module.

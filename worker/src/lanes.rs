@@ -59,12 +59,16 @@ impl<R> Intake<R> {
             None => self.jobs.recv().await?,
         };
         self.add(first);
-        let linger = if idle() { Duration::ZERO } else { settings.linger };
-        let deadline = Instant::now() + linger;
+        // Even the shortest time limit would take the timer's next millisecond.
+        let deadline = (!idle()).then(|| Instant::now() + settings.linger);
         while self.size < settings.ids_max {
-            let Ok(Some(job)) = tokio::time::timeout_at(deadline, self.jobs.recv()).await else {
-                break;
+            let next = match deadline {
+                None => self.jobs.try_recv().ok(),
+                Some(deadline) => {
+                    tokio::time::timeout_at(deadline, self.jobs.recv()).await.ok().flatten()
+                }
             };
+            let Some(job) = next else { break };
             if self.size + job.message.ids.len() > settings.ids_max {
                 self.carried = Some(job);
                 break;
@@ -140,4 +144,58 @@ where
     }
     while batches.join_next().await.is_some() {}
     intake
+}
+
+#[cfg(test)]
+mod tests {
+    use common::message::Message;
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::decide::Source;
+
+    const SETTINGS: BatchSettings =
+        BatchSettings { ids_max: 3, linger: Duration::from_secs(3_600), lanes: 2 };
+
+    fn job(ids: &[&str]) -> Job<()> {
+        let ids = ids.iter().map(|id| TransactionId::from(*id)).collect();
+        Job { message: Message::new(ids), source: Source::Work, receipt: () }
+    }
+
+    fn sizes(batch: Option<Vec<Job<()>>>) -> Vec<usize> {
+        batch.into_iter().flatten().map(|job| job.message.ids.len()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_lone_transfer_starts_at_once() {
+        let (send, jobs) = mpsc::channel(8);
+        let mut intake = Intake::new(jobs);
+        send.send(job(&["one"])).await.expect("room");
+        let batch = intake.next(SETTINGS, || true).now_or_never().expect("no wait for company");
+        assert_eq!(sizes(batch), [1]);
+    }
+
+    #[tokio::test]
+    async fn a_batch_waits_for_company_while_others_are_under_way() {
+        let (send, jobs) = mpsc::channel(8);
+        let mut intake = Intake::new(jobs);
+        send.send(job(&["one"])).await.expect("room");
+        assert!(intake.next(SETTINGS, || false).now_or_never().is_none(), "went alone");
+        send.send(job(&["two", "three"])).await.expect("room");
+        // Full: what was collected before the wait was given up is in it.
+        assert_eq!(sizes(intake.next(SETTINGS, || false).now_or_never().flatten()), [1, 2]);
+    }
+
+    #[tokio::test]
+    async fn a_message_that_does_not_fit_opens_the_next_batch() {
+        let (send, jobs) = mpsc::channel(8);
+        let mut intake = Intake::new(jobs);
+        for ids in [&["one", "two"][..], &["three", "four"]] {
+            send.send(job(ids)).await.expect("room");
+        }
+        drop(send);
+        assert_eq!(sizes(intake.next(SETTINGS, || false).now_or_never().flatten()), [2]);
+        assert_eq!(sizes(intake.next(SETTINGS, || false).now_or_never().flatten()), [2]);
+        assert!(intake.next(SETTINGS, || false).await.is_none());
+    }
 }

@@ -16,6 +16,7 @@ mod poison;
 mod producer;
 mod refusals;
 mod reversals;
+mod schema;
 mod settle;
 mod sweeper;
 mod takeover;
