@@ -8,7 +8,7 @@ use super::table::{Row, find};
 use super::workload::Workload;
 use crate::plot::{Bar, BarGroup, Bars, Chart, Figure, Panel};
 
-const WIDTH: u32 = 1_100;
+const WIDTH: u32 = 1_500;
 const HEIGHT: u32 = 330;
 
 /// Throughput, what it costs, and how long a transfer takes, as far as they were measured.

@@ -110,14 +110,21 @@ impl Ledger for Scripted {
     }
 }
 
-struct Still;
+/// Time that only passes, in milliseconds, while somebody sleeps.
+#[derive(Default)]
+struct Still {
+    slept: AtomicUsize,
+}
 
 impl Environment for Still {
     fn now_ms(&self) -> i64 {
         0
     }
 
-    async fn sleep(&self, _: Duration) {}
+    async fn sleep(&self, delay: Duration) {
+        let ms = usize::try_from(delay.as_millis()).expect("short");
+        self.slept.fetch_add(ms, Ordering::Relaxed);
+    }
 
     fn jitter(&self) -> f64 {
         0.5
@@ -140,7 +147,7 @@ fn engine(kind: EngineKind, ledger: Scripted) -> Engine<Scripted, Still> {
         ride_wait: Duration::ZERO,
         rides_from: usize::MAX,
     };
-    Engine::new(ledger, Still, settings, Arc::new(Metrics::new()))
+    Engine::new(ledger, Still::default(), settings, Arc::new(Metrics::new()))
 }
 
 #[tokio::test]
@@ -152,6 +159,20 @@ async fn no_post_outlives_the_earliest_lease_of_its_batch() {
         engine.run(&["one".into(), "two".into()]).await;
         let deadlines = engine.ledger.deadlines.lock().expect("one thread");
         assert_eq!(*deadlines, [LEASE_MS], "the first lease ends before the window does");
+    }
+}
+
+#[tokio::test]
+async fn settlements_wait_for_a_ride_only_while_there_are_posts_to_ride_on() {
+    for (others_posting, waited) in [(0, 100), (1, 1_000)] {
+        let ledger = Scripted { claimed_at: vec![0], ..Scripted::default() };
+        let mut engine = engine(EngineKind::TwoPhase, ledger);
+        engine.settings.ride_wait = Duration::from_secs(1);
+        engine.settings.rides_from = 1;
+        engine.posting.store(others_posting, Ordering::Relaxed);
+        let outcomes = engine.run(&["one".into()]).await;
+        assert_eq!(outcomes, [("one".into(), Outcome::Final)]);
+        assert_eq!(engine.environment.slept.load(Ordering::Relaxed), waited);
     }
 }
 
