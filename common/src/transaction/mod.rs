@@ -13,7 +13,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::amount::{Amount, AmountError};
 
-pub use state::{Reason, ReasonCode, State};
+pub use state::{ParkCode, Parked, Reason, ReasonCode, State};
 
 /// A transaction's `_id`: the client's idempotency key.
 pub type TransactionId = Arc<str>;
