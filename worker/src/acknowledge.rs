@@ -153,7 +153,8 @@ impl<B: Broker> Acknowledger<B> {
         match reason {
             DeadReason::KillsWorker => {
                 // Otherwise the sweeper would bring it back to kill again.
-                let ids = Message::parse(&body).map(|message| message.ids).unwrap_or_default();
+                let ids =
+                    Message::parse(&body).map(|parsed| parsed.message.ids).unwrap_or_default();
                 if let Err(error) = self.broker.park(&ids).await {
                     tracing::warn!(%error, "could not keep the sweeper away; trying later");
                     return self.nack(source, receipt).await;

@@ -81,7 +81,10 @@ pub enum Intake {
 #[must_use]
 pub fn intake(source: Source, redelivered: bool, body: &[u8]) -> Intake {
     let message = match Message::parse(body) {
-        Ok(message) => message,
+        Ok(parsed) => match parsed.bad.first() {
+            None => parsed.message,
+            Some(bad) => return Intake::Dead(DeadReason::Malformed, bad.problem.clone()),
+        },
         Err(problem) => return Intake::Dead(DeadReason::Malformed, problem),
     };
     match (source, redelivered) {
@@ -91,12 +94,13 @@ pub fn intake(source: Source, redelivered: bool, body: &[u8]) -> Intake {
             let single = |id: &TransactionId| Message { ids: vec![id.clone()], ..message };
             Intake::Isolate(message.ids.iter().map(single).collect())
         }
-        (Source::Solo, true) if message.strikes + 1 >= STRIKES_MAX => {
+        (Source::Solo, true) if message.strikes.saturating_add(1) >= STRIKES_MAX => {
             let problem = format!("its worker died with it {STRIKES_MAX} times");
             Intake::Dead(DeadReason::KillsWorker, problem)
         }
         (Source::Solo, true) => {
-            Intake::Isolate(vec![Message { strikes: message.strikes + 1, ..message }])
+            let strikes = message.strikes.saturating_add(1);
+            Intake::Isolate(vec![Message { strikes, ..message }])
         }
     }
 }
@@ -160,7 +164,7 @@ pub fn leftovers(message: &Message, outcomes: &HashMap<TransactionId, Outcome>) 
         left.retries.push((Message { ids, ..*message }, delay, cause));
     }
     if !missing.is_empty() {
-        let tries = message.tries + 1;
+        let tries = message.tries.saturating_add(1);
         let message = Message { ids: missing, tries, ..*message };
         if tries >= MISSING_TRIES_MAX {
             let problem = format!("not in the database after {tries} looks");
