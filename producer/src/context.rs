@@ -38,7 +38,7 @@ pub(crate) trait Passing: Display {
 
 impl Passing for LedgerError {
     fn passes(&self) -> bool {
-        self.transient
+        LedgerError::passes(self)
     }
 
     fn server() -> &'static str {
@@ -125,7 +125,11 @@ mod tests {
     use super::*;
 
     async fn context(give_up_after: Duration) -> Context {
-        let mongo = MongoArgs { mongodb_uri: "mongodb://127.0.0.1:1/t".to_owned(), database: None };
+        let mongo = MongoArgs {
+            mongodb_uri: "mongodb://127.0.0.1:1/t".to_owned(),
+            database: None,
+            one_document_statements: false,
+        };
         let amqp = AmqpArgs {
             amqp_url: "amqp://127.0.0.1:1".to_owned(),
             queue_prefix: "unused".to_owned(),
@@ -139,18 +143,21 @@ mod tests {
         }
     }
 
-    fn failure(transient: bool) -> LedgerError {
-        LedgerError { operation: "test", message: "away".to_owned(), transient }
+    fn failure(passes: bool) -> LedgerError {
+        match passes {
+            true => LedgerError::passing("test", "away"),
+            false => LedgerError::lasting("test", "no"),
+        }
     }
 
     #[tokio::test]
     async fn what_passes_is_tried_again_and_what_lasts_is_not() {
         let context = context(Duration::from_secs(30)).await;
         let tries = Cell::new(0);
-        let attempt = |transient| {
+        let attempt = |passes| {
             tries.set(tries.get() + 1);
             let done = tries.get() == 2;
-            async move { if done { Ok(()) } else { Err(failure(transient)) } }
+            async move { if done { Ok(()) } else { Err(failure(passes)) } }
         };
         assert!(context.insist(|| attempt(true)).await.is_ok());
         assert_eq!(tries.get(), 2);

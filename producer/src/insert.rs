@@ -3,16 +3,13 @@
 //! Promises that `Ok` means: each document is durable, was there before, or is refused for good.
 //! After an `Err` any of them may be there; insert all of them again.
 
-use common::ledger::LedgerError;
-use common::mongo::Store;
+use common::ledger::{Fault, LedgerError};
+use common::mongo::{Store, fault_of_code};
 use mongodb::Collection;
 use mongodb::bson::Document;
 use mongodb::error::{Error, ErrorKind, InsertManyError};
 
 const DUPLICATE_KEY: i32 = 11_000;
-
-/// What a document itself is to blame for: its validation, its size, its nesting.
-const REFUSED: [i32; 4] = [121, 10_334, 17_280, 17_419];
 
 /// The documents that were not inserted, by their position.
 #[derive(Debug, Default, PartialEq)]
@@ -49,24 +46,25 @@ fn partial(error: Error) -> Result<InsertManyReply, Error> {
 }
 
 fn sort_out(reply: InsertManyReply) -> Result<Left, LedgerError> {
-    let passing = |message: &str| {
-        Err(LedgerError { operation: "insert", message: message.to_owned(), transient: true })
-    };
     let mut left = Left::default();
     let Some(reply) = reply else {
         return Ok(left);
     };
     // Written, but not known to survive a fail-over.
     if let Some(concern) = reply.write_concern_error {
-        return passing(&concern.message);
+        return Err(LedgerError::passing("insert", concern.message));
     }
     for error in reply.write_errors.unwrap_or_default() {
         if error.code == DUPLICATE_KEY {
             left.existing.push(error.index);
-        } else if REFUSED.contains(&error.code) {
-            left.refused.push((error.index, error.message));
-        } else {
-            return passing(&error.message);
+            continue;
+        }
+        match fault_of_code(error.code) {
+            // Of one document that is its size.
+            Fault::Refused | Fault::TooMuch => left.refused.push((error.index, error.message)),
+            fault @ (Fault::Passing | Fault::Denied) => {
+                return Err(LedgerError { operation: "insert", message: error.message, fault });
+            }
         }
     }
     Ok(left)
@@ -98,9 +96,9 @@ mod tests {
         let undurable = doc! { "writeConcernError": {
             "code": 64, "codeName": "WriteConcernFailed", "errmsg": "timed out",
         } };
-        assert!(sort_out(reply(undurable)).expect_err("not durable").transient);
+        assert!(sort_out(reply(undurable)).expect_err("not durable").passes());
         let conflict =
             doc! { "writeErrors": [{ "index": 0, "code": 112, "errmsg": "WriteConflict" }] };
-        assert!(sort_out(reply(conflict)).expect_err("a conflict").transient);
+        assert!(sort_out(reply(conflict)).expect_err("a conflict").passes());
     }
 }

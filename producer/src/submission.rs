@@ -87,7 +87,7 @@ pub async fn insert(
         compare_known(store, orders, &existing, created_at, &mut answers).await?;
         if let Some(at) = existing.into_iter().find(|at| answers[*at].is_none()) {
             let message = format!("{} exists and is not durable yet", orders[at].id);
-            return Err(LedgerError { operation: "insert", message, transient: true });
+            return Err(LedgerError::passing("insert", message));
         }
     }
     Ok(answers.into_iter().map(|answer| answer.unwrap_or(Answer::Submitted)).collect())

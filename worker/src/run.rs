@@ -182,9 +182,9 @@ impl<L: Ledger + 'static> Parts<L> {
             metrics: self.metrics.clone(),
             settings: self.settings.sweeper(),
         };
-        let engine = self.engine.clone();
-        let newest_claimed = move || engine.newest_claimed();
-        let sweeping = tokio::spawn(sweeper.run(newest_claimed, stop.clone()));
+        let acknowledger = self.acknowledger.clone();
+        let newest_marker = move || acknowledger.newest_marker();
+        let sweeping = tokio::spawn(sweeper.run(newest_marker, stop.clone()));
 
         // As much as the broker delivers ahead, so that the consumer never waits for a lane.
         let ahead = usize::from(self.settings.prefetch);

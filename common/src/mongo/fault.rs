@@ -25,7 +25,8 @@ const TOO_MUCH_CODES: [i32; 8] = [50, 262, 10334, 17419, 17420, 257, 146, 292];
 const DENIED_CODES: [i32; 7] = [13, 18, 8000, 59, 72, 9, 40415];
 
 /// The kind of a server's error code.
-pub(super) fn of_code(code: i32) -> Fault {
+#[must_use]
+pub fn of_code(code: i32) -> Fault {
     if PASSING_CODES.contains(&code) {
         Fault::Passing
     } else if TOO_MUCH_CODES.contains(&code) {

@@ -28,6 +28,7 @@ use mongodb::options::{
 use mongodb::{Client, Collection, Database};
 use tokio::sync::OnceCell;
 
+pub use fault::of_code as fault_of_code;
 pub use ledger::MongoLedger;
 pub use outbox::{MongoOutbox, Stranded};
 pub use parking::ParkedEntry;

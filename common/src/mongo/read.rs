@@ -217,7 +217,7 @@ pub(super) fn seen(document: &RawDocument) -> Option<Seen> {
             (Size { legs: number("legs"), bytes: number("bytes") }, None)
         }
         Err(_) => {
-            let body = body_from(document);
+            let body = Body::from_raw(document).map_err(|error| error.to_string());
             let legs = body.as_ref().map_or(0, |body| body.legs().len());
             (Size { legs, bytes: document.as_bytes().len() }, Some(body))
         }
@@ -245,7 +245,7 @@ pub(super) fn order(document: &RawDocument) -> Option<Order> {
     let id = document.get_str("_id").ok()?.into();
     let body = match too_large(document) {
         Some(problem) => Err(problem),
-        None => body_from(document),
+        None => Body::from_raw(document).map_err(|error| error.to_string()),
     };
     Some((id, body))
 }
@@ -257,16 +257,7 @@ pub(super) fn account(document: &RawDocument) -> Option<AccountRead> {
     });
     let account = match too_large(document) {
         Some(problem) => Err(problem),
-        None => account_from(document),
+        None => Account::from_raw(document),
     };
     Some(AccountRead { id: document.get_str("_id").ok()?.into(), marks, account })
-}
-
-fn body_from(document: &RawDocument) -> Result<Body, String> {
-    let document = Document::try_from(document).map_err(|error| error.to_string())?;
-    Body::from_document(&document).map_err(|error| error.to_string())
-}
-
-fn account_from(document: &RawDocument) -> Result<Account, String> {
-    Account::from_document(&Document::try_from(document).map_err(|error| error.to_string())?)
 }

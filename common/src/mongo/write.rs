@@ -79,6 +79,24 @@ impl Store {
         Ok(written)
     }
 
+    /// Sends statements, each of which compares what it changes and is for one document. Returns how
+    /// many documents they matched, and which statements were refused.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub async fn change(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        statements: Vec<Document>,
+    ) -> Result<Written, LedgerError> {
+        let raw: Result<Vec<_>, _> = statements.iter().map(RawDocumentBuf::try_from).collect();
+        let raw = raw.map_err(|error| LedgerError::lasting(operation, error.to_string()))?;
+        let groups = each_alone(0..raw.len());
+        let statement = |group: &[&RawDocumentBuf]| group[0].clone();
+        self.write(operation, collection, &raw, groups, Counts::Matched, statement).await
+    }
+
     /// Sends one `update` command; its answer may name statements that failed.
     async fn update(
         &self,

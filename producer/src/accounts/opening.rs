@@ -38,10 +38,8 @@ pub(super) async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answ
         for at in left.existing {
             let account = &accounts[at];
             // Not found: inserted a moment ago, by us or others, and not durable yet.
-            let existing = found.remove(account.id.as_ref()).ok_or_else(|| LedgerError {
-                operation: "accounts",
-                message: format!("{} is not durable yet", account.id),
-                transient: true,
+            let existing = found.remove(account.id.as_ref()).ok_or_else(|| {
+                LedgerError::passing("accounts", format!("{} is not durable yet", account.id))
             })?;
             answers[at] = compare(account, existing);
         }

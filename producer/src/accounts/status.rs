@@ -102,7 +102,7 @@ pub async fn change_status(
         let set = doc! { "$set": { "status": to.as_str() } };
         vec![doc! { "q": change.guard(id), "u": set }]
     };
-    context.insist(|| context.store.update("status", "accounts", statement())).await?;
+    context.insist(|| context.store.change("status", "accounts", statement())).await?;
     let Some(found) = context.store.accounts().find_one(doc! { "_id": id }).await? else {
         return Ok(Err("no such account".to_owned()));
     };

@@ -43,7 +43,7 @@ pub enum Canceling {
 /// # Errors
 /// When a server stays away, or the document is none of ours.
 pub async fn cancel_one(context: &Context, id: &str) -> Result<Canceling, Error> {
-    context.insist(|| context.store.update("cancel", "transactions", statements(id))).await?;
+    context.insist(|| context.store.change("cancel", "transactions", statements(id))).await?;
     // Whatever the updates' answers were, or were lost: the document says what holds.
     let Some(document) = find(context, id).await? else {
         return Ok(Canceling::Unknown);
