@@ -78,6 +78,8 @@ pub enum Command {
     Stats(transactions::StatsArgs),
     /// Cancel a transaction that is not yet applied
     Cancel(transactions::CancelArgs),
+    /// Bring parked transactions back, once what was wrong is mended
+    Unpark(transactions::UnparkArgs),
     /// Take an applied or done transaction back, by a new one with its legs turned round
     Reverse(transactions::ReverseArgs),
     /// Check every rule of the ledger on every document
@@ -116,6 +118,7 @@ async fn dispatch(
         Command::List(args) => transactions::list(context, args, out).await,
         Command::Stats(args) => transactions::stats(context, args, out).await,
         Command::Cancel(args) => transactions::cancel(context, args, out).await,
+        Command::Unpark(args) => transactions::unpark(context, args, out).await,
         Command::Reverse(args) => transactions::reverse(context, args, out).await,
         Command::Audit(args) => audit::run(context, args, out).await,
     }

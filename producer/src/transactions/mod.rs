@@ -1,12 +1,14 @@
 //! Commands on single transactions: one transfer, its state, canceling and reversing it.
 
 mod cancel;
+mod parked;
 mod reverse;
 mod show;
 mod stats;
 mod transfer;
 
 pub use cancel::{CancelArgs, Canceling, cancel, cancel_one};
+pub use parked::{UnparkArgs, unpark};
 pub use reverse::{Reversal, ReverseArgs, reverse, reverse_one};
 pub use show::{ListArgs, StatusArgs, list, status};
 pub use stats::{StatsArgs, count, stats};
