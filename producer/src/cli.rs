@@ -8,6 +8,7 @@ use common::config::{AmqpArgs, LogArgs, MongoArgs};
 use common::mongo::Store;
 use common::queue::Publisher;
 
+use crate::advice::Advice;
 use crate::context::Context;
 use crate::error::{Error, Exit};
 use crate::{accounts, audit, submit, transactions};
@@ -25,7 +26,11 @@ Exit codes:
   2    the input or the command line is wrong; nothing was written
   3    --wait-limit was reached
   4    the transfer that was waited for is canceled
-  130  interrupted; running the same command again resumes
+  130  interrupted by SIGINT (Ctrl-C)
+  143  interrupted by SIGTERM
+
+A command that fails or is interrupted says which command completes it without doing anything twice.
+A second signal ends the command at once.
 
 Examples:
   producer accounts create world --floor none
@@ -87,17 +92,18 @@ pub enum Command {
     Audit(audit::AuditArgs),
 }
 
-/// Connects and runs the command.
+/// Connects and runs the command, which sets `advice` for the case that it fails or is interrupted.
 ///
 /// # Errors
 /// As the command's function.
-pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> Result<Exit, Error> {
+pub async fn run(cli: &Cli, advice: &Advice, out: &mut (dyn Write + Send)) -> Result<Exit, Error> {
     let store = Store::connect(&cli.mongo, NAME, OP_LIMIT).await.map_err(Error::BadInput)?;
     common::queue::parse_url(&cli.amqp.amqp_url)
         .map_err(|error| Error::BadInput(error.to_string()))?;
     let give_up_after = Duration::from_secs(cli.give_up_after.into());
     let publisher = Publisher::new(&cli.amqp, NAME);
-    let context = Context { give_up_after, ..Context::new(store, publisher) };
+    let advice = advice.clone();
+    let context = Context { give_up_after, advice, ..Context::new(store, publisher) };
     let ran = dispatch(&context, &cli.command, out).await;
     context.publisher.close().await;
     let flushed = out.flush().map_err(Error::output);
@@ -129,6 +135,7 @@ async fn dispatch(
 /// # Errors
 /// When a server stays away or refuses.
 pub async fn init(context: &Context) -> Result<Exit, Error> {
+    context.advice.set("run the same command again: it creates what is still missing");
     context.ensure_schema().await?;
     context.ensure_queue().await?;
     Ok(Exit::Ok)

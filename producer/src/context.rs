@@ -1,7 +1,8 @@
 //! The servers a command works on, and how long it insists when one of them is away.
 //!
 //! Promises that what passes by itself (a fail-over, a broker's restart) is tried again until
-//! `give_up_after`, with a note on standard error; then fails and says that a repeat resumes.
+//! `give_up_after`, with a note on standard error. What to do after a failure is the command's to say
+//! ([`Context::advice`]).
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use common::mongo::Store;
 use common::queue::{Publisher, QueueError};
 use common::retry::{Policy, jitter};
 
+use crate::advice::Advice;
 use crate::console::Console;
 use crate::error::Error;
 
@@ -28,6 +30,8 @@ pub struct Context {
     pub console: Arc<Console>,
     /// How long a server may be away, from the first failure on.
     pub give_up_after: Duration,
+    /// What the running command advises if it does not come to its end.
+    pub advice: Advice,
 }
 
 /// Whether an error may pass by itself.
@@ -63,7 +67,8 @@ impl Context {
     #[must_use]
     pub fn new(store: Store, publisher: Publisher) -> Context {
         let give_up_after = Duration::from_secs(60);
-        Context { store, publisher, console: Arc::default(), give_up_after }
+        let (console, advice) = (Arc::default(), Advice::default());
+        Context { store, publisher, console, give_up_after, advice }
     }
 
     /// Creates what is missing in the database.
@@ -101,11 +106,8 @@ impl Context {
             }
             let since = *failed_since.get_or_insert_with(Instant::now);
             if since.elapsed() >= self.give_up_after {
-                return Err(Error::Failed(format!(
-                    "{name}{error}; given up after {} s. Running the same command again resumes \
-                     where it stopped.",
-                    self.give_up_after.as_secs()
-                )));
+                let seconds = self.give_up_after.as_secs();
+                return Err(Error::Failed(format!("{name}{error}; given up after {seconds} s")));
             }
             failures += 1;
             if failures % NOTE_EVERY == 1 {
@@ -167,9 +169,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn giving_up_says_that_a_repeat_resumes() {
+    async fn giving_up_says_what_the_command_advises() {
         let context = context(Duration::ZERO).await;
+        context.advice.set("repeat with --id t");
         let error = context.insist(|| async { Err::<(), _>(failure(true)) }).await;
-        assert!(error.expect_err("given up").to_string().contains("again resumes"));
+        let told = error.expect_err("given up").told(&context.advice).unwrap_or_default();
+        assert!(told.ends_with("given up after 0 s; repeat with --id t"), "{told}");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! - [`cli`]: the command line. [`error`]: exit codes.
 //! - [`context`], [`console`]: the servers, patience with them, and what is said meanwhile.
+//! - [`advice`]: what to do when a command could not come to its end.
 //! - [`input`]: files of transfers and accounts.
 //! - [`submission`], [`submit`]: from a row to a durable document with its id on the queue.
 //! - [`follow`]: waiting for the end.
@@ -9,6 +10,7 @@
 //! - [`audit`]: whether every document keeps the rules.
 
 pub mod accounts;
+pub mod advice;
 pub mod audit;
 pub mod cli;
 pub mod console;

@@ -72,6 +72,9 @@ pub(super) async fn run(
     ids: &[String],
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
+    context.advice.set(
+        "run the same command again: an account that has the wanted status already is left as it is",
+    );
     let mut exit = Exit::Ok;
     for id in ids {
         match change_status(context, change, id).await? {

@@ -39,7 +39,7 @@ pub(crate) async fn find(context: &Context, id: &str) -> Result<Option<Document>
 pub(crate) fn state_of(document: &Document) -> Result<State, Error> {
     document.get_str("state").ok().and_then(State::parse).ok_or_else(|| {
         let id = document.get_str("_id").unwrap_or_default();
-        Error::Failed(format!("transactions/{id}: its state is not one of ours; see audit"))
+        Error::Refused(format!("transactions/{id}: its state is not one of ours; see audit"))
     })
 }
 
@@ -56,10 +56,12 @@ async fn wait_for(context: &Context, id: &str, wait: &WaitArgs) -> Result<Option
     pending.push(id);
     let ends = follow::follow(context, pending, wait.deadline()).await?;
     if ends.unfinished > 0 {
-        context.console.note(format!("{id}: not finished within the wait limit"));
+        let advice = &context.advice;
+        context.console.note(format!("{id}: not finished within the wait limit; {advice}"));
         return Ok(None);
     }
-    let gone = || Error::Failed(format!("transactions/{id}: is gone"));
+    // No advice to repeat: without the document, a repetition would submit the transaction anew.
+    let gone = || Error::Refused(format!("transactions/{id}: is gone"));
     find(context, id).await?.ok_or_else(gone).map(Some)
 }
 
