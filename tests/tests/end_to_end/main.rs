@@ -14,6 +14,7 @@ mod fence;
 mod messages;
 mod multileg;
 mod native;
+mod neighbours;
 mod poison;
 mod producer;
 mod refusals;
