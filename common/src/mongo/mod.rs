@@ -11,6 +11,7 @@ mod outbox;
 mod postings;
 mod schema;
 mod statements;
+mod validators;
 
 use std::time::Duration;
 
