@@ -5,11 +5,15 @@
 //! Fails with a [`LedgerError`]; whether it is transient is decided here, once.
 
 mod abandoned;
+mod definitions;
+mod findings;
 mod ledger;
 mod native;
 mod outbox;
 mod postings;
 mod schema;
+mod settings;
+mod shell;
 mod statements;
 mod validators;
 
@@ -22,8 +26,11 @@ use mongodb::options::{
 };
 use mongodb::{Client, Collection, Database};
 
+pub use findings::{Finding, Lack};
 pub use ledger::MongoLedger;
 pub use outbox::{MongoOutbox, Stranded};
+pub use schema::{Inspection, NotReady};
+pub use settings::{Known, LedgerSettings, Misfit};
 pub use statements::LeaseMs;
 
 use crate::config::MongoArgs;
@@ -98,14 +105,6 @@ impl Store {
     #[must_use]
     pub fn op_limit(&self) -> Duration {
         self.op_limit
-    }
-
-    /// Creates collections, validators and indexes where missing. Safe to repeat.
-    ///
-    /// # Errors
-    /// When the server is away or refuses.
-    pub async fn ensure_schema(&self) -> Result<(), LedgerError> {
-        schema::ensure(self).await
     }
 
     /// The server's clock.
