@@ -284,13 +284,13 @@ mod tests {
 
     #[test]
     fn each_lack_is_found_alone() {
-        let change =
-            |name: &str, changed: fn(&mut CreateCollectionOptions, &mut Vec<IndexModel>)| {
-                let mut seen = whole();
-                let (options, indexes) = seen.collections.get_mut(name).expect("it is there");
-                changed(options, indexes);
-                kinds(&seen, true)
-            };
+        type Change = fn(&mut CreateCollectionOptions, &mut Vec<IndexModel>);
+        let change = |name: &str, changed: Change| {
+            let mut seen = whole();
+            let (options, indexes) = seen.collections.get_mut(name).expect("it is there");
+            changed(options, indexes);
+            kinds(&seen, true)
+        };
         let foreign: Change = |options, _| options.validator = Some(doc! { "x": 1 });
         assert_eq!(change(ACCOUNTS, foreign), [(ACCOUNTS, "validator_foreign")]);
         assert_eq!(

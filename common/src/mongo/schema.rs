@@ -146,7 +146,12 @@ impl Store {
         self.set_up(&findings, validators, INDEX_LIMIT).await
     }
 
-    async fn set_up(&self, findings: &[Finding], validators: Option<bool>) -> Result<(), NotReady> {
+    async fn set_up(
+        &self,
+        findings: &[Finding],
+        validators: Option<bool>,
+        index_limit: Duration,
+    ) -> Result<(), NotReady> {
         let settings = LedgerSettings::new(Known::THIS, validators.unwrap_or(true));
         self.write_settings(doc! { "$setOnInsert": settings.to_document() }).await?;
         // Somebody else may have been first, and have said whether validators are wanted.
