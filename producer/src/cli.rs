@@ -11,7 +11,7 @@ use common::queue::Publisher;
 use crate::advice::Advice;
 use crate::context::Context;
 use crate::error::{Error, Exit};
-use crate::{accounts, audit, submit, transactions};
+use crate::{accounts, audit, init, submit, transactions};
 
 /// The name shown on servers.
 const NAME: &str = "tandem-producer";
@@ -63,8 +63,9 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Create collections, indexes and queues; safe to repeat
-    Init,
+    /// Set up a fresh database and the queues, or say what an existing database lacks
+    #[command(after_help = init::HELP)]
+    Init(init::InitArgs),
     /// Create, import, show, list, freeze, unfreeze or close accounts
     #[command(subcommand)]
     Accounts(accounts::Command),
@@ -92,6 +93,33 @@ pub enum Command {
     Audit(audit::AuditArgs),
 }
 
+impl Command {
+    /// Whether the database is checked before it. `init` does that itself, and those that write
+    /// set a fresh database up when they have read their input.
+    fn checks_first(&self) -> bool {
+        match self {
+            Command::Status(_)
+            | Command::List(_)
+            | Command::Stats(_)
+            | Command::Audit(_)
+            | Command::Unpark(_) => true,
+            Command::Accounts(command) => match command {
+                accounts::Command::Create(_) | accounts::Command::Import(_) => false,
+                accounts::Command::Show(_)
+                | accounts::Command::List(_)
+                | accounts::Command::Freeze(_)
+                | accounts::Command::Unfreeze(_)
+                | accounts::Command::Close(_) => true,
+            },
+            Command::Init(_)
+            | Command::Submit(_)
+            | Command::Transfer(_)
+            | Command::Cancel(_)
+            | Command::Reverse(_) => false,
+        }
+    }
+}
+
 /// Connects and runs the command, which sets `advice` for the case that it fails or is interrupted.
 ///
 /// # Errors
@@ -115,8 +143,11 @@ async fn dispatch(
     command: &Command,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
+    if command.checks_first() {
+        context.check_schema().await?;
+    }
     match command {
-        Command::Init => init(context).await,
+        Command::Init(args) => init::run(context, args, out).await,
         Command::Accounts(command) => accounts::run(context, command, out).await,
         Command::Submit(args) => submit::run(context, args, out).await,
         Command::Transfer(args) => transactions::transfer(context, args, out).await,
@@ -128,17 +159,6 @@ async fn dispatch(
         Command::Reverse(args) => transactions::reverse(context, args, out).await,
         Command::Audit(args) => audit::run(context, args, out).await,
     }
-}
-
-/// Creates what is missing in the database and on the broker.
-///
-/// # Errors
-/// When a server stays away or refuses.
-pub async fn init(context: &Context) -> Result<Exit, Error> {
-    context.advice.set("run the same command again: it creates what is still missing");
-    context.ensure_schema().await?;
-    context.ensure_queue().await?;
-    Ok(Exit::Ok)
 }
 
 #[cfg(test)]

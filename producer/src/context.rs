@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::ledger::LedgerError;
-use common::mongo::Store;
+use common::mongo::{NotReady, Store};
 use common::queue::{Publisher, QueueError};
 use common::retry::{Policy, jitter};
 
@@ -50,10 +50,20 @@ impl Passing for LedgerError {
     }
 }
 
-impl Passing for QueueError {
-    /// All of them: a wrong password looks like a broker that is still starting.
+impl Passing for NotReady {
     fn passes(&self) -> bool {
-        true
+        self.passes()
+    }
+
+    // The error names the server where it is one of the server.
+    fn server() -> &'static str {
+        ""
+    }
+}
+
+impl Passing for QueueError {
+    fn passes(&self) -> bool {
+        !self.lasts()
     }
 
     // The error names the broker itself.
@@ -71,10 +81,18 @@ impl Context {
         Context { store, publisher, console, give_up_after, advice }
     }
 
-    /// Creates what is missing in the database.
+    /// Checks the database, and writes nothing.
     ///
     /// # Errors
-    /// When the server stays away or refuses.
+    /// When the server stays away or refuses, or the database is not as this version needs it.
+    pub async fn check_schema(&self) -> Result<(), Error> {
+        self.insist(|| self.store.check_schema()).await
+    }
+
+    /// Checks the database; a fresh one is set up.
+    ///
+    /// # Errors
+    /// As [`Context::check_schema`].
     pub async fn ensure_schema(&self) -> Result<(), Error> {
         self.insist(|| self.store.ensure_schema()).await
     }

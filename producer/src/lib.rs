@@ -1,6 +1,7 @@
 //! The producer: everything a client of the ledger does, as commands and as a library.
 //!
 //! - [`cli`]: the command line. [`error`]: exit codes.
+//! - [`init`]: what the database lacks, and applying it.
 //! - [`context`], [`console`]: the servers, patience with them, and what is said meanwhile.
 //! - [`advice`]: what to do when a command could not come to its end.
 //! - [`input`]: files of transfers and accounts.
@@ -17,6 +18,7 @@ pub mod console;
 pub mod context;
 pub mod error;
 pub mod follow;
+pub mod init;
 pub mod input;
 mod insert;
 mod json;

@@ -11,7 +11,7 @@ use lapin::types::{AMQPValue, FieldTable, LongString};
 use lapin::{BasicProperties, Channel, Confirmation, Connection};
 use tokio::sync::Mutex;
 
-use super::{DEAD, QueueError, SOLO, Topology, WORK, answered, connect, delay_class};
+use super::{DEAD, QueueError, SOLO, Topology, WORK, answered, channel, connect, delay_class};
 use crate::config::AmqpArgs;
 use crate::limits::echo;
 use crate::message::Message;
@@ -186,8 +186,8 @@ impl Publisher {
 
     async fn open(&self) -> Result<Session, QueueError> {
         let connection = connect(&self.url, &self.name).await?;
-        let channel = answered("opening a channel", connection.create_channel()).await?;
-        self.topology.declare(&channel).await?;
+        self.topology.declare(&connection).await?;
+        let channel = channel(&connection).await?;
         answered("asking for confirms", channel.confirm_select(ConfirmSelectOptions::default()))
             .await?;
         Ok(Session { connection, channel })
