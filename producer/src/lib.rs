@@ -20,7 +20,6 @@ pub mod error;
 pub mod follow;
 pub mod init;
 pub mod input;
-mod insert;
 mod json;
 pub mod submission;
 pub mod submit;

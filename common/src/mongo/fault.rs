@@ -56,13 +56,13 @@ pub(super) fn classify(operation: &'static str, error: &Error) -> LedgerError {
     LedgerError { operation, message, fault }
 }
 
-/// The documents that the server has refused to write, by the place of their statement; an error
+/// The documents that the server has refused to write, with the code; an error
 /// when the whole command has failed. `run_command` answers `Ok` even when statements failed or
 /// durability is unknown, so this looks inside.
 pub(super) fn refusals(
     operation: &'static str,
     reply: &Document,
-) -> Result<Vec<Refused>, LedgerError> {
+) -> Result<Vec<(i32, Refused)>, LedgerError> {
     if let Ok(concern) = reply.get_document("writeConcernError") {
         let message = concern.get_str("errmsg").unwrap_or("write concern failed");
         return Err(LedgerError::passing(operation, message));
@@ -76,7 +76,7 @@ pub(super) fn refusals(
         let problem = format!("{} (code {code})", limits::echo(message));
         let item = number("index").and_then(|index| usize::try_from(index).ok());
         match (of_code(code), item) {
-            (Fault::Refused, Some(item)) => refused.push(Refused { item, problem }),
+            (Fault::Refused, Some(item)) => refused.push((code, Refused { item, problem })),
             (fault, _) => return Err(LedgerError { operation, message: problem, fault }),
         }
     }
@@ -114,7 +114,7 @@ mod tests {
         for code in [121, 11000, 17280] {
             let refused = refusals("post", &write_error(code)).expect("the others ran");
             assert_eq!(refused.len(), 1);
-            assert_eq!(refused[0].item, 3);
+            assert_eq!((refused[0].0, refused[0].1.item), (code, 3));
         }
     }
 }

@@ -38,9 +38,11 @@ pub use findings::{Finding, Lack};
 pub use ledger::MongoLedger;
 pub use outbox::{MongoOutbox, Stranded};
 pub use parking::ParkedEntry;
+pub use read::Fields;
 pub use schema::{Inspection, NotReady};
 pub use settings::{Known, LedgerSettings, Misfit};
 pub use statements::LeaseMs;
+pub use write::Inserted;
 
 use crate::config::MongoArgs;
 use crate::ledger::{LedgerError, ServerMs};

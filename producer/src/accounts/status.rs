@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use common::account::Status;
+use common::mongo::Fields;
 use mongodb::bson::{Document, doc};
 
 use crate::context::Context;
@@ -106,7 +107,9 @@ pub async fn change_status(
         vec![doc! { "q": change.guard(id), "u": set }]
     };
     context.insist(|| context.store.change("status", "accounts", statement())).await?;
-    let Some(found) = context.store.accounts().find_one(doc! { "_id": id }).await? else {
+    let ids = [id];
+    let found = || context.store.documents("status", "accounts", &ids, Fields::All);
+    let Some(found) = context.insist(found).await?.pop() else {
         return Ok(Err("no such account".to_owned()));
     };
     if found.get_str("status").ok() == Some(to.as_str()) {

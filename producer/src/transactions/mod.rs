@@ -18,9 +18,10 @@ pub use transfer::{TransferArgs, submit_orders, transfer};
 use std::io::Write;
 
 use common::message::Message;
+use common::mongo::Fields;
 use common::queue::Outgoing;
 use common::transaction::{State, TransactionId};
-use mongodb::bson::{Document, doc};
+use mongodb::bson::Document;
 
 use crate::context::Context;
 use crate::error::{Error, Exit};
@@ -28,11 +29,9 @@ use crate::follow::{self, Pending, WaitArgs};
 
 /// Reads one transaction.
 pub(crate) async fn find(context: &Context, id: &str) -> Result<Option<Document>, Error> {
-    let find = || {
-        let (transactions, filter) = (context.store.transactions(), doc! { "_id": id });
-        context.store.limited("find", async move { transactions.find_one(filter).await })
-    };
-    context.insist(find).await
+    let ids = [id];
+    let find = || context.store.documents("find", "transactions", &ids, Fields::All);
+    Ok(context.insist(find).await?.pop())
 }
 
 /// The state of a transaction's document.
