@@ -7,10 +7,12 @@
 mod abandoned;
 mod ledger;
 mod native;
+mod numbers;
 mod outbox;
 mod postings;
 mod schema;
 mod statements;
+mod validators;
 
 use std::time::Duration;
 

@@ -1,25 +1,21 @@
 //! Collections, validators and indexes.
 //!
 //! Promises that repeating it changes nothing and that several processes may do it at once.
-//! The validators keep floats and half-written documents out, whoever writes; all finer rules are
-//! the producer's (`Body`) and the worker's, who cancel what breaks them. The validators are plain
-//! queries: each of the five writes of a transfer would pay 2 µs more for a `$jsonSchema`.
-//! `{$gt: ""}` is a string that is not empty: comparisons never cross types.
+//! What the validators admit is in [`validators`].
 
 use futures_util::TryStreamExt;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::{Error, ErrorKind};
 
-use super::Store;
-use crate::account::Status;
+use super::{Store, validators};
 use crate::ledger::LedgerError;
 use crate::transaction::State;
 
 const NAMESPACE_EXISTS: i32 = 48;
 
 pub(super) async fn ensure(store: &Store) -> Result<(), LedgerError> {
-    collection(store, "accounts", accounts_validator()).await?;
-    collection(store, "transactions", transactions_validator()).await?;
+    collection(store, "accounts", validators::accounts()).await?;
+    collection(store, "transactions", validators::transactions()).await?;
     let database = store.database().clone();
     store
         .limited("indexes", async move { database.run_command(transaction_indexes()).await })
@@ -82,44 +78,6 @@ fn transaction_indexes() -> Document {
                 "key": { "takeoverAt": 1 },
                 "partialFilterExpression": { "state": { "$in": in_flight } },
             },
-        ],
-    }
-}
-
-/// What BSON numbers an amount may be.
-const AMOUNT: [&str; 3] = ["long", "int", "decimal"];
-
-fn accounts_validator() -> Document {
-    let amount = doc! { "$type": &AMOUNT[..] };
-    doc! {
-        "_id": { "$gt": "" },
-        "balance": &amount,
-        "pendingDebits": &amount,
-        "pendingCredits": &amount,
-        "openingBalance": &amount,
-        "pendingTransactions": { "$type": "array" },
-        "floor": { "$type": ["long", "int", "decimal", "null"] },
-        "status": { "$in": Status::ALL.map(|s| Bson::from(s.as_str())).to_vec() },
-    }
-}
-
-fn transactions_validator() -> Document {
-    let text = doc! { "$gt": "" };
-    doc! {
-        "_id": &text,
-        "state": { "$in": State::ALL.map(Bson::from).to_vec() },
-        "createdAt": { "$type": "date" },
-        "lastModified": { "$type": "date" },
-        "$or": [
-            { "value": { "$type": &AMOUNT[..] }, "source": &text, "destination": &text, "legs": null },
-            { "legs": { "$type": "array" }, "value": null },
-        ],
-        // A claim counts the attempts, which what is no whole number would make fail. A list matches
-        // when one of its elements does.
-        "$nor": [
-            { "attempts": { "$exists": true, "$not": { "$type": ["int", "long"] } } },
-            { "attempts": { "$type": "array" } },
-            { "state": { "$type": "array" } },
         ],
     }
 }
