@@ -10,6 +10,7 @@ mod fault;
 mod findings;
 mod ledger;
 mod native;
+mod numbers;
 mod outbox;
 mod parking;
 mod postings;
