@@ -8,9 +8,8 @@
 //! field path. The statements are built as bytes at once: as trees of `Document` they cost a worker
 //! more than all the rest.
 //!
-//! The guards are total: whatever an account's fields hold, the pipeline never fails. Should the
-//! server refuse an account all the same (a validator, say), the rest of its statement is not
-//! reached; [`MongoLedger`](super::MongoLedger) then sends each account alone.
+//! The guards are total: whatever an account's fields hold, the pipeline never fails. The server may
+//! refuse an account all the same (a validator, say); see [`super::write`].
 
 use std::collections::HashMap;
 
@@ -24,17 +23,17 @@ use crate::transaction::TransactionId;
 /// begins to cost what is left of taking the pipeline apart.
 pub(super) const ACCOUNTS_MAX: usize = 64;
 
-/// Puts postings together for statements of at most `most` accounts. No account is twice in one of
-/// them, and the postings of an account stay in their order.
-pub(super) fn groups(postings: &[Posting], most: usize) -> Vec<Vec<&Posting>> {
-    let mut rounds: Vec<Vec<&Posting>> = Vec::new();
+/// Puts postings together, by their places, for statements of at most `most` accounts. No account is
+/// twice in one of them, and the postings of an account stay in their order.
+pub(super) fn groups(postings: &[Posting], most: usize) -> Vec<Vec<usize>> {
+    let mut rounds: Vec<Vec<usize>> = Vec::new();
     let mut met: HashMap<&str, usize> = HashMap::with_capacity(postings.len());
-    for posting in postings {
+    for (place, posting) in postings.iter().enumerate() {
         let round = met.entry(&posting.account).or_default();
         if *round == rounds.len() {
             rounds.push(Vec::new());
         }
-        rounds[*round].push(posting);
+        rounds[*round].push(place);
         *round += 1;
     }
     rounds.iter().flat_map(|round| round.chunks(most)).map(<[_]>::to_vec).collect()
@@ -199,14 +198,8 @@ mod tests {
     #[test]
     fn no_account_is_twice_in_a_statement_and_its_postings_stay_in_order() {
         let postings = [posting("a", "1"), posting("a", "2"), posting("b", "3"), posting("c", "4")];
-        let groups = |most| -> Vec<Vec<String>> {
-            let transactions = |group: Vec<&Posting>| {
-                group.iter().map(|posting| posting.transactions[0].to_string()).collect()
-            };
-            super::groups(&postings, most).into_iter().map(transactions).collect()
-        };
-        assert_eq!(groups(64), [vec!["1", "3", "4"], vec!["2"]]);
-        assert_eq!(groups(2), [vec!["1", "3"], vec!["4"], vec!["2"]]);
-        assert_eq!(groups(1).len(), 4);
+        assert_eq!(groups(&postings, 64), [vec![0, 2, 3], vec![1]]);
+        assert_eq!(groups(&postings, 2), [vec![0, 2], vec![3], vec![1]]);
+        assert_eq!(groups(&postings, 1).len(), 4);
     }
 }
