@@ -172,7 +172,8 @@ impl Posting {
     pub fn bytes(&self) -> usize {
         const OF_A_MARK: usize = 12;
         const OF_A_POSTING: usize = 300;
-        let marks = |ids: &[TransactionId]| ids.iter().map(|id| id.len() + OF_A_MARK).sum::<usize>();
+        let marks =
+            |ids: &[TransactionId]| ids.iter().map(|id| id.len() + OF_A_MARK).sum::<usize>();
         let leaving = self.ride.as_ref().map_or(0, |ride| marks(&ride.transactions));
         3 * self.account.len() + marks(&self.transactions) + leaving + OF_A_POSTING
     }

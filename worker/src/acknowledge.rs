@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::ledger::LedgerError;
 use common::message::Message;
-use common::queue::{Outgoing, QueueError};
+use common::queue::{Outgoing, QueueError, SOLO};
 use common::transaction::TransactionId;
 use futures_util::future::join_all;
 
@@ -33,7 +33,7 @@ pub trait Broker: Send + Sync {
     /// Has the broker deliver it again.
     fn give_back(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
 
-    /// Keeps the sweepers away from these transactions for good.
+    /// Sets these transactions apart, since they kill their workers.
     fn park(&self, ids: &[TransactionId]) -> impl Future<Output = Result<(), LedgerError>> + Send;
 }
 
@@ -115,10 +115,7 @@ impl<B: Broker> Acknowledger<B> {
     pub async fn hand_back(&self, jobs: Vec<Job<B::Receipt>>) {
         for job in jobs {
             self.count(Cause::HandedBack, &job.message);
-            let outgoing = match job.source {
-                Source::Work => Outgoing::work(&job.message),
-                Source::Solo => Outgoing::solo(&job.message),
-            };
+            let outgoing = again(job.source, &job.message);
             self.conclude(job.source, &job.receipt, &[outgoing]).await;
         }
     }
@@ -135,6 +132,14 @@ impl<B: Broker> Acknowledger<B> {
         for (message, delay, cause) in &left.retries {
             self.count(*cause, message);
             outgoing.push(Outgoing::retry(message, source.key(), *delay));
+        }
+        for (message, delay) in &left.apart {
+            self.count(Cause::Apart, message);
+            outgoing.push(Outgoing::retry(message, SOLO, *delay));
+        }
+        for message in &left.surplus {
+            self.count(Cause::Surplus, message);
+            outgoing.push(again(source, message));
         }
         if let Some((message, reason, detail)) = left.dead {
             outgoing.push(self.dead(message.to_bytes(), reason, detail));
@@ -199,5 +204,13 @@ impl<B: Broker> Acknowledger<B> {
     fn count(&self, cause: Cause, message: &Message) {
         let requeues = self.metrics.requeues.with_label_values(&[cause.as_str()]);
         requeues.inc_by(message.ids.len() as u64);
+    }
+}
+
+/// The message once more, to the queue that it came from.
+fn again(source: Source, message: &Message) -> Outgoing {
+    match source {
+        Source::Work => Outgoing::work(message),
+        Source::Solo => Outgoing::solo(message),
     }
 }

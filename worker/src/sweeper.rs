@@ -19,7 +19,7 @@ use crate::metrics::Metrics;
 use crate::stop::Stop;
 
 /// The most ids of one round and kind: what is left waits for the next.
-const IDS_PER_ROUND: i64 = 5_000;
+const IDS_PER_ROUND: usize = 5_000;
 const IDS_PER_MESSAGE: usize = 100;
 
 /// How long past its takeover time a transaction is left to its own message.

@@ -102,9 +102,12 @@ mod tests {
 
     #[test]
     fn an_error_of_the_server_fails_the_command_and_one_of_a_document_names_it() {
-        for (code, fault) in
-            [(112, Fault::Passing), (50, Fault::TooMuch), (10334, Fault::TooMuch), (13, Fault::Denied)]
-        {
+        for (code, fault) in [
+            (112, Fault::Passing),
+            (50, Fault::TooMuch),
+            (10334, Fault::TooMuch),
+            (13, Fault::Denied),
+        ] {
             assert_eq!(refusals("post", &write_error(code)).expect_err("failed").fault, fault);
         }
         for code in [121, 11000, 17280] {

@@ -88,9 +88,7 @@ impl Ledger for MongoLedger {
     ) -> Result<Written, LedgerError> {
         let groups = each_alone(0..refused.len());
         let statement = |group: &[&(TransactionId, Reason)]| statements::cancel(group[0], claim);
-        self.store
-            .write("cancel", TRANSACTIONS, refused, groups, Counts::Matched, statement)
-            .await
+        self.store.write("cancel", TRANSACTIONS, refused, groups, Counts::Matched, statement).await
     }
 
     async fn release(

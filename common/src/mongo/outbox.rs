@@ -6,9 +6,7 @@
 //! it stands in nobody's way. Promises nothing about their being on the queue: publishing an id
 //! twice is harmless.
 
-use mongodb::bson::{
-    DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc,
-};
+use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::Store;
 use super::write::{Counts, together};
@@ -87,7 +85,8 @@ impl MongoOutbox {
     ) -> Result<Vec<TransactionId>, LedgerError> {
         let found = self.find(which, now, limit).await?;
         // Notes are few, and only on documents that can't be stamped, which come again each time.
-        let noted = if found.is_empty() { Default::default() } else { self.store.noted(&found).await? };
+        let noted =
+            if found.is_empty() { Default::default() } else { self.store.noted(&found).await? };
         let (mut ids, mut invalid) = (Vec::new(), Vec::new());
         for id in found {
             if noted.contains(rawdoc! { "_id": id.clone() }.as_bytes()) {

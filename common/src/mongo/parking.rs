@@ -159,7 +159,8 @@ impl Store {
         let notes = [rawdoc! { "$sort": { "at": 1 } }, rawdoc! { "$limit": limit_most }];
         let pipeline = notes.into_iter().collect();
         parked.extend(
-            self.aggregate("parked", NOTES, pipeline, batch, |note| entry(note, note, None)).await?,
+            self.aggregate("parked", NOTES, pipeline, batch, |note| entry(note, note, None))
+                .await?,
         );
         parked.truncate(batch);
         Ok(parked)
@@ -205,9 +206,8 @@ impl Store {
         let wanted: RawArrayBuf = ids.iter().cloned().collect();
         let notes = self.database().collection::<Document>(NOTES);
         let filter = rawdoc! { "_id": { "$in": wanted } };
-        let filter = Document::try_from(filter).map_err(|error| {
-            LedgerError::lasting("unpark", error.to_string())
-        })?;
+        let filter = Document::try_from(filter)
+            .map_err(|error| LedgerError::lasting("unpark", error.to_string()))?;
         self.limited("unpark", async move { notes.delete_many(filter).await }).await.map(|_| ())
     }
 }

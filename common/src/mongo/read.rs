@@ -8,9 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use mongodb::bson::{
-    Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, rawdoc,
-};
+use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
 
 use super::Store;
 use crate::account::Account;
@@ -23,15 +21,8 @@ use crate::transaction::{Body, State};
 const CONTENT: [&str; 5] = ["source", "destination", "value", "legs", "currency"];
 
 /// The fields of an account that its rules rest on, beside its marks.
-const ACCOUNT: [&str; 7] = [
-    "balance",
-    "pendingDebits",
-    "pendingCredits",
-    "openingBalance",
-    "floor",
-    "status",
-    "currency",
-];
+const ACCOUNT: [&str; 7] =
+    ["balance", "pendingDebits", "pendingCredits", "openingBalance", "floor", "status", "currency"];
 
 /// The most bytes of what a transaction asks for: its legs, or a few names.
 const CONTENT_BYTES_MAX: i64 = limits::LEGS_BYTES_MAX as i64 + 2_000;
@@ -157,7 +148,10 @@ pub(super) fn transactions(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
     {
         head.append(cstr(field), short(field));
     }
-    head.append(cstr("parked"), rawdoc! { "$cond": [{ "$gt": ["$parked", null] }, true, "$$REMOVE"] });
+    head.append(
+        cstr("parked"),
+        rawdoc! { "$cond": [{ "$gt": ["$parked", null] }, true, "$$REMOVE"] },
+    );
     head.append(cstr("large"), rawdoc! {
         "bytes": { "$bsonSize": fields(&CONTENT) },
         "legs": { "$cond": [{ "$isArray": "$legs" }, { "$size": { "$ifNull": ["$legs", []] } }, 2] },

@@ -179,7 +179,8 @@ pub(super) fn ends(verdicts: &[Verdict], application: &str) -> Vec<(Document, us
     }
     for verdict in verdicts {
         if let Some(reason) = &verdict.refused {
-            let filter = doc! { "_id": verdict.id.as_ref(), "state": State::Initial, "parked": Bson::Null };
+            let filter =
+                doc! { "_id": verdict.id.as_ref(), "state": State::Initial, "parked": Bson::Null };
             let statement = doc! { "q": filter, "u": end(State::Canceled, Some(reason)) };
             statements.push((statement, 1));
         }

@@ -167,6 +167,8 @@ impl Reason {
 pub enum ParkCode {
     /// The server refuses to write its document.
     TransactionUnwritable,
+    /// It may have marks on accounts, and its document does not say any more on which.
+    TransactionUnreadable,
     /// An account that holds money for it can't be read, or the server refuses to write it.
     AccountUnusable,
     /// Its workers died with it, again and again, while it was alone.
@@ -177,8 +179,9 @@ pub enum ParkCode {
 
 impl ParkCode {
     /// Every code.
-    pub const ALL: [ParkCode; 4] = [
+    pub const ALL: [ParkCode; 5] = [
         ParkCode::TransactionUnwritable,
+        ParkCode::TransactionUnreadable,
         ParkCode::AccountUnusable,
         ParkCode::KillsWorker,
         ParkCode::InvalidId,
@@ -189,6 +192,7 @@ impl ParkCode {
     pub fn as_str(self) -> &'static str {
         match self {
             ParkCode::TransactionUnwritable => "transaction_unwritable",
+            ParkCode::TransactionUnreadable => "transaction_unreadable",
             ParkCode::AccountUnusable => "account_unusable",
             ParkCode::KillsWorker => "kills_worker",
             ParkCode::InvalidId => "invalid_id",
