@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::ledger::LedgerError;
 use common::queue::{Outgoing, QueueError};
-use common::transaction::TransactionId;
+use common::transaction::{ParkCode, Parked, TransactionId};
 use worker::acknowledge::Broker;
 use worker::engine::Environment;
 
@@ -162,7 +162,8 @@ impl Broker for Client {
         self.shared().receipts.push_back((*receipt, false));
     }
 
-    async fn park(&self, _ids: &[TransactionId]) -> Result<(), LedgerError> {
-        Ok(())
+    async fn park(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
+        let why = Parked::new(ParkCode::KillsWorker, "its workers died with it");
+        self.request(Request::ParkById(ids.to_vec(), why)).await.map(|_| ())
     }
 }

@@ -68,7 +68,7 @@ impl Event {
     pub(super) fn happen(self, world: &mut World) {
         match self {
             Event::Proceed(index) => world.proceed(index),
-            Event::GiveUp(index) => world.give_up(index, "lost reply"),
+            Event::GiveUp(index) => world.give_up(index, "lost reply", Fault::Passing),
             Event::Vanish(index) => {
                 world.give_up(index, "lost request", Fault::Passing);
                 world.operations.swap_remove(index);

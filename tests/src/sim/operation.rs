@@ -24,6 +24,7 @@ impl World {
     }
 
     pub(super) fn proceed(&mut self, index: usize) {
+        let too_slow = self.is_cut_off(index);
         let operation = &mut self.operations[index];
         let deaf_before = operation.deaf;
         // A native transaction is many operations; how long its client takes between them is open.
@@ -41,7 +42,7 @@ impl World {
                 self.give_up(index, "time limit", Fault::TooMuch);
                 self.operations.swap_remove(index);
             }
-            Stage::Running { .. } if self.takes_too_long(index) => {
+            Stage::Running { .. } if too_slow => {
                 self.give_up(index, "too slow", Fault::TooMuch);
                 self.operations.swap_remove(index);
             }
@@ -57,7 +58,7 @@ impl World {
     }
 
     /// Whether a command for a slow document and others is cut off here: somewhere before its end.
-    fn takes_too_long(&mut self, index: usize) -> bool {
+    fn is_cut_off(&mut self, index: usize) -> bool {
         let operation = &self.operations[index];
         let (Sent::Request(request), Stage::Running { next, .. }) =
             (&operation.sent, &operation.stage)

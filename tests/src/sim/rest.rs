@@ -5,7 +5,7 @@
 //! apart is brought back, and every transaction has to become final. What was given up long ago
 //! arrives at the very end.
 
-use common::transaction::{State, TransactionId};
+use common::transaction::{ParkCode, State, TransactionId};
 
 use super::check;
 use super::event::Event;
@@ -97,7 +97,8 @@ impl World {
         let mut wrong = check::off_the_books(books);
         for doc in books.transactions.values().filter(|doc| !doc.state.is_final()) {
             let why = doc.parked.as_ref().or_else(|| books.aside.get(&doc.id));
-            if !self.has_a_cause(doc) {
+            let killer = why.is_some_and(|why| why.code == ParkCode::KillsWorker);
+            if !killer && !self.has_a_cause(doc) {
                 wrong.push(format!("{} is set apart for {why:?}, and nothing was odd", doc.id));
             }
             let decided = matches!(doc.state, State::Applied | State::Canceling);

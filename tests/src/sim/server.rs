@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use common::account::Account;
-use common::ledger::{Fault, Parking, Removal, ServerMs, Transacted, Written};
+use common::ledger::{Fault, Parking, ServerMs, Transacted, Written};
 use common::mongo::LeaseMs;
 use common::netting::Order;
 use common::transaction::{Body, Parked, TransactionId};
