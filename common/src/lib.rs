@@ -1,6 +1,7 @@
 //! What producers and workers share, in the order in which a transfer meets it:
 //!
 //! - [`config`]: settings, logging.
+//! - [`limits`]: how long, many and deep things may be that others wrote.
 //! - [`amount`], [`transaction`], [`account`]: the documents and the rules on them.
 //! - [`limits`]: how long, how many, how deep.
 //! - [`message`], [`queue`]: ids on their way from producer to worker.

@@ -5,6 +5,7 @@
 //! - [`process`], [`worker`], [`producer`]: the programs under test, as processes.
 //! - [`proxy`]: what stands between a worker and its servers to hold, lose, delay or cut.
 //! - [`plot`]: figures for reports.
+//! - [`odd`]: documents that a careless neighbour writes, past all validators.
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
 //! - [`chaos`]: chaos on real servers, with its program `chaos`.
@@ -16,6 +17,7 @@
 pub mod bench;
 pub mod chaos;
 pub mod http;
+pub mod odd;
 pub mod plot;
 pub mod process;
 pub mod producer;

@@ -53,18 +53,23 @@ impl Queues {
     /// # Panics
     /// When the broker does not take it.
     pub async fn publish_raw(&self, key: &str, body: &[u8]) {
+        self.try_publish_raw(key, body).await.expect("the broker takes it");
+    }
+
+    /// The same, for a broker that may be away.
+    ///
+    /// # Errors
+    /// When it is.
+    pub async fn try_publish_raw(&self, key: &str, body: &[u8]) -> Result<(), QueueError> {
         const PERSISTENT: u8 = 2;
-        let (_connection, channel) = self.open().await;
-        channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirms");
+        let (_connection, channel) = self.connect().await?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await?;
         let properties = BasicProperties::default().with_delivery_mode(PERSISTENT);
         let exchange = self.topology.exchange();
         let options = BasicPublishOptions { mandatory: true, ..Default::default() };
-        channel
-            .basic_publish(exchange.as_str().into(), key.into(), options, body, properties)
-            .await
-            .expect("the channel is open")
-            .await
-            .expect("the broker confirms it");
+        let exchange = exchange.as_str().into();
+        channel.basic_publish(exchange, key.into(), options, body, properties).await?.await?;
+        Ok(())
     }
 
     /// Waits for so many dead letters, takes them out and returns them.
@@ -72,6 +77,19 @@ impl Queues {
     /// # Panics
     /// When there are fewer within `limit`.
     pub async fn dead_letters(&self, count: usize, limit: Duration) -> Vec<DeadLetter> {
+        let letters = self.dead_letters_and_headers(count, limit).await;
+        letters.into_iter().map(|(letter, _)| letter).collect()
+    }
+
+    /// The same, each with the bytes of its headers that are text.
+    ///
+    /// # Panics
+    /// When there are fewer within `limit`.
+    pub async fn dead_letters_and_headers(
+        &self,
+        count: usize,
+        limit: Duration,
+    ) -> Vec<(DeadLetter, usize)> {
         let (_connection, channel) = self.open().await;
         let mut letters = Vec::new();
         while letters.len() < count {
@@ -81,12 +99,13 @@ impl Queues {
         letters
     }
 
-    async fn take(&self, channel: &Channel, key: &str) -> Option<DeadLetter> {
+    async fn take(&self, channel: &Channel, key: &str) -> Option<(DeadLetter, usize)> {
         let queue = self.topology.queue(key);
         let got = channel.basic_get(queue.as_str().into(), BasicGetOptions::default()).await;
         let message = got.expect("the queue is there")?;
         message.ack(BasicAckOptions::default()).await.expect("the channel is open");
-        Some(DeadLetter { reason: reason(&message), body: message.delivery.data })
+        let bytes = texts(&message).map(|(_, text)| text.len()).sum();
+        Some((DeadLetter { reason: reason(&message), body: message.delivery.data }, bytes))
     }
 
     /// How many messages wait in a queue; `None` when it, or the broker, is away.
@@ -133,8 +152,8 @@ impl Queues {
     /// # Errors
     /// When the broker is away.
     pub async fn try_declare(&self) -> Result<(), QueueError> {
-        let (_connection, channel) = self.connect().await?;
-        self.topology.declare(&channel).await
+        let (connection, _channel) = self.connect().await?;
+        self.topology.declare(&connection).await
     }
 
     /// Deletes the queue of a routing key with everything in it, and declares it anew at once.
@@ -150,10 +169,10 @@ impl Queues {
     /// # Errors
     /// When it is.
     pub async fn try_replace(&self, key: &str) -> Result<(), QueueError> {
-        let (_connection, channel) = self.connect().await?;
+        let (connection, channel) = self.connect().await?;
         let queue = self.topology.queue(key);
         channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await?;
-        self.topology.declare(&channel).await
+        self.topology.declare(&connection).await
     }
 
     /// Deletes everything of this ledger.
@@ -175,10 +194,15 @@ impl Queues {
     }
 }
 
-fn reason(message: &BasicGetMessage) -> Option<String> {
-    let headers = message.delivery.properties.headers().as_ref()?;
-    match headers.inner().get("tandem-reason")? {
-        AMQPValue::LongString(text) => Some(text.to_string()),
+/// The headers that are text, by name.
+fn texts(message: &BasicGetMessage) -> impl Iterator<Item = (&str, String)> {
+    let headers = message.delivery.properties.headers().iter().flat_map(FieldTable::inner);
+    headers.filter_map(|(name, value)| match value {
+        AMQPValue::LongString(text) => Some((name.as_str(), text.to_string())),
         _ => None,
-    }
+    })
+}
+
+fn reason(message: &BasicGetMessage) -> Option<String> {
+    texts(message).find_map(|(name, text)| (name == "tandem-reason").then_some(text))
 }

@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use common::message::Message;
+use common::ledger::ServerMs;
+use common::message::{BadId, Message, Parsed};
 use common::queue::{SOLO, WORK};
 use common::transaction::TransactionId;
 
@@ -73,6 +74,11 @@ impl DeadReason {
 pub enum Intake {
     /// Process it: in a batch from the work queue, alone from the solo queue.
     Process(Message),
+    /// A sweeper's marker has come through the queue: published at this moment.
+    Marker(ServerMs),
+    /// Some of its ids are none that a transaction can have: give these up, and publish the others
+    /// again to the queue of this source.
+    SortOut(Option<Message>, Source, Vec<BadId>),
     /// It was delivered before and not finished: its turn comes alone, as these messages.
     Isolate(Vec<Message>),
     /// Give it up.
@@ -85,7 +91,14 @@ pub enum Intake {
 #[must_use]
 pub fn intake(source: Source, redelivered: bool, body: &[u8]) -> Intake {
     let message = match Message::parse(body) {
-        Ok(message) => message,
+        Ok(Parsed { message: Message { marker: Some(published), .. }, .. }) => {
+            return Intake::Marker(published);
+        }
+        Ok(Parsed { message, bad }) if bad.is_empty() => message,
+        Ok(Parsed { message, bad }) => {
+            let good = (!message.ids.is_empty()).then_some(message);
+            return Intake::SortOut(good, if redelivered { Source::Solo } else { source }, bad);
+        }
         Err(problem) => return Intake::Dead(DeadReason::Malformed, problem),
     };
     match (source, redelivered) {
@@ -100,7 +113,8 @@ pub fn intake(source: Source, redelivered: bool, body: &[u8]) -> Intake {
             Intake::Dead(DeadReason::KillsWorker, problem)
         }
         (Source::Solo, true) => {
-            Intake::Isolate(vec![Message { strikes: message.strikes + 1, ..message }])
+            let strikes = message.strikes.saturating_add(1);
+            Intake::Isolate(vec![Message { strikes, ..message }])
         }
     }
 }
@@ -219,6 +233,26 @@ mod tests {
         assert_eq!(take(Source::Solo, false, &two), Intake::Process(two.clone()));
         let singles = vec![message(&["a"]), message(&["b"])];
         assert_eq!(take(Source::Solo, true, &two), Intake::Isolate(singles));
+    }
+
+    #[test]
+    fn a_bad_id_is_given_up_alone_and_a_marker_is_told_apart() {
+        let body = br#"{"ids":["a","bad\n","b"],"tries":2}"#;
+        for (source, redelivered, goes_to) in [
+            (Source::Work, false, Source::Work),
+            (Source::Work, true, Source::Solo),
+            (Source::Solo, false, Source::Solo),
+        ] {
+            let Intake::SortOut(Some(good), to, bad) = intake(source, redelivered, body) else {
+                panic!("two of them are good")
+            };
+            assert_eq!(good, Message { tries: 2, ..message(&["a", "b"]) });
+            assert_eq!((to, bad.len()), (goes_to, 1));
+        }
+        let all_bad = intake(Source::Work, false, br#"{"ids":["bad\n"]}"#);
+        assert!(matches!(all_bad, Intake::SortOut(None, Source::Work, bad) if bad.len() == 1));
+        let marker = Message::marker(7).to_bytes();
+        assert_eq!(intake(Source::Work, true, &marker), Intake::Marker(7));
     }
 
     #[test]

@@ -25,7 +25,8 @@ const TOO_MUCH_CODES: [i32; 8] = [50, 262, 10334, 17419, 17420, 257, 146, 292];
 const DENIED_CODES: [i32; 7] = [13, 18, 8000, 59, 72, 9, 40415];
 
 /// The kind of a server's error code.
-pub(super) fn of_code(code: i32) -> Fault {
+#[must_use]
+pub fn of_code(code: i32) -> Fault {
     if PASSING_CODES.contains(&code) {
         Fault::Passing
     } else if TOO_MUCH_CODES.contains(&code) {
@@ -55,13 +56,13 @@ pub(super) fn classify(operation: &'static str, error: &Error) -> LedgerError {
     LedgerError { operation, message, fault }
 }
 
-/// The documents that the server has refused to write, by the place of their statement; an error
+/// The documents that the server has refused to write, with the code; an error
 /// when the whole command has failed. `run_command` answers `Ok` even when statements failed or
 /// durability is unknown, so this looks inside.
 pub(super) fn refusals(
     operation: &'static str,
     reply: &Document,
-) -> Result<Vec<Refused>, LedgerError> {
+) -> Result<Vec<(i32, Refused)>, LedgerError> {
     if let Ok(concern) = reply.get_document("writeConcernError") {
         let message = concern.get_str("errmsg").unwrap_or("write concern failed");
         return Err(LedgerError::passing(operation, message));
@@ -75,7 +76,7 @@ pub(super) fn refusals(
         let problem = format!("{} (code {code})", limits::echo(message));
         let item = number("index").and_then(|index| usize::try_from(index).ok());
         match (of_code(code), item) {
-            (Fault::Refused, Some(item)) => refused.push(Refused { item, problem }),
+            (Fault::Refused, Some(item)) => refused.push((code, Refused { item, problem })),
             (fault, _) => return Err(LedgerError { operation, message: problem, fault }),
         }
     }
@@ -113,7 +114,7 @@ mod tests {
         for code in [121, 11000, 17280] {
             let refused = refusals("post", &write_error(code)).expect("the others ran");
             assert_eq!(refused.len(), 1);
-            assert_eq!(refused[0].item, 3);
+            assert_eq!((refused[0].0, refused[0].1.item), (code, 3));
         }
     }
 }

@@ -5,7 +5,9 @@
 //! Fails with a [`LedgerError`]; what kind of failure it is, is decided in `fault`, once.
 
 mod abandoned;
+mod definitions;
 mod fault;
+mod findings;
 mod ledger;
 mod native;
 mod outbox;
@@ -13,7 +15,10 @@ mod parking;
 mod postings;
 mod read;
 mod schema;
+mod settings;
+mod shell;
 mod statements;
+mod validators;
 mod write;
 
 use std::sync::Arc;
@@ -28,10 +33,16 @@ use mongodb::options::{
 use mongodb::{Client, Collection, Database};
 use tokio::sync::OnceCell;
 
+pub use fault::of_code as fault_of_code;
+pub use findings::{Finding, Lack};
 pub use ledger::MongoLedger;
 pub use outbox::{MongoOutbox, Stranded};
 pub use parking::ParkedEntry;
+pub use read::Fields;
+pub use schema::{Inspection, NotReady};
+pub use settings::{Known, LedgerSettings, Misfit};
 pub use statements::LeaseMs;
+pub use write::Inserted;
 
 use crate::config::MongoArgs;
 use crate::ledger::{LedgerError, ServerMs};
@@ -117,14 +128,6 @@ impl Store {
 
     fn op_limit_ms(&self) -> i64 {
         i64::try_from(self.op_limit.as_millis()).unwrap_or(i64::MAX)
-    }
-
-    /// Creates collections, validators and indexes where missing. Safe to repeat.
-    ///
-    /// # Errors
-    /// When the server is away or refuses.
-    pub async fn ensure_schema(&self) -> Result<(), LedgerError> {
-        schema::ensure(self).await
     }
 
     /// The server's clock.

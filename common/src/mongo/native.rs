@@ -173,7 +173,7 @@ impl Attempt {
                 "comment": format!("tandem {OPERATION} {collection}"),
             };
             let reply = self.store.database().run_command(command).session(&mut *session).await?;
-            if let Some(refused) = fault::refusals(OPERATION, &reply)?.pop() {
+            if let Some((_, refused)) = fault::refusals(OPERATION, &reply)?.pop() {
                 return Err(Halt::Failed(LedgerError::lasting(OPERATION, refused.problem)));
             }
             let matched = reply.get_i32("n").ok().and_then(|n| usize::try_from(n).ok());

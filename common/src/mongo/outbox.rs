@@ -130,7 +130,7 @@ impl MongoOutbox {
             "batchSize": i32::try_from(limit).unwrap_or(i32::MAX),
             "projection": { "_id": 1 },
         };
-        let id = |document: &RawDocument| RawBson::try_from(document.get("_id").ok()??).ok();
+        let id = |document: &RawDocument| Some(RawBson::from(document.get("_id").ok()??));
         self.store.find("stranded", command, id).await
     }
 

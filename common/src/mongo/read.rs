@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
+use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, doc, rawdoc};
 
 use super::Store;
 use crate::account::Account;
@@ -32,6 +32,17 @@ const ACCOUNT_BYTES_MAX: i32 = 2_000;
 
 /// The most bytes of a field of a transaction's head (its claim, say).
 const HEAD_BYTES_MAX: i32 = 500;
+
+/// Which fields of a document are read, beside its `_id`.
+#[derive(Clone, Copy, Debug)]
+pub enum Fields<'a> {
+    /// All of them.
+    All,
+    /// These.
+    Only(&'a [&'a str]),
+    /// All but this one.
+    Without(&'a str),
+}
 
 impl Store {
     /// Notes the moment of a write that is acknowledged.
@@ -95,6 +106,38 @@ impl Store {
         command.append(cstr("comment"), format!("tandem {operation}"));
         command.append(cstr("readConcern"), self.read_concern());
         self.cursor(operation, command, parse).await
+    }
+
+    /// Documents by their `_id`, of which `left_out` names a field that may be large and is not
+    /// wanted, or `only` those that are. One that is no valid text shows its `_id` only.
+    ///
+    /// # Errors
+    /// When the command fails.
+    pub async fn documents(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        ids: &[&str],
+        fields: Fields<'_>,
+    ) -> Result<Vec<Document>, LedgerError> {
+        let wanted: RawArrayBuf = ids.iter().copied().collect();
+        let mut projection = RawDocumentBuf::new();
+        match fields {
+            Fields::Only(names) => names.iter().for_each(|name| projection.append(cstr(name), 1)),
+            Fields::Without(name) => projection.append(cstr(name), 0),
+            Fields::All => {}
+        }
+        let command = rawdoc! {
+            "find": collection,
+            "filter": { "_id": { "$in": wanted } },
+            "projection": projection,
+            "batchSize": i32::try_from(ids.len()).unwrap_or(i32::MAX).max(2),
+        };
+        let read = |document: &RawDocument| match Document::try_from(document) {
+            Ok(document) => Some(document),
+            Err(_) => Some(doc! { "_id": document.get_str("_id").ok()? }),
+        };
+        self.find(operation, command, read).await
     }
 
     async fn cursor<T: Send + 'static>(
@@ -217,7 +260,7 @@ pub(super) fn seen(document: &RawDocument) -> Option<Seen> {
             (Size { legs: number("legs"), bytes: number("bytes") }, None)
         }
         Err(_) => {
-            let body = body_from(document);
+            let body = Body::from_raw(document).map_err(|error| error.to_string());
             let legs = body.as_ref().map_or(0, |body| body.legs().len());
             (Size { legs, bytes: document.as_bytes().len() }, Some(body))
         }
@@ -245,7 +288,7 @@ pub(super) fn order(document: &RawDocument) -> Option<Order> {
     let id = document.get_str("_id").ok()?.into();
     let body = match too_large(document) {
         Some(problem) => Err(problem),
-        None => body_from(document),
+        None => Body::from_raw(document).map_err(|error| error.to_string()),
     };
     Some((id, body))
 }
@@ -257,16 +300,7 @@ pub(super) fn account(document: &RawDocument) -> Option<AccountRead> {
     });
     let account = match too_large(document) {
         Some(problem) => Err(problem),
-        None => account_from(document),
+        None => Account::from_raw(document),
     };
     Some(AccountRead { id: document.get_str("_id").ok()?.into(), marks, account })
-}
-
-fn body_from(document: &RawDocument) -> Result<Body, String> {
-    let document = Document::try_from(document).map_err(|error| error.to_string())?;
-    Body::from_document(&document).map_err(|error| error.to_string())
-}
-
-fn account_from(document: &RawDocument) -> Result<Account, String> {
-    Account::from_document(&Document::try_from(document).map_err(|error| error.to_string())?)
 }

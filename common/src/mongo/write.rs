@@ -14,7 +14,7 @@
 use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, rawdoc};
 
 use super::{Store, fault};
-use crate::ledger::{LedgerError, Written};
+use crate::ledger::{LedgerError, Refused, Written};
 
 /// What an `update` command counts as changed.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,18 @@ pub(super) enum Counts {
     /// Documents whose content changed: where the guard is in the pipeline.
     Modified,
 }
+
+/// The documents of an insert that were not inserted, by their places.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inserted {
+    /// Their `_id` exists.
+    pub existing: Vec<usize>,
+    /// The server will never take them.
+    pub refused: Vec<Refused>,
+}
+
+/// The `_id` exists.
+const DUPLICATE_KEY: i32 = 11_000;
 
 impl Counts {
     fn of(self, reply: &Document) -> usize {
@@ -64,7 +76,7 @@ impl Store {
             let reply = self.update(operation, collection, updates).await?;
             written.count += counts.of(&reply);
             let mut again = Vec::new();
-            for mut refused in fault::refusals(operation, &reply)? {
+            for (_, mut refused) in fault::refusals(operation, &reply)? {
                 match groups.get(refused.item).map(Vec::as_slice) {
                     Some([item]) => {
                         refused.item = *item;
@@ -77,6 +89,59 @@ impl Store {
             groups = again;
         }
         Ok(written)
+    }
+
+    /// Sends statements, each of which compares what it changes and is for one document. Returns how
+    /// many documents they matched, and which statements were refused.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub async fn change(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        statements: Vec<Document>,
+    ) -> Result<Written, LedgerError> {
+        let raw: Result<Vec<_>, _> = statements.iter().map(RawDocumentBuf::try_from).collect();
+        let raw = raw.map_err(|error| LedgerError::lasting(operation, error.to_string()))?;
+        let groups = each_alone(0..raw.len());
+        let statement = |group: &[&RawDocumentBuf]| group[0].clone();
+        self.write(operation, collection, &raw, groups, Counts::Matched, statement).await
+    }
+
+    /// Inserts documents, all that can be.
+    ///
+    /// # Errors
+    /// When the command failed, or is not known to be durable; any of them may be there.
+    pub async fn insert(
+        &self,
+        collection: &str,
+        documents: &[Document],
+    ) -> Result<Inserted, LedgerError> {
+        const OPERATION: &str = "insert";
+        let raw: Result<RawArrayBuf, _> =
+            documents.iter().map(RawDocumentBuf::try_from).collect::<Result<_, _>>();
+        let raw = raw.map_err(|error| LedgerError::lasting(OPERATION, error.to_string()))?;
+        let limit = self.op_limit_ms();
+        let command = rawdoc! {
+            "insert": collection,
+            "documents": raw,
+            "ordered": false,
+            "comment": format!("tandem {OPERATION}"),
+            "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
+        };
+        let database = self.database.clone();
+        let reply =
+            self.limited(OPERATION, async move { database.run_raw_command(command).await }).await?;
+        self.heard(&reply);
+        let mut inserted = Inserted::default();
+        for (code, refused) in fault::refusals(OPERATION, &reply)? {
+            match code {
+                DUPLICATE_KEY => inserted.existing.push(refused.item),
+                _ => inserted.refused.push(refused),
+            }
+        }
+        Ok(inserted)
     }
 
     /// Sends one `update` command; its answer may name statements that failed.

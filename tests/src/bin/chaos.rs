@@ -35,6 +35,10 @@ struct Args {
     /// Where logs and files go
     #[arg(long)]
     home: PathBuf,
+    /// Have a careless neighbour insert odd documents, spoil accounts of its own and publish odd
+    /// messages all the time
+    #[arg(long)]
+    neighbour: bool,
     /// Where to write the report as JSON
     #[arg(long)]
     json: Option<PathBuf>,
@@ -65,6 +69,7 @@ async fn chaos(args: Args) -> ExitCode {
         seed: args.seed,
         rate: args.rate,
         home: args.home,
+        neighbour: args.neighbour,
     };
     let report = match run(&options).await {
         Ok(report) => report,

@@ -12,8 +12,10 @@ use mongodb::error::Error;
 
 use super::clerk::Answered;
 use super::load::{OPENING, Row, Sort, accounts};
+use super::mischief;
+use super::neighbour::Neighbour;
 use super::produce::{Producer, Told};
-use super::verdict::{Found, of_account, of_answer, of_reversal, of_row};
+use super::verdict::{Found, of_account, of_answer, of_neighbour, of_reversal, of_row};
 
 /// One transaction's way through time, in Unix milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,10 @@ pub struct Judged {
     pub told: BTreeMap<&'static str, u64>,
     /// How many ended how: `done`, or the reason of the cancelation.
     pub ends: BTreeMap<String, u64>,
+    /// The same of the careless neighbour's transactions, and what else it has done.
+    pub mischief: BTreeMap<String, u64>,
+    /// How many transactions of the neighbour are in the ledger.
+    neighbours: u64,
     balances: HashMap<String, i64>,
 }
 
@@ -50,6 +56,7 @@ pub async fn judge(
     store: &Store,
     producers: &[std::sync::Arc<Producer>],
     answers: &[Answered],
+    neighbour: Option<&Neighbour>,
     asked: &HashSet<&str>,
 ) -> Result<Judged, Error> {
     let balances = accounts().into_iter().map(|account| (account, OPENING)).collect();
@@ -64,10 +71,13 @@ pub async fn judge(
     }
     judged.reversals(store, asked).await?;
     judged.answers(store, answers).await?;
+    if let Some(neighbour) = neighbour {
+        judged.neighbour(store, neighbour).await?;
+    }
     judged.accounts(store).await?;
     let there = store.transactions().count_documents(doc! {}).await?;
-    if there != judged.lives.len() as u64 {
-        let known = judged.lives.len();
+    let known = judged.lives.len() as u64 + judged.neighbours;
+    if there != known {
         judged.violations.push(format!("{there} transactions, but {known} were submitted"));
     }
     Ok(judged)
@@ -100,12 +110,7 @@ impl Judged {
 
     /// Takes a transaction into the books, by the legs that were asked for.
     fn count(&mut self, there: &Found, legs: &[(String, i64)], asked: &HashSet<&str>) {
-        let end = match (there.is_done(), there.reason.as_str()) {
-            (true, _) => "done",
-            (false, "") => &there.state,
-            (false, reason) => reason,
-        };
-        *self.ends.entry(end.to_owned()).or_default() += 1;
+        *self.ends.entry(there.end().to_owned()).or_default() += 1;
         if there.is_final() && asked.contains(there.id.as_str()) {
             self.finals.insert(there.id.clone(), there.modified_ms);
         }
@@ -115,11 +120,16 @@ impl Judged {
             done: there.is_done(),
         });
         if there.is_done() {
-            for (account, amount) in legs {
-                match self.balances.get_mut(account) {
-                    Some(balance) => *balance += amount,
-                    None => self.violations.push(format!("{}: done without {account}", there.id)),
-                }
+            self.book(&there.id, legs);
+        }
+    }
+
+    /// Books the legs of a transaction that is done.
+    fn book(&mut self, id: &str, legs: &[(String, i64)]) {
+        for (account, amount) in legs {
+            match self.balances.get_mut(account) {
+                Some(balance) => *balance += amount,
+                None => self.violations.push(format!("{id}: done without {account}")),
             }
         }
     }
@@ -160,6 +170,33 @@ impl Judged {
             let broken =
                 some.iter().filter_map(|answer| of_answer(answer, |id| found.get(id).cloned()));
             self.violations.extend(broken);
+        }
+        Ok(())
+    }
+
+    /// The neighbour's transactions, by what it remembers of them; those that are done count.
+    async fn neighbour(&mut self, store: &Store, neighbour: &Neighbour) -> Result<(), Error> {
+        self.balances.extend(mischief::accounts().into_iter().map(|account| (account, OPENING)));
+        let steps = neighbour.steps.iter().map(|(step, count)| ((*step).to_owned(), *count));
+        self.mischief.extend(steps);
+        // Neither what is large nor what is no text.
+        let fields = doc! { "state": 1, "reason": 1 };
+        for some in neighbour.written.chunks(500) {
+            let ids: Vec<_> = some.iter().map(|written| written.id.clone()).collect();
+            let transactions = store.transactions();
+            let find = transactions.find(doc! { "_id": { "$in": ids } });
+            let all: Vec<Document> = find.projection(fields.clone()).await?.try_collect().await?;
+            for written in some {
+                let there = all.iter().find(|document| document.get("_id") == Some(&written.id));
+                let there = there.map(Found::read);
+                self.violations.extend(of_neighbour(written, there.as_ref()));
+                let Some(there) = there else { continue };
+                self.neighbours += 1;
+                *self.mischief.entry(there.end().to_owned()).or_default() += 1;
+                if there.is_done() {
+                    self.book(&there.id, &written.legs);
+                }
+            }
         }
         Ok(())
     }

@@ -175,7 +175,7 @@ impl Load {
 }
 
 /// An account of the many.
-fn any(rng: &mut StdRng) -> String {
+pub(super) fn any(rng: &mut StdRng) -> String {
     format!("a{:03}", rng.random_range(0..ACCOUNTS))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! - [`schedule`]: which fault comes when. [`load`]: what is submitted. Both from one seed.
 //! - [`site`]: what runs and can be hit: [`servers`], [`links`], [`programs`], [`produce`],
-//!   [`clerk`].
+//!   [`clerk`], [`neighbour`] (and [`mischief`], what that one does).
 //! - [`faults`]: hitting it. [`observe`], [`progress`]: what is unfinished meanwhile.
 //! - [`verdict`], [`judge`]: whether everything is as everybody was told.
 //! - [`recovery`], [`report`], [`timeline`]: how long it took, in figures and as a picture.
@@ -16,6 +16,8 @@ pub mod faults;
 pub mod judge;
 pub mod links;
 pub mod load;
+pub mod mischief;
+pub mod neighbour;
 pub mod observe;
 pub mod produce;
 pub mod programs;

@@ -12,6 +12,8 @@ use futures_util::TryStreamExt;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::Hint;
 
+use super::neighbour::is_neighbours;
+
 /// How long an answer may take before it counts as none.
 const LIMIT: Duration = Duration::from_secs(2);
 
@@ -42,8 +44,16 @@ impl Observer {
         Ok(Observer { store })
     }
 
-    /// Everything that is not final.
+    /// Everything that is not final, but for what is the careless neighbour's: that may be parked
+    /// until the end.
     pub async fn unfinished(&self) -> Option<Vec<Unfinished>> {
+        let mut all = self.unfinished_of_all().await?;
+        all.retain(|one| !is_neighbours(&one.id));
+        Some(all)
+    }
+
+    /// Everything that is not final.
+    pub async fn unfinished_of_all(&self) -> Option<Vec<Unfinished>> {
         let store = self.store.clone();
         // Spawned, because a driver's future must not be dropped midway.
         let asking = tokio::spawn(async move {

@@ -30,6 +30,7 @@ pub struct Report {
     pub violations: Vec<String>,
     told: BTreeMap<&'static str, u64>,
     ends: BTreeMap<String, u64>,
+    mischief: BTreeMap<String, u64>,
     recovery: Ranks,
     recovery_by_kind: BTreeMap<Kind, Ranks>,
     deaths_alone: Ranks,
@@ -73,6 +74,7 @@ impl Report {
             violations: judged.violations,
             told: judged.told,
             ends: judged.ends,
+            mischief: judged.mischief,
             lives: judged.lives,
             beside,
         }
@@ -92,10 +94,28 @@ impl Report {
         (between(calm_ms, deaths_ms), between(faults_ms, rest_ms))
     }
 
+    /// Seconds from submission to the end of the settled transactions that were submitted within a
+    /// time; the careless neighbour's are not among them.
+    fn settling(&self, from: i64, to: i64) -> Ranks {
+        let lives = self.lives.iter();
+        let settled = lives.filter(|life| life.done && (from..to).contains(&life.created_ms));
+        Ranks::of(settled.map(|life| (life.final_ms - life.created_ms) as f64 / 1_000.0).collect())
+    }
+
+    /// The same, in calm and under faults.
+    fn settling_in_phases(&self) -> [(&'static str, Ranks); 2] {
+        let Phases { calm_ms, deaths_ms, faults_ms, rest_ms, .. } = self.phases;
+        [
+            ("in calm", self.settling(calm_ms, deaths_ms)),
+            ("under faults", self.settling(faults_ms, rest_ms)),
+        ]
+    }
+
     /// It as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         let (calm, under_faults) = self.throughput();
+        let [(_, calm_settling), (_, faults_settling)] = self.settling_in_phases();
         let Phases { calm_ms, deaths_ms, faults_ms, rest_ms, end_ms } = self.phases;
         let seconds = |from: i64, to: i64| (to - from) as f64 / 1_000.0;
         let by_kind: serde_json::Map<String, Value> = Kind::ALL
@@ -116,6 +136,9 @@ impl Report {
             "transactions": self.lives.len(),
             "told": self.told,
             "ends": self.ends,
+            "neighbour": self.mischief,
+            "submission_to_final_calm": ranks_json(calm_settling),
+            "submission_to_final_under_faults": ranks_json(faults_settling),
             "dead_letters": self.beside.dead_letters,
             "recovery_p50_s": self.recovery.p50,
             "recovery_p99_s": self.recovery.p99,
@@ -182,6 +205,21 @@ impl fmt::Display for Report {
         writeln!(f, "transactions: {}", self.lives.len())?;
         writeln!(f, "producers were told: {}", list(told))?;
         writeln!(f, "they ended: {}", list(ends))?;
+        if !self.mischief.is_empty() {
+            let counts = self.mischief.iter().map(|(name, count)| format!("{name} {count}"));
+            writeln!(
+                f,
+                "the careless neighbour, and how its own ended: {}",
+                list(counts.collect())
+            )?;
+        }
+        for (when, Ranks { count, p50, p99, max }) in self.settling_in_phases() {
+            writeln!(
+                f,
+                "from submission to done {when} ({count}): p50 {p50:.3} s, p99 {p99:.3} s, max \
+                 {max:.1} s"
+            )?;
+        }
         if let Some(count) = self.beside.dead_letters.filter(|count| *count > 0) {
             writeln!(f, "dead letters: {count}")?;
         }

@@ -16,6 +16,7 @@ use super::clerk::{Answered, Clerk};
 use super::faults::{Happened, now_ms};
 use super::judge::{Judged, judge};
 use super::links::Link;
+use super::neighbour::Neighbour;
 use super::progress::{Progress, look};
 use super::recovery::of_fault;
 use super::report::{Beside, Report};
@@ -33,6 +34,8 @@ const WARM_UP: Duration = Duration::from_secs(4);
 const DEATH_EVERY: Duration = Duration::from_secs(20);
 /// How long everything may take to come to rest.
 const REST_LIMIT: Duration = Duration::from_secs(240);
+/// Between two times that the neighbour puts right what it has done.
+const TIDY_EVERY: Duration = Duration::from_secs(5);
 /// How long a worker may take to end when it is told to; its own limit for that is 20 s.
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 /// How many of the slowest recoveries are told in detail.
@@ -51,6 +54,8 @@ pub struct Options {
     pub rate: u32,
     /// Where logs and files go.
     pub home: PathBuf,
+    /// Whether a careless neighbour is at work all the time.
+    pub neighbour: bool,
 }
 
 /// When the parts of a run began, in Unix milliseconds.
@@ -96,6 +101,8 @@ pub async fn run(options: &Options) -> Result<Report, String> {
         .map(|producer| tokio::spawn(producer.clone().run(PACE, stopped.clone(), asks.clone())))
         .collect();
     drop(asks);
+    let neighbour = neighbour(&site, options).await?;
+    let neighbour = neighbour.map(|neighbour| tokio::spawn(neighbour.run(stopped)));
     tokio::time::sleep(WARM_UP).await;
     let calm_ms = now_ms();
     tokio::time::sleep(calm(options.length)).await;
@@ -113,19 +120,41 @@ pub async fn run(options: &Options) -> Result<Report, String> {
         producer.await.map_err(|panic| panic.to_string())?;
     }
     let answers = clerk.await.map_err(|panic| panic.to_string())?;
-    let mut violations = come_to_rest(&site).await;
+    let mut neighbour = match neighbour {
+        Some(neighbour) => Some(neighbour.await.map_err(|panic| panic.to_string())?),
+        None => None,
+    };
+    let mut violations = come_to_rest(&site, neighbour.as_mut()).await;
     let phases = Phases { calm_ms, deaths_ms, faults_ms, rest_ms, end_ms: now_ms() };
     // From here on the workers may end.
     watching.abort();
     violations.extend(progress.violations.lock().await.drain(..));
     violations.extend(drain(&site).await);
-    let mut judged = judged(&site, &answers, &happened).await?;
+    let mut judged = judged(&site, &answers, neighbour.as_ref(), &happened).await?;
     judged.violations.append(&mut violations);
     let slowest = slowest(&site, &happened, &judged).await;
     let samples = std::mem::take(&mut *progress.samples.lock().await);
     let dead_letters = Queues::new(&site.servers.brokers[0].url, &site.name).depth("dead").await;
     let beside = Beside { skipped, samples, dead_letters, slowest };
     Ok(Report::new(options, phases, happened, judged, beside))
+}
+
+/// The careless neighbour, if there is to be one.
+async fn neighbour(site: &Site, options: &Options) -> Result<Option<Neighbour>, String> {
+    if !options.neighbour {
+        return Ok(None);
+    }
+    let store = site.observer.store.clone();
+    let queues = Queues::new(&site.servers.brokers[0].url, &site.name);
+    let (uri, broker) = (&site.servers.database.uri, &site.servers.brokers[0].url);
+    let env = [
+        ("TANDEM_MONGODB_URI", uri),
+        ("TANDEM_DATABASE", &site.name),
+        ("TANDEM_AMQP_URL", broker),
+        ("TANDEM_QUEUE_PREFIX", &site.name),
+    ];
+    let env = env.map(|(name, value)| (name.to_owned(), value.clone())).into();
+    Neighbour::new(store, queues, env, options.seed).await.map(Some)
 }
 
 /// Lets one worker after the other die while nothing else fails.
@@ -178,11 +207,20 @@ async fn afflict(
     Ok((happened, skipped))
 }
 
-/// Waits until nothing is unfinished.
-async fn come_to_rest(site: &Site) -> Vec<String> {
+/// Waits until nothing is unfinished; the neighbour helps with what it has done.
+async fn come_to_rest(site: &Site, mut neighbour: Option<&mut Neighbour>) -> Vec<String> {
     let begun = Instant::now();
+    let mut tidied: Option<Instant> = None;
     loop {
-        let unfinished = site.observer.unfinished().await;
+        if let Some(neighbour) = &mut neighbour
+            && tidied.is_none_or(|tidied| tidied.elapsed() > TIDY_EVERY)
+        {
+            if let Err(problem) = neighbour.tidy().await {
+                eprintln!("chaos: {problem}");
+            }
+            tidied = Some(Instant::now());
+        }
+        let unfinished = site.observer.unfinished_of_all().await;
         if unfinished.as_ref().is_some_and(Vec::is_empty) {
             return Vec::new();
         }
@@ -226,12 +264,13 @@ async fn drain(site: &Site) -> Vec<String> {
 async fn judged(
     site: &Site,
     answers: &[Answered],
+    neighbour: Option<&Neighbour>,
     happened: &[Happened],
 ) -> Result<Judged, String> {
     let store = &site.observer.store;
     let asked: HashSet<&str> =
         happened.iter().flat_map(|one| one.met.iter().flatten()).map(String::as_str).collect();
-    let judged = judge(store, &site.producers, answers, &asked).await;
+    let judged = judge(store, &site.producers, answers, neighbour, &asked).await;
     let mut judged = judged.map_err(|error| error.to_string())?;
     judged.violations.extend(rest::problems(&store.accounts(), &store.transactions()).await);
     let mut audit = Command::new(program("producer"));

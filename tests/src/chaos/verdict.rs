@@ -7,6 +7,8 @@ use mongodb::bson::Document;
 
 use super::clerk::Answered;
 use super::load::{Row, Sort};
+use super::mischief::End;
+use super::neighbour::Written;
 use super::produce::Told;
 
 /// Why a sound transfer may be canceled.
@@ -61,6 +63,16 @@ impl Found {
     #[must_use]
     pub fn is_final(&self) -> bool {
         self.is_done() || self.state == "canceled"
+    }
+
+    /// How it ended: `done`, the reason of its cancelation, or the state that it is in.
+    #[must_use]
+    pub fn end(&self) -> &str {
+        match (self.is_done(), self.reason.as_str()) {
+            (true, _) => "done",
+            (false, "") => &self.state,
+            (false, reason) => reason,
+        }
     }
 
     fn has_legs(&self, legs: &[(String, i64)]) -> bool {
@@ -131,6 +143,23 @@ pub fn of_row(row: &Row, told: &Told, found: Option<&Found>) -> Option<String> {
             broken("canceled without a cause")
         }
         _ => None,
+    }
+}
+
+/// How a transaction of the careless neighbour contradicts what must become of it.
+#[must_use]
+pub fn of_neighbour(written: &Written, found: Option<&Found>) -> Option<String> {
+    let broken = |rule: &str| Some(format!("{}: {rule}: {found:?}", written.id));
+    match (written.end, found) {
+        (End::Deleted, None) => None,
+        (End::Deleted, Some(_)) => broken("somebody has worked on it"),
+        (End::Either | End::Canceled, None) if !written.certain => None,
+        (End::Either | End::Canceled, None) => broken("it is lost"),
+        (End::Either | End::Canceled, Some(found)) if !found.is_final() => {
+            broken("it never came to an end")
+        }
+        (End::Canceled, Some(found)) if found.is_done() => broken("it makes no sense, and is done"),
+        (End::Either | End::Canceled, Some(_)) => None,
     }
 }
 
@@ -252,6 +281,27 @@ mod tests {
         assert!(of_answer(&Answered::Canceled("t".into()), there("done")).is_some());
         assert!(of_answer(&Answered::TooLate("t".into()), there("canceled")).is_some());
         assert!(of_answer(&Answered::Reversed("t".into(), "r".into()), there("done")).is_some());
+    }
+
+    #[test]
+    fn a_neighbours_transaction_comes_to_the_end_that_it_must() {
+        let written = |end: End, certain: bool| Written {
+            id: "t".into(),
+            legs: vec![],
+            end,
+            certain,
+            mend: &[],
+        };
+        let (done, canceled) = (found("done", ""), found("canceled", "invalid"));
+        let pending = found("pending", "");
+        assert_eq!(of_neighbour(&written(End::Either, true), Some(&done)), None);
+        assert_eq!(of_neighbour(&written(End::Either, false), None), None);
+        assert_eq!(of_neighbour(&written(End::Canceled, true), Some(&canceled)), None);
+        assert_eq!(of_neighbour(&written(End::Deleted, true), None), None);
+        assert!(of_neighbour(&written(End::Either, true), None).is_some());
+        assert!(of_neighbour(&written(End::Either, true), Some(&pending)).is_some());
+        assert!(of_neighbour(&written(End::Canceled, true), Some(&done)).is_some());
+        assert!(of_neighbour(&written(End::Deleted, true), Some(&pending)).is_some());
     }
 
     #[test]

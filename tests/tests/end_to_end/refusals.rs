@@ -172,33 +172,3 @@ async fn no_account_falls_below_its_floor_at_any_moment() {
     drop(workers);
     world.finish().await;
 }
-
-#[tokio::test]
-async fn an_account_that_the_server_will_not_change_keeps_no_neighbour_waiting() {
-    let world = World::new().await;
-    // In the middle of one statement for all of them, whichever order it takes.
-    let names: Vec<String> = (0..20).map(|n| format!("a{n:02}")).collect();
-    let accounts: Vec<_> = names.iter().map(|name| (name.as_str(), 100)).collect();
-    world.accounts(&accounts).await;
-    let worker = world.worker("one").start().await;
-    let database = world.store.database();
-    let locked = doc! { "collMod": "accounts", "validator": { "_id": { "$ne": "a10" } } };
-    database.run_command(locked).await.expect("a validator that nobody reckoned with");
-    let ring: Vec<_> = (0..20)
-        .map(|n| transfer(&format!("t{n:02}"), &names[n], &names[(n + 1) % 20], 10))
-        .collect();
-    world.submit(&ring, 100).await;
-    for n in (0..20).filter(|n| ![9, 10].contains(n)) {
-        world.wait_state(&format!("t{n:02}"), State::Done, s(60)).await;
-    }
-    for waiting in ["t09", "t10"] {
-        assert!(!world.state(waiting).await.is_final(), "{waiting}");
-    }
-    let free = doc! { "collMod": "accounts", "validator": {} };
-    database.run_command(free).await.expect("gone again");
-    world.wait_final(s(60)).await;
-    assert_eq!(world.count(&[State::Done]).await, 20);
-    world.assert_at_rest().await;
-    drop(worker);
-    world.finish().await;
-}

@@ -111,7 +111,6 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
             self.engine.metrics.takeovers.inc();
         } else {
             self.engine.metrics.moved(State::Pending, 1);
-            self.engine.saw_first_claim(seen.created_at.min(seen.server_now));
         }
         self.held.insert(seen.id.clone(), Held::claimed(seen, self.attempts_max()));
     }

@@ -21,11 +21,11 @@ mod settle;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use common::ledger::{Fault, Ledger, LedgerError, ServerMs};
+use common::ledger::{Fault, Ledger, LedgerError};
 use common::retry::Policy;
 use common::transaction::TransactionId;
 use tokio::sync::Mutex;
@@ -89,7 +89,6 @@ pub struct Engine<L, E> {
     environment: E,
     settings: EngineSettings,
     metrics: Arc<Metrics>,
-    newest_claimed: AtomicI64,
     riders: Riders,
     /// How many transactions of the size that came last fit one batch.
     fits: AtomicUsize,
@@ -113,7 +112,6 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             environment,
             settings,
             metrics,
-            newest_claimed: AtomicI64::new(0),
             riders: Riders::default(),
             fits: AtomicUsize::new(usize::MAX),
             posting: AtomicUsize::new(0),
@@ -145,12 +143,6 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         self.posting.load(Ordering::Relaxed) > 0
     }
 
-    /// When the newest transaction that this worker claimed for the first time was submitted: the
-    /// head of the queue, as a moment. Zero before the first claim.
-    pub fn newest_claimed(&self) -> ServerMs {
-        self.newest_claimed.load(Ordering::Relaxed)
-    }
-
     /// How many transactions fit one batch, by the size of those that came last.
     pub fn fits(&self) -> usize {
         self.fits.load(Ordering::Relaxed)
@@ -163,10 +155,6 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         } else if load.is_light() && load.transactions() >= self.fits() {
             self.fits.store(load.transactions().saturating_mul(2), Ordering::Relaxed);
         }
-    }
-
-    fn saw_first_claim(&self, created_at: ServerMs) {
-        self.newest_claimed.fetch_max(created_at, Ordering::Relaxed);
     }
 
     /// Runs an operation that is harmless to repeat, again and again while its failures pass.

@@ -92,11 +92,9 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
             if open.is_empty() {
                 return None;
             }
-            let newest = initial.iter().map(|seen| seen.created_at.min(seen.server_now)).max();
             match self.transact(initial).await {
                 Ok(Transacted::Committed(verdicts)) => {
                     self.conflicts = 0;
-                    newest.into_iter().for_each(|at| self.engine.saw_first_claim(at));
                     verdicts.into_iter().for_each(|verdict| self.ended(verdict));
                     return None;
                 }

@@ -19,7 +19,7 @@ pub(super) struct Accounts(HashMap<AccountId, Looked>);
 
 #[derive(Debug)]
 enum Looked {
-    Read(AccountRead),
+    Read(Box<AccountRead>),
     /// The look failed.
     Unread(Left),
 }
@@ -40,7 +40,7 @@ pub(super) enum Mark {
 impl Accounts {
     /// Takes in what was read.
     pub fn read(&mut self, accounts: Vec<AccountRead>) {
-        let read = |account: AccountRead| (account.id.clone(), Looked::Read(account));
+        let read = |account: AccountRead| (account.id.clone(), Looked::Read(Box::new(account)));
         self.0.extend(accounts.into_iter().map(read));
     }
 

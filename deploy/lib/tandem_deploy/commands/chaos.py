@@ -21,6 +21,7 @@ examples:
   deploy/chaos --minutes 32 --json c.json  half an hour with more than 300 faults
   deploy/chaos --seed 7                    other faults, other transactions
   deploy/chaos --cluster                   three brokers instead of one
+  deploy/chaos --neighbour                 somebody writes odd documents and messages all the time
 
 A tenth of the time (15 s to 120 s) is calm, for comparison. Then a worker, a producer or the
 primary is killed or stands still, the primary steps down, the broker is killed, its connections
@@ -62,6 +63,9 @@ def _parse(arguments):
     parser.add_argument("--seed", type=int, default=1, metavar="S")
     parser.add_argument("--rate", type=int, default=400, metavar="N", help="rows a second (400)")
     parser.add_argument("--cluster", action="store_true", help="three brokers, one fails at a time")
+    parser.add_argument(
+        "--neighbour", action="store_true", help="with odd documents and messages all the time"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
     parser.add_argument(
         "--figure", metavar="PATH", help="where to draw the timeline, without the ending"
@@ -107,6 +111,8 @@ def _run(options, timings):
     for name in ("json", "figure"):
         if value := getattr(options, name):
             command += [f"--{name}", value]
+    if options.neighbour:
+        command.append("--neighbour")
     with timings.part("chaos"):
         return processes.run(command, env=os.environ)
 

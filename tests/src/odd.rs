@@ -1,0 +1,251 @@
+//! Odd documents: what a careless neighbour leaves in the collections, past all validators.
+//!
+//! Owns the ways in which an account or a transaction can be wrong, each with a name for messages,
+//! and writing them with `bypassDocumentValidation`: a collection may have been filled before it
+//! had a validator. Panics when the database is away, but for [`try_insert`].
+
+use common::account::Account;
+use common::amount::Amount;
+use mongodb::Collection;
+use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawDocumentBuf, doc, rawdoc};
+use mongodb::error::Error;
+
+/// What a string must have at least to be called large: more than half of a command or a reply.
+pub const LARGE_BYTES: usize = 9 * 1024 * 1024;
+
+/// The most bytes that the server lets a document have.
+const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Inserts documents as they are.
+///
+/// # Errors
+/// When the server refuses, or is away.
+pub async fn try_insert(
+    collection: &Collection<Document>,
+    documents: &[Document],
+) -> Result<(), Error> {
+    collection.insert_many(documents).bypass_document_validation(true).await.map(|_| ())
+}
+
+/// Inserts documents as they are.
+///
+/// # Panics
+/// When the server refuses, or is away.
+pub async fn insert(collection: &Collection<Document>, documents: &[Document]) {
+    try_insert(collection, documents).await.expect("nothing but a validator would refuse them");
+}
+
+/// Inserts a document that is no [`Document`]: with a key twice, or with bytes that are not UTF-8.
+///
+/// # Panics
+/// When the server refuses, or is away.
+pub async fn insert_raw(collection: &Collection<Document>, document: &RawDocumentBuf) {
+    let inserted = collection
+        .clone_with_type::<RawDocumentBuf>()
+        .insert_one(document)
+        .bypass_document_validation(true)
+        .await;
+    inserted.expect("nothing but a validator would refuse it");
+}
+
+/// Changes one document by hand.
+///
+/// # Panics
+/// When it is not there, or the server is away.
+pub async fn edit(collection: &Collection<Document>, id: &str, update: Document) {
+    let edited = collection
+        .update_one(doc! { "_id": id }, update)
+        .bypass_document_validation(true)
+        .await
+        .expect("nothing but a validator would refuse it");
+    assert_eq!(edited.matched_count, 1, "{id} is there");
+}
+
+/// A transfer as a document that may then be spoiled.
+#[must_use]
+pub fn transfer(id: &str, source: &str, destination: &str, value: i64) -> Document {
+    let now = DateTime::now();
+    doc! {
+        "_id": id, "source": source, "destination": destination, "value": value,
+        "state": "initial", "createdAt": now, "lastModified": now,
+    }
+}
+
+/// A string of [`LARGE_BYTES`].
+#[must_use]
+pub fn large() -> String {
+    "x".repeat(LARGE_BYTES)
+}
+
+/// The same document, filled up until it has room for `spare` more bytes.
+///
+/// # Panics
+/// When it is larger than that already.
+#[must_use]
+pub fn filled_up(mut document: Document, spare: usize) -> Document {
+    let size = |document: &Document| {
+        RawDocumentBuf::try_from(document).expect("a document has bytes").as_bytes().len()
+    };
+    document.insert("padding", "");
+    let room = DOCUMENT_BYTES_MAX.checked_sub(size(&document) + spare).expect("it has room");
+    document.insert("padding", "x".repeat(room));
+    document
+}
+
+/// The same document, with a currency of bytes that are not UTF-8.
+///
+/// # Panics
+/// When it stands in no document's bytes.
+#[must_use]
+pub fn with_bytes_that_are_no_text(mut document: Document) -> RawDocumentBuf {
+    const PLACE: &[u8] = b"@@@@";
+    document.insert("currency", "@@@@");
+    let raw = RawDocumentBuf::try_from(&document).expect("a document has bytes");
+    let mut bytes = raw.into_bytes();
+    let at = bytes.windows(PLACE.len()).position(|some| some == PLACE).expect("the currency");
+    bytes[at..at + PLACE.len()].fill(0xff);
+    RawDocumentBuf::from_bytes(bytes).expect("its frame is whole")
+}
+
+/// A transaction of 1 whose first leg names account and amount twice: whoever reads the first of
+/// each finds another transaction than who reads the last.
+#[must_use]
+pub fn with_repeated_keys(id: &str, source: &str, destination: &str) -> RawDocumentBuf {
+    let now = DateTime::now();
+    rawdoc! {
+        "_id": id,
+        "legs": [
+            { "account": source, "amount": -1_i64, "account": "nobody", "amount": -1_000_i64 },
+            { "account": destination, "amount": 1_i64 },
+        ],
+        "state": "initial", "createdAt": now, "lastModified": now,
+    }
+}
+
+/// One way in which an account can't be read.
+#[derive(Clone, Debug)]
+pub struct AccountFault {
+    /// What is wrong, as part of an id.
+    pub name: String,
+    /// Whether the account holds decimals otherwise.
+    pub decimal: bool,
+    field: &'static str,
+    value: Option<Bson>,
+}
+
+impl AccountFault {
+    /// An account of 100 with this fault in it.
+    #[must_use]
+    pub fn account(&self, id: &str) -> Document {
+        let mut document = Account::new(id, hundred(self.decimal)).to_document(DateTime::now());
+        match &self.value {
+            Some(value) => document.insert(self.field, value.clone()),
+            None => document.remove(self.field),
+        };
+        document
+    }
+
+    /// The field that is wrong.
+    #[must_use]
+    pub fn field(&self) -> &'static str {
+        self.field
+    }
+
+    /// What stands in it; `None` when it is missing.
+    #[must_use]
+    pub fn value(&self) -> Option<&Bson> {
+        self.value.as_ref()
+    }
+}
+
+/// 100, of either kind.
+fn hundred(decimal: bool) -> Amount {
+    let text = if decimal { "100.00" } else { "100" };
+    Amount::parse(text).expect("an amount")
+}
+
+/// Every way in which an account can't be read that we know of.
+#[must_use]
+pub fn account_faults() -> Vec<AccountFault> {
+    let fault = |decimal: bool, field: &'static str, what: &str, value: Option<Bson>| {
+        AccountFault { name: format!("{field}-{what}"), decimal, field, value }
+    };
+    let mut faults = Vec::new();
+    for (field, number) in [
+        ("balance", "NaN"),
+        ("balance", "Infinity"),
+        ("balance", "-Infinity"),
+        ("balance", "1E+40"),
+        ("balance", "-1E+6144"),
+        ("balance", "0.000000000001"),
+        ("floor", "NaN"),
+        ("floor", "-Infinity"),
+        ("floor", "-1E+40"),
+        ("pendingDebits", "NaN"),
+        ("pendingCredits", "NaN"),
+        ("pendingCredits", "-1E+40"),
+        ("openingBalance", "NaN"),
+    ] {
+        let value: Decimal128 = number.parse().expect("a Decimal128");
+        faults.push(fault(true, field, number, Some(value.into())));
+    }
+    for (field, number) in [
+        ("balance", i64::MAX),
+        ("balance", i64::MIN),
+        ("floor", i64::MIN),
+        ("floor", -Amount::MAX - 1),
+        ("pendingDebits", i64::MIN),
+        ("pendingCredits", i64::MIN),
+        ("openingBalance", i64::MIN),
+    ] {
+        faults.push(fault(false, field, &number.to_string(), Some(number.into())));
+    }
+    for field in ["balance", "floor", "pendingDebits", "pendingCredits", "openingBalance"] {
+        faults.push(fault(false, field, "missing", None));
+        faults.push(fault(false, field, "double", Some(50.0.into())));
+        faults.push(fault(false, field, "text", Some("50".into())));
+    }
+    faults.push(fault(false, "pendingTransactions", "missing", None));
+    faults.push(fault(false, "pendingTransactions", "text", Some("t".into())));
+    faults.push(fault(false, "status", "missing", None));
+    faults.push(fault(false, "status", "unknown", Some("thawed".into())));
+    faults.push(fault(false, "currency", "number", Some(7.into())));
+    faults
+}
+
+/// Ways in which the bookkeeping of a waiting transaction can be wrong, so that a claim would fail
+/// or come to nothing: each a name and what to set.
+#[must_use]
+pub fn bookkeeping_faults() -> Vec<(&'static str, Document)> {
+    vec![
+        ("attempts-largest", doc! { "attempts": i64::MAX }),
+        ("attempts-negative", doc! { "attempts": -5 }),
+        ("attempts-text", doc! { "attempts": "one" }),
+        ("attempts-list", doc! { "attempts": [1] }),
+        ("attempts-double", doc! { "attempts": 1.5 }),
+        ("created-text", doc! { "createdAt": "today" }),
+        ("created-late", doc! { "createdAt": DateTime::MAX }),
+        ("taken-over-at-text", doc! { "state": "pending", "takeoverAt": "soon" }),
+        ("claim-number", doc! { "state": "pending", "claim": 7 }),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_fault_of_an_account_leaves_it_readable_but_for_a_currency_of_another_type() {
+        for fault in account_faults().iter().filter(|fault| fault.field != "currency") {
+            let read = Account::from_document(&fault.account("x"));
+            assert!(read.is_err(), "{}: {read:?}", fault.name);
+        }
+    }
+
+    #[test]
+    fn a_document_is_filled_up_to_the_byte() {
+        let full = filled_up(transfer("t", "a", "b", 1), 60);
+        let bytes = RawDocumentBuf::try_from(&full).expect("a document").as_bytes().len();
+        assert_eq!(bytes, DOCUMENT_BYTES_MAX - 60);
+    }
+}
