@@ -4,7 +4,7 @@
 //! refused without a look at the account, and that doubt about a post whose outcome is unknown is
 //! kept by the transactions that it was for, and by no others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use common::ledger::{
@@ -111,7 +111,11 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     /// Looks at the accounts after an incomplete posting. Whoever missed a ride is settled now:
     /// nothing is refused for want of money that this worker holds back.
     async fn look(&mut self, open: &[TransactionId], mut aboard: Aboard) -> Accounts {
-        let touched = plan::accounts(self.bodies(open));
+        // A ride's account counts, too, where nobody is left who would post to it: what was not
+        // looked at would be taken for an account that does not exist.
+        let touched = plan::accounts(self.bodies(open)).into_iter().chain(aboard.accounts());
+        let touched: BTreeSet<_> = touched.collect();
+        let touched: Vec<_> = touched.into_iter().collect();
         let marks: Vec<_> = open.iter().cloned().chain(aboard.transactions()).collect();
         let mut accounts = self.read_accounts(&touched, &marks).await;
         let behind = aboard.left_behind(&accounts);

@@ -148,6 +148,11 @@ impl Aboard {
         self.riders.iter().flat_map(|rider| rider.settlement.transactions.iter().cloned())
     }
 
+    /// The accounts that it is on.
+    pub fn accounts(&self) -> impl Iterator<Item = AccountId> {
+        self.riders.iter().map(|rider| rider.settlement.account.clone())
+    }
+
     /// Sorts out who has arrived, by a look at the accounts after an incomplete post. Returns the
     /// others, to be settled before their credits are missed.
     pub fn left_behind(&mut self, accounts: &Accounts) -> Vec<Posting> {
