@@ -8,10 +8,12 @@
 
 use std::collections::BTreeSet;
 
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::raw::RawElement;
+use mongodb::bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 
 use crate::amount::Amount;
-use crate::transaction::{AccountId, Reason, ReasonCode, TransactionId};
+use crate::limits::{NAME_BYTES_MAX, echo};
+use crate::transaction::{AccountId, Reason, ReasonCode, TransactionId, pick_first};
 
 /// Whether an account takes new postings. Undo and settle ignore it: held money must go home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,41 +109,57 @@ impl Account {
         document
     }
 
-    /// Reads a stored document.
+    /// Reads a stored document from its bytes. What it takes is what the guard of a post takes
+    /// (`mongo::postings`): exact numbers within the limits, and only whole ones where the balance
+    /// is whole.
     ///
     /// # Errors
-    /// Says which field is missing or of the wrong type.
-    pub fn from_document(document: &Document) -> Result<Account, String> {
-        let amount = |field: &str| {
-            let value = document.get(field).ok_or_else(|| format!("{field} is missing"))?;
-            Amount::from_bson(value).map_err(|error| format!("{field}: {error}"))
+    /// Says which field is missing, of the wrong type or out of range.
+    pub fn from_raw(document: &RawDocument) -> Result<Account, String> {
+        let picked = pick_first(document, FIELDS)
+            .map_err(|_| "has a field whose name is not valid text".to_owned())?;
+        let [id, status, currency, marks, floor, balance, debits, credits, opening] = &picked;
+        let balance = amount("balance", balance.as_ref())?;
+        let alike = |field: &str, element: &Option<RawElement<'_>>| {
+            let amount = amount(field, element.as_ref())?;
+            if balance.is_int() && !amount.is_int() {
+                return Err(format!("{field} is a decimal number, and balance a whole one"));
+            }
+            Ok(amount)
         };
-        let marks = document
-            .get_array("pendingTransactions")
-            .map_err(|_| "pendingTransactions is missing or not a list".to_owned())?;
-        let status = document.get_str("status").unwrap_or_default();
         Ok(Account {
-            id: document.get_str("_id").map_err(|_| "_id is not a string".to_owned())?.into(),
-            balance: amount("balance")?,
-            pending_debits: amount("pendingDebits")?,
-            pending_credits: amount("pendingCredits")?,
-            pending_transactions: marks.iter().filter_map(Bson::as_str).map(Into::into).collect(),
-            floor: match document.get("floor") {
-                Some(Bson::Null) => None,
-                _ => Some(amount("floor")?),
+            id: text("_id", id.as_ref())?.into(),
+            balance,
+            pending_debits: alike("pendingDebits", debits)?,
+            pending_credits: alike("pendingCredits", credits)?,
+            pending_transactions: read_marks(marks.as_ref())?,
+            floor: match value("floor", floor.as_ref())? {
+                RawBsonRef::Null => None,
+                _ => Some(alike("floor", floor)?),
             },
-            status: Status::parse(status)
-                .ok_or_else(|| format!("status {status:?} is not open, frozen or closed"))?,
-            currency: document.get_str("currency").ok().map(str::to_owned),
-            opening_balance: amount("openingBalance")?,
+            status: read_status(status.as_ref())?,
+            currency: match currency.as_ref().map(|_| value("currency", currency.as_ref())) {
+                None | Some(Ok(RawBsonRef::Null | RawBsonRef::Undefined)) => None,
+                Some(_) => Some(text("currency", currency.as_ref())?.to_owned()),
+            },
+            opening_balance: alike("openingBalance", opening)?,
         })
+    }
+
+    /// As [`Account::from_raw`], for a document that was read into a tree.
+    ///
+    /// # Errors
+    /// As [`Account::from_raw`].
+    pub fn from_document(document: &Document) -> Result<Account, String> {
+        let raw = RawDocumentBuf::try_from(document).map_err(|error| error.to_string())?;
+        Account::from_raw(&raw)
     }
 
     /// Why this account would refuse a posting now, or `None` if it would take it.
     #[must_use]
     pub fn refusal(&self, amount: Amount, currency: Option<&str>) -> Option<Reason> {
         let refuse = |code, message: String| {
-            Some(Reason::new(code, format!("account {:?} {message}", self.id)))
+            Some(Reason::new(code, format!("account {:?} {message}", echo(&self.id))))
         };
         match self.status {
             Status::Open => {}
@@ -149,8 +167,8 @@ impl Account {
             Status::Closed => return refuse(ReasonCode::AccountClosed, "is closed".into()),
         }
         if self.currency.as_deref() != currency {
-            let own = self.currency.as_deref().unwrap_or("no currency");
-            let asked = currency.unwrap_or("no currency");
+            let own = echo(self.currency.as_deref().unwrap_or("no currency"));
+            let asked = echo(currency.unwrap_or("no currency"));
             let message = format!("has {own}, the transaction {asked}");
             return refuse(ReasonCode::CurrencyMismatch, message);
         }
@@ -163,17 +181,18 @@ impl Account {
 
     fn debit_refusal(&self, amount: Amount) -> Option<Reason> {
         let Some(after) = self.balance.checked_add(amount) else {
-            let message = format!("account {:?} would fall below -10^18", self.id);
+            let message = format!("account {:?} would fall below -10^18", echo(&self.id));
             return Some(Reason::new(ReasonCode::BalanceLimit, message));
         };
         if self.pending_debits.checked_add(amount.negated()).is_none() {
-            let message = format!("account {:?} would have debits beyond 10^18 in flight", self.id);
+            let id = echo(&self.id);
+            let message = format!("account {id:?} would have debits beyond 10^18 in flight");
             return Some(Reason::new(ReasonCode::BalanceLimit, message));
         }
         let floor = self.floor.filter(|floor| after < *floor)?;
         let message = format!(
             "account {:?}: balance {} less {} would be below its floor {floor}",
-            self.id,
+            echo(&self.id),
             self.balance,
             amount.negated()
         );
@@ -181,18 +200,15 @@ impl Account {
     }
 
     fn credit_refusal(&self, amount: Amount) -> Option<Reason> {
-        let fits = self
-            .balance
-            .checked_add(self.pending_debits)
-            .and_then(|sum| sum.checked_add(self.pending_credits))
-            .and_then(|sum| sum.checked_add(amount))
-            .and_then(|_| self.pending_credits.checked_add(amount))
-            .is_some();
-        (!fits).then(|| self.too_much())
+        // Only the sum counts, as on the server: a negative balance makes room on the way.
+        let credits = self.pending_credits.nanos() + amount.nanos();
+        let holdings = self.balance.nanos() + self.pending_debits.nanos() + credits;
+        let most = Amount::Int(Amount::MAX).nanos();
+        (holdings > most || credits > most).then(|| self.too_much())
     }
 
     pub(crate) fn too_much(&self) -> Reason {
-        let message = format!("account {:?} would hold more than 10^18", self.id);
+        let message = format!("account {:?} would hold more than 10^18", echo(&self.id));
         Reason::new(ReasonCode::BalanceLimit, message)
     }
 }
@@ -200,13 +216,68 @@ impl Account {
 /// The refusal of an account that is not there.
 #[must_use]
 pub fn missing(id: &str) -> Reason {
-    Reason::new(ReasonCode::AccountNotFound, format!("account {id:?} does not exist"))
+    Reason::new(ReasonCode::AccountNotFound, format!("account {:?} does not exist", echo(id)))
 }
 
 /// The refusal of an account whose document breaks the schema.
 #[must_use]
 pub fn unreadable(id: &str, problem: &str) -> Reason {
-    Reason::new(ReasonCode::AccountInvalid, format!("account {id:?}: {problem}"))
+    Reason::new(ReasonCode::AccountInvalid, format!("account {:?}: {}", echo(id), echo(problem)))
+}
+
+/// The fields that [`Account::from_raw`] reads.
+const FIELDS: [&str; 9] = [
+    "_id",
+    "status",
+    "currency",
+    "pendingTransactions",
+    "floor",
+    "balance",
+    "pendingDebits",
+    "pendingCredits",
+    "openingBalance",
+];
+
+/// The marks of an account, whatever the rest of its document holds: all that a settlement or an
+/// undoing has to know of it. Only what may be a transaction's `_id` counts as a mark.
+///
+/// # Errors
+/// When there is no list of them.
+pub fn marks_from_raw(document: &RawDocument) -> Result<BTreeSet<TransactionId>, String> {
+    let [marks] = pick_first(document, ["pendingTransactions"])
+        .map_err(|_| "has a field whose name is not valid text".to_owned())?;
+    read_marks(marks.as_ref())
+}
+
+fn read_marks(element: Option<&RawElement<'_>>) -> Result<BTreeSet<TransactionId>, String> {
+    match element.map(RawElement::value) {
+        Some(Ok(RawBsonRef::Array(marks))) => Ok(marks
+            .into_iter()
+            .filter_map(|mark| mark.ok()?.as_str())
+            .filter(|mark| mark.len() <= NAME_BYTES_MAX)
+            .map(Into::into)
+            .collect()),
+        Some(_) | None => Err("pendingTransactions is missing or not a list".to_owned()),
+    }
+}
+
+fn read_status(element: Option<&RawElement<'_>>) -> Result<Status, String> {
+    let name = text("status", element)?;
+    Status::parse(name)
+        .ok_or_else(|| format!("status {:?} is not open, frozen or closed", echo(name)))
+}
+
+fn value<'a>(field: &str, element: Option<&RawElement<'a>>) -> Result<RawBsonRef<'a>, String> {
+    let element = element.ok_or_else(|| format!("{field} is missing"))?;
+    element.value().map_err(|_| format!("{field} is not valid text"))
+}
+
+fn text<'a>(field: &str, element: Option<&RawElement<'a>>) -> Result<&'a str, String> {
+    value(field, element)?.as_str().ok_or_else(|| format!("{field} is not a string"))
+}
+
+fn amount(field: &str, element: Option<&RawElement<'_>>) -> Result<Amount, String> {
+    Amount::from_raw(value(field, element)?).map_err(|error| format!("{field}: {error}"))
 }
 
 #[cfg(test)]
@@ -253,6 +324,77 @@ mod tests {
         account.currency = Some("EUR".into());
         let document = account.to_document(DateTime::from_millis(0));
         assert_eq!(Account::from_document(&document), Ok(account));
+    }
+
+    #[test]
+    fn only_the_sum_counts_towards_the_limit_of_credits() {
+        let deep = Account {
+            balance: Amount::Int(-Amount::MAX),
+            pending_debits: Amount::Int(-1),
+            ..Account::new("a", Amount::ZERO)
+        };
+        assert_eq!(code(&deep, 1, None), None);
+        let full = Account {
+            balance: Amount::Int(Amount::MAX),
+            pending_debits: Amount::Int(1),
+            pending_credits: Amount::Int(-2),
+            ..Account::new("a", Amount::ZERO)
+        };
+        assert_eq!(code(&full, 1, None), None);
+        assert_eq!(code(&full, 2, None), Some(ReasonCode::BalanceLimit));
+    }
+
+    fn decimal(text: &str) -> Bson {
+        Bson::Decimal128(text.parse().expect("a decimal"))
+    }
+
+    #[test]
+    fn what_the_guard_of_a_post_refuses_can_not_be_read() {
+        let whole = Account::new("a", Amount::Int(5)).to_document(DateTime::from_millis(0));
+        let exact = Amount::parse("5.00").expect("a decimal");
+        let exact = Account::new("a", exact).to_document(DateTime::from_millis(0));
+        let many = Bson::Array(vec![Bson::Int64(1)]);
+        for (document, field, value, expected) in [
+            (&whole, "floor", Bson::Int64(i64::MIN), "floor: -9223372036854775808 is too large"),
+            (&whole, "floor", Bson::Undefined, "floor: a Undefined"),
+            (&whole, "floor", decimal("0"), "floor is a decimal"),
+            (&whole, "balance", decimal("NaN"), "balance: NaN is not a number"),
+            (&whole, "balance", Bson::Double(f64::NAN), "floating-point"),
+            (&whole, "balance", many, "balance: a Array"),
+            (&whole, "pendingDebits", decimal("0.5"), "pendingDebits is a decimal"),
+            (&whole, "openingBalance", Bson::Null, "openingBalance: a Null"),
+            (&whole, "currency", Bson::Int32(1), "currency is not a string"),
+            (&whole, "status", Bson::from("x".repeat(9_000)), "(9000 bytes)"),
+            (&whole, "pendingTransactions", Bson::Null, "pendingTransactions is missing"),
+            (&exact, "balance", decimal("1E-10"), "more than 9 decimal places"),
+            (&exact, "pendingCredits", decimal("-Infinity"), "-Infinity is not a number"),
+            (&exact, "floor", decimal("1E+19"), "too large"),
+        ] {
+            let mut document = document.clone();
+            document.insert(field, value);
+            let error = Account::from_document(&document).expect_err(expected);
+            assert!(error.contains(expected) && error.len() < 800, "{error}");
+        }
+        for (document, field, value) in [
+            (&whole, "floor", Bson::Null),
+            (&whole, "floor", Bson::Int32(-3)),
+            (&whole, "currency", Bson::Null),
+            (&exact, "floor", Bson::Int64(0)),
+            (&exact, "balance", decimal("5.00000000000000000000")),
+        ] {
+            let mut document = document.clone();
+            document.insert(field, value);
+            assert!(Account::from_document(&document).is_ok(), "{document}");
+        }
+    }
+
+    #[test]
+    fn marks_are_read_whatever_the_rest_holds() {
+        let raw = |document: &Document| RawDocumentBuf::try_from(document).expect("BSON");
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        let broken = doc! { "floor": f64::NAN, "pendingTransactions": ["t", 1, Bson::Null, long] };
+        assert_eq!(marks_from_raw(&raw(&broken)), Ok(BTreeSet::from(["t".into()])));
+        assert!(marks_from_raw(&raw(&doc! { "_id": "a" })).is_err());
     }
 
     #[test]

@@ -9,8 +9,10 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use mongodb::bson::{Bson, Decimal128, RawBson};
+use mongodb::bson::{Bson, Decimal128, RawBson, RawBsonRef};
 use rust_decimal::Decimal;
+
+use crate::limits::echo;
 
 /// A signed amount, or a balance.
 #[derive(Clone, Copy, Debug)]
@@ -21,11 +23,11 @@ pub enum Amount {
     Decimal(Decimal),
 }
 
-/// Why a value is not an amount.
+/// Why a value is not an amount. The texts are cut to be shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
     /// It is not a number at all.
-    #[error("{0:?} is not a number; write minor units like 1250, or a decimal like 12.50")]
+    #[error("{0} is not a number; write minor units like 1250, or a decimal like 12.50")]
     NotANumber(String),
     /// It is outside of ±10^18.
     #[error("{0} is too large; the limit is 10^18")]
@@ -61,13 +63,13 @@ impl Amount {
         let plain = digits.starts_with(|c: char| c.is_ascii_digit())
             && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
         if !plain {
-            return Err(AmountError::NotANumber(text.to_owned()));
+            return Err(not_a_number(text));
         }
         if text.contains('.') {
             return Amount::parse_decimal(text);
         }
         text.parse::<i64>()
-            .map_err(|_| AmountError::TooLarge(text.to_owned()))
+            .map_err(|_| AmountError::TooLarge(echo(text).into_owned()))
             .and_then(|units| Amount::Int(units).within_limits())
     }
 
@@ -79,27 +81,33 @@ impl Amount {
         let too_precise =
             text.split_once('.').is_some_and(|(_, places)| places.trim_end_matches('0').len() > 9);
         if too_precise {
-            return Err(AmountError::TooPrecise(text.to_owned()));
+            return Err(AmountError::TooPrecise(echo(text).into_owned()));
         }
         match Decimal::from_str(text) {
             Ok(decimal) => Amount::Decimal(decimal).within_limits(),
             Err(rust_decimal::Error::ExceedsMaximumPossibleValue) => {
-                Err(AmountError::TooLarge(text.to_owned()))
+                Err(AmountError::TooLarge(echo(text).into_owned()))
             }
-            Err(_) => Err(AmountError::NotANumber(text.to_owned())),
+            Err(_) => Err(not_a_number(text)),
         }
     }
 
     fn within_limits(self) -> Result<Amount, AmountError> {
-        if self.decimal().abs() > Decimal::from(Amount::MAX) {
+        let (too_large, too_precise) = match self {
+            Amount::Int(units) => (units.unsigned_abs() > Amount::MAX.unsigned_abs(), false),
+            Amount::Decimal(decimal) => (
+                decimal.abs() > Decimal::from(Amount::MAX),
+                decimal.scale() > Amount::PLACES_MAX
+                    && decimal.normalize().scale() > Amount::PLACES_MAX,
+            ),
+        };
+        if too_large {
             return Err(AmountError::TooLarge(self.to_string()));
         }
-        match self {
-            Amount::Decimal(decimal) if decimal.normalize().scale() > Amount::PLACES_MAX => {
-                Err(AmountError::TooPrecise(self.to_string()))
-            }
-            _ => Ok(self),
+        if too_precise {
+            return Err(AmountError::TooPrecise(self.to_string()));
         }
+        Ok(self)
     }
 
     fn decimal(self) -> Decimal {
@@ -131,7 +139,10 @@ impl Amount {
     /// Whether it is exactly zero.
     #[must_use]
     pub fn is_zero(self) -> bool {
-        self.decimal().is_zero()
+        match self {
+            Amount::Int(units) => units == 0,
+            Amount::Decimal(decimal) => decimal.is_zero(),
+        }
     }
 
     /// Whether it is below zero: a debit, when it is a leg's amount.
@@ -161,32 +172,95 @@ impl Amount {
         }
     }
 
-    /// Reads what MongoDB stores.
+    /// Reads what MongoDB stores, as bytes.
     ///
     /// # Errors
-    /// For doubles and everything else that is not a whole or decimal number within the limits.
-    pub fn from_bson(value: &Bson) -> Result<Amount, AmountError> {
+    /// For doubles, NaN, infinities and everything else that is not a whole or decimal number
+    /// within the limits.
+    pub fn from_raw(value: RawBsonRef<'_>) -> Result<Amount, AmountError> {
         match value {
-            Bson::Int64(units) => Amount::Int(*units).within_limits(),
-            Bson::Int32(units) => Ok(Amount::Int(i64::from(*units))),
-            Bson::Decimal128(decimal) => Amount::from_decimal128(decimal),
-            Bson::Double(float) => Err(AmountError::Float(float.to_string())),
-            other => Err(AmountError::NotANumber(other.to_string())),
+            RawBsonRef::Int64(units) => Amount::Int(units).within_limits(),
+            RawBsonRef::Int32(units) => Ok(Amount::Int(i64::from(units))),
+            RawBsonRef::Decimal128(decimal) => Amount::from_decimal128(decimal),
+            RawBsonRef::Double(float) => Err(AmountError::Float(float.to_string())),
+            RawBsonRef::String(text) => Err(not_a_number(text)),
+            // Of anything else only the type is shown: it may be megabytes.
+            other => Err(AmountError::NotANumber(format!("a {:?}", other.element_type()))),
         }
     }
 
-    fn from_decimal128(decimal: &Decimal128) -> Result<Amount, AmountError> {
-        let text = decimal.to_string();
-        let parsed = if text.contains(['e', 'E']) {
-            Decimal::from_scientific(&text)
-        } else {
-            Decimal::from_str_exact(&text)
-        };
-        match parsed {
-            Ok(decimal) => Amount::Decimal(decimal).within_limits(),
-            Err(_) => Err(AmountError::NotANumber(text)),
+    /// As [`Amount::from_raw`], for a value that was read into a tree.
+    ///
+    /// # Errors
+    /// As [`Amount::from_raw`].
+    pub fn from_bson(value: &Bson) -> Result<Amount, AmountError> {
+        match value {
+            Bson::Int64(units) => Amount::from_raw(RawBsonRef::Int64(*units)),
+            Bson::Int32(units) => Amount::from_raw(RawBsonRef::Int32(*units)),
+            Bson::Decimal128(decimal) => Amount::from_raw(RawBsonRef::Decimal128(*decimal)),
+            Bson::Double(float) => Amount::from_raw(RawBsonRef::Double(*float)),
+            Bson::String(text) => Err(not_a_number(text)),
+            other => Err(AmountError::NotANumber(format!("a {:?}", other.element_type()))),
         }
     }
+
+    fn from_decimal128(decimal: Decimal128) -> Result<Amount, AmountError> {
+        const PLACES_MAX: i32 = Amount::PLACES_MAX as i32;
+        let too_large = || AmountError::TooLarge(decimal.to_string());
+        let Some(Finite { mut coefficient, mut exponent }) = finite(decimal) else {
+            return Err(AmountError::NotANumber(decimal.to_string()));
+        };
+        if coefficient == 0 {
+            return Ok(Amount::Decimal(Decimal::ZERO));
+        }
+        while exponent < -PLACES_MAX && coefficient % 10 == 0 {
+            (coefficient, exponent) = (coefficient / 10, exponent + 1);
+        }
+        if exponent < -PLACES_MAX {
+            return Err(AmountError::TooPrecise(decimal.to_string()));
+        }
+        if exponent > 0 {
+            let power = 10_i128.checked_pow(exponent.unsigned_abs()).ok_or_else(too_large)?;
+            (coefficient, exponent) = (coefficient.checked_mul(power).ok_or_else(too_large)?, 0);
+        }
+        // What does not fit the 96 bits of a `Decimal` with at most 9 places is far beyond 10^18.
+        Decimal::try_from_i128_with_scale(coefficient, exponent.unsigned_abs())
+            .map_err(|_| too_large())
+            .and_then(|decimal| Amount::Decimal(decimal).within_limits())
+    }
+}
+
+/// A Decimal128 that is neither NaN nor infinite: ±`coefficient` × 10^`exponent`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Finite {
+    coefficient: i128,
+    exponent: i32,
+}
+
+/// Takes the bits of a Decimal128 apart. As for the server, a coefficient of more than 34 digits,
+/// which no arithmetic makes, stands for zero.
+fn finite(decimal: Decimal128) -> Option<Finite> {
+    const COEFFICIENT_MAX: u128 = 10_u128.pow(34) - 1;
+    const COEFFICIENT_BITS: u32 = 113;
+    const EXPONENT_BIAS: i32 = 6_176;
+    let bits = u128::from_le_bytes(decimal.bytes());
+    let exponent_at = |shift: u32| ((bits >> shift) & 0x3fff) as i32 - EXPONENT_BIAS;
+    let special = (bits >> 123) & 0b1111 == 0b1111;
+    let large_coefficient = (bits >> 125) & 0b11 == 0b11;
+    if special {
+        return None;
+    }
+    if large_coefficient {
+        return Some(Finite { coefficient: 0, exponent: exponent_at(111) });
+    }
+    let magnitude = bits & ((1 << COEFFICIENT_BITS) - 1);
+    let magnitude = if magnitude > COEFFICIENT_MAX { 0 } else { magnitude as i128 };
+    let coefficient = if bits >> 127 == 1 { -magnitude } else { magnitude };
+    Some(Finite { coefficient, exponent: exponent_at(COEFFICIENT_BITS) })
+}
+
+fn not_a_number(text: &str) -> AmountError {
+    AmountError::NotANumber(format!("{:?}", echo(text)))
 }
 
 fn decimal128(decimal: Decimal) -> Decimal128 {
@@ -277,8 +351,58 @@ mod tests {
             let amount = Amount::parse(text).expect(text);
             assert_eq!(Amount::from_bson(&Bson::from(amount)), Ok(amount), "{text}");
         }
-        let scientific = Bson::Decimal128(Decimal128::from_str("1.5E+3").expect("a decimal"));
-        assert_eq!(Amount::from_bson(&scientific), Amount::parse("1500.0"));
+    }
+
+    #[test]
+    fn a_decimal_counts_by_its_value_however_it_is_written() {
+        let read = |text: &str| {
+            let decimal = Decimal128::from_str(text).expect(text);
+            Amount::from_bson(&Bson::Decimal128(decimal))
+        };
+        for (text, value) in [
+            ("1.5E+3", "1500.0"),
+            ("1E+18", "1000000000000000000.0"),
+            ("-1E+18", "-1000000000000000000.0"),
+            ("0E+6111", "0.0"),
+            ("0E-6176", "0.0"),
+            ("-0", "0.0"),
+            ("5.0000000000000000000000000000000", "5.0"),
+            ("1E-9", "0.000000001"),
+            ("-0.0000000010000000000000000000", "-0.000000001"),
+            ("999999999999999999.9999999990", "999999999999999999.999999999"),
+        ] {
+            assert_eq!(read(text), Amount::parse(value), "{text}");
+        }
+        assert_eq!(read("12.50").map(|amount| amount.to_string()), Ok("12.50".to_owned()));
+        for text in ["NaN", "Infinity", "-Infinity"] {
+            assert!(matches!(read(text), Err(AmountError::NotANumber(_))), "{text}");
+        }
+        for text in ["1E+6111", "-9E+6144", "1000000000000000000.000000001", "1E+19"] {
+            assert!(
+                matches!(read(text), Err(AmountError::TooLarge(_))),
+                "{text}: {:?}",
+                read(text)
+            );
+        }
+        for text in ["1E-10", "1E-6176", "0.12345678901", "-1.00000000000000000000000000001"] {
+            assert!(matches!(read(text), Err(AmountError::TooPrecise(_))), "{text}");
+        }
+        let noncanonical = Decimal128::from_bytes(u128::to_le_bytes(0b011 << 125));
+        assert_eq!(Amount::from_bson(&Bson::Decimal128(noncanonical)), Amount::parse("0.0"));
+    }
+
+    #[test]
+    fn what_is_shown_of_a_foreign_value_is_short() {
+        let long = "9".repeat(9_000_000);
+        let values =
+            [Bson::String(long.clone()), Bson::Array(vec![Bson::String(long.clone())]), Bson::Null];
+        let mut errors: Vec<_> = values.iter().map(Amount::from_bson).collect();
+        errors.extend([Amount::parse(&long), Amount::parse(&format!("x{long}"))]);
+        errors.extend([Amount::parse_decimal(&long), Amount::parse(&format!("0.{long}"))]);
+        for error in errors {
+            let shown = error.expect_err("no amount").to_string();
+            assert!(shown.len() < 700, "{} bytes: {shown}", shown.len());
+        }
     }
 
     #[test]

@@ -25,6 +25,11 @@ pub struct MongoArgs {
     /// Database name; default: the one in the connection string, else `tandem`
     #[arg(long, env = "TANDEM_DATABASE", global = true)]
     pub database: Option<String>,
+
+    /// Change one document with each statement, by its _id, as on a sharded cluster (where it is
+    /// the default); slower
+    #[arg(long, env = "TANDEM_ONE_DOCUMENT_STATEMENTS", global = true)]
+    pub one_document_statements: bool,
 }
 
 /// Where the queue is.

@@ -1,19 +1,40 @@
 //! The ledger: what the protocol needs from a store of accounts and transactions.
 //!
 //! Owns the trait and its vocabulary. Every write is one guarded atomic update per document that
-//! may be sent again without harm. An `Err` means *unknown*: the write may have happened, may not
-//! have, or may still happen later, but a [`Ledger::post`] never starts after its `before`.
+//! may be sent again without harm. A call is one command, so its caller limits its size
+//! ([`IDS_MAX`], [`POSTINGS_MAX`], [`BYTES_MAX`]). A document that the server refuses to write is
+//! named in the answer ([`Written::refused`]) and keeps no other document of the call from being
+//! written. An `Err` means *unknown*: the write may have happened, may not have, or may still
+//! happen later, but a [`Ledger::post`] never starts after its `before`. A read sees every write
+//! that was acknowledged to this process before it.
 //! `mongo::MongoLedger` is the implementation; `tests` holds a model of it for the simulator.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 
 use crate::account::Account;
 use crate::amount::Amount;
 use crate::netting::{Order, Verdict};
-use crate::transaction::{AccountId, Body, Reason, State, TransactionId};
+use crate::transaction::{AccountId, Body, Parked, Reason, State, TransactionId};
 
 /// A moment on the server's clock, in milliseconds since 1970.
 pub type ServerMs = i64;
+
+/// The most transactions of one call: a default batch is one command, and its answer stays below
+/// 8 MiB, because what comes along of each document is limited ([`INLINE_BYTES_MAX`]).
+pub const IDS_MAX: usize = 2_000;
+
+/// The most postings of one call: many multi-leg transactions in one batch must not run into the
+/// server's time limit, nor fill the worker's memory with bytes to send.
+pub const POSTINGS_MAX: usize = 512;
+
+/// The most bytes of one call, by [`Posting::bytes`] or by what is to be read. A command stays
+/// below 8 MiB with it, half of what the server takes for a document.
+pub const BYTES_MAX: usize = 4 << 20;
+
+/// The most bytes of a transaction's content that come along when it is read together with others.
+/// What is larger is read by [`Ledger::bodies`], once its size is known.
+pub const INLINE_BYTES_MAX: usize = 3_500;
 
 /// The ownership of one batch: the token that every state change is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,14 +62,79 @@ pub struct Seen {
     pub attempts: u32,
     /// When it was submitted.
     pub created_at: ServerMs,
+    /// How many of its claims, beyond the first, were for it alone.
+    pub attempts_alone: u32,
+    /// Somebody has set it apart: nobody claims it until it is brought back.
+    pub parked: bool,
     /// The server's clock at this read.
     pub server_now: ServerMs,
-    /// What to do, or why the document makes no sense.
-    pub body: Result<Body, String>,
+    /// How many legs it has, and how many bytes its content is long.
+    pub size: Size,
+    /// What to do, or why the document makes no sense. None where it is longer than
+    /// [`INLINE_BYTES_MAX`]: see [`Ledger::bodies`].
+    pub body: Option<Result<Body, String>>,
 }
 
-/// An account as read, or why its document breaks the schema.
-pub type AccountRead = (AccountId, Result<Account, String>);
+/// How much work a transaction is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Its legs.
+    pub legs: usize,
+    /// The bytes of its content: accounts, amounts, currency.
+    pub bytes: usize,
+}
+
+/// An account as read.
+#[derive(Clone, Debug)]
+pub struct AccountRead {
+    /// Its `_id`.
+    pub id: AccountId,
+    /// Which of the marks that were asked about it has. None when its marks can't be read.
+    pub marks: Option<BTreeSet<TransactionId>>,
+    /// The account, with those marks only, or why its document breaks the schema.
+    pub account: Result<Account, String>,
+}
+
+/// What a write of several documents did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// How many of them it changed. When some were refused, it may have changed more.
+    pub count: usize,
+    /// Those that the server refuses to write, for a reason of each document's own.
+    pub refused: Vec<Refused>,
+}
+
+/// One document that the server refuses to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Its place among the items of the call.
+    pub item: usize,
+    /// What the server says.
+    pub problem: String,
+}
+
+/// Transactions after a claim.
+#[derive(Clone, Debug, Default)]
+pub struct Claimed {
+    /// As they are now. Unknown ids are not there.
+    pub seen: Vec<Seen>,
+    /// Those that could be claimed by their state, and that the server refuses to write.
+    pub refused: Vec<Refused>,
+}
+
+/// A transaction to be set apart: nobody can go on with it, and nobody should try until a person
+/// has looked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parking {
+    /// Its `_id`.
+    pub id: TransactionId,
+    /// The state that it is in; it keeps it.
+    pub state: State,
+    /// Its owner's token, if it has one.
+    pub claim: Option<String>,
+    /// Why.
+    pub why: Parked,
+}
 
 /// The legs of a batch that touch one account: one guarded update, all of them or none.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,6 +166,18 @@ pub struct Ride {
 }
 
 impl Posting {
+    /// About how many bytes it is long in a command: the account is named three times, each mark
+    /// once.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        const OF_A_MARK: usize = 12;
+        const OF_A_POSTING: usize = 300;
+        let marks =
+            |ids: &[TransactionId]| ids.iter().map(|id| id.len() + OF_A_MARK).sum::<usize>();
+        let leaving = self.ride.as_ref().map_or(0, |ride| marks(&ride.transactions));
+        3 * self.account.len() + marks(&self.transactions) + leaving + OF_A_POSTING
+    }
+
     /// Whether it moves Int64 minor units; a posting never mixes kinds.
     #[must_use]
     pub fn is_int(&self) -> bool {
@@ -129,6 +227,23 @@ pub enum Transacted {
     Conflict,
 }
 
+/// What kind of failure it was: what decides whether and how the operation is sent again. Decided
+/// once, where the driver's error enters (`mongo::fault`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It passes by itself (network, fail-over, write conflict): the same again may work.
+    Passing,
+    /// The command was too large, or took the server too long: the same again would fail again, and
+    /// a part of it may work.
+    TooMuch,
+    /// The server does not take this command, for a reason that may lie in one of its documents: a
+    /// part of it may work.
+    Refused,
+    /// The server does not take such commands from us (authorisation, options): no part of it will
+    /// work until somebody has changed that.
+    Denied,
+}
+
 /// A failed ledger operation: its outcome is unknown to the caller.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{operation}: {message}")]
@@ -137,53 +252,71 @@ pub struct LedgerError {
     pub operation: &'static str,
     /// What the driver or server said.
     pub message: String,
-    /// Whether trying again in place may help (network, failover, time limit, write conflict).
-    pub transient: bool,
+    /// What kind of failure it was.
+    pub fault: Fault,
+}
+
+impl LedgerError {
+    /// An error that passes by itself.
+    pub fn passing(operation: &'static str, message: impl Into<String>) -> LedgerError {
+        LedgerError { operation, message: message.into(), fault: Fault::Passing }
+    }
+
+    /// An error that lasts.
+    pub fn lasting(operation: &'static str, message: impl Into<String>) -> LedgerError {
+        LedgerError { operation, message: message.into(), fault: Fault::Refused }
+    }
+
+    /// Whether the same may work a little later.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        match self.fault {
+            Fault::Passing | Fault::TooMuch => true,
+            Fault::Refused | Fault::Denied => false,
+        }
+    }
 }
 
 /// See the module.
 pub trait Ledger: Send + Sync {
-    /// Claims those of `ids` that are `initial`, or in flight past their takeover time, then reads
-    /// all of `ids`. Won are those whose `claim` is the token. Unknown ids are not in the answer.
+    /// Claims those of `ids` that are `initial`, or in flight past their takeover time, and not
+    /// parked; then reads all of `ids`. Won are those whose `claim` is the token.
     fn claim(
         &self,
         ids: &[TransactionId],
         claim: &Claim,
-    ) -> impl Future<Output = Result<Vec<Seen>, LedgerError>> + Send;
+    ) -> impl Future<Output = Result<Claimed, LedgerError>> + Send;
 
     /// Posts: each posting whole or not at all, and none once the server's clock is at `before`.
     /// A posting any of whose marks is already there does nothing. A ride is settled first, so its
     /// credits are spendable; where any of its marks is missing, the posting does nothing.
-    /// Returns how many took effect.
     fn post(
         &self,
         postings: &[Posting],
         before: ServerMs,
-    ) -> impl Future<Output = Result<usize, LedgerError>> + Send;
+    ) -> impl Future<Output = Result<Written, LedgerError>> + Send;
 
     /// Removes marks: each posting whole where all its marks are there, else not at all.
-    /// Returns how many took effect.
     fn remove(
         &self,
         removal: Removal,
         postings: &[Posting],
-    ) -> impl Future<Output = Result<usize, LedgerError>> + Send;
+    ) -> impl Future<Output = Result<Written, LedgerError>> + Send;
 
-    /// Moves those of `ids` that are in the state it leaves and under this claim; returns how many.
+    /// Moves those of `ids` that are in the state it leaves and under this claim.
     fn advance(
         &self,
         step: Advance,
         ids: &[TransactionId],
         claim: &Claim,
-    ) -> impl Future<Output = Result<usize, LedgerError>> + Send;
+    ) -> impl Future<Output = Result<Written, LedgerError>> + Send;
 
-    /// `pending` → `canceling` with a reason each, where still pending and under this claim;
-    /// returns how many.
+    /// `pending` → `canceling` with a reason each, where still pending and under this claim.
     fn cancel(
         &self,
         refused: &[(TransactionId, Reason)],
         claim: &Claim,
-    ) -> impl Future<Output = Result<usize, LedgerError>> + Send;
+    ) -> impl Future<Output = Result<Written, LedgerError>> + Send;
 
     /// Gives the claim up: others may take over `after_ms` from now, and not before `not_before`.
     fn release(
@@ -194,16 +327,32 @@ pub trait Ledger: Send + Sync {
         not_before: ServerMs,
     ) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
-    /// Reads transactions; what it says is durable.
+    /// Sets transactions apart, each where it is still in its state and under its claim. It keeps
+    /// state, marks and takeover time, and loses its claim. One whose document can't be written is
+    /// noted elsewhere. Returns those that are parked now.
+    fn park(
+        &self,
+        parkings: &[Parking],
+    ) -> impl Future<Output = Result<Vec<TransactionId>, LedgerError>> + Send;
+
+    /// Reads transactions; what it says is durable. Unknown ids are not in the answer.
     fn read(
         &self,
         ids: &[TransactionId],
     ) -> impl Future<Output = Result<Vec<Seen>, LedgerError>> + Send;
 
-    /// Reads accounts; what it says is durable. An account that breaks the schema is an `Err` item.
+    /// Reads the contents of transactions, of any size. Unknown ids are not in the answer.
+    fn bodies(
+        &self,
+        ids: &[TransactionId],
+    ) -> impl Future<Output = Result<Vec<Order>, LedgerError>> + Send;
+
+    /// Reads accounts, and which of `marks` each has; what it says is durable. Unknown ids are not
+    /// in the answer.
     fn accounts(
         &self,
         ids: &[AccountId],
+        marks: &[TransactionId],
     ) -> impl Future<Output = Result<Vec<AccountRead>, LedgerError>> + Send;
 
     /// Settles `initial` transactions in one native transaction: each is decided by

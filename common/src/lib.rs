@@ -1,7 +1,9 @@
 //! What producers and workers share, in the order in which a transfer meets it:
 //!
 //! - [`config`]: settings, logging.
+//! - [`limits`]: how long, many and deep things may be that others wrote.
 //! - [`amount`], [`transaction`], [`account`]: the documents and the rules on them.
+//! - [`limits`]: how long, how many, how deep.
 //! - [`message`], [`queue`]: ids on their way from producer to worker.
 //! - [`ledger`]: what the protocol needs from a store; [`mongo`] is that store.
 //! - [`netting`]: what a native transaction does with a batch; pure.
@@ -11,6 +13,7 @@ pub mod account;
 pub mod amount;
 pub mod config;
 pub mod ledger;
+pub mod limits;
 pub mod message;
 pub mod mongo;
 pub mod netting;

@@ -1,17 +1,20 @@
 //! The message on the queue: JSON with one or more transaction ids.
 //!
 //! A message is a hint, not the truth: losing one delays its transactions, a duplicate changes
-//! nothing. Owns the format; fails with a sentence that becomes the dead letter's reason.
+//! nothing. Owns the format. Anybody with a login at the broker may publish messages, so an id that
+//! no transaction can have is told apart from its neighbours, and costs them nothing. Fails with a
+//! sentence that becomes the dead letter's reason; foreign text in it is cut.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::limits::{MESSAGE_BYTES_MAX, echo};
 use crate::transaction::{TransactionId, check_name};
 
-/// The most ids of one message: it is claimed, retried and dead-lettered as one.
-pub const IDS_MAX: usize = 1_000;
+pub use crate::limits::IDS_MAX;
 
 /// A hint that these transactions wait for a worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Message {
     /// The transactions' `_id`s.
     pub ids: Vec<TransactionId>,
@@ -21,6 +24,38 @@ pub struct Message {
     /// How often it was delivered alone and its worker did not live to acknowledge it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub strikes: u32,
+    /// A sweeper's marker, which has no ids: when it was published, on the database's clock, in
+    /// milliseconds. Whoever gets it knows that all that was published before has been delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marker: Option<i64>,
+}
+
+/// A delivery as read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// The message with those of its ids that a transaction may have; it may be left with none.
+    pub message: Message,
+    /// The others.
+    pub bad: Vec<BadId>,
+}
+
+/// An element of `ids` that is no transaction's `_id`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadId {
+    /// What stands there.
+    pub id: Value,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// A message whose ids may be anything.
+#[derive(Deserialize)]
+struct Lenient {
+    ids: Vec<Value>,
+    #[serde(default)]
+    tries: u32,
+    #[serde(default)]
+    strikes: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
@@ -32,7 +67,13 @@ impl Message {
     /// A fresh message.
     #[must_use]
     pub fn new(ids: Vec<TransactionId>) -> Message {
-        Message { ids, tries: 0, strikes: 0 }
+        Message { ids, tries: 0, strikes: 0, marker: None }
+    }
+
+    /// A sweeper's marker, published at this moment of the database's clock.
+    #[must_use]
+    pub fn marker(published: i64) -> Message {
+        Message { marker: Some(published), ..Message::new(Vec::new()) }
     }
 
     /// Splits many ids into messages of at most `size` ids (at most [`IDS_MAX`]) each.
@@ -43,20 +84,27 @@ impl Message {
     /// Reads a delivery.
     ///
     /// # Errors
-    /// Says why it is poison: not JSON, no ids, too many of them, or an impossible id.
-    pub fn parse(body: &[u8]) -> Result<Message, String> {
-        let message: Message = serde_json::from_slice(body)
-            .map_err(|error| format!("not a message of the form {{\"ids\":[…]}}: {error}"))?;
-        if message.ids.is_empty() {
-            return Err("ids is empty".into());
+    /// Says why nothing of it can be used: too large, not JSON of our form, no ids, too many of
+    /// them.
+    pub fn parse(body: &[u8]) -> Result<Parsed, String> {
+        if body.len() > MESSAGE_BYTES_MAX {
+            return Err(format!("{} bytes; the limit is {MESSAGE_BYTES_MAX}", body.len()));
         }
-        if message.ids.len() > IDS_MAX {
-            return Err(format!("{} ids; the limit is {IDS_MAX}", message.ids.len()));
+        // Nearly all messages have only good ids; these are read without a tree.
+        let parsed = match serde_json::from_slice::<Message>(body) {
+            Ok(message) => sort_out(message),
+            Err(_) => {
+                serde_json::from_slice::<Lenient>(body).map(sort_out_values).map_err(|error| {
+                    let problem = error.to_string();
+                    format!("not a message of the form {{\"ids\":[…]}}: {}", echo(&problem))
+                })?
+            }
+        };
+        match parsed.message.ids.len() + parsed.bad.len() {
+            0 if parsed.message.marker.is_none() => Err("ids is empty".into()),
+            count if count > IDS_MAX => Err(format!("{count} ids; the limit is {IDS_MAX}")),
+            _ => Ok(parsed),
         }
-        for id in &message.ids {
-            check_name("ids", id).map_err(|error| error.to_string())?;
-        }
-        Ok(message)
     }
 
     /// The bytes to publish.
@@ -66,31 +114,113 @@ impl Message {
     }
 }
 
+fn sort_out(mut message: Message) -> Parsed {
+    let mut bad = Vec::new();
+    message.ids.retain(|id| match check_name("ids", id) {
+        Ok(()) => true,
+        Err(error) => {
+            bad.push(BadId { id: Value::from(&**id), problem: error.to_string() });
+            false
+        }
+    });
+    Parsed { message, bad }
+}
+
+fn sort_out_values(lenient: Lenient) -> Parsed {
+    let Lenient { ids, tries, strikes } = lenient;
+    let (mut texts, mut bad) = (Vec::new(), Vec::new());
+    for id in ids {
+        match id {
+            Value::String(text) => texts.push(text.into()),
+            other @ (Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_)) => bad.push(BadId {
+                id: other,
+                problem: "ids: holds something else than a string".to_owned(),
+            }),
+        }
+    }
+    let mut parsed = sort_out(Message { tries, strikes, ..Message::new(texts) });
+    parsed.bad.append(&mut bad);
+    parsed
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::NAME_BYTES_MAX;
+
+    fn good(message: Message) -> Parsed {
+        Parsed { message, bad: Vec::new() }
+    }
 
     #[test]
     fn messages_read_back_as_what_was_written() {
-        let message = Message { ids: vec!["a".into(), "b".into()], tries: 2, strikes: 1 };
-        assert_eq!(Message::parse(&message.to_bytes()), Ok(message));
-        assert_eq!(Message::parse(br#"{"ids":["a"]}"#), Ok(Message::new(vec!["a".into()])));
+        let ids = vec!["a".into(), "b".into()];
+        let message = Message { tries: 2, strikes: u32::MAX, ..Message::new(ids) };
+        assert_eq!(Message::parse(&message.to_bytes()), Ok(good(message)));
+        let plain = Message::new(vec!["a".into()]);
+        assert_eq!(Message::parse(br#"{"ids":["a"]}"#), Ok(good(plain)));
+        let marker = Message::marker(1_000);
+        assert_eq!(Message::parse(&marker.to_bytes()), Ok(good(marker)));
+    }
+
+    #[test]
+    fn the_largest_message_of_the_longest_ids_is_read() {
+        let id: TransactionId = "\"".repeat(NAME_BYTES_MAX).into();
+        let message = Message::new(vec![id; IDS_MAX]);
+        assert_eq!(Message::parse(&message.to_bytes()), Ok(good(message)));
     }
 
     #[test]
     fn poison_is_named() {
         let many = format!("{{\"ids\":[{}]}}", vec!["\"a\""; IDS_MAX + 1].join(","));
+        let many_bad = format!("{{\"ids\":[{}]}}", vec!["1"; IDS_MAX + 1].join(","));
+        let text = format!("{{\"ids\":\"{}\"}}", "x".repeat(200_000));
+        let large = format!("{{\"ids\":[\"{}\"]}}", "x".repeat(MESSAGE_BYTES_MAX));
         for (body, expected) in [
             ("{", "not a message"),
             ("[]", "not a message"),
             ("\u{0}", "not a message"),
+            (r#"{"ids":{}}"#, "not a message"),
+            (r#"{"ids":["a"],"tries":-1}"#, "not a message"),
+            (r#"{"ids":["a"],"strikes":4294967296}"#, "not a message"),
+            (r#"{"ids":["a"],"ids":["b"]}"#, "not a message"),
             (r#"{"ids":[]}"#, "empty"),
-            (r#"{"ids":[""]}"#, "empty"),
-            (r#"{"ids":[1]}"#, "not a message"),
-            (many.as_str(), "limit"),
+            (many.as_str(), "1001 ids; the limit"),
+            (many_bad.as_str(), "1001 ids; the limit"),
+            (text.as_str(), "not a message"),
+            (large.as_str(), "bytes; the limit"),
         ] {
-            let error = Message::parse(body.as_bytes()).expect_err(body);
+            let error = Message::parse(body.as_bytes()).expect_err(expected);
             assert!(error.contains(expected), "{error}");
+            assert!(error.len() < 1_000, "{} bytes", error.len());
         }
+    }
+
+    #[test]
+    fn a_bad_id_costs_its_neighbours_nothing() {
+        let long = "x".repeat(9_000);
+        for (bad, expected) in [
+            ("\"\"".to_owned(), "empty"),
+            ("\"bad\\n\"".to_owned(), "control"),
+            ("\"bad\\u0085\"".to_owned(), "control"),
+            (format!("\"{long}\""), "longer than"),
+            ("1".to_owned(), "a string"),
+            ("null".to_owned(), "a string"),
+            (format!("[\"{long}\"]"), "a string"),
+        ] {
+            let value: Value = serde_json::from_str(&bad).expect("JSON");
+            let body = format!("{{\"ids\":[\"a\",{bad},\"b\"],\"tries\":3}}");
+            let Parsed { message, bad } = Message::parse(body.as_bytes()).expect("two good ids");
+            assert_eq!(message, Message { tries: 3, ..Message::new(vec!["a".into(), "b".into()]) });
+            let [bad] = &bad[..] else { panic!("one bad id, not {bad:?}") };
+            assert_eq!(bad.id, value);
+            assert!(bad.problem.contains(expected), "{bad:?}");
+        }
+        let parsed = Message::parse(br#"{"ids":["",7]}"#).expect("a message of ours");
+        assert_eq!((parsed.message.ids.len(), parsed.bad.len()), (0, 2));
     }
 }

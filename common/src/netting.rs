@@ -61,7 +61,8 @@ type Books = HashMap<AccountId, Result<Running, String>>;
 #[must_use]
 pub fn net(orders: &[Order], accounts: Vec<AccountRead>) -> Netting {
     let running = |account| Running { account, parts: Vec::new(), legs: 0 };
-    let mut books: Books = accounts.into_iter().map(|(id, read)| (id, read.map(running))).collect();
+    let mut books: Books =
+        accounts.into_iter().map(|read| (read.id, read.account.map(running))).collect();
     let verdicts = orders
         .iter()
         .map(|(id, body)| Verdict { id: id.clone(), refused: decide(body, &mut books).err() })
@@ -121,7 +122,12 @@ mod tests {
     }
 
     fn read(accounts: &[Account]) -> Vec<AccountRead> {
-        accounts.iter().map(|account| (account.id.clone(), Ok(account.clone()))).collect()
+        let read = |account: &Account| AccountRead {
+            id: account.id.clone(),
+            marks: None,
+            account: Ok(account.clone()),
+        };
+        accounts.iter().map(read).collect()
     }
 
     fn transfer(id: &str, source: &str, destination: &str, value: i64) -> Order {
@@ -189,7 +195,8 @@ mod tests {
             Account::new("decimal", Amount::parse("1.00").expect("a decimal")),
         ];
         let mut accounts = read(&accounts);
-        accounts.push(("broken".into(), Err("floor is missing".into())));
+        let problem = Err("floor is missing".into());
+        accounts.push(AccountRead { id: "broken".into(), marks: None, account: problem });
         let cases = [
             ("nobody", ReasonCode::AccountNotFound),
             ("broken", ReasonCode::AccountInvalid),

@@ -8,9 +8,10 @@ use common::config::{AmqpArgs, LogArgs, MongoArgs};
 use common::mongo::Store;
 use common::queue::Publisher;
 
+use crate::advice::Advice;
 use crate::context::Context;
 use crate::error::{Error, Exit};
-use crate::{accounts, audit, submit, transactions};
+use crate::{accounts, audit, init, submit, transactions};
 
 /// The name shown on servers.
 const NAME: &str = "tandem-producer";
@@ -25,7 +26,11 @@ Exit codes:
   2    the input or the command line is wrong; nothing was written
   3    --wait-limit was reached
   4    the transfer that was waited for is canceled
-  130  interrupted; running the same command again resumes
+  130  interrupted by SIGINT (Ctrl-C)
+  143  interrupted by SIGTERM
+
+A command that fails or is interrupted says which command completes it without doing anything twice.
+A second signal ends the command at once.
 
 Examples:
   producer accounts create world --floor none
@@ -58,8 +63,9 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Create collections, indexes and queues; safe to repeat
-    Init,
+    /// Set up a fresh database and the queues, or say what an existing database lacks
+    #[command(after_help = init::HELP)]
+    Init(init::InitArgs),
     /// Create, import, show, list, freeze, unfreeze or close accounts
     #[command(subcommand)]
     Accounts(accounts::Command),
@@ -78,6 +84,8 @@ pub enum Command {
     Stats(transactions::StatsArgs),
     /// Cancel a transaction that is not yet applied
     Cancel(transactions::CancelArgs),
+    /// Bring parked transactions back, once what was wrong is mended
+    Unpark(transactions::UnparkArgs),
     /// Take an applied or done transaction back, by a new one with its legs turned round
     Reverse(transactions::ReverseArgs),
     /// Check every rule of the ledger on every document
@@ -85,17 +93,45 @@ pub enum Command {
     Audit(audit::AuditArgs),
 }
 
-/// Connects and runs the command.
+impl Command {
+    /// Whether the database is checked before it. `init` does that itself, and those that write
+    /// set a fresh database up when they have read their input.
+    fn checks_first(&self) -> bool {
+        match self {
+            Command::Status(_)
+            | Command::List(_)
+            | Command::Stats(_)
+            | Command::Audit(_)
+            | Command::Unpark(_) => true,
+            Command::Accounts(command) => match command {
+                accounts::Command::Create(_) | accounts::Command::Import(_) => false,
+                accounts::Command::Show(_)
+                | accounts::Command::List(_)
+                | accounts::Command::Freeze(_)
+                | accounts::Command::Unfreeze(_)
+                | accounts::Command::Close(_) => true,
+            },
+            Command::Init(_)
+            | Command::Submit(_)
+            | Command::Transfer(_)
+            | Command::Cancel(_)
+            | Command::Reverse(_) => false,
+        }
+    }
+}
+
+/// Connects and runs the command, which sets `advice` for the case that it fails or is interrupted.
 ///
 /// # Errors
 /// As the command's function.
-pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> Result<Exit, Error> {
+pub async fn run(cli: &Cli, advice: &Advice, out: &mut (dyn Write + Send)) -> Result<Exit, Error> {
     let store = Store::connect(&cli.mongo, NAME, OP_LIMIT).await.map_err(Error::BadInput)?;
     common::queue::parse_url(&cli.amqp.amqp_url)
         .map_err(|error| Error::BadInput(error.to_string()))?;
     let give_up_after = Duration::from_secs(cli.give_up_after.into());
     let publisher = Publisher::new(&cli.amqp, NAME);
-    let context = Context { give_up_after, ..Context::new(store, publisher) };
+    let advice = advice.clone();
+    let context = Context { give_up_after, advice, ..Context::new(store, publisher) };
     let ran = dispatch(&context, &cli.command, out).await;
     context.publisher.close().await;
     let flushed = out.flush().map_err(Error::output);
@@ -107,8 +143,11 @@ async fn dispatch(
     command: &Command,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
+    if command.checks_first() {
+        context.check_schema().await?;
+    }
     match command {
-        Command::Init => init(context).await,
+        Command::Init(args) => init::run(context, args, out).await,
         Command::Accounts(command) => accounts::run(context, command, out).await,
         Command::Submit(args) => submit::run(context, args, out).await,
         Command::Transfer(args) => transactions::transfer(context, args, out).await,
@@ -116,19 +155,10 @@ async fn dispatch(
         Command::List(args) => transactions::list(context, args, out).await,
         Command::Stats(args) => transactions::stats(context, args, out).await,
         Command::Cancel(args) => transactions::cancel(context, args, out).await,
+        Command::Unpark(args) => transactions::unpark(context, args, out).await,
         Command::Reverse(args) => transactions::reverse(context, args, out).await,
         Command::Audit(args) => audit::run(context, args, out).await,
     }
-}
-
-/// Creates what is missing in the database and on the broker.
-///
-/// # Errors
-/// When a server stays away or refuses.
-pub async fn init(context: &Context) -> Result<Exit, Error> {
-    context.ensure_schema().await?;
-    context.ensure_queue().await?;
-    Ok(Exit::Ok)
 }
 
 #[cfg(test)]

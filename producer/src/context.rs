@@ -1,17 +1,19 @@
 //! The servers a command works on, and how long it insists when one of them is away.
 //!
 //! Promises that what passes by itself (a fail-over, a broker's restart) is tried again until
-//! `give_up_after`, with a note on standard error; then fails and says that a repeat resumes.
+//! `give_up_after`, with a note on standard error. What to do after a failure is the command's to say
+//! ([`Context::advice`]).
 
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::ledger::LedgerError;
-use common::mongo::Store;
+use common::mongo::{NotReady, Store};
 use common::queue::{Publisher, QueueError};
 use common::retry::{Policy, jitter};
 
+use crate::advice::Advice;
 use crate::console::Console;
 use crate::error::Error;
 
@@ -28,6 +30,8 @@ pub struct Context {
     pub console: Arc<Console>,
     /// How long a server may be away, from the first failure on.
     pub give_up_after: Duration,
+    /// What the running command advises if it does not come to its end.
+    pub advice: Advice,
 }
 
 /// Whether an error may pass by itself.
@@ -38,7 +42,7 @@ pub(crate) trait Passing: Display {
 
 impl Passing for LedgerError {
     fn passes(&self) -> bool {
-        self.transient
+        LedgerError::passes(self)
     }
 
     fn server() -> &'static str {
@@ -46,10 +50,20 @@ impl Passing for LedgerError {
     }
 }
 
-impl Passing for QueueError {
-    /// All of them: a wrong password looks like a broker that is still starting.
+impl Passing for NotReady {
     fn passes(&self) -> bool {
-        true
+        self.passes()
+    }
+
+    // The error names the server where it is one of the server.
+    fn server() -> &'static str {
+        ""
+    }
+}
+
+impl Passing for QueueError {
+    fn passes(&self) -> bool {
+        !self.lasts()
     }
 
     // The error names the broker itself.
@@ -63,13 +77,22 @@ impl Context {
     #[must_use]
     pub fn new(store: Store, publisher: Publisher) -> Context {
         let give_up_after = Duration::from_secs(60);
-        Context { store, publisher, console: Arc::default(), give_up_after }
+        let (console, advice) = (Arc::default(), Advice::default());
+        Context { store, publisher, console, give_up_after, advice }
     }
 
-    /// Creates what is missing in the database.
+    /// Checks the database, and writes nothing.
     ///
     /// # Errors
-    /// When the server stays away or refuses.
+    /// When the server stays away or refuses, or the database is not as this version needs it.
+    pub async fn check_schema(&self) -> Result<(), Error> {
+        self.insist(|| self.store.check_schema()).await
+    }
+
+    /// Checks the database; a fresh one is set up.
+    ///
+    /// # Errors
+    /// As [`Context::check_schema`].
     pub async fn ensure_schema(&self) -> Result<(), Error> {
         self.insist(|| self.store.ensure_schema()).await
     }
@@ -101,11 +124,8 @@ impl Context {
             }
             let since = *failed_since.get_or_insert_with(Instant::now);
             if since.elapsed() >= self.give_up_after {
-                return Err(Error::Failed(format!(
-                    "{name}{error}; given up after {} s. Running the same command again resumes \
-                     where it stopped.",
-                    self.give_up_after.as_secs()
-                )));
+                let seconds = self.give_up_after.as_secs();
+                return Err(Error::Failed(format!("{name}{error}; given up after {seconds} s")));
             }
             failures += 1;
             if failures % NOTE_EVERY == 1 {
@@ -125,7 +145,11 @@ mod tests {
     use super::*;
 
     async fn context(give_up_after: Duration) -> Context {
-        let mongo = MongoArgs { mongodb_uri: "mongodb://127.0.0.1:1/t".to_owned(), database: None };
+        let mongo = MongoArgs {
+            mongodb_uri: "mongodb://127.0.0.1:1/t".to_owned(),
+            database: None,
+            one_document_statements: false,
+        };
         let amqp = AmqpArgs {
             amqp_url: "amqp://127.0.0.1:1".to_owned(),
             queue_prefix: "unused".to_owned(),
@@ -139,18 +163,21 @@ mod tests {
         }
     }
 
-    fn failure(transient: bool) -> LedgerError {
-        LedgerError { operation: "test", message: "away".to_owned(), transient }
+    fn failure(passes: bool) -> LedgerError {
+        match passes {
+            true => LedgerError::passing("test", "away"),
+            false => LedgerError::lasting("test", "no"),
+        }
     }
 
     #[tokio::test]
     async fn what_passes_is_tried_again_and_what_lasts_is_not() {
         let context = context(Duration::from_secs(30)).await;
         let tries = Cell::new(0);
-        let attempt = |transient| {
+        let attempt = |passes| {
             tries.set(tries.get() + 1);
             let done = tries.get() == 2;
-            async move { if done { Ok(()) } else { Err(failure(transient)) } }
+            async move { if done { Ok(()) } else { Err(failure(passes)) } }
         };
         assert!(context.insist(|| attempt(true)).await.is_ok());
         assert_eq!(tries.get(), 2);
@@ -160,9 +187,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn giving_up_says_that_a_repeat_resumes() {
+    async fn giving_up_says_what_the_command_advises() {
         let context = context(Duration::ZERO).await;
+        context.advice.set("repeat with --id t");
         let error = context.insist(|| async { Err::<(), _>(failure(true)) }).await;
-        assert!(error.expect_err("given up").to_string().contains("again resumes"));
+        let told = error.expect_err("given up").told(&context.advice).unwrap_or_default();
+        assert!(told.ends_with("given up after 0 s; repeat with --id t"), "{told}");
     }
 }

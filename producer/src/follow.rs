@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use common::ledger::LedgerError;
-use common::mongo::Store;
+use common::mongo::{Fields, Store};
 use common::transaction::State;
-use futures_util::TryStreamExt;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::Document;
 
 use crate::context::Context;
 use crate::error::Error;
@@ -211,15 +210,8 @@ pub(crate) async fn states(
     store: &Store,
     ids: Vec<&str>,
 ) -> Result<HashMap<String, Document>, LedgerError> {
-    let batch = u32::try_from(ids.len()).unwrap_or(u32::MAX).max(2);
-    let filter = doc! { "_id": { "$in": ids } };
-    let (transactions, limit) = (store.transactions(), store.op_limit());
-    let found: Vec<Document> = store
-        .limited("follow", async move {
-            let found = transactions.find(filter).projection(doc! { "state": 1, "reason": 1 });
-            found.batch_size(batch).max_time(limit).await?.try_collect().await
-        })
-        .await?;
+    let fields = Fields::Only(&["state", "reason"]);
+    let found = store.documents("follow", "transactions", &ids, fields).await?;
     let keyed = |document: Document| Some((document.get_str("_id").ok()?.to_owned(), document));
     Ok(found.into_iter().filter_map(keyed).collect())
 }
@@ -254,6 +246,8 @@ fn sort_out(batch: &Batch, states: &HashMap<String, Document>, ends: &mut Ends) 
 
 #[cfg(test)]
 mod tests {
+    use mongodb::bson::doc;
+
     use super::*;
 
     fn pending(count: usize) -> Pending {

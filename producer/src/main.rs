@@ -1,10 +1,21 @@
 //! The binary: parses, runs, and turns the outcome into an exit code.
+//!
+//! On SIGINT and SIGTERM it says what the command advises and ends: in good order if that takes no
+//! longer than [`TIDY_UP_LIMIT`], and at once on a second signal.
 
 use std::io::{BufWriter, Write};
+use std::time::Duration;
 
 use clap::Parser;
+use producer::advice::Advice;
 use producer::cli::{Cli, run};
-use producer::error::{Error, Exit};
+use producer::error::Exit;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+/// How long the command may take to end after a signal. A command that is blocked, because nobody
+/// reads its output, would otherwise never end.
+const TIDY_UP_LIMIT: Duration = Duration::from_secs(5);
 
 fn main() {
     let cli = Cli::parse();
@@ -29,21 +40,70 @@ async fn run_or_interrupt(cli: &Cli) -> Exit {
         say(&problem);
         return Exit::BadInput;
     }
+    let signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => {
+            say(&format!("can't listen for signals: {error}"));
+            return Exit::Failed;
+        }
+    };
+    let advice = Advice::default();
+    let (interrupt, interrupted) = oneshot::channel();
+    tokio::spawn(end_on_signal(signals, advice.clone(), interrupt));
+
     let mut out = BufWriter::new(std::io::stdout());
     let ran = tokio::select! {
-        ran = run(cli, &mut out) => ran,
-        _ = tokio::signal::ctrl_c() => {
-            say("interrupted; running the same command again resumes");
-            return Exit::Interrupted;
-        }
+        ran = run(cli, &advice, &mut out) => ran,
+        Ok(exit) = interrupted => return exit,
     };
     match ran {
         Ok(exit) => exit,
         Err(error) => {
-            if !matches!(error, Error::OutputClosed) {
-                say(&error.to_string());
+            if let Some(told) = error.told(&advice) {
+                say(&told);
             }
             error.exit()
+        }
+    }
+}
+
+/// Waits for a signal, says so with the advice, and has the command dropped. Runs beside the
+/// command and never blocks, so that it sees a second signal even while all else is blocked.
+async fn end_on_signal(mut signals: Signals, advice: Advice, interrupt: oneshot::Sender<Exit>) {
+    let exit = signals.next().await;
+    let saying = tokio::task::spawn_blocking(move || say(&format!("interrupted; {advice}")));
+    let in_good_order = async {
+        // Both fail only when the command has come to its end at this moment.
+        let _ = saying.await;
+        let _ = interrupt.send(exit);
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = in_good_order => {}
+        () = tokio::time::sleep(TIDY_UP_LIMIT) => {}
+        _ = signals.next() => {}
+    }
+    std::process::exit(exit.code().into());
+}
+
+/// The signals that interrupt a command.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Signals> {
+        let interrupt = signal(SignalKind::interrupt())?;
+        let terminate = signal(SignalKind::terminate())?;
+        Ok(Signals { interrupt, terminate })
+    }
+
+    /// Waits for the next one; returns the exit code that goes with it.
+    async fn next(&mut self) -> Exit {
+        tokio::select! {
+            _ = self.interrupt.recv() => Exit::Interrupted,
+            _ = self.terminate.recv() => Exit::Terminated,
         }
     }
 }

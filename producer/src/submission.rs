@@ -7,12 +7,9 @@
 use std::collections::HashMap;
 
 use common::ledger::LedgerError;
-use common::mongo::Store;
+use common::mongo::{Fields, Store};
 use common::transaction::{Body, State, TransactionId};
-use futures_util::TryStreamExt;
-use mongodb::bson::{DateTime, Document, doc};
-
-use crate::insert::insert_many;
+use mongodb::bson::{DateTime, Document};
 
 /// A transaction to be submitted.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,16 +75,17 @@ pub async fn insert(
     let new: Vec<usize> = (0..orders.len()).filter(|at| answers[*at].is_none()).collect();
     if !new.is_empty() {
         let document = |at: &usize| orders[*at].body.to_document(&orders[*at].id, created_at);
-        let documents = new.iter().map(document).collect();
-        let left = insert_many(store, store.transactions(), documents).await?;
-        for (at, problem) in left.refused {
-            answers[new[at]] = Some(Answer::Refused(format!("the server refuses it: {problem}")));
+        let documents: Vec<Document> = new.iter().map(document).collect();
+        let left = store.insert("transactions", &documents).await?;
+        for refused in left.refused {
+            let problem = format!("the server refuses it: {}", refused.problem);
+            answers[new[refused.item]] = Some(Answer::Refused(problem));
         }
         let existing: Vec<usize> = left.existing.into_iter().map(|at| new[at]).collect();
         compare_known(store, orders, &existing, created_at, &mut answers).await?;
         if let Some(at) = existing.into_iter().find(|at| answers[*at].is_none()) {
             let message = format!("{} exists and is not durable yet", orders[at].id);
-            return Err(LedgerError { operation: "insert", message, transient: true });
+            return Err(LedgerError::passing("insert", message));
         }
     }
     Ok(answers.into_iter().map(|answer| answer.unwrap_or(Answer::Submitted)).collect())
@@ -114,14 +112,7 @@ async fn compare_known(
 }
 
 async fn find(store: &Store, ids: Vec<&str>) -> Result<HashMap<String, Document>, LedgerError> {
-    let batch = u32::try_from(ids.len()).unwrap_or(u32::MAX).max(2);
-    let filter = doc! { "_id": { "$in": ids } };
-    let (transactions, limit) = (store.transactions(), store.op_limit());
-    let found: Vec<Document> = store
-        .limited("compare", async move {
-            transactions.find(filter).batch_size(batch).max_time(limit).await?.try_collect().await
-        })
-        .await?;
+    let found = store.documents("compare", "transactions", &ids, Fields::All).await?;
     let keyed = |document: Document| Some((document.get_str("_id").ok()?.to_owned(), document));
     Ok(found.into_iter().filter_map(keyed).collect())
 }
@@ -166,7 +157,7 @@ pub(crate) fn difference(one: &Body, other: &Body) -> Option<&'static str> {
 mod tests {
     use common::amount::Amount;
     use common::transaction::Leg;
-    use mongodb::bson::Bson;
+    use mongodb::bson::{Bson, doc};
 
     use super::*;
 

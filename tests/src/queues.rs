@@ -152,8 +152,8 @@ impl Queues {
     /// # Errors
     /// When the broker is away.
     pub async fn try_declare(&self) -> Result<(), QueueError> {
-        let (_connection, channel) = self.connect().await?;
-        self.topology.declare(&channel).await
+        let (connection, _channel) = self.connect().await?;
+        self.topology.declare(&connection).await
     }
 
     /// Deletes the queue of a routing key with everything in it, and declares it anew at once.
@@ -169,10 +169,10 @@ impl Queues {
     /// # Errors
     /// When it is.
     pub async fn try_replace(&self, key: &str) -> Result<(), QueueError> {
-        let (_connection, channel) = self.connect().await?;
+        let (connection, channel) = self.connect().await?;
         let queue = self.topology.queue(key);
         channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await?;
-        self.topology.declare(&channel).await
+        self.topology.declare(&connection).await
     }
 
     /// Deletes everything of this ledger.

@@ -175,7 +175,11 @@ impl Worker {
 
 /// An address for one worker: below the ports that the system hands out by itself, so that no
 /// connection of somebody else takes it before the worker does.
-fn free_address() -> SocketAddr {
+///
+/// # Panics
+/// When no port is free.
+#[must_use]
+pub fn free_address() -> SocketAddr {
     const FIRST: u16 = 10_000;
     const COUNT: u16 = 10_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);

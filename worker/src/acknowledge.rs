@@ -4,13 +4,14 @@
 //! follows from it (a retry, a dead letter) is confirmed by the broker, and nothing is forgotten:
 //! what can't be published is given back and will be delivered again.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use common::ledger::LedgerError;
-use common::message::Message;
-use common::queue::{Outgoing, QueueError};
+use common::ledger::{LedgerError, ServerMs};
+use common::limits::echo_bytes;
+use common::message::{BadId, Message};
+use common::queue::{Outgoing, QueueError, SOLO};
 use common::transaction::TransactionId;
 use futures_util::future::join_all;
 
@@ -33,9 +34,12 @@ pub trait Broker: Send + Sync {
     /// Has the broker deliver it again.
     fn give_back(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
 
-    /// Keeps the sweepers away from these transactions for good.
+    /// Sets these transactions apart, since they kill their workers.
     fn park(&self, ids: &[TransactionId]) -> impl Future<Output = Result<(), LedgerError>> + Send;
 }
+
+/// How many deliveries that were given back are remembered.
+const GIVEN_BACK_MAX: usize = 100;
 
 /// A delivery in processing.
 pub struct Job<R> {
@@ -52,12 +56,23 @@ pub struct Acknowledger<B> {
     metrics: Arc<Metrics>,
     /// Deliveries of the work queue and of the solo queue that have not been dealt with.
     held: [AtomicUsize; 2],
+    /// The newest marker that has come through the work queue: when it was published.
+    marker: AtomicI64,
+    /// Solo deliveries that were given back because nothing could be published: their next
+    /// delivery is no sign of a death.
+    given_back: Mutex<HashSet<Message>>,
 }
 
 impl<B: Broker> Acknowledger<B> {
     /// An acknowledger on a broker.
     pub fn new(broker: B, metrics: Arc<Metrics>) -> Acknowledger<B> {
-        Acknowledger { broker, metrics, held: [AtomicUsize::new(0), AtomicUsize::new(0)] }
+        Acknowledger {
+            broker,
+            metrics,
+            held: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            marker: AtomicI64::new(0),
+            given_back: Mutex::default(),
+        }
     }
 
     /// Takes a delivery in: a job to process, or nothing because it was dealt with at once.
@@ -70,17 +85,40 @@ impl<B: Broker> Acknowledger<B> {
     ) -> Option<Job<B::Receipt>> {
         self.metrics.in_flight.inc();
         self.held(source).fetch_add(1, Ordering::Relaxed);
+        let redelivered = redelivered && !self.was_given_back(source, &body);
         match intake(source, redelivered, &body) {
             Intake::Process(message) => return Some(Job { message, source, receipt }),
+            Intake::Marker(published) => {
+                self.marker.fetch_max(published, Ordering::Relaxed);
+                self.conclude(source, &receipt, None, &[]).await;
+            }
+            Intake::SortOut(good, to, bad) => {
+                let mut outgoing = vec![self.dead_ids(&bad)];
+                outgoing.extend(good.map(|good| again(to, &good)));
+                self.conclude(source, &receipt, None, &outgoing).await;
+            }
             Intake::Isolate(messages) => {
                 let outgoing: Vec<_> = messages.iter().map(Outgoing::solo).collect();
-                self.conclude(source, &receipt, &outgoing).await;
+                self.conclude(source, &receipt, None, &outgoing).await;
             }
             Intake::Dead(reason, detail) => {
                 self.bury(source, &receipt, body, reason, detail).await;
             }
         }
         None
+    }
+
+    /// When the newest marker was published that has come through the work queue, on the database's
+    /// clock: what was published before has been delivered.
+    pub fn newest_marker(&self) -> ServerMs {
+        self.marker.load(Ordering::Relaxed)
+    }
+
+    fn was_given_back(&self, source: Source, body: &[u8]) -> bool {
+        let mut given_back = self.given_back.lock().unwrap_or_else(|broken| broken.into_inner());
+        source == Source::Solo
+            && !given_back.is_empty()
+            && Message::parse(body).is_ok_and(|parsed| given_back.remove(&parsed.message))
     }
 
     /// Whether every delivery of this queue so far has been dealt with.
@@ -106,7 +144,8 @@ impl<B: Broker> Acknowledger<B> {
         let endings = jobs.iter().map(|job| {
             let left = leftovers(&job.message, &outcomes);
             let outgoing = self.outgoing(job.source, left);
-            async move { self.conclude(job.source, &job.receipt, &outgoing).await }
+            let message = Some(&job.message);
+            async move { self.conclude(job.source, &job.receipt, message, &outgoing).await }
         });
         join_all(endings).await;
     }
@@ -115,11 +154,8 @@ impl<B: Broker> Acknowledger<B> {
     pub async fn hand_back(&self, jobs: Vec<Job<B::Receipt>>) {
         for job in jobs {
             self.count(Cause::HandedBack, &job.message);
-            let outgoing = match job.source {
-                Source::Work => Outgoing::work(&job.message),
-                Source::Solo => Outgoing::solo(&job.message),
-            };
-            self.conclude(job.source, &job.receipt, &[outgoing]).await;
+            let outgoing = again(job.source, &job.message);
+            self.conclude(job.source, &job.receipt, Some(&job.message), &[outgoing]).await;
         }
     }
 
@@ -135,6 +171,14 @@ impl<B: Broker> Acknowledger<B> {
         for (message, delay, cause) in &left.retries {
             self.count(*cause, message);
             outgoing.push(Outgoing::retry(message, source.key(), *delay));
+        }
+        for (message, delay) in &left.apart {
+            self.count(Cause::Apart, message);
+            outgoing.push(Outgoing::retry(message, SOLO, *delay));
+        }
+        for message in &left.surplus {
+            self.count(Cause::Surplus, message);
+            outgoing.push(again(source, message));
         }
         if let Some((message, reason, detail)) = left.dead {
             outgoing.push(self.dead(message.to_bytes(), reason, detail));
@@ -153,7 +197,8 @@ impl<B: Broker> Acknowledger<B> {
         match reason {
             DeadReason::KillsWorker => {
                 // Otherwise the sweeper would bring it back to kill again.
-                let ids = Message::parse(&body).map(|message| message.ids).unwrap_or_default();
+                let ids =
+                    Message::parse(&body).map(|parsed| parsed.message.ids).unwrap_or_default();
                 if let Err(error) = self.broker.park(&ids).await {
                     tracing::warn!(%error, "could not keep the sweeper away; trying later");
                     return self.nack(source, receipt).await;
@@ -162,18 +207,33 @@ impl<B: Broker> Acknowledger<B> {
             DeadReason::Malformed | DeadReason::UnknownTransaction => {}
         }
         let dead = self.dead(body, reason, detail);
-        self.conclude(source, receipt, &[dead]).await;
+        self.conclude(source, receipt, None, &[dead]).await;
     }
 
     fn dead(&self, body: Vec<u8>, reason: DeadReason, detail: String) -> Outgoing {
         let reason = reason.as_str();
         self.metrics.dead_letters.with_label_values(&[reason]).inc();
-        tracing::warn!(reason, detail, body = %String::from_utf8_lossy(&body), "dead letter");
-        Outgoing::dead(body, reason, detail)
+        tracing::warn!(reason, detail, body = echo_bytes(&body), "dead letter");
+        Outgoing::dead(body, reason, &detail)
+    }
+
+    /// The dead letter of ids that no transaction can have.
+    fn dead_ids(&self, bad: &[BadId]) -> Outgoing {
+        let problems: BTreeSet<&str> = bad.iter().map(|bad| bad.problem.as_str()).collect();
+        let problems = problems.into_iter().collect::<Vec<_>>().join("; ");
+        let ids: Vec<_> = bad.iter().map(|bad| &bad.id).collect();
+        let body = serde_json::json!({ "ids": ids }).to_string().into_bytes();
+        self.dead(body, DeadReason::Malformed, problems)
     }
 
     /// Publishes what follows, waits for the confirms, and only then acknowledges.
-    async fn conclude(&self, source: Source, receipt: &B::Receipt, outgoing: &[Outgoing]) {
+    async fn conclude(
+        &self,
+        source: Source,
+        receipt: &B::Receipt,
+        message: Option<&Message>,
+        outgoing: &[Outgoing],
+    ) {
         match self.broker.publish(outgoing).await {
             Ok(()) => {
                 self.dealt_with(source);
@@ -181,6 +241,14 @@ impl<B: Broker> Acknowledger<B> {
             }
             Err(error) => {
                 tracing::warn!(%error, "could not publish what follows from a message");
+                if let (Source::Solo, Some(message)) = (source, message) {
+                    let given_back = self.given_back.lock();
+                    let mut given_back = given_back.unwrap_or_else(|broken| broken.into_inner());
+                    // A few at most come back here; the others go to another worker.
+                    if given_back.len() < GIVEN_BACK_MAX {
+                        given_back.insert(message.clone());
+                    }
+                }
                 self.nack(source, receipt).await;
             }
         }
@@ -199,5 +267,13 @@ impl<B: Broker> Acknowledger<B> {
     fn count(&self, cause: Cause, message: &Message) {
         let requeues = self.metrics.requeues.with_label_values(&[cause.as_str()]);
         requeues.inc_by(message.ids.len() as u64);
+    }
+}
+
+/// The message once more, to the queue that it came from.
+fn again(source: Source, message: &Message) -> Outgoing {
+    match source {
+        Source::Work => Outgoing::work(message),
+        Source::Solo => Outgoing::solo(message),
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::config::AmqpArgs;
-use common::queue::{QueueError, Topology, WORK, answered, connect};
+use common::queue::{QueueError, Topology, WORK, answered, channel, connect};
 use common::retry::{Policy, jitter};
 use futures_util::StreamExt;
 use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
@@ -83,27 +83,32 @@ impl Session {
 impl Consuming {
     /// Consumes until `stop`, whatever happens to the broker. Returns the last session: its
     /// deliveries can be acknowledged until it is closed.
-    pub async fn run(self, mut stop: Stop) -> Option<Connection> {
-        let mut attempt = 0;
+    ///
+    /// # Errors
+    /// When the first session can't be made for a reason that does not pass by itself. Later the
+    /// same reason is waited for: an administrator may be at work.
+    pub async fn run(self, mut stop: Stop) -> Result<Option<Connection>, QueueError> {
+        let (mut attempt, mut has_consumed) = (0, false);
         loop {
             let opened = tokio::select! {
                 biased;
-                () = stop.told() => return None,
+                () = stop.told() => return Ok(None),
                 opened = self.open() => opened,
             };
             let error = match opened {
                 Ok(mut session) => {
-                    attempt = 0;
+                    (attempt, has_consumed) = (0, true);
                     self.health.broker(true);
                     tracing::info!(queue = session.topology.queue(WORK), "consuming");
                     match self.consume(&mut session, &mut stop).await {
-                        Ok(()) => return Some(self.wind_up(session).await),
+                        Ok(()) => return Ok(Some(self.wind_up(session).await)),
                         Err(error) => {
                             tokio::spawn(close(session.connection));
                             error
                         }
                     }
                 }
+                Err(error) if error.lasts() && !has_consumed => return Err(error),
                 Err(error) => error,
             };
             self.health.broker(false);
@@ -112,7 +117,7 @@ impl Consuming {
             let delay = Policy::RECONNECT.delay(attempt, jitter());
             tracing::warn!(%error, ?delay, "not consuming; connecting again");
             if !stop.not_for(delay).await {
-                return None;
+                return Ok(None);
             }
         }
     }
@@ -120,7 +125,7 @@ impl Consuming {
     async fn open(&self) -> Result<Session, QueueError> {
         let topology = Topology::new(&self.amqp.queue_prefix);
         let connection = connect(&self.amqp.amqp_url, &format!("{} consuming", self.name)).await?;
-        topology.declare(&channel(&connection).await?).await?;
+        topology.declare(&connection).await?;
         let work = self.line(&connection, &topology, Source::Work).await?;
         let solo = self.line(&connection, &topology, Source::Solo).await?;
         Ok(Session { connection, topology, work, solo })
@@ -217,10 +222,6 @@ impl Consuming {
         }
         session.connection
     }
-}
-
-async fn channel(connection: &Connection) -> Result<Channel, QueueError> {
-    answered("opening a channel", connection.create_channel()).await
 }
 
 /// Says goodbye to the broker, if it still listens.

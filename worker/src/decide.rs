@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use common::message::Message;
+use common::ledger::ServerMs;
+use common::message::{BadId, Message, Parsed};
 use common::queue::{SOLO, WORK};
 use common::transaction::TransactionId;
 
@@ -18,6 +19,10 @@ pub const MISSING_TRIES_MAX: u32 = 5;
 
 /// How often a message may end its worker while it is the only one in processing.
 pub const STRIKES_MAX: u32 = 3;
+
+/// Into how many pieces a message is cut whose ids failed together: as many as there are quarters of
+/// a batch that was halved twice.
+const APART_PIECES: usize = 4;
 
 const MISSING_DELAY: Duration = Duration::from_secs(1);
 
@@ -69,6 +74,11 @@ impl DeadReason {
 pub enum Intake {
     /// Process it: in a batch from the work queue, alone from the solo queue.
     Process(Message),
+    /// A sweeper's marker has come through the queue: published at this moment.
+    Marker(ServerMs),
+    /// Some of its ids are none that a transaction can have: give these up, and publish the others
+    /// again to the queue of this source.
+    SortOut(Option<Message>, Source, Vec<BadId>),
     /// It was delivered before and not finished: its turn comes alone, as these messages.
     Isolate(Vec<Message>),
     /// Give it up.
@@ -81,7 +91,14 @@ pub enum Intake {
 #[must_use]
 pub fn intake(source: Source, redelivered: bool, body: &[u8]) -> Intake {
     let message = match Message::parse(body) {
-        Ok(message) => message,
+        Ok(Parsed { message: Message { marker: Some(published), .. }, .. }) => {
+            return Intake::Marker(published);
+        }
+        Ok(Parsed { message, bad }) if bad.is_empty() => message,
+        Ok(Parsed { message, bad }) => {
+            let good = (!message.ids.is_empty()).then_some(message);
+            return Intake::SortOut(good, if redelivered { Source::Solo } else { source }, bad);
+        }
         Err(problem) => return Intake::Dead(DeadReason::Malformed, problem),
     };
     match (source, redelivered) {
@@ -91,12 +108,13 @@ pub fn intake(source: Source, redelivered: bool, body: &[u8]) -> Intake {
             let single = |id: &TransactionId| Message { ids: vec![id.clone()], ..message };
             Intake::Isolate(message.ids.iter().map(single).collect())
         }
-        (Source::Solo, true) if message.strikes + 1 >= STRIKES_MAX => {
+        (Source::Solo, true) if message.strikes.saturating_add(1) >= STRIKES_MAX => {
             let problem = format!("its worker died with it {STRIKES_MAX} times");
             Intake::Dead(DeadReason::KillsWorker, problem)
         }
         (Source::Solo, true) => {
-            Intake::Isolate(vec![Message { strikes: message.strikes + 1, ..message }])
+            let strikes = message.strikes.saturating_add(1);
+            Intake::Isolate(vec![Message { strikes, ..message }])
         }
     }
 }
@@ -106,6 +124,11 @@ pub fn intake(source: Source, redelivered: bool, body: &[u8]) -> Intake {
 pub struct Leftovers {
     /// To publish again, each after its delay.
     pub retries: Vec<(Message, Duration, Cause)>,
+    /// To publish to the solo queue, each after its delay: smaller messages than this one, until the
+    /// culprit among them stands alone.
+    pub apart: Vec<(Message, Duration)>,
+    /// To publish again at once: what was too much for one batch.
+    pub surplus: Vec<Message>,
     /// To dead-letter.
     pub dead: Option<(Message, DeadReason, String)>,
 }
@@ -117,6 +140,10 @@ pub enum Cause {
     NotMine,
     /// They failed in passing.
     Failed,
+    /// They failed together, and go on with fewer others.
+    Apart,
+    /// They were too much for one batch.
+    Surplus,
     /// They are not in the database (yet).
     Missing,
     /// The worker is shutting down.
@@ -130,6 +157,8 @@ impl Cause {
         match self {
             Cause::NotMine => "not_mine",
             Cause::Failed => "failed",
+            Cause::Apart => "apart",
+            Cause::Surplus => "surplus",
             Cause::Missing => "missing",
             Cause::HandedBack => "handed_back",
         }
@@ -140,27 +169,40 @@ impl Cause {
 #[must_use]
 pub fn leftovers(message: &Message, outcomes: &HashMap<TransactionId, Outcome>) -> Leftovers {
     let mut groups: BTreeMap<(Cause, i64), Vec<TransactionId>> = BTreeMap::new();
-    let mut missing = Vec::new();
+    let (mut missing, mut surplus, mut fitting) = (Vec::new(), Vec::new(), usize::MAX);
     for id in &message.ids {
         let key = match outcomes.get(id) {
-            Some(Outcome::Final) => continue,
+            Some(Outcome::Final | Outcome::Parked) => continue,
             Some(Outcome::Missing) => {
                 missing.push(id.clone());
                 continue;
             }
+            Some(Outcome::Surplus { fits }) => {
+                surplus.push(id.clone());
+                fitting = fitting.min(*fits);
+                continue;
+            }
             Some(Outcome::NotMine { after_ms }) => (Cause::NotMine, *after_ms),
             Some(Outcome::Retry { after_ms }) => (Cause::Failed, *after_ms),
+            Some(Outcome::Apart { after_ms }) => (Cause::Apart, *after_ms),
             None => (Cause::Failed, 1_000),
         };
         groups.entry(key).or_default().push(id.clone());
     }
     let mut left = Leftovers::default();
+    let some = |ids: &[TransactionId]| Message { ids: ids.to_vec(), ..*message };
     for ((cause, after_ms), ids) in groups {
         let delay = Duration::from_millis(after_ms.max(0).unsigned_abs());
-        left.retries.push((Message { ids, ..*message }, delay, cause));
+        if cause == Cause::Apart {
+            let pieces = ids.chunks(message.ids.len().div_ceil(APART_PIECES));
+            left.apart.extend(pieces.map(|ids| (some(ids), delay)));
+        } else {
+            left.retries.push((some(&ids), delay, cause));
+        }
     }
+    left.surplus.extend(surplus.chunks(fitting.max(1)).map(some));
     if !missing.is_empty() {
-        let tries = message.tries + 1;
+        let tries = message.tries.saturating_add(1);
         let message = Message { ids: missing, tries, ..*message };
         if tries >= MISSING_TRIES_MAX {
             let problem = format!("not in the database after {tries} looks");
@@ -191,6 +233,26 @@ mod tests {
         assert_eq!(take(Source::Solo, false, &two), Intake::Process(two.clone()));
         let singles = vec![message(&["a"]), message(&["b"])];
         assert_eq!(take(Source::Solo, true, &two), Intake::Isolate(singles));
+    }
+
+    #[test]
+    fn a_bad_id_is_given_up_alone_and_a_marker_is_told_apart() {
+        let body = br#"{"ids":["a","bad\n","b"],"tries":2}"#;
+        for (source, redelivered, goes_to) in [
+            (Source::Work, false, Source::Work),
+            (Source::Work, true, Source::Solo),
+            (Source::Solo, false, Source::Solo),
+        ] {
+            let Intake::SortOut(Some(good), to, bad) = intake(source, redelivered, body) else {
+                panic!("two of them are good")
+            };
+            assert_eq!(good, Message { tries: 2, ..message(&["a", "b"]) });
+            assert_eq!((to, bad.len()), (goes_to, 1));
+        }
+        let all_bad = intake(Source::Work, false, br#"{"ids":["bad\n"]}"#);
+        assert!(matches!(all_bad, Intake::SortOut(None, Source::Work, bad) if bad.len() == 1));
+        let marker = Message::marker(7).to_bytes();
+        assert_eq!(intake(Source::Work, true, &marker), Intake::Marker(7));
     }
 
     #[test]
@@ -234,6 +296,34 @@ mod tests {
             ]
         );
         assert_eq!(left.dead, None);
+    }
+
+    #[test]
+    fn what_failed_together_goes_on_in_smaller_messages_until_each_is_alone() {
+        let mut whole = message(&["a", "b", "c", "d", "e", "f", "g", "h", "i"]);
+        let mut sizes = Vec::new();
+        while whole.ids.len() > 1 {
+            let outcome = |id: &TransactionId| (id.clone(), Outcome::Apart { after_ms: 300 });
+            let outcomes = whole.ids.iter().map(outcome).collect();
+            let left = leftovers(&whole, &outcomes);
+            assert!(left.retries.is_empty() && left.surplus.is_empty());
+            sizes.push(left.apart.iter().map(|(part, _)| part.ids.len()).collect::<Vec<_>>());
+            whole = left.apart[0].0.clone();
+        }
+        assert_eq!(sizes, [vec![3, 3, 3], vec![1, 1, 1]]);
+    }
+
+    #[test]
+    fn what_is_too_much_for_one_batch_comes_again_in_messages_that_fit_and_what_is_parked_does_not()
+    {
+        let whole = message(&["a", "b", "c", "d", "e"]);
+        let surplus = |id: &str| (id.into(), Outcome::Surplus { fits: 2 });
+        let mut outcomes: HashMap<_, _> = ["b", "c", "d"].map(surplus).into();
+        outcomes.insert("a".into(), Outcome::Final);
+        outcomes.insert("e".into(), Outcome::Parked);
+        let left = leftovers(&whole, &outcomes);
+        assert_eq!(left.surplus, [message(&["b", "c"]), message(&["d"])]);
+        assert!(left.retries.is_empty() && left.apart.is_empty());
     }
 
     #[test]

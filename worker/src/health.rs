@@ -2,8 +2,8 @@
 //!
 //! Owns the three pages. `/healthz` says that the process lives, `/readyz` that it can work.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -13,6 +13,7 @@ use common::mongo::{MongoOutbox, Store};
 use tokio::net::TcpListener;
 
 use crate::metrics::Metrics;
+use crate::parts::{Outcome, Part};
 use crate::stop::Stop;
 
 /// How often to look at the database.
@@ -23,6 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 pub struct Health {
     broker: AtomicBool,
     database: AtomicBool,
+    ended: OnceLock<String>,
 }
 
 impl Health {
@@ -36,27 +38,35 @@ impl Health {
         self.database.store(there, Ordering::Relaxed);
     }
 
+    /// Notes that a part of the worker has ended though nobody had told it to. The first counts.
+    pub fn ended(&self, part: Part, why: &str) {
+        self.ended.get_or_init(|| format!("{part}: ended ({why})\n"));
+    }
+
     fn page(&self) -> (StatusCode, String) {
         let name = |there: bool| if there { "ok" } else { "away" };
         let broker = self.broker.load(Ordering::Relaxed);
         let database = self.database.load(Ordering::Relaxed);
-        let status = match broker && database {
+        let ended = self.ended.get();
+        let status = match broker && database && ended.is_none() {
             true => StatusCode::OK,
             false => StatusCode::SERVICE_UNAVAILABLE,
         };
-        (status, format!("broker: {}\ndatabase: {}\n", name(broker), name(database)))
+        let ended = ended.map_or("", String::as_str);
+        (status, format!("broker: {}\ndatabase: {}\n{ended}", name(broker), name(database)))
     }
 }
 
 /// Serves the pages until the process ends.
-pub async fn serve(listener: TcpListener, health: Arc<Health>, metrics: Arc<Metrics>) {
+///
+/// # Errors
+/// When the system does not let it any more.
+pub async fn serve(listener: TcpListener, health: Arc<Health>, metrics: Arc<Metrics>) -> Outcome {
     let pages = Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(async move || health.page()))
         .route("/metrics", get(async move || metrics.page()));
-    if let Err(error) = axum::serve(listener, pages).await {
-        tracing::error!(%error, "the HTTP pages are gone");
-    }
+    axum::serve(listener, pages).await.map(|()| None).map_err(|error| error.to_string())
 }
 
 /// Looks at the database again and again, until `stop`.

@@ -115,10 +115,12 @@ where
         let Ok(lane) = lanes.clone().acquire_owned().await else { break };
         // All but this one are free.
         let idle = || lanes.available_permits() + 1 == settings.lanes;
+        let fitting =
+            BatchSettings { ids_max: settings.ids_max.min(engine.fits().max(1)), ..settings };
         let batch = tokio::select! {
             biased;
             () = stop.told() => break,
-            batch = intake.next(settings, idle) => batch,
+            batch = intake.next(fitting, idle) => batch,
         };
         let Some(jobs) = batch else { break };
         let (engine, acknowledger) = (engine.clone(), acknowledger.clone());

@@ -2,10 +2,12 @@
 
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
+use worker::Failure;
 use worker::settings::Settings;
 
 /// Bad settings, as of the usual convention for usage errors.
 const EXIT_SETTINGS: i32 = 2;
+const EXIT_FAILED: i32 = 1;
 
 #[tokio::main]
 async fn main() {
@@ -35,7 +37,7 @@ async fn start() -> i32 {
             }
             if told_before {
                 tracing::warn!("told twice: leaving at once");
-                std::process::exit(1);
+                std::process::exit(EXIT_FAILED);
             }
             teller.tell();
         }
@@ -44,9 +46,12 @@ async fn start() -> i32 {
     signals.abort();
     match ran {
         Ok(()) => 0,
-        Err(error) => {
-            eprintln!("worker: {error}");
-            EXIT_SETTINGS
+        Err(failure) => {
+            eprintln!("worker: {failure}");
+            match failure {
+                Failure::Settings(_) | Failure::Http(..) => EXIT_SETTINGS,
+                Failure::NotReady(_) | Failure::Ended(..) | Failure::Unfinished(_) => EXIT_FAILED,
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use common::transaction::{ReasonCode, State};
+use common::transaction::{ParkCode, ReasonCode, State};
 use prometheus::{
     Gauge, Histogram, HistogramOpts, HistogramTimer, HistogramVec, IntCounter, IntCounterVec,
     IntGauge, Opts, Registry, TextEncoder,
@@ -15,6 +15,7 @@ pub struct Metrics {
     registry: Registry,
     transitions: IntCounterVec,
     refusals: IntCounterVec,
+    parked: IntCounterVec,
     phase_seconds: HistogramVec,
     /// Operations tried again in place, by operation.
     pub retries: IntCounterVec,
@@ -52,6 +53,7 @@ impl Metrics {
         let metrics = Metrics {
             transitions: make.counters("transitions_total", "State changes.", "state"),
             refusals: make.counters("refusals_total", "Transactions canceled.", "reason"),
+            parked: make.counters("parked_total", "Transactions set apart.", "reason"),
             phase_seconds: make.phase_seconds(),
             retries: make.counters("retries_total", "Operations tried again.", "operation"),
             requeues: make.counters("requeues_total", "Ids published again.", "cause"),
@@ -73,6 +75,9 @@ impl Metrics {
         for code in ReasonCode::ALL {
             metrics.refusals.with_label_values(&[code.as_str()]).inc_by(0);
         }
+        for code in ParkCode::ALL {
+            metrics.parked.with_label_values(&[code.as_str()]).inc_by(0);
+        }
         metrics
     }
 
@@ -84,6 +89,11 @@ impl Metrics {
     /// Counts a transaction that was refused.
     pub fn refused(&self, code: ReasonCode) {
         self.refusals.with_label_values(&[code.as_str()]).inc();
+    }
+
+    /// Counts a transaction that was set apart: alert on it.
+    pub fn parked(&self, code: ParkCode) {
+        self.parked.with_label_values(&[code.as_str()]).inc();
     }
 
     /// Times a phase until the answer is dropped.

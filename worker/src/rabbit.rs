@@ -69,6 +69,6 @@ impl Broker for Rabbit {
     }
 
     async fn park(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
-        self.outbox.park(ids).await
+        self.outbox.park_killers(ids).await
     }
 }

@@ -94,8 +94,15 @@ Examples:
   worker --engine transaction --batch-size 4000
   worker --batch-size 1 --lanes 32        one transaction at a time, for comparison
 
-Every flag has an environment variable, shown beside it. Exit codes: 0 stopped as told,
-1 failed, 2 bad settings.";
+Every flag has an environment variable, shown beside it.
+
+Exit codes:
+  0    stopped as told; nothing of it is left in flight
+  1    the database or the broker refuses it for good (rights, password, another setup or version),
+       a part of it ended by itself, or it was not finished within --drain-ms; what is in flight is
+       taken over by others when its lease ends
+  2    bad settings
+A server that is away is waited for: see /readyz.";
 
 impl Settings {
     /// Checks every setting and their relations.

@@ -2,10 +2,17 @@
 //!
 //! Owns the recovery of what nobody has a message for: `initial` documents whose producer died
 //! before publishing, transactions in flight whose owner is gone together with the message, native
-//! transactions that a dead worker has left open. Runs
-//! in every worker, jittered; several at once only publish an id twice. Promises not to flood the
-//! queue with ids that merely wait in a backlog. Fails quietly: the next round tries again.
+//! transactions that a dead worker has left open. Runs in every worker, jittered; several at once
+//! only publish an id twice. Promises not to flood the queue with ids that merely wait in a backlog,
+//! and to find what was forgotten even if the queue never empties.
+//!
+//! How it tells the two apart: the queue is first in, first out, so it publishes a *marker*. When
+//! the marker is delivered, to whichever worker, all that was published before it has been
+//! delivered, too; what was created well before the marker and is still `initial` has no message.
+//! Only the database's clock counts, and no date that somebody has written into a document.
+//! Fails quietly: the next round tries again.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +26,15 @@ use crate::metrics::Metrics;
 use crate::stop::Stop;
 
 /// The most ids of one round and kind: what is left waits for the next.
-const IDS_PER_ROUND: i64 = 5_000;
+const IDS_PER_ROUND: usize = 5_000;
 const IDS_PER_MESSAGE: usize = 100;
+
+/// The most ids of one round whose documents are dated in the future: nobody knows how long they
+/// have been there, and they may be part of a backlog.
+const FUTURE_IDS_PER_ROUND: usize = 100;
+
+/// By how much a producer's clock may be ahead before a document's date says nothing.
+const FUTURE_MS: i64 = 60_000;
 
 /// How long past its takeover time a transaction is left to its own message.
 const IN_FLIGHT_SLACK_MS: i64 = 1_000;
@@ -39,9 +53,9 @@ pub struct SweeperSettings {
 
 /// See the module.
 pub struct Sweeper {
-    /// Whose clock counts.
+    /// The database. Its clock decides what is due.
     pub store: Store,
-    /// Where the stranded are.
+    /// Finds transactions that no message stands for any more.
     pub outbox: MongoOutbox,
     /// Where they go.
     pub publisher: Arc<Publisher>,
@@ -59,28 +73,82 @@ enum SweepError {
     Queue(#[from] QueueError),
 }
 
+/// What the markers say about the queue.
+#[derive(Debug, Default)]
+struct Passage {
+    /// When this sweeper has published its last marker.
+    published: ServerMs,
+    /// Markers that have come through, and when that was seen.
+    came: VecDeque<(ServerMs, ServerMs)>,
+    /// The newest marker that came through long enough ago.
+    passed: ServerMs,
+}
+
+impl Passage {
+    /// Whether another marker is due.
+    fn is_due(&self, now: ServerMs, orphan_ms: i64) -> bool {
+        now - self.published >= orphan_ms / 2
+    }
+
+    /// Takes in the newest marker that has come through. It counts after a while: what was delivered
+    /// before it may still wait in another worker for its turn.
+    fn take_in(&mut self, newest: ServerMs, now: ServerMs, orphan_ms: i64) {
+        // A marker from the future is somebody's joke.
+        let newest = newest.min(now);
+        if newest > self.passed && self.came.back().is_none_or(|(last, _)| newest > *last) {
+            self.came.push_back((newest, now));
+        }
+        while let Some((marker, seen)) = self.came.front().copied()
+            && now - seen >= orphan_ms / 4
+        {
+            self.passed = marker;
+            self.came.pop_front();
+        }
+    }
+}
+
+/// Created before this moment and still `initial` means forgotten. While messages wait, only what is
+/// well older than the newest marker that came through has been passed over; when none waits, age
+/// alone tells.
+fn horizon(now: ServerMs, depth: u32, passed: ServerMs, orphan_ms: i64) -> ServerMs {
+    let head = if depth == 0 { now } else { passed };
+    head - orphan_ms
+}
+
 impl Sweeper {
-    /// Sweeps until `stop`. `newest_claimed` tells how far the queue's head has come.
-    pub async fn run(self, newest_claimed: impl Fn() -> ServerMs, mut stop: Stop) {
+    /// Sweeps until `stop`. `newest_marker` tells which marker has come through the queue.
+    pub async fn run(self, newest_marker: impl Fn() -> ServerMs, mut stop: Stop) {
+        let mut passage = Passage::default();
         loop {
             let wait = self.settings.every.mul_f64(0.5 + jitter());
             if !stop.not_for(wait).await {
                 return;
             }
-            if let Err(error) = self.round(newest_claimed()).await {
+            if let Err(error) = self.round(&mut passage, newest_marker()).await {
                 tracing::debug!(%error, "sweeping later");
             }
         }
     }
 
-    async fn round(&self, newest_claimed: ServerMs) -> Result<(), SweepError> {
+    async fn round(&self, passage: &mut Passage, newest: ServerMs) -> Result<(), SweepError> {
         self.end_abandoned().await;
         let now = self.store.server_now().await?;
         let takeover_before = now - IN_FLIGHT_SLACK_MS;
-        self.sweep(Stranded::InFlight { takeover_before }, "in_flight", now).await?;
+        let in_flight = Stranded::InFlight { takeover_before };
+        self.sweep(in_flight, "in_flight", now, IDS_PER_ROUND).await?;
+
+        let orphan_ms = self.settings.orphan_ms;
         let depth = self.publisher.depth(WORK).await?;
-        let created_before = horizon(now, depth, newest_claimed, self.settings.orphan_ms);
-        self.sweep(Stranded::Unclaimed { created_before }, "unclaimed", now).await
+        passage.take_in(newest, now, orphan_ms);
+        if depth > 0 && passage.is_due(now, orphan_ms) {
+            self.publisher.publish(&[Outgoing::work(&Message::marker(now))]).await?;
+            passage.published = now;
+        }
+        let created_before = horizon(now, depth, passage.passed, orphan_ms);
+        let unclaimed = Stranded::Unclaimed { created_before };
+        self.sweep(unclaimed, "unclaimed", now, IDS_PER_ROUND).await?;
+        let future = Stranded::FromTheFuture { created_after: now + FUTURE_MS };
+        self.sweep(future, "unclaimed", now, FUTURE_IDS_PER_ROUND).await
     }
 
     /// First, since nobody can write what an abandoned transaction holds.
@@ -92,8 +160,14 @@ impl Sweeper {
         }
     }
 
-    async fn sweep(&self, which: Stranded, kind: &str, now: ServerMs) -> Result<(), SweepError> {
-        let ids = self.outbox.stranded(which, now, IDS_PER_ROUND).await?;
+    async fn sweep(
+        &self,
+        which: Stranded,
+        kind: &str,
+        now: ServerMs,
+        most: usize,
+    ) -> Result<(), SweepError> {
+        let ids = self.outbox.stranded(which, now, most).await?;
         if ids.is_empty() {
             return Ok(());
         }
@@ -107,14 +181,6 @@ impl Sweeper {
     }
 }
 
-/// Created before this moment and still `initial` means forgotten. The queue is first in, first
-/// out: while messages wait, only what is well older than what is being claimed now has been
-/// passed over; when none waits, age alone tells.
-fn horizon(now: ServerMs, depth: u32, newest_claimed: ServerMs, orphan_ms: i64) -> ServerMs {
-    let head = if depth == 0 { now } else { newest_claimed };
-    head - orphan_ms
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +190,26 @@ mod tests {
         let (now, orphan) = (1_000_000, 30_000);
         assert_eq!(horizon(now, 0, 0, orphan), 970_000, "an empty queue: age alone tells");
         assert_eq!(horizon(now, 5, 400_000, orphan), 370_000, "only what was passed over");
-        assert!(horizon(now, 5, 0, orphan) < 0, "nothing claimed yet: nothing was passed over");
+        assert!(horizon(now, 5, 0, orphan) < 0, "no marker has come through: nothing is known");
+    }
+
+    #[test]
+    fn a_marker_counts_a_while_after_it_came_and_never_from_the_future() {
+        let mut passage = Passage::default();
+        passage.take_in(1_000, 2_000, 400);
+        assert_eq!(passage.passed, 0);
+        passage.take_in(1_050, 2_099, 400);
+        assert_eq!(passage.passed, 0);
+        passage.take_in(1_050, 2_100, 400);
+        assert_eq!(passage.passed, 1_000);
+        passage.take_in(i64::MAX, 3_000, 400);
+        passage.take_in(i64::MAX, 9_000, 400);
+        assert_eq!(passage.passed, 3_000, "as if it had been published when it came");
+    }
+
+    #[test]
+    fn markers_are_published_twice_in_the_age_of_the_forgotten() {
+        let passage = Passage { published: 1_000, ..Passage::default() };
+        assert!(!passage.is_due(1_499, 1_000) && passage.is_due(1_500, 1_000));
     }
 }

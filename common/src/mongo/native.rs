@@ -25,18 +25,17 @@
 //! batch has then no effect, or all of it.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use mongodb::options::ReadConcern;
 
-use super::ledger::account_read;
 use super::statements;
-use super::{STATEMENTS_MAX, Store, classify};
+use super::{Store, fault, read};
 use crate::ledger::{AccountRead, LedgerError, Transacted};
 use crate::netting::{self, Netting, Order, Verdict};
+use crate::transaction::AccountId;
 
 const OPERATION: &str = "transact";
 
@@ -47,11 +46,20 @@ const COMMITS_MAX: u32 = 3;
 /// transaction that the server has already ended.
 const CONFLICT_CODES: [i32; 5] = [24, 112, 239, 246, 251];
 
+/// The most statements of one command.
+const STATEMENTS_MAX: usize = 512;
+
 /// Why an attempt ends without a commit.
 enum Halt {
     Conflict,
-    Refused(String),
+    Failed(LedgerError),
     Driver(Error),
+}
+
+impl From<LedgerError> for Halt {
+    fn from(error: LedgerError) -> Halt {
+        Halt::Failed(error)
+    }
 }
 
 impl From<Error> for Halt {
@@ -70,12 +78,11 @@ pub(super) async fn transact(
 ) -> Result<Transacted, LedgerError> {
     let (orders, application) = (orders.to_vec(), application.to_owned());
     let attempt = Attempt { store: store.clone(), orders, application };
-    let refused = |message| LedgerError { operation: OPERATION, message, transient: false };
     match store.limited(OPERATION, async move { Ok(attempt.run().await) }).await? {
         Ok(verdicts) => Ok(Transacted::Committed(verdicts)),
         Err(Halt::Conflict) => Ok(Transacted::Conflict),
-        Err(Halt::Refused(message)) => Err(refused(message)),
-        Err(Halt::Driver(error)) => Err(classify(OPERATION, &error)),
+        Err(Halt::Failed(error)) => Err(error),
+        Err(Halt::Driver(error)) => Err(fault::classify(OPERATION, &error)),
     }
 }
 
@@ -105,6 +112,9 @@ impl Attempt {
             }
         };
         commit(&mut session).await?;
+        if let Some(moment) = session.operation_time() {
+            self.store.heard_of(moment);
+        }
         Ok(verdicts)
     }
 
@@ -120,17 +130,20 @@ impl Attempt {
 
     async fn read(&self, session: &mut ClientSession) -> Result<Vec<AccountRead>, Error> {
         let bodies = self.orders.iter().filter_map(|(_, body)| body.as_ref().ok());
-        let touched: BTreeSet<&str> =
-            bodies.flat_map(|body| body.legs()).map(|leg| leg.account.as_ref()).collect();
+        let touched: BTreeSet<AccountId> =
+            bodies.flat_map(|body| body.legs()).map(|leg| leg.account.clone()).collect();
         if touched.is_empty() {
             return Ok(Vec::new());
         }
+        let touched: Vec<AccountId> = touched.into_iter().collect();
+        let pipeline = read::accounts(&touched, &[]);
+        let stages = pipeline.into_iter().filter_map(|stage| stage.ok()?.as_document());
+        let stages = stages.map(Document::try_from).collect::<Result<Vec<_>, _>>()?;
         let batch = u32::try_from(touched.len()).unwrap_or(u32::MAX).max(2);
-        let touched: Vec<&str> = touched.into_iter().collect();
         let mut found = self
             .store
             .accounts()
-            .find(doc! { "_id": { "$in": touched } })
+            .aggregate(stages)
             .batch_size(batch)
             .max_time(self.store.op_limit())
             .comment(format!("tandem {OPERATION} read"))
@@ -138,7 +151,7 @@ impl Attempt {
             .await?;
         let mut accounts = Vec::new();
         while found.advance(&mut *session).await? {
-            accounts.extend(account_read(&Document::try_from(found.current())?));
+            accounts.extend(read::account(found.current()));
         }
         Ok(accounts)
     }
@@ -156,12 +169,12 @@ impl Attempt {
             let command = doc! {
                 "update": collection,
                 "updates": updates,
-                "maxTimeMS": milliseconds(self.store.op_limit()),
+                "maxTimeMS": self.store.op_limit_ms(),
                 "comment": format!("tandem {OPERATION} {collection}"),
             };
             let reply = self.store.database().run_command(command).session(&mut *session).await?;
-            if let Some(error) = reply.get_array("writeErrors").ok().and_then(|list| list.first()) {
-                return Err(Halt::Refused(error.to_string()));
+            if let Some((_, refused)) = fault::refusals(OPERATION, &reply)?.pop() {
+                return Err(Halt::Failed(LedgerError::lasting(OPERATION, refused.problem)));
             }
             let matched = reply.get_i32("n").ok().and_then(|n| usize::try_from(n).ok());
             if matched != Some(expected.iter().sum()) {
@@ -188,8 +201,4 @@ async fn commit(session: &mut ClientSession) -> Result<(), Halt> {
             committed => return Ok(committed?),
         }
     }
-}
-
-fn milliseconds(limit: Duration) -> i64 {
-    i64::try_from(limit.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,15 +1,17 @@
 //! The outbox: transactions that should be on the queue and may not be.
 //!
 //! The transactions collection is the outbox: a producer that dies between insert and publish
-//! leaves `initial` documents, a worker that dies leaves expired leases. Owns the two queries that
-//! find them. Promises nothing about their being on the queue: publishing an id twice is harmless.
+//! leaves `initial` documents, a worker that dies leaves expired leases. Owns the queries that find
+//! them. Promises to leave out what is parked, and to set apart what can never be published, so that
+//! it stands in nobody's way. Promises nothing about their being on the queue: publishing an id
+//! twice is harmless.
 
-use futures_util::TryStreamExt;
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::Store;
+use super::write::{Counts, together};
 use crate::ledger::{LedgerError, ServerMs};
-use crate::transaction::{State, TransactionId};
+use crate::transaction::{ParkCode, Parked, State, TransactionId, check_name};
 
 /// Which transactions to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +21,42 @@ pub enum Stranded {
         /// Server time.
         created_before: ServerMs,
     },
+    /// `initial` and created after this moment, which is in the future: the clock of whoever wrote
+    /// it is wrong, so that its age says nothing.
+    FromTheFuture {
+        /// Server time.
+        created_after: ServerMs,
+    },
     /// In flight, with a takeover time before this moment.
     InFlight {
         /// Server time.
         takeover_before: ServerMs,
     },
+}
+
+impl Stranded {
+    /// The index that finds them, the field that it sorts by, and what this field has to be.
+    fn query(self) -> (&'static str, &'static str, RawDocumentBuf, RawArrayBuf) {
+        let date = DateTime::from_millis;
+        let (hint, field, bound) = match self {
+            Stranded::Unclaimed { created_before } => {
+                ("unclaimed", "createdAt", rawdoc! { "$lt": date(created_before) })
+            }
+            Stranded::FromTheFuture { created_after } => {
+                ("unclaimed", "createdAt", rawdoc! { "$gt": date(created_after) })
+            }
+            Stranded::InFlight { takeover_before } => {
+                ("in_flight", "takeoverAt", rawdoc! { "$lt": date(takeover_before) })
+            }
+        };
+        let states: RawArrayBuf = match self {
+            Stranded::Unclaimed { .. } | Stranded::FromTheFuture { .. } => {
+                [State::Initial.as_str()].into_iter().collect()
+            }
+            Stranded::InFlight { .. } => State::IN_FLIGHT.iter().map(|s| s.as_str()).collect(),
+        };
+        (hint, field, bound, states)
+    }
 }
 
 /// Finds and stamps what is stranded.
@@ -39,7 +72,8 @@ impl MongoOutbox {
         MongoOutbox { store }
     }
 
-    /// At most `limit` stranded ids, oldest first, leaving out those stamped for later than `now`.
+    /// At most `limit` stranded ids, oldest first, leaving out those stamped for later than `now`
+    /// and those that are parked. An id that no message can hold is parked by this.
     ///
     /// # Errors
     /// When the server is away.
@@ -47,47 +81,61 @@ impl MongoOutbox {
         &self,
         which: Stranded,
         now: ServerMs,
-        limit: i64,
+        limit: usize,
     ) -> Result<Vec<TransactionId>, LedgerError> {
-        let due = doc! { "$not": { "$gt": DateTime::from_millis(now) } };
-        let (mut filter, sort, hint) = match which {
-            Stranded::Unclaimed { created_before } => (
-                doc! {
-                    "state": State::Initial,
-                    "createdAt": { "$lt": DateTime::from_millis(created_before) },
-                },
-                doc! { "createdAt": 1 },
-                "unclaimed",
-            ),
-            Stranded::InFlight { takeover_before } => (
-                doc! {
-                    "state": { "$in": State::IN_FLIGHT.map(Bson::from).to_vec() },
-                    "takeoverAt": { "$lt": DateTime::from_millis(takeover_before) },
-                },
-                doc! { "takeoverAt": 1 },
-                "in_flight",
-            ),
-        };
-        filter.insert("sweepAfter", due);
-        let collection = self.store.transactions();
-        let op_limit = self.store.op_limit();
-        let found: Vec<Document> = self
-            .store
-            .limited("stranded", async move {
-                let find = collection
-                    .find(filter)
-                    .sort(sort)
-                    .hint(mongodb::options::Hint::Name(hint.to_owned()))
-                    .limit(limit)
-                    .projection(doc! { "_id": 1 })
-                    .max_time(op_limit);
-                find.await?.try_collect().await
-            })
-            .await?;
-        Ok(found.iter().filter_map(|d| d.get_str("_id").ok()).map(Into::into).collect())
+        let found = self.find(which, now, limit).await?;
+        // Notes are few, and only on documents that can't be stamped, which come again each time.
+        let noted =
+            if found.is_empty() { Default::default() } else { self.store.noted(&found).await? };
+        let (mut ids, mut invalid) = (Vec::new(), Vec::new());
+        for id in found {
+            if noted.contains(rawdoc! { "_id": id.clone() }.as_bytes()) {
+                continue;
+            }
+            match id.as_str().filter(|id| check_name("_id", id).is_ok()) {
+                Some(id) => ids.push(id.into()),
+                None => invalid.push(id),
+            }
+        }
+        if !invalid.is_empty() {
+            tracing::warn!(transactions = invalid.len(), "parked: no message can hold their ids");
+            let message = "its _id is not a text of 1 to 200 bytes without control characters";
+            let why = Parked::new(ParkCode::InvalidId, message);
+            self.store.park_by_id(&invalid, &why).await?;
+        }
+        Ok(ids)
     }
 
-    /// Keeps all sweepers away from what was just published until `sweep_after`.
+    async fn find(
+        &self,
+        which: Stranded,
+        now: ServerMs,
+        limit: usize,
+    ) -> Result<Vec<RawBson>, LedgerError> {
+        let (hint, field, bound, states) = which.query();
+        let mut filter = rawdoc! {
+            "state": { "$in": states },
+            "sweepAfter": { "$not": { "$gt": DateTime::from_millis(now) } },
+            "parked": null,
+        };
+        filter.append(super::read::cstr(field), bound);
+        let mut sort = RawDocumentBuf::new();
+        sort.append(super::read::cstr(field), 1);
+        let command = rawdoc! {
+            "find": "transactions",
+            "filter": filter,
+            "sort": sort,
+            "hint": hint,
+            "limit": i64::try_from(limit).unwrap_or(i64::MAX),
+            "batchSize": i32::try_from(limit).unwrap_or(i32::MAX),
+            "projection": { "_id": 1 },
+        };
+        let id = |document: &RawDocument| Some(RawBson::from(document.get("_id").ok()??));
+        self.store.find("stranded", command, id).await
+    }
+
+    /// Keeps all sweepers away from what was just published until `sweep_after`. A document that
+    /// the server refuses to write is published again next time, which ends in its being parked.
     ///
     /// # Errors
     /// When the server is away; then it is only published once more.
@@ -96,27 +144,34 @@ impl MongoOutbox {
         ids: &[TransactionId],
         sweep_after: ServerMs,
     ) -> Result<(), LedgerError> {
-        let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
-        let unfinished = State::UNFINISHED.map(Bson::from).to_vec();
-        let statement = doc! {
-            "q": { "_id": { "$in": ids }, "state": { "$in": unfinished } },
-            // A round that listed an id before it was parked must not bring it back.
-            "u": { "$max": { "sweepAfter": DateTime::from_millis(sweep_after) } },
-            "multi": true,
+        let unfinished: RawArrayBuf = State::UNFINISHED.iter().map(|s| s.as_str()).collect();
+        let statement = |ids: &[&TransactionId]| {
+            let ids: RawArrayBuf = ids.iter().map(|id| id.as_ref()).collect();
+            rawdoc! {
+                "q": { "_id": { "$in": ids }, "state": { "$in": unfinished.clone() } },
+                "u": { "$max": { "sweepAfter": DateTime::from_millis(sweep_after) } },
+                "multi": true,
+            }
         };
-        self.store.update("stamp", "transactions", vec![statement]).await.map(|_| ())
+        let groups = together(ids.len());
+        self.store
+            .write("stamp", "transactions", ids, groups, Counts::Matched, statement)
+            .await
+            .map(|_| ())
     }
 
-    /// Keeps all sweepers away for good: these went to the dead letters because they kill workers,
-    /// and only a person should bring them back.
+    /// Sets transactions apart that kill their workers: only a person should bring them back.
     ///
     /// # Errors
     /// When the server is away.
-    pub async fn park(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
-        self.stamp(ids, DateTime::MAX.timestamp_millis()).await
+    pub async fn park_killers(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
+        let ids: Vec<RawBson> = ids.iter().map(|id| RawBson::from(id.as_ref())).collect();
+        let message = "its workers died with it, again and again, while it was alone";
+        self.store.park_by_id(&ids, &Parked::new(ParkCode::KillsWorker, message)).await
     }
 
-    /// The creation time of the oldest transaction in flight or waiting, for the age metric.
+    /// The creation time of the oldest transaction in flight or waiting, for the age metric. What
+    /// is parked is left out: it has metrics of its own.
     ///
     /// # Errors
     /// When the server is away.
@@ -124,26 +179,22 @@ impl MongoOutbox {
         let mut oldest: Option<ServerMs> = None;
         // Those in flight are sorted in the server's memory: they are a few batches at most.
         for (states, hint) in
-            [(vec![State::Initial], "unclaimed"), (State::IN_FLIGHT.to_vec(), "in_flight")]
+            [(&[State::Initial][..], "unclaimed"), (&State::IN_FLIGHT[..], "in_flight")]
         {
-            let filter = doc! { "state": { "$in": states } };
-            let collection = self.store.transactions();
-            let op_limit = self.store.op_limit();
-            let found = self
-                .store
-                .limited("oldest", async move {
-                    collection
-                        .find_one(filter)
-                        .sort(doc! { "createdAt": 1 })
-                        .hint(mongodb::options::Hint::Name(hint.to_owned()))
-                        .projection(doc! { "createdAt": 1 })
-                        .max_time(op_limit)
-                        .await
-                })
-                .await?;
-            let created = found.and_then(|d| d.get_datetime("createdAt").ok().copied());
-            let created = created.map(DateTime::timestamp_millis);
-            oldest = [oldest, created].into_iter().flatten().min();
+            let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
+            let command = rawdoc! {
+                "find": "transactions",
+                "filter": { "state": { "$in": states }, "parked": null },
+                "sort": { "createdAt": 1 },
+                "hint": hint,
+                "limit": 1_i64,
+                "projection": { "createdAt": 1 },
+            };
+            let created = |document: &RawDocument| {
+                document.get_datetime("createdAt").ok().map(DateTime::timestamp_millis)
+            };
+            let found = self.store.find("oldest", command, created).await?;
+            oldest = oldest.into_iter().chain(found).min();
         }
         Ok(oldest)
     }

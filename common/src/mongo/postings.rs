@@ -8,14 +8,15 @@
 //! field path. The statements are built as bytes at once: as trees of `Document` they cost a worker
 //! more than all the rest.
 //!
-//! The guards are total: whatever an account's fields hold, the pipeline never fails. Should the
-//! server refuse an account all the same (a validator, say), the rest of its statement is not
-//! reached; [`MongoLedger`](super::MongoLedger) then sends each account alone.
+//! The guards are total: whatever an account's fields hold, the pipeline never fails. The guard of a
+//! post takes exactly those accounts that [`Account::from_raw`](crate::account::Account::from_raw)
+//! can read. The server may refuse an account all the same (a validator, say); see [`super::write`].
 
 use std::collections::HashMap;
 
-use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocumentBuf, rawbson, rawdoc};
+use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 
+use super::numbers;
 use crate::amount::Amount;
 use crate::ledger::{Posting, Removal, ServerMs};
 use crate::transaction::TransactionId;
@@ -24,17 +25,17 @@ use crate::transaction::TransactionId;
 /// begins to cost what is left of taking the pipeline apart.
 pub(super) const ACCOUNTS_MAX: usize = 64;
 
-/// Puts postings together for statements of at most `most` accounts. No account is twice in one of
-/// them, and the postings of an account stay in their order.
-pub(super) fn groups(postings: &[Posting], most: usize) -> Vec<Vec<&Posting>> {
-    let mut rounds: Vec<Vec<&Posting>> = Vec::new();
+/// Puts postings together, by their places, for statements of at most `most` accounts. No account is
+/// twice in one of them, and the postings of an account stay in their order.
+pub(super) fn groups(postings: &[Posting], most: usize) -> Vec<Vec<usize>> {
+    let mut rounds: Vec<Vec<usize>> = Vec::new();
     let mut met: HashMap<&str, usize> = HashMap::with_capacity(postings.len());
-    for posting in postings {
+    for (place, posting) in postings.iter().enumerate() {
         let round = met.entry(&posting.account).or_default();
         if *round == rounds.len() {
             rounds.push(Vec::new());
         }
-        rounds[*round].push(posting);
+        rounds[*round].push(place);
         *round += 1;
     }
     rounds.iter().flat_map(|round| round.chunks(most)).map(<[_]>::to_vec).collect()
@@ -54,9 +55,9 @@ pub(super) fn post(postings: &[&Posting], before: ServerMs) -> RawDocumentBuf {
         { "$eq": ["$status", "open"] },
         { "$lt": ["$$NOW", DateTime::from_millis(before)] },
         { "$eq": [{ "$ifNull": ["$currency", null] }, "$$my.currency"] },
-        { "$in": [{ "$type": "$balance" }, "$$my.kinds"] },
-        { "$isNumber": "$pendingDebits" },
-        { "$isNumber": "$pendingCredits" },
+        // First the range: without it, what follows could fail.
+        numbers::in_range(&numbers::NUMBERS),
+        exact(postings),
         { "$isArray": "$pendingTransactions" },
         { "$eq": [there, []] },
         { "$setIsSubset": ["$$my.leaving", "$pendingTransactions"] },
@@ -87,20 +88,27 @@ fn wanted(posting: &Posting) -> RawDocumentBuf {
         "marks": marks(&posting.transactions),
         "leaving": marks(leaving),
         "currency": posting.currency.as_deref().map_or(RawBson::Null, RawBson::from),
-        "kinds": if posting.is_int() { rawbson!(["long", "int"]) } else { rawbson!(["decimal"]) },
+        "whole": posting.is_int(),
+    }
+}
+
+/// The numbers of each account are exact, and of the kind of its posting. What is about decimal
+/// accounts stands only in a statement for such accounts: others shall not pay for it.
+fn exact(postings: &[&Posting]) -> RawDocumentBuf {
+    let any_whole = postings.iter().any(|posting| posting.is_int());
+    let any_decimal = postings.iter().any(|posting| !posting.is_int());
+    match (any_whole, any_decimal) {
+        (_, false) => numbers::whole(),
+        (false, true) => numbers::decimal(),
+        (true, true) => rawdoc! { "$cond": ["$$my.whole", numbers::whole(), numbers::decimal()] },
     }
 }
 
 /// Neither the floor nor the limits of an amount are broken by the debits.
 fn can_spend(balance: &RawDocumentBuf, debits: &RawDocumentBuf) -> RawDocumentBuf {
-    let above_floor = rawdoc! { "$gte": [balance.clone(), "$floor"] };
     rawdoc! { "$and": [
-        // A missing floor must not read as unlimited, so only an explicit null is.
-        { "$or": [
-            { "$eq": [{ "$type": "$floor" }, "null"] },
-            { "$and": [{ "$isNumber": "$floor" }, above_floor] },
-        ] },
-        { "$gte": [balance.clone(), -Amount::MAX] },
+        // A floor that is null is unlimited but for what an amount may be; no floor is below that.
+        { "$gte": [balance.clone(), { "$ifNull": ["$floor", -Amount::MAX] }] },
         // A negative balance makes room for sums beyond what an amount may be, and an account with
         // such a sum could not be read.
         { "$lte": [debits.clone(), Amount::MAX] },
@@ -132,11 +140,11 @@ pub(super) fn remove(removal: Removal, postings: &[&Posting]) -> RawDocumentBuf 
             "marks": marks(&posting.transactions),
         }
     };
+    // Held money goes home whatever the status, the floor and the opening balance are.
     let guard = rawdoc! { "$and": [
         { "$eq": ["$_id", "$$my.account"] },
-        { "$isNumber": "$balance" },
-        { "$isNumber": "$pendingDebits" },
-        { "$isNumber": "$pendingCredits" },
+        numbers::in_range(&numbers::HOLDINGS),
+        numbers::no_floats(&numbers::HOLDINGS),
         { "$isArray": "$pendingTransactions" },
         { "$setIsSubset": ["$$my.marks", "$pendingTransactions"] },
     ] };
@@ -199,14 +207,8 @@ mod tests {
     #[test]
     fn no_account_is_twice_in_a_statement_and_its_postings_stay_in_order() {
         let postings = [posting("a", "1"), posting("a", "2"), posting("b", "3"), posting("c", "4")];
-        let groups = |most| -> Vec<Vec<String>> {
-            let transactions = |group: Vec<&Posting>| {
-                group.iter().map(|posting| posting.transactions[0].to_string()).collect()
-            };
-            super::groups(&postings, most).into_iter().map(transactions).collect()
-        };
-        assert_eq!(groups(64), [vec!["1", "3", "4"], vec!["2"]]);
-        assert_eq!(groups(2), [vec!["1", "3"], vec!["4"], vec!["2"]]);
-        assert_eq!(groups(1).len(), 4);
+        assert_eq!(groups(&postings, 64), [vec![0, 2, 3], vec![1]]);
+        assert_eq!(groups(&postings, 2), [vec![0, 2], vec![3], vec![1]]);
+        assert_eq!(groups(&postings, 1).len(), 4);
     }
 }

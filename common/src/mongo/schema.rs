@@ -1,125 +1,303 @@
-//! Collections, validators and indexes.
+//! Collections, validators, indexes and the settings document: looking, and setting up.
 //!
-//! Promises that repeating it changes nothing and that several processes may do it at once.
-//! The validators keep floats and half-written documents out, whoever writes; all finer rules are
-//! the producer's (`Body`) and the worker's, who cancel what breaks them. The validators are plain
-//! queries: each of the five writes of a transfer would pay 2 µs more for a `$jsonSchema`.
-//! `{$gt: ""}` is a string that is not empty: comparisons never cross types.
+//! Promises that what is already there is changed by [`Store::apply_schema`] only, and that a
+//! user's own validator and indexes are never changed. A fresh database is set up by whoever comes
+//! first, several at once included: the settings document is written first and marked complete
+//! last, so that whoever sees half of it goes on. Fails with a sentence that names the remedy.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures_util::TryStreamExt;
+use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
-use mongodb::error::{Error, ErrorKind};
+use mongodb::error::{Error, ErrorKind, WriteFailure};
 
 use super::Store;
-use crate::account::Status;
+use super::definitions::{Definition, Index, definitions};
+use super::findings::{Finding, Found, Lack, Seen, compare, strict};
+use super::settings::{ID, Known, LedgerSettings, Misfit};
 use crate::ledger::LedgerError;
-use crate::transaction::State;
 
+const UNAUTHORIZED: i32 = 13;
+const NAMESPACE_NOT_FOUND: i32 = 26;
 const NAMESPACE_EXISTS: i32 = 48;
+const DUPLICATE_KEY: i32 = 11_000;
 
-pub(super) async fn ensure(store: &Store) -> Result<(), LedgerError> {
-    collection(store, "accounts", accounts_validator()).await?;
-    collection(store, "transactions", transactions_validator()).await?;
-    let database = store.database().clone();
-    store
-        .limited("indexes", async move { database.run_command(transaction_indexes()).await })
-        .await
-        .map(|_| ())
+/// How long `producer init --apply` waits for an index of a large collection.
+const INDEX_LIMIT: Duration = Duration::from_secs(4 * 3_600);
+
+/// Why a program can't work on this database.
+#[derive(Debug, thiserror::Error)]
+pub enum NotReady {
+    /// The server is away or refuses.
+    #[error("MongoDB: {0}")]
+    Ledger(#[from] LedgerError),
+    /// The user lacks a right.
+    #[error(
+        "the MongoDB user may not {what} (the server says: {said}); give it the role `readWrite` \
+         on this database, and `dbAdmin` for `producer init --apply`"
+    )]
+    NotPermitted {
+        /// What it may not do.
+        what: &'static str,
+        /// What the server says.
+        said: String,
+    },
+    /// It is of another version.
+    #[error("{0}")]
+    Misfit(#[from] Misfit),
+    /// It lacks something.
+    #[error("{}", unfit(.0))]
+    Unfit(Vec<Finding>),
 }
 
-async fn collection(
-    store: &Store,
-    name: &'static str,
-    validator: Document,
-) -> Result<(), LedgerError> {
-    let database = store.database().clone();
-    store
-        .limited("schema", async move {
-            let mut found = database.list_collections().filter(doc! { "name": name }).await?;
-            let existing = found.try_next().await?;
-            match existing {
-                None => {
-                    let create = doc! { "create": name, "validator": &validator };
-                    match database.run_command(create).await {
-                        Err(error) if code(&error) == Some(NAMESPACE_EXISTS) => {}
-                        created => return created.map(|_| ()),
-                    }
-                }
-                Some(existing) if existing.options.validator.as_ref() == Some(&validator) => {
-                    return Ok(());
-                }
-                Some(_) => {}
+impl NotReady {
+    /// Whether it may pass by itself.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        match self {
+            NotReady::Ledger(error) => error.passes(),
+            NotReady::NotPermitted { .. } | NotReady::Misfit(_) | NotReady::Unfit(_) => false,
+        }
+    }
+}
+
+fn unfit(findings: &[Finding]) -> String {
+    let Some(first) = findings.first() else { return "the database lacks nothing".to_owned() };
+    let more = match findings.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    format!(
+        "the database is not as Tandem needs it: {first}{more}; `producer init` lists what is \
+         missing, `producer init --apply` applies it"
+    )
+}
+
+/// What a look at a database came to.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// Nobody has a ledger's collections here, or somebody has begun to create them and is not
+    /// through: whoever comes may set it up.
+    pub unfinished: bool,
+    /// What it lacks.
+    pub findings: Vec<Finding>,
+}
+
+impl Store {
+    /// Checks the database; one that is fresh is set up. Safe to repeat, and from several at once.
+    ///
+    /// # Errors
+    /// When the server is away or refuses, or something that was there before does not fit.
+    pub async fn ensure_schema(&self) -> Result<(), NotReady> {
+        let mut inspection = self.inspect(None).await?;
+        if inspection.unfinished && !inspection.findings.is_empty() {
+            self.set_up(&inspection.findings, None, self.op_limit).await?;
+            inspection = self.inspect(None).await?;
+        }
+        as_needed(inspection.findings)
+    }
+
+    /// Checks the database and writes nothing; one that is fresh is as good as empty.
+    ///
+    /// # Errors
+    /// As [`Store::ensure_schema`].
+    pub async fn check_schema(&self) -> Result<(), NotReady> {
+        let inspection = self.inspect(None).await?;
+        if inspection.unfinished { Ok(()) } else { as_needed(inspection.findings) }
+    }
+
+    /// Looks at the database. `validators` says whether they are wanted; `None` as the ledger's
+    /// settings say.
+    ///
+    /// # Errors
+    /// When the server is away or refuses, or the settings are of a newer version.
+    pub async fn inspect(&self, validators: Option<bool>) -> Result<Inspection, NotReady> {
+        let mut settings = self.settings().await?;
+        loop {
+            let seen = Seen { settings, collections: self.collections().await? };
+            let remembered = seen.settings.as_ref().is_none_or(|settings| settings.validators);
+            let wanted = validators.unwrap_or(remembered);
+            let findings = compare(&seen, &definitions(), Known::THIS, wanted);
+            // Somebody may have begun to set it up between the two looks. The settings come
+            // first, so if they are unchanged the half that was seen is the user's own.
+            let after =
+                if findings.is_empty() { seen.settings.clone() } else { self.settings().await? };
+            if after == seen.settings {
+                let begun = seen.settings.is_some_and(|settings| !settings.complete);
+                return Ok(Inspection {
+                    unfinished: begun || seen.collections.is_empty(),
+                    findings,
+                });
             }
-            let change = doc! { "collMod": name, "validator": validator };
-            database.run_command(change).await.map(|_| ())
+            settings = after;
+        }
+    }
+
+    /// Applies what is missing and touches nobody's own validators and indexes; raises the
+    /// settings to this version. Run it when workers of older versions are drained. What is left
+    /// shows at the next [`Store::inspect`].
+    ///
+    /// # Errors
+    /// As [`Store::inspect`].
+    pub async fn apply_schema(&self, validators: Option<bool>) -> Result<(), NotReady> {
+        let findings = self.inspect(validators).await?.findings;
+        self.set_up(&findings, validators, INDEX_LIMIT).await
+    }
+
+    async fn set_up(
+        &self,
+        findings: &[Finding],
+        validators: Option<bool>,
+        index_limit: Duration,
+    ) -> Result<(), NotReady> {
+        let settings = LedgerSettings::new(Known::THIS, validators.unwrap_or(true));
+        self.write_settings(doc! { "$setOnInsert": settings.to_document() }).await?;
+        // Somebody else may have been first, and have said whether validators are wanted.
+        let remembered = self.settings().await?.is_none_or(|settings| settings.validators);
+        let validators = validators.unwrap_or(remembered);
+        let lacking = |name: &str| {
+            let found = findings.iter().filter(|f| f.collection == name && f.applies());
+            found.map(|finding| finding.lack.clone()).collect::<Vec<_>>()
+        };
+        for definition in definitions() {
+            let lacks = lacking(definition.name);
+            for command in commands(&definition, &lacks, validators) {
+                let is_index = command.contains_key("createIndexes");
+                let op_limit = if is_index { index_limit } else { self.op_limit };
+                Store { op_limit, ..self.clone() }.define(command).await?;
+            }
+        }
+        let raise = doc! {
+            "$max": { "protocol": settings.protocol },
+            "$addToSet": { "features": { "$each": settings.features } },
+            "$set": { "validators": validators, "complete": true },
+        };
+        self.write_settings(raise).await
+    }
+
+    async fn settings(&self) -> Result<Option<LedgerSettings>, NotReady> {
+        let collection = self.settings_collection();
+        let find = async move { collection.find_one(doc! { "_id": ID }).await };
+        let found = self.permitted("read the collection `tandem`", find).await?;
+        let settings = found.as_ref().map(LedgerSettings::from_document).transpose()?;
+        match settings.as_ref().map(|settings| settings.fits(Known::THIS)) {
+            Some(Err(misfit @ (Misfit::Unknown(_) | Misfit::Unreadable(_)))) => Err(misfit.into()),
+            Some(Err(Misfit::Behind(_)) | Ok(())) | None => Ok(settings),
+        }
+    }
+
+    async fn write_settings(&self, update: Document) -> Result<(), NotReady> {
+        let collection = self.settings_collection();
+        let write = async move {
+            match collection.update_one(doc! { "_id": ID }, update).upsert(true).await {
+                // Two were first at once: the document is there.
+                Err(error) if code(&error) == Some(DUPLICATE_KEY) => Ok(()),
+                written => written.map(|_| ()),
+            }
+        };
+        self.permitted("write the collection `tandem`", write).await
+    }
+
+    /// The ledger's collections that are there, with their options and indexes.
+    async fn collections(&self) -> Result<BTreeMap<String, Found>, NotReady> {
+        let names: Vec<Bson> = definitions().iter().map(|d| Bson::from(d.name)).collect();
+        let database = self.database.clone();
+        let list = async move {
+            let filter = doc! { "name": { "$in": names } };
+            database.list_collections().filter(filter).await?.try_collect::<Vec<_>>().await
+        };
+        let mut collections = BTreeMap::new();
+        for found in self.permitted("list the collections", list).await? {
+            let collection: Collection<Document> = self.database.collection(&found.name);
+            let list = async move {
+                match collection.list_indexes().await {
+                    Ok(indexes) => indexes.try_collect::<Vec<_>>().await,
+                    // Dropped since it was listed.
+                    Err(error) if code(&error) == Some(NAMESPACE_NOT_FOUND) => Ok(vec![]),
+                    Err(error) => Err(error),
+                }
+            };
+            let indexes = self.permitted("list the indexes", list).await?;
+            collections.insert(found.name, (found.options, indexes));
+        }
+        Ok(collections)
+    }
+
+    async fn define(&self, mut command: Document) -> Result<(), NotReady> {
+        command.insert("writeConcern", doc! { "w": "majority" });
+        let database = self.database.clone();
+        let run = async move {
+            match database.run_command(command).await {
+                // Somebody else was first; the next look judges what they have created.
+                Err(error) if code(&error) == Some(NAMESPACE_EXISTS) => Ok(()),
+                ran => ran.map(|_| ()),
+            }
+        };
+        self.permitted("create collections and indexes, or change validators", run).await
+    }
+
+    /// Runs driver code, and tells a missing right from all other errors.
+    async fn permitted<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, NotReady> {
+        let told_apart = async move {
+            match work.await {
+                Ok(value) => Ok(Ok(value)),
+                Err(error) if code(&error) == Some(UNAUTHORIZED) => Ok(Err(error.to_string())),
+                Err(error) => Err(error),
+            }
+        };
+        let answer = self.limited("schema", told_apart).await?;
+        answer.map_err(|said| NotReady::NotPermitted { what, said })
+    }
+}
+
+/// The commands that put right what a collection lacks.
+fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Document> {
+    let (name, validator) = (definition.name, &definition.validator);
+    let mut commands: Vec<Document> = lacks
+        .iter()
+        .filter_map(|lack| match lack {
+            Lack::Collection if validators => Some(doc! { "create": name, "validator": validator }),
+            Lack::Collection => Some(doc! { "create": name }),
+            Lack::Validator | Lack::ValidatorVersion | Lack::ValidatorLax { .. } => {
+                let mut change = strict(name);
+                change.insert("validator", validator);
+                Some(change)
+            }
+            Lack::Index { .. }
+            | Lack::IndexDiffers { .. }
+            | Lack::ValidatorForeign { .. }
+            | Lack::Settings
+            | Lack::SettingsVersion(_)
+            | Lack::SettingsValidators { .. } => None,
         })
-        .await
+        .collect();
+    let missing = |name: &str| {
+        lacks
+            .iter()
+            .any(|lack| matches!(lack, Lack::Index { name: lacking, .. } if *lacking == name))
+    };
+    let indexes = definition.indexes.iter().filter(|index| missing(index.name));
+    let indexes: Vec<Document> = indexes.map(Index::to_document).collect();
+    if !indexes.is_empty() {
+        commands.push(doc! { "createIndexes": name, "indexes": indexes });
+    }
+    commands
+}
+
+fn as_needed(findings: Vec<Finding>) -> Result<(), NotReady> {
+    if findings.is_empty() { Ok(()) } else { Err(NotReady::Unfit(findings)) }
 }
 
 fn code(error: &Error) -> Option<i32> {
     match error.kind.as_ref() {
         ErrorKind::Command(command) => Some(command.code),
+        ErrorKind::Write(WriteFailure::WriteError(write)) => Some(write.code),
         _ => None,
-    }
-}
-
-/// Only the indexes that a query needs; `_id` serves all others.
-fn transaction_indexes() -> Document {
-    let in_flight = State::IN_FLIGHT.map(Bson::from).to_vec();
-    doc! {
-        "createIndexes": "transactions",
-        "indexes": [
-            // The sweeper: `initial` documents whose message got lost, oldest first.
-            {
-                "name": "unclaimed",
-                "key": { "createdAt": 1 },
-                "partialFilterExpression": { "state": State::Initial },
-            },
-            // The sweeper: transactions in flight whose owner is gone. The key does not change
-            // from claim to the end, so a state change costs no index write.
-            {
-                "name": "in_flight",
-                "key": { "takeoverAt": 1 },
-                "partialFilterExpression": { "state": { "$in": in_flight } },
-            },
-        ],
-    }
-}
-
-/// What BSON numbers an amount may be.
-const AMOUNT: [&str; 3] = ["long", "int", "decimal"];
-
-fn accounts_validator() -> Document {
-    let amount = doc! { "$type": &AMOUNT[..] };
-    doc! {
-        "_id": { "$gt": "" },
-        "balance": &amount,
-        "pendingDebits": &amount,
-        "pendingCredits": &amount,
-        "openingBalance": &amount,
-        "pendingTransactions": { "$type": "array" },
-        "floor": { "$type": ["long", "int", "decimal", "null"] },
-        "status": { "$in": Status::ALL.map(|s| Bson::from(s.as_str())).to_vec() },
-    }
-}
-
-fn transactions_validator() -> Document {
-    let text = doc! { "$gt": "" };
-    doc! {
-        "_id": &text,
-        "state": { "$in": State::ALL.map(Bson::from).to_vec() },
-        "createdAt": { "$type": "date" },
-        "lastModified": { "$type": "date" },
-        "$or": [
-            { "value": { "$type": &AMOUNT[..] }, "source": &text, "destination": &text, "legs": null },
-            { "legs": { "$type": "array" }, "value": null },
-        ],
-        // A claim counts the attempts, which what is no whole number would make fail. A list matches
-        // when one of its elements does.
-        "$nor": [
-            { "attempts": { "$exists": true, "$not": { "$type": ["int", "long"] } } },
-            { "attempts": { "$type": "array" } },
-            { "state": { "$type": "array" } },
-        ],
     }
 }

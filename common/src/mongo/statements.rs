@@ -4,7 +4,8 @@
 //! Each is compared with the state it leaves and the claim. Strings from outside always stand in
 //! `$literal`: a `$` in an id must never become a field path.
 
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::raw::cstr;
+use mongodb::bson::{Bson, DateTime, Document, RawArrayBuf, RawDocumentBuf, doc, rawdoc};
 
 use crate::amount::Amount;
 use crate::ledger::{Advance, Claim, ServerMs};
@@ -20,57 +21,84 @@ pub struct LeaseMs {
     pub grace: i64,
 }
 
-fn literal(text: &str) -> Document {
-    doc! { "$literal": text }
+fn literal(text: &str) -> RawDocumentBuf {
+    rawdoc! { "$literal": text }
 }
 
-fn ids_bson(ids: &[TransactionId]) -> Vec<&str> {
-    ids.iter().map(AsRef::as_ref).collect()
+fn names(ids: &[&TransactionId]) -> RawArrayBuf {
+    ids.iter().map(|id| id.as_ref()).collect()
 }
 
-/// Claims what is `initial`, or in flight past its takeover time. The clock is the server's.
-pub(super) fn claim(ids: &[TransactionId], claim: &Claim, lease: LeaseMs) -> Document {
-    let in_flight = State::IN_FLIGHT.map(Bson::from).to_vec();
-    doc! {
+fn states<const N: usize>(states: [State; N]) -> RawArrayBuf {
+    states.iter().map(|state| state.as_str()).collect()
+}
+
+/// Claims what is `initial`, or in flight past its takeover time, unless it is parked. The clock is
+/// the server's. `alone` says that the claim is for this transaction only, which counts where it
+/// is not the first: what fails alone fails by itself.
+pub(super) fn claim(
+    ids: &[&TransactionId],
+    claim: &Claim,
+    lease: LeaseMs,
+    alone: bool,
+) -> RawDocumentBuf {
+    let is_first = rawdoc! { "$eq": ["$state", "initial"] };
+    let mut set = rawdoc! {
+        "state": { "$cond": [is_first.clone(), "pending", "$state"] },
+        "claim": literal(&claim.token),
+        "application": literal(&claim.application),
+        "attempts": one_more("$attempts"),
+        "leaseUntil": { "$add": ["$$NOW", lease.lease] },
+        "takeoverAt": { "$add": ["$$NOW", lease.lease + lease.grace] },
+        "lastModified": "$$NOW",
+    };
+    if alone {
+        let counted = rawdoc! { "$cond": [is_first, "$$REMOVE", one_more("$attemptsAlone")] };
+        set.append(cstr!("attemptsAlone"), counted);
+    }
+    rawdoc! {
         "q": {
-            "_id": { "$in": ids_bson(ids) },
+            "_id": { "$in": names(ids) },
+            "parked": null,
             "$or": [
-                { "state": State::Initial },
+                { "state": State::Initial.as_str() },
                 {
-                    "state": { "$in": in_flight },
+                    "state": { "$in": states(State::IN_FLIGHT) },
                     "$expr": { "$gt": ["$$NOW", "$takeoverAt"] },
                 },
             ],
         },
-        "u": [{ "$set": {
-            "state": { "$cond": [{ "$eq": ["$state", "initial"] }, "pending", "$state"] },
-            "claim": literal(&claim.token),
-            "application": literal(&claim.application),
-            "attempts": { "$add": [{ "$ifNull": ["$attempts", 0] }, 1] },
-            "leaseUntil": { "$add": ["$$NOW", lease.lease] },
-            "takeoverAt": { "$add": ["$$NOW", lease.lease + lease.grace] },
-            "lastModified": "$$NOW",
-        } }],
+        "u": [{ "$set": set }],
         "multi": true,
     }
 }
 
-/// The fields that only mean something while a transaction is in flight.
-pub(super) const OWNERSHIP: [&str; 4] = ["claim", "leaseUntil", "takeoverAt", "sweepAfter"];
+/// A count and one more. Whatever somebody has written into the field, the result is a whole number
+/// that the validator takes: a claim must not fail for it.
+fn one_more(field: &str) -> RawDocumentBuf {
+    let more = rawdoc! { "$add": [{ "$ifNull": [field, 0] }, 1] };
+    rawdoc! { "$cond": [{ "$lt": [field, i32::MAX] }, more, i32::MAX] }
+}
+
+/// The fields that only mean something while a transaction is not final.
+pub(super) const UNFINISHED: [&str; 5] =
+    ["claim", "leaseUntil", "takeoverAt", "sweepAfter", "parked"];
 
 /// Moves a batch from one state to the next, where still in it and under this claim. Plain operators:
 /// a pipeline with `$$NOW` costs the server a sixth more.
-pub(super) fn advance(step: Advance, ids: &[TransactionId], claim: &Claim) -> Document {
+pub(super) fn advance(step: Advance, ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
     let (from, to) = step.states();
-    let mut update = doc! {
-        "$set": { "state": to },
+    let mut update = rawdoc! {
+        "$set": { "state": to.as_str() },
         "$currentDate": { "lastModified": true },
     };
     if to.is_final() {
-        update.insert("$unset", gone());
+        let gone: RawDocumentBuf =
+            (&gone()).try_into().expect("a document of short texts is a raw document");
+        update.append(cstr!("$unset"), gone);
     }
-    doc! {
-        "q": { "_id": { "$in": ids_bson(ids) }, "state": from, "claim": &claim.token },
+    rawdoc! {
+        "q": { "_id": { "$in": names(ids) }, "state": from.as_str(), "claim": claim.token.as_str() },
         "u": update,
         "multi": true,
     }
@@ -78,16 +106,21 @@ pub(super) fn advance(step: Advance, ids: &[TransactionId], claim: &Claim) -> Do
 
 /// The operand of `$unset` for what a final transaction no longer has.
 fn gone() -> Document {
-    OWNERSHIP.iter().map(|field| ((*field).to_owned(), Bson::from(""))).collect()
+    UNFINISHED.iter().map(|field| ((*field).to_owned(), Bson::from(""))).collect()
 }
 
 /// Turns a pending transaction towards its undoing, with the reason.
-pub(super) fn cancel(id: &str, reason: &Reason, claim: &Claim) -> Document {
-    doc! {
-        "q": { "_id": id, "state": State::Pending, "claim": &claim.token },
+pub(super) fn cancel((id, reason): &(TransactionId, Reason), claim: &Claim) -> RawDocumentBuf {
+    let reason = rawdoc! { "code": reason.code.as_str(), "message": reason.message.as_str() };
+    rawdoc! {
+        "q": {
+            "_id": id.as_ref(),
+            "state": State::Pending.as_str(),
+            "claim": claim.token.as_str(),
+        },
         "u": [{ "$set": {
-            "state": State::Canceling,
-            "reason": { "$literal": reason.to_document() },
+            "state": State::Canceling.as_str(),
+            "reason": { "$literal": reason },
             "lastModified": "$$NOW",
         } }],
     }
@@ -96,13 +129,13 @@ pub(super) fn cancel(id: &str, reason: &Reason, claim: &Claim) -> Document {
 /// Gives a claim up: the token goes, and the takeover time becomes the later of a delay from now
 /// and a given moment.
 pub(super) fn release(
-    ids: &[TransactionId],
+    ids: &[&TransactionId],
     claim: &Claim,
     after_ms: i64,
     not_before: ServerMs,
-) -> Document {
-    doc! {
-        "q": { "_id": { "$in": ids_bson(ids) }, "claim": &claim.token },
+) -> RawDocumentBuf {
+    rawdoc! {
+        "q": { "_id": { "$in": names(ids) }, "claim": claim.token.as_str() },
         "u": [
             { "$set": {
                 "takeoverAt": {
@@ -140,13 +173,14 @@ pub(super) fn ends(verdicts: &[Verdict], application: &str) -> Vec<(Document, us
     let mut statements = Vec::new();
     if !done.is_empty() {
         let count = done.len();
-        let filter = doc! { "_id": { "$in": done }, "state": State::Initial };
+        let filter = doc! { "_id": { "$in": done }, "state": State::Initial, "parked": Bson::Null };
         let statement = doc! { "q": filter, "u": end(State::Done, None), "multi": true };
         statements.push((statement, count));
     }
     for verdict in verdicts {
         if let Some(reason) = &verdict.refused {
-            let filter = doc! { "_id": verdict.id.as_ref(), "state": State::Initial };
+            let filter =
+                doc! { "_id": verdict.id.as_ref(), "state": State::Initial, "parked": Bson::Null };
             let statement = doc! { "q": filter, "u": end(State::Canceled, Some(reason)) };
             statements.push((statement, 1));
         }

@@ -11,8 +11,9 @@ use lapin::types::{AMQPValue, FieldTable, LongString};
 use lapin::{BasicProperties, Channel, Confirmation, Connection};
 use tokio::sync::Mutex;
 
-use super::{DEAD, QueueError, SOLO, Topology, WORK, answered, connect, delay_class};
+use super::{DEAD, QueueError, SOLO, Topology, WORK, answered, channel, connect, delay_class};
 use crate::config::AmqpArgs;
+use crate::limits::echo;
 use crate::message::Message;
 
 /// How long one call may take; a blocked connection would hold it for ever.
@@ -48,9 +49,11 @@ impl Outgoing {
         Outgoing { delayed: true, ..Outgoing::direct(&routing_key, message.to_bytes()) }
     }
 
-    /// A dead letter: the body as it came, with the reason beside it.
+    /// A dead letter: the body as it came, with the reason beside it. The detail is cut: headers
+    /// that do not fit one frame would close the connection.
     #[must_use]
-    pub fn dead(body: Vec<u8>, reason: &str, detail: String) -> Outgoing {
+    pub fn dead(body: Vec<u8>, reason: &str, detail: &str) -> Outgoing {
+        let detail = echo(detail).into_owned();
         let headers = vec![("tandem-reason", reason.to_owned()), ("tandem-detail", detail)];
         Outgoing { headers, ..Outgoing::direct(DEAD, body) }
     }
@@ -183,8 +186,8 @@ impl Publisher {
 
     async fn open(&self) -> Result<Session, QueueError> {
         let connection = connect(&self.url, &self.name).await?;
-        let channel = answered("opening a channel", connection.create_channel()).await?;
-        self.topology.declare(&channel).await?;
+        self.topology.declare(&connection).await?;
+        let channel = channel(&connection).await?;
         answered("asking for confirms", channel.confirm_select(ConfirmSelectOptions::default()))
             .await?;
         Ok(Session { connection, channel })

@@ -1,9 +1,11 @@
 //! A transaction: its legs, states and reasons, and how it reads and writes as a document.
 //!
 //! Owns what makes a transaction valid ([`Body::new`]) and which fields it has. Promises that a
-//! [`Body`] has at least two legs on distinct accounts that sum to zero, none of them zero.
-//! Fails with a [`BodyError`] that says which rule was broken.
+//! [`Body`] has at least two legs on distinct accounts that sum to zero, none of them zero, and that
+//! its names are within [`limits`](crate::limits). `read` takes stored documents in.
+//! Fails with a [`BodyError`] that says which rule was broken; foreign text in it is cut.
 
+mod read;
 mod state;
 
 use std::collections::HashSet;
@@ -13,19 +15,16 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::amount::{Amount, AmountError};
 
-pub use state::{Reason, ReasonCode, State};
+pub use crate::limits::{LEGS_MAX, NAME_BYTES_MAX};
+pub use read::check_metadata;
+pub(crate) use read::pick_first;
+pub use state::{ParkCode, Parked, Reason, ReasonCode, State};
 
 /// A transaction's `_id`: the client's idempotency key.
 pub type TransactionId = Arc<str>;
 
 /// An account's `_id`.
 pub type AccountId = Arc<str>;
-
-/// The most legs of one transaction: all of them are in one document and one batch of writes.
-pub const LEGS_MAX: usize = 1_000;
-
-/// The longest `_id`, currency or account name in bytes: marks hold many of them in one document.
-pub const NAME_BYTES_MAX: usize = 200;
 
 /// One signed change of one account: negative is a debit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,13 +91,19 @@ impl Body {
     /// When there are fewer than two legs, an account is named twice, an amount is zero, kinds are
     /// mixed, or the sum is not zero.
     pub fn new(legs: Vec<Leg>) -> Result<Body, BodyError> {
+        for leg in &legs {
+            check_name("account", &leg.account)?;
+        }
+        Body::balanced(legs)
+    }
+
+    /// A body of legs whose names were looked at.
+    fn balanced(legs: Vec<Leg>) -> Result<Body, BodyError> {
         if legs.len() < 2 || legs.len() > LEGS_MAX {
             return Err(BodyError::LegCount(legs.len()));
         }
-        let mut accounts = HashSet::new();
         let mut sum = 0_i128;
         for leg in &legs {
-            check_name("account", &leg.account)?;
             if leg.amount.is_zero() {
                 return Err(field_error(
                     "amount",
@@ -108,10 +113,10 @@ impl Body {
             if leg.amount.is_int() != legs[0].amount.is_int() {
                 return Err(BodyError::Mixed);
             }
-            if !accounts.insert(&leg.account) {
-                return Err(BodyError::SameAccount(leg.account.to_string()));
-            }
             sum += leg.amount.nanos();
+        }
+        if let Some(account) = named_twice(&legs) {
+            return Err(BodyError::SameAccount(account.to_string()));
         }
         if sum != 0 {
             return Err(BodyError::NotZero(format_nanos(sum)));
@@ -124,6 +129,8 @@ impl Body {
     /// # Errors
     /// As [`Body::new`]; also when the value is negative.
     pub fn transfer(source: &str, destination: &str, value: Amount) -> Result<Body, BodyError> {
+        check_name("source", source)?;
+        check_name("destination", destination)?;
         if value.is_zero() || value.is_negative() {
             return Err(field_error("value", format!("is {value}; it must be above zero")));
         }
@@ -133,7 +140,7 @@ impl Body {
                 format!("is the source {source:?} itself; a transfer needs two accounts"),
             ));
         }
-        Body::new(vec![
+        Body::balanced(vec![
             Leg { account: source.into(), amount: value.negated() },
             Leg { account: destination.into(), amount: value },
         ])
@@ -199,70 +206,15 @@ impl Body {
         document.insert("lastModified", created_at);
         document
     }
+}
 
-    /// Reads a stored document, whoever wrote it.
-    ///
-    /// # Errors
-    /// When it breaks a rule: such a transaction is canceled with [`ReasonCode::Invalid`].
-    pub fn from_document(document: &Document) -> Result<Body, BodyError> {
-        let body = if document.contains_key("legs") {
-            if let Some(extra) =
-                ["source", "destination", "value"].iter().find(|f| document.contains_key(**f))
-            {
-                return Err(field_error(extra, "stands beside legs; give one or the other"));
-            }
-            Body::new(legs_from(document)?)?
-        } else {
-            let value = amount_from(document, "value")?;
-            Body::transfer(
-                string_from(document, "source")?,
-                string_from(document, "destination")?,
-                value,
-            )?
-        };
-        let optional = |field: &str| match document.get(field) {
-            None | Some(Bson::Null) => Ok(None),
-            Some(Bson::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(field_error(field, "is not a string")),
-        };
-        let metadata = match document.get("metadata") {
-            None | Some(Bson::Null) => None,
-            Some(Bson::Document(metadata)) => Some(metadata.clone()),
-            Some(_) => return Err(field_error("metadata", "is not an object")),
-        };
-        Ok(Body {
-            currency: optional("currency")?,
-            reverses: optional("reverses")?,
-            metadata,
-            ..body
-        })
+fn named_twice(legs: &[Leg]) -> Option<&AccountId> {
+    // Most transactions have two legs: no set is needed.
+    if let [one, other] = legs {
+        return (one.account == other.account).then_some(&one.account);
     }
-}
-
-fn legs_from(document: &Document) -> Result<Vec<Leg>, BodyError> {
-    let legs = document
-        .get_array("legs")
-        .map_err(|_| field_error("legs", "is not a list of {account, amount}"))?;
-    legs.iter()
-        .map(|leg| {
-            let leg = leg.as_document().ok_or_else(|| {
-                field_error("legs", "holds something else than {account, amount}")
-            })?;
-            Ok(Leg {
-                account: string_from(leg, "account")?.into(),
-                amount: amount_from(leg, "amount")?,
-            })
-        })
-        .collect()
-}
-
-fn string_from<'a>(document: &'a Document, field: &str) -> Result<&'a str, BodyError> {
-    document.get_str(field).map_err(|_| field_error(field, "is missing or not a string"))
-}
-
-fn amount_from(document: &Document, field: &str) -> Result<Amount, BodyError> {
-    let value = document.get(field).ok_or_else(|| field_error(field, "is missing"))?;
-    Amount::from_bson(value).map_err(|source| BodyError::Amount { field: field.to_owned(), source })
+    let mut accounts = HashSet::with_capacity(legs.len());
+    legs.iter().map(|leg| &leg.account).find(|account| !accounts.insert(*account))
 }
 
 /// Checks an `_id`, account or currency: not empty, not too long, no control characters.

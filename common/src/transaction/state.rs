@@ -162,6 +162,61 @@ impl Reason {
     }
 }
 
+/// Why a transaction is parked, as a closed set that metrics and scripts can rely on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ParkCode {
+    /// The server refuses to write its document.
+    TransactionUnwritable,
+    /// It may have marks on accounts, and its document does not say any more on which.
+    TransactionUnreadable,
+    /// An account that holds money for it can't be read, or the server refuses to write it.
+    AccountUnusable,
+    /// Its workers died with it, again and again, while it was alone.
+    KillsWorker,
+    /// Its `_id` is none that a message can hold.
+    InvalidId,
+}
+
+impl ParkCode {
+    /// Every code.
+    pub const ALL: [ParkCode; 5] = [
+        ParkCode::TransactionUnwritable,
+        ParkCode::TransactionUnreadable,
+        ParkCode::AccountUnusable,
+        ParkCode::KillsWorker,
+        ParkCode::InvalidId,
+    ];
+
+    /// The name in the document and in metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ParkCode::TransactionUnwritable => "transaction_unwritable",
+            ParkCode::TransactionUnreadable => "transaction_unreadable",
+            ParkCode::AccountUnusable => "account_unusable",
+            ParkCode::KillsWorker => "kills_worker",
+            ParkCode::InvalidId => "invalid_id",
+        }
+    }
+}
+
+/// Why a transaction is parked: a code for scripts and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parked {
+    /// The machine-readable part.
+    pub code: ParkCode,
+    /// The sentence, with what the server said.
+    pub message: String,
+}
+
+impl Parked {
+    /// A reason with its sentence.
+    #[must_use]
+    pub fn new(code: ParkCode, message: impl Into<String>) -> Parked {
+        Parked { code, message: message.into() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@ import select
 import socket
 import time
 
-from . import amqp_wire, ports, processes
+from . import amqp_wire, ports, processes, provision
 from .console import Failure, say, tail
 from .wire import connect
 
@@ -69,6 +69,7 @@ def describe(directory, state):
         "epmd_pid": state["epmd"]["pid"],
         "data_dir": str(home(directory)),
         "log": str(_log(directory)),
+        "control": control(directory, state, provision.rabbitmq()),
     }
 
 

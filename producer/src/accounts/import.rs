@@ -4,8 +4,8 @@ use std::fmt;
 
 use common::account::Account;
 
-use super::ImportArgs;
 use super::opening::{Answer, open};
+use super::{ImportArgs, REPEAT_OPENING};
 use crate::context::Context;
 use crate::error::Error;
 use crate::input::{ACCOUNTS, Input, Kind, check, parse_account};
@@ -47,6 +47,7 @@ pub async fn import(context: &Context, args: &ImportArgs) -> Result<Imported, Er
     let input = Input::open(&args.file, args.format, ACCOUNTS)?;
     let checked = check(&input, &context.console, |record| parse_account(record, kind))?;
     checked.require_valid(args.skip_invalid, &context.console)?;
+    context.advice.set(REPEAT_OPENING);
     context.ensure_schema().await?;
 
     let progress = context.console.progress("accounts", Some(checked.rows));

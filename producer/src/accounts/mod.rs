@@ -49,6 +49,10 @@ Examples:
   producer accounts import accounts.csv
   printf 'account,balance,floor\\nbank,0,none\\nalice,1000,\\n' | producer accounts import -";
 
+/// True for one account and for a file of them: see `opening`.
+const REPEAT_OPENING: &str = "run the same command again on the same input: an account that exists \
+                              with the same opening content is left as it is";
+
 /// A new account.
 #[derive(Args, Clone, Debug)]
 pub struct CreateArgs {
@@ -182,13 +186,14 @@ pub async fn create(
         .and_then(|record| parse_account(record, Kind::from_flag(args.decimal)))
         .map_err(Error::BadInput)?
         .value;
+    context.advice.set(REPEAT_OPENING);
     context.ensure_schema().await?;
     let answer = context.insist(|| opening::open(&context.store, std::slice::from_ref(&account)));
     match answer.await?.remove(0) {
         opening::Answer::Created => writeln!(out, "{}: created", args.id),
         opening::Answer::Unchanged => writeln!(out, "{}: exists, unchanged", args.id),
         opening::Answer::Conflict(problem) => {
-            return Err(Error::Failed(format!("{}: {problem}", args.id)));
+            return Err(Error::Refused(format!("{}: {problem}", args.id)));
         }
     }
     .map_err(Error::output)?;

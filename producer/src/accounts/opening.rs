@@ -6,11 +6,8 @@ use std::collections::HashMap;
 
 use common::account::Account;
 use common::ledger::LedgerError;
-use common::mongo::Store;
-use futures_util::TryStreamExt;
-use mongodb::bson::{DateTime, Document, doc};
-
-use crate::insert::insert_many;
+use common::mongo::{Fields, Store};
+use mongodb::bson::{DateTime, Document};
 
 /// What became of an account to be created.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,11 +23,13 @@ pub(super) enum Answer {
 /// Inserts accounts; an answer for each, in order.
 pub(super) async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answer>, LedgerError> {
     let now = DateTime::from_millis(store.server_now().await?);
-    let documents = accounts.iter().map(|account| account.to_document(now)).collect();
-    let left = insert_many(store, store.accounts(), documents).await?;
+    let documents: Vec<Document> =
+        accounts.iter().map(|account| account.to_document(now)).collect();
+    let left = store.insert("accounts", &documents).await?;
     let mut answers = vec![Answer::Created; accounts.len()];
-    for (at, problem) in left.refused {
-        answers[at] = Answer::Conflict(format!("the server refuses it: {problem}"));
+    for refused in left.refused {
+        let problem = format!("the server refuses it: {}", refused.problem);
+        answers[refused.item] = Answer::Conflict(problem);
     }
     if !left.existing.is_empty() {
         let ids = left.existing.iter().map(|at| accounts[*at].id.as_ref());
@@ -38,10 +37,8 @@ pub(super) async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answ
         for at in left.existing {
             let account = &accounts[at];
             // Not found: inserted a moment ago, by us or others, and not durable yet.
-            let existing = found.remove(account.id.as_ref()).ok_or_else(|| LedgerError {
-                operation: "accounts",
-                message: format!("{} is not durable yet", account.id),
-                transient: true,
+            let existing = found.remove(account.id.as_ref()).ok_or_else(|| {
+                LedgerError::passing("accounts", format!("{} is not durable yet", account.id))
             })?;
             answers[at] = compare(account, existing);
         }
@@ -50,14 +47,8 @@ pub(super) async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answ
 }
 
 async fn find(store: &Store, ids: Vec<&str>) -> Result<HashMap<String, Document>, LedgerError> {
-    let filter = doc! { "_id": { "$in": ids } };
-    let fields = doc! { "pendingTransactions": 0 };
-    let (accounts, limit) = (store.accounts(), store.op_limit());
-    let found: Vec<Document> = store
-        .limited("accounts", async move {
-            accounts.find(filter).projection(fields).max_time(limit).await?.try_collect().await
-        })
-        .await?;
+    let fields = Fields::Without("pendingTransactions");
+    let found = store.documents("accounts", "accounts", &ids, fields).await?;
     let keyed = |document: Document| Some((document.get_str("_id").ok()?.to_owned(), document));
     Ok(found.into_iter().filter_map(keyed).collect())
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use common::account::Status;
+use common::mongo::Fields;
 use mongodb::bson::{Document, doc};
 
 use crate::context::Context;
@@ -72,6 +73,9 @@ pub(super) async fn run(
     ids: &[String],
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
+    context.advice.set(
+        "run the same command again: an account that has the wanted status already is left as it is",
+    );
     let mut exit = Exit::Ok;
     for id in ids {
         match change_status(context, change, id).await? {
@@ -102,8 +106,10 @@ pub async fn change_status(
         let set = doc! { "$set": { "status": to.as_str() } };
         vec![doc! { "q": change.guard(id), "u": set }]
     };
-    context.insist(|| context.store.update("status", "accounts", statement())).await?;
-    let Some(found) = context.store.accounts().find_one(doc! { "_id": id }).await? else {
+    context.insist(|| context.store.change("status", "accounts", statement())).await?;
+    let ids = [id];
+    let found = || context.store.documents("status", "accounts", &ids, Fields::All);
+    let Some(found) = context.insist(found).await?.pop() else {
         return Ok(Err("no such account".to_owned()));
     };
     if found.get_str("status").ok() == Some(to.as_str()) {

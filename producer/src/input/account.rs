@@ -3,7 +3,7 @@
 use common::account::{Account, Status};
 use common::transaction::check_name;
 
-use super::check::Parsed;
+use super::check::{Identity, Parsed};
 use super::record::{Kind, Record};
 
 /// Reads a row: floor 0 unless given, `none` for no floor at all.
@@ -33,7 +33,7 @@ pub fn parse(mut record: Record, kind: Kind) -> Result<Parsed<Account>, String> 
             .ok_or_else(|| format!("status: {status:?} is not open, frozen or closed"))?;
     }
     require_floor(&account)?;
-    Ok(Parsed { key: Some(id), value: account })
+    Ok(Parsed { identity: Identity::Key(id), value: account })
 }
 
 fn require_floor(account: &Account) -> Result<(), String> {

@@ -1,13 +1,16 @@
 //! The first pass: every row is looked at before anything is written.
 //!
-//! Owns which rows are bad, ids that stand twice in the file among them. Memory is bounded: sixteen
-//! bytes an explicit id, four a repeated row, and the first [`SHOWN_MAX`] problems.
+//! Owns which rows are bad, ids that stand twice in the file among them, and which contents stand
+//! more than once among the rows without an id. Memory is bounded: while it reads, sixteen bytes an
+//! explicit id and twelve a row without one; afterwards four a bad repeated row, twelve a repeated
+//! content, and the first [`SHOWN_MAX`] problems.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 
+use super::content::{ContentDigest, Occurrences, repeated as repeated_contents};
 use super::{Input, Record, Row, Rows};
 use crate::console::Console;
 use crate::error::Error;
@@ -18,10 +21,20 @@ pub const SHOWN_MAX: usize = 100;
 /// Every how many rows progress is shown.
 const PROGRESS_ROWS: u64 = 1 << 14;
 
-/// A row as understood: its key, if it has one of its own, and the rest.
+/// What tells a row from the others of its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// Its own key, which must not stand twice in the file.
+    Key(String),
+    /// It has no key. Rows of the same content are told apart by counting them.
+    Content(ContentDigest),
+}
+
+/// A row as understood: what identifies it, and the rest.
+#[derive(Debug)]
 pub struct Parsed<T> {
-    /// What must not stand twice in the file.
-    pub key: Option<String>,
+    /// What identifies it.
+    pub identity: Identity,
     /// The rest.
     pub value: T,
 }
@@ -54,8 +67,12 @@ pub struct Checked {
     pub invalid: u64,
     /// The first problems, by line.
     pub problems: Vec<Problem>,
+    /// How many valid rows have no key of their own.
+    pub without_key: u64,
     /// The lines whose key stands on an earlier line.
     repeated: HashSet<u32>,
+    /// The contents of more than one row without a key, sorted.
+    repeated_contents: Vec<ContentDigest>,
     /// The field that the key is.
     key: &'static str,
 }
@@ -70,12 +87,18 @@ impl Checked {
         row: Row,
         parse: impl Fn(Record) -> Result<Parsed<T>, String>,
     ) -> Result<Parsed<T>, String> {
+        let line = row.line;
         let parsed = row.record.and_then(parse)?;
-        if self.repeated.contains(&row.line) {
-            let key = parsed.key.as_deref().unwrap_or_default();
-            return Err(self.repeated_problem(key));
+        match &parsed.identity {
+            Identity::Key(key) if self.repeated.contains(&line) => Err(self.repeated_problem(key)),
+            Identity::Key(_) | Identity::Content(_) => Ok(parsed),
         }
-        Ok(parsed)
+    }
+
+    /// A new count of rows with the same content, for one reading of the file from its start.
+    #[must_use]
+    pub fn occurrences(&self) -> Occurrences<'_> {
+        Occurrences::new(&self.repeated_contents)
     }
 
     /// Shows the problems; an error unless bad rows are to be skipped.
@@ -117,22 +140,29 @@ pub fn check<T>(
         rows: 0,
         invalid: 0,
         problems: Vec::new(),
+        without_key: 0,
         repeated: HashSet::new(),
+        repeated_contents: Vec::new(),
         key: input.schema.key,
     };
-    let mut keys = Vec::new();
+    let (mut keys, mut contents) = (Vec::new(), Vec::new());
     while let Some(row) = rows.next_row()? {
         checked.rows += 1;
         if checked.rows.is_multiple_of(PROGRESS_ROWS) {
             progress.at(checked.rows, "rows");
         }
         match row.record.and_then(&parse) {
-            Ok(parsed) => keys.extend(parsed.key.map(|key| fingerprint(&key, row.line))),
+            Ok(parsed) => match parsed.identity {
+                Identity::Key(key) => keys.push(fingerprint(&key, row.line)),
+                Identity::Content(digest) => contents.push(digest),
+            },
             Err(problem) => checked.bad(input, row.line, problem),
         }
     }
     checked.digest = rows.digest();
     checked.repeated = repeated(keys);
+    checked.without_key = contents.len() as u64;
+    checked.repeated_contents = repeated_contents(contents);
     checked.name_repeated(input, input.rows()?, &parse)?;
     Ok(checked)
 }
@@ -168,7 +198,7 @@ impl Checked {
                 continue;
             }
             let parsed = row.record.and_then(parse).map_err(Error::Failed)?;
-            let key = parsed.key.unwrap_or_default();
+            let Identity::Key(key) = parsed.identity else { continue };
             let (file, problem) = (input.name().to_owned(), self.repeated_problem(&key));
             named.push(Problem { file, line: row.line, problem });
         }
@@ -209,8 +239,11 @@ mod tests {
         let input = Input::open(path_text, Some(Format::Csv), TRANSFERS).expect("a file");
         std::fs::remove_file(&path).expect("still there");
         check(&input, &Console::quiet(), |mut record| {
-            let key = record.text("id")?;
-            Ok(Parsed { key, value: record.required("value")? })
+            let identity = match record.text("id")? {
+                Some(id) => Identity::Key(id),
+                None => Identity::Content(ContentDigest([0; 12])),
+            };
+            Ok(Parsed { identity, value: record.required("value")? })
         })
         .expect("readable")
     }

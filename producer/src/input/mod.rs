@@ -5,6 +5,7 @@
 
 mod account;
 mod check;
+mod content;
 mod csv_line;
 mod lines;
 mod record;
@@ -17,7 +18,8 @@ use std::path::Path;
 use clap::ValueEnum;
 
 pub use account::parse as parse_account;
-pub use check::{Checked, Parsed, Problem, SHOWN_MAX, check};
+pub use check::{Checked, Identity, Parsed, Problem, SHOWN_MAX, check};
+pub use content::{ContentDigest, Occurrences};
 pub use record::{Kind, Record};
 pub use transfer::{Defaults, parse as parse_transfer};
 

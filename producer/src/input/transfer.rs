@@ -4,7 +4,8 @@ use common::transaction::{Body, Leg, check_name};
 use mongodb::bson::{Bson, Document};
 use serde_json::Value;
 
-use super::check::Parsed;
+use super::check::{Identity, Parsed};
+use super::content::ContentDigest;
 use super::record::{Kind, Record, amount};
 
 /// How deep `metadata` may be nested; the server allows 100 levels in all.
@@ -24,8 +25,8 @@ pub struct Defaults {
 /// # Errors
 /// Names the field.
 pub fn parse(mut record: Record, defaults: &Defaults) -> Result<Parsed<Body>, String> {
-    let key = record.text("id")?;
-    if let Some(id) = &key {
+    let id = record.text("id")?;
+    if let Some(id) = &id {
         check_name("id", id).map_err(|error| error.to_string())?;
     }
     let currency = record.text("currency")?.or_else(|| defaults.currency.clone());
@@ -53,7 +54,11 @@ pub fn parse(mut record: Record, defaults: &Defaults) -> Result<Parsed<Body>, St
     };
     let mut body = body.map_err(|error| error.to_string())?.in_currency(currency);
     body.metadata = metadata;
-    Ok(Parsed { key, value: body })
+    let identity = match id {
+        Some(id) => Identity::Key(id),
+        None => Identity::Content(ContentDigest::of(&body)?),
+    };
+    Ok(Parsed { identity, value: body })
 }
 
 fn parse_legs(legs: &Value, kind: Kind) -> Result<Vec<Leg>, String> {
@@ -143,7 +148,7 @@ mod tests {
                 "currency":"USD","metadata":{"n":1,"f":1.5,"l":[null,true]}}"#,
         )
         .expect("valid");
-        assert_eq!(parsed.key.as_deref(), Some("t"));
+        assert_eq!(parsed.identity, Identity::Key("t".to_owned()));
         assert_eq!(parsed.value.currency.as_deref(), Some("USD"));
         assert_eq!(
             parsed.value.metadata,
@@ -154,7 +159,7 @@ mod tests {
                 {"account":"c","amount":2}]}"#,
         )
         .expect("valid");
-        assert_eq!(parsed.key, None);
+        assert!(matches!(parsed.identity, Identity::Content(_)));
         assert_eq!(parsed.value.currency.as_deref(), Some("EUR"));
         assert_eq!(parsed.value.legs()[2].amount, Amount::Int(2));
     }

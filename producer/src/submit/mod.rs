@@ -1,5 +1,6 @@
 //! `submit`: a file of transfers, from its rows to the queue, and with `--wait` to their ends.
 //!
+//! - `batch`: names of batches, and the ids of rows that have none.
 //! - `rows`: the file's rows as orders, with ids that are the same each time it is read.
 //! - `pipeline`: insert, then publish; the next chunk is inserted while this one is published.
 //! - `results`: what became of each row, as a file.
@@ -9,6 +10,7 @@
 //! be skipped), that no id is published before its document is durable, and that running the same
 //! command again after whatever interruption completes it without submitting anything twice.
 
+mod batch;
 mod pipeline;
 mod results;
 mod rows;
@@ -22,11 +24,13 @@ use std::time::Instant;
 use clap::Args;
 use common::message::IDS_MAX;
 
+pub use batch::Batch;
 pub use summary::Summary;
 
 use self::pipeline::Progressed;
 use self::results::ResultsFile;
 use self::rows::Transfers;
+use crate::advice::typed;
 use crate::context::Context;
 use crate::error::{Error, Exit};
 use crate::follow::{self, WaitArgs};
@@ -39,13 +43,19 @@ same names, and metadata, or legs instead of source, destination and value:
   {\"id\":\"t1\",\"source\":\"alice\",\"destination\":\"bob\",\"value\":1250}
   {\"legs\":[{\"account\":\"alice\",\"amount\":\"-12.50\"},{\"account\":\"bob\",\"amount\":\"12.50\"}]}
 
-A row without an id gets one from the content of the whole file and its line, so running the same
-command again, after an interruption or by mistake, submits nothing twice. To repeat the same
-transfers on purpose, give them ids. A refused transfer (canceled) is a result, not a failure.
+A row without an id gets one from the name of the batch, its content (accounts, amounts, currency,
+metadata), and its number among the rows of the same content. So rows that are known change nothing,
+in whatever order they stand. Without --batch, the name is made from all bytes of the file: running
+the same command again, after an interruption or by mistake, submits nothing twice, but a corrected
+or longer file would be another batch and pay all its rows. The summary names the batch: submit such
+a file with --batch and that name. A row whose content was changed counts as a new one. To pay the
+same rows once more on purpose, use another name. A refused transfer (canceled) is a result, not a
+failure; a known row that was refused stays so.
 
 Examples:
   producer submit transfers.csv --wait
   producer submit transfers.jsonl --skip-invalid --results results.csv --wait
+  producer submit payroll.csv --batch payroll-2024-05
   generate | producer submit - --format csv --currency EUR --json";
 
 /// A file of transfers.
@@ -56,6 +66,9 @@ pub struct SubmitArgs {
     /// The file's format; default: by its extension, else by its first character
     #[arg(long, value_enum)]
     pub format: Option<Format>,
+    /// The batch from which the ids of rows without an id are made; default: from the file's bytes
+    #[arg(long, value_name = "NAME", value_parser = Batch::parse, allow_hyphen_values = true)]
+    pub batch: Option<Batch>,
     /// The currency of rows that do not name one
     #[arg(long)]
     pub currency: Option<String>,
@@ -86,6 +99,7 @@ impl SubmitArgs {
         SubmitArgs {
             file: file.to_owned(),
             format: None,
+            batch: None,
             currency: None,
             decimal: false,
             skip_invalid: false,
@@ -124,6 +138,7 @@ pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Err
     transfers.checked().require_valid(args.skip_invalid, &context.console)?;
     let results = args.results.as_deref().map(ResultsFile::create).transpose()?;
 
+    context.advice.set(advice(transfers.batch()));
     context.ensure_schema().await?;
     context.ensure_queue().await?;
     let transfers = Arc::new(transfers);
@@ -135,5 +150,16 @@ pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Err
     if let Some(results) = results {
         results::write(context, &transfers, &outcomes, args.wait.wait, results).await?;
     }
-    Ok(Summary::new(transfers.checked(), &counts, ends, begun.elapsed()))
+    Ok(Summary::new(&transfers, &counts, ends, begun.elapsed()))
+}
+
+/// What completes a submission that failed or was interrupted. Naming the batch makes it true even
+/// if the file is corrected in between.
+fn advice(batch: Option<&Batch>) -> String {
+    let flag = batch.map(|batch| format!(" with {}", typed("--batch", batch.as_str())));
+    format!(
+        "run the same command{} on the same input: it goes on where this one stopped, and rows \
+         that are known change nothing",
+        flag.unwrap_or_default()
+    )
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::pipeline::Outcome;
-use super::rows::Transfers;
+use super::rows::{Read, Transfers};
 use crate::context::Context;
 use crate::error::Error;
 use crate::follow::{reason_code, states};
@@ -102,13 +102,12 @@ pub(super) async fn write(
     mut file: ResultsFile,
 ) -> Result<(), Error> {
     let progress = context.console.progress("results", Some(transfers.checked().rows));
-    let mut rows = transfers.rows()?;
+    let mut orders = transfers.orders()?;
     let mut batch = Vec::with_capacity(BATCH);
     let mut written = 0;
     for outcome in outcomes {
-        let Some(row) = rows.next_row()? else { break };
-        let line = row.line;
-        batch.push(match transfers.order(row) {
+        let Some(Read { line, order, .. }) = orders.next()? else { break };
+        batch.push(match order {
             Ok(order) => local(line, &order.id, *outcome),
             Err(problem) => Line { message: problem, ..local(line, "", *outcome) },
         });

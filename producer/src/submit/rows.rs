@@ -1,16 +1,19 @@
 //! The rows of a file as orders.
 //!
-//! Owns ids: a row's own, or one derived from the digest of the whole file and the row's line, so
-//! that every reading of the same file gives the same ids.
+//! Owns ids: a row's own, or one derived from the batch, the row's content and its occurrence (see
+//! `batch`), so that every reading of the same file gives the same ids.
 
 use std::sync::Arc;
 
 use tokio::sync::mpsc::Sender;
 
 use super::SubmitArgs;
+use super::batch::Batch;
 use crate::context::Context;
 use crate::error::Error;
-use crate::input::{Checked, Defaults, Input, Row, TRANSFERS, check, parse_transfer};
+use crate::input::{
+    Checked, Defaults, Identity, Input, Occurrences, Rows, TRANSFERS, check, parse_transfer,
+};
 use crate::submission::Order;
 
 /// The most rows of one insert.
@@ -23,6 +26,24 @@ pub(super) struct Transfers {
     input: Input,
     checked: Checked,
     defaults: Defaults,
+    batch: Batch,
+}
+
+/// A row as it was read.
+pub(super) struct Read {
+    /// Its line, from 1.
+    pub line: u32,
+    /// Its length in bytes.
+    pub bytes: usize,
+    /// The order, or why the row is invalid.
+    pub order: Result<Order, String>,
+}
+
+/// One reading of all rows, from the first.
+pub(super) struct Orders<'a> {
+    transfers: &'a Transfers,
+    rows: Rows,
+    occurrences: Occurrences<'a>,
 }
 
 /// An order and where it stands in the file.
@@ -44,10 +65,12 @@ impl Transfers {
         defaults: Defaults,
     ) -> Result<Transfers, Error> {
         let (console, file, format) = (context.console.clone(), args.file.clone(), args.format);
+        let batch = args.batch.clone();
         let opening = tokio::task::spawn_blocking(move || {
             let input = Input::open(&file, format, TRANSFERS)?;
             let checked = check(&input, &console, |record| parse_transfer(record, &defaults))?;
-            Ok(Transfers { input, checked, defaults })
+            let batch = batch.unwrap_or_else(|| Batch::of_file(&checked.digest));
+            Ok(Transfers { input, checked, defaults, batch })
         });
         opening.await.map_err(|panicked| Error::Failed(panicked.to_string()))?
     }
@@ -60,31 +83,25 @@ impl Transfers {
         self.input.name()
     }
 
-    /// A row as an order.
-    ///
-    /// # Errors
-    /// Why it is invalid.
-    pub fn order(&self, row: Row) -> Result<Order, String> {
-        let line = row.line;
-        let parsed = self.checked.parse(row, |record| parse_transfer(record, &self.defaults))?;
-        let id = parsed.key.unwrap_or_else(|| derived_id(&self.checked.digest, line));
-        Ok(Order { id: id.into(), body: parsed.value })
+    /// The batch, if ids were derived from it: if a valid row has no id of its own.
+    pub fn batch(&self) -> Option<&Batch> {
+        (self.checked.without_key > 0).then_some(&self.batch)
     }
 
     /// Goes through all rows, from the first.
-    pub fn rows(&self) -> Result<crate::input::Rows, Error> {
-        self.input.rows()
+    pub fn orders(&self) -> Result<Orders<'_>, Error> {
+        let (rows, occurrences) = (self.input.rows()?, self.checked.occurrences());
+        Ok(Orders { transfers: self, rows, occurrences })
     }
 
     /// Sends all orders in chunks; stops when nobody takes them any more.
     pub fn send(self: &Arc<Self>, chunks: &Sender<Vec<Placed>>) -> Result<(), Error> {
-        let mut rows = self.rows()?;
+        let mut orders = self.orders()?;
         let (mut chunk, mut bytes) = (Vec::with_capacity(CHUNK_ROWS), 0);
         let mut ordinal = 0;
-        while let Some(row) = rows.next_row()? {
-            let line = row.line;
-            bytes += row.bytes;
-            if let Ok(order) = self.order(row) {
+        while let Some(Read { line, bytes: length, order }) = orders.next()? {
+            bytes += length;
+            if let Ok(order) = order {
                 chunk.push(Placed { line, ordinal, order });
             }
             ordinal += 1;
@@ -97,7 +114,7 @@ impl Transfers {
             }
         }
         let taken = chunk.is_empty() || chunks.blocking_send(chunk).is_ok();
-        if taken && rows.digest() != self.checked.digest {
+        if taken && orders.rows.digest() != self.checked.digest {
             return Err(Error::Failed(format!(
                 "{}: was changed while it was read; what was submitted may mix both versions",
                 self.name()
@@ -107,20 +124,23 @@ impl Transfers {
     }
 }
 
-/// Such ids sort in the order of the file, which keeps the index on `_id` small, and show the line.
-fn derived_id(digest: &[u8; 32], line: u32) -> String {
-    let digest: String = digest[..12].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{digest}-{line}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn derived_ids_depend_on_content_and_line_only() {
-        assert_eq!(derived_id(&[1; 32], 7), "010101010101010101010101-7");
-        assert_ne!(derived_id(&[1; 32], 7), derived_id(&[1; 32], 8));
-        assert_ne!(derived_id(&[1; 32], 7), derived_id(&[2; 32], 7));
+impl Orders<'_> {
+    /// The next row.
+    ///
+    /// # Errors
+    /// When the file can't be read. A bad row is a row.
+    pub fn next(&mut self) -> Result<Option<Read>, Error> {
+        let Some(row) = self.rows.next_row()? else { return Ok(None) };
+        let Transfers { checked, defaults, batch, .. } = self.transfers;
+        let (line, bytes) = (row.line, row.bytes);
+        let parsed = checked.parse(row, |record| parse_transfer(record, defaults));
+        let order = parsed.map(|parsed| {
+            let id = match parsed.identity {
+                Identity::Key(id) => id,
+                Identity::Content(content) => batch.id(content, self.occurrences.next(content)),
+            };
+            Order { id: id.into(), body: parsed.value }
+        });
+        Ok(Some(Read { line, bytes, order }))
     }
 }

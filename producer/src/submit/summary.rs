@@ -7,13 +7,14 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::pipeline::Counts;
+use super::rows::Transfers;
+use crate::advice::typed;
 use crate::console::per_second;
 use crate::error::Exit;
 use crate::follow::Ends;
-use crate::input::Checked;
 
 /// See the module.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Rows of the file.
     pub rows: u64,
@@ -27,6 +28,9 @@ pub struct Summary {
     pub invalid: u64,
     /// Rows that the server refused; each was named.
     pub refused: u64,
+    /// The batch from which the ids of rows without an id were made, if there were such rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<String>,
     /// With `--wait`: how many of the submitted and the unchanged are done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub done: Option<u64>,
@@ -47,11 +51,12 @@ pub struct Summary {
 
 impl Summary {
     pub(super) fn new(
-        checked: &Checked,
+        transfers: &Transfers,
         counts: &Counts,
         ends: Option<Ends>,
         elapsed: Duration,
     ) -> Summary {
+        let checked = transfers.checked();
         let rounded = |number: f64| (number * 1_000.0).round() / 1_000.0;
         Summary {
             rows: checked.rows,
@@ -60,6 +65,7 @@ impl Summary {
             conflicts: counts.conflicts,
             invalid: checked.invalid,
             refused: counts.refused,
+            batch: transfers.batch().map(ToString::to_string),
             done: ends.as_ref().map(|ends| ends.done),
             unfinished: ends.as_ref().map(|ends| ends.unfinished),
             missing: ends.as_ref().map(|ends| ends.missing),
@@ -110,7 +116,16 @@ impl fmt::Display for Summary {
                 write!(f, "\n{count} {what}")?;
             }
         }
-        write!(f, "\n{:.1} s, {:.0} rows/s", self.seconds, self.rows_per_s)
+        write!(f, "\n{:.1} s, {:.0} rows/s", self.seconds, self.rows_per_s)?;
+        if let Some(batch) = &self.batch {
+            let flag = typed("--batch", batch);
+            write!(
+                f,
+                "\nrows without ids were submitted as batch {batch}; to submit a corrected or \
+                 longer version of this file, repeat with {flag}: known rows change nothing"
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -127,6 +142,7 @@ mod tests {
             conflicts: 0,
             invalid: 0,
             refused: 0,
+            batch: None,
             done: Some(2),
             canceled: Some(BTreeMap::from([("insufficient_funds".to_owned(), 1)])),
             unfinished: Some(0),
@@ -145,5 +161,14 @@ mod tests {
         assert_eq!(with(|s| s.missing = Some(1)), Exit::Failed);
         assert_eq!(with(|s| s.unfinished = Some(1)), Exit::WaitLimit);
         assert_eq!(with(|s| s.invalid = 1), Exit::Ok);
+    }
+
+    #[test]
+    fn the_batch_of_derived_ids_is_named_as_it_has_to_be_repeated() {
+        let mut summary = Summary { rows: 1, submitted: 1, ..Summary::default() };
+        assert!(!summary.to_string().contains("--batch") && !summary.to_json().contains("batch"));
+        summary.batch = Some("may payroll".to_owned());
+        assert!(summary.to_string().contains("repeat with --batch 'may payroll': known rows"));
+        assert!(summary.to_json().contains(r#""batch":"may payroll""#));
     }
 }

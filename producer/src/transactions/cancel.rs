@@ -43,7 +43,7 @@ pub enum Canceling {
 /// # Errors
 /// When a server stays away, or the document is none of ours.
 pub async fn cancel_one(context: &Context, id: &str) -> Result<Canceling, Error> {
-    context.insist(|| context.store.update("cancel", "transactions", statements(id))).await?;
+    context.insist(|| context.store.change("cancel", "transactions", statements(id))).await?;
     // Whatever the updates' answers were, or were lost: the document says what holds.
     let Some(document) = find(context, id).await? else {
         return Ok(Canceling::Unknown);
@@ -56,7 +56,7 @@ pub async fn cancel_one(context: &Context, id: &str) -> Result<Canceling, Error>
             Ok(Canceling::Underway(document))
         }
         state @ (State::Applied | State::Done) => Ok(Canceling::TooLate(state)),
-        state @ (State::Initial | State::Pending) => Err(Error::Failed(format!(
+        state @ (State::Initial | State::Pending) => Err(Error::Refused(format!(
             "{id}: is still {state}; the server refuses to change it, see audit"
         ))),
     }
@@ -93,6 +93,7 @@ pub async fn cancel(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     let id = &args.id;
+    context.advice.set("run the same command again: canceling twice changes nothing more");
     context.ensure_schema().await?;
     match cancel_one(context, id).await? {
         Canceling::Canceled(document) => {
@@ -110,11 +111,11 @@ pub async fn cancel(
             let exit = report_end(context, id, &args.wait, out).await?;
             Ok(if exit == Exit::Canceled { Exit::Ok } else { exit })
         }
-        Canceling::TooLate(state) => Err(Error::Failed(format!(
+        Canceling::TooLate(state) => Err(Error::Refused(format!(
             "{id}: is {state} and can't be canceled any more; take it back with: producer reverse \
              {id}"
         ))),
-        Canceling::Unknown => Err(Error::Failed(format!("{id}: no such transaction"))),
+        Canceling::Unknown => Err(Error::Refused(format!("{id}: no such transaction"))),
     }
 }
 

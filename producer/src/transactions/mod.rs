@@ -1,12 +1,14 @@
 //! Commands on single transactions: one transfer, its state, canceling and reversing it.
 
 mod cancel;
+mod parked;
 mod reverse;
 mod show;
 mod stats;
 mod transfer;
 
 pub use cancel::{CancelArgs, Canceling, cancel, cancel_one};
+pub use parked::{UnparkArgs, unpark};
 pub use reverse::{Reversal, ReverseArgs, reverse, reverse_one};
 pub use show::{ListArgs, StatusArgs, list, status};
 pub use stats::{StatsArgs, count, stats};
@@ -16,9 +18,10 @@ pub use transfer::{TransferArgs, submit_orders, transfer};
 use std::io::Write;
 
 use common::message::Message;
+use common::mongo::Fields;
 use common::queue::Outgoing;
 use common::transaction::{State, TransactionId};
-use mongodb::bson::{Document, doc};
+use mongodb::bson::Document;
 
 use crate::context::Context;
 use crate::error::{Error, Exit};
@@ -26,18 +29,16 @@ use crate::follow::{self, Pending, WaitArgs};
 
 /// Reads one transaction.
 pub(crate) async fn find(context: &Context, id: &str) -> Result<Option<Document>, Error> {
-    let find = || {
-        let (transactions, filter) = (context.store.transactions(), doc! { "_id": id });
-        context.store.limited("find", async move { transactions.find_one(filter).await })
-    };
-    context.insist(find).await
+    let ids = [id];
+    let find = || context.store.documents("find", "transactions", &ids, Fields::All);
+    Ok(context.insist(find).await?.pop())
 }
 
 /// The state of a transaction's document.
 pub(crate) fn state_of(document: &Document) -> Result<State, Error> {
     document.get_str("state").ok().and_then(State::parse).ok_or_else(|| {
         let id = document.get_str("_id").unwrap_or_default();
-        Error::Failed(format!("transactions/{id}: its state is not one of ours; see audit"))
+        Error::Refused(format!("transactions/{id}: its state is not one of ours; see audit"))
     })
 }
 
@@ -54,10 +55,12 @@ async fn wait_for(context: &Context, id: &str, wait: &WaitArgs) -> Result<Option
     pending.push(id);
     let ends = follow::follow(context, pending, wait.deadline()).await?;
     if ends.unfinished > 0 {
-        context.console.note(format!("{id}: not finished within the wait limit"));
+        let advice = &context.advice;
+        context.console.note(format!("{id}: not finished within the wait limit; {advice}"));
         return Ok(None);
     }
-    let gone = || Error::Failed(format!("transactions/{id}: is gone"));
+    // No advice to repeat: without the document, a repetition would submit the transaction anew.
+    let gone = || Error::Refused(format!("transactions/{id}: is gone"));
     find(context, id).await?.ok_or_else(gone).map(Some)
 }
 

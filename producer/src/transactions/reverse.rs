@@ -53,11 +53,11 @@ pub async fn reverse_one(context: &Context, id: &str) -> Result<Reversal, Error>
                 let order = Order { id: reversal.as_str().into(), body: body.clone() };
                 match submit_one(context, &order).await? {
                     Answer::Submitted => return Ok(Reversal::Submitted(reversal)),
-                    Answer::Refused(problem) => return Err(Error::Failed(problem)),
+                    Answer::Refused(problem) => return Err(Error::Refused(problem)),
                     // Somebody was faster: look at what is there now.
                     Answer::Unchanged(_) | Answer::Conflict(_) => {
                         find(context, &reversal).await?.ok_or_else(|| {
-                            Error::Failed(format!("transactions/{reversal}: is gone"))
+                            Error::Refused(format!("transactions/{reversal}: is gone"))
                         })?
                     }
                 }
@@ -73,27 +73,29 @@ pub async fn reverse_one(context: &Context, id: &str) -> Result<Reversal, Error>
             }
         }
     }
-    Err(Error::Failed(format!("{id}: {ATTEMPTS_MAX} reversals of it were canceled; see why first")))
+    Err(Error::Refused(format!(
+        "{id}: {ATTEMPTS_MAX} reversals of it were canceled; see why first"
+    )))
 }
 
 async fn reversed(context: &Context, id: &str) -> Result<Body, Error> {
     let original = find(context, id).await?;
-    let original = original.ok_or_else(|| Error::Failed(format!("{id}: no such transaction")))?;
+    let original = original.ok_or_else(|| Error::Refused(format!("{id}: no such transaction")))?;
     match state_of(&original)? {
         State::Applied | State::Done => {}
         state @ (State::Initial | State::Pending) => {
-            return Err(Error::Failed(format!(
+            return Err(Error::Refused(format!(
                 "{id}: is {state} and has no effect yet; take it back with: producer cancel {id}"
             )));
         }
         state @ (State::Canceling | State::Canceled) => {
-            return Err(Error::Failed(format!(
+            return Err(Error::Refused(format!(
                 "{id}: is {state} and has no effect; there is nothing to reverse"
             )));
         }
     }
     let body = Body::from_document(&original)
-        .map_err(|problem| Error::Failed(format!("transactions/{id}: {problem}; see audit")))?;
+        .map_err(|problem| Error::Refused(format!("transactions/{id}: {problem}; see audit")))?;
     Ok(body.reversed(id))
 }
 
@@ -124,7 +126,7 @@ fn standing(existing: &Document, original: &str, reversed: &Body) -> Result<Stan
     }
     match Body::from_document(existing) {
         Ok(stored) if difference(reversed, &stored).is_none() => Ok(Standing::Effective(state)),
-        Ok(_) | Err(_) => Err(Error::Failed(format!(
+        Ok(_) | Err(_) => Err(Error::Refused(format!(
             "transactions/{}: says it reverses {original}, with other legs; not made by reverse",
             existing.get_str("_id").unwrap_or_default()
         ))),
@@ -140,6 +142,9 @@ pub async fn reverse(
     args: &ReverseArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
+    context.advice.set(
+        "run the same command again: a reversal that is there already is not made a second time",
+    );
     context.ensure_schema().await?;
     let id = &args.id;
     let reversal = match reverse_one(context, id).await? {

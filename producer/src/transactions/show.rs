@@ -36,6 +36,9 @@ pub struct ListArgs {
     /// Only those whose last owner was the worker of this name
     #[arg(long, value_name = "NAME")]
     pub application: Option<String>,
+    /// Only those that are parked, with the reason
+    #[arg(long, conflicts_with_all = ["state", "application"])]
+    pub parked: bool,
     /// At most so many
     #[arg(long, default_value_t = 50)]
     pub limit: u32,
@@ -81,6 +84,9 @@ pub async fn list(
     args: &ListArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
+    if args.parked {
+        return super::parked::list(context, args.limit, args.json, out).await;
+    }
     let transactions = context.store.transactions();
     let mut left = i64::from(args.limit);
     for Query { mut filter, sort, hint } in queries(&args.state) {

@@ -9,6 +9,7 @@ use mongodb::bson::{DateTime, Document};
 use serde_json::json;
 
 use super::{publish, reason_text, state_of, wait_for};
+use crate::advice::typed;
 use crate::context::Context;
 use crate::error::{Error, Exit};
 use crate::follow::WaitArgs;
@@ -25,7 +26,7 @@ pub struct TransferArgs {
     pub destination: String,
     /// How much: minor units like 1250, or a decimal like 12.50
     pub value: String,
-    /// Its id, which makes a repeat harmless; default: a new UUIDv7
+    /// Its id, which makes a repeat harmless; default: a new UUIDv7, shown before anything is sent
     #[arg(long)]
     pub id: Option<String>,
     /// The currency, which both accounts must have
@@ -42,7 +43,8 @@ pub struct TransferArgs {
     pub json: bool,
 }
 
-/// Submits a transfer and prints its id; with `--wait` also how it ended.
+/// Submits a transfer and prints its id; with `--wait` also how it ended. An id that it made is
+/// noted on standard error first.
 ///
 /// # Errors
 /// When an argument is wrong, the id is taken, or a server stays away.
@@ -52,19 +54,20 @@ pub async fn transfer(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     let order = order(args)?;
+    advise(context, args, &order.id);
     context.ensure_schema().await?;
     let answer = submit_one(context, &order).await?;
     let outcome = match &answer {
         Answer::Submitted => "submitted",
         Answer::Unchanged(_) => "unchanged",
         Answer::Conflict(other) => {
-            return Err(Error::Failed(format!(
+            return Err(Error::Refused(format!(
                 "{}: the id is taken by {other}; submit this transfer under another id",
                 order.id
             )));
         }
         Answer::Refused(problem) => {
-            return Err(Error::Failed(format!("{}: {problem}", order.id)));
+            return Err(Error::Refused(format!("{}: {problem}", order.id)));
         }
     };
     let ended = match args.wait.wait {
@@ -77,6 +80,20 @@ pub async fn transfer(
         Some(document) if state_of(&document)? == State::Canceled => Ok(Exit::Canceled),
         Some(_) | None => Ok(Exit::Ok),
     }
+}
+
+/// Says the id before anything is sent: whatever happens from here on, the user can repeat the
+/// transfer under it. Standard output stays what scripts expect, the result alone.
+fn advise(context: &Context, args: &TransferArgs, id: &str) {
+    let flag = typed("--id", id);
+    if args.id.is_none() {
+        context.console.note(format!(
+            "id {id}: should this command not come to its end, run it again with {flag}"
+        ));
+    }
+    context.advice.set(format!(
+        "run the same command with {flag}: it goes on where this one stopped and pays only once"
+    ));
 }
 
 fn order(args: &TransferArgs) -> Result<Order, Error> {

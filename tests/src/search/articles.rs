@@ -11,9 +11,10 @@ use common::account::Account;
 use common::amount::Amount;
 use common::transaction::{AccountId, Body, State, TransactionId};
 
-use super::protocol::{Bounds, Heard, Next, Protocol, What};
+use super::protocol::{Bounds, Heard, Next, Protocol, Tally, What};
 use crate::sim::model::{Books, Transaction};
-use crate::sim::server::Reply;
+use crate::sim::request::Reply;
+use crate::sim::server::Stepped;
 
 /// How old `lastModified` has to be for a recovery; the articles say 30 minutes.
 const AGE: i64 = 2;
@@ -173,13 +174,12 @@ impl Protocol for Articles {
 
     fn next(&self, run: usize, heard: &[Heard]) -> (Next<Request>, bool) {
         let mine = application(run);
-        let owned = |what: &What| match what {
-            What::Answer(Reply::Seen(seen)) => {
-                seen.first().filter(|seen| seen.claim.as_ref() == Some(&mine)).cloned()
-            }
-            What::Answer(Reply::Count(_) | Reply::Accounts(_) | Reply::Transacted(_))
-            | What::Lost
-            | What::Awake => None,
+        let owned = |what: &What| {
+            let What::Answer(Reply::Seen(seen)) = what else { return None };
+            seen.first().filter(|seen| seen.claim.as_ref() == Some(&mine)).cloned()
+        };
+        let moved = |what: &What| {
+            matches!(what, What::Answer(Reply::Written(written)) if written.count == 1)
         };
         let Some((claimed, answers)) = heard.split_first() else {
             return (Next::Request(Request::Claim(mine)), false);
@@ -188,7 +188,7 @@ impl Protocol for Articles {
         let plan = self.plan(&mine, seen.state, seen.attempts > 1);
         let goes_on = plan.iter().zip(answers).all(|(request, answer)| match request {
             Request::Look => owned(&answer.what).is_some(),
-            Request::Move(..) => matches!(answer.what, What::Answer(Reply::Count(1))),
+            Request::Move(..) => moved(&answer.what),
             Request::Claim(_) | Request::Post(..) | Request::Pull(_) | Request::Undo(..) => true,
         });
         match plan.get(answers.len()).filter(|_| goes_on) {
@@ -217,11 +217,11 @@ impl Protocol for Articles {
         *request == Request::Look
     }
 
-    fn step(&self, books: &mut Books, request: &Request, _: usize, now: i64) -> bool {
+    fn step(&self, books: &mut Books, request: &Request, _: usize, now: i64) -> Stepped {
         let id = transaction();
         let doc = books.transactions.get_mut(&id).expect("the only transaction");
         let accounts = &mut books.accounts;
-        match request {
+        let matched = match request {
             Request::Look => false,
             Request::Claim(application) => claim(doc, application, now),
             Request::Move(from, to, owner) => {
@@ -243,16 +243,17 @@ impl Protocol for Articles {
             Request::Undo(name, amount) => account(accounts, name).is_some_and(|account| {
                 account.pending_transactions.remove(&id) && add(account, -amount)
             }),
-        }
+        };
+        if matched { Stepped::Wrote } else { Stepped::Nothing }
     }
 
-    fn reply(&self, books: &Books, request: &Request, matched: usize, now: i64) -> Reply {
-        let seen = || books.transactions.values().map(|doc| doc.seen(now)).collect();
+    fn reply(&self, books: &Books, request: &Request, tally: Tally, now: i64) -> Reply {
+        let seen = || books.seen(&[transaction()], now);
         match request {
-            Request::Claim(_) if matched == 0 => Reply::Seen(Vec::new()),
+            Request::Claim(_) if tally.matched == 0 => Reply::Seen(Vec::new()),
             Request::Claim(_) | Request::Look => Reply::Seen(seen()),
             Request::Post(..) | Request::Pull(_) | Request::Undo(..) | Request::Move(..) => {
-                Reply::Count(matched)
+                Reply::Written(tally.written())
             }
         }
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use common::account::Account;
 use common::amount::Amount;
+use common::ledger::Fault;
 use common::mongo::LeaseMs;
 use common::retry::Policy;
 use common::transaction::{Body, TransactionId};
@@ -18,7 +19,7 @@ use futures_util::future::join;
 use worker::engine::{Engine, EngineKind, EngineSettings, Environment};
 use worker::metrics::Metrics;
 
-use super::protocol::{Heard, Next, Protocol, What};
+use super::protocol::{Heard, Next, Protocol, Tally, What};
 use super::rest::LAST_WORKER_AT;
 use super::scope::{Client, Scope};
 use super::trace;
@@ -26,7 +27,8 @@ use crate::sim::Planted;
 use crate::sim::check;
 use crate::sim::client::{Client as Ledger, Sent, Shared};
 use crate::sim::model::{Books, Transaction};
-use crate::sim::server::{Reply, Request, Server};
+use crate::sim::request::{Reply, Request};
+use crate::sim::server::{Server, Stepped};
 
 /// How long an operation may run after its start, and how far ahead a post's deadline is.
 pub const OP_LIMIT: u8 = 1;
@@ -160,6 +162,8 @@ impl Protocol for Tandem<'_> {
     fn clients(&self) -> Vec<Request> {
         let request = |client: &Client| match client {
             Client::Cancels(id) => Request::AskCancel((*id).into()),
+            Client::Spoils(id, oddity) => Request::Spoil((*id).into(), *oddity),
+            Client::Mends(id) => Request::Mend((*id).into()),
             Client::Sets(account, status) => Request::SetStatus((*account).into(), *status),
             Client::SubmitsAgain(id) => {
                 let same = self.scope.transfers.iter().find(|(other, ..)| other == id);
@@ -187,8 +191,8 @@ impl Protocol for Tandem<'_> {
                 let mut shared = shared.lock().expect("one thread");
                 shared.now = heard.at;
                 let answer = match &heard.what {
-                    What::Answer(reply) => Some(reply.clone()),
-                    What::Lost | What::Awake => None,
+                    What::Answer(reply) => reply.clone(),
+                    What::Lost | What::Awake => Reply::Failed(Fault::Passing),
                 };
                 if let Some((id, ..)) = sent.pop_front() {
                     shared.answers.insert(id, answer);
@@ -240,18 +244,18 @@ impl Protocol for Tandem<'_> {
     }
 
     fn is_read(&self, request: &Request) -> bool {
-        matches!(request, Request::Read(_) | Request::Accounts(_))
+        request.is_read()
     }
 
-    fn step(&self, books: &mut Books, request: &Request, step: usize, started: i64) -> bool {
+    fn step(&self, books: &mut Books, request: &Request, step: usize, started: i64) -> Stepped {
         let mut server = self.server(books);
-        let matched = server.step(request, step, started);
+        let stepped = server.step(request, step, started);
         *books = server.primary;
-        matched > 0
+        stepped
     }
 
-    fn reply(&self, books: &Books, request: &Request, matched: usize, now: i64) -> Reply {
-        self.server(books).reply(request, matched, now)
+    fn reply(&self, books: &Books, request: &Request, tally: Tally, now: i64) -> Reply {
+        self.server(books).reply(request, tally.written(), now)
     }
 
     fn wrong_now(&self, books: &Books) -> Vec<String> {

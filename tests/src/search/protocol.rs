@@ -6,8 +6,11 @@
 
 use std::fmt::Debug;
 
+use common::ledger::{Refused, Written};
+
 use crate::sim::model::Books;
-use crate::sim::server::Reply;
+use crate::sim::request::Reply;
+use crate::sim::server::Stepped;
 
 /// What a run has heard at one moment, and when.
 #[derive(Clone, Debug)]
@@ -38,6 +41,37 @@ pub enum Next<R> {
     Sleep,
     /// It has ended.
     Over,
+}
+
+/// What the steps of a request have done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tally {
+    /// How many documents matched.
+    pub matched: u8,
+    /// Which steps' documents were refused, a bit a step.
+    refused: u16,
+}
+
+impl Tally {
+    /// With one more step.
+    #[must_use]
+    pub fn and(mut self, step: u8, stepped: Stepped) -> Tally {
+        match stepped {
+            Stepped::Nothing => {}
+            Stepped::Wrote => self.matched += 1,
+            Stepped::Refused => self.refused |= 1 << step,
+        }
+        self
+    }
+
+    /// As the ledger tells it.
+    #[must_use]
+    pub fn written(self) -> Written {
+        let is_refused = |item: &usize| self.refused & (1 << item) != 0;
+        let refuse = |item| Refused { item, problem: "the server refuses it".to_owned() };
+        let refused = (0..16).filter(is_refused).map(refuse).collect();
+        Written { count: self.matched.into(), refused }
+    }
 }
 
 /// A protocol with everything that takes part: documents, runs of workers, requests of clients.
@@ -78,11 +112,17 @@ pub trait Protocol {
     /// Whether a request writes nothing.
     fn is_read(&self, request: &Self::Request) -> bool;
 
-    /// Runs one step of a request that started at this time; whether a document matched.
-    fn step(&self, books: &mut Books, request: &Self::Request, step: usize, started: i64) -> bool;
+    /// Runs one step of a request that started at this time.
+    fn step(
+        &self,
+        books: &mut Books,
+        request: &Self::Request,
+        step: usize,
+        started: i64,
+    ) -> Stepped;
 
     /// What a request answers when all its steps have run.
-    fn reply(&self, books: &Books, request: &Self::Request, matched: usize, now: i64) -> Reply;
+    fn reply(&self, books: &Books, request: &Self::Request, tally: Tally, now: i64) -> Reply;
 
     /// What must not be, at any moment.
     fn wrong_now(&self, books: &Books) -> Vec<String>;

@@ -6,17 +6,23 @@
 
 use std::collections::HashMap;
 
-use super::protocol::{Next, Protocol};
+use common::transaction::TransactionId;
+
+use super::protocol::{Next, Protocol, Tally};
 use super::runs::Hears;
 use super::state::World;
 use crate::sim::check;
 use crate::sim::model::Books;
+use crate::sim::odd::Odd;
 
 /// When the last worker comes: later than any lease, deadline or delay.
 pub const LAST_WORKER_AT: u8 = 180;
 
 /// How long it waits before it comes again, if it has to.
-const PAUSE: usize = 20;
+const PAUSE: usize = 15;
+
+/// How often it comes before all is mended.
+const VISITS_WHILE_ODD: usize = 2;
 
 /// A run that has not ended after so many answers never will.
 const ANSWERS_MAX: usize = 500;
@@ -56,40 +62,65 @@ fn without_owners(books: &Books) -> String {
     format!("{books:?}")
 }
 
+/// The last worker comes, while what is odd stays odd; then all is mended, what is set apart is
+/// brought back, and it comes again.
 fn in_the_end<P: Protocol>(world: &mut World<P>, mut books: u32) -> Vec<String> {
-    let is_final = |world: &World<P>, books: u32| {
-        world.books.value(books).transactions.values().all(|doc| doc.state.is_final())
-    };
-    for now in (LAST_WORKER_AT..u8::MAX).step_by(PAUSE) {
-        if is_final(world, books) {
+    let mut visits = (LAST_WORKER_AT..u8::MAX).step_by(PAUSE);
+    if world.books.value(books).odd != Odd::default() {
+        for now in visits.by_ref().take(VISITS_WHILE_ODD) {
+            books = visit(world, books, now);
+        }
+        let left = unfinished(world.books.value(books));
+        if let Some(id) = left.iter().find(|id| !world.books.value(books).is_parked(id)) {
+            return vec![format!("{id} is neither final nor set apart, though somebody came")];
+        }
+    }
+    let mut mended = world.books.value(books).clone();
+    mended.odd = Odd::default();
+    mended.aside.clear();
+    mended.transactions.values_mut().for_each(|doc| doc.parked = None);
+    books = world.books.number(mended);
+    for now in visits {
+        if unfinished(world.books.value(books)).is_empty() {
             break;
         }
-        let mut node = world.protocol.runs() as u32;
-        for _ in 0..ANSWERS_MAX {
-            let hears = match world.runs.next(node) {
-                Next::Over => break,
-                Next::Sleep => Hears::Awake,
-                Next::Request(request) => {
-                    let (after, reply) = execute(world, books, request, now);
-                    books = after;
-                    Hears::Answer(reply)
-                }
-            };
-            node = world.runs.hear(world.protocol, node, hears, now);
-        }
+        books = visit(world, books, now);
     }
     check::at_rest(world.books.value(books))
 }
 
+fn unfinished(books: &Books) -> Vec<TransactionId> {
+    let open = books.transactions.values().filter(|doc| !doc.state.is_final());
+    open.map(|doc| doc.id.clone()).collect()
+}
+
+/// The last worker does what it can.
+fn visit<P: Protocol>(world: &mut World<P>, mut books: u32, now: u8) -> u32 {
+    let mut node = world.protocol.runs() as u32;
+    for _ in 0..ANSWERS_MAX {
+        let hears = match world.runs.next(node) {
+            Next::Over => break,
+            Next::Sleep => Hears::Awake,
+            Next::Request(request) => {
+                let (after, reply) = execute(world, books, request, now);
+                books = after;
+                Hears::Answer(reply)
+            }
+        };
+        node = world.runs.hear(world.protocol, node, hears, now);
+    }
+    books
+}
+
 fn execute<P: Protocol>(world: &mut World<P>, books: u32, request: u32, now: u8) -> (u32, u32) {
     let steps = world.protocol.steps(world.runs.requests.value(request));
-    let (mut after, mut matched) = (books, 0);
+    let (mut after, mut tally) = (books, Tally::default());
     for step in 0..steps {
-        let (next, hit) = world.step(after, request, step as u8, now);
+        let (next, stepped) = world.step(after, request, step as u8, now);
         after = next;
-        matched += usize::from(hit);
+        tally = tally.and(step as u8, stepped);
     }
     let asked = world.runs.requests.value(request);
-    let reply = world.protocol.reply(world.books.value(after), asked, matched, now.into());
+    let reply = world.protocol.reply(world.books.value(after), asked, tally, now.into());
     (after, world.runs.replies.number(reply))
 }

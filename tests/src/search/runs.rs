@@ -10,7 +10,7 @@ use std::fmt::Debug;
 
 use super::intern::Interner;
 use super::protocol::{Heard, Next, Protocol, What};
-use crate::sim::server::Reply;
+use crate::sim::request::Reply;
 
 /// How many histories of a node are replayed.
 const WITNESSES_MAX: usize = 3;

@@ -4,6 +4,7 @@ use common::account::Status;
 
 use super::engine::OP_LIMIT;
 use super::protocol::Bounds;
+use crate::sim::odd::Oddity;
 
 /// What a client or an operator does at any one moment, or never.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +15,10 @@ pub enum Client {
     SubmitsAgain(&'static str),
     /// An operator changes an account's status.
     Sets(&'static str, Status),
+    /// A document becomes odd.
+    Spoils(&'static str, Oddity),
+    /// A document becomes what it was.
+    Mends(&'static str),
 }
 
 /// See the module.

@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 
 use super::intern::Interner;
-use super::protocol::{Bounds, Next, Protocol};
+use super::protocol::{Bounds, Next, Protocol, Tally};
 use super::runs::{Hears, Runs};
 use crate::sim::model::Books;
+use crate::sim::server::Stepped;
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,7 +18,7 @@ pub enum Stage {
     /// Between client and store.
     OnTheWay,
     /// Being executed, document by document, on the clock of its start.
-    Running { started: u8, next: u8, matched: u8 },
+    Running { started: u8, next: u8, tally: Tally },
     /// Executed; its answer is on the way back.
     Executed { reply: u32 },
     /// Adrift; its run has yet to notice.
@@ -79,7 +80,7 @@ pub struct World<'a, P: Protocol> {
     pub runs: Runs<P::Request>,
     /// The documents by number.
     pub books: Interner<Books>,
-    steps: HashMap<(u32, u32, u8, u8), (u32, bool)>,
+    steps: HashMap<(u32, u32, u8, u8), (u32, Stepped)>,
 }
 
 impl<'a, P: Protocol> World<'a, P> {
@@ -159,25 +160,25 @@ impl<'a, P: Protocol> World<'a, P> {
         next: &mut Vec<(Action, State)>,
     ) {
         let asked = self.runs.requests.value(request);
-        let (started, step, matched) = match stage {
+        let (started, step, tally) = match stage {
             Stage::OnTheWay if self.protocol.dwells(asked) => {
-                let stage = Stage::Running { started: state.now, next: 0, matched: 0 };
+                let stage = Stage::Running { started: state.now, next: 0, tally: Tally::default() };
                 next.push((Action::Proceed(whose), moved(state, whose, Some(stage))));
                 return;
             }
-            Stage::OnTheWay => (state.now, 0, 0),
+            Stage::OnTheWay => (state.now, 0, Tally::default()),
             Stage::Running { started, .. } if state.now - started > self.bounds.op_limit => return,
-            Stage::Running { started, next, matched } => (started, next, matched),
+            Stage::Running { started, next, tally } => (started, next, tally),
             Stage::Executed { .. } | Stage::Lost => return,
         };
         let steps = self.protocol.steps(asked);
-        let (books, hit) = self.step(state.books, request, step, started);
-        let matched = matched + u8::from(hit);
+        let (books, stepped) = self.step(state.books, request, step, started);
+        let tally = tally.and(step, stepped);
         let mut after = if usize::from(step) + 1 < steps {
-            let stage = Stage::Running { started, next: step + 1, matched };
+            let stage = Stage::Running { started, next: step + 1, tally };
             moved(state, whose, Some(stage))
         } else if let Whose::Run(run) = whose {
-            return self.executed(state, run, (request, books, matched), next);
+            return self.executed(state, run, (request, books, tally), next);
         } else {
             moved(state, whose, None)
         };
@@ -192,12 +193,12 @@ impl<'a, P: Protocol> World<'a, P> {
         &mut self,
         state: &State,
         run: usize,
-        (request, books, matched): (u32, u32, u8),
+        (request, books, tally): (u32, u32, Tally),
         next: &mut Vec<(Action, State)>,
     ) {
         let asked = self.runs.requests.value(request);
         let documents = self.books.value(books);
-        let reply = self.protocol.reply(documents, asked, matched.into(), state.now.into());
+        let reply = self.protocol.reply(documents, asked, tally, state.now.into());
         let reply = self.runs.replies.number(reply);
         let Some((node, _)) = state.runs[run] else { return };
         let hears = Hears::Answer(reply);
@@ -264,16 +265,16 @@ impl<'a, P: Protocol> World<'a, P> {
         Some(later)
     }
 
-    /// One step of a request on the books; the new books, and whether a document matched.
-    pub fn step(&mut self, books: u32, request: u32, step: u8, started: u8) -> (u32, bool) {
+    /// One step of a request on the books; the new books, and what it did.
+    pub fn step(&mut self, books: u32, request: u32, step: u8, started: u8) -> (u32, Stepped) {
         let key = (books, request, step, started);
         if let Some(known) = self.steps.get(&key) {
             return *known;
         }
         let mut documents = self.books.value(books).clone();
         let asked = self.runs.requests.value(request);
-        let hit = self.protocol.step(&mut documents, asked, step.into(), started.into());
-        let after = (self.books.number(documents), hit);
+        let stepped = self.protocol.step(&mut documents, asked, step.into(), started.into());
+        let after = (self.books.number(documents), stepped);
         self.steps.insert(key, after);
         after
     }

@@ -6,10 +6,10 @@ use common::account::Account;
 use common::ledger::Posting;
 use common::transaction::{AccountId, TransactionId};
 
-use super::protocol::{Next, Protocol};
+use super::protocol::{Next, Protocol, Tally};
 use super::state::{Action, Stage, State, Whose, World};
 use crate::sim::model::{Books, Transaction};
-use crate::sim::server::Request;
+use crate::sim::request::Request;
 
 /// The name of a run in traces.
 #[must_use]
@@ -64,7 +64,7 @@ fn told<P: Protocol>(world: &World<P>, before: &State, action: Action, after: &S
         }
         Action::Proceed(Whose::Adrift(index)) => {
             let (request, stage) = before.adrift[index];
-            let next = (request, Stage::Running { started: before.now, next: 0, matched: 0 });
+            let next = (request, Stage::Running { started: before.now, next: 0, tally: Tally::default() });
             let outcome = outcome(world, before, after, after.adrift.contains(&next));
             format!("unattended: {}{}{outcome}", name(request), document(Some(stage)))
         }
@@ -98,7 +98,8 @@ fn shown(books: &Books) -> BTreeMap<String, String> {
         books.accounts.values().map(|account| (account.id.to_string(), shown_account(account)));
     let transactions =
         books.transactions.values().map(|doc| (doc.id.to_string(), shown_transaction(doc)));
-    accounts.chain(transactions).collect()
+    let aside = books.aside.keys().map(|id| (format!("{id}, beside it,"), "parked".to_owned()));
+    accounts.chain(transactions).chain(aside).collect()
 }
 
 fn shown_account(account: &Account) -> String {
@@ -111,10 +112,11 @@ fn shown_account(account: &Account) -> String {
 
 fn shown_transaction(doc: &Transaction) -> String {
     let owner = doc.claim.as_deref().map(|claim| format!(" by {claim}")).unwrap_or_default();
+    let parked = if doc.parked.is_some() { ", parked" } else { "" };
     if doc.takeover_at == 0 {
-        return format!("is {}{owner}", doc.state);
+        return format!("is {}{owner}{parked}", doc.state);
     }
-    format!("is {}{owner}, others after {}", doc.state, doc.takeover_at)
+    format!("is {}{owner}{parked}, others after {}", doc.state, doc.takeover_at)
 }
 
 fn joined<'a>(ids: impl IntoIterator<Item = &'a TransactionId>) -> String {
@@ -141,11 +143,20 @@ pub fn request(request: &Request) -> String {
         Request::Remove(_, removed) => format!("{name} {}", postings(removed)),
         Request::Claim(ids, ..)
         | Request::Read(ids)
+        | Request::Bodies(ids)
+        | Request::ParkById(ids, _)
         | Request::Advance(_, ids, _)
         | Request::Release(ids, ..) => format!("{name} {}", joined(ids)),
-        Request::Insert(id, _) | Request::AskCancel(id) => format!("{name} {id}"),
-        Request::Accounts(ids) => {
+        Request::Insert(id, _)
+        | Request::AskCancel(id)
+        | Request::Unpark(id)
+        | Request::Mend(id) => format!("{name} {id}"),
+        Request::Spoil(id, oddity) => format!("{name} {id}: {}", oddity.name()),
+        Request::Accounts(ids, _) => {
             format!("{name} {}", ids.iter().map(AccountId::as_ref).collect::<Vec<_>>().join(" "))
+        }
+        Request::Park(parkings) => {
+            format!("{name} {}", joined(parkings.iter().map(|parking| &parking.id)))
         }
         Request::SetStatus(id, status) => format!("{name} {id} {}", status.as_str()),
         Request::Transact(_, orders, _) => {

@@ -111,5 +111,5 @@ impl Queue {
 }
 
 fn ids(body: &[u8]) -> Vec<TransactionId> {
-    Message::parse(body).map(|message| message.ids).unwrap_or_default()
+    Message::parse(body).map(|parsed| parsed.message.ids).unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! The worker's side of the simulation: ledger, broker and environment for the real engine.
+//! The worker's side of the simulation: broker and environment for the real engine, and the way to
+//! the database (see [`super::ledger`]).
 //!
 //! Owns nothing but a handle on what is shared with the scheduler. Every call becomes a request
 //! that the scheduler delivers, answers, loses or delays as it likes.
@@ -9,17 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use std::time::Duration;
 
-use common::ledger::{
-    AccountRead, Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs, Transacted,
-};
-use common::netting::Order;
+use common::ledger::LedgerError;
 use common::queue::{Outgoing, QueueError};
-use common::transaction::{AccountId, Reason, TransactionId};
+use common::transaction::{ParkCode, Parked, TransactionId};
 use worker::acknowledge::Broker;
 use worker::engine::Environment;
 
 use super::planted::Planted;
-use super::server::{Reply, Request};
+use super::request::{Reply, Request};
 
 /// Which life of which worker.
 pub type Owner = (usize, u32);
@@ -42,8 +40,8 @@ pub struct Shared {
     random: u64,
     /// Sent and not yet taken by the scheduler.
     pub sent: VecDeque<(u64, Owner, Sent)>,
-    /// Answers not yet taken by the tasks. `None` is a connection that broke.
-    pub answers: BTreeMap<u64, Option<Reply>>,
+    /// Answers not yet taken by the tasks.
+    pub answers: BTreeMap<u64, Reply>,
     /// Receipts acknowledged (true) or given back, not yet taken by the scheduler.
     pub receipts: VecDeque<(u64, bool)>,
     /// When sleepers want to be woken.
@@ -57,7 +55,7 @@ pub struct Client {
     owner: Owner,
     /// By how much the worker's wall clock is wrong.
     clock_error: i64,
-    planted: Option<Planted>,
+    pub(super) planted: Option<Planted>,
 }
 
 impl Client {
@@ -76,7 +74,7 @@ impl Client {
         self.shared.lock().expect("one thread only")
     }
 
-    fn send(&self, sent: Sent) -> impl Future<Output = Option<Reply>> + Send + use<> {
+    fn send(&self, sent: Sent) -> impl Future<Output = Reply> + Send + use<> {
         let id = {
             let mut shared = self.shared();
             shared.next += 1;
@@ -91,126 +89,22 @@ impl Client {
         })
     }
 
-    async fn request(&self, request: Request) -> Result<Reply, LedgerError> {
+    /// Sends a request to the database, and waits.
+    pub(super) async fn request(&self, request: Request) -> Result<Reply, LedgerError> {
         let operation = request.name();
-        let message = "the connection broke".to_owned();
-        let lost = LedgerError { operation, message, transient: true };
-        self.send(Sent::Request(request)).await.ok_or(lost)
-    }
-
-    async fn count(&self, request: Request) -> Result<usize, LedgerError> {
-        match self.request(request).await? {
-            Reply::Count(count) => Ok(count),
-            Reply::Seen(_) | Reply::Accounts(_) | Reply::Transacted(_) => {
-                unreachable!("a write answers a count")
-            }
+        let reply = self.send(Sent::Request(request)).await;
+        if let Reply::Failed(fault) = reply {
+            let message = format!("the model fails it as {fault:?}");
+            return Err(LedgerError { operation, message, fault });
         }
+        Ok(reply)
     }
 
-    async fn posted(&self, postings: &[Posting], before: ServerMs) -> Result<usize, LedgerError> {
-        self.count(Request::Post(postings.to_vec(), before)).await
-    }
-}
-
-impl Ledger for Client {
-    async fn claim(&self, ids: &[TransactionId], claim: &Claim) -> Result<Vec<Seen>, LedgerError> {
-        let worker_now = self.shared().now + self.clock_error;
-        self.count(Request::Claim(ids.to_vec(), claim.clone(), worker_now)).await?;
-        self.read(ids).await
-    }
-
-    async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<usize, LedgerError> {
-        match self.planted {
-            Some(Planted::UnknownPostResentAndSettledAtOnce) => {
-                let first = self.posted(postings, before).await;
-                if first.is_ok() { first } else { self.posted(postings, before).await }
-            }
-            Some(Planted::CommitBeforeAllLegsArePosted) => {
-                self.posted(postings, before).await.map(|_| postings.len())
-            }
-            Some(Planted::SettleBeforeCommit) => {
-                let took = self.posted(postings, before).await?;
-                self.remove(Removal::Settle, postings).await?;
-                Ok(took)
-            }
-            Some(Planted::RideLeftBehind) => {
-                let alone = |posting: &Posting| Posting { ride: None, ..posting.clone() };
-                let alone: Vec<_> = postings.iter().map(alone).collect();
-                self.posted(&alone, before).await
-            }
-            _ => self.posted(postings, before).await,
-        }
-    }
-
-    async fn remove(&self, removal: Removal, postings: &[Posting]) -> Result<usize, LedgerError> {
-        self.count(Request::Remove(removal, postings.to_vec())).await
-    }
-
-    async fn advance(
-        &self,
-        step: Advance,
-        ids: &[TransactionId],
-        claim: &Claim,
-    ) -> Result<usize, LedgerError> {
-        self.count(Request::Advance(step, ids.to_vec(), claim.clone())).await
-    }
-
-    async fn cancel(
-        &self,
-        refused: &[(TransactionId, Reason)],
-        claim: &Claim,
-    ) -> Result<usize, LedgerError> {
-        self.count(Request::Cancel(refused.to_vec(), claim.clone())).await
-    }
-
-    async fn release(
-        &self,
-        ids: &[TransactionId],
-        claim: &Claim,
-        after_ms: i64,
-        not_before: ServerMs,
-    ) -> Result<(), LedgerError> {
-        let request = Request::Release(ids.to_vec(), claim.clone(), after_ms, not_before);
-        self.count(request).await.map(|_| ())
-    }
-
-    async fn read(&self, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
-        match self.request(Request::Read(ids.to_vec())).await? {
-            Reply::Seen(seen) => Ok(seen),
-            Reply::Count(_) | Reply::Accounts(_) | Reply::Transacted(_) => {
-                unreachable!("a read answers documents")
-            }
-        }
-    }
-
-    async fn accounts(&self, ids: &[AccountId]) -> Result<Vec<AccountRead>, LedgerError> {
-        match self.request(Request::Accounts(ids.to_vec())).await? {
-            Reply::Accounts(accounts) => Ok(accounts),
-            Reply::Count(_) | Reply::Seen(_) | Reply::Transacted(_) => {
-                unreachable!("a read answers documents")
-            }
-        }
-    }
-
-    async fn transact(
-        &self,
-        orders: &[Order],
-        application: &str,
-    ) -> Result<Transacted, LedgerError> {
-        let number = {
-            let mut shared = self.shared();
-            shared.next += 1;
-            shared.next
-        };
-        match self
-            .request(Request::Transact(number, orders.to_vec(), application.to_owned()))
-            .await?
-        {
-            Reply::Transacted(transacted) => Ok(transacted),
-            Reply::Count(_) | Reply::Seen(_) | Reply::Accounts(_) => {
-                unreachable!("a transaction answers what became of it")
-            }
-        }
+    /// The time, and a number that nobody else has.
+    pub(super) fn now_and_number(&self) -> (i64, u64) {
+        let mut shared = self.shared();
+        shared.next += 1;
+        (shared.now + self.clock_error, shared.next)
     }
 }
 
@@ -251,7 +145,8 @@ impl Broker for Client {
         if messages.is_empty() {
             return Ok(());
         }
-        let confirmed = self.send(Sent::Publish(messages.to_vec())).await.is_some();
+        let answer = self.send(Sent::Publish(messages.to_vec())).await;
+        let confirmed = !matches!(answer, Reply::Failed(_));
         if confirmed || self.planted == Some(Planted::RequeueWithoutConfirm) {
             Ok(())
         } else {
@@ -267,7 +162,8 @@ impl Broker for Client {
         self.shared().receipts.push_back((*receipt, false));
     }
 
-    async fn park(&self, _ids: &[TransactionId]) -> Result<(), LedgerError> {
-        Ok(())
+    async fn park(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
+        let why = Parked::new(ParkCode::KillsWorker, "its workers died with it");
+        self.request(Request::ParkById(ids.to_vec(), why)).await.map(|_| ())
     }
 }

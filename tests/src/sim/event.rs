@@ -1,11 +1,10 @@
 //! What can happen next, how likely it is, and what it does.
 
+use common::ledger::Fault;
 use common::transaction::State;
 use rand::Rng;
 
-use super::check;
-use super::client::Sent;
-use super::server::Request;
+use super::request::Request;
 use super::world::{Stage, World};
 
 /// One thing that can happen. Numbers are indices.
@@ -19,6 +18,8 @@ pub(super) enum Event {
     Vanish(usize),
     /// Writes reach a majority.
     Replicate,
+    /// The primary learns of more writes that a majority has them.
+    CatchUp,
     /// Another member becomes primary.
     FailOver,
     /// The broker delivers to a worker; from the solo queue or not.
@@ -45,8 +46,14 @@ pub(super) enum Event {
     Reverse(usize),
     /// An operator freezes or opens an account.
     Toggle(usize),
-    /// A sweeper publishes what is not final.
+    /// A sweeper publishes what is neither final nor set apart.
     Sweep(usize),
+    /// A document becomes odd.
+    Spoil(usize),
+    /// A document becomes what it was.
+    Mend(usize),
+    /// An operator brings back what is set apart.
+    Unpark(usize),
 }
 
 impl Event {
@@ -61,14 +68,18 @@ impl Event {
     pub(super) fn happen(self, world: &mut World) {
         match self {
             Event::Proceed(index) => world.proceed(index),
-            Event::GiveUp(index) => world.give_up(index, "lost reply"),
+            Event::GiveUp(index) => world.give_up(index, "lost reply", Fault::Passing),
             Event::Vanish(index) => {
-                world.give_up(index, "lost request");
+                world.give_up(index, "lost request", Fault::Passing);
                 world.operations.swap_remove(index);
             }
             Event::Replicate => {
                 let count = world.rng.random_range(1..=4);
                 world.server.replicate(count);
+            }
+            Event::CatchUp => {
+                let count = world.rng.random_range(1..=4);
+                world.server.catch_up(count);
             }
             Event::FailOver => world.fail_over(),
             Event::Deliver(worker, solo) => world.deliver(worker, solo),
@@ -94,6 +105,9 @@ impl Event {
             Event::Reverse(index) => world.reverse(index),
             Event::Toggle(index) => world.toggle(index),
             Event::Sweep(index) => world.sweep(index),
+            Event::Spoil(index) => world.spoil(index),
+            Event::Mend(index) => world.mend(index),
+            Event::Unpark(index) => world.unpark(index),
         }
     }
 }
@@ -108,6 +122,11 @@ impl World {
         self.possible_operations(&mut events);
         self.possible_workers(&mut events);
         self.possible_clients(&mut events);
+        self.possible_returns(&mut events);
+        self.possible_oddities(&mut events);
+        if self.server.hidden() > 0 {
+            events.push((3, Event::CatchUp));
+        }
         if !self.server.is_replicated() {
             events.push((15, Event::Replicate));
             if self.budget > 0 {
@@ -137,11 +156,7 @@ impl World {
 
     fn possible_operations(&self, events: &mut Vec<(u32, Event)>) {
         for (index, operation) in self.operations.iter().enumerate() {
-            let answerable = match operation.stage {
-                Stage::OnTheWay | Stage::Running { .. } => true,
-                Stage::Executed { upto, .. } => self.server.durable() >= upto,
-            };
-            if answerable {
+            if self.goes_on(operation) {
                 let weight = if operation.deaf { self.profile.late } else { operation.pace };
                 if !operation.deaf || self.budget > 0 {
                     events.push((weight, Event::Proceed(index)));
@@ -191,7 +206,8 @@ impl World {
             }
             let Some(doc) = self.server.primary.transactions.get(&submission.id) else { continue };
             // Dead letters, too: somebody looks at them in the end.
-            if !doc.state.is_final() && !self.queue.will_deliver(&submission.id) {
+            let parked = self.server.primary.is_parked(&submission.id);
+            if !doc.state.is_final() && !parked && !self.queue.will_deliver(&submission.id) {
                 events.push((1, Event::Sweep(index)));
             }
             if self.budget == 0 || self.profile.clients == 0 {
@@ -217,67 +233,5 @@ impl World {
         if self.budget > 0 && self.profile.clients > 0 {
             events.extend((0..self.server.primary.accounts.len()).map(|i| (1, Event::Toggle(i))));
         }
-    }
-
-    fn proceed(&mut self, index: usize) {
-        let operation = &mut self.operations[index];
-        let deaf_before = operation.deaf;
-        // A native transaction is many operations; how long its client takes between them is open.
-        let native = matches!(operation.sent, Sent::Request(Request::Transact(..)));
-        match &mut operation.stage {
-            Stage::OnTheWay => {
-                let name = operation.name();
-                operation.stage = Stage::Running { started: self.now, next: 0, matched: 0 };
-                if deaf_before {
-                    self.covered("late", name);
-                }
-            }
-            Stage::Running { started, .. } if !native && self.now - *started > self.op_limit => {
-                self.give_up(index, "time limit");
-                self.operations.swap_remove(index);
-            }
-            Stage::Running { .. } => self.run_step(index),
-            Stage::Executed { reply, .. } => {
-                let reply = reply.take();
-                let operation = self.operations.swap_remove(index);
-                if !operation.deaf {
-                    self.answer(operation.owner, operation.id, reply);
-                }
-            }
-        }
-    }
-
-    fn run_step(&mut self, index: usize) {
-        let operation = &mut self.operations[index];
-        let Stage::Running { started, next, matched } = &mut operation.stage else { return };
-        let steps = match &operation.sent {
-            Sent::Request(request) => {
-                if *next < request.steps() {
-                    *matched += self.server.step(request, *next, *started);
-                }
-                request.steps()
-            }
-            Sent::Publish(messages) => {
-                self.queue.store(&messages[*next], self.now);
-                messages.len()
-            }
-        };
-        *next += 1;
-        if *next >= steps {
-            let (upto, reply) = match &operation.sent {
-                // A write answers when all before it is durable, a majority read at once.
-                Sent::Request(request @ (Request::Read(_) | Request::Accounts(_))) => {
-                    (0, self.server.reply(request, 0, self.now))
-                }
-                Sent::Request(request) => {
-                    (self.server.written, self.server.reply(request, *matched, self.now))
-                }
-                Sent::Publish(_) => (0, super::server::Reply::Count(0)),
-            };
-            operation.stage = Stage::Executed { upto, reply: Some(reply) };
-        }
-        let below: Vec<_> =
-            self.server.primary.accounts.values().filter_map(check::below_floor).collect();
-        below.into_iter().for_each(|what| self.violation(what));
     }
 }

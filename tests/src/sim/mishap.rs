@@ -1,25 +1,28 @@
 //! What faults, brokers and clients do to the world: one function an event.
 
 use common::account::Status;
+use common::ledger::Fault;
 use common::message::Message;
 use common::queue::Outgoing;
 use common::transaction::AccountId;
 use rand::Rng;
 
 use super::client::Sent;
+use super::event::Event;
+use super::odd::Oddity;
 use super::scenario::Submission;
-use super::server::Request;
+use super::request::{Reply, Request};
 use super::world::{Operation, Stage, World};
 
 impl World {
-    /// Tells the client that the connection broke. What has not been executed may still be.
-    pub(super) fn give_up(&mut self, index: usize, fault: &'static str) {
+    /// Tells the client that its request failed. What has not been executed may still be.
+    pub(super) fn give_up(&mut self, index: usize, what: &'static str, fault: Fault) {
         let operation = &mut self.operations[index];
         let (owner, id, name) = (operation.owner, operation.id, operation.name());
         if !std::mem::replace(&mut operation.deaf, true) {
             self.budget = self.budget.saturating_sub(1);
-            self.covered(fault, name);
-            self.answer(owner, id, None);
+            self.covered(what, name);
+            self.answer(owner, id, 0, Reply::Failed(fault));
         }
     }
 
@@ -27,7 +30,8 @@ impl World {
         self.budget -= 1;
         let skew_max = self.staff.skew_max;
         let skew = self.rng.random_range(-skew_max..=skew_max);
-        self.server.fail_over(skew);
+        let hidden = [0, 0, 2, 4, 8, 12][self.rng.random_range(0..6)];
+        self.server.fail_over(skew, hidden);
         // Whatever ran on the old primary is cut off.
         for index in (0..self.operations.len()).rev() {
             let cut = match (&self.operations[index].sent, &self.operations[index].stage) {
@@ -35,7 +39,7 @@ impl World {
                 (Sent::Request(_), Stage::Running { .. } | Stage::Executed { .. }) => true,
             };
             if cut {
-                self.give_up(index, "fail-over");
+                self.give_up(index, "fail-over", Fault::Passing);
                 self.operations.swap_remove(index);
             }
         }
@@ -107,7 +111,7 @@ impl World {
             .primary
             .transactions
             .values()
-            .filter(|doc| !doc.state.is_final())
+            .filter(|doc| !doc.state.is_final() && !self.server.primary.is_parked(&doc.id))
             .map(|doc| doc.id.clone())
             .collect();
         let ids = if unfinished.len() > 1 && index.is_multiple_of(2) {
@@ -138,5 +142,52 @@ impl World {
         };
         let id: AccountId = id.clone();
         self.client_request(Request::SetStatus(id, status));
+    }
+
+    /// What may become odd, and what may be mended: while there are still faults.
+    pub(super) fn possible_oddities(&self, events: &mut Vec<(u32, Event)>) {
+        let weight = self.profile.odd;
+        if self.budget == 0 || weight == 0 {
+            return;
+        }
+        let books = &self.server.primary;
+        let documents = books.accounts.len() + books.transactions.len();
+        events.extend((0..documents).map(|index| (weight, Event::Spoil(index))));
+        let mendable = books.odd.mendable().count();
+        events.extend((0..mendable).map(|index| (weight, Event::Mend(index))));
+    }
+
+    pub(super) fn spoil(&mut self, index: usize) {
+        self.budget -= 1;
+        let books = &self.server.primary;
+        let (id, oddity) = match index.checked_sub(books.accounts.len()) {
+            None => {
+                let oddity = Oddity::OF_ACCOUNTS[self.rng.random_range(0..4)];
+                (books.accounts.keys().nth(index), oddity)
+            }
+            Some(index) => {
+                let oddity = Oddity::OF_TRANSACTIONS[self.rng.random_range(0..2)];
+                (books.transactions.keys().nth(index), oddity)
+            }
+        };
+        let Some(id) = id.cloned() else { return };
+        self.covered("odd", oddity.name());
+        self.server.spoil(&id, oddity);
+        self.ever_odd.insert(id);
+    }
+
+    pub(super) fn mend(&mut self, index: usize) {
+        let id = self.server.primary.odd.mendable().nth(index).cloned();
+        if let Some(id) = id {
+            self.server.mend(&id);
+        }
+    }
+
+    /// Brings a transaction back and publishes its id, as the producer's command does.
+    pub(super) fn unpark(&mut self, index: usize) {
+        let id = self.submissions[index].id.clone();
+        self.server.step(&Request::Unpark(id.clone()), 0, self.now);
+        self.queue.store(&Outgoing::work(&Message::new(vec![id.clone()])), self.now);
+        self.unparked.insert(id);
     }
 }

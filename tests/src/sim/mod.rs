@@ -3,16 +3,24 @@
 //! One seed decides everything: who runs when, what crashes, stalls, gets lost, arrives late or
 //! twice, which clock is off, which member fails. After each run everything comes to rest, and the
 //! rules of `design.md` §6 are checked; the floor is checked at every step, and at every
-//! acknowledgement that nothing was acknowledged too early.
+//! acknowledgement that nothing was acknowledged too early. Documents that can't be written or read
+//! cost their neighbours nothing: see `odd` and `rest`.
 
+mod accounts;
 mod broker;
 pub(crate) mod check;
 pub(crate) mod client;
 mod event;
+mod lag;
+mod ledger;
 mod mishap;
 pub mod model;
 mod native;
+pub mod odd;
+mod operation;
 mod planted;
+pub mod request;
+mod rest;
 mod scenario;
 pub mod server;
 mod staff;

@@ -1,17 +1,18 @@
-//! A model of the ledger: what each statement does to one document.
+//! A model of the ledger: what each statement does to one transaction, and what a read shows.
 //!
-//! Owns the semantics of `common::mongo::statements`, in plain code over plain maps. Promises to
-//! answer and to change exactly what MongoDB would; a conformance test holds it to that.
-//! [`Planted`] faults bend single rules, so that the checks can be seen to fail.
+//! Owns the semantics of `common::mongo::statements`, in plain code over plain maps; those of
+//! accounts are in [`super::accounts`]. Promises to answer and to change exactly what MongoDB
+//! would; a conformance test holds it to that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use common::account::{Account, Status};
-use common::amount::Amount;
-use common::ledger::{Advance, Claim, Posting, Removal, Ride, Seen, ServerMs};
+use common::account::Account;
+use common::ledger::{AccountRead, Advance, Claim, Parking, Seen, ServerMs, Size};
 use common::mongo::LeaseMs;
-use common::transaction::{AccountId, Body, Reason, ReasonCode, State, TransactionId};
+use common::netting::Order;
+use common::transaction::{AccountId, Body, Parked, Reason, ReasonCode, State, TransactionId};
 
+use super::odd::{Odd, Oddity};
 use super::planted::Planted;
 
 /// A transaction document.
@@ -33,6 +34,10 @@ pub struct Transaction {
     pub application: Option<String>,
     /// How often it was claimed.
     pub attempts: u32,
+    /// How often of that, beyond the first time, alone.
+    pub attempts_alone: u32,
+    /// Why it is set apart, if it is.
+    pub parked: Option<Parked>,
     /// When it was inserted.
     pub created_at: ServerMs,
     /// Why it was canceled.
@@ -52,35 +57,44 @@ impl Transaction {
             takeover_at: 0,
             application: None,
             attempts: 0,
+            attempts_alone: 0,
+            parked: None,
             created_at: now,
             reason: None,
         }
     }
 
-    /// The document as a read returns it: with what the engine asks for, and no more.
+    /// How much work it is.
     #[must_use]
-    pub fn seen(&self, server_now: ServerMs) -> Seen {
-        let mut body = self.body.clone();
-        if let Ok(body) = &mut body {
-            (body.metadata, body.reverses) = (None, None);
+    pub fn size(&self) -> Size {
+        let legs = self.body.iter().flat_map(|body| body.legs());
+        let bytes = legs.clone().map(|leg| leg.account.len() + BYTES_OF_AN_AMOUNT).sum();
+        Size { legs: legs.count(), bytes }
+    }
+
+    /// The content as the engine asks for it.
+    fn content(&self, odd: &Odd) -> Result<Body, String> {
+        if odd.is(&self.id, Oddity::Unreadable) {
+            return Err("it makes no sense".to_owned());
         }
-        Seen {
-            id: self.id.clone(),
-            state: self.state,
-            claim: self.claim.clone(),
-            lease_until: self.lease_until,
-            takeover_at: self.takeover_at,
-            attempts: self.attempts,
-            created_at: self.created_at,
-            server_now,
-            body,
-        }
+        let mut body = self.body.clone()?;
+        (body.metadata, body.reverses) = (None, None);
+        Ok(body)
     }
 }
 
-/// Claims a document; true when it matched.
-pub fn claim(doc: &mut Transaction, claim: &Claim, lease: LeaseMs, now: ServerMs) -> bool {
+const BYTES_OF_AN_AMOUNT: usize = 8;
+
+/// Claims a document, alone or with others; true when it matched.
+pub fn claim(
+    doc: &mut Transaction,
+    claim: &Claim,
+    alone: bool,
+    lease: LeaseMs,
+    now: ServerMs,
+) -> bool {
     let free = match doc.state {
+        _ if doc.parked.is_some() => false,
         State::Initial => true,
         State::Pending | State::Applied | State::Canceling => now > doc.takeover_at,
         State::Done | State::Canceled => false,
@@ -88,6 +102,8 @@ pub fn claim(doc: &mut Transaction, claim: &Claim, lease: LeaseMs, now: ServerMs
     if free {
         if doc.state == State::Initial {
             doc.state = State::Pending;
+        } else {
+            doc.attempts_alone += u32::from(alone);
         }
         doc.claim = Some(claim.token.clone());
         doc.application = Some(claim.application.clone());
@@ -96,131 +112,6 @@ pub fn claim(doc: &mut Transaction, claim: &Claim, lease: LeaseMs, now: ServerMs
         doc.takeover_at = now + lease.lease + lease.grace;
     }
     free
-}
-
-/// Posts to an account, after its ride has been settled; true when both took effect.
-pub fn post(
-    account: &mut Account,
-    posting: &Posting,
-    before: ServerMs,
-    now: ServerMs,
-    planted: Option<Planted>,
-) -> bool {
-    // As they are before anybody leaves.
-    let marked = posting.transactions.iter().any(|id| account.pending_transactions.contains(id));
-    if marked && planted != Some(Planted::MarkNotCheckedOnPost) {
-        return false;
-    }
-    let mut after = account.clone();
-    let settled = posting.ride.as_ref().is_none_or(|ride| settle_ride(&mut after, ride, planted));
-    let posted = settled && post_alone(&mut after, posting, before, now, planted);
-    if posted {
-        *account = after;
-    }
-    posted
-}
-
-fn settle_ride(account: &mut Account, ride: &Ride, planted: Option<Planted>) -> bool {
-    let settlement = Posting {
-        account: account.id.clone(),
-        currency: account.currency.clone(),
-        debits: ride.debits,
-        credits: ride.credits,
-        transactions: ride.transactions.clone(),
-        ride: None,
-    };
-    remove(account, Removal::Settle, &settlement, planted)
-}
-
-fn post_alone(
-    account: &mut Account,
-    posting: &Posting,
-    before: ServerMs,
-    now: ServerMs,
-    planted: Option<Planted>,
-) -> bool {
-    let fenced = now >= before && planted != Some(Planted::NoFence);
-    let right_currency = account.currency == posting.currency;
-    let right_kind = account.balance.is_int() == posting.is_int();
-    if fenced || account.status != Status::Open || !right_currency || !right_kind {
-        return false;
-    }
-    let Some((balance, debits, credits)) = posted(account, posting, planted) else {
-        return false;
-    };
-    account.balance = balance;
-    account.pending_debits = debits;
-    account.pending_credits = credits;
-    account.pending_transactions.extend(posting.transactions.iter().cloned());
-    true
-}
-
-fn posted(
-    account: &Account,
-    posting: &Posting,
-    planted: Option<Planted>,
-) -> Option<(Amount, Amount, Amount)> {
-    let mut after = account.balance;
-    let (mut debits, mut credits) = (account.pending_debits, account.pending_credits);
-    if !posting.debits.is_zero() {
-        let net = if planted == Some(Planted::CoalescedPostDecidesOnTheSumOnly) {
-            after.checked_add(posting.credits)?.checked_add(posting.debits.negated())?
-        } else {
-            after.checked_add(posting.debits.negated())?
-        };
-        if account.floor.is_some_and(|floor| net < floor) {
-            return None;
-        }
-        after = after.checked_add(posting.debits.negated())?;
-        debits = debits.checked_add(posting.debits)?;
-    }
-    if !posting.credits.is_zero() {
-        // The holdings as they were: a debit of the same posting only moves them about.
-        account
-            .balance
-            .checked_add(account.pending_debits)?
-            .checked_add(account.pending_credits)?
-            .checked_add(posting.credits)?;
-        credits = credits.checked_add(posting.credits)?;
-        if planted == Some(Planted::CreditSpendableAtOnce) {
-            after = after.checked_add(posting.credits)?;
-        }
-    }
-    Some((after, debits, credits))
-}
-
-/// Removes marks with what they held; true when it took effect.
-pub fn remove(
-    account: &mut Account,
-    removal: Removal,
-    posting: &Posting,
-    planted: Option<Planted>,
-) -> bool {
-    let all_there = posting.transactions.iter().all(|id| account.pending_transactions.contains(id));
-    let unguarded = match removal {
-        Removal::Undo => planted == Some(Planted::UndoWithoutTheMark),
-        Removal::Settle => planted == Some(Planted::SettleWithoutTheMark),
-    };
-    if !all_there && !unguarded {
-        return false;
-    }
-    let spent_already = planted == Some(Planted::CreditSpendableAtOnce);
-    let comes_back = match removal {
-        Removal::Settle if spent_already => None,
-        Removal::Settle => Some(posting.credits),
-        Removal::Undo if spent_already => posting.debits.checked_add(posting.credits.negated()),
-        Removal::Undo => Some(posting.debits),
-    };
-    let sum = |amount: Amount, change: Amount| amount.checked_add(change).unwrap_or(amount);
-    if let Some(change) = comes_back.filter(|change| !change.is_zero()) {
-        account.balance = sum(account.balance, change);
-    }
-    account.pending_debits = sum(account.pending_debits, posting.debits.negated());
-    account.pending_credits = sum(account.pending_credits, posting.credits.negated());
-    for id in &posting.transactions {
-        account.pending_transactions.remove(id);
-    }
-    true
 }
 
 /// Moves a transaction a step on; true when it matched.
@@ -241,6 +132,7 @@ fn end_ownership(doc: &mut Transaction) {
     doc.claim = None;
     doc.lease_until = 0;
     doc.takeover_at = 0;
+    doc.parked = None;
 }
 
 /// Turns a pending transaction towards its undoing; true when it matched.
@@ -270,6 +162,39 @@ pub fn release(
     ours
 }
 
+/// Sets a transaction apart: its claim goes, its state and its takeover time stay. True when it
+/// matched.
+pub fn park(doc: &mut Transaction, parking: &Parking, planted: Option<Planted>) -> bool {
+    let as_given = doc.state == parking.state && doc.claim == parking.claim;
+    if !as_given || doc.parked.is_some() {
+        return false;
+    }
+    doc.claim = None;
+    doc.parked = Some(parking.why.clone());
+    if planted == Some(Planted::ParkingForgetsTheTakeover) {
+        doc.takeover_at = 0;
+    }
+    true
+}
+
+/// Sets a transaction apart that is not final, whoever owns it; true when it matched.
+pub fn park_by_id(doc: &mut Transaction, why: &Parked) -> bool {
+    let parks = !doc.state.is_final() && doc.parked.is_none();
+    if parks {
+        doc.parked = Some(why.clone());
+    }
+    parks
+}
+
+/// Brings a transaction back, as the producer's command does it; true when it matched.
+pub fn unpark(doc: &mut Transaction) -> bool {
+    let matched = doc.parked.take().is_some();
+    if matched {
+        doc.attempts_alone = 0;
+    }
+    matched
+}
+
 /// A client's wish to cancel, as the producer's command does it; true when it matched.
 pub fn request_cancel(doc: &mut Transaction) -> bool {
     match doc.state {
@@ -284,23 +209,6 @@ pub fn request_cancel(doc: &mut Transaction) -> bool {
     true
 }
 
-/// An operator's change of status, as the producer's commands do it; true when it matched.
-pub fn set_status(account: &mut Account, to: Status) -> bool {
-    let nothing_left = account.balance.is_zero()
-        && account.pending_debits.is_zero()
-        && account.pending_credits.is_zero()
-        && account.pending_transactions.is_empty();
-    let may = match to {
-        Status::Frozen => account.status == Status::Open,
-        Status::Open => account.status == Status::Frozen,
-        Status::Closed => account.status != Status::Closed && nothing_left,
-    };
-    if may {
-        account.status = to;
-    }
-    may
-}
-
 /// All documents.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Books {
@@ -308,4 +216,68 @@ pub struct Books {
     pub accounts: BTreeMap<AccountId, Account>,
     /// The transactions by id.
     pub transactions: BTreeMap<TransactionId, Transaction>,
+    /// Those that are set apart and whose document could not be written.
+    pub aside: BTreeMap<TransactionId, Parked>,
+    /// What is odd about any of them.
+    pub odd: Odd,
+}
+
+impl Books {
+    /// Whether this transaction is set apart.
+    #[must_use]
+    pub fn is_parked(&self, id: &TransactionId) -> bool {
+        let in_document = |doc: &Transaction| doc.parked.is_some();
+        self.aside.contains_key(id) || self.transactions.get(id).is_some_and(in_document)
+    }
+
+    /// The transactions as a read shows them.
+    #[must_use]
+    pub fn seen(&self, ids: &[TransactionId], server_now: ServerMs) -> Vec<Seen> {
+        let found = ids.iter().filter_map(|id| self.transactions.get(id));
+        found.map(|doc| self.seen_one(doc, server_now)).collect()
+    }
+
+    fn seen_one(&self, doc: &Transaction, server_now: ServerMs) -> Seen {
+        let large = self.odd.is(&doc.id, Oddity::Large);
+        Seen {
+            id: doc.id.clone(),
+            state: doc.state,
+            claim: doc.claim.clone(),
+            lease_until: doc.lease_until,
+            takeover_at: doc.takeover_at,
+            attempts: doc.attempts,
+            created_at: doc.created_at,
+            attempts_alone: doc.attempts_alone,
+            parked: doc.parked.is_some(),
+            server_now,
+            size: doc.size(),
+            body: (!large).then(|| doc.content(&self.odd)),
+        }
+    }
+
+    /// The contents of transactions.
+    #[must_use]
+    pub fn bodies(&self, ids: &[TransactionId]) -> Vec<Order> {
+        let found = ids.iter().filter_map(|id| self.transactions.get(id));
+        found.map(|doc| (doc.id.clone(), doc.content(&self.odd))).collect()
+    }
+
+    /// The accounts as a read shows them, with those marks that it asks about.
+    #[must_use]
+    pub fn accounts(&self, ids: &[AccountId], asked: &[TransactionId]) -> Vec<AccountRead> {
+        let found = ids.iter().filter_map(|id| self.accounts.get(id));
+        found.map(|account| self.account_read(account, asked)).collect()
+    }
+
+    fn account_read(&self, account: &Account, asked: &[TransactionId]) -> AccountRead {
+        let there = |id: &&TransactionId| account.pending_transactions.contains(*id);
+        let marks: BTreeSet<_> = asked.iter().filter(there).cloned().collect();
+        let readable = !self.odd.is(&account.id, Oddity::BrokenMarks);
+        let read = if self.odd.is_broken(&account.id) {
+            Err("a field of it makes no sense".to_owned())
+        } else {
+            Ok(Account { pending_transactions: marks.clone(), ..account.clone() })
+        };
+        AccountRead { id: account.id.clone(), marks: readable.then_some(marks), account: read }
+    }
 }

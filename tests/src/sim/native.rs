@@ -5,6 +5,8 @@
 //! only read may have changed. The server's first-writer-wins is first-committer-wins here, which
 //! lets the same histories through.
 
+use std::sync::Arc;
+
 use common::account::Account;
 use common::ledger::Transacted;
 use common::netting::{self, Netting, Order};
@@ -23,20 +25,26 @@ pub struct Native {
 
 /// The documents that it writes, as it leaves them.
 #[derive(Clone, Debug, Default)]
-pub struct Written {
+pub struct Documents {
     /// The accounts.
     pub accounts: Vec<Account>,
     /// The transactions.
     pub transactions: Vec<Transaction>,
 }
 
-impl Written {
+impl Documents {
     /// Stores the documents.
-    pub fn store(&self, books: &mut Books) {
-        let accounts = self.accounts.iter().map(|account| (account.id.clone(), account.clone()));
+    pub fn store(self, books: &mut Books) {
+        let accounts = self.accounts.into_iter().map(|account| (account.id.clone(), account));
         books.accounts.extend(accounts);
-        let transactions = self.transactions.iter().map(|doc| (doc.id.clone(), doc.clone()));
+        let transactions = self.transactions.into_iter().map(|doc| (doc.id.clone(), doc));
         books.transactions.extend(transactions);
+    }
+
+    /// Their ids.
+    pub fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
+        let accounts = self.accounts.iter().map(|account| &account.id);
+        accounts.chain(self.transactions.iter().map(|doc| &doc.id))
     }
 }
 
@@ -44,7 +52,7 @@ impl Native {
     /// Reads and decides.
     #[must_use]
     pub fn begin(orders: &[Order], books: &Books) -> Native {
-        let mut snapshot = Books::default();
+        let mut snapshot = Books { odd: books.odd.clone(), ..Books::default() };
         for (id, body) in orders {
             let doc = books.transactions.get(id);
             snapshot.transactions.extend(doc.map(|doc| (id.clone(), doc.clone())));
@@ -52,8 +60,8 @@ impl Native {
             let found = legs.filter_map(|leg| books.accounts.get(&leg.account));
             snapshot.accounts.extend(found.map(|account| (account.id.clone(), account.clone())));
         }
-        let read = |account: &Account| (account.id.clone(), Ok(account.clone()));
-        let netting = netting::net(orders, snapshot.accounts.values().map(read).collect());
+        let ids: Vec<_> = snapshot.accounts.keys().cloned().collect();
+        let netting = netting::net(orders, snapshot.accounts(&ids, &[]));
         Native { snapshot, netting }
     }
 
@@ -64,11 +72,11 @@ impl Native {
         books: &Books,
         application: &str,
         planted: Option<Planted>,
-    ) -> (Written, Transacted) {
+    ) -> (Documents, Transacted) {
         if !self.is_initial(planted) || !self.is_unchanged(books, planted) {
-            return (Written::default(), Transacted::Conflict);
+            return (Documents::default(), Transacted::Conflict);
         }
-        let mut written = Written::default();
+        let mut written = Documents::default();
         for (id, change) in &self.netting.changes {
             let mut account = books.accounts[id].clone();
             let earlier = written.accounts.iter().position(|other| other.id == *id);
@@ -85,6 +93,7 @@ impl Native {
             doc.application = Some(application.to_owned());
             doc.attempts += 1;
             doc.claim = None;
+            doc.parked = None;
             (doc.lease_until, doc.takeover_at) = (0, 0);
             written.transactions.push(doc);
         }
@@ -95,7 +104,8 @@ impl Native {
         let looks = planted != Some(Planted::NativeWithoutTheState);
         self.netting.verdicts.iter().all(|verdict| {
             let doc = self.snapshot.transactions.get(&verdict.id);
-            doc.is_some_and(|doc| !looks || doc.state == State::Initial)
+            let initial = |doc: &Transaction| doc.state == State::Initial && doc.parked.is_none();
+            doc.is_some_and(|doc| !looks || initial(doc))
         })
     }
 

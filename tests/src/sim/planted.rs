@@ -21,6 +21,8 @@ pub enum Planted {
     SettleWithoutTheMark,
     /// A post leaves its ride behind and says nothing.
     RideLeftBehind,
+    /// A post whose reply was lost counts as one that did nothing and never will.
+    DoubtForgotten,
     /// A posting counts as complete whatever the server says.
     CommitBeforeAllLegsArePosted,
     /// Marks are settled as soon as they are posted.
@@ -41,11 +43,21 @@ pub enum Planted {
     NativeWithoutTheState,
     /// A native transaction writes to accounts that have changed since it read them.
     NativeAccountsNotCompared,
+    /// A document that the server refuses to write fails the whole operation.
+    RefusalFailsTheBatch,
+    /// What shared a batch with a transaction that did not end counts as ended, too.
+    NeighbourAcknowledgedUnsettled,
+    /// Setting a transaction apart removes its marks without what they held.
+    ParkingLosesAMark,
+    /// Setting a transaction apart lets others claim it as soon as it is back.
+    ParkingForgetsTheTakeover,
+    /// A read does not wait until it shows the writes of its own client.
+    ReadsBeforeTheirWrites,
 }
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 18] = [
+    pub const ALL: [Planted; 24] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
@@ -54,6 +66,7 @@ impl Planted {
         Planted::UndoWithoutTheMark,
         Planted::SettleWithoutTheMark,
         Planted::RideLeftBehind,
+        Planted::DoubtForgotten,
         Planted::CommitBeforeAllLegsArePosted,
         Planted::SettleBeforeCommit,
         Planted::AcknowledgeBeforeFinal,
@@ -64,6 +77,11 @@ impl Planted {
         Planted::NotMajority,
         Planted::NativeWithoutTheState,
         Planted::NativeAccountsNotCompared,
+        Planted::RefusalFailsTheBatch,
+        Planted::NeighbourAcknowledgedUnsettled,
+        Planted::ParkingLosesAMark,
+        Planted::ParkingForgetsTheTakeover,
+        Planted::ReadsBeforeTheirWrites,
     ];
 
     /// The name for the command line: `no-fence`.

@@ -11,6 +11,7 @@ use rand::rngs::StdRng;
 use worker::engine::EngineKind;
 
 use super::model::Books;
+use super::odd::{Odd, Oddity};
 use super::planted::Planted;
 
 /// One submission and how far its producer has come.
@@ -60,6 +61,8 @@ pub struct Profile {
     pub disconnect: u32,
     /// Clients that cancel, reverse and submit twice, operators that freeze.
     pub clients: u32,
+    /// Documents that become odd, and are mended.
+    pub odd: u32,
     /// Requests that arrive after their client has given up.
     pub late: u32,
     /// How fast time passes, compared with everything else: in small steps, and up to a moment at
@@ -77,6 +80,7 @@ impl Profile {
             stall: weight(),
             disconnect: weight(),
             clients: weight(),
+            odd: weight() / 2,
             late: 1 + weight(),
             tick: [(1, 1), (3, 1), (6, 2)][rng.random_range(0..3)],
         }
@@ -125,12 +129,14 @@ impl Scenario {
             }
             books.accounts.insert(account.id.clone(), account);
         }
-        let submissions = (0..rng.random_range(1..=6))
+        let submissions: Vec<_> = (0..rng.random_range(1..=6))
             .map(|number| {
                 let id = format!("t{number}");
                 Submission::new(id.as_str().into(), random_body(rng, &names[..count]))
             })
             .collect();
+        let profile = Profile::random(rng);
+        books.odd = random_odd(rng, &names[..count], &submissions, profile.odd > 0);
         let (op_limit, skew_max) = ([20, 60, 200][rng.random_range(0..3)], 10);
         let grace = match planted {
             Some(Planted::GraceShorterThanTheOperation) => 1,
@@ -142,7 +148,7 @@ impl Scenario {
             workers: random_workers(rng),
             lanes: rng.random_range(1..=4),
             faults: rng.random_range(0..12),
-            profile: Profile::random(rng),
+            profile,
             lease: LeaseMs { lease: rng.random_range(20..200), grace },
             op_limit,
             skew_max,
@@ -151,7 +157,7 @@ impl Scenario {
         match planted {
             // It shows only where a post that nobody waits for any more comes after the settlement
             // and before its own deadline: a long lease makes room for that.
-            Some(Planted::UnknownPostResentAndSettledAtOnce) => Scenario {
+            Some(Planted::UnknownPostResentAndSettledAtOnce | Planted::DoubtForgotten) => Scenario {
                 lease: LeaseMs { lease: 1_000, grace: 200 + skew_max },
                 op_limit: 200,
                 ride_wait: Duration::ZERO,
@@ -160,6 +166,37 @@ impl Scenario {
             _ => scenario,
         }
     }
+}
+
+/// Long contents and slow documents, which are there from the beginning; in some runs what can't
+/// be written or read, too.
+fn random_odd(
+    rng: &mut StdRng,
+    accounts: &[&str],
+    submissions: &[Submission],
+    spoilt: bool,
+) -> Odd {
+    let mut odd = Odd::default();
+    let (large, slow) = ([0.0, 0.0, 0.3][rng.random_range(0..3)], rng.random_bool(0.1));
+    for submission in submissions {
+        if rng.random_bool(large) {
+            odd.spoil(submission.id.clone(), Oddity::Large);
+        }
+        if slow && rng.random_bool(0.3) {
+            odd.spoil(submission.id.clone(), Oddity::Slow);
+        }
+        if spoilt && rng.random_bool(0.1) {
+            let oddity = Oddity::OF_TRANSACTIONS[rng.random_range(0..2)];
+            odd.spoil(submission.id.clone(), oddity);
+        }
+    }
+    if slow && rng.random_bool(0.3) {
+        odd.spoil(accounts[0].into(), Oddity::Slow);
+    }
+    if spoilt && rng.random_bool(0.3) {
+        odd.spoil(accounts[0].into(), Oddity::OF_ACCOUNTS[rng.random_range(0..4)]);
+    }
+    odd
 }
 
 /// Fleets of two-phase workers, of workers with native transactions, and mixed ones.

@@ -1,112 +1,71 @@
 //! A model of the database server: requests run document by document, become durable later, and a
 //! fail-over loses what was not durable.
 //!
-//! Owns two copies of the books: the primary's and the majority's. Promises that a request sees
-//! the clock of its start throughout, and that clocks of different members differ by at most the
-//! skew.
+//! Owns two copies of the books, the primary's and the majority's, and what majority reads show.
+//! Promises that a request sees the clock of its start throughout, that clocks of different members
+//! differ by at most the skew, and that a document which the server refuses to write stays as it
+//! is and keeps no other document of the request from being written.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
-use common::account::{Account, Status};
-use common::ledger::{AccountRead, Advance, Claim, Posting, Removal, Seen, ServerMs, Transacted};
+use common::account::Account;
+use common::ledger::{Fault, Parking, ServerMs, Transacted, Written};
 use common::mongo::LeaseMs;
 use common::netting::Order;
-use common::transaction::{AccountId, Body, Reason, TransactionId};
+use common::transaction::{Body, Parked, TransactionId};
 
+use super::accounts;
+use super::lag::Lag;
 use super::model::{self, Books, Transaction};
-use super::native::{Native, Written};
+use super::native::{Documents, Native};
+use super::odd::Oddity;
 use super::planted::Planted;
+use super::request::{Reply, Request};
 
-/// One request of a client.
+/// One write of the primary, on its way to a majority.
 #[derive(Clone, Debug)]
-pub enum Request {
-    /// A producer inserts a submission.
-    Insert(TransactionId, Body),
-    /// A producer asks to cancel.
-    AskCancel(TransactionId),
-    /// An operator freezes, opens or closes an account.
-    SetStatus(AccountId, Status),
-    /// See [`common::ledger::Ledger`]; the number is the worker's own idea of the time.
-    Claim(Vec<TransactionId>, Claim, ServerMs),
-    /// Reads transactions.
-    Read(Vec<TransactionId>),
-    /// Reads accounts.
-    Accounts(Vec<AccountId>),
-    /// Posts, each before the deadline.
-    Post(Vec<Posting>, ServerMs),
-    /// Removes marks.
-    Remove(Removal, Vec<Posting>),
-    /// Moves transactions on.
-    Advance(Advance, Vec<TransactionId>, Claim),
-    /// Turns transactions towards their undoing.
-    Cancel(Vec<(TransactionId, Reason)>, Claim),
-    /// Gives a claim up.
-    Release(Vec<TransactionId>, Claim, i64, ServerMs),
-    /// A native transaction, by a number of its own, of an application.
-    Transact(u64, Vec<Order>, String),
-}
-
-impl Request {
-    /// The name in traces and in the coverage table.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Request::Insert(..) => "insert",
-            Request::AskCancel(_) => "ask cancel",
-            Request::SetStatus(..) => "set status",
-            Request::Claim(..) => "claim",
-            Request::Read(_) => "read",
-            Request::Accounts(_) => "accounts",
-            Request::Post(postings, _) if postings.iter().any(|p| p.ride.is_some()) => "post+ride",
-            Request::Post(..) => "post",
-            Request::Remove(Removal::Settle, _) => "settle",
-            Request::Remove(Removal::Undo, _) => "undo",
-            Request::Advance(step, ..) => step.states().1.as_str(),
-            Request::Cancel(..) => "cancel",
-            Request::Release(..) => "release",
-            Request::Transact(..) => "transact",
-        }
-    }
-
-    /// How many documents it touches one after the other. A read is one step.
-    #[must_use]
-    pub fn steps(&self) -> usize {
-        match self {
-            Request::Insert(..)
-            | Request::AskCancel(_)
-            | Request::SetStatus(..)
-            | Request::Read(_)
-            | Request::Accounts(_) => 1,
-            Request::Claim(ids, ..) | Request::Advance(_, ids, _) | Request::Release(ids, ..) => {
-                ids.len()
-            }
-            Request::Post(postings, _) | Request::Remove(_, postings) => postings.len(),
-            Request::Cancel(refused, _) => refused.len(),
-            // It reads, then it commits.
-            Request::Transact(..) => 2,
-        }
-    }
-}
-
-/// What a request answers.
-#[derive(Clone, Debug)]
-pub enum Reply {
-    /// How many documents matched (or changed, for accounts).
-    Count(usize),
-    /// Transactions read.
-    Seen(Vec<Seen>),
-    /// Accounts read.
-    Accounts(Vec<AccountRead>),
-    /// What became of a native transaction.
-    Transacted(Transacted),
-}
-
-#[derive(Clone, Debug)]
-enum Write {
+pub enum Write {
+    /// An account.
     Account(Account),
+    /// A transaction.
     Transaction(Transaction),
+    /// What is noted beside a transaction that is set apart, or that it is struck.
+    Aside(TransactionId, Option<Parked>),
     /// A majority has all of it or nothing.
-    Together(Written),
+    Together(Documents),
+}
+
+impl Write {
+    /// Makes it part of these books.
+    pub fn store(self, books: &mut Books) {
+        match self {
+            Write::Account(account) => {
+                books.accounts.insert(account.id.clone(), account);
+            }
+            Write::Transaction(doc) => {
+                books.transactions.insert(doc.id.clone(), doc);
+            }
+            Write::Aside(id, Some(why)) => {
+                books.aside.insert(id, why);
+            }
+            Write::Aside(id, None) => {
+                books.aside.remove(&id);
+            }
+            Write::Together(written) => written.store(books),
+        }
+    }
+}
+
+/// What one step of a request did to its document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stepped {
+    /// Nothing: it did not match, or there is none.
+    Nothing,
+    /// It was written.
+    Wrote,
+    /// It would have been written, and the server refuses to.
+    Refused,
 }
 
 /// See the module.
@@ -125,10 +84,12 @@ pub struct Server {
     /// How long the next claims last; workers may differ in it.
     pub lease: LeaseMs,
     planted: Option<Planted>,
+    /// What reads show after a fail-over; none where there are no fail-overs.
+    lag: Option<Lag>,
     /// Native transactions that have begun.
     begun: BTreeMap<u64, Native>,
     /// What became of the one that ended last.
-    transacted: Option<Transacted>,
+    transacted: Option<Reply>,
 }
 
 impl Server {
@@ -143,9 +104,17 @@ impl Server {
             skew: 0,
             lease,
             planted,
+            lag: None,
             begun: BTreeMap::new(),
             transacted: None,
         }
+    }
+
+    /// The same, with a majority commit point that lags after a fail-over.
+    #[must_use]
+    pub fn lagging(self) -> Server {
+        let lag = Some(Lag::new(self.majority.clone()));
+        Server { lag, ..self }
     }
 
     /// How many of the writes are on a majority.
@@ -157,6 +126,19 @@ impl Server {
         self.written - self.log.len() as u64
     }
 
+    /// Whether a majority read shows the writes up to this one.
+    #[must_use]
+    pub fn shows(&self, upto: u64) -> bool {
+        let waits = self.planted != Some(Planted::ReadsBeforeTheirWrites);
+        !waits || self.durable() >= upto + self.hidden() as u64
+    }
+
+    /// How many writes of a majority its reads do not show yet.
+    #[must_use]
+    pub fn hidden(&self) -> usize {
+        self.lag.as_ref().map_or(0, Lag::hidden)
+    }
+
     /// Whether everything is on a majority.
     #[must_use]
     pub fn is_replicated(&self) -> bool {
@@ -166,53 +148,90 @@ impl Server {
     /// Brings the oldest `count` writes to a majority.
     pub fn replicate(&mut self, count: usize) {
         for write in self.log.drain(..count.min(self.log.len())) {
-            match write {
-                Write::Account(account) => {
-                    self.majority.accounts.insert(account.id.clone(), account);
-                }
-                Write::Transaction(doc) => {
-                    self.majority.transactions.insert(doc.id.clone(), doc);
-                }
-                Write::Together(written) => written.store(&mut self.majority),
+            if let Some(lag) = &mut self.lag {
+                lag.committed(write.clone());
             }
+            write.store(&mut self.majority);
         }
     }
 
-    /// Another member becomes primary: what was not on a majority is lost.
-    pub fn fail_over(&mut self, skew: i64) {
+    /// Another member becomes primary: what was not on a majority is lost, and of the rest its
+    /// reads do not show the newest for a while.
+    pub fn fail_over(&mut self, skew: i64, hidden: usize) {
         self.written -= self.log.len() as u64;
         self.log.clear();
         self.begun.clear();
         self.primary = self.majority.clone();
         self.skew = skew;
+        if let Some(lag) = &mut self.lag {
+            lag.fail_over(hidden);
+        }
     }
 
-    /// Runs the `step`-th part of a request that started at `started`. Counts what matched.
-    pub fn step(&mut self, request: &Request, step: usize, started: ServerMs) -> usize {
+    /// Reads show some more of what a majority has.
+    pub fn catch_up(&mut self, count: usize) {
+        if let Some(lag) = &mut self.lag {
+            lag.catch_up(count);
+        }
+    }
+
+    /// Makes a document odd. Nobody asks which copies know it: all do, at once.
+    pub fn spoil(&mut self, id: &Arc<str>, oddity: Oddity) {
+        self.copies().for_each(|books| books.odd.spoil(id.clone(), oddity));
+    }
+
+    /// Makes a document what it was.
+    pub fn mend(&mut self, id: &Arc<str>) {
+        self.copies().for_each(|books| books.odd.mend(id));
+    }
+
+    fn copies(&mut self) -> impl Iterator<Item = &mut Books> {
+        let lag = self.lag.as_mut().map(Lag::older);
+        [&mut self.primary, &mut self.majority].into_iter().chain(lag)
+    }
+
+    /// Runs the `step`-th part of a request that started at `started`.
+    pub fn step(&mut self, request: &Request, step: usize, started: ServerMs) -> Stepped {
         let planted = self.planted;
-        let matched = match request {
-            Request::Insert(id, body) => return self.insert(id, body, started),
+        match request {
+            Request::Insert(id, body) => self.insert(id, body, started),
             Request::SetStatus(id, status) => {
-                self.account(id, |account| model::set_status(account, *status))
+                self.account(id, |account| accounts::set_status(account, *status))
             }
             Request::AskCancel(id) => self.transaction(id, model::request_cancel),
+            Request::Spoil(id, oddity) => {
+                self.spoil(id, *oddity);
+                Stepped::Wrote
+            }
+            Request::Mend(id) => {
+                self.mend(id);
+                Stepped::Wrote
+            }
+            Request::Unpark(id) => self.unpark(id),
+            Request::ParkById(ids, why) => self.park_by_id(&ids[step], why),
             Request::Claim(ids, claim, worker_now) => {
                 let server = planted != Some(Planted::WorkerClockInsteadOfServerClock);
                 let now = if server { started } else { *worker_now };
-                let lease = self.lease;
-                self.transaction(&ids[step], |doc| model::claim(doc, claim, lease, now))
+                let (lease, alone) = (self.lease, ids.len() == 1);
+                self.transaction(&ids[step], |doc| model::claim(doc, claim, alone, lease, now))
+            }
+            Request::Post(postings, _) if self.primary.odd.is_broken(&postings[step].account) => {
+                Stepped::Nothing
             }
             Request::Post(postings, before) => {
                 let now = started + self.skew;
                 let posting = &postings[step];
                 self.account(&posting.account, |account| {
-                    model::post(account, posting, *before, now, planted)
+                    accounts::post(account, posting, *before, now, planted)
                 })
+            }
+            Request::Remove(_, postings) if self.primary.odd.is_stuck(&postings[step].account) => {
+                Stepped::Nothing
             }
             Request::Remove(removal, postings) => {
                 let posting = &postings[step];
                 self.account(&posting.account, |account| {
-                    model::remove(account, *removal, posting, planted)
+                    accounts::remove(account, *removal, posting, planted)
                 })
             }
             Request::Advance(kind, ids, claim) => {
@@ -226,63 +245,128 @@ impl Server {
                 .transaction(&ids[step], |doc| {
                     model::release(doc, claim, *after, *not_before, started)
                 }),
-            Request::Read(_) | Request::Accounts(_) => false,
+            Request::Park(parkings) => self.park(&parkings[step]),
+            Request::Read(_) | Request::Bodies(_) | Request::Accounts(..) => Stepped::Nothing,
             Request::Transact(number, orders, application) => {
-                return self.step_of_transaction(*number, orders, application);
+                self.step_of_transaction(*number, orders, application);
+                Stepped::Nothing
             }
-        };
-        usize::from(matched)
+        }
     }
 
     /// The first step reads at a snapshot and decides, the second commits: all writes at once, or
-    /// none when a document to be written was changed in between.
-    fn step_of_transaction(&mut self, number: u64, orders: &[Order], application: &str) -> usize {
+    /// none when a document to be written was changed in between, or is refused.
+    fn step_of_transaction(&mut self, number: u64, orders: &[Order], application: &str) {
         let Some(native) = self.begun.remove(&number) else {
             self.begun.insert(number, Native::begin(orders, &self.primary));
-            return 0;
+            return;
         };
         let (written, transacted) = native.commit(&self.primary, application, self.planted);
-        if let Transacted::Committed(_) = transacted {
-            written.store(&mut self.primary);
-            self.wrote(Write::Together(written));
-        }
-        self.transacted = Some(transacted);
-        0
+        let odd = &self.primary.odd;
+        self.transacted = Some(match transacted {
+            Transacted::Conflict => Reply::Transacted(transacted),
+            Transacted::Committed(_) if written.ids().any(|id| odd.is(id, Oddity::Refuses)) => {
+                Reply::Failed(Fault::Refused)
+            }
+            Transacted::Committed(_) => {
+                written.clone().store(&mut self.primary);
+                self.wrote(Write::Together(written));
+                Reply::Transacted(transacted)
+            }
+        });
     }
 
-    fn insert(&mut self, id: &TransactionId, body: &Body, started: ServerMs) -> usize {
+    fn insert(&mut self, id: &TransactionId, body: &Body, started: ServerMs) -> Stepped {
         let known = self.primary.transactions.contains_key(id);
         if known && self.planted != Some(Planted::ResubmissionPostsTwice) {
-            return 0;
+            return Stepped::Nothing;
         }
         let doc = Transaction::initial(id.clone(), body.clone(), started);
         self.primary.transactions.insert(id.clone(), doc.clone());
         self.wrote(Write::Transaction(doc));
-        1
+        Stepped::Wrote
     }
 
-    fn account(&mut self, id: &AccountId, change: impl FnOnce(&mut Account) -> bool) -> bool {
-        let Some(account) = self.primary.accounts.get_mut(id) else { return false };
-        let matched = change(account);
-        if matched {
-            let account = account.clone();
-            self.wrote(Write::Account(account));
+    fn park(&mut self, parking: &Parking) -> Stepped {
+        let planted = self.planted;
+        let stepped = self.transaction(&parking.id, |doc| model::park(doc, parking, planted));
+        self.note_where_refused(stepped, &parking.id, &parking.why);
+        if planted == Some(Planted::ParkingLosesAMark) && stepped != Stepped::Nothing {
+            let names: Vec<_> = self.primary.accounts.keys().cloned().collect();
+            for name in names {
+                self.account(&name, |account| account.pending_transactions.remove(&parking.id));
+            }
         }
-        matched
+        stepped
+    }
+
+    fn park_by_id(&mut self, id: &TransactionId, why: &Parked) -> Stepped {
+        let stepped = self.transaction(id, |doc| model::park_by_id(doc, why));
+        self.note_where_refused(stepped, id, why);
+        stepped
+    }
+
+    /// Where the document can't be written, a note beside it says that it is set apart.
+    fn note_where_refused(&mut self, stepped: Stepped, id: &TransactionId, why: &Parked) {
+        if stepped == Stepped::Refused {
+            self.primary.aside.insert(id.clone(), why.clone());
+            self.wrote(Write::Aside(id.clone(), Some(why.clone())));
+        }
+    }
+
+    /// Those that are noted beside their documents now, or whose documents say so.
+    fn parked(&self, parkings: &[Parking], written: &Written) -> Vec<TransactionId> {
+        let says = |id: &&TransactionId| {
+            self.primary.transactions.get(*id).is_some_and(|doc| doc.parked.is_some())
+        };
+        let noted = written.refused.iter().map(|refused| &parkings[refused.item].id);
+        let ids = parkings.iter().map(|parking| &parking.id).filter(says);
+        noted.chain(ids).cloned().collect()
+    }
+
+    fn unpark(&mut self, id: &TransactionId) -> Stepped {
+        let stepped = self.transaction(id, model::unpark);
+        if stepped != Stepped::Refused && self.primary.aside.remove(id).is_some() {
+            self.wrote(Write::Aside(id.clone(), None));
+            return Stepped::Wrote;
+        }
+        stepped
+    }
+
+    fn account(
+        &mut self,
+        id: &Arc<str>,
+        change: impl FnOnce(&mut Account) -> bool,
+    ) -> Stepped {
+        let Some(account) = self.primary.accounts.get_mut(id) else { return Stepped::Nothing };
+        if self.primary.odd.is(id, Oddity::Refuses) {
+            let would = change(&mut account.clone());
+            return if would { Stepped::Refused } else { Stepped::Nothing };
+        }
+        if !change(account) {
+            return Stepped::Nothing;
+        }
+        let account = account.clone();
+        self.wrote(Write::Account(account));
+        Stepped::Wrote
     }
 
     fn transaction(
         &mut self,
         id: &TransactionId,
         change: impl FnOnce(&mut Transaction) -> bool,
-    ) -> bool {
-        let Some(doc) = self.primary.transactions.get_mut(id) else { return false };
-        let matched = change(doc);
-        if matched {
-            let doc = doc.clone();
-            self.wrote(Write::Transaction(doc));
+    ) -> Stepped {
+        let Some(doc) = self.primary.transactions.get_mut(id) else { return Stepped::Nothing };
+        if self.primary.odd.is(id, Oddity::Refuses) {
+            let would = change(&mut doc.clone());
+            return if would { Stepped::Refused } else { Stepped::Nothing };
         }
-        matched
+        if !change(doc) {
+            return Stepped::Nothing;
+        }
+        let doc = doc.clone();
+        self.wrote(Write::Transaction(doc));
+        Stepped::Wrote
     }
 
     fn wrote(&mut self, write: Write) {
@@ -292,25 +376,32 @@ impl Server {
 
     /// What a request answers when all its steps have run.
     #[must_use]
-    pub fn reply(&mut self, request: &Request, matched: usize, now: ServerMs) -> Reply {
+    pub fn reply(&mut self, request: &Request, written: Written, now: ServerMs) -> Reply {
         let books = match self.planted {
             Some(Planted::NotMajority) => &self.primary,
-            _ => &self.majority,
+            _ => self.lag.as_ref().and_then(Lag::shown).unwrap_or(&self.majority),
         };
         match request {
-            Request::Read(ids) => {
-                let found = ids.iter().filter_map(|id| books.transactions.get(id));
-                Reply::Seen(found.map(|doc| doc.seen(now)).collect())
-            }
-            Request::Accounts(ids) => {
-                let found = ids.iter().filter_map(|id| books.accounts.get(id));
-                let read = |account: &Account| (account.id.clone(), Ok(account.clone()));
-                Reply::Accounts(found.map(read).collect())
-            }
+            Request::Read(ids) => Reply::Seen(books.seen(ids, now)),
+            Request::Bodies(ids) => Reply::Bodies(books.bodies(ids)),
+            Request::Accounts(ids, marks) => Reply::Accounts(books.accounts(ids, marks)),
             Request::Transact(..) => {
-                Reply::Transacted(self.transacted.take().unwrap_or(Transacted::Conflict))
+                self.transacted.take().unwrap_or(Reply::Transacted(Transacted::Conflict))
             }
-            _ => Reply::Count(matched),
+            Request::Park(parkings) => Reply::Parked(self.parked(parkings, &written)),
+            Request::Insert(..)
+            | Request::AskCancel(_)
+            | Request::SetStatus(..)
+            | Request::Spoil(..)
+            | Request::Mend(_)
+            | Request::Unpark(_)
+            | Request::ParkById(..)
+            | Request::Claim(..)
+            | Request::Post(..)
+            | Request::Remove(..)
+            | Request::Advance(..)
+            | Request::Cancel(..)
+            | Request::Release(..) => Reply::Written(written),
         }
     }
 }

@@ -27,6 +27,8 @@ pub struct Worker {
     pub stalled: bool,
     /// Its batches in flight.
     pub tasks: Vec<Task>,
+    /// The newest write that the server has acknowledged to it.
+    pub newest_write: u64,
     engine: Arc<Engine<Client, Client>>,
     acknowledger: Arc<Acknowledger<Client>>,
 }
@@ -82,6 +84,7 @@ impl Staff {
             life,
             stalled: false,
             tasks: Vec::new(),
+            newest_write: 0,
             engine: Arc::new(engine),
             acknowledger: Arc::new(Acknowledger::new(client, metrics)),
         }
@@ -91,6 +94,7 @@ impl Staff {
     pub fn assign(&self, worker: &mut Worker, deliveries: Vec<(u64, Queued)>) {
         let (engine, acknowledger) = (worker.engine.clone(), worker.acknowledger.clone());
         let too_early = self.planted == Some(Planted::AcknowledgeBeforeFinal);
+        let unsettled = self.planted == Some(Planted::NeighbourAcknowledgedUnsettled);
         worker.tasks.push(Box::pin(async move {
             let mut jobs = Vec::new();
             for (receipt, queued) in deliveries {
@@ -109,9 +113,20 @@ impl Staff {
                 acknowledger.finish(jobs, claimed).await;
                 engine.run(&ids).await;
             } else {
-                let outcomes = engine.run(&ids).await;
+                let mut outcomes = engine.run(&ids).await;
+                if ends_with_its_neighbours(&outcomes) && unsettled {
+                    outcomes.iter_mut().for_each(|(_, outcome)| *outcome = Outcome::Final);
+                }
                 acknowledger.finish(jobs, outcomes).await;
             }
         }));
     }
+}
+
+/// Whether some of a batch have ended, and others have not.
+fn ends_with_its_neighbours(outcomes: &[(TransactionId, Outcome)]) -> bool {
+    let ended = |(_, outcome): &(TransactionId, Outcome)| {
+        matches!(outcome, Outcome::Final | Outcome::Parked)
+    };
+    outcomes.iter().any(ended) && !outcomes.iter().all(ended)
 }

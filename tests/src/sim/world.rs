@@ -3,23 +3,24 @@
 //! Owns the time, the server, the queue, the workers and everything on its way between them. Each
 //! turn picks one of the things that could happen. Promises that the same seed gives the same run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
+use common::ledger::Written;
 use common::transaction::TransactionId;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use worker::metrics::Metrics;
 
 use super::broker::Queue;
-use super::check;
 use super::client::{Owner, Sent, Shared};
 use super::event::Event;
 use super::planted::Planted;
 use super::scenario::{Profile, Scenario, Submission};
-use super::server::{Reply, Request, Server};
+use super::request::{Reply, Request};
+use super::server::Server;
 use super::staff::{Staff, Worker};
 
 /// How often each fault hit each operation.
@@ -44,7 +45,7 @@ pub(super) enum Stage {
     /// Between client and server.
     OnTheWay,
     /// Being executed, document by document, on the clock of its start.
-    Running { started: i64, next: usize, matched: usize },
+    Running { started: i64, next: usize, written: Written },
     /// Executed; its answer waits for a majority to have the writes up to this one.
     Executed { upto: u64, reply: Option<Reply> },
 }
@@ -57,6 +58,8 @@ pub(super) struct Operation {
     pub owner: Option<Owner>,
     pub sent: Sent,
     pub stage: Stage,
+    /// The newest write that its client knows of: a read waits until it is shown.
+    pub after: u64,
     /// Nobody waits for the answer any more.
     pub deaf: bool,
     /// How fast it goes on, as a weight.
@@ -87,16 +90,16 @@ pub struct World {
     /// Faults that may still happen.
     pub(super) budget: u32,
     pub(super) profile: Profile,
+    /// What has been odd at any time and could be mended.
+    pub(super) ever_odd: BTreeSet<Arc<str>>,
+    /// What an operator has brought back. A worker may have read it just before.
+    pub(super) unparked: BTreeSet<TransactionId>,
+    /// Nothing becomes odd any more, and everything that is set apart is brought back.
+    pub(super) mended: bool,
     pub(super) report: Report,
     tracing: bool,
     next_client_operation: u64,
 }
-
-/// A run that has not come to rest after so many turns never will.
-const REST_TURNS_MAX: u64 = 20_000;
-
-/// An hour: for operations that arrive when nobody remembers them.
-const LATE_MS: i64 = 3_600_000;
 
 impl World {
     /// A world from a seed.
@@ -112,9 +115,14 @@ impl World {
         let shared: Arc<Mutex<Shared>> = Arc::default();
         let staff = Staff::new(shared.clone(), &scenario, planted, metrics.clone());
         let workers = (0..scenario.workers.len()).map(|index| staff.hire(index, 0)).collect();
+        let ever_odd = scenario.books.odd.mendable().cloned().collect();
+        let mut server = Server::new(scenario.books, scenario.lease, planted);
+        if scenario.profile.fail_over > 0 {
+            server = server.lagging();
+        }
         World {
             shared,
-            server: Server::new(scenario.books, scenario.lease, planted),
+            server,
             queue: Queue::default(),
             operations: Vec::new(),
             workers,
@@ -125,6 +133,9 @@ impl World {
             op_limit: scenario.op_limit,
             budget: scenario.faults,
             profile: scenario.profile,
+            ever_odd,
+            unparked: BTreeSet::new(),
+            mended: false,
             report: Report::default(),
             tracing,
             next_client_operation: 1 << 60,
@@ -147,56 +158,11 @@ impl World {
             self.turn();
         }
         self.budget = 0;
-        self.rest();
-        // What was given up long ago may still arrive.
-        while self.report.violations.is_empty() && !self.operations.is_empty() {
-            self.advance_time(LATE_MS);
-            for operation in &mut self.operations {
-                operation.deaf = false;
-            }
-            self.rest();
-        }
-        if self.report.violations.is_empty() {
-            self.report.violations = check::at_rest(&self.server.majority);
-        }
+        self.come_to_rest();
         self.report
     }
 
-    /// Goes on without faults until nothing is left to do, but for what nobody waits for.
-    fn rest(&mut self) {
-        for index in 0..self.workers.len() {
-            self.wake(index);
-        }
-        let started = self.report.turns;
-        while self.report.violations.is_empty() && !self.is_at_rest() {
-            self.turn();
-            if self.report.turns - started > REST_TURNS_MAX {
-                self.violation(self.unrest());
-            }
-        }
-    }
-
-    fn is_at_rest(&self) -> bool {
-        self.server.is_replicated()
-            && self.queue.is_empty()
-            && self.operations.iter().all(|operation| operation.deaf)
-            && self.workers.iter().all(|worker| worker.tasks.is_empty())
-            && self.submissions.iter().all(|submission| submission.published)
-            && self.server.primary.transactions.values().all(|doc| doc.state.is_final())
-    }
-
-    fn unrest(&self) -> String {
-        let tasks: Vec<_> = self.workers.iter().map(|worker| worker.tasks.len()).collect();
-        let unfinished = self.server.primary.transactions.values();
-        let unfinished: Vec<_> = unfinished.filter(|doc| !doc.state.is_final()).collect();
-        format!(
-            "it does not come to rest: batches {tasks:?}, on their way {:?}, queue {:?}, \
-             unfinished {unfinished:?}",
-            self.operations, self.queue
-        )
-    }
-
-    fn turn(&mut self) {
+    pub(super) fn turn(&mut self) {
         self.report.turns += 1;
         let events = self.possible();
         let total: u32 = events.iter().map(|(weight, _)| weight).sum();
@@ -258,10 +224,13 @@ impl World {
     }
 
     fn check_acknowledged(&mut self, id: &TransactionId) {
-        let known = self.server.majority.transactions.get(id);
-        let is_final = known.is_some_and(|doc| doc.state.is_final());
-        if !is_final && !self.queue.stands_for(id) {
-            self.violation(format!("{id} was acknowledged, is not final, and has no message"));
+        let books = &self.server.majority;
+        let is_final = books.transactions.get(id).is_some_and(|doc| doc.state.is_final());
+        let is_parked = books.is_parked(id) || self.unparked.contains(id);
+        if !is_final && !is_parked && !self.queue.stands_for(id) {
+            self.violation(format!(
+                "{id} was acknowledged, is neither final nor parked, and has no message"
+            ));
         }
     }
 
@@ -276,21 +245,25 @@ impl World {
     fn send(&mut self, id: u64, owner: Option<Owner>, sent: Sent) {
         let pace = [2, 10, 30, 30][self.rng.random_range(0..4)];
         let stage = Stage::OnTheWay;
-        self.operations.push(Operation { id, owner, sent, stage, deaf: false, pace });
+        let after = owner.map_or(0, |(worker, _)| self.workers[worker].newest_write);
+        self.operations.push(Operation { id, owner, sent, stage, after, deaf: false, pace });
     }
 
-    /// Gives a worker its answer, or tells it that its connection broke.
-    pub(super) fn answer(&mut self, owner: Option<Owner>, id: u64, reply: Option<Reply>) {
+    /// Gives a worker its answer, which tells it of all writes up to this one.
+    pub(super) fn answer(&mut self, owner: Option<Owner>, id: u64, upto: u64, reply: Reply) {
         match owner {
             Some((worker, life)) => {
                 if self.workers[worker].life == life {
+                    let newest = &mut self.workers[worker].newest_write;
+                    *newest = upto.max(*newest);
                     self.shared.lock().expect("one thread only").answers.insert(id, reply);
                     self.poll(worker);
                 }
             }
             None => {
+                let ok = !matches!(reply, Reply::Failed(_));
                 for submission in &mut self.submissions {
-                    submission.answered(id, reply.is_some());
+                    submission.answered(id, ok);
                 }
             }
         }

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::account::{Account, Status};
 use common::amount::Amount;
-use common::ledger::{AccountRead, Seen, ServerMs, Transacted};
-use common::transaction::{Body, State, format_nanos};
+use common::ledger::{AccountRead, Claimed, Refused, Seen, ServerMs, Transacted, Written};
+use common::netting::{Order, Verdict};
+use common::transaction::{Body, ReasonCode, State, TransactionId, format_nanos};
 use mongodb::bson::{Bson, DateTime, Document};
 
 use crate::operation::HOUR;
@@ -23,10 +24,17 @@ pub type Shown = BTreeMap<String, Fields>;
 /// What an operation answers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// So many matched, or changed, as the ledger counts.
-    Count(usize),
+    /// So many matched, or changed, as the ledger counts, and the places of those that the server
+    /// refuses to write.
+    Written(usize, BTreeSet<usize>),
+    /// Documents as read after a claim, and the places of those that the server refuses to write.
+    Claimed(Shown, BTreeSet<usize>),
     /// A release says nothing.
     Released,
+    /// These transactions are set apart.
+    Parked(BTreeSet<String>),
+    /// Somebody's hands have been at work.
+    Edited,
     /// Documents as read.
     Documents(Shown),
     /// A submission is in the database by this insert.
@@ -39,38 +47,73 @@ pub enum Answer {
     Has(Status),
     /// A native transaction was committed, with these verdicts, or had a conflict.
     Transacted(Transacted),
-    /// There is no such document, or it is in the way.
+    /// There is no such document, or it is in the way, or the server refuses to write it.
     Refused,
 }
 
 impl Answer {
     /// Transactions as read.
     pub fn seen(seen: Vec<Seen>, begun: ServerMs) -> Answer {
-        let count = seen.len();
-        let shown: Shown =
-            seen.into_iter().map(|seen| (seen.id.to_string(), of_seen(seen, begun))).collect();
-        assert_eq!(shown.len(), count, "a transaction was read twice");
-        Answer::Documents(shown)
+        Answer::Documents(of_all(seen, begun))
     }
 
     /// Accounts as read.
     pub fn accounts(accounts: Vec<AccountRead>) -> Answer {
-        let one = |(id, account): AccountRead| {
-            let fields = match account {
-                Ok(account) => of_account(&account),
-                Err(problem) => Fields::from([("problem".to_owned(), problem)]),
-            };
+        let one = |AccountRead { id, marks, account }: AccountRead| {
+            // Each side has its own words for what is wrong.
+            let mut fields = account.as_ref().map_or_else(|_| Fields::new(), of_account);
+            fields.insert("readable".to_owned(), account.is_ok().to_string());
+            fields.insert("marks".to_owned(), format!("{marks:?}"));
             (id.to_string(), fields)
         };
         Answer::Documents(accounts.into_iter().map(one).collect())
     }
 
+    /// What was written.
+    pub fn written(Written { count, refused }: Written) -> Answer {
+        Answer::Written(count, places(&refused))
+    }
+
+    /// What was claimed.
+    pub fn claimed(Claimed { seen, refused }: Claimed, begun: ServerMs) -> Answer {
+        Answer::Claimed(of_all(seen, begun), places(&refused))
+    }
+
+    /// Contents of transactions.
+    pub fn bodies(orders: Vec<Order>) -> Answer {
+        let one = |(id, body): Order| {
+            (id.to_string(), Fields::from([("body".to_owned(), in_short(&body))]))
+        };
+        Answer::Documents(orders.into_iter().map(one).collect())
+    }
+
+    /// Transactions that are set apart.
+    pub fn parked(ids: Vec<TransactionId>) -> Answer {
+        Answer::Parked(ids.iter().map(ToString::to_string).collect())
+    }
+
+    /// What became of a native transaction. Each side has its own words for what makes no sense.
+    pub fn transacted(transacted: Transacted) -> Answer {
+        let wordless = |mut verdict: Verdict| {
+            let reason = verdict.refused.as_mut().filter(|reason| is_wordless(reason.code.as_str()));
+            reason.into_iter().for_each(|reason| reason.message.clear());
+            verdict
+        };
+        Answer::Transacted(match transacted {
+            Transacted::Conflict => transacted,
+            Transacted::Committed(verdicts) => {
+                Transacted::Committed(verdicts.into_iter().map(wordless).collect())
+            }
+        })
+    }
+
     /// Whether it did what it was asked for, at least in part.
     pub fn took_effect(&self) -> bool {
         match self {
-            Answer::Count(count) => *count > 0,
-            Answer::Documents(shown) => !shown.is_empty(),
-            Answer::Submitted | Answer::Has(_) | Answer::Released => true,
+            Answer::Written(count, _) => *count > 0,
+            Answer::Documents(shown) | Answer::Claimed(shown, _) => !shown.is_empty(),
+            Answer::Parked(ids) => !ids.is_empty(),
+            Answer::Submitted | Answer::Has(_) | Answer::Released | Answer::Edited => true,
             Answer::Is(state) => matches!(state, State::Canceling | State::Canceled),
             Answer::Transacted(Transacted::Committed(_)) => true,
             Answer::Unchanged(_) | Answer::Transacted(Transacted::Conflict) | Answer::Refused => {
@@ -80,11 +123,29 @@ impl Answer {
     }
 }
 
+fn places(refused: &[Refused]) -> BTreeSet<usize> {
+    refused.iter().map(|refused| refused.item).collect()
+}
+
+fn of_all(seen: Vec<Seen>, begun: ServerMs) -> Shown {
+    let count = seen.len();
+    let shown: Shown =
+        seen.into_iter().map(|seen| (seen.id.to_string(), of_seen(seen, begun))).collect();
+    assert_eq!(shown.len(), count, "a transaction was read twice");
+    shown
+}
+
+/// Whether a reason's sentence says what is wrong with a document in words of each side's own.
+fn is_wordless(code: &str) -> bool {
+    [ReasonCode::AccountInvalid, ReasonCode::Invalid].iter().any(|odd| odd.as_str() == code)
+}
+
+fn in_short(body: &Result<Body, String>) -> String {
+    body.as_ref().map_or_else(|_| "makes no sense".to_owned(), fields_of_body)
+}
+
 fn of_seen(seen: Seen, begun: ServerMs) -> Fields {
-    let body = match &seen.body {
-        Ok(body) => fields_of_body(body),
-        Err(problem) => problem.clone(),
-    };
+    let body = seen.body.as_ref().map_or_else(|| "is long".to_owned(), in_short);
     let time = |at: ServerMs| if at == 0 { "none".to_owned() } else { hours(at, begun) };
     [
         ("state", seen.state.to_string()),
@@ -92,6 +153,9 @@ fn of_seen(seen: Seen, begun: ServerMs) -> Fields {
         ("leaseUntil", time(seen.lease_until)),
         ("takeoverAt", time(seen.takeover_at)),
         ("attempts", seen.attempts.to_string()),
+        ("attemptsAlone", seen.attempts_alone.to_string()),
+        ("parked", seen.parked.to_string()),
+        ("legs", seen.size.legs.to_string()),
         ("createdAt", seen.created_at.to_string()),
         ("serverNow", time(seen.server_now)),
         ("body", body),
@@ -128,6 +192,9 @@ fn in_words(field: &str, value: &Bson, begun: ServerMs) -> String {
         Bson::Array(items) => {
             let items: Vec<_> = items.iter().map(|item| in_words(field, item, begun)).collect();
             items.join(", ")
+        }
+        Bson::Document(reason) if reason.get_str("code").is_ok_and(is_wordless) => {
+            reason.get_str("code").unwrap_or_default().to_owned()
         }
         Bson::Document(document) => format!("{:?}", of(document, begun)),
         // The client's own clock, which both sides are told.
@@ -174,6 +241,18 @@ pub fn differences(real: &Shown, model: &Shown) -> Vec<String> {
 pub fn answers_differ(real: &Answer, model: &Answer) -> Option<String> {
     match (real, model) {
         (real, model) if real == model => None,
+        // The server may have written more than it says when it has refused something.
+        (Answer::Written(real, refused), Answer::Written(model, too))
+            if refused == too && !refused.is_empty() && real <= model =>
+        {
+            None
+        }
+        // Both say that nothing has happened; which of two reasons the server meets first is open.
+        (Answer::Refused, Answer::Transacted(Transacted::Conflict))
+        | (Answer::Transacted(Transacted::Conflict), Answer::Refused) => None,
+        (Answer::Claimed(real, refused), Answer::Claimed(model, too)) if refused == too => {
+            Some(format!("the answers differ: {}", differences(real, model).join("; ")))
+        }
         (Answer::Documents(real), Answer::Documents(model)) => {
             Some(format!("the answers differ: {}", differences(real, model).join("; ")))
         }

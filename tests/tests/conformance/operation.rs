@@ -4,7 +4,8 @@ use std::fmt;
 
 use common::account::Status;
 use common::ledger::{Advance, Claim, Removal};
-use common::transaction::ReasonCode;
+use common::transaction::{ParkCode, ReasonCode, State};
+use tests::sim::odd::Oddity;
 
 pub const ACCOUNTS: [&str; 4] = ["a", "$balance", "c.d", "$$NOW"];
 
@@ -12,7 +13,10 @@ pub const ACCOUNTS: [&str; 4] = ["a", "$balance", "c.d", "$$NOW"];
 const MISSING: &str = "nobody";
 
 /// The transactions, by index; the last is in the database from the start and makes no sense.
-pub const TRANSACTIONS: [&str; 5] = ["t0", "$state", "t.2", "$$ROOT", BROKEN];
+pub const TRANSACTIONS: [&str; 6] = ["t0", "$state", "t.2", "$$ROOT", "large", BROKEN];
+
+/// Which of them has a content that is too long to be read together with others.
+pub const LARGE: usize = 4;
 
 /// The transaction that breaks the rules of a body.
 pub const BROKEN: &str = "broken";
@@ -64,7 +68,9 @@ pub enum Operation {
     /// See [`common::ledger::Ledger`] for this and all that follow.
     Claim(Vec<usize>, Claimant, Lease),
     Read(Vec<usize>),
-    Accounts(Vec<usize>),
+    Bodies(Vec<usize>),
+    /// With the marks of these transactions.
+    Accounts(Vec<usize>, Vec<usize>),
     Post {
         ids: Vec<usize>,
         grouping: Grouping,
@@ -76,6 +82,18 @@ pub enum Operation {
     Advance(Advance, Vec<usize>, Claimant),
     Cancel(Vec<(usize, ReasonCode)>, Claimant),
     Transact(Vec<usize>, Claimant),
+    /// Each as if it were in this state and under this claim.
+    Park(Vec<(usize, State)>, Option<Claimant>, ParkCode),
+    /// A worker sets apart what kills workers.
+    ParkById(Vec<usize>),
+    /// An operator brings a transaction back.
+    Unpark(usize),
+    /// Somebody makes an account odd.
+    SpoilAccount(usize, Oddity),
+    /// Somebody makes a transaction odd.
+    SpoilTransaction(usize, Oddity),
+    /// Somebody makes all documents what they were.
+    Mend,
     Release {
         ids: Vec<usize>,
         by: Claimant,
@@ -127,11 +145,26 @@ impl fmt::Display for Operation {
             Operation::Claim(ids, by, lease) => {
                 write!(f, "{name} {} by {by:?}, lease {lease:?}", names(ids))
             }
-            Operation::Read(ids) => write!(f, "{name} {}", names(ids)),
-            Operation::Accounts(at) => {
-                let names: Vec<_> = at.iter().map(|at| account_names()[*at]).collect();
-                write!(f, "{name} [{}]", names.join(", "))
+            Operation::Read(ids) | Operation::Bodies(ids) | Operation::ParkById(ids) => {
+                write!(f, "{name} {}", names(ids))
             }
+            Operation::Accounts(at, marks) => {
+                let accounts: Vec<_> = at.iter().map(|at| account_names()[*at]).collect();
+                write!(f, "{name} [{}], marks {}", accounts.join(", "), names(marks))
+            }
+            Operation::Park(each, by, code) => {
+                let each: Vec<_> =
+                    each.iter().map(|(at, state)| format!("{} {state}", TRANSACTIONS[*at])).collect();
+                write!(f, "{name} [{}] of {by:?}: {}", each.join(", "), code.as_str())
+            }
+            Operation::Unpark(at) => write!(f, "{name} {}", TRANSACTIONS[*at]),
+            Operation::SpoilAccount(at, oddity) => {
+                write!(f, "{name} {}: {}", account_names()[*at], oddity.name())
+            }
+            Operation::SpoilTransaction(at, oddity) => {
+                write!(f, "{name} {}: {}", TRANSACTIONS[*at], oddity.name())
+            }
+            Operation::Mend => write!(f, "{name}"),
             Operation::Post { ids, grouping, before, riders } => {
                 write!(f, "{name} {} {grouping:?}, deadline in the {before:?}", names(ids))?;
                 if riders.is_empty() { Ok(()) } else { write!(f, ", riders {}", names(riders)) }
@@ -156,6 +189,31 @@ impl fmt::Display for Operation {
 }
 
 impl Operation {
+    /// The transactions that it writes.
+    pub fn transactions(&self) -> Vec<usize> {
+        match self {
+            Operation::Insert { transaction: at, .. }
+            | Operation::RequestCancel(at)
+            | Operation::Unpark(at)
+            | Operation::SpoilTransaction(at, _) => vec![*at],
+            Operation::Claim(ids, ..)
+            | Operation::Advance(_, ids, _)
+            | Operation::Transact(ids, _)
+            | Operation::ParkById(ids)
+            | Operation::Release { ids, .. } => ids.clone(),
+            Operation::Cancel(refused, _) => refused.iter().map(|(at, _)| *at).collect(),
+            Operation::Park(each, ..) => each.iter().map(|(at, _)| *at).collect(),
+            Operation::SetStatus(..)
+            | Operation::Read(_)
+            | Operation::Bodies(_)
+            | Operation::Accounts(..)
+            | Operation::Post { .. }
+            | Operation::Remove(..)
+            | Operation::SpoilAccount(..)
+            | Operation::Mend => Vec::new(),
+        }
+    }
+
     /// Its name, for the table of what was covered.
     pub fn name(&self) -> &'static str {
         match self {
@@ -164,7 +222,14 @@ impl Operation {
             Operation::SetStatus(..) => "set status",
             Operation::Claim(..) => "claim",
             Operation::Read(_) => "read",
-            Operation::Accounts(_) => "accounts",
+            Operation::Bodies(_) => "bodies",
+            Operation::Accounts(..) => "accounts",
+            Operation::Park(..) => "park",
+            Operation::ParkById(_) => "park by id",
+            Operation::Unpark(_) => "unpark",
+            Operation::SpoilAccount(..) => "spoil account",
+            Operation::SpoilTransaction(..) => "spoil transaction",
+            Operation::Mend => "mend",
             Operation::Post { riders, .. } if riders.is_empty() => "post",
             Operation::Post { .. } => "post with riders",
             Operation::Remove(Removal::Settle, ..) => "settle",

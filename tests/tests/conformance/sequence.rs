@@ -11,15 +11,16 @@ use std::fmt;
 use common::account::{Account, Status};
 use common::amount::Amount;
 use common::ledger::{Advance, Removal};
-use common::transaction::{Body, Leg, ReasonCode};
+use common::transaction::{Body, Leg, ParkCode, ReasonCode, State};
 use mongodb::bson::doc;
 use proptest::array::uniform6;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
+use tests::sim::odd::Oddity;
 
 use crate::operation::{
-    ACCOUNTS, Claimant, Grouping, Lease, Operation, TRANSACTIONS, When, account_names,
+    ACCOUNTS, Claimant, Grouping, LARGE, Lease, Operation, TRANSACTIONS, When, account_names,
 };
 
 /// See the module.
@@ -38,7 +39,8 @@ pub fn sequences(operations_max: usize) -> impl Strategy<Value = Sequence> {
     let accounts = ACCOUNTS.map(account);
     let bodies = vec(body(), TRANSACTIONS.len());
     let parts = vec(part(), 1..=operations_max);
-    (accounts, bodies, parts).prop_map(move |(accounts, bodies, parts)| {
+    (accounts, bodies, parts).prop_map(move |(accounts, mut bodies, parts)| {
+        bodies[LARGE] = large();
         let operations = parts.into_iter().flatten().take(operations_max).collect();
         Sequence { accounts: accounts.into(), bodies, operations }
     })
@@ -172,6 +174,14 @@ fn body() -> impl Strategy<Value = Body> {
     )
 }
 
+/// Money from many accounts to one that exists; the others' names are as long as names may be.
+fn large() -> Body {
+    let leg = |account: String, amount| Leg { account: account.into(), amount: Amount::Int(amount) };
+    let mut legs: Vec<_> = (0..30).map(|number| leg(format!("{number:0>200}"), -1)).collect();
+    legs.push(leg(ACCOUNTS[0].to_owned(), 30));
+    Body::new(legs).expect("the legs sum to zero")
+}
+
 fn legs(accounts: &[&str], value: Amount, part: Amount) -> Body {
     let rest = value.checked_add(part.negated()).filter(|rest| *rest > Amount::ZERO);
     let amounts = match (accounts.len(), rest) {
@@ -187,11 +197,29 @@ fn legs(accounts: &[&str], value: Amount, part: Amount) -> Body {
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![9 => of_clients(), 28 => of_ledger(), 7 => of_neighbours()]
+}
+
+/// What producers, their commands and readers do.
+fn of_clients() -> impl Strategy<Value = Operation> {
     let transaction = 0..TRANSACTIONS.len();
     let own = transaction.clone().prop_map(|at| Operation::Insert { transaction: at, content: at });
     let any = (transaction.clone(), transaction.clone())
         .prop_map(|(transaction, content)| Operation::Insert { transaction, content });
     let status = select(&[Status::Frozen, Status::Open, Status::Closed][..]);
+    prop_oneof![
+        5 => own,
+        1 => any,
+        1 => transaction.prop_map(Operation::RequestCancel),
+        1 => (0..account_names().len(), status).prop_map(|(at, to)| Operation::SetStatus(at, to)),
+        1 => ids().prop_map(Operation::Read),
+        1 => ids().prop_map(Operation::Bodies),
+        1 => (accounts(), ids()).prop_map(|(at, marks)| Operation::Accounts(at, marks)),
+    ]
+}
+
+/// What workers write.
+fn of_ledger() -> impl Strategy<Value = Operation> {
     let release = (ids(), claimant(), when(), when())
         .prop_map(|(ids, by, after, not_before)| Operation::Release { ids, by, after, not_before });
     let refused = vec(select(&ReasonCode::ALL[..]), TRANSACTIONS.len());
@@ -200,13 +228,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     });
     let removal = select(&[Removal::Settle, Removal::Undo][..]);
     prop_oneof![
-        5 => own,
-        1 => any,
-        1 => transaction.prop_map(Operation::RequestCancel),
-        1 => (0..account_names().len(), status).prop_map(|(at, to)| Operation::SetStatus(at, to)),
-        6 => (ids(), claimant(), lease()).prop_map(|(ids, by, l)| Operation::Claim(ids, by, l)),
-        1 => ids().prop_map(Operation::Read),
-        1 => ids().prop_map(Operation::Accounts),
+        6 => (claimed(), claimant(), lease()).prop_map(|(ids, by, l)| Operation::Claim(ids, by, l)),
         8 => (ids(), grouping(), rarely_past(), riders()).prop_map(|(ids, grouping, before, riders)| {
             Operation::Post { ids, grouping, before, riders }
         }),
@@ -215,7 +237,40 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => cancel,
         4 => (few(), claimant()).prop_map(|(ids, by)| Operation::Transact(ids, by)),
         2 => release,
+        4 => parking(),
     ]
+}
+
+/// Setting apart and bringing back, and what makes that necessary.
+fn of_neighbours() -> impl Strategy<Value = Operation> {
+    let transaction = 0..TRANSACTIONS.len();
+    let of_account = select(&Oddity::OF_ACCOUNTS[..]);
+    let of_transaction = select(&Oddity::OF_TRANSACTIONS[..]);
+    prop_oneof![
+        1 => few().prop_map(Operation::ParkById),
+        2 => transaction.clone().prop_map(Operation::Unpark),
+        2 => (0..ACCOUNTS.len(), of_account).prop_map(|(at, o)| Operation::SpoilAccount(at, o)),
+        2 => (transaction, of_transaction).prop_map(|(at, o)| Operation::SpoilTransaction(at, o)),
+        2 => Just(Operation::Mend),
+    ]
+}
+
+fn parking() -> impl Strategy<Value = Operation> {
+    let states = vec(select(&State::ALL[..]), TRANSACTIONS.len());
+    let by = prop_oneof![3 => Just(Some(Claimant::One)), 1 => Just(None)];
+    (ids(), states, by, select(&ParkCode::ALL[..])).prop_map(|(ids, states, by, code)| {
+        Operation::Park(ids.into_iter().zip(states).collect(), by, code)
+    })
+}
+
+/// Alone, too: such claims are counted.
+fn claimed() -> impl Strategy<Value = Vec<usize>> {
+    prop_oneof![2 => ids(), 1 => (0..TRANSACTIONS.len()).prop_map(|at| vec![at])]
+}
+
+fn accounts() -> impl Strategy<Value = Vec<usize>> {
+    let all = (0..account_names().len()).collect::<Vec<_>>();
+    subsequence(all, 1..=account_names().len())
 }
 
 /// Each at most once, as the engine sends them.

@@ -1,12 +1,15 @@
 //! A sequence in the ledger's own terms: ids, postings and moments, the same for both sides.
 
 use common::amount::Amount;
-use common::ledger::{Posting, Ride, Seen, ServerMs};
+use common::ledger::{Parking, Posting, Ride, ServerMs};
 use common::mongo::LeaseMs;
-use common::transaction::{AccountId, Body, Leg, Reason, ReasonCode, State, TransactionId};
+use common::netting::Order;
+use common::transaction::{
+    AccountId, Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, TransactionId,
+};
 use mongodb::bson::{DateTime, Document, doc};
 
-use crate::operation::{BROKEN, Grouping, HOUR, Lease, TRANSACTIONS, When, account_names};
+use crate::operation::{BROKEN, Claimant, Grouping, HOUR, Lease, TRANSACTIONS, When, account_names};
 use crate::sequence::Sequence;
 
 /// A field of an account that is not ours; postings must keep it.
@@ -63,6 +66,27 @@ impl<'a> Terms<'a> {
         refused.iter().map(reason).collect()
     }
 
+    /// Transactions to be set apart, each as it is given.
+    pub fn parkings(
+        each: &[(usize, State)],
+        by: Option<Claimant>,
+        code: ParkCode,
+    ) -> Vec<Parking> {
+        let claim = by.map(|by| by.claim().token);
+        let parking = |(at, state): &(usize, State)| Parking {
+            id: TRANSACTIONS[*at].into(),
+            state: *state,
+            claim: claim.clone(),
+            why: Parked::new(code, MESSAGE),
+        };
+        each.iter().map(parking).collect()
+    }
+
+    /// Why a worker sets apart what kills workers.
+    pub fn kills_workers() -> Parked {
+        Parked::new(ParkCode::KillsWorker, MESSAGE)
+    }
+
     pub fn postings(&self, ids: &[usize], grouping: Grouping) -> Vec<Posting> {
         let mut postings: Vec<Posting> = Vec::new();
         for at in ids {
@@ -94,9 +118,9 @@ impl<'a> Terms<'a> {
 }
 
 /// What a native transaction is told, in the order of the ids: as the engine does it.
-pub fn orders(mut seen: Vec<Seen>) -> Vec<(TransactionId, Result<Body, String>)> {
-    seen.sort_by(|a, b| a.id.cmp(&b.id));
-    seen.into_iter().map(|seen| (seen.id, seen.body)).collect()
+pub fn orders(mut orders: Vec<Order>) -> Vec<Order> {
+    orders.sort_by(|a, b| a.0.cmp(&b.0));
+    orders
 }
 
 fn single(id: &str, body: &Body, leg: &Leg) -> Posting {

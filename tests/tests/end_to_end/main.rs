@@ -4,6 +4,8 @@
 //! side by side; each has a database and queues of its own. The modules are the themes; a test's
 //! name is the promise it holds.
 
+mod advice;
+mod batches;
 mod broker;
 mod cancel;
 mod database;
@@ -13,10 +15,13 @@ mod messages;
 mod multileg;
 mod native;
 mod neighbours;
+mod ownership;
+mod parts;
 mod poison;
 mod producer;
 mod refusals;
 mod reversals;
+mod rights;
 mod schema;
 mod settle;
 mod sweeper;

@@ -85,7 +85,7 @@ async fn dead_letters_of(world: &World, poison: &[&str]) -> Vec<DeadLetter> {
     let letters = world.queues.dead_letters(count as usize, s(20)).await;
     for letter in &letters {
         assert_eq!(letter.reason.as_deref(), Some("kills_worker"), "{letter:?}");
-        let message = Message::parse(&letter.body).expect("a message");
+        let message = Message::parse(&letter.body).expect("a message").message;
         let ids: Vec<&str> = message.ids.iter().map(AsRef::as_ref).collect();
         assert!(matches!(&ids[..], [id] if poison.contains(id)), "a neighbour in {ids:?}");
     }

@@ -56,8 +56,9 @@ async fn a_worker_stops_within_its_drain_limit_though_the_database_is_silent() {
     held.caught(s(20)).await;
     worker.signal("TERM");
     let begun = std::time::Instant::now();
-    worker.exit(s(30)).await;
+    let exit = worker.exit(s(30)).await;
     assert!(begun.elapsed() < s(8), "the drain limit is 1 s; it took {:?}", begun.elapsed());
+    assert_eq!(exit.code(), Some(1), "what is left in flight is no success");
     held.discard();
     let second = world.worker("two").start().await;
     world.wait_final(s(60)).await;

@@ -1,43 +1,124 @@
 //! A transaction that a batch owns, and what is known of it at once.
 
-use common::ledger::Seen;
-use common::transaction::{Body, Reason, ReasonCode, State};
+use common::ledger::{Seen, ServerMs, Size};
+use common::transaction::{Body, ParkCode, Parked, Reason, ReasonCode, State};
+
+/// How a transaction goes on that this run does not bring to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// As it is, after a while.
+    Later,
+    /// With fewer others, after a while: one of them may be the reason.
+    Apart,
+    /// At once, with fewer others: the batch has as much work as one may have.
+    Surplus,
+}
 
 /// See the module.
 pub(super) struct Held {
     pub state: State,
     pub attempts: u32,
-    pub body: Result<Body, String>,
+    attempts_alone: u32,
+    pub size: Size,
+    /// What it asks for. None until it is loaded, where it is large.
+    body: Option<Result<Body, String>>,
     /// Why it is to be canceled, once that is decided.
     pub refused: Option<Reason>,
+    /// Why it is to be set apart, once that is decided.
+    pub parking: Option<Parked>,
     /// Every leg is known to be posted: by this batch.
     pub posted: bool,
+    /// The latest deadline of a post for it whose outcome is unknown. It may still arrive, so until
+    /// this moment plus grace no mark of it may be removed.
+    pub doubt: Option<ServerMs>,
+    /// It takes no further part in this run.
+    pub left: Option<Left>,
 }
 
 impl Held {
-    /// A transaction as its claim found it. Before the commit point it is refused when it makes no
-    /// sense, or has been tried too often; after it nothing stops it any more.
+    /// A transaction as its claim found it.
     pub fn claimed(seen: Seen, attempts_max: u32) -> Held {
-        let Seen { state, attempts, body, .. } = seen;
-        let refused = match state {
-            State::Pending => match &body {
-                Err(problem) => Some(Reason::new(ReasonCode::Invalid, problem.clone())),
-                Ok(_) if attempts > attempts_max => {
-                    let message = format!("given up after {} attempts", attempts - 1);
-                    Some(Reason::new(ReasonCode::RetriesExhausted, message))
-                }
-                Ok(_) => None,
-            },
-            State::Initial | State::Applied | State::Canceling | State::Done | State::Canceled => {
-                None
-            }
+        let Seen { state, attempts, attempts_alone, size, body, .. } = seen;
+        let mut held = Held {
+            state,
+            attempts,
+            attempts_alone,
+            size,
+            body: None,
+            refused: None,
+            parking: None,
+            posted: false,
+            doubt: None,
+            left: None,
         };
-        Held { state, attempts, body, refused, posted: false }
+        if let Some(body) = body {
+            held.load(body, attempts_max);
+        }
+        held
+    }
+
+    /// Takes in what it asks for, and decides what follows from that alone. Before the commit point
+    /// it is refused when it makes no sense, or has failed alone too often; after it nothing stops
+    /// it any more. One that may have been posted and can't be read any more is set apart: nobody
+    /// knows which accounts have its marks.
+    pub fn load(&mut self, body: Result<Body, String>, attempts_max: u32) {
+        let unreadable = |problem: &String| {
+            Some(Parked::new(
+                ParkCode::TransactionUnreadable,
+                format!("it can't be read: {problem}"),
+            ))
+        };
+        match (self.state, &body) {
+            (State::Pending, Err(problem)) if self.attempts > 1 => {
+                self.parking = unreadable(problem);
+            }
+            (State::Pending, Err(problem)) => {
+                self.refused = Some(Reason::new(ReasonCode::Invalid, problem.clone()));
+            }
+            (State::Pending, Ok(_)) if self.attempts_alone >= attempts_max => {
+                let message = format!("given up after {} attempts alone", self.attempts_alone);
+                self.refused = Some(Reason::new(ReasonCode::RetriesExhausted, message));
+            }
+            (State::Applied, Err(problem)) => self.parking = unreadable(problem),
+            (State::Pending | State::Applied, Ok(_))
+            | (State::Initial | State::Canceling | State::Done | State::Canceled, _) => {}
+        }
+        self.body = Some(body);
+    }
+
+    /// What it asks for, where that makes sense.
+    pub fn body(&self) -> Option<&Body> {
+        self.body.as_ref()?.as_ref().ok()
+    }
+
+    /// Whether what it asks for has not been read yet.
+    pub fn is_unread(&self) -> bool {
+        self.body.is_none()
+    }
+
+    /// Whether it takes part in what comes next.
+    pub fn goes_on(&self) -> bool {
+        self.left.is_none() && self.parking.is_none()
+    }
+
+    /// Whether its marks may be removed now: no post for it can still arrive.
+    fn is_certain(&self) -> bool {
+        self.goes_on() && self.doubt.is_none()
+    }
+
+    /// Whether it is to be posted.
+    pub fn is_undecided(&self) -> bool {
+        self.goes_on() && self.state == State::Pending && self.refused.is_none() && !self.posted
     }
 
     /// Whether it is committed and has legs to settle.
     pub fn is_settleable(&self) -> bool {
-        self.state == State::Applied && self.body.is_ok()
+        self.is_certain() && self.state == State::Applied
+    }
+
+    /// Whether its legs are to be undone.
+    pub fn is_undoable(&self) -> bool {
+        self.is_certain() && self.state == State::Canceling
     }
 }
 
@@ -46,7 +127,7 @@ mod tests {
     use super::*;
     use common::amount::Amount;
 
-    fn claimed(state: State, attempts: u32, body: Result<Body, String>) -> Option<ReasonCode> {
+    fn claimed(state: State, attempts: u32, body: Result<Body, String>) -> Held {
         let seen = Seen {
             id: "t".into(),
             state,
@@ -54,23 +135,39 @@ mod tests {
             lease_until: 0,
             takeover_at: 0,
             attempts,
+            attempts_alone: attempts - 1,
             created_at: 0,
+            parked: false,
             server_now: 0,
-            body,
+            size: Size::default(),
+            body: Some(body),
         };
-        Held::claimed(seen, 3).refused.map(|reason| reason.code)
+        Held::claimed(seen, 3)
+    }
+
+    fn sound() -> Result<Body, String> {
+        Body::transfer("a", "b", Amount::Int(1)).map_err(|error| error.to_string())
     }
 
     #[test]
     fn only_what_is_not_committed_is_ever_given_up() {
-        let body = Body::transfer("a", "b", Amount::Int(1)).map_err(|error| error.to_string());
+        let code = |held: Held| held.refused.map(|reason| reason.code);
         let broken = || Err("no legs".to_owned());
-        assert_eq!(claimed(State::Pending, 3, body.clone()), None);
-        assert_eq!(claimed(State::Pending, 4, body.clone()), Some(ReasonCode::RetriesExhausted));
-        assert_eq!(claimed(State::Pending, 1, broken()), Some(ReasonCode::Invalid));
+        assert_eq!(code(claimed(State::Pending, 3, sound())), None);
+        assert_eq!(code(claimed(State::Pending, 4, sound())), Some(ReasonCode::RetriesExhausted));
+        assert_eq!(code(claimed(State::Pending, 1, broken())), Some(ReasonCode::Invalid));
         for state in [State::Applied, State::Canceling] {
-            assert_eq!(claimed(state, 1_000, body.clone()), None, "{state}");
-            assert_eq!(claimed(state, 1, broken()), None, "{state}");
+            assert_eq!(code(claimed(state, 1_000, sound())), None, "{state}");
+            assert_eq!(code(claimed(state, 1, broken())), None, "{state}");
         }
+    }
+
+    #[test]
+    fn what_may_have_marks_and_cannot_be_read_is_set_apart() {
+        let broken = || Err("no legs".to_owned());
+        assert!(claimed(State::Pending, 2, broken()).parking.is_some());
+        assert!(claimed(State::Applied, 2, broken()).parking.is_some());
+        assert!(claimed(State::Pending, 1, broken()).parking.is_none());
+        assert!(claimed(State::Pending, 2, sound()).parking.is_none());
     }
 }

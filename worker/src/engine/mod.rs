@@ -1,27 +1,31 @@
 //! The protocol: a two-phase commit over a batch of transactions, or one native transaction.
 //!
-//! Owns the order of the phases and the fence around them (`batch`), and the second engine
-//! (`native`), which may run beside the first on the same data. Promises that whatever happens between
+//! Owns the order of the phases (`batch`) and the fence around the posts (`post`), what is done with
+//! a call that fails (`pieces`), and the second engine (`native`), which may run beside the first on
+//! the same data. Promises that whatever happens between
 //! two lines (a crash, a stall of any length, a lost reply, a second run) no money is made or lost
 //! and nobody else has to know. Fails by handing on: what is not final is released and requeued.
 //! Talks to the world through [`Ledger`] and [`Environment`] only.
 
 mod batch;
+mod claim;
 mod held;
 mod native;
 mod outcome;
+mod pieces;
 mod plan;
+mod post;
 mod riders;
 mod settle;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use common::ledger::{Ledger, LedgerError, ServerMs};
+use common::ledger::{Fault, Ledger, LedgerError};
 use common::retry::Policy;
 use common::transaction::TransactionId;
 use tokio::sync::Mutex;
@@ -30,6 +34,7 @@ pub use outcome::Outcome;
 
 use crate::metrics::Metrics;
 use batch::Batch;
+use claim::Load;
 use native::NativeBatch;
 use riders::Riders;
 
@@ -84,8 +89,9 @@ pub struct Engine<L, E> {
     environment: E,
     settings: EngineSettings,
     metrics: Arc<Metrics>,
-    newest_claimed: AtomicI64,
     riders: Riders,
+    /// How many transactions of the size that came last fit one batch.
+    fits: AtomicUsize,
     /// Batches that have not come to their commit point.
     posting: AtomicUsize,
     /// Whose turn it is to run a native transaction: lanes of one process would only be in each
@@ -106,8 +112,8 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             environment,
             settings,
             metrics,
-            newest_claimed: AtomicI64::new(0),
             riders: Riders::default(),
+            fits: AtomicUsize::new(usize::MAX),
             posting: AtomicUsize::new(0),
             turn: Mutex::new(()),
         }
@@ -137,14 +143,18 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         self.posting.load(Ordering::Relaxed) > 0
     }
 
-    /// When the newest transaction that this worker claimed for the first time was submitted: the
-    /// head of the queue, as a moment. Zero before the first claim.
-    pub fn newest_claimed(&self) -> ServerMs {
-        self.newest_claimed.load(Ordering::Relaxed)
+    /// How many transactions fit one batch, by the size of those that came last.
+    pub fn fits(&self) -> usize {
+        self.fits.load(Ordering::Relaxed)
     }
 
-    fn saw_first_claim(&self, created_at: ServerMs) {
-        self.newest_claimed.fetch_max(created_at, Ordering::Relaxed);
+    /// Learns from a batch how many transactions fit the next one.
+    fn learn_size(&self, load: Load, claimed: usize) {
+        if load.transactions() < claimed {
+            self.fits.store(load.transactions(), Ordering::Relaxed);
+        } else if load.is_light() && load.transactions() >= self.fits() {
+            self.fits.store(load.transactions().saturating_mul(2), Ordering::Relaxed);
+        }
     }
 
     /// Runs an operation that is harmless to repeat, again and again while its failures pass.
@@ -166,7 +176,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
 
     /// Waits before the next try in place, or gives the error back if there is none.
     async fn pause(&self, attempt: u32, error: LedgerError) -> Result<(), LedgerError> {
-        if !error.transient || attempt >= self.settings.tries_in_place {
+        if error.fault != Fault::Passing || attempt >= self.settings.tries_in_place {
             return Err(error);
         }
         self.metrics.retries.with_label_values(&[error.operation]).inc();

@@ -1,25 +1,29 @@
 //! One batch in one native transaction: the second engine.
 //!
-//! Owns what happens around [`Ledger::transact`]: who is `initial`, what follows from a conflict,
-//! and what is left to the two-phase protocol ([`Batch`]): whatever is in flight already, and
-//! whatever a native transaction can't settle. So both engines run side by side on the same data.
+//! Owns what happens around [`Ledger::transact`]: who is `initial`, what follows from a conflict or
+//! a failure, and what is left to the two-phase protocol ([`Batch`]): whatever is in flight already,
+//! and whatever a native transaction can't settle. So both engines run side by side on the same data.
 //! Promises nothing beyond what the ledger does: it only looks, tries, and looks again. It claims
 //! nothing, so a crash leaves nothing to wait for but the server's memory of the transaction.
 //!
 //! Conflicts come from other processes; lanes of this one take turns. The batch is tried again
 //! after a moment, then in halves, since a smaller one is open for a shorter time and has fewer
 //! accounts to lose; a single one that still conflicts goes the other way, which never has to start
-//! from the beginning.
+//! from the beginning. What fails as a command (too large, too slow, a document in it refused) is
+//! halved at once, and a quarter that still fails goes the other way, which finds the culprit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use common::ledger::{Ledger, LedgerError, Seen, Transacted};
+use common::ledger::{BYTES_MAX, Fault, IDS_MAX, Ledger, LedgerError, Seen, Transacted};
 use common::netting::{Order, Verdict};
 use common::retry::Policy;
 use common::transaction::{State, TransactionId};
 
 use super::batch::Batch;
+use super::claim::Load;
+use super::held::Left;
+use super::pieces::cut;
 use super::{Engine, Environment, Outcome, Underway};
 
 /// How often a batch is tried as it is, before it is halved.
@@ -33,6 +37,9 @@ const CONFLICTS_IN_A_ROW_MAX: u32 = 4 * CONFLICTS_MAX;
 const AFTER_CONFLICT: Policy =
     Policy { first: Duration::from_millis(10), max: Duration::from_millis(80) };
 
+/// How often a batch that fails as a command is halved.
+const HALVINGS_MAX: u32 = 2;
+
 pub(super) struct NativeBatch<'a, L, E> {
     engine: &'a Engine<L, E>,
     outcomes: Vec<(TransactionId, Outcome)>,
@@ -42,6 +49,13 @@ pub(super) struct NativeBatch<'a, L, E> {
     conflicts: u32,
 }
 
+/// Part of a batch.
+struct Piece {
+    ids: Vec<TransactionId>,
+    /// How often it was halved because it failed as a command.
+    halvings: u32,
+}
+
 impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
     pub(super) fn new(engine: &'a Engine<L, E>) -> NativeBatch<'a, L, E> {
         NativeBatch { engine, outcomes: Vec::new(), in_phases: Vec::new(), conflicts: 0 }
@@ -49,18 +63,17 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
 
     pub(super) async fn begin(mut self, ids: &[TransactionId]) -> Underway<'a, L, E> {
         let unique: BTreeSet<_> = ids.iter().cloned().collect();
-        let mut pieces = vec![unique.into_iter().collect()];
+        let mut pieces = vec![Piece { ids: unique.into_iter().collect(), halvings: 0 }];
         while let Some(piece) = pieces.pop() {
-            let mut first: Vec<_> = self.settle(piece).await;
-            match first.len() {
-                0 => {}
-                1 => self.in_phases.extend(first),
-                several => {
-                    // The first half comes first: the order of the ids is kept.
-                    pieces.push(first.split_off(several.div_ceil(2)));
-                    pieces.push(first);
-                }
+            let Some(Piece { mut ids, halvings }) = self.settle(piece).await else { continue };
+            if ids.len() < 2 {
+                self.in_phases.append(&mut ids);
+                continue;
             }
+            // The first half comes first: the order of the ids is kept.
+            let second = ids.split_off(ids.len().div_ceil(2));
+            pieces.push(Piece { ids: second, halvings });
+            pieces.push(Piece { ids, halvings });
         }
         let batch = match self.in_phases.as_slice() {
             [] => None,
@@ -69,25 +82,21 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         Underway { outcomes: self.outcomes, batch }
     }
 
-    /// Settles a piece; returns what is too much at once for what others do at this moment.
-    async fn settle(&mut self, mut open: Vec<TransactionId>) -> Vec<TransactionId> {
+    /// Settles a piece; returns what is to be halved.
+    async fn settle(&mut self, piece: Piece) -> Option<Piece> {
+        let Piece { ids: mut open, halvings } = piece;
         let (mut conflicts, mut failures) = (0, 0);
         loop {
-            let initial = match self.look(&open, failures > 0).await {
-                Ok(initial) => initial,
-                Err(error) => return self.hand_on(open, &error),
-            };
+            let initial = self.look(&open, failures > 0).await;
             open = initial.iter().map(|seen| seen.id.clone()).collect();
             if open.is_empty() {
-                return open;
+                return None;
             }
-            let newest = initial.iter().map(|seen| seen.created_at).max();
             match self.transact(initial).await {
                 Ok(Transacted::Committed(verdicts)) => {
                     self.conflicts = 0;
-                    newest.into_iter().for_each(|at| self.engine.saw_first_claim(at));
                     verdicts.into_iter().for_each(|verdict| self.ended(verdict));
-                    return Vec::new();
+                    return None;
                 }
                 Ok(Transacted::Conflict) => {
                     conflicts += 1;
@@ -95,65 +104,130 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
                     self.engine.metrics.retries.with_label_values(&["transact"]).inc();
                     if self.conflicts >= CONFLICTS_IN_A_ROW_MAX {
                         self.in_phases.append(&mut open);
+                        return None;
                     }
-                    if open.is_empty() || conflicts >= CONFLICTS_MAX {
-                        return open;
+                    if conflicts >= CONFLICTS_MAX {
+                        return Some(Piece { ids: open, halvings });
                     }
                     let delay = AFTER_CONFLICT.delay(conflicts, self.engine.environment.jitter());
                     self.engine.environment.sleep(delay).await;
                 }
                 Err(error) => {
                     failures += 1;
-                    match self.engine.pause(failures, error).await {
-                        Ok(()) => {}
-                        Err(error) if error.transient => return self.hand_on(open, &error),
-                        Err(error) => {
-                            tracing::warn!(%error, "a batch goes the way of two phases");
-                            self.in_phases.append(&mut open);
-                            return open;
-                        }
+                    if let Err(error) = self.engine.pause(failures, error).await {
+                        return self.failed(Piece { ids: open, halvings }, &error);
                     }
                 }
             }
         }
     }
 
-    /// Reads transactions and returns those that are `initial`, in order. What is final, not there
-    /// or owned by somebody has its outcome; what its owner has left goes the other way.
-    async fn look(
-        &mut self,
-        ids: &[TransactionId],
-        after_failure: bool,
-    ) -> Result<Vec<Seen>, LedgerError> {
-        let seen = self.engine.retrying(|| self.engine.ledger.read(ids)).await?;
-        let mut missing: BTreeSet<_> = ids.iter().cloned().collect();
-        let mut initial = Vec::new();
-        for seen in seen {
-            missing.remove(&seen.id);
-            match seen.state {
-                State::Initial => initial.push(seen),
-                State::Done | State::Canceled => {
-                    if after_failure {
-                        self.engine.metrics.moved(seen.state, 1);
-                    }
-                    self.outcomes.push((seen.id, Outcome::Final));
-                }
-                State::Pending | State::Applied | State::Canceling => {
-                    if seen.server_now > seen.takeover_at {
-                        self.in_phases.push(seen.id);
-                    } else {
-                        self.outcomes.push((seen.id.clone(), Outcome::of_other(&seen)));
-                    }
-                }
+    /// What follows from a failure that is not tried again in place; returns what is to be halved.
+    fn failed(&mut self, mut piece: Piece, error: &LedgerError) -> Option<Piece> {
+        tracing::warn!(%error, transactions = piece.ids.len(), "a native transaction failed");
+        match error.fault {
+            // Nothing is held, so nothing has to be given up.
+            Fault::Passing | Fault::Denied => {
+                self.leave(&piece.ids, Left::Later);
+                None
+            }
+            Fault::TooMuch | Fault::Refused if piece.halvings < HALVINGS_MAX => {
+                Some(Piece { halvings: piece.halvings + 1, ..piece })
+            }
+            Fault::TooMuch | Fault::Refused => {
+                self.in_phases.append(&mut piece.ids);
+                None
             }
         }
-        self.outcomes.extend(missing.into_iter().map(|id| (id, Outcome::Missing)));
-        initial.sort_by(|a, b| a.id.cmp(&b.id));
-        Ok(initial)
+    }
+
+    /// Reads transactions and returns those that are `initial`, in order, and no more than one batch
+    /// may hold. What is final, parked, not there or owned by somebody has its outcome; what its
+    /// owner has left goes the other way.
+    async fn look(&mut self, ids: &[TransactionId], after_failure: bool) -> Vec<Seen> {
+        let read = |ids| self.engine.ledger.read(ids);
+        let read = self.engine.in_pieces(ids.chunks(IDS_MAX), read).await;
+        for (ids, left) in read.failed {
+            self.leave(ids, left);
+        }
+        let mut initial = Vec::new();
+        for (ids, seen) in read.answered {
+            let mut missing: BTreeSet<_> = ids.iter().cloned().collect();
+            for seen in seen {
+                missing.remove(&seen.id);
+                initial.extend(self.sort_out(seen, after_failure));
+            }
+            self.outcomes.extend(missing.into_iter().map(|id| (id, Outcome::Missing)));
+        }
+        initial.sort_by(|a: &Seen, b| a.id.cmp(&b.id));
+        self.choose(&mut initial);
+        self.load(&mut initial).await;
+        initial
+    }
+
+    fn sort_out(&mut self, seen: Seen, after_failure: bool) -> Option<Seen> {
+        match seen.state {
+            State::Initial if !seen.parked => return Some(seen),
+            State::Done | State::Canceled if after_failure => {
+                self.engine.metrics.moved(seen.state, 1);
+            }
+            State::Pending | State::Applied | State::Canceling
+                if !seen.parked && seen.server_now > seen.takeover_at =>
+            {
+                self.in_phases.push(seen.id);
+                return None;
+            }
+            State::Initial
+            | State::Done
+            | State::Canceled
+            | State::Pending
+            | State::Applied
+            | State::Canceling => {}
+        }
+        self.outcomes.push((seen.id.clone(), Outcome::of_other(&seen)));
+        None
+    }
+
+    /// Keeps as many as one batch may hold.
+    fn choose(&mut self, initial: &mut Vec<Seen>) {
+        let mut load = Load::default();
+        let count = initial.len();
+        let surplus: Vec<Seen> =
+            initial.extract_if(.., |seen| !load.takes(&seen.id, seen.size)).collect();
+        self.engine.learn_size(load, count);
+        let fits = self.engine.fits();
+        self.outcomes.extend(surplus.into_iter().map(|seen| (seen.id, Outcome::Surplus { fits })));
+    }
+
+    /// Reads the contents that did not come along because they are large.
+    async fn load(&mut self, initial: &mut Vec<Seen>) {
+        let large = |seen: &&Seen| seen.body.is_none();
+        let unread: Vec<(TransactionId, usize)> =
+            initial.iter().filter(large).map(|seen| (seen.id.clone(), seen.size.bytes)).collect();
+        if unread.is_empty() {
+            return;
+        }
+        let ids: Vec<TransactionId> = unread.iter().map(|(id, _)| id.clone()).collect();
+        let sizes: HashMap<TransactionId, usize> = unread.into_iter().collect();
+        let pieces = cut(&ids, IDS_MAX, BYTES_MAX, |id| sizes[id]);
+        let read = self.engine.in_pieces(pieces, |ids| self.engine.ledger.bodies(ids)).await;
+        for (ids, left) in read.failed {
+            self.leave(ids, left);
+            initial.retain(|seen| !ids.contains(&seen.id));
+        }
+        let mut bodies: HashMap<_, _> =
+            read.answered.into_iter().flat_map(|(_, bodies)| bodies).collect();
+        for seen in initial {
+            if seen.body.is_none() {
+                seen.body = bodies.remove(&seen.id);
+            }
+        }
     }
 
     async fn transact(&self, initial: Vec<Seen>) -> Result<Transacted, LedgerError> {
-        let orders: Vec<Order> = initial.into_iter().map(|seen| (seen.id, seen.body)).collect();
+        let gone = || Err("its document was deleted".to_owned());
+        let orders: Vec<Order> =
+            initial.into_iter().map(|seen| (seen.id, seen.body.unwrap_or_else(gone))).collect();
         let _turn = self.engine.turn.lock().await;
         let _timer = self.engine.metrics.phase("transaction");
         self.engine.ledger.transact(&orders, &self.engine.settings.application).await
@@ -172,12 +246,14 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
     }
 
     /// Nothing is held, so nothing has to be given up.
-    fn hand_on(&mut self, open: Vec<TransactionId>, error: &LedgerError) -> Vec<TransactionId> {
-        tracing::warn!(%error, "a batch is handed on");
+    fn leave(&mut self, ids: &[TransactionId], left: Left) {
         let jitter = self.engine.environment.jitter();
         let delay = self.engine.settings.retry.delay(1, jitter);
         let after_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
-        self.outcomes.extend(open.into_iter().map(|id| (id, Outcome::Retry { after_ms })));
-        Vec::new()
+        let outcome = match left {
+            Left::Later | Left::Surplus => Outcome::Retry { after_ms },
+            Left::Apart => Outcome::Apart { after_ms },
+        };
+        self.outcomes.extend(ids.iter().map(|id| (id.clone(), outcome)));
     }
 }

@@ -8,6 +8,8 @@ use common::transaction::State;
 pub enum Outcome {
     /// It is `done` or `canceled`, durably: by this run or before it.
     Final,
+    /// It is set apart, durably: only a person brings it back.
+    Parked,
     /// Somebody else owns it, or it waits for its retry; worth another look after this time.
     NotMine {
         /// Milliseconds until others may take over.
@@ -17,6 +19,16 @@ pub enum Outcome {
     Retry {
         /// Milliseconds until it may be claimed again.
         after_ms: i64,
+    },
+    /// As `Retry`, and with fewer others: one of those that failed together may be the reason.
+    Apart {
+        /// Milliseconds until it may be claimed again.
+        after_ms: i64,
+    },
+    /// It was too much for one batch with the others, and may be claimed at once.
+    Surplus {
+        /// How many of this size one batch may hold.
+        fits: usize,
     },
     /// There is no such document.
     Missing,
@@ -28,6 +40,9 @@ impl Outcome {
         match seen.state {
             State::Done | State::Canceled => Outcome::Final,
             State::Initial | State::Pending | State::Applied | State::Canceling => {
+                if seen.parked {
+                    return Outcome::Parked;
+                }
                 Outcome::NotMine { after_ms: (seen.takeover_at - seen.server_now).max(0) }
             }
         }

@@ -3,13 +3,74 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use common::account::{self, Account};
+use common::account;
 use common::amount::Amount;
-use common::ledger::Posting;
-use common::transaction::{AccountId, Body, Leg, Reason, TransactionId};
+use common::ledger::{AccountRead, Posting};
+use common::limits::echo;
+use common::transaction::{AccountId, Body, Leg, Reason, ReasonCode, TransactionId};
 
-/// Accounts as read; one that breaks the schema is an `Err`.
-pub(super) type Accounts = HashMap<AccountId, Result<Account, String>>;
+use super::held::Left;
+use super::post::Refusals;
+
+/// Accounts as they were looked at, with the marks that were asked about. An account that is not in
+/// it does not exist.
+#[derive(Debug, Default)]
+pub(super) struct Accounts(HashMap<AccountId, Looked>);
+
+#[derive(Debug)]
+enum Looked {
+    Read(Box<AccountRead>),
+    /// The look failed.
+    Unread(Left),
+}
+
+/// What a look says about one mark.
+#[derive(Debug, PartialEq)]
+pub(super) enum Mark {
+    /// It is not there, nor is anything that it held.
+    Gone,
+    /// It is there, and the account could lose it.
+    There,
+    /// It is there, or may be, and can't be removed; why.
+    Stuck(String),
+    /// The look failed.
+    Unknown(Left),
+}
+
+impl Accounts {
+    /// Takes in what was read.
+    pub fn read(&mut self, accounts: Vec<AccountRead>) {
+        let read = |account: AccountRead| (account.id.clone(), Looked::Read(Box::new(account)));
+        self.0.extend(accounts.into_iter().map(read));
+    }
+
+    /// Notes which accounts could not be looked at.
+    pub fn unread(&mut self, ids: &[AccountId], left: Left) {
+        self.0.extend(ids.iter().map(|id| (id.clone(), Looked::Unread(left))));
+    }
+
+    /// A later look counts more.
+    pub fn extend(&mut self, later: Accounts) {
+        self.0.extend(later.0);
+    }
+
+    /// Whether a mark is on an account; `refusal` is what the server said to its removal.
+    pub fn mark(&self, account: &str, id: &TransactionId, refusal: Option<&String>) -> Mark {
+        let account = match self.0.get(account) {
+            // Deleted by somebody: there is nothing left to hold.
+            None => return Mark::Gone,
+            Some(Looked::Unread(left)) => return Mark::Unknown(*left),
+            Some(Looked::Read(account)) => account,
+        };
+        let problem = refusal.or(account.account.as_ref().err());
+        match (&account.marks, problem) {
+            (Some(marks), _) if !marks.contains(id) => Mark::Gone,
+            (_, Some(problem)) => Mark::Stuck(problem.clone()),
+            (Some(_), None) => Mark::There,
+            (None, None) => Mark::Stuck("its marks can't be read".to_owned()),
+        }
+    }
+}
 
 /// The legs of one transaction.
 pub(super) type Legs<'a> = (&'a TransactionId, &'a Body);
@@ -84,25 +145,41 @@ pub(super) enum Judged {
     Posted,
     /// An account refuses a leg for good.
     Refused(Reason),
+    /// An account could not be looked at.
+    Unknown(Left),
     /// These legs have no mark, and nothing speaks against them: try them one by one.
     Open(Vec<Posting>),
 }
 
-/// Looks at every leg of a transaction. The reason named is that of the first leg that has one.
-pub(super) fn judge(id: &TransactionId, body: &Body, accounts: &Accounts) -> Judged {
+/// Looks at every leg of a transaction. The reason named is that of the first leg that has one;
+/// `refusals` are legs that the server refuses to post.
+pub(super) fn judge(
+    id: &TransactionId,
+    body: &Body,
+    accounts: &Accounts,
+    refusals: &Refusals,
+) -> Judged {
     let mut open = Vec::new();
     for leg in body.legs() {
-        let account = match accounts.get(&leg.account) {
+        let read = match accounts.0.get(&leg.account) {
             None => return Judged::Refused(account::missing(&leg.account)),
-            Some(Err(problem)) => {
-                return Judged::Refused(account::unreadable(&leg.account, problem));
-            }
-            Some(Ok(account)) => account,
+            Some(Looked::Unread(left)) => return Judged::Unknown(*left),
+            Some(Looked::Read(read)) => read,
         };
-        if account.pending_transactions.contains(id) {
+        if read.marks.as_ref().is_some_and(|marks| marks.contains(id)) {
             continue;
         }
-        if let Some(reason) = account.refusal(leg.amount, body.currency.as_deref()) {
+        let refusal = match &read.account {
+            Err(problem) => Some(account::unreadable(&leg.account, &echo(problem))),
+            Ok(account) => account.refusal(leg.amount, body.currency.as_deref()),
+        };
+        let unwritable = || {
+            let problem = refusals.get(&(leg.account.clone(), id.clone()))?;
+            let message =
+                format!("account {:?}: the database refuses to change it: {problem}", leg.account);
+            Some(Reason::new(ReasonCode::AccountInvalid, message))
+        };
+        if let Some(reason) = refusal.or_else(unwritable) {
             return Judged::Refused(reason);
         }
         open.push(single(id, body, leg));
@@ -110,20 +187,18 @@ pub(super) fn judge(id: &TransactionId, body: &Body, accounts: &Accounts) -> Jud
     if open.is_empty() { Judged::Posted } else { Judged::Open(open) }
 }
 
-/// Whether any mark of these postings is still on its account.
+/// Whether any mark of these postings is still on its account, as far as is known.
 pub(super) fn any_mark_left(postings: &[Posting], accounts: &Accounts) -> bool {
-    postings.iter().any(|posting| match accounts.get(&posting.account) {
-        // Deleted by somebody: there is nothing left to hold.
-        None => false,
-        Some(Err(_)) => true,
-        Some(Ok(account)) => {
-            posting.transactions.iter().any(|id| account.pending_transactions.contains(id))
-        }
-    })
+    let left = |posting: &Posting| {
+        let mark = |id| accounts.mark(&posting.account, id, None);
+        posting.transactions.iter().any(|id| mark(id) != Mark::Gone)
+    };
+    postings.iter().any(left)
 }
 
 #[cfg(test)]
 mod tests {
+    use common::account::Account;
     use common::transaction::ReasonCode;
 
     use super::*;
@@ -137,7 +212,14 @@ mod tests {
     }
 
     fn accounts(list: Vec<Account>) -> Accounts {
-        list.into_iter().map(|account| (account.id.clone(), Ok(account))).collect()
+        let read = |account: Account| AccountRead {
+            id: account.id.clone(),
+            marks: Some(account.pending_transactions.clone()),
+            account: Ok(account),
+        };
+        let mut accounts = Accounts::default();
+        accounts.read(list.into_iter().map(read).collect());
+        accounts
     }
 
     #[test]
@@ -169,25 +251,61 @@ mod tests {
         let mut rich = Account::new("a", Amount::Int(10));
         let poor = Account::new("b", Amount::Int(0));
         let body = transfer("a", "b", 10);
-        let (one, two) = (id("1"), id("2"));
+        let (one, two, none) = (id("1"), id("2"), Refusals::new());
         let before = accounts(vec![rich.clone(), poor.clone()]);
-        assert!(matches!(judge(&one, &body, &before), Judged::Open(legs) if legs.len() == 2));
+        assert!(
+            matches!(judge(&one, &body, &before, &none), Judged::Open(legs) if legs.len() == 2)
+        );
 
         rich.pending_transactions.insert(one.clone());
         rich.balance = Amount::Int(0);
         let half = accounts(vec![rich.clone(), poor.clone()]);
-        assert!(matches!(judge(&one, &body, &half), Judged::Open(legs) if legs.len() == 1));
-        let Judged::Refused(reason) = judge(&two, &body, &half) else { panic!("no money left") };
+        assert!(matches!(judge(&one, &body, &half, &none), Judged::Open(legs) if legs.len() == 1));
+        let Judged::Refused(reason) = judge(&two, &body, &half, &none) else {
+            panic!("no money left")
+        };
         assert_eq!(reason.code, ReasonCode::InsufficientFunds);
 
         let mut credited = poor.clone();
         credited.pending_transactions.insert(one.clone());
         let both = accounts(vec![rich, credited]);
-        assert_eq!(judge(&one, &body, &both), Judged::Posted);
+        assert_eq!(judge(&one, &body, &both, &none), Judged::Posted);
 
-        let Judged::Refused(reason) = judge(&one, &body, &accounts(vec![poor])) else {
+        let Judged::Refused(reason) = judge(&one, &body, &accounts(vec![poor]), &none) else {
             panic!("no account a")
         };
         assert_eq!(reason.code, ReasonCode::AccountNotFound);
+    }
+
+    #[test]
+    fn a_leg_that_the_server_refuses_refuses_its_transaction_and_no_other() {
+        let there =
+            accounts(vec![Account::new("a", Amount::Int(9)), Account::new("b", Amount::ZERO)]);
+        let body = transfer("a", "b", 1);
+        let refusals = Refusals::from([(("b".into(), id("1")), "no".to_owned())]);
+        let Judged::Refused(reason) = judge(&id("1"), &body, &there, &refusals) else {
+            panic!("b refuses it")
+        };
+        assert_eq!(reason.code, ReasonCode::AccountInvalid);
+        assert!(matches!(judge(&id("2"), &body, &there, &refusals), Judged::Open(_)));
+    }
+
+    #[test]
+    fn a_mark_is_stuck_where_its_account_cannot_lose_it_and_gone_where_it_is_not() {
+        let unreadable = |marks: Option<&str>| {
+            let marks = marks.map(|mark| [id(mark)].into());
+            let account = Err("floor is missing".to_owned());
+            let mut accounts = Accounts::default();
+            accounts.read(vec![AccountRead { id: "a".into(), marks, account }]);
+            accounts
+        };
+        let stuck = Mark::Stuck("floor is missing".to_owned());
+        assert_eq!(unreadable(Some("1")).mark("a", &id("1"), None), stuck);
+        assert_eq!(unreadable(None).mark("a", &id("1"), None), stuck);
+        assert_eq!(unreadable(Some("2")).mark("a", &id("1"), None), Mark::Gone);
+        assert_eq!(Accounts::default().mark("a", &id("1"), None), Mark::Gone);
+        let mut unread = Accounts::default();
+        unread.unread(&["a".into()], Left::Apart);
+        assert_eq!(unread.mark("a", &id("1"), None), Mark::Unknown(Left::Apart));
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use common::ledger::{Posting, Ride};
-use common::transaction::AccountId;
+use common::transaction::{AccountId, TransactionId};
 
 use super::plan::{self, Accounts};
 
@@ -143,6 +143,11 @@ impl Aboard {
         riders.len() as u64
     }
 
+    /// The transactions whose marks it is to remove.
+    pub fn transactions(&self) -> impl Iterator<Item = TransactionId> {
+        self.riders.iter().flat_map(|rider| rider.settlement.transactions.iter().cloned())
+    }
+
     /// Sorts out who has arrived, by a look at the accounts after an incomplete post. Returns the
     /// others, to be settled before their credits are missed.
     pub fn left_behind(&mut self, accounts: &Accounts) -> Vec<Posting> {
@@ -172,7 +177,8 @@ impl Drop for Aboard {
 mod tests {
     use common::account::Account;
     use common::amount::Amount;
-    use common::transaction::{Body, TransactionId};
+    use common::ledger::AccountRead;
+    use common::transaction::Body;
 
     use super::*;
 
@@ -182,7 +188,14 @@ mod tests {
     }
 
     fn accounts(list: &[Account]) -> Accounts {
-        list.iter().map(|account| (account.id.clone(), Ok(account.clone()))).collect()
+        let read = |account: &Account| AccountRead {
+            id: account.id.clone(),
+            marks: Some(account.pending_transactions.clone()),
+            account: Ok(account.clone()),
+        };
+        let mut accounts = Accounts::default();
+        accounts.read(list.iter().map(read).collect());
+        accounts
     }
 
     #[test]

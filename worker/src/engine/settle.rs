@@ -1,17 +1,23 @@
 //! How marks leave the accounts: the steps of a batch after its decision.
 //!
 //! Promises that a mark is removed at most once with what it held, that `done` and `canceled` say
-//! that no mark is left, and that nothing is removed while a post is in doubt. Settlements of a
-//! large batch wait for a ride (see [`super::riders`]); the transactions are `applied` meanwhile.
+//! that no mark is left, and that nothing is removed while a post is in doubt. A mark that can't be
+//! removed (its account can't be read, or the server refuses to write it) sets its transaction apart,
+//! once its other marks are gone. Settlements of a large batch wait for a ride (see
+//! [`super::riders`]); the transactions are `applied` meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::ledger::{Advance, Ledger, Posting, Removal};
-use common::transaction::{AccountId, State, TransactionId};
+use common::ledger::{Advance, BYTES_MAX, Ledger, POSTINGS_MAX, Posting, Removal};
+use common::transaction::{AccountId, ParkCode, Parked, TransactionId};
 
-use super::batch::{Batch, Halt};
+use super::batch::Batch;
+use super::held::{Held, Left};
+use super::pieces::cut;
+use super::plan::Mark;
+use super::post::Refusals;
 use super::riders::Party;
 use super::{Environment, plan};
 
@@ -21,40 +27,48 @@ const LOOKS: u32 = 10;
 /// How often it looks whether its last riders have arrived.
 const ARRIVAL: Duration = Duration::from_millis(5);
 
+/// What a removal of marks came to.
+pub(super) struct Removed {
+    /// Whether all of them were there and are gone now.
+    whole: bool,
+    /// Single legs whose marks the server refuses to remove.
+    refusals: Refusals,
+    /// Transactions whose marks may be there or not, since a command failed.
+    failed: Vec<(TransactionId, Left)>,
+}
+
 impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     /// Settles what is applied: at once what a predecessor left, and what has nothing to ride on.
-    pub(super) async fn settle(&mut self) -> Result<(), Halt> {
-        if self.doubt.is_some() {
-            return Ok(());
-        }
+    pub(super) async fn settle(&mut self) {
         let inherited = self.ids_where(|held| held.is_settleable() && !held.posted);
-        self.settle_now(inherited).await?;
+        self.settle_now(inherited).await;
         let ours = self.ids_where(|held| held.is_settleable() && held.posted);
         if ours.len() < self.engine.settings.rides_from {
-            self.settle_now(ours).await
+            self.settle_now(ours).await;
         } else {
-            self.settle_riding(ours).await
+            self.settle_riding(ours).await;
         }
     }
 
-    async fn settle_now(&mut self, applied: Vec<TransactionId>) -> Result<(), Halt> {
+    async fn settle_now(&mut self, applied: Vec<TransactionId>) {
         if applied.is_empty() {
-            return Ok(());
+            return;
         }
         let timer = self.engine.metrics.phase("settle");
         let together = plan::per_account(self.bodies(&applied));
-        if self.remove_all(Removal::Settle, &together).await? < together.len() {
-            // A predecessor settled some of them: what it left is found one by one.
+        if !self.remove_all(Removal::Settle, &together).await.whole {
+            // A predecessor settled some of them, or an account refuses: what is left is found one
+            // by one.
             let singles = plan::per_leg(self.bodies(&applied));
-            self.remove_checked(Removal::Settle, &singles).await?;
+            self.remove_checked(Removal::Settle, &singles).await;
         }
         drop(timer);
-        self.advance(Advance::Finish, applied).await
+        self.finish(Advance::Finish, applied).await;
     }
 
     /// Lets the settlements ride on the posts of later batches, and settles those that nobody took
     /// along. No lease is needed for it: marks are their own guard.
-    async fn settle_riding(&mut self, applied: Vec<TransactionId>) -> Result<(), Halt> {
+    async fn settle_riding(&mut self, applied: Vec<TransactionId>) {
         let settlements = plan::per_account(self.bodies(&applied));
         let accounts: Vec<AccountId> = settlements.iter().map(|s| s.account.clone()).collect();
         let party = Arc::<Party>::default();
@@ -66,16 +80,16 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         }
         let timer = self.engine.metrics.phase("settle");
         let mut unsure: BTreeSet<_> = party.take_unsure().into_iter().collect();
-        if self.remove_all(Removal::Settle, &waiting).await? < waiting.len() {
+        if !self.remove_all(Removal::Settle, &waiting).await.whole {
             unsure.extend(waiting.into_iter().map(|settlement| settlement.account));
         }
         if !unsure.is_empty() {
             let mut singles = plan::per_leg(self.bodies(&applied));
             singles.retain(|single| unsure.contains(&single.account));
-            self.remove_checked(Removal::Settle, &singles).await?;
+            self.remove_checked(Removal::Settle, &singles).await;
         }
         drop(timer);
-        self.advance(Advance::Finish, applied).await
+        self.finish(Advance::Finish, applied).await;
     }
 
     /// Waits while there are posts to ride on.
@@ -88,36 +102,78 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         }
     }
 
-    pub(super) async fn undo(&mut self) -> Result<(), Halt> {
-        let canceling = self.ids_where(|held| held.state == State::Canceling);
-        if canceling.is_empty() || self.doubt.is_some() {
-            return Ok(());
+    pub(super) async fn undo(&mut self) {
+        let canceling = self.ids_where(Held::is_undoable);
+        if canceling.is_empty() {
+            return;
         }
         let timer = self.engine.metrics.phase("undo");
         // A body that makes no sense was never posted, so it has nothing to undo.
         let singles = plan::per_leg(self.bodies(&canceling));
-        self.remove_checked(Removal::Undo, &singles).await?;
+        self.remove_checked(Removal::Undo, &singles).await;
         drop(timer);
-        self.advance(Advance::Abandon, canceling).await
+        self.finish(Advance::Abandon, canceling).await;
     }
 
-    pub(super) async fn remove_all(
-        &self,
-        removal: Removal,
-        postings: &[Posting],
-    ) -> Result<usize, Halt> {
-        let remove = || self.engine.ledger.remove(removal, postings);
-        Ok(self.engine.retrying(remove).await?)
+    /// Moves those to their end whose marks are all gone.
+    async fn finish(&mut self, step: Advance, mut ids: Vec<TransactionId>) {
+        ids.retain(|id| self.held.get(id).is_some_and(Held::goes_on));
+        self.advance(step, ids).await;
+    }
+
+    pub(super) async fn remove_all(&self, removal: Removal, postings: &[Posting]) -> Removed {
+        let pieces = cut(postings, POSTINGS_MAX, BYTES_MAX, Posting::bytes);
+        let remove = |postings| self.engine.ledger.remove(removal, postings);
+        let ended = self.engine.in_pieces(pieces, remove).await;
+        let mut removed = Removed { whole: false, refusals: Refusals::new(), failed: Vec::new() };
+        for (postings, left) in ended.failed {
+            let ids = postings.iter().flat_map(|posting| &posting.transactions);
+            removed.failed.extend(ids.map(|id| (id.clone(), left)));
+        }
+        let mut count = 0;
+        for (postings, written) in ended.answered {
+            count += written.count;
+            for refused in written.refused {
+                let Posting { account, transactions, .. } = &postings[refused.item];
+                if let [id] = transactions.as_slice() {
+                    removed.refusals.insert((account.clone(), id.clone()), refused.problem);
+                }
+            }
+        }
+        removed.whole = count == postings.len();
+        removed
     }
 
     /// Removes single marks, and looks that none is left where not all of them were there.
-    async fn remove_checked(&self, removal: Removal, singles: &[Posting]) -> Result<(), Halt> {
-        if self.remove_all(removal, singles).await? == singles.len() {
-            return Ok(());
+    async fn remove_checked(&mut self, removal: Removal, singles: &[Posting]) {
+        let Removed { whole, refusals, failed } = self.remove_all(removal, singles).await;
+        if whole {
+            return;
+        }
+        for (id, left) in failed {
+            self.leave([&id], left);
         }
         let touched: BTreeSet<_> = singles.iter().map(|posting| posting.account.clone()).collect();
         let touched: Vec<_> = touched.into_iter().collect();
-        let accounts = self.read_accounts(&touched).await?;
-        if plan::any_mark_left(singles, &accounts) { Err(Halt::MarksLeft) } else { Ok(()) }
+        let marks: BTreeSet<_> = singles.iter().flat_map(|p| p.transactions.clone()).collect();
+        let marks: Vec<_> = marks.into_iter().collect();
+        let accounts = self.read_accounts(&touched, &marks).await;
+        for posting in singles {
+            for id in &posting.transactions {
+                let Some(held) = self.held.get_mut(id) else { continue };
+                let refusal = refusals.get(&(posting.account.clone(), id.clone()));
+                match accounts.mark(&posting.account, id, refusal) {
+                    Mark::Gone => {}
+                    Mark::Unknown(left) => held.left = held.left.or(Some(left)),
+                    // It was there, and nothing speaks against its removal: it changed meanwhile.
+                    Mark::There => held.left = held.left.or(Some(Left::Later)),
+                    Mark::Stuck(problem) => {
+                        let message =
+                            format!("account {:?} has its mark: {problem}", posting.account);
+                        held.parking = Some(Parked::new(ParkCode::AccountUnusable, message));
+                    }
+                }
+            }
+        }
     }
 }

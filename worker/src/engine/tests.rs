@@ -5,7 +5,8 @@ use std::sync::Mutex;
 use common::account::Account;
 use common::amount::Amount;
 use common::ledger::{
-    AccountRead, Advance, Claim, LedgerError, Posting, Removal, Seen, ServerMs, Transacted,
+    AccountRead, Advance, Claim, Claimed, LedgerError, Parking, Posting, Removal, Seen, ServerMs,
+    Size, Transacted, Written,
 };
 use common::netting::{Order, Verdict};
 use common::transaction::{AccountId, Body, Reason, State};
@@ -28,29 +29,48 @@ fn transfer() -> Result<Body, String> {
     Body::transfer("a", "b", Amount::Int(1)).map_err(|error| error.to_string())
 }
 
+fn all(count: usize) -> Result<Written, LedgerError> {
+    Ok(Written { count, refused: Vec::new() })
+}
+
+fn seen(id: &TransactionId, state: State) -> Seen {
+    Seen {
+        id: id.clone(),
+        state,
+        claim: None,
+        lease_until: 0,
+        takeover_at: 0,
+        attempts: 1,
+        attempts_alone: 0,
+        created_at: 0,
+        parked: false,
+        server_now: 0,
+        size: Size { legs: 2, bytes: 100 },
+        body: Some(transfer()),
+    }
+}
+
 impl Ledger for Scripted {
-    async fn claim(&self, ids: &[TransactionId], claim: &Claim) -> Result<Vec<Seen>, LedgerError> {
+    async fn claim(&self, ids: &[TransactionId], claim: &Claim) -> Result<Claimed, LedgerError> {
+        let server_now = self.claimed_at.iter().copied().max().unwrap_or_default();
         let won = |(id, claimed_at): (&TransactionId, &ServerMs)| Seen {
-            id: id.clone(),
-            state: State::Pending,
             claim: Some(claim.token.clone()),
             lease_until: claimed_at + LEASE_MS,
             takeover_at: claimed_at + LEASE_MS + 4_000,
-            attempts: 1,
-            created_at: 0,
-            server_now: self.claimed_at.iter().copied().max().unwrap_or_default(),
-            body: transfer(),
+            server_now,
+            ..seen(id, State::Pending)
         };
-        Ok(ids.iter().zip(&self.claimed_at).map(won).collect())
+        let seen = ids.iter().zip(&self.claimed_at).map(won).collect();
+        Ok(Claimed { seen, refused: Vec::new() })
     }
 
-    async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<usize, LedgerError> {
+    async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<Written, LedgerError> {
         self.deadlines.lock().expect("one thread").push(before);
-        Ok(postings.len())
+        all(postings.len())
     }
 
-    async fn remove(&self, _: Removal, postings: &[Posting]) -> Result<usize, LedgerError> {
-        Ok(postings.len())
+    async fn remove(&self, _: Removal, postings: &[Posting]) -> Result<Written, LedgerError> {
+        all(postings.len())
     }
 
     async fn advance(
@@ -58,16 +78,16 @@ impl Ledger for Scripted {
         _: Advance,
         ids: &[TransactionId],
         _: &Claim,
-    ) -> Result<usize, LedgerError> {
-        Ok(ids.len())
+    ) -> Result<Written, LedgerError> {
+        all(ids.len())
     }
 
     async fn cancel(
         &self,
         refused: &[(TransactionId, Reason)],
         _: &Claim,
-    ) -> Result<usize, LedgerError> {
-        Ok(refused.len())
+    ) -> Result<Written, LedgerError> {
+        all(refused.len())
     }
 
     async fn release(
@@ -80,23 +100,28 @@ impl Ledger for Scripted {
         Ok(())
     }
 
-    async fn read(&self, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
-        let initial = |id: &TransactionId| Seen {
-            id: id.clone(),
-            state: State::Initial,
-            claim: None,
-            lease_until: 0,
-            takeover_at: 0,
-            attempts: 0,
-            created_at: 0,
-            server_now: 0,
-            body: transfer(),
-        };
-        Ok(ids.iter().map(initial).collect())
+    async fn park(&self, parkings: &[Parking]) -> Result<Vec<TransactionId>, LedgerError> {
+        Ok(parkings.iter().map(|parking| parking.id.clone()).collect())
     }
 
-    async fn accounts(&self, ids: &[AccountId]) -> Result<Vec<AccountRead>, LedgerError> {
-        let account = |id: &AccountId| (id.clone(), Ok(Account::new(id, Amount::Int(1))));
+    async fn read(&self, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
+        Ok(ids.iter().map(|id| Seen { attempts: 0, ..seen(id, State::Initial) }).collect())
+    }
+
+    async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Order>, LedgerError> {
+        Ok(ids.iter().map(|id| (id.clone(), transfer())).collect())
+    }
+
+    async fn accounts(
+        &self,
+        ids: &[AccountId],
+        _: &[TransactionId],
+    ) -> Result<Vec<AccountRead>, LedgerError> {
+        let account = |id: &AccountId| AccountRead {
+            id: id.clone(),
+            marks: Some(Default::default()),
+            account: Ok(Account::new(id, Amount::Int(1))),
+        };
         Ok(ids.iter().map(account).collect())
     }
 

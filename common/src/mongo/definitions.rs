@@ -1,0 +1,194 @@
+//! What the collections of a ledger should look like, and whether one that is there does.
+//!
+//! Owns the names and definitions of the indexes, and how a validator is known as Tandem's: it
+//! carries a `$comment` with a hash of its own content, which the server ignores. A validator
+//! whose hash does not fit was written or edited by somebody else, and is never overwritten.
+
+use mongodb::IndexModel;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use sha2::{Digest, Sha256};
+
+use super::validators;
+use crate::transaction::State;
+
+/// The collection of accounts.
+pub(super) const ACCOUNTS: &str = "accounts";
+/// The collection of transactions.
+pub(super) const TRANSACTIONS: &str = "transactions";
+
+/// A collection that every ledger has.
+pub(super) struct Definition {
+    pub(super) name: &'static str,
+    pub(super) validator: Document,
+    pub(super) indexes: Vec<Index>,
+}
+
+/// An index that a query needs; `_id` serves all others.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Index {
+    pub(super) name: &'static str,
+    pub(super) key: Document,
+    pub(super) filter: Document,
+}
+
+/// All of them.
+pub(super) fn definitions() -> Vec<Definition> {
+    let define = |name, rules, indexes| Definition { name, validator: marked(rules), indexes };
+    vec![
+        define(ACCOUNTS, validators::accounts(), vec![]),
+        define(TRANSACTIONS, validators::transactions(), transaction_indexes()),
+    ]
+}
+
+/// An index that is changed gets a new name. The old one stays for the workers of the old version,
+/// and the server refuses a second definition under a name that is taken.
+fn transaction_indexes() -> Vec<Index> {
+    let in_flight = State::IN_FLIGHT.map(Bson::from).to_vec();
+    vec![
+        // The sweeper: `initial` documents whose message got lost, oldest first.
+        Index {
+            name: "unclaimed",
+            key: doc! { "createdAt": 1 },
+            filter: doc! { "state": State::Initial },
+        },
+        // The sweeper: transactions in flight whose owner is gone. The key does not change from
+        // claim to the end, so a state change costs no index write.
+        Index {
+            name: "in_flight",
+            key: doc! { "takeoverAt": 1 },
+            filter: doc! { "state": { "$in": in_flight } },
+        },
+    ]
+}
+
+impl Index {
+    /// The command's form.
+    pub(super) fn to_document(&self) -> Document {
+        doc! { "name": self.name, "key": &self.key, "partialFilterExpression": &self.filter }
+    }
+
+    /// Whether an index that is there does the same, whatever its name.
+    pub(super) fn is_served_by(&self, there: &IndexModel) -> bool {
+        let plain = |flag: Option<bool>| flag != Some(true);
+        there.keys == self.key
+            && there.options.as_ref().is_some_and(|options| {
+                options.partial_filter_expression.as_ref() == Some(&self.filter)
+                    && plain(options.unique)
+                    && plain(options.sparse)
+                    && plain(options.hidden)
+                    && options.expire_after.is_none()
+                    && options.collation.is_none()
+            })
+    }
+
+    /// Whether an index that is there has its name.
+    pub(super) fn has_name_of(&self, there: &IndexModel) -> bool {
+        let name = there.options.as_ref().and_then(|options| options.name.as_deref());
+        name == Some(self.name)
+    }
+}
+
+/// What stands where a validator should be.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Fit {
+    /// Nothing.
+    Absent,
+    /// Tandem's of this version, and nothing else.
+    Exact,
+    /// Tandem's of this version as a clause of the user's own.
+    Merged,
+    /// Tandem's of another version, as Tandem has written it.
+    OtherVersion,
+    /// The user's own; with it, what both would be together.
+    Foreign(Document),
+}
+
+/// Tells what stands where the validator `ours` should be.
+pub(super) fn fit(there: Option<&Document>, ours: &Document) -> Fit {
+    let Some(there) = there.filter(|there| !there.is_empty()) else { return Fit::Absent };
+    if there == ours {
+        return Fit::Exact;
+    }
+    if is_marked(there) {
+        return Fit::OtherVersion;
+    }
+    match clauses(there) {
+        Some(clauses) if clauses.contains(&ours) => Fit::Merged,
+        // A clause that another version of Tandem has written gives way to this version's.
+        Some(clauses) if there.len() == 1 => {
+            let theirs = clauses.into_iter().filter(|clause| !is_marked(clause));
+            let both: Vec<Bson> = theirs.chain([ours]).map(Bson::from).collect();
+            Fit::Foreign(doc! { "$and": both })
+        }
+        Some(_) | None => Fit::Foreign(doc! { "$and": [there, ours] }),
+    }
+}
+
+/// The clauses of an `$and`; none when one of them is no document.
+fn clauses(validator: &Document) -> Option<Vec<&Document>> {
+    validator.get_array("$and").ok()?.iter().map(Bson::as_document).collect()
+}
+
+/// Rules with the mark that makes them known as Tandem's.
+fn marked(rules: Document) -> Document {
+    let mut whole = doc! { "$comment": mark(&rules) };
+    whole.extend(rules);
+    whole
+}
+
+fn is_marked(validator: &Document) -> bool {
+    let mut rules = validator.clone();
+    rules.remove("$comment").is_some_and(|comment| comment == Bson::from(mark(&rules)))
+}
+
+fn mark(rules: &Document) -> String {
+    const DIGITS: usize = 16;
+    let bytes = RawDocumentBuf::try_from(rules).map(RawDocumentBuf::into_bytes);
+    // No rule has a name with a NUL in it, which is all that BSON can't carry.
+    let hash = Sha256::digest(bytes.unwrap_or_default());
+    let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("tandem {}", &digits[..DIGITS])
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::options::IndexOptions;
+
+    use super::*;
+
+    #[test]
+    fn a_validator_is_known_as_ours_by_its_content_and_never_when_edited() {
+        let (ours, other) = (marked(doc! { "a": 1, "b": 2 }), marked(doc! { "a": 0 }));
+        let theirs = doc! { "x": { "$type": "string" } };
+        assert_eq!(fit(None, &ours), Fit::Absent);
+        assert_eq!(fit(Some(&doc! {}), &ours), Fit::Absent);
+        assert_eq!(fit(Some(&ours), &ours), Fit::Exact);
+        assert_eq!(fit(Some(&other), &ours), Fit::OtherVersion);
+        assert_eq!(fit(Some(&doc! { "$and": [&theirs, &ours] }), &ours), Fit::Merged);
+
+        let both = doc! { "$and": [&theirs, &ours] };
+        assert_eq!(fit(Some(&theirs), &ours), Fit::Foreign(both.clone()));
+        let outdated = doc! { "$and": [&theirs, &other] };
+        assert_eq!(fit(Some(&outdated), &ours), Fit::Foreign(both));
+        let mut edited = other;
+        edited.insert("a", 5);
+        assert!(matches!(fit(Some(&edited), &ours), Fit::Foreign(_)));
+    }
+
+    #[test]
+    fn an_index_serves_under_any_name_and_only_with_the_same_definition() {
+        let index = &transaction_indexes()[0];
+        let there = |change: fn(&mut IndexOptions)| {
+            let mut options = IndexOptions::default();
+            options.name = Some("theirs".to_owned());
+            options.partial_filter_expression = Some(index.filter.clone());
+            change(&mut options);
+            IndexModel::builder().keys(index.key.clone()).options(options).build()
+        };
+        assert!(index.is_served_by(&there(|_| {})));
+        assert!(!index.is_served_by(&there(|options| options.hidden = Some(true))));
+        assert!(!index.is_served_by(&there(|options| options.unique = Some(true))));
+        assert!(!index.is_served_by(&there(|options| options.partial_filter_expression = None)));
+        assert!(!index.has_name_of(&there(|_| {})));
+    }
+}

@@ -1,0 +1,342 @@
+//! What a database lacks to be a ledger of this version, said so that its owner can put it right.
+//!
+//! Pure: [`compare`] judges what was [`Seen`]. A [`Finding`] either can be applied by
+//! `producer init --apply`, or names the command for `mongosh`, because it touches what is the
+//! user's own.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use mongodb::IndexModel;
+use mongodb::bson::{Document, doc};
+use mongodb::options::{CreateCollectionOptions, ValidationAction, ValidationLevel};
+
+use super::definitions::{Definition, Fit, Index, fit};
+use super::settings::{Known, LedgerSettings, Misfit};
+use super::shell;
+
+/// A collection that is there: its options and indexes.
+pub(super) type Found = (CreateCollectionOptions, Vec<IndexModel>);
+
+/// What is there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) settings: Option<LedgerSettings>,
+    pub(super) collections: BTreeMap<String, Found>,
+}
+
+/// One thing that a database lacks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The collection that lacks it.
+    pub collection: &'static str,
+    /// What it is.
+    pub lack: Lack,
+}
+
+/// What a collection may lack.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lack {
+    /// All of it.
+    Collection,
+    /// An index: its name, and its definition as `mongosh` takes it.
+    Index {
+        /// The name.
+        name: &'static str,
+        /// The arguments of `createIndex`.
+        arguments: String,
+    },
+    /// An index of this name is there with another definition.
+    IndexDiffers {
+        /// The name.
+        name: &'static str,
+    },
+    /// A validator: there is none.
+    Validator,
+    /// This version's validator: there is that of another version.
+    ValidatorVersion,
+    /// Tandem's rules: there is a validator of the user's own. With what both are together.
+    ValidatorForeign {
+        /// The command for `mongosh` that merges them.
+        command: String,
+    },
+    /// Force: the validator is there, but it does not refuse every bad write.
+    ValidatorLax {
+        /// Whether it is Tandem's alone.
+        ours: bool,
+    },
+    /// The settings document.
+    Settings,
+    /// A settings document of this version.
+    SettingsVersion(Misfit),
+    /// The note in the settings document whether validators are wanted.
+    SettingsValidators {
+        /// Whether they are.
+        wanted: bool,
+    },
+}
+
+impl Finding {
+    /// Whether `producer init --apply` puts it right; else [`Finding::command`] does.
+    #[must_use]
+    pub fn applies(&self) -> bool {
+        self.command().is_none()
+    }
+
+    /// A short name for scripts.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match &self.lack {
+            Lack::Collection => "collection",
+            Lack::Index { .. } => "index",
+            Lack::IndexDiffers { .. } => "index_differs",
+            Lack::Validator => "validator",
+            Lack::ValidatorVersion => "validator_version",
+            Lack::ValidatorForeign { .. } => "validator_foreign",
+            Lack::ValidatorLax { .. } => "validator_lax",
+            Lack::Settings => "settings",
+            Lack::SettingsVersion(_) => "settings_version",
+            Lack::SettingsValidators { .. } => "settings_validators",
+        }
+    }
+
+    /// What to run in `mongosh`, where the user has to decide.
+    #[must_use]
+    pub fn command(&self) -> Option<String> {
+        let collection = self.collection;
+        match &self.lack {
+            Lack::IndexDiffers { name } => Some(format!("db.{collection}.dropIndex(\"{name}\")")),
+            Lack::ValidatorForeign { command } => Some(command.clone()),
+            Lack::ValidatorLax { ours: false } => {
+                Some(format!("db.runCommand({})", shell::document(&strict(collection))))
+            }
+            Lack::Collection
+            | Lack::Index { .. }
+            | Lack::Validator
+            | Lack::ValidatorVersion
+            | Lack::ValidatorLax { ours: true }
+            | Lack::Settings
+            | Lack::SettingsVersion(_)
+            | Lack::SettingsValidators { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let collection = self.collection;
+        match &self.lack {
+            Lack::Collection => write!(f, "the collection `{collection}` is missing"),
+            Lack::Index { name, arguments } => {
+                write!(f, "`{collection}` has no index `{name}`: {arguments}")
+            }
+            Lack::IndexDiffers { name } => write!(
+                f,
+                "the index `{name}` of `{collection}` is defined otherwise: drop it, then run \
+                 `producer init --apply`"
+            ),
+            Lack::Validator => write!(f, "`{collection}` has no validator"),
+            Lack::ValidatorVersion => {
+                write!(f, "`{collection}` has the validator of another version of Tandem")
+            }
+            Lack::ValidatorForeign { .. } => write!(
+                f,
+                "`{collection}` has a validator of your own without Tandem's rules: merge the two, \
+                 or run `producer init --apply --no-validator`"
+            ),
+            Lack::ValidatorLax { .. } => write!(
+                f,
+                "the validator of `{collection}` does not refuse every bad write: level and action \
+                 must be `strict` and `error`"
+            ),
+            Lack::Settings => write!(f, "the settings document of the ledger is missing"),
+            Lack::SettingsVersion(misfit) => write!(f, "{misfit}"),
+            Lack::SettingsValidators { wanted } => {
+                let wanted = if *wanted { "wanted" } else { "not wanted" };
+                write!(f, "the settings document does not say that validators are {wanted}")
+            }
+        }
+    }
+}
+
+/// Compares what is there with what should be. `validators` says whether they are wanted.
+pub(super) fn compare(
+    seen: &Seen,
+    definitions: &[Definition],
+    known: Known,
+    validators: bool,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for definition in definitions {
+        let collection = definition.name;
+        let mut lacks = |lack| findings.push(Finding { collection, lack });
+        let there = seen.collections.get(collection);
+        match there {
+            None => lacks(Lack::Collection),
+            Some((options, _)) if validators => {
+                validator(collection, options, &definition.validator)
+                    .into_iter()
+                    .for_each(&mut lacks);
+            }
+            Some(_) => {}
+        }
+        let indexes = there.map_or(&[][..], |(_, indexes)| indexes);
+        definition.indexes.iter().filter_map(|wanted| index(wanted, indexes)).for_each(lacks);
+    }
+    let lack = match &seen.settings {
+        None => Some(Lack::Settings),
+        Some(settings) => match settings.fits(known) {
+            Err(misfit) => Some(Lack::SettingsVersion(misfit)),
+            Ok(()) if settings.validators != validators => {
+                Some(Lack::SettingsValidators { wanted: validators })
+            }
+            Ok(()) => None,
+        },
+    };
+    findings.extend(lack.map(|lack| Finding { collection: super::settings::COLLECTION, lack }));
+    findings
+}
+
+fn index(wanted: &Index, there: &[IndexModel]) -> Option<Lack> {
+    let name = wanted.name;
+    if there.iter().any(|index| wanted.is_served_by(index)) {
+        return None;
+    }
+    if there.iter().any(|index| wanted.has_name_of(index)) {
+        return Some(Lack::IndexDiffers { name });
+    }
+    let options = doc! { "name": name, "partialFilterExpression": &wanted.filter };
+    let arguments = [&wanted.key, &options].map(shell::document).join(", ");
+    Some(Lack::Index { name, arguments })
+}
+
+fn validator(collection: &str, options: &CreateCollectionOptions, ours: &Document) -> Option<Lack> {
+    let is_strict = matches!(options.validation_level, None | Some(ValidationLevel::Strict))
+        && matches!(options.validation_action, None | Some(ValidationAction::Error));
+    let lax = |ours| (!is_strict).then_some(Lack::ValidatorLax { ours });
+    match fit(options.validator.as_ref(), ours) {
+        Fit::Absent => Some(Lack::Validator),
+        Fit::Exact => lax(true),
+        Fit::Merged => lax(false),
+        Fit::OtherVersion => Some(Lack::ValidatorVersion),
+        Fit::Foreign(both) => {
+            let mut command = strict(collection);
+            command.insert("validator", both);
+            let command = format!("db.runCommand({})", shell::document(&command));
+            Some(Lack::ValidatorForeign { command })
+        }
+    }
+}
+
+/// The command that makes a collection's validator refuse every bad write.
+pub(super) fn strict(collection: &str) -> Document {
+    doc! { "collMod": collection, "validationLevel": "strict", "validationAction": "error" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::definitions::{ACCOUNTS, TRANSACTIONS, definitions};
+    use super::*;
+
+    fn options(validator: Option<Document>) -> CreateCollectionOptions {
+        let mut options = CreateCollectionOptions::default();
+        options.validator = validator;
+        options
+    }
+
+    /// A ledger that lacks nothing.
+    fn whole() -> Seen {
+        let model = |index: &Index| {
+            let mut options = mongodb::options::IndexOptions::default();
+            options.name = Some(index.name.to_owned());
+            options.partial_filter_expression = Some(index.filter.clone());
+            IndexModel::builder().keys(index.key.clone()).options(options).build()
+        };
+        let collections = definitions().into_iter().map(|definition| {
+            let indexes = definition.indexes.iter().map(model).collect();
+            (definition.name.to_owned(), (options(Some(definition.validator)), indexes))
+        });
+        Seen {
+            settings: Some(LedgerSettings::new(Known::THIS, true)),
+            collections: collections.collect(),
+        }
+    }
+
+    fn kinds(seen: &Seen, validators: bool) -> Vec<(&'static str, &'static str)> {
+        let findings = compare(seen, &definitions(), Known::THIS, validators);
+        findings.iter().map(|finding| (finding.collection, finding.kind())).collect()
+    }
+
+    #[test]
+    fn a_whole_ledger_lacks_nothing_and_an_empty_database_everything() {
+        assert_eq!(kinds(&whole(), true), []);
+        assert_eq!(
+            kinds(&Seen::default(), true),
+            [
+                (ACCOUNTS, "collection"),
+                (TRANSACTIONS, "collection"),
+                (TRANSACTIONS, "index"),
+                (TRANSACTIONS, "index"),
+                ("tandem", "settings"),
+            ]
+        );
+    }
+
+    #[test]
+    fn each_lack_is_found_alone() {
+        type Change = fn(&mut CreateCollectionOptions, &mut Vec<IndexModel>);
+        let change = |name: &str, changed: Change| {
+            let mut seen = whole();
+            let (options, indexes) = seen.collections.get_mut(name).expect("it is there");
+            changed(options, indexes);
+            kinds(&seen, true)
+        };
+        let foreign: Change = |options, _| options.validator = Some(doc! { "x": 1 });
+        assert_eq!(change(ACCOUNTS, foreign), [(ACCOUNTS, "validator_foreign")]);
+        assert_eq!(
+            change(ACCOUNTS, |options, _| options.validator = None),
+            [(ACCOUNTS, "validator")]
+        );
+        assert_eq!(
+            change(ACCOUNTS, |o, _| o.validation_level = Some(ValidationLevel::Moderate)),
+            [(ACCOUNTS, "validator_lax")]
+        );
+        assert_eq!(
+            change(TRANSACTIONS, |o, _| o.validation_action = Some(ValidationAction::Warn)),
+            [(TRANSACTIONS, "validator_lax")]
+        );
+        assert_eq!(
+            change(TRANSACTIONS, |_, indexes| drop(indexes.pop())),
+            [(TRANSACTIONS, "index")]
+        );
+        assert_eq!(
+            change(TRANSACTIONS, |_, indexes| indexes[0].keys = doc! { "createdAt": -1 }),
+            [(TRANSACTIONS, "index_differs")]
+        );
+        let unset = Seen { settings: None, ..whole() };
+        assert_eq!(kinds(&unset, true), [("tandem", "settings")]);
+    }
+
+    #[test]
+    fn without_validators_nobody_misses_them() {
+        let mut seen = whole();
+        for (options, _) in seen.collections.values_mut() {
+            options.validator = Some(doc! { "x": 1 });
+        }
+        assert_eq!(kinds(&seen, false), [("tandem", "settings_validators")]);
+        seen.settings = Some(LedgerSettings::new(Known::THIS, false));
+        assert_eq!(kinds(&seen, false), []);
+    }
+
+    #[test]
+    fn what_is_the_users_own_is_left_to_a_command() {
+        let mut seen = whole();
+        let (options, _) = seen.collections.get_mut(ACCOUNTS).expect("it is there");
+        options.validator = Some(doc! { "x": 1 });
+        let findings = compare(&seen, &definitions(), Known::THIS, true);
+        assert!(!findings[0].applies());
+        let command = findings[0].command().expect("a command");
+        assert!(command.starts_with("db.runCommand({\"collMod\": \"accounts\""), "{command}");
+        assert!(command.contains("\"$and\": [{\"x\": 1}, {\"$comment\": \"tandem "), "{command}");
+    }
+}

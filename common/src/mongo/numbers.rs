@@ -1,0 +1,58 @@
+//! What the numbers of an account must be, as expressions for the server.
+//!
+//! The guard of a post and the validator of accounts are made of the same expressions, and say the
+//! same as [`Account::from_raw`](crate::account::Account::from_raw). Promises that no expression
+//! fails, whatever the fields hold, provided that [`in_range`] is asked first: `$and` looks at its
+//! operands in their order and stops at the first that is false.
+
+use mongodb::bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
+
+use crate::amount::Amount;
+
+/// The numbers of an account. The floor is the last, and may be null.
+pub(super) const NUMBERS: [&str; 5] =
+    ["$balance", "$pendingDebits", "$pendingCredits", "$openingBalance", "$floor"];
+
+/// Those that money moves between.
+pub(super) const HOLDINGS: [&str; 3] = ["$balance", "$pendingDebits", "$pendingCredits"];
+
+/// Each of the fields is null, missing, or a number within the limits of an amount. The server
+/// compares values of any types: NaN and null are below all numbers; text, lists and the like are
+/// above them. `$min` and `$max` leave out what is null or missing.
+pub(super) fn in_range(fields: &[&str]) -> RawDocumentBuf {
+    let fields: RawArrayBuf = fields.iter().copied().collect();
+    rawdoc! { "$and": [
+        { "$gte": [{ "$min": fields.clone() }, -Amount::MAX] },
+        { "$lte": [{ "$max": fields }, Amount::MAX] },
+    ] }
+}
+
+/// All numbers are there and whole; the floor may be null. The type of a sum tells the types of its
+/// parts: with a float or a decimal it is that, with null or nothing it is null. The sum of what is
+/// in range never overflows.
+pub(super) fn whole() -> RawDocumentBuf {
+    let without_floor: RawArrayBuf = NUMBERS[..4].iter().copied().collect();
+    rawdoc! { "$and": [
+        { "$in": [{ "$type": { "$add": without_floor } }, ["long", "int"]] },
+        { "$in": [{ "$type": "$floor" }, ["long", "int", "null"]] },
+    ] }
+}
+
+/// All numbers are there (the floor may be null), the balance is decimal, none of the others is a
+/// float, and none has more decimal places than an amount.
+pub(super) fn decimal() -> RawDocumentBuf {
+    let mut all = RawArrayBuf::new();
+    all.push(rawdoc! { "$eq": [{ "$type": "$balance" }, "decimal"] });
+    all.push(no_floats(&NUMBERS[1..4]));
+    all.push(rawdoc! { "$in": [{ "$type": "$floor" }, ["decimal", "long", "int", "null"]] });
+    for field in NUMBERS {
+        all.push(rawdoc! { "$eq": [{ "$round": [field, i64::from(Amount::PLACES_MAX)] }, field] });
+    }
+    rawdoc! { "$and": all }
+}
+
+/// All of the fields are there and exact numbers.
+pub(super) fn no_floats(fields: &[&str]) -> RawDocumentBuf {
+    let types: RawArrayBuf = fields.iter().map(|field| rawdoc! { "$type": *field }).collect();
+    rawdoc! { "$setIsSubset": [types, ["decimal", "long", "int"]] }
+}

@@ -1,0 +1,306 @@
+//! Reading documents so that one of them costs the others nothing.
+//!
+//! Owns how reads are sent and how their answers are taken apart: raw, document by document, so that
+//! a document that is no valid text or far too large is an answer about itself and no failure of the
+//! read. Promises majority read concern, after every write that was acknowledged to this process: a
+//! new primary may know of such a write later than its client, and a mark that is not visible yet
+//! must not count as gone. Fails with an error of the whole command.
+
+use std::sync::atomic::Ordering;
+
+use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, doc, rawdoc};
+
+use super::Store;
+use crate::account::Account;
+use crate::ledger::{AccountRead, INLINE_BYTES_MAX, LedgerError, Seen, Size};
+use crate::limits;
+use crate::netting::Order;
+use crate::transaction::{Body, State};
+
+/// The fields of a transaction that say what it asks for.
+const CONTENT: [&str; 5] = ["source", "destination", "value", "legs", "currency"];
+
+/// The fields of an account that its rules rest on, beside its marks.
+const ACCOUNT: [&str; 7] =
+    ["balance", "pendingDebits", "pendingCredits", "openingBalance", "floor", "status", "currency"];
+
+/// The most bytes of what a transaction asks for: its legs, or a few names.
+const CONTENT_BYTES_MAX: i64 = limits::LEGS_BYTES_MAX as i64 + 2_000;
+
+/// The most bytes of those fields. A number has 16 at most, a name 200.
+const ACCOUNT_BYTES_MAX: i32 = 2_000;
+
+/// The most bytes of a field of a transaction's head (its claim, say).
+const HEAD_BYTES_MAX: i32 = 500;
+
+/// Which fields of a document are read, beside its `_id`.
+#[derive(Clone, Copy, Debug)]
+pub enum Fields<'a> {
+    /// All of them.
+    All,
+    /// These.
+    Only(&'a [&'a str]),
+    /// All but this one.
+    Without(&'a str),
+}
+
+impl Store {
+    /// Notes the moment of a write that is acknowledged.
+    pub(super) fn heard(&self, reply: &Document) {
+        if let Ok(moment) = reply.get_timestamp("operationTime") {
+            self.heard_of(moment);
+        }
+    }
+
+    /// Notes the moment of a write that is acknowledged.
+    pub(super) fn heard_of(&self, moment: Timestamp) {
+        let moment = (u64::from(moment.time) << 32) | u64::from(moment.increment);
+        self.newest_write.fetch_max(moment, Ordering::Relaxed);
+    }
+
+    fn read_concern(&self) -> RawDocumentBuf {
+        let newest = self.newest_write.load(Ordering::Relaxed);
+        if newest == 0 {
+            return rawdoc! { "level": "majority" };
+        }
+        let (time, increment) = ((newest >> 32) as u32, newest as u32);
+        rawdoc! { "level": "majority", "afterClusterTime": Timestamp { time, increment } }
+    }
+
+    /// What `parse` makes of each document that a pipeline yields, `batch` of them in one answer.
+    /// One after the other, since a batch of them as trees is most of a worker's memory.
+    ///
+    /// # Errors
+    /// When the command fails.
+    pub async fn aggregate<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        pipeline: RawArrayBuf,
+        batch: usize,
+        parse: impl Fn(&RawDocument) -> Option<T> + Send + 'static,
+    ) -> Result<Vec<T>, LedgerError> {
+        let batch = i32::try_from(batch).unwrap_or(i32::MAX).max(2);
+        let command = rawdoc! {
+            "aggregate": collection,
+            "pipeline": pipeline,
+            "cursor": { "batchSize": batch },
+            "maxTimeMS": self.op_limit_ms(),
+            "comment": format!("tandem {operation}"),
+            "readConcern": self.read_concern(),
+        };
+        self.cursor(operation, command, parse).await
+    }
+
+    /// What `parse` makes of each document that a `find` command yields.
+    ///
+    /// # Errors
+    /// When the command fails.
+    pub(super) async fn find<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        mut command: RawDocumentBuf,
+        parse: impl Fn(&RawDocument) -> Option<T> + Send + 'static,
+    ) -> Result<Vec<T>, LedgerError> {
+        command.append(cstr("maxTimeMS"), self.op_limit_ms());
+        command.append(cstr("comment"), format!("tandem {operation}"));
+        command.append(cstr("readConcern"), self.read_concern());
+        self.cursor(operation, command, parse).await
+    }
+
+    /// Documents by their `_id`, of which `left_out` names a field that may be large and is not
+    /// wanted, or `only` those that are. One that is no valid text shows its `_id` only.
+    ///
+    /// # Errors
+    /// When the command fails.
+    pub async fn documents(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        ids: &[&str],
+        fields: Fields<'_>,
+    ) -> Result<Vec<Document>, LedgerError> {
+        let wanted: RawArrayBuf = ids.iter().copied().collect();
+        let mut projection = RawDocumentBuf::new();
+        match fields {
+            Fields::Only(names) => names.iter().for_each(|name| projection.append(cstr(name), 1)),
+            Fields::Without(name) => projection.append(cstr(name), 0),
+            Fields::All => {}
+        }
+        let command = rawdoc! {
+            "find": collection,
+            "filter": { "_id": { "$in": wanted } },
+            "projection": projection,
+            "batchSize": i32::try_from(ids.len()).unwrap_or(i32::MAX).max(2),
+        };
+        let read = |document: &RawDocument| match Document::try_from(document) {
+            Ok(document) => Some(document),
+            Err(_) => Some(doc! { "_id": document.get_str("_id").ok()? }),
+        };
+        self.find(operation, command, read).await
+    }
+
+    async fn cursor<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        command: RawDocumentBuf,
+        parse: impl Fn(&RawDocument) -> Option<T> + Send + 'static,
+    ) -> Result<Vec<T>, LedgerError> {
+        let database = self.database.clone();
+        self.limited(operation, async move {
+            let mut cursor = database.run_raw_cursor_command(command).await?;
+            let mut found = Vec::new();
+            while cursor.advance().await? {
+                found.extend(parse(cursor.current()));
+            }
+            Ok(found)
+        })
+        .await
+    }
+}
+
+fn path(field: &str) -> String {
+    format!("${field}")
+}
+
+/// The fields, as an expression for a document that has those of them that are there.
+fn fields(names: &[&str]) -> RawDocumentBuf {
+    let mut fields = RawDocumentBuf::new();
+    for name in names {
+        fields.append(cstr(name), path(name));
+    }
+    fields
+}
+
+pub(super) fn cstr(name: &str) -> &mongodb::bson::raw::CStr {
+    name.try_into().expect("a field name without a zero byte")
+}
+
+fn matching(ids: &[std::sync::Arc<str>]) -> RawDocumentBuf {
+    let ids: RawArrayBuf = ids.iter().map(AsRef::as_ref).collect();
+    rawdoc! { "$match": { "_id": { "$in": ids } } }
+}
+
+/// Transactions as they stand. A small document comes along whole. Of a large one come its head,
+/// each field only if it is short, and its size.
+pub(super) fn transactions(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
+    let small = rawdoc! { "$lte": [{ "$bsonSize": "$$ROOT" }, INLINE_BYTES_MAX as i64] };
+    let mut head = rawdoc! { "_id": "$_id", "serverNow": "$$NOW" };
+    for field in
+        ["state", "claim", "leaseUntil", "takeoverAt", "attempts", "attemptsAlone", "createdAt"]
+    {
+        head.append(cstr(field), short(field));
+    }
+    head.append(
+        cstr("parked"),
+        rawdoc! { "$cond": [{ "$gt": ["$parked", null] }, true, "$$REMOVE"] },
+    );
+    head.append(cstr("large"), rawdoc! {
+        "bytes": { "$bsonSize": fields(&CONTENT) },
+        "legs": { "$cond": [{ "$isArray": "$legs" }, { "$size": { "$ifNull": ["$legs", []] } }, 2] },
+    });
+    let whole = rawdoc! { "$mergeObjects": ["$$ROOT", { "serverNow": "$$NOW" }] };
+    [matching(ids), rawdoc! { "$replaceWith": { "$cond": [small, whole, head] } }]
+        .into_iter()
+        .collect()
+}
+
+/// A field, if it is short.
+fn short(field: &str) -> RawDocumentBuf {
+    let size = rawdoc! { "$bsonSize": { "field": path(field) } };
+    rawdoc! { "$cond": [{ "$lte": [size, HEAD_BYTES_MAX] }, path(field), "$$REMOVE"] }
+}
+
+/// What transactions ask for, of any size that makes sense.
+pub(super) fn contents(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
+    let vars = rawdoc! { "content": fields(&CONTENT) };
+    let bytes = rawdoc! { "$bsonSize": "$$content" };
+    let fits = rawdoc! { "$lte": [bytes.clone(), CONTENT_BYTES_MAX] };
+    let with_id = rawdoc! { "$mergeObjects": [{ "_id": "$_id" }, "$$content"] };
+    let without = rawdoc! { "_id": "$_id", "tooLarge": bytes };
+    let content = rawdoc! { "$cond": [fits, with_id, without] };
+    [matching(ids), rawdoc! { "$replaceWith": { "$let": { "vars": vars, "in": content } } }]
+        .into_iter()
+        .collect()
+}
+
+/// Accounts as they stand, with those of the marks that they have.
+pub(super) fn accounts(ids: &[std::sync::Arc<str>], marks: &[std::sync::Arc<str>]) -> RawArrayBuf {
+    let marks: RawArrayBuf = marks.iter().map(AsRef::as_ref).collect();
+    let asked = rawdoc! { "$setIntersection": ["$pendingTransactions", { "$literal": marks }] };
+    let marks = rawdoc! { "$cond": [{ "$isArray": "$pendingTransactions" }, asked, null] };
+    let bytes = rawdoc! { "$bsonSize": "$$account" };
+    let vars = rawdoc! { "account": fields(&ACCOUNT) };
+    let fits = rawdoc! { "$lte": [bytes.clone(), ACCOUNT_BYTES_MAX] };
+    let account = rawdoc! { "$cond": [fits, "$$account", { "tooLarge": bytes }] };
+    let account = rawdoc! { "$let": { "vars": vars, "in": account } };
+    let own = rawdoc! { "_id": "$_id", "pendingTransactions": marks };
+    [matching(ids), rawdoc! { "$replaceWith": { "$mergeObjects": [account, own] } }]
+        .into_iter()
+        .collect()
+}
+
+fn too_large(document: &RawDocument) -> Option<String> {
+    let bytes = document.get_i32("tooLarge").ok()?;
+    Some(format!("is {bytes} bytes long, which is too large to be read"))
+}
+
+/// A document without a readable `_id` or state is not ours: it counts as not found.
+pub(super) fn seen(document: &RawDocument) -> Option<Seen> {
+    let time = |field: &str| document.get_datetime(field).map_or(0, |time| time.timestamp_millis());
+    let count = |field: &str| {
+        let short = document.get_i32(field).map(i64::from);
+        let count = short.or_else(|_| document.get_i64(field)).unwrap_or(0);
+        u32::try_from(count.max(0)).unwrap_or(u32::MAX)
+    };
+    let (size, body) = match document.get_document("large") {
+        Ok(large) => {
+            let number = |field: &str| large.get_i32(field).unwrap_or_default();
+            let number = |field: &str| usize::try_from(number(field)).unwrap_or_default();
+            (Size { legs: number("legs"), bytes: number("bytes") }, None)
+        }
+        Err(_) => {
+            let body = Body::from_raw(document).map_err(|error| error.to_string());
+            let legs = body.as_ref().map_or(0, |body| body.legs().len());
+            (Size { legs, bytes: document.as_bytes().len() }, Some(body))
+        }
+    };
+    Some(Seen {
+        id: document.get_str("_id").ok()?.into(),
+        state: State::parse(document.get_str("state").ok()?)?,
+        claim: document.get_str("claim").ok().map(str::to_owned),
+        lease_until: time("leaseUntil"),
+        takeover_at: time("takeoverAt"),
+        attempts: count("attempts"),
+        attempts_alone: count("attemptsAlone"),
+        created_at: time("createdAt"),
+        parked: document.get("parked").is_ok_and(|parked| {
+            parked.is_some_and(|parked| parked != mongodb::bson::RawBsonRef::Null)
+        }),
+        server_now: time("serverNow"),
+        size,
+        body,
+    })
+}
+
+/// A transaction's content, or why it makes no sense.
+pub(super) fn order(document: &RawDocument) -> Option<Order> {
+    let id = document.get_str("_id").ok()?.into();
+    let body = match too_large(document) {
+        Some(problem) => Err(problem),
+        None => Body::from_raw(document).map_err(|error| error.to_string()),
+    };
+    Some((id, body))
+}
+
+/// An account with its marks, or why it can't be read.
+pub(super) fn account(document: &RawDocument) -> Option<AccountRead> {
+    let marks = document.get_array("pendingTransactions").ok().map(|marks| {
+        marks.into_iter().flatten().filter_map(|mark| mark.as_str().map(Into::into)).collect()
+    });
+    let account = match too_large(document) {
+        Some(problem) => Err(problem),
+        None => Account::from_raw(document),
+    };
+    Some(AccountRead { id: document.get_str("_id").ok()?.into(), marks, account })
+}

@@ -1,0 +1,209 @@
+//! The settings document of a ledger: what every program that works on it has to know.
+//!
+//! Owns `{_id: "settings"}` in the collection `tandem`. Whoever sets a database up writes it;
+//! `producer init --apply` raises it once the old workers are drained. Programs read it when they
+//! start, workers again and again: one that finds a protocol or a feature that it does not know
+//! stops, because it could misread what newer programs have written.
+
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::Store;
+use crate::ledger::LedgerError;
+
+/// The collection of the document.
+pub(super) const COLLECTION: &str = "tandem";
+/// The `_id` of the document.
+pub(super) const ID: &str = "settings";
+
+/// What a version of Tandem knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Raised when programs of before would misread what is written now.
+    pub protocol: i64,
+    /// Names of what a ledger may use beyond the protocol.
+    pub features: &'static [&'static str],
+}
+
+impl Known {
+    /// This version.
+    pub const THIS: Known = Known { protocol: 1, features: &[] };
+}
+
+/// The document as read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerSettings {
+    /// The version of the protocol that all programs follow.
+    pub protocol: i64,
+    /// What the ledger uses beyond it.
+    pub features: Vec<String>,
+    /// Whether the collections are to have Tandem's validators.
+    pub validators: bool,
+    /// Whether collections and indexes have been created to the end. If not, whoever comes next
+    /// goes on.
+    pub complete: bool,
+}
+
+/// Why a program can't work with these settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    /// They name what this version does not know.
+    #[error(
+        "the settings document of the ledger names {0}, which this version of Tandem does not \
+         know; install the newer version"
+    )]
+    Unknown(String),
+    /// They do not yet name what this version needs.
+    #[error(
+        "the settings document of the ledger is of an older version ({0}); stop all old workers, \
+         then run `producer init --apply`"
+    )]
+    Behind(String),
+    /// Somebody has written it by hand, and wrongly.
+    #[error(
+        "the settings document of the ledger (collection `tandem`, _id \"settings\") is not \
+         readable: {0}; correct it"
+    )]
+    Unreadable(String),
+}
+
+impl LedgerSettings {
+    /// What a ledger of this version has.
+    #[must_use]
+    pub fn new(known: Known, validators: bool) -> LedgerSettings {
+        LedgerSettings {
+            protocol: known.protocol,
+            features: known.features.iter().map(ToString::to_string).collect(),
+            validators,
+            complete: false,
+        }
+    }
+
+    /// Reads the document.
+    ///
+    /// # Errors
+    /// [`Misfit::Unreadable`], naming the field.
+    pub fn from_document(document: &Document) -> Result<LedgerSettings, Misfit> {
+        let bad =
+            |field: &str, should: &str| Misfit::Unreadable(format!("`{field}` must be {should}"));
+        let protocol = match document.get("protocol") {
+            Some(Bson::Int32(version)) => i64::from(*version),
+            Some(Bson::Int64(version)) => *version,
+            _ => return Err(bad("protocol", "a whole number")),
+        };
+        let names = document.get_array("features").map_err(|_| bad("features", "a list"))?;
+        let name = |feature: &Bson| feature.as_str().map(str::to_owned);
+        let features: Option<Vec<_>> = names.iter().map(name).collect();
+        let flag = |field| document.get_bool(field).map_err(|_| bad(field, "true or false"));
+        Ok(LedgerSettings {
+            protocol,
+            features: features.ok_or_else(|| bad("features", "a list of texts"))?,
+            validators: flag("validators")?,
+            complete: flag("complete")?,
+        })
+    }
+
+    pub(super) fn to_document(&self) -> Document {
+        doc! {
+            "protocol": self.protocol,
+            "features": &self.features,
+            "validators": self.validators,
+            "complete": self.complete,
+        }
+    }
+
+    /// Whether a program that knows this much may work on the ledger.
+    ///
+    /// # Errors
+    /// When they name more, or less than it needs.
+    pub fn fits(&self, known: Known) -> Result<(), Misfit> {
+        let named = |feature: &&String| known.features.contains(&feature.as_str());
+        if self.protocol > known.protocol {
+            return Err(Misfit::Unknown(format!("version {} of the protocol", self.protocol)));
+        }
+        if let Some(feature) = self.features.iter().find(|feature| !named(feature)) {
+            return Err(Misfit::Unknown(format!("the feature {feature:?}")));
+        }
+        if self.protocol < known.protocol {
+            let (is, should) = (self.protocol, known.protocol);
+            return Err(Misfit::Behind(format!("protocol {is} instead of {should}")));
+        }
+        let has = |feature: &&&str| self.features.iter().any(|own| own == **feature);
+        match known.features.iter().find(|feature| !has(feature)) {
+            Some(feature) => Err(Misfit::Behind(format!("without the feature {feature:?}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Store {
+    /// The collection of the settings document.
+    pub(super) fn settings_collection(&self) -> Collection<Document> {
+        self.database.collection(COLLECTION)
+    }
+
+    /// Reads the settings and compares them with this version. `None` when they fit, or when
+    /// there are none, as after somebody has dropped the database.
+    ///
+    /// # Errors
+    /// When the server is away or refuses.
+    pub async fn settings_misfit(&self) -> Result<Option<Misfit>, LedgerError> {
+        let collection = self.settings_collection();
+        let found = self
+            .limited("settings", async move { collection.find_one(doc! { "_id": ID }).await })
+            .await?;
+        let judged = found.as_ref().map(|document| {
+            LedgerSettings::from_document(document).and_then(|settings| settings.fits(Known::THIS))
+        });
+        Ok(judged.and_then(Result::err))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: Known = Known { protocol: 2, features: &["holds"] };
+
+    fn settings(protocol: i64, features: &[&str]) -> LedgerSettings {
+        let features = features.iter().map(ToString::to_string).collect();
+        LedgerSettings { protocol, features, ..LedgerSettings::new(KNOWN, true) }
+    }
+
+    #[test]
+    fn a_program_works_only_with_exactly_what_it_knows() {
+        assert_eq!(settings(2, &["holds"]).fits(KNOWN), Ok(()));
+        for (settings, named) in
+            [(settings(3, &["holds"]), "version 3"), (settings(2, &["holds", "events"]), "events")]
+        {
+            let misfit = settings.fits(KNOWN).expect_err(named);
+            assert!(matches!(&misfit, Misfit::Unknown(what) if what.contains(named)), "{misfit}");
+        }
+        for (settings, named) in
+            [(settings(1, &["holds"]), "protocol 1"), (settings(2, &[]), "holds")]
+        {
+            let misfit = settings.fits(KNOWN).expect_err(named);
+            assert!(matches!(&misfit, Misfit::Behind(what) if what.contains(named)), "{misfit}");
+            assert!(misfit.to_string().contains("producer init --apply"), "{misfit}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_and_a_wrong_field_is_named() {
+        let written = settings(2, &["holds"]);
+        assert_eq!(LedgerSettings::from_document(&written.to_document()), Ok(written.clone()));
+        for (field, value) in [
+            ("protocol", Bson::from("2")),
+            ("protocol", Bson::from(2.5)),
+            ("features", Bson::from("holds")),
+            ("features", Bson::Array(vec![1.into()])),
+            ("validators", Bson::Null),
+            ("complete", Bson::from(1)),
+        ] {
+            let mut document = written.to_document();
+            document.insert(field, value);
+            let misfit = LedgerSettings::from_document(&document).expect_err(field);
+            assert!(misfit.to_string().contains(field), "{misfit}");
+        }
+    }
+}

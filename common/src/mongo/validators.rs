@@ -1,0 +1,116 @@
+//! What the database admits into `accounts` and `transactions`, whoever writes.
+//!
+//! Owns the two validators. Promises that an account that is admitted can be read
+//! ([`Account::from_raw`](crate::account::Account::from_raw)), and that the `_id` of a transaction
+//! that is inserted as `initial` can be sent in a message
+//! ([`Message::parse`](crate::message::Message::parse)). Finer rules on a transaction's content are
+//! those of [`Body`](crate::transaction::Body): a worker cancels what breaks them.
+//!
+//! Each of the five writes of a transfer pays for them. A `$jsonSchema` would cost 2 µs more than a
+//! plain query; for five numbers of an account one `$expr` costs less than plain comparisons.
+//! Comparisons of a plain query like `{$gt: ""}` never cross types, and NaN is neither above nor
+//! below anything. A list matches where one of its elements does, so lists are ruled out by name.
+
+use mongodb::bson::{Bson, Document, Regex, doc};
+
+use super::numbers;
+use crate::account::Status;
+use crate::amount::Amount;
+use crate::limits::{LEGS_MAX, NAME_BYTES_MAX};
+use crate::transaction::State;
+
+/// Not empty, and without control characters, those beyond ASCII among them. `$` would match before
+/// a line feed at the end, `\z` does not. Text that is not valid UTF-8 matches nothing.
+const NAME: &str = r"^[^\x00-\x1f\x7f-\x9f]{1,200}\z";
+
+// The pattern counts characters, each of at least one byte; see `short_id` for the bytes.
+const _: () = assert!(NAME_BYTES_MAX == 200);
+
+/// Which documents are accounts.
+pub(super) fn accounts() -> Document {
+    let expression = |raw: mongodb::bson::RawDocumentBuf| {
+        Document::try_from(raw).expect("an expression of ours is valid BSON")
+    };
+    let statuses = Status::ALL.map(Status::as_str);
+    doc! {
+        "_id": { "$gt": "" },
+        "$expr": { "$and": [
+            expression(numbers::in_range(&numbers::NUMBERS)),
+            { "$or": [expression(numbers::whole()), expression(numbers::decimal())] },
+            { "$isArray": "$pendingTransactions" },
+            { "$in": ["$status", &statuses[..]] },
+            { "$in": [{ "$type": "$currency" }, ["missing", "string", "null"]] },
+            // An account is inserted without marks. Where there are some, it was looked at before.
+            { "$or": [{ "$ne": ["$pendingTransactions", []] }, each_field_once()] },
+        ] },
+    }
+}
+
+/// Which documents are transactions. What never changes is looked at while a transaction is
+/// `initial`, which costs the insert a little, and the other four writes of a transfer nothing.
+pub(super) fn transactions() -> Document {
+    let text = doc! { "$gt": "" };
+    let mut value = in_range();
+    value.extend(of_type(&["long", "int", "decimal"]));
+    let later: Vec<Bson> =
+        State::ALL.into_iter().filter(|state| *state != State::Initial).map(Bson::from).collect();
+    doc! {
+        "_id": &text,
+        "state": { "$in": State::ALL.map(Bson::from).to_vec() },
+        "createdAt": of_type(&["date"]),
+        "lastModified": of_type(&["date"]),
+        "$or": [
+            { "value": value, "source": &text, "destination": &text, "legs": null },
+            { "legs": of_type(&["array"]), "value": null },
+        ],
+        // A claim adds 1 to attempts. If attempts were not a whole number, the claim would fail.
+        "$nor": [
+            { "attempts": { "$exists": true, "$not": of_type(&["long", "int"]) } },
+            { "attempts": of_type(&["array"]) },
+            { "attempts": { "$lt": 0 } },
+            { "attempts": { "$gt": i32::MAX } },
+            { "state": of_type(&["array"]) },
+        ],
+        "$and": [{ "$or": [{ "state": { "$in": later } }, new_transaction()] }],
+    }
+}
+
+/// What is looked at once.
+fn new_transaction() -> Document {
+    let name = Bson::RegularExpression(Regex {
+        pattern: NAME.try_into().expect("the pattern has no zero byte"),
+        options: "".try_into().expect("no options"),
+    });
+    // `null` also stands for a field that is not there.
+    let no_name_or = |name: &Bson| doc! { "$in": [Bson::Null, name.clone()] };
+    doc! {
+        "_id": &name,
+        "source": no_name_or(&name),
+        "destination": no_name_or(&name),
+        "currency": no_name_or(&name),
+        "reverses": no_name_or(&name),
+        format!("legs.{LEGS_MAX}"): { "$exists": false },
+        "$or": [{ "metadata": null }, { "metadata": of_type(&["object"]) }],
+        "$expr": { "$and": [short_id(), each_field_once()] },
+    }
+}
+
+fn short_id() -> Document {
+    let most = i64::try_from(NAME_BYTES_MAX).unwrap_or(i64::MAX);
+    doc! { "$lte": [{ "$strLenBytes": "$_id" }, most] }
+}
+
+/// No field of the document stands twice: merging it with nothing keeps the first of each. A pipeline
+/// update of a field that stands twice ends MongoDB 6.0 itself (an invariant in
+/// `document_diff_serialization.cpp`), and claims and postings are such updates.
+fn each_field_once() -> Document {
+    doc! { "$eq": ["$$ROOT", { "$mergeObjects": ["$$ROOT"] }] }
+}
+
+fn in_range() -> Document {
+    doc! { "$gte": -Amount::MAX, "$lte": Amount::MAX }
+}
+
+fn of_type(types: &[&str]) -> Document {
+    doc! { "$type": types }
+}

@@ -1,0 +1,180 @@
+//! Writing many documents with one command, so that none of them is another's fate.
+//!
+//! Owns how statements are sent. A statement for many documents ends at the first one that the
+//! server refuses to write (a validator, a size limit); the rest of its documents are not reached.
+//! So the documents of such a statement are sent once more, each with a statement of its own, and
+//! those that are refused then are named. That is safe because every statement compares what it
+//! changes, so a document that was changed the first time is left alone the second time. Promises
+//! majority write concern with journal. Fails with an error of the whole command.
+//!
+//! On a sharded cluster every statement is for one document by its `_id`. A statement for many
+//! documents that live on several shards is sent without a shard version: while a chunk moves it may
+//! apply on the donor, the recipient, both or neither, and its counts are wrong (SERVER-20361).
+
+use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, rawdoc};
+
+use super::{Store, fault};
+use crate::ledger::{LedgerError, Refused, Written};
+
+/// What an `update` command counts as changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Counts {
+    /// Documents whose filter matched.
+    Matched,
+    /// Documents whose content changed: where the guard is in the pipeline.
+    Modified,
+}
+
+/// The documents of an insert that were not inserted, by their places.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inserted {
+    /// Their `_id` exists.
+    pub existing: Vec<usize>,
+    /// The server will never take them.
+    pub refused: Vec<Refused>,
+}
+
+/// The `_id` exists.
+const DUPLICATE_KEY: i32 = 11_000;
+
+impl Counts {
+    fn of(self, reply: &Document) -> usize {
+        let field = match self {
+            Counts::Matched => "n",
+            Counts::Modified => "nModified",
+        };
+        usize::try_from(reply.get_i32(field).unwrap_or_default()).unwrap_or_default()
+    }
+}
+
+impl Store {
+    /// Sends one statement for each group of items (given by their places), and again one for each
+    /// item of a group that was refused.
+    ///
+    /// # Errors
+    /// When a command failed, or is not known to be durable; some of it may have run.
+    pub(super) async fn write<T>(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        items: &[T],
+        groups: Vec<Vec<usize>>,
+        counts: Counts,
+        statement: impl Fn(&[&T]) -> RawDocumentBuf,
+    ) -> Result<Written, LedgerError> {
+        let mut written = Written::default();
+        let mut groups = groups;
+        if self.one_document_a_statement().await? {
+            groups = each_alone(groups.into_iter().flatten());
+        }
+        while !groups.is_empty() {
+            let mut updates = RawArrayBuf::new();
+            for group in &groups {
+                let group: Vec<&T> = group.iter().map(|item| &items[*item]).collect();
+                updates.push(statement(&group));
+            }
+            let reply = self.update(operation, collection, updates).await?;
+            written.count += counts.of(&reply);
+            let mut again = Vec::new();
+            for (_, mut refused) in fault::refusals(operation, &reply)? {
+                match groups.get(refused.item).map(Vec::as_slice) {
+                    Some([item]) => {
+                        refused.item = *item;
+                        written.refused.push(refused);
+                    }
+                    Some(several) => again.extend(each_alone(several.iter().copied())),
+                    None => {}
+                }
+            }
+            groups = again;
+        }
+        Ok(written)
+    }
+
+    /// Sends statements, each of which compares what it changes and is for one document. Returns how
+    /// many documents they matched, and which statements were refused.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub async fn change(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        statements: Vec<Document>,
+    ) -> Result<Written, LedgerError> {
+        let raw: Result<Vec<_>, _> = statements.iter().map(RawDocumentBuf::try_from).collect();
+        let raw = raw.map_err(|error| LedgerError::lasting(operation, error.to_string()))?;
+        let groups = each_alone(0..raw.len());
+        let statement = |group: &[&RawDocumentBuf]| group[0].clone();
+        self.write(operation, collection, &raw, groups, Counts::Matched, statement).await
+    }
+
+    /// Inserts documents, all that can be.
+    ///
+    /// # Errors
+    /// When the command failed, or is not known to be durable; any of them may be there.
+    pub async fn insert(
+        &self,
+        collection: &str,
+        documents: &[Document],
+    ) -> Result<Inserted, LedgerError> {
+        const OPERATION: &str = "insert";
+        let raw: Result<RawArrayBuf, _> =
+            documents.iter().map(RawDocumentBuf::try_from).collect::<Result<_, _>>();
+        let raw = raw.map_err(|error| LedgerError::lasting(OPERATION, error.to_string()))?;
+        let limit = self.op_limit_ms();
+        let command = rawdoc! {
+            "insert": collection,
+            "documents": raw,
+            "ordered": false,
+            "comment": format!("tandem {OPERATION}"),
+            "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
+        };
+        let database = self.database.clone();
+        let reply =
+            self.limited(OPERATION, async move { database.run_raw_command(command).await }).await?;
+        self.heard(&reply);
+        let mut inserted = Inserted::default();
+        for (code, refused) in fault::refusals(OPERATION, &reply)? {
+            match code {
+                DUPLICATE_KEY => inserted.existing.push(refused.item),
+                _ => inserted.refused.push(refused),
+            }
+        }
+        Ok(inserted)
+    }
+
+    /// Sends one `update` command; its answer may name statements that failed.
+    async fn update(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        updates: RawArrayBuf,
+    ) -> Result<Document, LedgerError> {
+        let limit = self.op_limit_ms();
+        let command = rawdoc! {
+            "update": collection,
+            "updates": updates,
+            "ordered": false,
+            "maxTimeMS": limit,
+            // Shows in the server's profiler and current operations.
+            "comment": format!("tandem {operation}"),
+            "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
+        };
+        let database = self.database.clone();
+        let reply =
+            self.limited(operation, async move { database.run_raw_command(command).await }).await?;
+        self.heard(&reply);
+        Ok(reply)
+    }
+}
+
+/// One group for all of so many items.
+pub(super) fn together(count: usize) -> Vec<Vec<usize>> {
+    if count == 0 { Vec::new() } else { vec![(0..count).collect()] }
+}
+
+/// A group for each item.
+pub(super) fn each_alone(items: impl Iterator<Item = usize>) -> Vec<Vec<usize>> {
+    items.map(|item| vec![item]).collect()
+}

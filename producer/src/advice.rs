@@ -1,0 +1,75 @@
+//! What the user should do when a command fails or is interrupted before its end.
+//!
+//! Each command says it for itself, since only the command knows what its repetition does: a
+//! transfer without `--id`, for example, gets a new id each time. Until a command says something,
+//! and for commands that only read, it is that nothing was written. Never fails.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+/// The advice that is true at this moment. Clones share it: a command sets it, and whoever reports
+/// the failure or the interruption reads it.
+#[derive(Clone, Debug)]
+pub struct Advice(Arc<Mutex<String>>);
+
+impl Default for Advice {
+    fn default() -> Advice {
+        Advice(Arc::new(Mutex::new("nothing was written".to_owned())))
+    }
+}
+
+impl Advice {
+    /// Replaces the advice: the rest of a sentence that begins with what went wrong.
+    pub fn set(&self, advice: impl Into<String>) {
+        *self.0.lock().expect("no holder panics") = advice.into();
+    }
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.lock().expect("no holder panics"))
+    }
+}
+
+/// A flag and its value as they have to be typed in a shell.
+#[must_use]
+pub fn typed(flag: &str, value: &str) -> String {
+    // Without the equals sign, a value that begins with a dash would be read as another flag.
+    let between = if value.starts_with('-') { '=' } else { ' ' };
+    format!("{flag}{between}{}", quoted(value))
+}
+
+fn quoted(value: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.:/@%+,".contains(c);
+    if !value.is_empty() && value.chars().all(plain) {
+        return value.to_owned();
+    }
+    format!("'{}'", value.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_command_advises_is_what_is_reported() {
+        let advice = Advice::default();
+        let reported = advice.clone();
+        assert_eq!(reported.to_string(), "nothing was written");
+        advice.set("run it again");
+        assert_eq!(reported.to_string(), "run it again");
+    }
+
+    #[test]
+    fn an_advised_flag_can_be_pasted_into_a_shell() {
+        for (value, expected) in [
+            ("0190-a", "--id 0190-a"),
+            ("-a", "--id=-a"),
+            ("a b", "--id 'a b'"),
+            ("it's $HOME", r"--id 'it'\''s $HOME'"),
+            ("", "--id ''"),
+        ] {
+            assert_eq!(typed("--id", value), expected);
+        }
+    }
+}

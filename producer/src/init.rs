@@ -1,0 +1,130 @@
+//! `init`: sets a fresh database up, says what an existing one lacks, and applies it when told to.
+//!
+//! Promises that collections that are there are not touched without `--apply`, and that a user's
+//! own validators and indexes are never changed: for those it prints the command to decide on.
+//! Queues are declared when they are missing.
+
+use std::io::Write;
+
+use clap::Args;
+use common::mongo::Finding;
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::error::{Error, Exit};
+
+pub(crate) const HELP: &str = "\
+A fresh database is set up. Where collections are already there, nothing of them is changed: what is
+missing is listed, and --apply creates it. A validator of your own is never changed; the command
+that merges it with Tandem's is printed. Exit code 1 means that something is missing.
+
+A new version of Tandem may need more, or another protocol. Then stop all old workers (SIGTERM, and
+wait for exit code 0), run `producer init --apply`, and start the new ones. Old programs refuse to
+work from then on.
+
+Examples:
+  producer init
+  producer init --apply
+  producer init --apply --no-validator     rely on what your own programs write
+  producer init --json";
+
+/// What may be changed.
+#[derive(Args, Clone, Debug)]
+pub struct InitArgs {
+    /// Create what existing collections lack, and raise the ledger to this version
+    #[arg(long)]
+    pub apply: bool,
+    /// Do without Tandem's validators, from now on; those that are there stay
+    #[arg(long, conflicts_with = "validator")]
+    pub no_validator: bool,
+    /// Have Tandem's validators after all, where --no-validator was said before
+    #[arg(long)]
+    pub validator: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl InitArgs {
+    /// Whether validators are wanted; `None` as the ledger remembers.
+    fn validators(&self) -> Option<bool> {
+        match (self.validator, self.no_validator) {
+            (true, _) => Some(true),
+            (false, true) => Some(false),
+            (false, false) => None,
+        }
+    }
+}
+
+/// What became of it.
+struct Report {
+    applied: Vec<Finding>,
+    missing: Vec<Finding>,
+}
+
+/// Sets up, or says what is missing.
+///
+/// # Errors
+/// When a server stays away or refuses.
+pub async fn run(
+    context: &Context,
+    args: &InitArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let report = database(context, args).await?;
+    context.ensure_queue().await?;
+    let written = if args.json { report.json(out) } else { report.text(out) };
+    written.map_err(Error::output)?;
+    Ok(if report.missing.is_empty() { Exit::Ok } else { Exit::Failed })
+}
+
+async fn database(context: &Context, args: &InitArgs) -> Result<Report, Error> {
+    let validators = args.validators();
+    let before = context.insist(|| context.store.inspect(validators)).await?;
+    if before.findings.is_empty() || !(args.apply || before.unfinished) {
+        return Ok(Report { applied: vec![], missing: before.findings });
+    }
+    context.insist(|| context.store.apply_schema(validators)).await?;
+    let missing = context.insist(|| context.store.inspect(validators)).await?.findings;
+    let gone = |finding: &Finding| !missing.contains(finding);
+    let applied = before.findings.into_iter().filter(gone).collect();
+    Ok(Report { applied, missing })
+}
+
+impl Report {
+    fn text(&self, out: &mut (dyn Write + Send)) -> std::io::Result<()> {
+        for finding in &self.applied {
+            writeln!(out, "fixed: {finding}")?;
+        }
+        for finding in &self.missing {
+            writeln!(out, "missing: {finding}")?;
+            if let Some(command) = finding.command() {
+                writeln!(out, "  in mongosh: {command}")?;
+            }
+        }
+        match self.missing.iter().any(Finding::applies) {
+            true => writeln!(out, "Run `producer init --apply` to apply it."),
+            false if self.missing.is_empty() => writeln!(out, "Nothing is missing."),
+            false => Ok(()),
+        }
+    }
+
+    fn json(&self, out: &mut (dyn Write + Send)) -> std::io::Result<()> {
+        let values = |findings: &[Finding]| findings.iter().map(value).collect::<Vec<_>>();
+        let report = json!({
+            "ok": self.missing.is_empty(),
+            "applied": values(&self.applied),
+            "missing": values(&self.missing),
+        });
+        writeln!(out, "{report}")
+    }
+}
+
+fn value(finding: &Finding) -> Value {
+    json!({
+        "collection": finding.collection,
+        "kind": finding.kind(),
+        "message": finding.to_string(),
+        "command": finding.command(),
+    })
+}

@@ -1,0 +1,152 @@
+//! The model's accounts: what a posting, a removal of marks and an operator do to one of them.
+//!
+//! Owns the semantics of `common::mongo::postings`, in plain code. [`Planted`] faults bend single
+//! rules.
+
+use common::account::{Account, Status};
+use common::amount::Amount;
+use common::ledger::{Posting, Removal, Ride, ServerMs};
+
+use super::planted::Planted;
+
+/// Posts to an account, after its ride has been settled; true when both took effect.
+pub fn post(
+    account: &mut Account,
+    posting: &Posting,
+    before: ServerMs,
+    now: ServerMs,
+    planted: Option<Planted>,
+) -> bool {
+    // As they are before anybody leaves.
+    let marked = posting.transactions.iter().any(|id| account.pending_transactions.contains(id));
+    if marked && planted != Some(Planted::MarkNotCheckedOnPost) {
+        return false;
+    }
+    let mut after = account.clone();
+    let settled = posting.ride.as_ref().is_none_or(|ride| settle_ride(&mut after, ride, planted));
+    let posted = settled && post_alone(&mut after, posting, before, now, planted);
+    if posted {
+        *account = after;
+    }
+    posted
+}
+
+fn settle_ride(account: &mut Account, ride: &Ride, planted: Option<Planted>) -> bool {
+    let settlement = Posting {
+        account: account.id.clone(),
+        currency: account.currency.clone(),
+        debits: ride.debits,
+        credits: ride.credits,
+        transactions: ride.transactions.clone(),
+        ride: None,
+    };
+    remove(account, Removal::Settle, &settlement, planted)
+}
+
+fn post_alone(
+    account: &mut Account,
+    posting: &Posting,
+    before: ServerMs,
+    now: ServerMs,
+    planted: Option<Planted>,
+) -> bool {
+    let fenced = now >= before && planted != Some(Planted::NoFence);
+    let right_currency = account.currency == posting.currency;
+    let right_kind = account.balance.is_int() == posting.is_int();
+    if fenced || account.status != Status::Open || !right_currency || !right_kind {
+        return false;
+    }
+    let Some((balance, debits, credits)) = posted(account, posting, planted) else {
+        return false;
+    };
+    account.balance = balance;
+    account.pending_debits = debits;
+    account.pending_credits = credits;
+    account.pending_transactions.extend(posting.transactions.iter().cloned());
+    true
+}
+
+fn posted(
+    account: &Account,
+    posting: &Posting,
+    planted: Option<Planted>,
+) -> Option<(Amount, Amount, Amount)> {
+    let mut after = account.balance;
+    let (mut debits, mut credits) = (account.pending_debits, account.pending_credits);
+    if !posting.debits.is_zero() {
+        let net = if planted == Some(Planted::CoalescedPostDecidesOnTheSumOnly) {
+            after.checked_add(posting.credits)?.checked_add(posting.debits.negated())?
+        } else {
+            after.checked_add(posting.debits.negated())?
+        };
+        if account.floor.is_some_and(|floor| net < floor) {
+            return None;
+        }
+        after = after.checked_add(posting.debits.negated())?;
+        debits = debits.checked_add(posting.debits)?;
+    }
+    if !posting.credits.is_zero() {
+        // The holdings as they were: a debit of the same posting only moves them about.
+        account
+            .balance
+            .checked_add(account.pending_debits)?
+            .checked_add(account.pending_credits)?
+            .checked_add(posting.credits)?;
+        credits = credits.checked_add(posting.credits)?;
+        if planted == Some(Planted::CreditSpendableAtOnce) {
+            after = after.checked_add(posting.credits)?;
+        }
+    }
+    Some((after, debits, credits))
+}
+
+/// Removes marks with what they held; true when it took effect.
+pub fn remove(
+    account: &mut Account,
+    removal: Removal,
+    posting: &Posting,
+    planted: Option<Planted>,
+) -> bool {
+    let all_there = posting.transactions.iter().all(|id| account.pending_transactions.contains(id));
+    let unguarded = match removal {
+        Removal::Undo => planted == Some(Planted::UndoWithoutTheMark),
+        Removal::Settle => planted == Some(Planted::SettleWithoutTheMark),
+    };
+    if !all_there && !unguarded {
+        return false;
+    }
+    let spent_already = planted == Some(Planted::CreditSpendableAtOnce);
+    let comes_back = match removal {
+        Removal::Settle if spent_already => None,
+        Removal::Settle => Some(posting.credits),
+        Removal::Undo if spent_already => posting.debits.checked_add(posting.credits.negated()),
+        Removal::Undo => Some(posting.debits),
+    };
+    let sum = |amount: Amount, change: Amount| amount.checked_add(change).unwrap_or(amount);
+    if let Some(change) = comes_back.filter(|change| !change.is_zero()) {
+        account.balance = sum(account.balance, change);
+    }
+    account.pending_debits = sum(account.pending_debits, posting.debits.negated());
+    account.pending_credits = sum(account.pending_credits, posting.credits.negated());
+    for id in &posting.transactions {
+        account.pending_transactions.remove(id);
+    }
+    true
+}
+
+/// An operator's change of status, as the producer's commands do it; true when it matched.
+pub fn set_status(account: &mut Account, to: Status) -> bool {
+    let nothing_left = account.balance.is_zero()
+        && account.pending_debits.is_zero()
+        && account.pending_credits.is_zero()
+        && account.pending_transactions.is_empty();
+    let may = match to {
+        Status::Frozen => account.status == Status::Open,
+        Status::Open => account.status == Status::Frozen,
+        Status::Closed => account.status != Status::Closed && nothing_left,
+    };
+    if may {
+        account.status = to;
+    }
+    may
+}

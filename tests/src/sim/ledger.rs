@@ -1,0 +1,145 @@
+//! The ledger of a simulated worker: each call is a request or two to the model of the database.
+//!
+//! Owns the planted faults that are a client's: wrappers around calls, as somebody could write them.
+
+use common::ledger::{
+    AccountRead, Advance, Claim, Claimed, Ledger, LedgerError, Parking, Posting, Removal, Seen,
+    ServerMs, Transacted, Written,
+};
+use common::netting::Order;
+use common::transaction::{AccountId, Reason, TransactionId};
+
+use super::client::Client;
+use super::planted::Planted;
+use super::request::{Reply, Request};
+
+impl Client {
+    async fn write(&self, request: Request) -> Result<Written, LedgerError> {
+        let operation = request.name();
+        let Reply::Written(written) = self.request(request).await? else {
+            unreachable!("a write answers what it wrote")
+        };
+        let halts = self.planted == Some(Planted::RefusalFailsTheBatch);
+        match written.refused.first() {
+            Some(refused) if halts => Err(LedgerError::passing(operation, &refused.problem)),
+            Some(_) | None => Ok(written),
+        }
+    }
+
+    async fn posted(&self, postings: &[Posting], before: ServerMs) -> Result<Written, LedgerError> {
+        self.write(Request::Post(postings.to_vec(), before)).await
+    }
+}
+
+impl Ledger for Client {
+    async fn claim(&self, ids: &[TransactionId], claim: &Claim) -> Result<Claimed, LedgerError> {
+        let (now, _) = self.now_and_number();
+        let written = self.write(Request::Claim(ids.to_vec(), claim.clone(), now)).await?;
+        Ok(Claimed { seen: self.read(ids).await?, refused: written.refused })
+    }
+
+    async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<Written, LedgerError> {
+        match self.planted {
+            Some(Planted::UnknownPostResentAndSettledAtOnce) => {
+                let first = self.posted(postings, before).await;
+                if first.is_ok() { first } else { self.posted(postings, before).await }
+            }
+            Some(Planted::DoubtForgotten) => {
+                let posted = self.posted(postings, before).await;
+                posted.or_else(|_| Ok(Written::default()))
+            }
+            Some(Planted::CommitBeforeAllLegsArePosted) => {
+                let posted = self.posted(postings, before).await?;
+                Ok(Written { count: postings.len(), ..posted })
+            }
+            Some(Planted::SettleBeforeCommit) => {
+                let took = self.posted(postings, before).await?;
+                self.remove(Removal::Settle, postings).await?;
+                Ok(took)
+            }
+            Some(Planted::RideLeftBehind) => {
+                let alone = |posting: &Posting| Posting { ride: None, ..posting.clone() };
+                let alone: Vec<_> = postings.iter().map(alone).collect();
+                self.posted(&alone, before).await
+            }
+            _ => self.posted(postings, before).await,
+        }
+    }
+
+    async fn remove(&self, removal: Removal, postings: &[Posting]) -> Result<Written, LedgerError> {
+        self.write(Request::Remove(removal, postings.to_vec())).await
+    }
+
+    async fn advance(
+        &self,
+        step: Advance,
+        ids: &[TransactionId],
+        claim: &Claim,
+    ) -> Result<Written, LedgerError> {
+        self.write(Request::Advance(step, ids.to_vec(), claim.clone())).await
+    }
+
+    async fn cancel(
+        &self,
+        refused: &[(TransactionId, Reason)],
+        claim: &Claim,
+    ) -> Result<Written, LedgerError> {
+        self.write(Request::Cancel(refused.to_vec(), claim.clone())).await
+    }
+
+    async fn release(
+        &self,
+        ids: &[TransactionId],
+        claim: &Claim,
+        after_ms: i64,
+        not_before: ServerMs,
+    ) -> Result<(), LedgerError> {
+        let request = Request::Release(ids.to_vec(), claim.clone(), after_ms, not_before);
+        self.write(request).await.map(|_| ())
+    }
+
+    async fn park(&self, parkings: &[Parking]) -> Result<Vec<TransactionId>, LedgerError> {
+        let Reply::Parked(ids) = self.request(Request::Park(parkings.to_vec())).await? else {
+            unreachable!("to park answers what is parked")
+        };
+        Ok(ids)
+    }
+
+    async fn read(&self, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
+        let Reply::Seen(seen) = self.request(Request::Read(ids.to_vec())).await? else {
+            unreachable!("a read answers documents")
+        };
+        Ok(seen)
+    }
+
+    async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Order>, LedgerError> {
+        let Reply::Bodies(bodies) = self.request(Request::Bodies(ids.to_vec())).await? else {
+            unreachable!("a read answers contents")
+        };
+        Ok(bodies)
+    }
+
+    async fn accounts(
+        &self,
+        ids: &[AccountId],
+        marks: &[TransactionId],
+    ) -> Result<Vec<AccountRead>, LedgerError> {
+        let Reply::Accounts(accounts) = self.request(Request::Accounts(ids.to_vec(), marks.to_vec())).await? else {
+            unreachable!("a read answers accounts")
+        };
+        Ok(accounts)
+    }
+
+    async fn transact(
+        &self,
+        orders: &[Order],
+        application: &str,
+    ) -> Result<Transacted, LedgerError> {
+        let (_, number) = self.now_and_number();
+        let request = Request::Transact(number, orders.to_vec(), application.to_owned());
+        let Reply::Transacted(transacted) = self.request(request).await? else {
+            unreachable!("a transaction answers what became of it")
+        };
+        Ok(transacted)
+    }
+}

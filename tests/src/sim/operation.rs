@@ -1,0 +1,118 @@
+//! Operations on their way: one step at a time, from the client to the server and back.
+
+use common::ledger::{Fault, Refused, Written};
+use rand::Rng;
+
+use super::check;
+use super::client::Sent;
+use super::odd::Oddity;
+use super::request::{Reply, Request};
+use super::server::Stepped;
+use super::world::{Operation, Stage, World};
+
+impl World {
+    /// Whether an operation can go on now.
+    pub(super) fn goes_on(&self, operation: &Operation) -> bool {
+        match (&operation.stage, &operation.sent) {
+            (Stage::OnTheWay, _) => true,
+            (Stage::Running { started, .. }, Sent::Request(request)) if request.is_read() => {
+                self.server.shows(operation.after) || self.now - started > self.op_limit
+            }
+            (Stage::Running { .. }, _) => true,
+            (Stage::Executed { upto, .. }, _) => self.server.durable() >= *upto,
+        }
+    }
+
+    pub(super) fn proceed(&mut self, index: usize) {
+        let too_slow = self.is_cut_off(index);
+        let operation = &mut self.operations[index];
+        let deaf_before = operation.deaf;
+        // A native transaction is many operations; how long its client takes between them is open.
+        let native = matches!(operation.sent, Sent::Request(Request::Transact(..)));
+        match &mut operation.stage {
+            Stage::OnTheWay => {
+                let name = operation.name();
+                let written = Written::default();
+                operation.stage = Stage::Running { started: self.now, next: 0, written };
+                if deaf_before {
+                    self.covered("late", name);
+                }
+            }
+            Stage::Running { started, .. } if !native && self.now - *started > self.op_limit => {
+                self.give_up(index, "time limit", Fault::TooMuch);
+                self.operations.swap_remove(index);
+            }
+            Stage::Running { .. } if too_slow => {
+                self.give_up(index, "too slow", Fault::TooMuch);
+                self.operations.swap_remove(index);
+            }
+            Stage::Running { .. } => self.run_step(index),
+            Stage::Executed { reply, upto } => {
+                let (reply, upto) = (reply.take(), *upto);
+                let operation = self.operations.swap_remove(index);
+                if let Some(reply) = reply.filter(|_| !operation.deaf) {
+                    self.answer(operation.owner, operation.id, upto, reply);
+                }
+            }
+        }
+    }
+
+    /// Whether a command for a slow document and others is cut off here: somewhere before its end.
+    fn is_cut_off(&mut self, index: usize) -> bool {
+        let operation = &self.operations[index];
+        let (Sent::Request(request), Stage::Running { next, .. }) =
+            (&operation.sent, &operation.stage)
+        else {
+            return false;
+        };
+        let documents = request.documents();
+        let odd = &self.server.primary.odd;
+        let slow = documents.len() > 1 && documents.iter().any(|id| odd.is(id, Oddity::Slow));
+        let last = next + 1 >= request.steps();
+        slow && (last || self.rng.random_bool(0.5))
+    }
+
+    fn run_step(&mut self, index: usize) {
+        let operation = &mut self.operations[index];
+        let Stage::Running { started, next, written } = &mut operation.stage else { return };
+        let steps = match &operation.sent {
+            Sent::Request(request) => {
+                if *next < request.steps() {
+                    match self.server.step(request, *next, *started) {
+                        Stepped::Nothing => {}
+                        Stepped::Wrote => written.count += 1,
+                        Stepped::Refused => {
+                            let problem = "the server refuses it".to_owned();
+                            written.refused.push(Refused { item: *next, problem });
+                        }
+                    }
+                }
+                request.steps()
+            }
+            Sent::Publish(messages) => {
+                self.queue.store(&messages[*next], self.now);
+                messages.len()
+            }
+        };
+        *next += 1;
+        if *next >= steps {
+            let mut written = std::mem::take(written);
+            if !written.refused.is_empty() {
+                // The count may be too low then.
+                written.count = self.rng.random_range(0..=written.count);
+            }
+            let (upto, reply) = match &operation.sent {
+                // A write answers when all before it is durable, a majority read at once.
+                Sent::Request(request) => {
+                    let upto = if request.is_read() { 0 } else { self.server.written };
+                    (upto, self.server.reply(request, written, self.now))
+                }
+                Sent::Publish(_) => (0, Reply::Written(written)),
+            };
+            operation.stage = Stage::Executed { upto, reply: Some(reply) };
+        }
+        let below: Vec<_> =
+            self.server.primary.accounts.values().filter_map(check::below_floor).collect();
+        below.into_iter().for_each(|what| self.violation(what));
+    }
+}

@@ -1,0 +1,159 @@
+//! What clients ask of the database, and what it answers.
+
+use std::sync::Arc;
+
+use common::account::Status;
+use common::ledger::{
+    AccountRead, Advance, Claim, Fault, Parking, Posting, Removal, Seen, ServerMs, Transacted,
+    Written,
+};
+use common::netting::Order;
+use common::transaction::{AccountId, Body, Parked, Reason, TransactionId};
+
+use super::odd::Oddity;
+
+/// One request of a client.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// A producer inserts a submission.
+    Insert(TransactionId, Body),
+    /// A producer asks to cancel.
+    AskCancel(TransactionId),
+    /// An operator freezes, opens or closes an account.
+    SetStatus(AccountId, Status),
+    /// A document becomes odd.
+    Spoil(Arc<str>, Oddity),
+    /// A document becomes what it was.
+    Mend(Arc<str>),
+    /// An operator brings back what was set apart.
+    Unpark(TransactionId),
+    /// A worker sets apart what kills workers, whoever owns it.
+    ParkById(Vec<TransactionId>, Parked),
+    /// See [`common::ledger::Ledger`]; the number is the worker's own idea of the time.
+    Claim(Vec<TransactionId>, Claim, ServerMs),
+    /// Reads transactions.
+    Read(Vec<TransactionId>),
+    /// Reads their contents.
+    Bodies(Vec<TransactionId>),
+    /// Reads accounts, and which of these marks they have.
+    Accounts(Vec<AccountId>, Vec<TransactionId>),
+    /// Posts, each before the deadline.
+    Post(Vec<Posting>, ServerMs),
+    /// Removes marks.
+    Remove(Removal, Vec<Posting>),
+    /// Moves transactions on.
+    Advance(Advance, Vec<TransactionId>, Claim),
+    /// Turns transactions towards their undoing.
+    Cancel(Vec<(TransactionId, Reason)>, Claim),
+    /// Gives a claim up.
+    Release(Vec<TransactionId>, Claim, i64, ServerMs),
+    /// Sets transactions apart.
+    Park(Vec<Parking>),
+    /// A native transaction, by a number of its own, of an application.
+    Transact(u64, Vec<Order>, String),
+}
+
+impl Request {
+    /// The name in traces and in the coverage table.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Request::Insert(..) => "insert",
+            Request::AskCancel(_) => "ask cancel",
+            Request::SetStatus(..) => "set status",
+            Request::Spoil(..) => "spoil",
+            Request::Mend(_) => "mend",
+            Request::Unpark(_) => "unpark",
+            Request::ParkById(..) => "park by id",
+            Request::Claim(..) => "claim",
+            Request::Read(_) => "read",
+            Request::Bodies(_) => "bodies",
+            Request::Accounts(..) => "accounts",
+            Request::Post(postings, _) if postings.iter().any(|p| p.ride.is_some()) => "post+ride",
+            Request::Post(..) => "post",
+            Request::Remove(Removal::Settle, _) => "settle",
+            Request::Remove(Removal::Undo, _) => "undo",
+            Request::Advance(step, ..) => step.states().1.as_str(),
+            Request::Cancel(..) => "cancel",
+            Request::Release(..) => "release",
+            Request::Park(_) => "park",
+            Request::Transact(..) => "transact",
+        }
+    }
+
+    /// How many documents it touches one after the other. A read is one step.
+    #[must_use]
+    pub fn steps(&self) -> usize {
+        match self {
+            Request::Insert(..)
+            | Request::AskCancel(_)
+            | Request::SetStatus(..)
+            | Request::Spoil(..)
+            | Request::Mend(_)
+            | Request::Unpark(_)
+            | Request::Read(_)
+            | Request::Bodies(_)
+            | Request::Accounts(..) => 1,
+            Request::Claim(ids, ..)
+            | Request::Advance(_, ids, _)
+            | Request::Release(ids, ..)
+            | Request::ParkById(ids, _) => ids.len(),
+            Request::Post(postings, _) | Request::Remove(_, postings) => postings.len(),
+            Request::Cancel(refused, _) => refused.len(),
+            Request::Park(parkings) => parkings.len(),
+            // It reads, then it commits.
+            Request::Transact(..) => 2,
+        }
+    }
+
+    /// Whether it writes nothing.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        matches!(self, Request::Read(_) | Request::Bodies(_) | Request::Accounts(..))
+    }
+
+    /// The documents that a worker's command names.
+    #[must_use]
+    pub fn documents(&self) -> Vec<&Arc<str>> {
+        match self {
+            Request::Insert(..)
+            | Request::AskCancel(_)
+            | Request::SetStatus(..)
+            | Request::Spoil(..)
+            | Request::Mend(_)
+            | Request::Unpark(_) => Vec::new(),
+            Request::Claim(ids, ..)
+            | Request::Read(ids)
+            | Request::Bodies(ids)
+            | Request::Accounts(ids, _)
+            | Request::Advance(_, ids, _)
+            | Request::Release(ids, ..)
+            | Request::ParkById(ids, _) => ids.iter().collect(),
+            Request::Post(postings, _) | Request::Remove(_, postings) => {
+                postings.iter().map(|posting| &posting.account).collect()
+            }
+            Request::Cancel(refused, _) => refused.iter().map(|(id, _)| id).collect(),
+            Request::Park(parkings) => parkings.iter().map(|parking| &parking.id).collect(),
+            Request::Transact(_, orders, _) => orders.iter().map(|(id, _)| id).collect(),
+        }
+    }
+}
+
+/// What a request answers.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// How many documents matched (or changed, for accounts), and which were refused.
+    Written(Written),
+    /// Transactions read.
+    Seen(Vec<Seen>),
+    /// Contents of transactions read.
+    Bodies(Vec<Order>),
+    /// Accounts read.
+    Accounts(Vec<AccountRead>),
+    /// Which transactions are set apart now.
+    Parked(Vec<TransactionId>),
+    /// What became of a native transaction.
+    Transacted(Transacted),
+    /// No answer, or none that tells what happened.
+    Failed(Fault),
+}

@@ -1,0 +1,139 @@
+//! How a run comes to rest, in two stages, and what must hold after each of them.
+//!
+//! First no more faults come, and what is odd stays odd: every transaction has to become final, or
+//! be set apart for a reason of its own, and nobody waits for it. Then all is mended, what is set
+//! apart is brought back, and every transaction has to become final. What was given up long ago
+//! arrives at the very end.
+
+use common::transaction::{ParkCode, State, TransactionId};
+
+use super::check;
+use super::event::Event;
+use super::model::Transaction;
+use super::world::World;
+
+/// A run that has not come to rest after so many turns never will.
+const REST_TURNS_MAX: u64 = 20_000;
+
+/// An hour: for operations that arrive when nobody remembers them.
+const LATE_MS: i64 = 3_600_000;
+
+impl World {
+    pub(super) fn come_to_rest(&mut self) {
+        self.rest();
+        self.check_set_apart();
+        self.mend_everything();
+        self.rest();
+        // What was given up long ago may still arrive.
+        while self.report.violations.is_empty() && !self.operations.is_empty() {
+            self.advance_time(LATE_MS);
+            for operation in &mut self.operations {
+                operation.deaf = false;
+            }
+            self.rest();
+        }
+        if self.report.violations.is_empty() {
+            self.report.violations = check::at_rest(&self.server.majority);
+        }
+    }
+
+    /// Goes on without faults until nothing is left to do, but for what nobody waits for.
+    fn rest(&mut self) {
+        for index in 0..self.workers.len() {
+            self.wake(index);
+        }
+        let started = self.report.turns;
+        while self.report.violations.is_empty() && !self.is_at_rest() {
+            self.turn();
+            if self.report.turns - started > REST_TURNS_MAX {
+                self.violation(self.unrest());
+            }
+        }
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.server.is_replicated()
+            && self.queue.is_empty()
+            && self.operations.iter().all(|operation| operation.deaf)
+            && self.workers.iter().all(|worker| worker.tasks.is_empty())
+            && self.submissions.iter().all(|submission| submission.published)
+            && self.unfinished().next().is_none()
+    }
+
+    /// The transactions that should go on.
+    fn unfinished(&self) -> impl Iterator<Item = &Transaction> {
+        let books = &self.server.primary;
+        let waits = |id: &TransactionId| !self.mended && books.is_parked(id);
+        books.transactions.values().filter(move |doc| !doc.state.is_final() && !waits(&doc.id))
+    }
+
+    fn unrest(&self) -> String {
+        let tasks: Vec<_> = self.workers.iter().map(|worker| worker.tasks.len()).collect();
+        let unfinished: Vec<_> = self.unfinished().collect();
+        let innocent = unfinished.iter().find(|doc| !self.has_a_cause(doc));
+        let innocent = innocent.map_or(String::new(), |doc| {
+            format!("a neighbour of what is odd, {}, did not end; ", doc.id)
+        });
+        format!(
+            "it does not come to rest: {innocent}batches {tasks:?}, on their way {:?}, queue {:?}, \
+             unfinished {unfinished:?}",
+            self.operations, self.queue
+        )
+    }
+
+    /// Whether the transaction or an account of it was odd at any time.
+    fn has_a_cause(&self, doc: &Transaction) -> bool {
+        let mut accounts = doc.body.iter().flat_map(|body| body.legs()).map(|leg| &leg.account);
+        self.ever_odd.contains(&doc.id) || accounts.any(|account| self.ever_odd.contains(account))
+    }
+
+    /// What is set apart has a cause, and holds nothing on accounts that were never odd, once it is
+    /// decided. Everybody else's money is where it belongs.
+    fn check_set_apart(&mut self) {
+        if !self.report.violations.is_empty() {
+            return;
+        }
+        let books = &self.server.majority;
+        let mut wrong = check::off_the_books(books);
+        for doc in books.transactions.values().filter(|doc| !doc.state.is_final()) {
+            let why = doc.parked.as_ref().or_else(|| books.aside.get(&doc.id));
+            let killer = why.is_some_and(|why| why.code == ParkCode::KillsWorker);
+            if !killer && !self.has_a_cause(doc) {
+                wrong.push(format!("{} is set apart for {why:?}, and nothing was odd", doc.id));
+            }
+            let decided = matches!(doc.state, State::Applied | State::Canceling);
+            if !decided || self.ever_odd.contains(&doc.id) {
+                continue;
+            }
+            let mut accounts = books.accounts.values();
+            let held = accounts.find(|account| {
+                account.pending_transactions.contains(&doc.id)
+                    && !self.ever_odd.contains(&account.id)
+            });
+            if let Some(account) = held {
+                wrong.push(format!(
+                    "{}, {} and set apart for {why:?}, has left its mark on {}, which was never odd",
+                    doc.id, doc.state, account.id
+                ));
+            }
+        }
+        wrong.into_iter().for_each(|what| self.violation(what));
+    }
+
+    /// Somebody looks at last: what is odd is mended. [`Event::Unpark`] does the rest.
+    fn mend_everything(&mut self) {
+        let odd: Vec<_> = self.server.primary.odd.mendable().cloned().collect();
+        odd.iter().for_each(|id| self.server.mend(id));
+        self.mended = true;
+    }
+
+    /// What an operator may bring back: anything at any time, and in the end everything.
+    pub(super) fn possible_returns(&self, events: &mut Vec<(u32, Event)>) {
+        for (index, submission) in self.submissions.iter().enumerate() {
+            let parked = self.server.primary.is_parked(&submission.id);
+            if parked && (self.mended || self.budget > 0) {
+                events.push((if self.mended { 10 } else { 1 }, Event::Unpark(index)));
+            }
+        }
+    }
+}

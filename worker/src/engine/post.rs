@@ -1,0 +1,173 @@
+//! How the legs of a batch are posted: all of an account at once, then what was left out one by one.
+//!
+//! Promises that a transaction is taken as posted only when each of its legs is, that nothing is
+//! refused without a look at the account, and that doubt about a post whose outcome is unknown is
+//! kept by the transactions that it was for, and by no others.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use common::ledger::{
+    BYTES_MAX, Fault, Ledger, LedgerError, POSTINGS_MAX, Posting, Removal, ServerMs,
+};
+use common::transaction::{AccountId, TransactionId};
+
+use super::Environment;
+use super::batch::Batch;
+use super::held::{Held, Left};
+use super::pieces::cut;
+use super::plan::{self, Accounts, Judged};
+use super::riders::Aboard;
+
+/// How often accounts that refuse without a visible reason are asked again: their state changed
+/// between our posting and our look.
+const ROUNDS_MAX: u32 = 4;
+
+/// Single legs that the server refuses to post, and what it says.
+pub(super) type Refusals = BTreeMap<(AccountId, TransactionId), String>;
+
+impl<L: Ledger, E: Environment> Batch<'_, L, E> {
+    pub(super) async fn post(&mut self) {
+        let mut open = self.ids_where(Held::is_undecided);
+        if open.is_empty() {
+            return;
+        }
+        let _timer = self.engine.metrics.phase("post");
+        let mut postings = plan::per_account(self.bodies(&open));
+        let mut aboard = self.engine.riders.board(&mut postings);
+        let mut refusals = Refusals::new();
+        for _ in 0..ROUNDS_MAX {
+            if self.post_all(&postings, &mut refusals).await {
+                self.engine.metrics.rides.inc_by(aboard.arrived());
+                open.drain(..).for_each(|id| self.mark_posted(&id));
+                return;
+            }
+            self.keep_undecided(&mut open);
+            let accounts = self.look(&open, std::mem::take(&mut aboard)).await;
+            postings = self.judge(&open, &accounts, &refusals);
+            self.keep_undecided(&mut open);
+            if open.is_empty() {
+                return;
+            }
+        }
+        self.leave(&open, Left::Later);
+    }
+
+    fn keep_undecided(&self, open: &mut Vec<TransactionId>) {
+        open.retain(|id| self.held.get(id).is_some_and(Held::is_undecided));
+    }
+
+    /// Sends postings until the server answers, under the fence; true when all of them took effect.
+    /// Every failure leaves doubt.
+    async fn post_all(&mut self, postings: &[Posting], refusals: &mut Refusals) -> bool {
+        let doubts: Mutex<Vec<(&[Posting], ServerMs)>> = Mutex::default();
+        let pieces = cut(postings, POSTINGS_MAX, BYTES_MAX, Posting::bytes);
+        let post = async |postings| {
+            let before = self.post_before()?;
+            let posted = self.engine.ledger.post(postings, before).await;
+            if posted.is_err() {
+                doubts.lock().unwrap_or_else(|broken| broken.into_inner()).push((postings, before));
+            }
+            posted
+        };
+        let posted = self.engine.in_pieces(pieces, post).await;
+        let doubts = doubts.into_inner().unwrap_or_else(|broken| broken.into_inner());
+        for (postings, before) in doubts {
+            for id in postings.iter().flat_map(|posting| &posting.transactions) {
+                if let Some(held) = self.held.get_mut(id) {
+                    held.doubt = held.doubt.max(Some(before));
+                }
+            }
+        }
+        for (postings, left) in posted.failed {
+            self.leave(postings.iter().flat_map(|posting| &posting.transactions), left);
+        }
+        let mut count = 0;
+        for (postings, written) in posted.answered {
+            count += written.count;
+            for refused in written.refused {
+                // Of a posting for several it is not known whose leg is in the way.
+                if let Posting { account, transactions, ride: None, .. } = &postings[refused.item]
+                    && let [id] = transactions.as_slice()
+                {
+                    refusals.insert((account.clone(), id.clone()), refused.problem);
+                }
+            }
+        }
+        count == postings.len()
+    }
+
+    /// The deadline of a post that is sent now; the server refuses it when it comes later.
+    fn post_before(&self) -> Result<ServerMs, LedgerError> {
+        let server_now = self.server_now();
+        if server_now >= self.lease_until {
+            // Whatever comes next belongs to a successor.
+            let message = "the lease has ended before the batch was posted".to_owned();
+            return Err(LedgerError { operation: "post", message, fault: Fault::Denied });
+        }
+        Ok(self.lease_until.min(server_now + self.engine.settings.post_window_ms))
+    }
+
+    /// Looks at the accounts after an incomplete posting. Whoever missed a ride is settled now:
+    /// nothing is refused for want of money that this worker holds back.
+    async fn look(&mut self, open: &[TransactionId], mut aboard: Aboard) -> Accounts {
+        let touched = plan::accounts(self.bodies(open));
+        let marks: Vec<_> = open.iter().cloned().chain(aboard.transactions()).collect();
+        let mut accounts = self.read_accounts(&touched, &marks).await;
+        let behind = aboard.left_behind(&accounts);
+        if !behind.is_empty() {
+            // A settlement that fails goes back to its own batch with the rest of the ride.
+            self.remove_all(Removal::Settle, &behind).await;
+            let again: Vec<_> = behind.into_iter().map(|posting| posting.account).collect();
+            accounts.extend(self.read_accounts(&again, &marks).await);
+            aboard.left_behind(&accounts);
+        }
+        accounts
+    }
+
+    /// Reads accounts with those of the marks that they have.
+    pub(super) async fn read_accounts(
+        &self,
+        ids: &[AccountId],
+        marks: &[TransactionId],
+    ) -> Accounts {
+        let read = |ids| self.engine.ledger.accounts(ids, marks);
+        let read = self.engine.in_pieces(ids.chunks(POSTINGS_MAX), read).await;
+        let mut accounts = Accounts::default();
+        for (ids, left) in read.failed {
+            accounts.unread(ids, left);
+        }
+        for (_, read) in read.answered {
+            accounts.read(read);
+        }
+        accounts
+    }
+
+    /// Decides what the accounts say. Refused transactions get their reason, complete ones are
+    /// posted; of the rest the missing legs come back, as single postings.
+    fn judge(
+        &mut self,
+        open: &[TransactionId],
+        accounts: &Accounts,
+        refusals: &Refusals,
+    ) -> Vec<Posting> {
+        let mut singles = Vec::new();
+        for id in open {
+            let Some(held) = self.held.get_mut(id) else { continue };
+            let Some(body) = held.body() else { continue };
+            match plan::judge(id, body, accounts, refusals) {
+                Judged::Posted => held.posted = true,
+                Judged::Refused(reason) => held.refused = Some(reason),
+                Judged::Unknown(left) => held.left = Some(left),
+                Judged::Open(legs) => singles.extend(legs),
+            }
+        }
+        singles
+    }
+
+    fn mark_posted(&mut self, id: &TransactionId) {
+        if let Some(held) = self.held.get_mut(id) {
+            held.posted = true;
+        }
+    }
+}

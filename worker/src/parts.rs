@@ -1,0 +1,144 @@
+//! The parts of a worker: tasks that live as long as it does, and are watched.
+//!
+//! Promises that the end of any part is seen at once: by itself, by an error, or by a panic. What
+//! follows from it is decided in `run`. Dropping [`Parts`] ends what is left.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use lapin::Connection;
+use tokio::task::{AbortHandle, Id, JoinSet};
+
+/// A task that should end only when the worker is told to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Takes deliveries.
+    Consumer,
+    /// Settles what comes from the work queue.
+    Lanes,
+    /// Settles what comes from the solo queue.
+    SoloLane,
+    /// Publishes what nobody has a message for.
+    Sweeper,
+    /// Looks whether the database is there.
+    DatabaseWatcher,
+    /// Looks whether the ledger is still of a version that this worker knows.
+    SettingsWatcher,
+    /// Serves metrics and health.
+    Pages,
+}
+
+impl Part {
+    /// Every part.
+    pub const ALL: [Part; 7] = [
+        Part::Consumer,
+        Part::Lanes,
+        Part::SoloLane,
+        Part::Sweeper,
+        Part::DatabaseWatcher,
+        Part::SettingsWatcher,
+        Part::Pages,
+    ];
+
+    /// Whether a stopping worker waits for its end: it may have deliveries.
+    #[must_use]
+    pub fn is_drained(self) -> bool {
+        match self {
+            Part::Consumer | Part::Lanes | Part::SoloLane => true,
+            Part::Sweeper | Part::DatabaseWatcher | Part::SettingsWatcher | Part::Pages => false,
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Part::Consumer => "consumer",
+            Part::Lanes => "lanes",
+            Part::SoloLane => "solo lane",
+            Part::Sweeper => "sweeper",
+            Part::DatabaseWatcher => "database watcher",
+            Part::SettingsWatcher => "settings watcher",
+            Part::Pages => "pages",
+        })
+    }
+}
+
+/// How a part ends: with the broker connection that is to be closed last, if it has one, or with
+/// the reason why it could not go on.
+pub type Outcome = Result<Option<Connection>, String>;
+
+/// The parts that run.
+pub struct Parts {
+    tasks: JoinSet<Outcome>,
+    running: HashMap<Id, Part>,
+    started: Box<dyn FnMut(Part, AbortHandle) + Send>,
+}
+
+impl Parts {
+    /// None yet; `started` is told each part, so that it can be ended from outside.
+    #[must_use]
+    pub fn new(started: impl FnMut(Part, AbortHandle) + Send + 'static) -> Parts {
+        Parts { tasks: JoinSet::new(), running: HashMap::new(), started: Box::new(started) }
+    }
+
+    /// Starts a part.
+    pub fn start(&mut self, part: Part, work: impl Future<Output = Outcome> + Send + 'static) {
+        let task = self.tasks.spawn(work);
+        self.running.insert(task.id(), part);
+        (self.started)(part, task);
+    }
+
+    /// Waits for the next part that ends. Waits for ever when none runs.
+    pub async fn next(&mut self) -> (Part, Outcome) {
+        loop {
+            let Some(ended) = self.tasks.join_next_with_id().await else {
+                return std::future::pending().await;
+            };
+            let (id, outcome) = match ended {
+                Ok((id, outcome)) => (id, outcome),
+                // A panic, with its message.
+                Err(error) => (error.id(), Err(error.to_string())),
+            };
+            if let Some(part) = self.running.remove(&id) {
+                return (part, outcome);
+            }
+        }
+    }
+
+    /// Whether a part runs that a stopping worker waits for.
+    #[must_use]
+    pub fn has_drained(&self) -> bool {
+        !self.running.values().any(|part| part.is_drained())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_part_that_panics_is_named_with_its_panic() {
+        for part in Part::ALL {
+            let mut parts = Parts::new(|_, _| {});
+            for other in Part::ALL.into_iter().filter(|other| *other != part) {
+                parts.start(other, std::future::pending());
+            }
+            parts.start(part, async { panic!("out of ideas") });
+            let (ended, outcome) = parts.next().await;
+            assert_eq!(ended, part);
+            assert!(outcome.is_err_and(|why| why.contains("out of ideas")), "{part}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_what_may_have_deliveries_is_waited_for() {
+        let mut parts = Parts::new(|_, _| {});
+        parts.start(Part::Sweeper, std::future::pending());
+        assert!(parts.has_drained());
+        parts.start(Part::Lanes, async { Ok(None) });
+        assert!(!parts.has_drained());
+        drop(parts.next().await);
+        assert!(parts.has_drained());
+    }
+}

@@ -1,0 +1,27 @@
+//! Watching the ledger's settings document.
+//!
+//! Promises that a worker ends soon after the settings name a version or a feature that it does
+//! not know. A database that is away is no reason to end.
+
+use std::time::Duration;
+
+use common::mongo::Store;
+use common::retry::jitter;
+
+use crate::parts::Outcome;
+use crate::stop::Stop;
+
+/// Looks again and again until `stop`, about every `every`.
+///
+/// # Errors
+/// When the settings do not fit this version.
+pub async fn watch_settings(store: Store, every: Duration, mut stop: Stop) -> Outcome {
+    while stop.not_for(every.mul_f64(0.5 + jitter())).await {
+        match store.settings_misfit().await {
+            Ok(None) => {}
+            Ok(Some(misfit)) => return Err(misfit.to_string()),
+            Err(error) => tracing::debug!(%error, "looking at the settings later"),
+        }
+    }
+    Ok(None)
+}
