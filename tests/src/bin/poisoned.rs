@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 use clap::Parser;
 use common::ledger::{
-    AccountRead, Advance, Claim, Ledger, LedgerError, Posting, Removal, Seen, ServerMs, Transacted,
+    AccountRead, Advance, Claim, Claimed, Ledger, LedgerError, Parking, Posting, Removal, Seen,
+    ServerMs, Transacted, Written,
 };
 use common::mongo::MongoLedger;
 use common::netting::Order;
@@ -53,19 +54,19 @@ fn marks(postings: &[Posting]) -> impl Iterator<Item = &TransactionId> {
 }
 
 impl Ledger for Trap {
-    async fn claim(&self, ids: &[TransactionId], claim: &Claim) -> Result<Vec<Seen>, LedgerError> {
+    async fn claim(&self, ids: &[TransactionId], claim: &Claim) -> Result<Claimed, LedgerError> {
         self.spring("claim", ids);
         self.ledger.claim(ids, claim).await
     }
 
-    async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<usize, LedgerError> {
+    async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<Written, LedgerError> {
         self.spring("post", marks(postings));
         let rides = postings.iter().filter_map(|posting| posting.ride.as_ref());
         self.spring("settle", rides.flat_map(|ride| &ride.transactions));
         self.ledger.post(postings, before).await
     }
 
-    async fn remove(&self, removal: Removal, postings: &[Posting]) -> Result<usize, LedgerError> {
+    async fn remove(&self, removal: Removal, postings: &[Posting]) -> Result<Written, LedgerError> {
         self.spring("settle", marks(postings));
         self.ledger.remove(removal, postings).await
     }
@@ -75,7 +76,7 @@ impl Ledger for Trap {
         step: Advance,
         ids: &[TransactionId],
         claim: &Claim,
-    ) -> Result<usize, LedgerError> {
+    ) -> Result<Written, LedgerError> {
         self.spring(step.states().1.as_str(), ids);
         self.ledger.advance(step, ids, claim).await
     }
@@ -84,7 +85,7 @@ impl Ledger for Trap {
         &self,
         refused: &[(TransactionId, Reason)],
         claim: &Claim,
-    ) -> Result<usize, LedgerError> {
+    ) -> Result<Written, LedgerError> {
         self.ledger.cancel(refused, claim).await
     }
 
@@ -107,11 +108,23 @@ impl Ledger for Trap {
         self.ledger.release(ids, claim, after_ms, not_before).await
     }
 
+    async fn park(&self, parkings: &[Parking]) -> Result<Vec<TransactionId>, LedgerError> {
+        self.ledger.park(parkings).await
+    }
+
     async fn read(&self, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
         self.ledger.read(ids).await
     }
 
-    async fn accounts(&self, ids: &[AccountId]) -> Result<Vec<AccountRead>, LedgerError> {
-        self.ledger.accounts(ids).await
+    async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Order>, LedgerError> {
+        self.ledger.bodies(ids).await
+    }
+
+    async fn accounts(
+        &self,
+        ids: &[AccountId],
+        marks: &[TransactionId],
+    ) -> Result<Vec<AccountRead>, LedgerError> {
+        self.ledger.accounts(ids, marks).await
     }
 }
