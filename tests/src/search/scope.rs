@@ -19,6 +19,8 @@ pub enum Client {
     Spoils(&'static str, Oddity),
     /// A document becomes what it was.
     Mends(&'static str),
+    /// An operator brings back a transaction that is set apart.
+    BringsBack(&'static str),
 }
 
 /// See the module.
@@ -96,7 +98,7 @@ const THREE: &[&[&str]] = &[&["t"], &["t"], &["t"]];
 const BOTH: &[&str] = &["t", "u"];
 
 /// Every scope, the longest searches first.
-pub const SCOPES: [Scope; 18] = [
+pub const SCOPES: [Scope; 19] = [
     Scope {
         name: "takeovers",
         about: "one transfer, three workers that stall past their leases and go on",
@@ -242,6 +244,19 @@ pub const SCOPES: [Scope; 18] = [
         losses: 1,
         horizon: 5,
         short: (1, 3),
+        ..PAIR
+    },
+    Scope {
+        name: "brought-back",
+        about: "the same, and an operator who brings it back at any moment",
+        clients: &[
+            Client::Spoils("t", Oddity::Refuses),
+            Client::Mends("t"),
+            Client::BringsBack("t"),
+        ],
+        losses: 1,
+        horizon: 3,
+        short: (1, 1),
         ..PAIR
     },
     Scope {

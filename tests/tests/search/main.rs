@@ -135,5 +135,5 @@ planted_faults_are_found! {
         CoalescedPostDecidesOnTheSumOnly in "chained";
     a_refusal_that_fails_the_batch_is_found: RefusalFailsTheBatch in "account-refuses";
     parking_that_loses_a_mark_is_found: ParkingLosesAMark in "transaction-refuses";
-    parking_that_forgets_the_takeover_is_found: ParkingForgetsTheTakeover in "set-apart-and-late";
+    parking_that_forgets_the_takeover_is_found: ParkingForgetsTheTakeover in "brought-back";
 }
