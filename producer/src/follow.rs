@@ -12,10 +12,11 @@ use common::ledger::LedgerError;
 use common::mongo::Store;
 use common::transaction::State;
 use futures_util::TryStreamExt;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 use crate::context::Context;
 use crate::error::Error;
+use crate::json;
 
 /// Whether and how long to wait.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -213,15 +214,18 @@ pub(crate) async fn states(
 ) -> Result<HashMap<String, Document>, LedgerError> {
     let batch = u32::try_from(ids.len()).unwrap_or(u32::MAX).max(2);
     let filter = doc! { "_id": { "$in": ids } };
-    let (transactions, limit) = (store.transactions(), store.op_limit());
-    let found: Vec<Document> = store
+    let transactions = store.transactions().clone_with_type::<RawDocumentBuf>();
+    let limit = store.op_limit();
+    let found: Vec<RawDocumentBuf> = store
         .limited("follow", async move {
             let found = transactions.find(filter).projection(doc! { "state": 1, "reason": 1 });
             found.batch_size(batch).max_time(limit).await?.try_collect().await
         })
         .await?;
-    let keyed = |document: Document| Some((document.get_str("_id").ok()?.to_owned(), document));
-    Ok(found.into_iter().filter_map(keyed).collect())
+    let keyed = |document: &RawDocumentBuf| {
+        Some((document.get_str("_id").ok()?.to_owned(), json::readable(document)))
+    };
+    Ok(found.iter().filter_map(keyed).collect())
 }
 
 /// The code of a document's reason.

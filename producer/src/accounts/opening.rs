@@ -8,7 +8,7 @@ use common::account::Account;
 use common::ledger::LedgerError;
 use common::mongo::Store;
 use futures_util::TryStreamExt;
-use mongodb::bson::{DateTime, Document, doc};
+use mongodb::bson::{DateTime, RawDocument, RawDocumentBuf, doc};
 
 use crate::insert::insert_many;
 
@@ -43,29 +43,36 @@ pub(super) async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answ
                 message: format!("{} is not durable yet", account.id),
                 transient: true,
             })?;
-            answers[at] = compare(account, existing);
+            answers[at] = compare(account, &existing);
         }
     }
     Ok(answers)
 }
 
-async fn find(store: &Store, ids: Vec<&str>) -> Result<HashMap<String, Document>, LedgerError> {
+async fn find(
+    store: &Store,
+    ids: Vec<&str>,
+) -> Result<HashMap<String, RawDocumentBuf>, LedgerError> {
     let filter = doc! { "_id": { "$in": ids } };
-    let fields = doc! { "pendingTransactions": 0 };
-    let (accounts, limit) = (store.accounts(), store.op_limit());
-    let found: Vec<Document> = store
+    // The marks move, are not compared, and may be many; a list of none stands for them.
+    let fields = doc! {
+        "status": 1, "currency": 1, "floor": 1, "balance": 1, "pendingDebits": 1,
+        "pendingCredits": 1, "openingBalance": 1, "pendingTransactions": { "$literal": [] },
+    };
+    let accounts = store.accounts().clone_with_type::<RawDocumentBuf>();
+    let limit = store.op_limit();
+    let found: Vec<RawDocumentBuf> = store
         .limited("accounts", async move {
             accounts.find(filter).projection(fields).max_time(limit).await?.try_collect().await
         })
         .await?;
-    let keyed = |document: Document| Some((document.get_str("_id").ok()?.to_owned(), document));
+    let keyed =
+        |document: RawDocumentBuf| Some((document.get_str("_id").ok()?.to_owned(), document));
     Ok(found.into_iter().filter_map(keyed).collect())
 }
 
-fn compare(account: &Account, mut existing: Document) -> Answer {
-    // The marks move, are not compared, and may be many: they were left behind.
-    existing.insert("pendingTransactions", Vec::<String>::new());
-    let stored = match Account::from_document(&existing) {
+fn compare(account: &Account, existing: &RawDocument) -> Answer {
+    let stored = match Account::from_raw(existing) {
         Ok(stored) => stored,
         Err(problem) => {
             return Answer::Conflict(format!("the account exists and is broken: {problem}"));
@@ -96,15 +103,18 @@ mod tests {
     #[test]
     fn an_account_is_the_same_while_its_opening_is() {
         let account = Account::new("a", Amount::Int(5));
-        let stored = |account: &Account| account.to_document(DateTime::from_millis(0));
+        let stored = |account: &Account| {
+            let document = account.to_document(DateTime::from_millis(0));
+            RawDocumentBuf::try_from(&document).expect("BSON")
+        };
         let moved = Account { balance: Amount::Int(9), status: Status::Frozen, ..account.clone() };
-        assert_eq!(compare(&account, stored(&moved)), Answer::Unchanged);
+        assert_eq!(compare(&account, &stored(&moved)), Answer::Unchanged);
         for (other, field) in [
             (Account { opening_balance: Amount::Int(6), ..account.clone() }, "openingBalance is 6"),
             (Account { floor: None, ..account.clone() }, "floor is none"),
             (Account { currency: Some("EUR".into()), ..account.clone() }, "currency is EUR"),
         ] {
-            let answer = compare(&account, stored(&other));
+            let answer = compare(&account, &stored(&other));
             assert!(
                 matches!(&answer, Answer::Conflict(text) if text.contains(field)),
                 "{answer:?}"

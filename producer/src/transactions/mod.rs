@@ -15,22 +15,25 @@ pub use transfer::{TransferArgs, submit_orders, transfer};
 
 use std::io::Write;
 
+use common::limits::echo;
 use common::message::Message;
 use common::queue::Outgoing;
 use common::transaction::{State, TransactionId};
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 use crate::context::Context;
 use crate::error::{Error, Exit};
 use crate::follow::{self, Pending, WaitArgs};
+use crate::json;
 
-/// Reads one transaction.
+/// Reads one transaction, whatever it holds.
 pub(crate) async fn find(context: &Context, id: &str) -> Result<Option<Document>, Error> {
     let find = || {
-        let (transactions, filter) = (context.store.transactions(), doc! { "_id": id });
+        let transactions = context.store.transactions().clone_with_type::<RawDocumentBuf>();
+        let filter = doc! { "_id": id };
         context.store.limited("find", async move { transactions.find_one(filter).await })
     };
-    context.insist(find).await
+    Ok(context.insist(find).await?.map(|found| json::readable(&found)))
 }
 
 /// The state of a transaction's document.
@@ -82,7 +85,7 @@ fn reason_text(document: &Document) -> String {
         |_| String::new(),
         |reason| {
             let message = reason.get_str("message").unwrap_or_default();
-            format!(" ({}: {message})", follow::reason_code(document))
+            format!(" ({}: {})", echo(follow::reason_code(document)), echo(message))
         },
     )
 }
