@@ -333,11 +333,7 @@ impl Server {
         stepped
     }
 
-    fn account(
-        &mut self,
-        id: &Arc<str>,
-        change: impl FnOnce(&mut Account) -> bool,
-    ) -> Stepped {
+    fn account(&mut self, id: &Arc<str>, change: impl FnOnce(&mut Account) -> bool) -> Stepped {
         let Some(account) = self.primary.accounts.get_mut(id) else { return Stepped::Nothing };
         if self.primary.odd.is(id, Oddity::Refuses) {
             let would = change(&mut account.clone());

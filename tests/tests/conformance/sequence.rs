@@ -176,7 +176,8 @@ fn body() -> impl Strategy<Value = Body> {
 
 /// Money from many accounts to one that exists; the others' names are as long as names may be.
 fn large() -> Body {
-    let leg = |account: String, amount| Leg { account: account.into(), amount: Amount::Int(amount) };
+    let leg =
+        |account: String, amount| Leg { account: account.into(), amount: Amount::Int(amount) };
     let mut legs: Vec<_> = (0..30).map(|number| leg(format!("{number:0>200}"), -1)).collect();
     legs.push(leg(ACCOUNTS[0].to_owned(), 30));
     Body::new(legs).expect("the legs sum to zero")
