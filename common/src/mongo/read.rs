@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, doc, rawdoc};
+use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
 
 use super::Store;
 use crate::account::Account;
@@ -40,8 +40,8 @@ pub enum Fields<'a> {
     All,
     /// These.
     Only(&'a [&'a str]),
-    /// All but this one.
-    Without(&'a str),
+    /// Those that an account's rules rest on; a list of none stands for its marks.
+    OfAnAccount,
 }
 
 impl Store {
@@ -108,8 +108,7 @@ impl Store {
         self.cursor(operation, command, parse).await
     }
 
-    /// Documents by their `_id`, of which `left_out` names a field that may be large and is not
-    /// wanted, or `only` those that are. One that is no valid text shows its `_id` only.
+    /// Documents by their `_id`, as they are stored.
     ///
     /// # Errors
     /// When the command fails.
@@ -119,12 +118,15 @@ impl Store {
         collection: &str,
         ids: &[&str],
         fields: Fields<'_>,
-    ) -> Result<Vec<Document>, LedgerError> {
+    ) -> Result<Vec<RawDocumentBuf>, LedgerError> {
         let wanted: RawArrayBuf = ids.iter().copied().collect();
         let mut projection = RawDocumentBuf::new();
         match fields {
             Fields::Only(names) => names.iter().for_each(|name| projection.append(cstr(name), 1)),
-            Fields::Without(name) => projection.append(cstr(name), 0),
+            Fields::OfAnAccount => {
+                ACCOUNT.iter().for_each(|name| projection.append(cstr(name), 1));
+                projection.append(cstr("pendingTransactions"), rawdoc! { "$literal": [] });
+            }
             Fields::All => {}
         }
         let command = rawdoc! {
@@ -133,11 +135,7 @@ impl Store {
             "projection": projection,
             "batchSize": i32::try_from(ids.len()).unwrap_or(i32::MAX).max(2),
         };
-        let read = |document: &RawDocument| match Document::try_from(document) {
-            Ok(document) => Some(document),
-            Err(_) => Some(doc! { "_id": document.get_str("_id").ok()? }),
-        };
-        self.find(operation, command, read).await
+        self.find(operation, command, |document| Some(document.to_owned())).await
     }
 
     async fn cursor<T: Send + 'static>(

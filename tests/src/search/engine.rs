@@ -163,6 +163,7 @@ impl Protocol for Tandem<'_> {
         let request = |client: &Client| match client {
             Client::Cancels(id) => Request::AskCancel((*id).into()),
             Client::Spoils(id, oddity) => Request::Spoil((*id).into(), *oddity),
+            Client::BringsBack(id) => Request::Unpark((*id).into()),
             Client::Mends(id) => Request::Mend((*id).into()),
             Client::Sets(account, status) => Request::SetStatus((*account).into(), *status),
             Client::SubmitsAgain(id) => {

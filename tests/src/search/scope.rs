@@ -19,6 +19,8 @@ pub enum Client {
     Spoils(&'static str, Oddity),
     /// A document becomes what it was.
     Mends(&'static str),
+    /// An operator brings back a transaction that is set apart.
+    BringsBack(&'static str),
 }
 
 /// See the module.
@@ -86,12 +88,17 @@ const RIDING: Scope = Scope {
     ..PAIR
 };
 
+/// Two transfers that have no account in common.
+const APART: &[(&str, &str, &str, i64)] = &[("t", "a", "b", 7), ("u", "c", "d", 4)];
+
+const NEIGHBOURS: &[(&str, i64)] = &[("a", 10), ("b", 0), ("c", 5), ("d", 0)];
+
 const THREE: &[&[&str]] = &[&["t"], &["t"], &["t"]];
 
 const BOTH: &[&str] = &["t", "u"];
 
 /// Every scope, the longest searches first.
-pub const SCOPES: [Scope; 13] = [
+pub const SCOPES: [Scope; 19] = [
     Scope {
         name: "takeovers",
         about: "one transfer, three workers that stall past their leases and go on",
@@ -183,6 +190,73 @@ pub const SCOPES: [Scope; 13] = [
         about: "one transfer, two workers; a client that cancels at any moment",
         clients: &[Client::Cancels("t")],
         losses: 1,
+        ..PAIR
+    },
+    Scope {
+        name: "account-refuses",
+        about: "two transfers, one to an account that refuses for a while or for good; two workers",
+        accounts: NEIGHBOURS,
+        transfers: APART,
+        runs: &[BOTH, BOTH],
+        clients: &[Client::Spoils("b", Oddity::Refuses), Client::Mends("b")],
+        losses: 0,
+        horizon: 3,
+        short: (0, 1),
+        ..PAIR
+    },
+    Scope {
+        name: "account-unreadable",
+        about: "the same with an account whose numbers and marks can't be read",
+        accounts: NEIGHBOURS,
+        transfers: APART,
+        runs: &[BOTH, BOTH],
+        clients: &[Client::Spoils("b", Oddity::BrokenMarks), Client::Mends("b")],
+        losses: 0,
+        horizon: 3,
+        short: (0, 1),
+        ..PAIR
+    },
+    Scope {
+        name: "transaction-refuses",
+        about: "two transfers, one of them can't be written for a while or for good; two workers",
+        accounts: NEIGHBOURS,
+        transfers: APART,
+        runs: &[BOTH, BOTH],
+        clients: &[Client::Spoils("t", Oddity::Refuses), Client::Mends("t")],
+        losses: 0,
+        horizon: 3,
+        short: (0, 1),
+        ..PAIR
+    },
+    Scope {
+        name: "refuses-and-late",
+        about: "one transfer to an account that refuses for a while; a request may be late",
+        clients: &[Client::Spoils("b", Oddity::Refuses), Client::Mends("b")],
+        losses: 1,
+        horizon: 5,
+        short: (1, 3),
+        ..PAIR
+    },
+    Scope {
+        name: "set-apart-and-late",
+        about: "one transfer that can't be written for a while; a request may be late",
+        clients: &[Client::Spoils("t", Oddity::Refuses), Client::Mends("t")],
+        losses: 1,
+        horizon: 5,
+        short: (1, 3),
+        ..PAIR
+    },
+    Scope {
+        name: "brought-back",
+        about: "the same, and an operator who brings it back at any moment",
+        clients: &[
+            Client::Spoils("t", Oddity::Refuses),
+            Client::Mends("t"),
+            Client::BringsBack("t"),
+        ],
+        losses: 1,
+        horizon: 3,
+        short: (1, 1),
         ..PAIR
     },
     Scope {

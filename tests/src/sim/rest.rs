@@ -102,7 +102,7 @@ impl World {
                 wrong.push(format!("{} is set apart for {why:?}, and nothing was odd", doc.id));
             }
             let decided = matches!(doc.state, State::Applied | State::Canceling);
-            if !decided || self.ever_odd.contains(&doc.id) {
+            if killer || !decided || self.ever_odd.contains(&doc.id) {
                 continue;
             }
             let mut accounts = books.accounts.values();

@@ -8,10 +8,11 @@
 //! TANDEM_CONFORMANCE_FIRST=4711 TANDEM_CONFORMANCE_SEQUENCES=1 deploy/test model_and_mongodb
 //! ```
 //!
-//! Left out: parking (`sweepAfter`) and documents that break the schema, which the model does not
-//! have, and clocks that stand exactly on a deadline.
+//! Left out: `sweepAfter`, which the model does not have, what producers and operators do to
+//! documents that are odd at that moment, and clocks that stand exactly on a deadline.
 
 mod fields;
+mod hands;
 mod model;
 mod operation;
 mod real;
@@ -104,7 +105,7 @@ fn report(total: &Coverage, sequences: u64, seconds: f64) {
     for (operation, (did, did_not)) in total {
         println!("{operation:<16}{did:>12}{did_not:>12}");
     }
-    let answers_nothing = ["release"];
+    let answers_nothing = ["release", "park by id", "spoil account", "spoil transaction", "mend"];
     for (operation, (did, did_not)) in total.iter().filter(|_| sequences >= COVERING) {
         assert!(*did > 0, "{operation} has never done anything");
         assert!(*did_not > 0 || answers_nothing.contains(operation), "{operation} has always done");
@@ -126,6 +127,7 @@ impl Runner {
         let world = runtime.block_on(World::new());
         let amqp =
             AmqpArgs { amqp_url: world.servers.amqp_url.clone(), queue_prefix: world.name.clone() };
+        runtime.block_on(hands::let_hands_in(&world.store));
         let context = Context::new(world.store.clone(), Publisher::new(&amqp, "conformance"));
         Runner { runtime, world, real: Real::new(context), coverage: Coverage::new() }
     }
@@ -173,6 +175,9 @@ async fn check(real: &Real, sequence: &Sequence) -> Result<Coverage, String> {
     let mut model = Model::new(sequence);
     let mut coverage = Coverage::new();
     for (at, operation) in (1_i64..).zip(&sequence.operations) {
+        if model.leaves_out(operation) {
+            continue;
+        }
         // Long ago, so that a change of `lastModified` shows.
         let created_at = begun - 5 * HOUR + at;
         let here = |what: String| format!("  at {at}. {operation}: {what}");

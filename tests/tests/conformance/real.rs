@@ -1,18 +1,19 @@
 //! MongoDB, through the real ledger and the real producer.
 
 use common::account::{Account, Status};
-use common::ledger::{Ledger, LedgerError, ServerMs};
+use common::ledger::{Fault, Ledger, LedgerError, ServerMs};
 use common::mongo::{MongoLedger, Store};
 use common::transaction::State;
 use futures_util::TryStreamExt;
 use mongodb::Collection;
-use mongodb::bson::{DateTime, Document, doc};
+use mongodb::bson::{DateTime, Document, RawBson, doc};
 use producer::accounts::Change;
 use producer::context::Context;
 use producer::submission::{self, Expect, Order};
 use producer::transactions::{Canceling, cancel_one};
 
 use crate::fields::{self, Answer, Shown};
+use crate::hands;
 use crate::operation::{Lease, Operation, TRANSACTIONS, account_names};
 use crate::sequence::Sequence;
 use crate::terms::{FOREIGN, Terms, broken, orders};
@@ -48,10 +49,17 @@ impl Real {
             collection.insert_many(documents).await.expect("documents can be inserted");
         };
         let accounts = sequence.accounts.iter().map(document).collect();
+        let notes = self.notes();
         tokio::join!(
             replaced(self.store().accounts(), accounts),
             replaced(self.store().transactions(), vec![broken()]),
+            async { notes.delete_many(doc! {}).await.expect("notes can be deleted") },
         );
+    }
+
+    /// The notes on transactions that are set apart and can't be written.
+    fn notes(&self) -> Collection<Document> {
+        self.store().database().collection("parked")
     }
 
     /// Every document.
@@ -64,9 +72,14 @@ impl Real {
             tokio::join!(all(self.store().accounts()), all(self.store().transactions()));
         let shown = |document: &Document| {
             let id = document.get_str("_id").expect("ids are strings");
-            (id.to_owned(), fields::of(document, terms.begun))
+            (id.to_owned(), fields::of(&hands::undone(document), terms.begun))
         };
-        accounts.iter().chain(&transactions).map(shown).collect()
+        let noted = |note: &Document| {
+            let id = note.get_str("_id").expect("ids are strings");
+            (format!("{id}, beside it"), fields::of(note, terms.begun))
+        };
+        let notes = all(self.notes()).await;
+        accounts.iter().chain(&transactions).map(shown).chain(notes.iter().map(noted)).collect()
     }
 
     /// Runs one operation.
@@ -81,7 +94,6 @@ impl Real {
             _ => Terms::lease(Lease::Holds),
         };
         let ledger = MongoLedger::new(self.store().clone(), lease);
-        let count = |count: usize| Answer::Count(count);
         let seen = |seen| Answer::seen(seen, terms.begun);
         match operation {
             Operation::Insert { transaction, content } => {
@@ -94,28 +106,57 @@ impl Real {
             Operation::RequestCancel(at) => Ok(self.request_cancel(TRANSACTIONS[*at]).await),
             Operation::SetStatus(at, to) => Ok(self.set_status(account_names()[*at], *to).await),
             Operation::Claim(ids, by, _) => {
-                ledger.claim(&Terms::ids(ids), &by.claim()).await.map(seen)
+                let claimed = ledger.claim(&Terms::ids(ids), &by.claim()).await;
+                claimed.map(|claimed| Answer::claimed(claimed, terms.begun))
             }
             Operation::Read(ids) => ledger.read(&Terms::ids(ids)).await.map(seen),
-            Operation::Accounts(at) => {
-                ledger.accounts(&Terms::accounts(at)).await.map(Answer::accounts)
+            Operation::Bodies(ids) => ledger.bodies(&Terms::ids(ids)).await.map(Answer::bodies),
+            Operation::Accounts(at, marks) => {
+                let (accounts, marks) = (Terms::accounts(at), Terms::ids(marks));
+                ledger.accounts(&accounts, &marks).await.map(Answer::accounts)
             }
             Operation::Post { ids, grouping, before, riders } => {
                 let postings = terms.riding(terms.postings(ids, *grouping), riders);
-                ledger.post(&postings, terms.at(*before)).await.map(count)
+                ledger.post(&postings, terms.at(*before)).await.map(Answer::written)
             }
             Operation::Remove(removal, ids, grouping) => {
-                ledger.remove(*removal, &terms.postings(ids, *grouping)).await.map(count)
+                ledger.remove(*removal, &terms.postings(ids, *grouping)).await.map(Answer::written)
             }
             Operation::Advance(step, ids, by) => {
-                ledger.advance(*step, &Terms::ids(ids), &by.claim()).await.map(count)
+                ledger.advance(*step, &Terms::ids(ids), &by.claim()).await.map(Answer::written)
             }
             Operation::Cancel(refused, by) => {
-                ledger.cancel(&Terms::reasons(refused), &by.claim()).await.map(count)
+                ledger.cancel(&Terms::reasons(refused), &by.claim()).await.map(Answer::written)
             }
             Operation::Transact(ids, by) => {
-                let orders = orders(ledger.read(&Terms::ids(ids)).await?);
-                ledger.transact(&orders, &by.claim().application).await.map(Answer::Transacted)
+                let orders = orders(ledger.bodies(&Terms::ids(ids)).await?);
+                let transacted = ledger.transact(&orders, &by.claim().application).await;
+                or_refused(transacted.map(Answer::transacted))
+            }
+            Operation::Park(each, by, code) => {
+                ledger.park(&Terms::parkings(each, *by, *code)).await.map(Answer::parked)
+            }
+            Operation::ParkById(ids) => {
+                let ids: Vec<_> = ids.iter().map(|at| RawBson::from(TRANSACTIONS[*at])).collect();
+                let parked = self.store().park_by_id(&ids, &Terms::kills_workers()).await;
+                parked.map(|()| Answer::Released)
+            }
+            Operation::Unpark(at) => {
+                let back = self.store().unpark(&[TRANSACTIONS[*at].into()]).await;
+                or_refused(back.map(Answer::parked))
+            }
+            Operation::SpoilAccount(at, oddity) => {
+                hands::spoil(&self.store().accounts(), account_names()[*at], *oddity).await;
+                Ok(Answer::Edited)
+            }
+            Operation::SpoilTransaction(at, oddity) => {
+                hands::spoil(&self.store().transactions(), TRANSACTIONS[*at], *oddity).await;
+                Ok(Answer::Edited)
+            }
+            Operation::Mend => {
+                hands::mend(&self.store().accounts()).await;
+                hands::mend(&self.store().transactions()).await;
+                Ok(Answer::Edited)
             }
             Operation::Release { ids, by, after, not_before } => {
                 let (after, not_before) = (Terms::delay(*after), terms.at(*not_before));
@@ -158,5 +199,13 @@ impl Real {
             Ok(()) => Answer::Has(to),
             Err(_) => Answer::Refused,
         }
+    }
+}
+
+/// What the server refuses as a whole, because of a document, is an answer here.
+fn or_refused(answer: Result<Answer, LedgerError>) -> Result<Answer, LedgerError> {
+    match answer {
+        Err(error) if error.fault == Fault::Refused => Ok(Answer::Refused),
+        answer => answer,
     }
 }

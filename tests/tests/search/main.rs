@@ -107,6 +107,8 @@ macro_rules! planted_faults_are_found {
                 Planted::NotMajority,
                 Planted::NativeWithoutTheState,
                 Planted::NativeAccountsNotCompared,
+                Planted::NeighbourAcknowledgedUnsettled,
+                Planted::ReadsBeforeTheirWrites,
             ];
             let here = Planted::ALL.into_iter().filter(|planted| !elsewhere.contains(planted));
             assert_eq!(here.collect::<Vec<_>>(), [$(Planted::$planted),*]);
@@ -124,10 +126,14 @@ planted_faults_are_found! {
     an_undo_without_the_mark_is_found: UndoWithoutTheMark in "cancel";
     a_settlement_without_the_mark_is_found: SettleWithoutTheMark in "takeovers";
     a_ride_left_behind_is_found: RideLeftBehind in "riding";
+    a_forgotten_doubt_is_found: DoubtForgotten in "one-worker";
     a_commit_before_all_legs_are_posted_is_found: CommitBeforeAllLegsArePosted in "refused";
     a_settle_before_commit_is_found: SettleBeforeCommit in "cancel";
     a_credit_spendable_at_once_is_found: CreditSpendableAtOnce in "shared-account";
     a_resubmission_that_posts_twice_is_found: ResubmissionPostsTwice in "resubmission";
     a_coalesced_post_that_decides_on_the_sum_only_is_found:
         CoalescedPostDecidesOnTheSumOnly in "chained";
+    a_refusal_that_fails_the_batch_is_found: RefusalFailsTheBatch in "account-refuses";
+    parking_that_loses_a_mark_is_found: ParkingLosesAMark in "transaction-refuses";
+    parking_that_forgets_the_takeover_is_found: ParkingForgetsTheTakeover in "brought-back";
 }

@@ -71,6 +71,7 @@ planted_faults_are_found! {
     an_undo_without_the_mark_is_found: UndoWithoutTheMark;
     a_settlement_without_the_mark_is_found: SettleWithoutTheMark;
     a_ride_left_behind_is_found: RideLeftBehind;
+    a_forgotten_doubt_is_found: DoubtForgotten;
     a_commit_before_all_legs_are_posted_is_found: CommitBeforeAllLegsArePosted;
     a_settle_before_commit_is_found: SettleBeforeCommit;
     an_acknowledgement_before_the_end_is_found: AcknowledgeBeforeFinal;
@@ -81,4 +82,9 @@ planted_faults_are_found! {
     reads_and_acks_without_a_majority_are_found: NotMajority;
     a_native_transaction_without_the_state_is_found: NativeWithoutTheState;
     accounts_of_a_native_transaction_not_compared_are_found: NativeAccountsNotCompared;
+    a_refusal_that_fails_the_batch_is_found: RefusalFailsTheBatch;
+    a_neighbour_acknowledged_unsettled_is_found: NeighbourAcknowledgedUnsettled;
+    parking_that_loses_a_mark_is_found: ParkingLosesAMark;
+    parking_that_forgets_the_takeover_is_found: ParkingForgetsTheTakeover;
+    reads_before_their_writes_are_found: ReadsBeforeTheirWrites;
 }

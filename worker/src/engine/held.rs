@@ -79,9 +79,11 @@ impl Held {
                 let message = format!("given up after {} attempts alone", self.attempts_alone);
                 self.refused = Some(Reason::new(ReasonCode::RetriesExhausted, message));
             }
-            (State::Applied, Err(problem)) => self.parking = unreadable(problem),
-            (State::Pending | State::Applied, Ok(_))
-            | (State::Initial | State::Canceling | State::Done | State::Canceled, _) => {}
+            (State::Applied | State::Canceling, Err(problem)) => {
+                self.parking = unreadable(problem);
+            }
+            (State::Pending | State::Applied | State::Canceling, Ok(_))
+            | (State::Initial | State::Done | State::Canceled, _) => {}
         }
         self.body = Some(body);
     }
@@ -167,6 +169,7 @@ mod tests {
         let broken = || Err("no legs".to_owned());
         assert!(claimed(State::Pending, 2, broken()).parking.is_some());
         assert!(claimed(State::Applied, 2, broken()).parking.is_some());
+        assert!(claimed(State::Canceling, 2, broken()).parking.is_some());
         assert!(claimed(State::Pending, 1, broken()).parking.is_none());
         assert!(claimed(State::Pending, 2, sound()).parking.is_none());
     }
