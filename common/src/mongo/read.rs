@@ -240,7 +240,11 @@ pub(super) fn accounts(ids: &[std::sync::Arc<str>], marks: &[std::sync::Arc<str>
 
 fn too_large(document: &RawDocument) -> Option<String> {
     let bytes = document.get_i32("tooLarge").ok()?;
-    Some(format!("is {bytes} bytes long, which is too large to be read"))
+    Some(unread(bytes))
+}
+
+fn unread(bytes: impl std::fmt::Display) -> String {
+    format!("is {bytes} bytes long, which is too large to be read")
 }
 
 /// A document without a readable `_id` or state is not ours: it counts as not found.
@@ -255,7 +259,14 @@ pub(super) fn seen(document: &RawDocument) -> Option<Seen> {
         Ok(large) => {
             let number = |field: &str| large.get_i32(field).unwrap_or_default();
             let number = |field: &str| usize::try_from(number(field)).unwrap_or_default();
-            (Size { legs: number("legs"), bytes: number("bytes") }, None)
+            let bytes = number("bytes");
+            if i64::try_from(bytes).is_ok_and(|bytes| bytes <= CONTENT_BYTES_MAX) {
+                (Size { legs: number("legs"), bytes }, None)
+            } else {
+                // Known at the first claim, before anything can be posted for it; and nothing of it
+                // is ever loaded, so it takes no room in a batch.
+                (Size::default(), Some(Err(unread(bytes))))
+            }
         }
         Err(_) => {
             let body = Body::from_raw(document).map_err(|error| error.to_string());
