@@ -211,7 +211,7 @@ async fn accounts_whose_command_failed_are_there_once_after_the_command_that_it_
     for (command, reply_of) in [
         (&["accounts", "create", "c", "--balance", "7"][..], "insert"),
         (&["accounts", "import", file], "insert"),
-        (&["accounts", "freeze", "c"], "update"),
+        (&["accounts", "freeze", "c"], "status"),
     ] {
         let (database, uri) = world.mongodb_proxy().await;
         let held = database.hold(reply_of, 1, Part::Reply);
@@ -232,6 +232,17 @@ async fn accounts_whose_command_failed_are_there_once_after_the_command_that_it_
     let accounts = world.store.accounts().count_documents(doc! {}).await;
     assert_eq!(accounts.expect("MongoDB is there"), 3);
     world.assert_at_rest().await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn an_init_that_failed_is_completed_by_the_command_that_it_advises() {
+    let world = World::new().await;
+    let (broker, url) = world.amqp_proxy().await;
+    broker.refuse();
+    let failed = fails(&world, &["init"], ("TANDEM_AMQP_URL", &url)).await;
+    assert!(failed.stderr.contains("run the same command again"), "{}", failed.stderr);
+    world.producer(&["init"]).await.expect_success();
     world.finish().await;
 }
 
