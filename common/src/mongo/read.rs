@@ -25,7 +25,7 @@ const ACCOUNT: [&str; 7] =
     ["balance", "pendingDebits", "pendingCredits", "openingBalance", "floor", "status", "currency"];
 
 /// The most bytes of what a transaction asks for: its legs, or a few names.
-const CONTENT_BYTES_MAX: i64 = limits::LEGS_BYTES_MAX as i64 + 2_000;
+const CONTENT_BYTES_MAX: usize = limits::LEGS_BYTES_MAX + 2_000;
 
 /// The most bytes of those fields. A number has 16 at most, a name 200.
 const ACCOUNT_BYTES_MAX: i32 = 2_000;
@@ -213,7 +213,7 @@ fn short(field: &str) -> RawDocumentBuf {
 pub(super) fn contents(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
     let vars = rawdoc! { "content": fields(&CONTENT) };
     let bytes = rawdoc! { "$bsonSize": "$$content" };
-    let fits = rawdoc! { "$lte": [bytes.clone(), CONTENT_BYTES_MAX] };
+    let fits = rawdoc! { "$lte": [bytes.clone(), CONTENT_BYTES_MAX as i64] };
     let with_id = rawdoc! { "$mergeObjects": [{ "_id": "$_id" }, "$$content"] };
     let without = rawdoc! { "_id": "$_id", "tooLarge": bytes };
     let content = rawdoc! { "$cond": [fits, with_id, without] };
@@ -238,13 +238,13 @@ pub(super) fn accounts(ids: &[std::sync::Arc<str>], marks: &[std::sync::Arc<str>
         .collect()
 }
 
-fn too_large(document: &RawDocument) -> Option<String> {
+fn too_large(document: &RawDocument, limit: usize) -> Option<String> {
     let bytes = document.get_i32("tooLarge").ok()?;
-    Some(unread(bytes))
+    Some(too_long(usize::try_from(bytes).unwrap_or_default(), limit))
 }
 
-fn unread(bytes: impl std::fmt::Display) -> String {
-    format!("is {bytes} bytes long, which is too large to be read")
+fn too_long(bytes: usize, limit: usize) -> String {
+    format!("its fields are {bytes} bytes long; the limit is {limit}")
 }
 
 /// A document without a readable `_id` or state is not ours: it counts as not found.
@@ -259,13 +259,11 @@ pub(super) fn seen(document: &RawDocument) -> Option<Seen> {
         Ok(large) => {
             let number = |field: &str| large.get_i32(field).unwrap_or_default();
             let number = |field: &str| usize::try_from(number(field)).unwrap_or_default();
-            let bytes = number("bytes");
-            if i64::try_from(bytes).is_ok_and(|bytes| bytes <= CONTENT_BYTES_MAX) {
-                (Size { legs: number("legs"), bytes }, None)
-            } else {
-                // Known at the first claim, before anything can be posted for it; and nothing of it
-                // is ever loaded, so it takes no room in a batch.
-                (Size::default(), Some(Err(unread(bytes))))
+            match number("bytes") {
+                bytes if bytes > CONTENT_BYTES_MAX => {
+                    (Size::default(), Some(Err(too_long(bytes, CONTENT_BYTES_MAX))))
+                }
+                bytes => (Size { legs: number("legs"), bytes }, None),
             }
         }
         Err(_) => {
@@ -295,7 +293,7 @@ pub(super) fn seen(document: &RawDocument) -> Option<Seen> {
 /// A transaction's content, or why it makes no sense.
 pub(super) fn order(document: &RawDocument) -> Option<Order> {
     let id = document.get_str("_id").ok()?.into();
-    let body = match too_large(document) {
+    let body = match too_large(document, CONTENT_BYTES_MAX) {
         Some(problem) => Err(problem),
         None => Body::from_raw(document).map_err(|error| error.to_string()),
     };
@@ -307,7 +305,7 @@ pub(super) fn account(document: &RawDocument) -> Option<AccountRead> {
     let marks = document.get_array("pendingTransactions").ok().map(|marks| {
         marks.into_iter().flatten().filter_map(|mark| mark.as_str().map(Into::into)).collect()
     });
-    let account = match too_large(document) {
+    let account = match too_large(document, ACCOUNT_BYTES_MAX as usize) {
         Some(problem) => Err(problem),
         None => Account::from_raw(document),
     };

@@ -215,8 +215,8 @@ mod tests {
             }
         }
         assert_eq!(reversal_id("t", 1), "reverse:t");
-        let known = "reverse:sha256:4bb1d9c3b4b6e1b4";
-        assert_eq!(reversal_id(&"x".repeat(193), 1).len(), known.len() - 16 + 64);
+        assert!(reversal_id(&"x".repeat(192), 1).ends_with("xxx"));
+        assert!(reversal_id(&"x".repeat(193), 1).starts_with("reverse:sha256:"));
     }
 
     #[test]

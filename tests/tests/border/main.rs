@@ -111,7 +111,12 @@ async fn the_border_guard_takes_a_posting_exactly_where_the_reader_finds_nothing
             Err(problem) => Some(problem.clone()),
         };
         let took = marks_from_raw(&after).is_ok_and(|marks| marks.contains(NEW));
-        assert_eq!(took, refusal.is_none(), "{amount} of {currency:?}, {refusal:?}: {after:?}");
+        assert_eq!(
+            took,
+            refusal.is_none(),
+            "{amount} of {currency:?}, {refusal:?}: {}",
+            shown(&after)
+        );
         if took {
             let account = Account::from_raw(&after);
             assert!(account.is_ok(), "can't be read after the posting: {account:?}");
@@ -153,7 +158,7 @@ async fn the_border_guard_lets_held_money_go_home_whatever_else_is_broken() {
         let (mut gone, mut unreadable) = (0, 0);
         for id in &ids {
             let left = marks_from_raw(&after[id]).expect("a list").contains(odd::MARK);
-            assert_eq!(!left, takes_money_back(&before[id]), "{removal:?}: {:?}", before[id]);
+            assert_eq!(!left, takes_money_back(&before[id]), "{removal:?}: {}", shown(&before[id]));
             gone += usize::from(!left);
             unreadable += usize::from(!left && Account::from_raw(&before[id]).is_err());
         }
@@ -162,6 +167,10 @@ async fn the_border_guard_lets_held_money_go_home_whatever_else_is_broken() {
     }
     assert_no_statement_failed(&world).await;
     world.finish().await;
+}
+
+fn shown(document: &RawDocumentBuf) -> String {
+    Document::try_from(document).map_or_else(|error| error.to_string(), |tree| tree.to_string())
 }
 
 /// Inserts a document; whether the server admits it.
@@ -197,7 +206,7 @@ async fn the_border_admits_exactly_the_accounts_that_can_be_read() {
         let document = RawDocumentBuf::try_from(&document).expect("BSON");
         let read = Account::from_raw(&document);
         let admitted = admitted(&accounts, &document).await;
-        assert_eq!(admitted, read.is_ok(), "{read:?}: {document:?}");
+        assert_eq!(admitted, read.is_ok(), "{read:?}: {}", shown(&document));
         readable += usize::from(admitted);
     }
     assert!((cases() / 10..cases()).contains(&readable), "{readable} of {} admitted", cases());
@@ -221,7 +230,7 @@ async fn the_border_admits_no_transaction_that_a_message_can_not_name() {
         let id = document.get_str("_id").expect("the validator has looked at it");
         let parsed = Message::parse(&Message::new(vec![id.into()]).to_bytes());
         let parsed = parsed.expect("a message of ours");
-        assert_eq!(parsed.bad, [], "{document:?}");
+        assert_eq!(parsed.bad, [], "{}", shown(&document));
         // Two texts of a kind may be tried, and each only once.
         let deleted = transactions.delete_one(doc! { "_id": id }).await.expect("MongoDB is there");
         assert_eq!(deleted.deleted_count, 1);

@@ -158,6 +158,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let marks: BTreeSet<_> = singles.iter().flat_map(|p| p.transactions.clone()).collect();
         let marks: Vec<_> = marks.into_iter().collect();
         let accounts = self.read_accounts(&touched, &marks).await;
+        let mut stuck = Vec::new();
         for posting in singles {
             for id in &posting.transactions {
                 let Some(held) = self.held.get_mut(id) else { continue };
@@ -170,9 +171,15 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
                     Mark::Stuck(problem) => {
                         let message =
                             format!("account {:?} has its mark: {problem}", posting.account);
-                        held.parking = Some(Parked::new(ParkCode::AccountUnusable, message));
+                        stuck.push((id, Parked::new(ParkCode::AccountUnusable, message)));
                     }
                 }
+            }
+        }
+        for (id, why) in stuck {
+            // While other marks of it may still be there, the next attempt removes those first.
+            if let Some(held) = self.held.get_mut(id).filter(|held| held.left.is_none()) {
+                held.parking = Some(why);
             }
         }
     }
