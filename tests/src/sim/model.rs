@@ -162,6 +162,19 @@ pub fn release(
     ours
 }
 
+/// Takes a first claim back; true when it matched.
+pub fn unclaim(doc: &mut Transaction, claim: &Claim) -> bool {
+    let ours = doc.claim.as_deref() == Some(&claim.token);
+    let untouched = ours && doc.state == State::Pending && doc.attempts == 1;
+    if untouched {
+        doc.state = State::Initial;
+        doc.attempts = 0;
+        doc.application = None;
+        end_ownership(doc);
+    }
+    untouched
+}
+
 /// Sets a transaction apart: its claim goes, its state and its takeover time stay. True when it
 /// matched.
 pub fn park(doc: &mut Transaction, parking: &Parking, planted: Option<Planted>) -> bool {
