@@ -29,8 +29,8 @@ Exit codes:
   130  interrupted by SIGINT (Ctrl-C)
   143  interrupted by SIGTERM
 
-A command that fails or is interrupted says which command completes it without doing anything twice.
-A second signal ends the command at once.
+A command that was interrupted, or that gave up because a server stayed away, says how to complete it
+without doing anything twice, or that nothing was written. A second signal ends a command at once.
 
 Examples:
   producer accounts create world --floor none
