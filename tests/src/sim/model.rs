@@ -1,7 +1,7 @@
 //! A model of the ledger: what each statement does to one transaction, and what a read shows.
 //!
 //! Owns the semantics of `common::mongo::statements`, in plain code over plain maps; those of
-//! accounts are in [`super::accounts`]. Promises to answer and to change exactly what MongoDB
+//! accounts are in `super::accounts`. Promises to answer and to change exactly what MongoDB
 //! would; a conformance test holds it to that.
 
 use std::collections::{BTreeMap, BTreeSet};
