@@ -66,8 +66,8 @@ mod tests {
     fn what_is_not_valid_text_is_shown_all_the_same() {
         let stored =
             rawdoc! { "_id": "t", "note": "?", "list": ["?", { "a": "?" }], "?": 1, "z": 1 };
-        let bytes: Vec<u8> = stored.as_bytes().iter().copied().collect();
-        let spoiled = bytes.iter().map(|byte| if *byte == b'?' { 0xff } else { *byte }).collect();
+        let spoiled =
+            stored.as_bytes().iter().map(|byte| if *byte == b'?' { 0xff } else { *byte }).collect();
         let spoiled = RawDocumentBuf::from_bytes(spoiled).expect("the lengths are right");
         let mark = "\u{fffd}";
         let expected = doc! { "_id": "t", "note": mark, "list": [mark, { "a": mark }] };

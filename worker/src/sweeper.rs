@@ -18,9 +18,10 @@ use std::time::Duration;
 
 use common::ledger::{LedgerError, ServerMs};
 use common::message::Message;
-use common::mongo::{MongoOutbox, Store, Stranded};
+use common::mongo::{Found, MongoOutbox, Store, Stranded};
 use common::queue::{Outgoing, Publisher, QueueError, WORK};
 use common::retry::jitter;
+use common::transaction::ParkCode;
 
 use crate::metrics::Metrics;
 use crate::stop::Stop;
@@ -167,7 +168,8 @@ impl Sweeper {
         now: ServerMs,
         most: usize,
     ) -> Result<(), SweepError> {
-        let ids = self.outbox.stranded(which, now, most).await?;
+        let Found { ids, parked } = self.outbox.stranded(which, now, most).await?;
+        (0..parked).for_each(|_| self.metrics.parked(ParkCode::InvalidId));
         if ids.is_empty() {
             return Ok(());
         }

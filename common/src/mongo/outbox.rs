@@ -59,6 +59,15 @@ impl Stranded {
     }
 }
 
+/// What a look for stranded transactions found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Those that can be published.
+    pub ids: Vec<TransactionId>,
+    /// How many were parked, because no message can hold their ids.
+    pub parked: usize,
+}
+
 /// Finds and stamps what is stranded.
 #[derive(Clone, Debug)]
 pub struct MongoOutbox {
@@ -82,7 +91,7 @@ impl MongoOutbox {
         which: Stranded,
         now: ServerMs,
         limit: usize,
-    ) -> Result<Vec<TransactionId>, LedgerError> {
+    ) -> Result<Found, LedgerError> {
         let found = self.find(which, now, limit).await?;
         // Notes are few, and only on documents that can't be stamped, which come again each time.
         let noted =
@@ -103,7 +112,7 @@ impl MongoOutbox {
             let why = Parked::new(ParkCode::InvalidId, message);
             self.store.park_by_id(&invalid, &why).await?;
         }
-        Ok(ids)
+        Ok(Found { ids, parked: invalid.len() })
     }
 
     async fn find(

@@ -267,7 +267,11 @@ pub(super) fn seen(document: &RawDocument) -> Option<Seen> {
             }
         }
         Err(_) => {
-            let body = Body::from_raw(document).map_err(|error| error.to_string());
+            let mut body = Body::from_raw(document).map_err(|error| error.to_string());
+            if let Ok(body) = &mut body {
+                // The engine has no use for them, and a batch holds thousands of bodies.
+                (body.metadata, body.reverses) = (None, None);
+            }
             let legs = body.as_ref().map_or(0, |body| body.legs().len());
             (Size { legs, bytes: document.as_bytes().len() }, Some(body))
         }
