@@ -106,6 +106,12 @@ async fn a_date_of_another_type_hides_nothing_from_the_sweepers() {
     for id in ["taken-over-at-text", "taken-over-at-nothing", "created-text"] {
         wait_ended_or_parked(&world, id, s(30)).await;
     }
+    // Nobody can claim it before somebody has put a date in.
+    let now = doc! { "$set": { "takeoverAt": DateTime::now() } };
+    let mended = world.store.transactions().update_one(doc! { "_id": "taken-over-at-text" }, now);
+    mended.await.expect("MongoDB is there");
+    world.producer(&["unpark", "taken-over-at-text"]).await;
+    world.wait_state("taken-over-at-text", State::Done, s(30)).await;
     drop(worker);
     super::remove(&world, "transactions", &["created-text"]).await;
     super::remove(&world, "parked", &["created-text"]).await;
