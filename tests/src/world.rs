@@ -65,8 +65,11 @@ impl World {
     }
 
     async fn named(name: String, servers: Servers) -> World {
-        let mongo =
-            MongoArgs { mongodb_uri: servers.mongodb_uri.clone(), database: Some(name.clone()), one_document_statements: false };
+        let mongo = MongoArgs {
+            mongodb_uri: servers.mongodb_uri.clone(),
+            database: Some(name.clone()),
+            one_document_statements: false,
+        };
         let store = Store::connect(&mongo, "tests", Duration::from_secs(20)).await;
         let store = store.expect("the connection string is valid");
         store.ensure_schema().await.expect("MongoDB is there");

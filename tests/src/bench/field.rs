@@ -45,7 +45,8 @@ impl Field {
     /// When a server is away.
     pub async fn new(servers: &Servers, pids: ServerPids) -> Field {
         let world = World::on(servers.clone()).await;
-        let mongo = MongoArgs { one_document_statements: false,
+        let mongo = MongoArgs {
+            one_document_statements: false,
             mongodb_uri: with_option(
                 &servers.mongodb_uri,
                 &format!("maxPoolSize={CONNECTIONS_MAX}"),

@@ -31,7 +31,8 @@ impl Watcher {
     /// When the server does not let us.
     pub async fn open(field: &Field) -> Result<Watcher, String> {
         // A client of its own: its only connection waits for events.
-        let mongo = MongoArgs { one_document_statements: false,
+        let mongo = MongoArgs {
+            one_document_statements: false,
             mongodb_uri: field.world.servers.mongodb_uri.clone(),
             database: Some(field.world.name.clone()),
         };

@@ -52,7 +52,11 @@ impl Clerk {
     pub async fn new(env: &BTreeMap<String, String>) -> Result<Clerk, String> {
         let of = |name: &str| env.get(name).cloned().unwrap_or_default();
         let database = Some(of("TANDEM_DATABASE"));
-        let mongo = MongoArgs { mongodb_uri: of("TANDEM_MONGODB_URI"), database, one_document_statements: false };
+        let mongo = MongoArgs {
+            mongodb_uri: of("TANDEM_MONGODB_URI"),
+            database,
+            one_document_statements: false,
+        };
         let amqp =
             AmqpArgs { amqp_url: of("TANDEM_AMQP_URL"), queue_prefix: of("TANDEM_QUEUE_PREFIX") };
         let store = Store::connect(&mongo, "chaos-clerk", Duration::from_secs(5)).await?;

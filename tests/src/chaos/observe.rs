@@ -39,7 +39,11 @@ impl Observer {
     /// # Errors
     /// When the connection string makes no sense.
     pub async fn new(uri: &str, database: &str) -> Result<Observer, String> {
-        let mongo = MongoArgs { mongodb_uri: uri.to_owned(), database: Some(database.to_owned()), one_document_statements: false };
+        let mongo = MongoArgs {
+            mongodb_uri: uri.to_owned(),
+            database: Some(database.to_owned()),
+            one_document_statements: false,
+        };
         let store = Store::connect(&mongo, "chaos", Duration::from_secs(20)).await?;
         Ok(Observer { store })
     }

@@ -178,9 +178,7 @@ impl Protocol for Articles {
             let What::Answer(Reply::Seen(seen)) = what else { return None };
             seen.first().filter(|seen| seen.claim.as_ref() == Some(&mine)).cloned()
         };
-        let moved = |what: &What| {
-            matches!(what, What::Answer(Reply::Written(written)) if written.count == 1)
-        };
+        let moved = |what: &What| matches!(what, What::Answer(Reply::Written(written)) if written.count == 1);
         let Some((claimed, answers)) = heard.split_first() else {
             return (Next::Request(Request::Claim(mine)), false);
         };

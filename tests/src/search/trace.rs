@@ -64,7 +64,8 @@ fn told<P: Protocol>(world: &World<P>, before: &State, action: Action, after: &S
         }
         Action::Proceed(Whose::Adrift(index)) => {
             let (request, stage) = before.adrift[index];
-            let next = (request, Stage::Running { started: before.now, next: 0, tally: Tally::default() });
+            let next =
+                (request, Stage::Running { started: before.now, next: 0, tally: Tally::default() });
             let outcome = outcome(world, before, after, after.adrift.contains(&next));
             format!("unattended: {}{}{outcome}", name(request), document(Some(stage)))
         }

@@ -124,7 +124,9 @@ impl Ledger for Client {
         ids: &[AccountId],
         marks: &[TransactionId],
     ) -> Result<Vec<AccountRead>, LedgerError> {
-        let Reply::Accounts(accounts) = self.request(Request::Accounts(ids.to_vec(), marks.to_vec())).await? else {
+        let Reply::Accounts(accounts) =
+            self.request(Request::Accounts(ids.to_vec(), marks.to_vec())).await?
+        else {
             unreachable!("a read answers accounts")
         };
         Ok(accounts)

@@ -10,8 +10,8 @@ use rand::Rng;
 use super::client::Sent;
 use super::event::Event;
 use super::odd::Oddity;
-use super::scenario::Submission;
 use super::request::{Reply, Request};
+use super::scenario::Submission;
 use super::world::{Operation, Stage, World};
 
 impl World {

@@ -157,12 +157,14 @@ impl Scenario {
         match planted {
             // It shows only where a post that nobody waits for any more comes after the settlement
             // and before its own deadline: a long lease makes room for that.
-            Some(Planted::UnknownPostResentAndSettledAtOnce | Planted::DoubtForgotten) => Scenario {
-                lease: LeaseMs { lease: 1_000, grace: 200 + skew_max },
-                op_limit: 200,
-                ride_wait: Duration::ZERO,
-                ..scenario
-            },
+            Some(Planted::UnknownPostResentAndSettledAtOnce | Planted::DoubtForgotten) => {
+                Scenario {
+                    lease: LeaseMs { lease: 1_000, grace: 200 + skew_max },
+                    op_limit: 200,
+                    ride_wait: Duration::ZERO,
+                    ..scenario
+                }
+            }
             _ => scenario,
         }
     }

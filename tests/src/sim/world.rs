@@ -18,8 +18,8 @@ use super::broker::Queue;
 use super::client::{Owner, Sent, Shared};
 use super::event::Event;
 use super::planted::Planted;
-use super::scenario::{Profile, Scenario, Submission};
 use super::request::{Reply, Request};
+use super::scenario::{Profile, Scenario, Submission};
 use super::server::Server;
 use super::staff::{Staff, Worker};
 

@@ -95,7 +95,8 @@ impl Answer {
     /// What became of a native transaction. Each side has its own words for what makes no sense.
     pub fn transacted(transacted: Transacted) -> Answer {
         let wordless = |mut verdict: Verdict| {
-            let reason = verdict.refused.as_mut().filter(|reason| is_wordless(reason.code.as_str()));
+            let reason =
+                verdict.refused.as_mut().filter(|reason| is_wordless(reason.code.as_str()));
             reason.into_iter().for_each(|reason| reason.message.clear());
             verdict
         };

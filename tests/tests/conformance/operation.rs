@@ -153,8 +153,10 @@ impl fmt::Display for Operation {
                 write!(f, "{name} [{}], marks {}", accounts.join(", "), names(marks))
             }
             Operation::Park(each, by, code) => {
-                let each: Vec<_> =
-                    each.iter().map(|(at, state)| format!("{} {state}", TRANSACTIONS[*at])).collect();
+                let each: Vec<_> = each
+                    .iter()
+                    .map(|(at, state)| format!("{} {state}", TRANSACTIONS[*at]))
+                    .collect();
                 write!(f, "{name} [{}] of {by:?}: {}", each.join(", "), code.as_str())
             }
             Operation::Unpark(at) => write!(f, "{name} {}", TRANSACTIONS[*at]),

@@ -9,7 +9,9 @@ use common::transaction::{
 };
 use mongodb::bson::{DateTime, Document, doc};
 
-use crate::operation::{BROKEN, Claimant, Grouping, HOUR, Lease, TRANSACTIONS, When, account_names};
+use crate::operation::{
+    BROKEN, Claimant, Grouping, HOUR, Lease, TRANSACTIONS, When, account_names,
+};
 use crate::sequence::Sequence;
 
 /// A field of an account that is not ours; postings must keep it.
@@ -67,11 +69,7 @@ impl<'a> Terms<'a> {
     }
 
     /// Transactions to be set apart, each as it is given.
-    pub fn parkings(
-        each: &[(usize, State)],
-        by: Option<Claimant>,
-        code: ParkCode,
-    ) -> Vec<Parking> {
+    pub fn parkings(each: &[(usize, State)], by: Option<Claimant>, code: ParkCode) -> Vec<Parking> {
         let claim = by.map(|by| by.claim().token);
         let parking = |(at, state): &(usize, State)| Parking {
             id: TRANSACTIONS[*at].into(),
