@@ -327,6 +327,15 @@ pub trait Ledger: Send + Sync {
         not_before: ServerMs,
     ) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
+    /// Takes a first claim back: those of `ids` that are `pending`, under this claim and claimed for
+    /// the first time become `initial` again, as if nobody had claimed them. Only for transactions of
+    /// which nothing was posted.
+    fn unclaim(
+        &self,
+        ids: &[TransactionId],
+        claim: &Claim,
+    ) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
     /// Sets transactions apart, each where it is still in its state and under its claim. It keeps
     /// state, marks and takeover time, and loses its claim. One whose document can't be written is
     /// noted elsewhere. Returns those that are parked now.

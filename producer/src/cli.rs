@@ -29,8 +29,8 @@ Exit codes:
   130  interrupted by SIGINT (Ctrl-C)
   143  interrupted by SIGTERM
 
-A command that fails or is interrupted says which command completes it without doing anything twice.
-A second signal ends the command at once.
+A command that was interrupted, or that gave up because a server stayed away, says how to complete it
+without doing anything twice, or that nothing was written. A second signal ends a command at once.
 
 Examples:
   producer accounts create world --floor none
@@ -93,29 +93,38 @@ pub enum Command {
     Audit(audit::AuditArgs),
 }
 
+/// What is looked at before a command runs.
+enum Check {
+    /// The whole database.
+    Database,
+    /// Only whether this version knows the ledger's settings.
+    Settings,
+    /// Nothing: the command does that itself.
+    Own,
+}
+
 impl Command {
-    /// Whether the database is checked before it. `init` does that itself, and those that write
-    /// set a fresh database up when they have read their input.
-    fn checks_first(&self) -> bool {
+    fn check(&self) -> Check {
         match self {
-            Command::Status(_)
-            | Command::List(_)
-            | Command::Stats(_)
-            | Command::Audit(_)
-            | Command::Unpark(_) => true,
-            Command::Accounts(command) => match command {
-                accounts::Command::Create(_) | accounts::Command::Import(_) => false,
-                accounts::Command::Show(_)
-                | accounts::Command::List(_)
-                | accounts::Command::Freeze(_)
-                | accounts::Command::Unfreeze(_)
-                | accounts::Command::Close(_) => true,
-            },
+            Command::Status(_) | Command::List(_) | Command::Stats(_) | Command::Unpark(_) => {
+                Check::Database
+            }
+            // A database that lacks something is when an audit is wanted most.
+            Command::Audit(_) => Check::Settings,
+            // Those that write set a fresh database up when they have read their input.
             Command::Init(_)
             | Command::Submit(_)
             | Command::Transfer(_)
             | Command::Cancel(_)
-            | Command::Reverse(_) => false,
+            | Command::Reverse(_) => Check::Own,
+            Command::Accounts(command) => match command {
+                accounts::Command::Create(_) | accounts::Command::Import(_) => Check::Own,
+                accounts::Command::Show(_)
+                | accounts::Command::List(_)
+                | accounts::Command::Freeze(_)
+                | accounts::Command::Unfreeze(_)
+                | accounts::Command::Close(_) => Check::Database,
+            },
         }
     }
 }
@@ -143,8 +152,10 @@ async fn dispatch(
     command: &Command,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
-    if command.checks_first() {
-        context.check_schema().await?;
+    match command.check() {
+        Check::Database => context.check_schema().await?,
+        Check::Settings => context.check_settings().await?,
+        Check::Own => {}
     }
     match command {
         Command::Init(args) => init::run(context, args, out).await,

@@ -89,6 +89,17 @@ impl Context {
         self.insist(|| self.store.check_schema()).await
     }
 
+    /// Checks that this version knows what the ledger's settings name.
+    ///
+    /// # Errors
+    /// When it does not, or the server stays away or refuses.
+    pub async fn check_settings(&self) -> Result<(), Error> {
+        match self.insist(|| self.store.settings_misfit()).await? {
+            Some(misfit) => Err(Error::Failed(misfit.to_string())),
+            None => Ok(()),
+        }
+    }
+
     /// Checks the database; a fresh one is set up.
     ///
     /// # Errors

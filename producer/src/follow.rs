@@ -11,10 +11,11 @@ use clap::Args;
 use common::ledger::LedgerError;
 use common::mongo::{Fields, Store};
 use common::transaction::State;
-use mongodb::bson::Document;
+use mongodb::bson::{Document, RawDocumentBuf};
 
 use crate::context::Context;
 use crate::error::Error;
+use crate::json;
 
 /// Whether and how long to wait.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -212,8 +213,10 @@ pub(crate) async fn states(
 ) -> Result<HashMap<String, Document>, LedgerError> {
     let fields = Fields::Only(&["state", "reason"]);
     let found = store.documents("follow", "transactions", &ids, fields).await?;
-    let keyed = |document: Document| Some((document.get_str("_id").ok()?.to_owned(), document));
-    Ok(found.into_iter().filter_map(keyed).collect())
+    let keyed = |document: &RawDocumentBuf| {
+        Some((document.get_str("_id").ok()?.to_owned(), json::readable(document)))
+    };
+    Ok(found.iter().filter_map(keyed).collect())
 }
 
 /// The code of a document's reason.

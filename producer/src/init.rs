@@ -71,6 +71,7 @@ pub async fn run(
     args: &InitArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
+    context.advice.set("run the same command again: it creates what is still missing");
     let report = database(context, args).await?;
     context.ensure_queue().await?;
     let written = if args.json { report.json(out) } else { report.text(out) };

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use common::ledger::LedgerError;
 use common::mongo::{Fields, Store};
 use common::transaction::{Body, State, TransactionId};
-use mongodb::bson::{DateTime, Document};
+use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 
 /// A transaction to be submitted.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,23 +111,27 @@ async fn compare_known(
     Ok(())
 }
 
-async fn find(store: &Store, ids: Vec<&str>) -> Result<HashMap<String, Document>, LedgerError> {
+async fn find(
+    store: &Store,
+    ids: Vec<&str>,
+) -> Result<HashMap<String, RawDocumentBuf>, LedgerError> {
     let found = store.documents("compare", "transactions", &ids, Fields::All).await?;
-    let keyed = |document: Document| Some((document.get_str("_id").ok()?.to_owned(), document));
+    let keyed =
+        |document: RawDocumentBuf| Some((document.get_str("_id").ok()?.to_owned(), document));
     Ok(found.into_iter().filter_map(keyed).collect())
 }
 
-fn compare(body: &Body, created_at: DateTime, existing: &Document) -> Answer {
+fn compare(body: &Body, created_at: DateTime, existing: &RawDocument) -> Answer {
     let Some(state) = existing.get_str("state").ok().and_then(State::parse) else {
         return Answer::Conflict("a document without a known state".to_owned());
     };
-    let stored = match Body::from_document(existing) {
+    let stored = match Body::from_raw(existing) {
         Ok(stored) => stored,
         Err(problem) => return Answer::Conflict(format!("an invalid transaction ({problem})")),
     };
     match difference(body, &stored) {
         Some(field) => Answer::Conflict(format!("a transaction with another {field}")),
-        None if existing.get_datetime("createdAt").ok() == Some(&created_at) => Answer::Submitted,
+        None if existing.get_datetime("createdAt").ok() == Some(created_at) => Answer::Submitted,
         None => Answer::Unchanged(state),
     }
 }
@@ -157,9 +161,13 @@ pub(crate) fn difference(one: &Body, other: &Body) -> Option<&'static str> {
 mod tests {
     use common::amount::Amount;
     use common::transaction::Leg;
-    use mongodb::bson::{Bson, doc};
+    use mongodb::bson::{Bson, Document, doc};
 
     use super::*;
+
+    fn raw(document: &Document) -> RawDocumentBuf {
+        RawDocumentBuf::try_from(document).expect("BSON")
+    }
 
     const NOW: DateTime = DateTime::from_millis(2_000);
     const BEFORE: DateTime = DateTime::from_millis(1_000);
@@ -176,10 +184,10 @@ mod tests {
     fn the_same_content_changes_nothing_in_whatever_order_its_legs_stand() {
         let split = body(&[("a", -3), ("b", 1), ("c", 2)]);
         let turned = body(&[("c", 2), ("a", -3), ("b", 1)]);
-        let stored = split.to_document("t", BEFORE);
+        let stored = raw(&split.to_document("t", BEFORE));
         assert_eq!(compare(&turned, NOW, &stored), Answer::Unchanged(State::Initial));
         let credit_first = body(&[("b", 1), ("a", -1)]);
-        let stored = body(&[("a", -1), ("b", 1)]).to_document("t", BEFORE);
+        let stored = raw(&body(&[("a", -1), ("b", 1)]).to_document("t", BEFORE));
         assert_eq!(compare(&credit_first, NOW, &stored), Answer::Unchanged(State::Initial));
     }
 
@@ -196,7 +204,7 @@ mod tests {
             (reversal, "reverses"),
             (tagged, "metadata"),
         ] {
-            let answer = compare(&ours, NOW, &theirs.to_document("t", BEFORE));
+            let answer = compare(&ours, NOW, &raw(&theirs.to_document("t", BEFORE)));
             assert!(
                 matches!(&answer, Answer::Conflict(text) if text.contains(field)),
                 "{answer:?}"
@@ -209,7 +217,7 @@ mod tests {
         let ours = body(&[("a", -1), ("b", 1)]);
         let mut stored = ours.to_document("t", NOW);
         stored.insert("state", Bson::from(State::Done));
-        assert_eq!(compare(&ours, NOW, &stored), Answer::Submitted);
+        assert_eq!(compare(&ours, NOW, &raw(&stored)), Answer::Submitted);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use common::ledger::{LedgerError, ServerMs};
 use common::limits::echo_bytes;
 use common::message::{BadId, Message};
 use common::queue::{Outgoing, QueueError, SOLO};
-use common::transaction::TransactionId;
+use common::transaction::{ParkCode, TransactionId};
 use futures_util::future::join_all;
 
 use crate::decide::{Cause, DeadReason, Intake, Leftovers, Source, intake, leftovers};
@@ -203,6 +203,7 @@ impl<B: Broker> Acknowledger<B> {
                     tracing::warn!(%error, "could not keep the sweeper away; trying later");
                     return self.nack(source, receipt).await;
                 }
+                ids.iter().for_each(|_| self.metrics.parked(ParkCode::KillsWorker));
             }
             DeadReason::Malformed | DeadReason::UnknownTransaction => {}
         }

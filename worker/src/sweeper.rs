@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use common::ledger::{LedgerError, ServerMs};
 use common::message::Message;
-use common::mongo::{MongoOutbox, Store, Stranded};
+use common::mongo::{Found, MongoOutbox, NoDate, Store, Stranded};
 use common::queue::{Outgoing, Publisher, QueueError, WORK};
 use common::retry::jitter;
 
@@ -29,9 +29,9 @@ use crate::stop::Stop;
 const IDS_PER_ROUND: usize = 5_000;
 const IDS_PER_MESSAGE: usize = 100;
 
-/// The most ids of one round whose documents are dated in the future: nobody knows how long they
-/// have been there, and they may be part of a backlog.
-const FUTURE_IDS_PER_ROUND: usize = 100;
+/// The most ids of one round whose documents are dated in the future, or not at all: nobody knows
+/// how long they have been there, and they may be part of a backlog.
+const ODD_IDS_PER_ROUND: usize = 100;
 
 /// By how much a producer's clock may be ahead before a document's date says nothing.
 const FUTURE_MS: i64 = 60_000;
@@ -148,7 +148,12 @@ impl Sweeper {
         let unclaimed = Stranded::Unclaimed { created_before };
         self.sweep(unclaimed, "unclaimed", now, IDS_PER_ROUND).await?;
         let future = Stranded::FromTheFuture { created_after: now + FUTURE_MS };
-        self.sweep(future, "unclaimed", now, FUTURE_IDS_PER_ROUND).await
+        self.sweep(future, "unclaimed", now, ODD_IDS_PER_ROUND).await?;
+        for no_date in [NoDate::Nothing, NoDate::OtherType] {
+            self.sweep(Stranded::Undated(no_date), "unclaimed", now, ODD_IDS_PER_ROUND).await?;
+            self.sweep(Stranded::Timeless(no_date), "in_flight", now, ODD_IDS_PER_ROUND).await?;
+        }
+        Ok(())
     }
 
     /// First, since nobody can write what an abandoned transaction holds.
@@ -167,7 +172,10 @@ impl Sweeper {
         now: ServerMs,
         most: usize,
     ) -> Result<(), SweepError> {
-        let ids = self.outbox.stranded(which, now, most).await?;
+        let Found { ids, parked } = self.outbox.stranded(which, now, most).await?;
+        if let Some((count, code)) = parked {
+            (0..count).for_each(|_| self.metrics.parked(code));
+        }
         if ids.is_empty() {
             return Ok(());
         }

@@ -16,9 +16,12 @@ const PASSING_CODES: [i32; 19] = [
     6, 7, 11, 24, 46, 64, 89, 91, 112, 133, 134, 189, 202, 9001, 10107, 11600, 11602, 13435, 13436,
 ];
 
-/// The command took too long (50, 262), or it or what it makes is too large (10334, 17419, 17420,
-/// 257), or needs too much memory (146, 292).
-const TOO_MUCH_CODES: [i32; 8] = [50, 262, 10334, 17419, 17420, 257, 146, 292];
+/// The command took too long (50, 262), is too large (257) or needs too much memory (146, 292).
+const TOO_MUCH_CODES: [i32; 5] = [50, 262, 257, 146, 292];
+
+/// Something is too large (10334, 17419, 17420): of a command it is the command, of a statement it
+/// is the document, as it is or would be.
+const SIZE_CODES: [i32; 3] = [10334, 17419, 17420];
 
 /// The user may not (13, 18, 8000), or the server does not know such a command or option (59, 72,
 /// 9, 40415).
@@ -29,7 +32,7 @@ const DENIED_CODES: [i32; 7] = [13, 18, 8000, 59, 72, 9, 40415];
 pub fn of_code(code: i32) -> Fault {
     if PASSING_CODES.contains(&code) {
         Fault::Passing
-    } else if TOO_MUCH_CODES.contains(&code) {
+    } else if TOO_MUCH_CODES.contains(&code) || SIZE_CODES.contains(&code) {
         Fault::TooMuch
     } else if DENIED_CODES.contains(&code) {
         Fault::Denied
@@ -75,7 +78,8 @@ pub(super) fn refusals(
         let message = error.and_then(|e| e.get_str("errmsg").ok()).unwrap_or("unknown");
         let problem = format!("{} (code {code})", limits::echo(message));
         let item = number("index").and_then(|index| usize::try_from(index).ok());
-        match (of_code(code), item) {
+        let fault = if SIZE_CODES.contains(&code) { Fault::Refused } else { of_code(code) };
+        match (fault, item) {
             (Fault::Refused, Some(item)) => refused.push((code, Refused { item, problem })),
             (fault, _) => return Err(LedgerError { operation, message: problem, fault }),
         }
@@ -103,15 +107,10 @@ mod tests {
 
     #[test]
     fn an_error_of_the_server_fails_the_command_and_one_of_a_document_names_it() {
-        for (code, fault) in [
-            (112, Fault::Passing),
-            (50, Fault::TooMuch),
-            (10334, Fault::TooMuch),
-            (13, Fault::Denied),
-        ] {
+        for (code, fault) in [(112, Fault::Passing), (50, Fault::TooMuch), (13, Fault::Denied)] {
             assert_eq!(refusals("post", &write_error(code)).expect_err("failed").fault, fault);
         }
-        for code in [121, 11000, 17280] {
+        for code in [121, 11000, 17280, 17419] {
             let refused = refusals("post", &write_error(code)).expect("the others ran");
             assert_eq!(refused.len(), 1);
             assert_eq!((refused[0].0, refused[0].1.item), (code, 3));

@@ -103,6 +103,11 @@ impl Ledger for MongoLedger {
         self.on_transactions("release", ids, statement).await.map(|_| ())
     }
 
+    async fn unclaim(&self, ids: &[TransactionId], claim: &Claim) -> Result<(), LedgerError> {
+        let statement = |ids: &[&TransactionId]| statements::unclaim(ids, claim);
+        self.on_transactions("unclaim", ids, statement).await.map(|_| ())
+    }
+
     async fn park(&self, parkings: &[Parking]) -> Result<Vec<TransactionId>, LedgerError> {
         parking::park(&self.store, parkings).await
     }

@@ -37,7 +37,7 @@ use tokio::sync::OnceCell;
 pub use fault::of_code as fault_of_code;
 pub use findings::{Finding, Lack};
 pub use ledger::MongoLedger;
-pub use outbox::{MongoOutbox, Stranded};
+pub use outbox::{Found, MongoOutbox, NoDate, Stranded};
 pub use parking::ParkedEntry;
 pub use read::Fields;
 pub use schema::{Inspection, NotReady};

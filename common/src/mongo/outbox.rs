@@ -27,11 +27,54 @@ pub enum Stranded {
         /// Server time.
         created_after: ServerMs,
     },
+    /// `initial`, and without a date of creation, or with something else in its place.
+    Undated(NoDate),
     /// In flight, with a takeover time before this moment.
     InFlight {
         /// Server time.
         takeover_before: ServerMs,
     },
+    /// In flight, and without a takeover time, or with something else in its place.
+    Timeless(NoDate),
+}
+
+/// What stands where a date should be. Comparisons with a date find neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoDate {
+    /// Nothing, or null.
+    Nothing,
+    /// A value of another type.
+    OtherType,
+}
+
+impl NoDate {
+    fn bound(self) -> RawDocumentBuf {
+        const OTHER_TYPES: [&str; 16] = [
+            "double",
+            "string",
+            "object",
+            "array",
+            "binData",
+            "undefined",
+            "objectId",
+            "bool",
+            "regex",
+            "javascript",
+            "int",
+            "long",
+            "decimal",
+            "timestamp",
+            "minKey",
+            "maxKey",
+        ];
+        match self {
+            NoDate::Nothing => rawdoc! { "$eq": null },
+            NoDate::OtherType => {
+                let types: RawArrayBuf = OTHER_TYPES.into_iter().collect();
+                rawdoc! { "$type": types }
+            }
+        }
+    }
 }
 
 impl Stranded {
@@ -45,18 +88,31 @@ impl Stranded {
             Stranded::FromTheFuture { created_after } => {
                 ("unclaimed", "createdAt", rawdoc! { "$gt": date(created_after) })
             }
+            Stranded::Undated(no_date) => ("unclaimed", "createdAt", no_date.bound()),
             Stranded::InFlight { takeover_before } => {
                 ("in_flight", "takeoverAt", rawdoc! { "$lt": date(takeover_before) })
             }
+            Stranded::Timeless(no_date) => ("in_flight", "takeoverAt", no_date.bound()),
         };
         let states: RawArrayBuf = match self {
-            Stranded::Unclaimed { .. } | Stranded::FromTheFuture { .. } => {
+            Stranded::Unclaimed { .. } | Stranded::FromTheFuture { .. } | Stranded::Undated(_) => {
                 [State::Initial.as_str()].into_iter().collect()
             }
-            Stranded::InFlight { .. } => State::IN_FLIGHT.iter().map(|s| s.as_str()).collect(),
+            Stranded::InFlight { .. } | Stranded::Timeless(_) => {
+                State::IN_FLIGHT.iter().map(|s| s.as_str()).collect()
+            }
         };
         (hint, field, bound, states)
     }
+}
+
+/// What a look for stranded transactions found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Those that can be published.
+    pub ids: Vec<TransactionId>,
+    /// How many were parked, and why: no message can hold their ids, or nobody can claim them.
+    pub parked: Option<(usize, ParkCode)>,
 }
 
 /// Finds and stamps what is stranded.
@@ -82,7 +138,7 @@ impl MongoOutbox {
         which: Stranded,
         now: ServerMs,
         limit: usize,
-    ) -> Result<Vec<TransactionId>, LedgerError> {
+    ) -> Result<Found, LedgerError> {
         let found = self.find(which, now, limit).await?;
         // Notes are few, and only on documents that can't be stamped, which come again each time.
         let noted =
@@ -103,7 +159,20 @@ impl MongoOutbox {
             let why = Parked::new(ParkCode::InvalidId, message);
             self.store.park_by_id(&invalid, &why).await?;
         }
-        Ok(ids)
+        let parked = (!invalid.is_empty()).then_some((invalid.len(), ParkCode::InvalidId));
+        if which == Stranded::Timeless(NoDate::OtherType) && !ids.is_empty() {
+            return self.park_timeless(&ids).await;
+        }
+        Ok(Found { ids, parked })
+    }
+
+    /// Nobody can claim what has no date as its takeover time: an owner of it may still live.
+    async fn park_timeless(&self, ids: &[TransactionId]) -> Result<Found, LedgerError> {
+        let raw: Vec<RawBson> = ids.iter().map(|id| RawBson::from(id.as_ref())).collect();
+        let message = "its takeoverAt is not a date, so nobody knows when it may be claimed";
+        let why = Parked::new(ParkCode::TransactionUnreadable, message);
+        self.store.park_by_id(&raw, &why).await?;
+        Ok(Found { ids: Vec::new(), parked: Some((ids.len(), why.code)) })
     }
 
     async fn find(

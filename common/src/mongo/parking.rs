@@ -143,7 +143,7 @@ impl Store {
         let limit_most = i64::from(limit.max(1));
         let unfinished: RawArrayBuf = State::UNFINISHED.iter().map(|s| s.as_str()).collect();
         let in_documents = [
-            rawdoc! { "$match": { "state": { "$in": unfinished }, "parked": { "$gt": null } } },
+            rawdoc! { "$match": { "state": { "$in": unfinished }, "parked": { "$ne": null } } },
             rawdoc! { "$limit": limit_most },
             rawdoc! { "$project": { "state": 1, "parked": 1 } },
         ];
@@ -182,7 +182,7 @@ impl Store {
         let groups = each_alone(0..ids.len());
         let statement = |group: &[&TransactionId]| {
             rawdoc! {
-                "q": { "_id": group[0].as_ref(), "parked": { "$gt": null } },
+                "q": { "_id": group[0].as_ref(), "parked": { "$ne": null } },
                 "u": {
                     "$unset": { "parked": "", "attemptsAlone": "", "sweepAfter": "" },
                     "$currentDate": { "lastModified": true },

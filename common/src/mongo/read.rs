@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, doc, rawdoc};
+use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
 
 use super::Store;
 use crate::account::Account;
@@ -25,7 +25,7 @@ const ACCOUNT: [&str; 7] =
     ["balance", "pendingDebits", "pendingCredits", "openingBalance", "floor", "status", "currency"];
 
 /// The most bytes of what a transaction asks for: its legs, or a few names.
-const CONTENT_BYTES_MAX: i64 = limits::LEGS_BYTES_MAX as i64 + 2_000;
+const CONTENT_BYTES_MAX: usize = limits::LEGS_BYTES_MAX + 2_000;
 
 /// The most bytes of those fields. A number has 16 at most, a name 200.
 const ACCOUNT_BYTES_MAX: i32 = 2_000;
@@ -40,8 +40,8 @@ pub enum Fields<'a> {
     All,
     /// These.
     Only(&'a [&'a str]),
-    /// All but this one.
-    Without(&'a str),
+    /// Those that an account's rules rest on; a list of none stands for its marks.
+    OfAnAccount,
 }
 
 impl Store {
@@ -108,8 +108,7 @@ impl Store {
         self.cursor(operation, command, parse).await
     }
 
-    /// Documents by their `_id`, of which `left_out` names a field that may be large and is not
-    /// wanted, or `only` those that are. One that is no valid text shows its `_id` only.
+    /// Documents by their `_id`, as they are stored.
     ///
     /// # Errors
     /// When the command fails.
@@ -119,12 +118,15 @@ impl Store {
         collection: &str,
         ids: &[&str],
         fields: Fields<'_>,
-    ) -> Result<Vec<Document>, LedgerError> {
+    ) -> Result<Vec<RawDocumentBuf>, LedgerError> {
         let wanted: RawArrayBuf = ids.iter().copied().collect();
         let mut projection = RawDocumentBuf::new();
         match fields {
             Fields::Only(names) => names.iter().for_each(|name| projection.append(cstr(name), 1)),
-            Fields::Without(name) => projection.append(cstr(name), 0),
+            Fields::OfAnAccount => {
+                ACCOUNT.iter().for_each(|name| projection.append(cstr(name), 1));
+                projection.append(cstr("pendingTransactions"), rawdoc! { "$literal": [] });
+            }
             Fields::All => {}
         }
         let command = rawdoc! {
@@ -133,11 +135,7 @@ impl Store {
             "projection": projection,
             "batchSize": i32::try_from(ids.len()).unwrap_or(i32::MAX).max(2),
         };
-        let read = |document: &RawDocument| match Document::try_from(document) {
-            Ok(document) => Some(document),
-            Err(_) => Some(doc! { "_id": document.get_str("_id").ok()? }),
-        };
-        self.find(operation, command, read).await
+        self.find(operation, command, |document| Some(document.to_owned())).await
     }
 
     async fn cursor<T: Send + 'static>(
@@ -215,7 +213,7 @@ fn short(field: &str) -> RawDocumentBuf {
 pub(super) fn contents(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
     let vars = rawdoc! { "content": fields(&CONTENT) };
     let bytes = rawdoc! { "$bsonSize": "$$content" };
-    let fits = rawdoc! { "$lte": [bytes.clone(), CONTENT_BYTES_MAX] };
+    let fits = rawdoc! { "$lte": [bytes.clone(), CONTENT_BYTES_MAX as i64] };
     let with_id = rawdoc! { "$mergeObjects": [{ "_id": "$_id" }, "$$content"] };
     let without = rawdoc! { "_id": "$_id", "tooLarge": bytes };
     let content = rawdoc! { "$cond": [fits, with_id, without] };
@@ -240,9 +238,13 @@ pub(super) fn accounts(ids: &[std::sync::Arc<str>], marks: &[std::sync::Arc<str>
         .collect()
 }
 
-fn too_large(document: &RawDocument) -> Option<String> {
+fn too_large(document: &RawDocument, limit: usize) -> Option<String> {
     let bytes = document.get_i32("tooLarge").ok()?;
-    Some(format!("is {bytes} bytes long, which is too large to be read"))
+    Some(too_long(usize::try_from(bytes).unwrap_or_default(), limit))
+}
+
+fn too_long(bytes: usize, limit: usize) -> String {
+    format!("its fields are {bytes} bytes long; the limit is {limit}")
 }
 
 /// A document without a readable `_id` or state is not ours: it counts as not found.
@@ -257,10 +259,19 @@ pub(super) fn seen(document: &RawDocument) -> Option<Seen> {
         Ok(large) => {
             let number = |field: &str| large.get_i32(field).unwrap_or_default();
             let number = |field: &str| usize::try_from(number(field)).unwrap_or_default();
-            (Size { legs: number("legs"), bytes: number("bytes") }, None)
+            match number("bytes") {
+                bytes if bytes > CONTENT_BYTES_MAX => {
+                    (Size::default(), Some(Err(too_long(bytes, CONTENT_BYTES_MAX))))
+                }
+                bytes => (Size { legs: number("legs"), bytes }, None),
+            }
         }
         Err(_) => {
-            let body = Body::from_raw(document).map_err(|error| error.to_string());
+            let mut body = Body::from_raw(document).map_err(|error| error.to_string());
+            if let Ok(body) = &mut body {
+                // The engine has no use for them, and a batch holds thousands of bodies.
+                (body.metadata, body.reverses) = (None, None);
+            }
             let legs = body.as_ref().map_or(0, |body| body.legs().len());
             (Size { legs, bytes: document.as_bytes().len() }, Some(body))
         }
@@ -286,7 +297,7 @@ pub(super) fn seen(document: &RawDocument) -> Option<Seen> {
 /// A transaction's content, or why it makes no sense.
 pub(super) fn order(document: &RawDocument) -> Option<Order> {
     let id = document.get_str("_id").ok()?.into();
-    let body = match too_large(document) {
+    let body = match too_large(document, CONTENT_BYTES_MAX) {
         Some(problem) => Err(problem),
         None => Body::from_raw(document).map_err(|error| error.to_string()),
     };
@@ -298,7 +309,7 @@ pub(super) fn account(document: &RawDocument) -> Option<AccountRead> {
     let marks = document.get_array("pendingTransactions").ok().map(|marks| {
         marks.into_iter().flatten().filter_map(|mark| mark.as_str().map(Into::into)).collect()
     });
-    let account = match too_large(document) {
+    let account = match too_large(document, ACCOUNT_BYTES_MAX as usize) {
         Some(problem) => Err(problem),
         None => Account::from_raw(document),
     };

@@ -149,6 +149,26 @@ pub(super) fn release(
     }
 }
 
+/// Takes a first claim back, as if nobody had claimed.
+pub(super) fn unclaim(ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
+    rawdoc! {
+        "q": {
+            "_id": { "$in": names(ids) },
+            "state": State::Pending.as_str(),
+            "claim": claim.token.as_str(),
+            "attempts": 1,
+        },
+        "u": {
+            "$set": { "state": State::Initial.as_str() },
+            "$unset": {
+                "claim": "", "leaseUntil": "", "takeoverAt": "", "application": "", "attempts": "",
+            },
+            "$currentDate": { "lastModified": true },
+        },
+        "multi": true,
+    }
+}
+
 /// Adds to a balance, within a native transaction: one that compares nothing, since the server
 /// compares the document with what was read. With it, how many documents it has to match.
 pub(super) fn add(account: &str, change: Amount) -> (Document, usize) {

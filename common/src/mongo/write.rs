@@ -95,7 +95,7 @@ impl Store {
     /// many documents they matched, and which statements were refused.
     ///
     /// # Errors
-    /// As [`Store::write`].
+    /// When the command failed, or is not known to be durable; some of it may have run.
     pub async fn change(
         &self,
         operation: &'static str,

@@ -10,8 +10,8 @@ use std::io::Write;
 
 use clap::{Args, Subcommand, ValueEnum};
 use common::account::Status;
-use futures_util::TryStreamExt;
-use mongodb::bson::{Document, doc};
+use common::limits::echo;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 pub use import::{Imported, import};
 pub use status::{Change, change_status};
@@ -207,8 +207,9 @@ async fn show(
 ) -> Result<Exit, Error> {
     let mut exit = Exit::Ok;
     for id in &args.ids {
-        match context.store.accounts().find_one(doc! { "_id": id }).await? {
-            Some(document) => print(&document, args.json, out)?,
+        let accounts = context.store.accounts().clone_with_type::<RawDocumentBuf>();
+        match accounts.find_one(doc! { "_id": id }).await? {
+            Some(document) => print(&json::readable(&document), args.json, out)?,
             None => {
                 context.console.note(format!("{id}: no such account"));
                 exit = Exit::Failed;
@@ -229,8 +230,9 @@ async fn list(
     };
     let accounts = context.store.accounts();
     let mut found = accounts.find(filter).sort(doc! { "_id": 1 }).limit(args.limit.into()).await?;
-    while let Some(document) = found.try_next().await? {
-        print(&document, args.json, out)?;
+    // Bytes, and one document at a time: one that can't be read does not end the list.
+    while found.advance().await? {
+        print(&json::readable(found.current()), args.json, out)?;
     }
     Ok(Exit::Ok)
 }
@@ -242,8 +244,8 @@ fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Re
     let field = |name: &str| match document.get(name) {
         None => "-".to_owned(),
         Some(value) => match json::from_document(&doc! { "field": value })["field"].take() {
-            serde_json::Value::String(text) => text,
-            other => other.to_string(),
+            serde_json::Value::String(text) => echo(&text).into_owned(),
+            other => echo(&other.to_string()).into_owned(),
         },
     };
     let floor = Some(field("floor")).filter(|floor| floor != "null");

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use common::account::Account;
 use common::ledger::LedgerError;
 use common::mongo::{Fields, Store};
-use mongodb::bson::{DateTime, Document};
+use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 
 /// What became of an account to be created.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,23 +40,26 @@ pub(super) async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answ
             let existing = found.remove(account.id.as_ref()).ok_or_else(|| {
                 LedgerError::passing("accounts", format!("{} is not durable yet", account.id))
             })?;
-            answers[at] = compare(account, existing);
+            answers[at] = compare(account, &existing);
         }
     }
     Ok(answers)
 }
 
-async fn find(store: &Store, ids: Vec<&str>) -> Result<HashMap<String, Document>, LedgerError> {
-    let fields = Fields::Without("pendingTransactions");
+/// Accounts by their names, without the marks, which move and may be many.
+async fn find(
+    store: &Store,
+    ids: Vec<&str>,
+) -> Result<HashMap<String, RawDocumentBuf>, LedgerError> {
+    let fields = Fields::OfAnAccount;
     let found = store.documents("accounts", "accounts", &ids, fields).await?;
-    let keyed = |document: Document| Some((document.get_str("_id").ok()?.to_owned(), document));
+    let keyed =
+        |document: RawDocumentBuf| Some((document.get_str("_id").ok()?.to_owned(), document));
     Ok(found.into_iter().filter_map(keyed).collect())
 }
 
-fn compare(account: &Account, mut existing: Document) -> Answer {
-    // The marks move, are not compared, and may be many: they were left behind.
-    existing.insert("pendingTransactions", Vec::<String>::new());
-    let stored = match Account::from_document(&existing) {
+fn compare(account: &Account, existing: &RawDocument) -> Answer {
+    let stored = match Account::from_raw(existing) {
         Ok(stored) => stored,
         Err(problem) => {
             return Answer::Conflict(format!("the account exists and is broken: {problem}"));
@@ -87,15 +90,18 @@ mod tests {
     #[test]
     fn an_account_is_the_same_while_its_opening_is() {
         let account = Account::new("a", Amount::Int(5));
-        let stored = |account: &Account| account.to_document(DateTime::from_millis(0));
+        let stored = |account: &Account| {
+            let document = account.to_document(DateTime::from_millis(0));
+            RawDocumentBuf::try_from(&document).expect("BSON")
+        };
         let moved = Account { balance: Amount::Int(9), status: Status::Frozen, ..account.clone() };
-        assert_eq!(compare(&account, stored(&moved)), Answer::Unchanged);
+        assert_eq!(compare(&account, &stored(&moved)), Answer::Unchanged);
         for (other, field) in [
             (Account { opening_balance: Amount::Int(6), ..account.clone() }, "openingBalance is 6"),
             (Account { floor: None, ..account.clone() }, "floor is none"),
             (Account { currency: Some("EUR".into()), ..account.clone() }, "currency is EUR"),
         ] {
-            let answer = compare(&account, stored(&other));
+            let answer = compare(&account, &stored(&other));
             assert!(
                 matches!(&answer, Answer::Conflict(text) if text.contains(field)),
                 "{answer:?}"

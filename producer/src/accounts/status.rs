@@ -8,6 +8,7 @@ use mongodb::bson::{Document, doc};
 
 use crate::context::Context;
 use crate::error::{Error, Exit};
+use crate::json;
 
 /// A change of status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,10 +109,12 @@ pub async fn change_status(
     };
     context.insist(|| context.store.change("status", "accounts", statement())).await?;
     let ids = [id];
-    let found = || context.store.documents("status", "accounts", &ids, Fields::All);
+    let fields = Fields::Only(&["status", "balance", "pendingTransactions"]);
+    let found = || context.store.documents("status", "accounts", &ids, fields);
     let Some(found) = context.insist(found).await?.pop() else {
         return Ok(Err("no such account".to_owned()));
     };
+    let found = json::readable(&found);
     if found.get_str("status").ok() == Some(to.as_str()) {
         return Ok(Ok(()));
     }

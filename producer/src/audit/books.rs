@@ -16,10 +16,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use common::account::Account;
+use common::limits::echo;
 use common::transaction::{Body, Leg, State, format_nanos};
-use mongodb::bson::Document;
+use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument};
 
 use super::findings::{Findings, Rule};
+
+/// A field that a reading adds: false where a field of the document stands there twice.
+pub(super) const EACH_FIELD_ONCE: &str = "tandemEachFieldOnce";
+
+/// The most parked transactions that are named.
+const PARKED_SHOWN_MAX: usize = 20;
 
 /// What is known of an account. All sums are in units of 10^-9.
 struct Book {
@@ -59,7 +66,17 @@ pub(super) struct Books {
     at_rest: bool,
     transactions: u64,
     in_flight: u64,
+    parked: Parked,
     findings: Findings,
+}
+
+/// Transactions that can't go on until somebody looks at them. What they hold is explained by their
+/// states and marks, as with any other in flight.
+#[derive(Debug, Default)]
+pub(super) struct Parked {
+    pub count: u64,
+    /// The first of them.
+    pub ids: Vec<String>,
 }
 
 /// The result.
@@ -67,6 +84,7 @@ pub(super) struct Closed {
     pub accounts: u64,
     pub transactions: u64,
     pub in_flight: u64,
+    pub parked: Parked,
     pub findings: Findings,
 }
 
@@ -81,29 +99,35 @@ impl Books {
             at_rest,
             transactions: 0,
             in_flight: 0,
+            parked: Parked::default(),
             findings: Findings::new(findings_max),
         }
     }
 
     /// Takes an account in.
-    pub fn account(&mut self, document: &Document) {
+    pub fn account(&mut self, document: &RawDocument) {
         let id: Arc<str> = id_of(document).into();
-        let account = match Account::from_document(document) {
+        let name = || format!("accounts/{}", echo(&id));
+        if repeats_a_field(document) {
+            self.findings.add(Rule::Balance, name, REPEATED.to_owned());
+        }
+        let account = match Account::from_raw(document) {
             Ok(account) => account,
             Err(problem) => {
-                self.findings.add(Rule::Balance, || format!("accounts/{id}"), problem);
+                self.findings.add(Rule::Balance, name, echo(&problem).into_owned());
                 self.accounts.insert(id, None);
                 return;
             }
         };
-        let marks = document.get_array("pendingTransactions").map_or(0, Vec::len);
+        let marks = document.get_array("pendingTransactions");
+        let marks = marks.map_or(0, |marks| marks.iter_elements().count());
         if marks != account.pending_transactions.len() {
-            let message = "a mark is there twice, or is not a string".to_owned();
-            self.findings.add(Rule::Marks, || format!("accounts/{id}"), message);
+            let message = "a mark is there twice, or is no transaction's id".to_owned();
+            self.findings.add(Rule::Marks, name, message);
         }
         if self.at_rest && marks > 0 {
             let message = format!("{marks} marks are left");
-            self.findings.add(Rule::Marks, || format!("accounts/{id}"), message);
+            self.findings.add(Rule::Marks, name, message);
         }
         self.open(id, account);
     }
@@ -137,24 +161,35 @@ impl Books {
     }
 
     /// Takes a transaction in.
-    pub fn transaction(&mut self, document: &Document) {
+    pub fn transaction(&mut self, document: &RawDocument) {
         self.transactions += 1;
         let id = id_of(document);
-        let name = || format!("transactions/{id}");
+        let name = || format!("transactions/{}", echo(&id));
+        if repeats_a_field(document) {
+            self.findings.add(Rule::Effect, name, REPEATED.to_owned());
+        }
         let state = document.get_str("state").unwrap_or_default();
         let Some(state) = State::parse(state) else {
-            let message = format!("state {state:?} is not one of ours");
+            let message = format!("state {:?} is not one of ours", echo(state));
             return self.findings.add(Rule::Effect, name, message);
         };
         if !state.is_final() {
             self.in_flight += 1;
+            let parked = matches!(document.get("parked"), Ok(Some(_)) | Err(_));
+            if parked {
+                self.parked.count += 1;
+                if self.parked.ids.len() < PARKED_SHOWN_MAX {
+                    self.parked.ids.push(echo(&id).into_owned());
+                }
+            }
             if self.at_rest {
-                self.findings.add(Rule::Effect, name, format!("is still {state}"));
+                let parked = if parked { " and parked" } else { "" };
+                self.findings.add(Rule::Effect, name, format!("is still {state}{parked}"));
             }
         }
         let marked = self.marks.remove(id.as_str()).unwrap_or_default();
         // An invalid one may wait to be canceled, or be canceled for it.
-        let legs = match Body::from_document(document) {
+        let legs = match Body::from_raw(document) {
             Ok(body) => body.legs().to_vec(),
             Err(problem) => {
                 if matches!(state, State::Applied | State::Done) {
@@ -173,7 +208,7 @@ impl Books {
     /// Every mark belongs to a leg of a transaction in flight.
     fn check_marks(&mut self, id: &str, state: State, legs: &[Leg], marked: &[usize]) {
         for at in marked {
-            let account = &self.books[*at].id;
+            let (account, id) = (&self.books[*at].id, echo(id));
             let message = if !State::IN_FLIGHT.contains(&state) {
                 format!("has the mark of transactions/{id}, which is {state}")
             } else if !legs.iter().any(|leg| leg.account == *account) {
@@ -181,7 +216,7 @@ impl Books {
             } else {
                 continue;
             };
-            self.findings.add(Rule::Marks, || format!("accounts/{account}"), message);
+            self.findings.add(Rule::Marks, || format!("accounts/{}", echo(account)), message);
         }
     }
 
@@ -193,7 +228,8 @@ impl Books {
             None => {
                 if matches!(state, State::Applied | State::Done) {
                     let message = format!("is {state}, and account {:?} is missing", leg.account);
-                    self.findings.add(Rule::Effect, || format!("transactions/{id}"), message);
+                    let name = || format!("transactions/{}", echo(id));
+                    self.findings.add(Rule::Effect, name, message);
                 }
                 return;
             }
@@ -228,7 +264,7 @@ impl Books {
             for at in books {
                 let account = &self.books[at].id;
                 let message = format!("has the mark of transactions/{id}, which does not exist");
-                self.findings.add(Rule::Marks, || format!("accounts/{account}"), message);
+                self.findings.add(Rule::Marks, || format!("accounts/{}", echo(account)), message);
             }
         }
         for book in &self.books {
@@ -238,7 +274,7 @@ impl Books {
             let ledger = &self.ledgers[*at];
             let (sum, opening) = (ledger.balance + ledger.held, ledger.opening);
             if sum != opening {
-                let currency = currency.as_deref().unwrap_or("no currency");
+                let currency = echo(currency.as_deref().unwrap_or("no currency"));
                 let message = format!(
                     "the balances sum to {} with what is held, and were {} at the start",
                     format_nanos(sum),
@@ -251,6 +287,7 @@ impl Books {
             accounts: self.accounts.len() as u64,
             transactions: self.transactions,
             in_flight: self.in_flight,
+            parked: self.parked,
             findings: self.findings,
         }
     }
@@ -266,20 +303,35 @@ fn close_book(book: &Book, findings: &mut Findings) {
         if found != expected {
             let (found, expected) = (format_nanos(found), format_nanos(expected));
             let message = format!("{field} is {found}, and should be {expected}");
-            findings.add(rule, || format!("accounts/{id}"), message);
+            findings.add(rule, || format!("accounts/{}", echo(id)), message);
         }
     }
     if let Some(floor) = floor.filter(|floor| found.balance < *floor) {
         let (balance, floor) = (format_nanos(found.balance), format_nanos(floor));
         let message = format!("balance {balance} is below the floor {floor}");
-        findings.add(Rule::Floor, || format!("accounts/{id}"), message);
+        findings.add(Rule::Floor, || format!("accounts/{}", echo(id)), message);
     }
 }
 
-fn id_of(document: &Document) -> String {
-    match document.get("_id") {
-        Some(id) => id.as_str().map_or_else(|| id.to_string(), str::to_owned),
+const REPEATED: &str = "has a field twice; the next update of it may end the MongoDB server (seen \
+                        with 6.0), so replace the document by one without";
+
+fn repeats_a_field(document: &RawDocument) -> bool {
+    matches!(document.get(EACH_FIELD_ONCE), Ok(Some(RawBsonRef::Boolean(false))))
+}
+
+/// The `_id` as text, whatever it is: valid text as it is, anything else in words.
+fn id_of(document: &RawDocument) -> String {
+    let id = document.iter_elements().flatten().find(|element| element.key().as_str() == "_id");
+    match id.map(|id| (id.value(), id.value_utf8_lossy())) {
         None => String::new(),
+        Some((Ok(RawBsonRef::String(id)), _)) => id.to_owned(),
+        Some((_, Ok(RawBson::String(id)))) => format!("{id} (not valid text)"),
+        Some((_, Ok(other))) => Bson::try_from(other).map_or_else(
+            |_| "an _id that can't be read".to_owned(),
+            |other| echo(&other.to_string()).into_owned(),
+        ),
+        Some((_, Err(_))) => "an _id that can't be read".to_owned(),
     }
 }
 

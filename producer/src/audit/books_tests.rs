@@ -1,7 +1,7 @@
 //! The rules on documents of every state, right and wrong.
 
 use common::amount::Amount;
-use mongodb::bson::{Bson, DateTime, doc};
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 
 use super::*;
 
@@ -26,10 +26,23 @@ fn transfer(id: &str, state: State) -> Document {
 }
 
 fn findings(at_rest: bool, accounts: &[Document], transactions: &[Document]) -> Vec<String> {
+    closed(at_rest, accounts, transactions)
+        .findings
+        .into_kept()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+fn raw(document: &Document) -> RawDocumentBuf {
+    RawDocumentBuf::try_from(document).expect("a document is BSON")
+}
+
+fn closed(at_rest: bool, accounts: &[Document], transactions: &[Document]) -> Closed {
     let mut books = Books::new(at_rest, 100);
-    accounts.iter().for_each(|document| books.account(document));
-    transactions.iter().for_each(|document| books.transaction(document));
-    books.close().findings.into_kept().iter().map(ToString::to_string).collect()
+    accounts.iter().for_each(|document| books.account(&raw(document)));
+    transactions.iter().for_each(|document| books.transaction(&raw(document)));
+    books.close()
 }
 
 #[test]
@@ -119,7 +132,7 @@ fn documents_that_make_no_sense_are_named() {
     let found = findings(false, &[a], &[doc! { "_id": "t", "state": "done" }]);
     assert!(found[0].starts_with("transactions/t: is done and invalid"), "{found:?}");
     let found = findings(false, &[doc! { "_id": "x", "balance": 1.5 }], &[]);
-    assert!(found[0].starts_with("accounts/x: pendingTransactions is missing"), "{found:?}");
+    assert!(found[0].starts_with("accounts/x: balance: 1.5 is a floating"), "{found:?}");
 }
 
 #[test]
@@ -141,10 +154,54 @@ fn money_that_changes_its_currency_is_found() {
 fn violations_beyond_the_limit_are_counted() {
     let mut books = Books::new(false, 1);
     for id in ["a", "b", "c"] {
-        books.account(&account(id, -1, 0, 0, &[]));
+        books.account(&raw(&account(id, -1, 0, 0, &[])));
     }
     let findings = books.close().findings;
     // Balance and floor of each, and the sum.
     assert_eq!(findings.count(), 7);
     assert_eq!(findings.into_kept().len(), 1);
+}
+
+#[test]
+fn a_document_that_can_not_be_read_is_a_finding_of_its_own() {
+    // 0xff is in no valid text.
+    let mut bytes = rawdoc! { "_id": "?", "state": "done" }.into_bytes();
+    let at = bytes.iter().position(|byte| *byte == b'?').expect("it is there");
+    bytes[at] = 0xff;
+    let spoiled = RawDocumentBuf::from_bytes(bytes).expect("the lengths are right");
+    let long = "x".repeat(9_000_000);
+    let mut books = Books::new(false, 100);
+    books.account(&spoiled);
+    books.account(&raw(&doc! { "_id": { "n": 7 }, "status": &long }));
+    books.transaction(&spoiled);
+    books.transaction(&raw(&doc! { "_id": 7, "state": &long }));
+    books.transaction(&raw(&doc! { "_id": &long, "state": "done" }));
+    books.transaction(&raw(&doc! { "_id": "t", "state": "canceled", EACH_FIELD_ONCE: false }));
+    let found = books.close().findings.into_kept();
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let expected = [
+        "accounts/\u{fffd} (not valid text): balance is missing",
+        "accounts/{ \"n\": 7 }: balance is missing",
+        "transactions/\u{fffd} (not valid text): is done and invalid",
+        "transactions/7: state \"xxx",
+        "transactions/xxx",
+        "transactions/t: has a field twice",
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.starts_with(expected) && found.len() < 1_500, "{expected}: {found}");
+    }
+}
+
+#[test]
+fn parked_transactions_are_counted_and_named_and_what_they_hold_is_explained() {
+    let accounts = [account("a", 90, 10, 0, &["t"]), account("b", 100, 0, 10, &["t"])];
+    let mut parked = transfer("t", State::Pending);
+    parked.insert("parked", doc! { "code": "account_unreadable", "message": "why" });
+    let live = closed(false, &accounts, std::slice::from_ref(&parked));
+    assert_eq!((live.parked.count, live.parked.ids), (1, vec!["t".to_owned()]));
+    assert_eq!(live.findings.count(), 0);
+    let at_rest = findings(true, &accounts, &[parked]);
+    let still = "transactions/t: is still pending and parked (rule 2)";
+    assert!(at_rest.iter().any(|line| line == still), "{at_rest:?}");
 }

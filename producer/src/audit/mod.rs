@@ -56,6 +56,10 @@ pub struct Report {
     pub transactions: u64,
     /// Those of them that are not final.
     pub in_flight: u64,
+    /// Those in flight that are parked: they can't go on until somebody looks at them.
+    pub parked: u64,
+    /// The first parked ones.
+    pub parked_ids: Vec<String>,
     /// The first violations.
     pub violations: Vec<Finding>,
     /// How many there are in all.
@@ -78,6 +82,8 @@ pub async fn audit(context: &Context, args: &AuditArgs) -> Result<Report, Error>
         accounts: closed.accounts,
         transactions: closed.transactions,
         in_flight: closed.in_flight,
+        parked: closed.parked.count,
+        parked_ids: closed.parked.ids,
         violation_count: closed.findings.count(),
         violations: closed.findings.into_kept(),
         snapshot,
@@ -111,6 +117,11 @@ fn print(report: &Report, out: &mut (dyn Write + Send)) -> Result<(), Error> {
     let hidden = report.violation_count - report.violations.len() as u64;
     if hidden > 0 {
         writeln!(out, "… and {hidden} more").map_err(Error::output)?;
+    }
+    if report.parked > 0 {
+        let (named, more) = (report.parked_ids.join(", "), report.parked_ids.len() as u64);
+        let more = if report.parked > more { ", …" } else { "" };
+        writeln!(out, "{} parked: {named}{more}", report.parked).map_err(Error::output)?;
     }
     let verdict = match report.violation_count {
         0 => "the books balance".to_owned(),

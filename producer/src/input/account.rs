@@ -21,7 +21,10 @@ pub fn parse(mut record: Record, kind: Kind) -> Result<Parsed<Account>, String> 
         Some(floor) => {
             let floor =
                 super::record::amount(&floor, kind).map_err(|error| format!("floor: {error}"))?;
-            account.floor = Some(floor);
+            // Zero is of both kinds: the account has the one of its balance.
+            if !floor.is_zero() {
+                account.floor = Some(floor);
+            }
         }
     }
     account.currency = record.text("currency")?;
@@ -38,13 +41,11 @@ pub fn parse(mut record: Record, kind: Kind) -> Result<Parsed<Account>, String> 
 
 fn require_floor(account: &Account) -> Result<(), String> {
     match account.floor {
-        Some(floor) if floor.is_int() != account.balance.is_int() && !floor.is_zero() => {
-            Err(format!(
-                "floor: {floor} and the balance {} are a whole and a decimal amount; write both \
+        Some(floor) if floor.is_int() != account.balance.is_int() => Err(format!(
+            "floor: {floor} and the balance {} are a whole and a decimal amount; write both \
                  with a point or none",
-                account.balance
-            ))
-        }
+            account.balance
+        )),
         Some(floor) if account.balance < floor => {
             Err(format!("balance: {} is below the floor {floor}", account.balance))
         }
@@ -72,6 +73,8 @@ mod tests {
         assert_eq!(floor(r#"{"account":"a","balance":-5,"floor":"none"}"#), Ok(None));
         let credit = floor(r#"{"account":"a","balance":-5,"floor":-10}"#);
         assert_eq!(credit, Ok(Some(Amount::Int(-10))));
+        let other_kind = floor(r#"{"account":"a","balance":5,"floor":"0.0"}"#);
+        assert_eq!(other_kind, Ok(Some(Amount::ZERO)));
     }
 
     #[test]

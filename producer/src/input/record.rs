@@ -6,6 +6,7 @@
 use std::fmt;
 
 use common::amount::{Amount, AmountError};
+use common::limits::echo;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 
@@ -68,7 +69,10 @@ impl Record {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(format!("{name}: {other} is not a string; write it in quotes")),
+            Some(other) => {
+                let other = other.to_string();
+                Err(format!("{name}: {} is not a string; write it in quotes", echo(&other)))
+            }
         }
     }
 
@@ -133,7 +137,7 @@ pub fn amount(value: &Value, kind: Kind) -> Result<Amount, AmountError> {
         }
         Value::Number(number) => Err(AmountError::Float(number.to_string())),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-            Err(AmountError::NotANumber(value.to_string()))
+            Err(AmountError::NotANumber(echo(&value.to_string()).into_owned()))
         }
     }
 }

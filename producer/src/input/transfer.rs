@@ -1,15 +1,13 @@
 //! A row that asks for a transfer.
 
-use common::transaction::{Body, Leg, check_name};
-use mongodb::bson::{Bson, Document};
+use common::limits::echo;
+use common::transaction::{Body, Leg, check_metadata, check_name};
+use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use serde_json::Value;
 
 use super::check::{Identity, Parsed};
 use super::content::ContentDigest;
 use super::record::{Kind, Record, amount};
-
-/// How deep `metadata` may be nested; the server allows 100 levels in all.
-const METADATA_DEPTH_MAX: usize = 32;
 
 /// What holds for rows that do not say it themselves.
 #[derive(Clone, Debug)]
@@ -87,23 +85,25 @@ fn parse_legs(legs: &Value, kind: Kind) -> Result<Vec<Leg>, String> {
 }
 
 fn metadata(value: Value) -> Result<Document, String> {
-    match to_bson(value, 0)? {
-        Bson::Document(metadata) => Ok(metadata),
-        other => Err(format!("metadata: {other} is not an object")),
-    }
+    let metadata = match to_bson(value)? {
+        Bson::Document(metadata) => metadata,
+        other => return Err(format!("metadata: {} is not an object", echo(&other.to_string()))),
+    };
+    // The limits are those for what is read back.
+    let raw = RawDocumentBuf::try_from(&metadata).map_err(|error| format!("metadata: {error}"))?;
+    check_metadata(&raw).map_err(|error| error.to_string())?;
+    Ok(metadata)
 }
 
-fn to_bson(value: Value, depth: usize) -> Result<Bson, String> {
-    if depth > METADATA_DEPTH_MAX {
-        return Err(format!("metadata: is nested deeper than {METADATA_DEPTH_MAX} levels"));
-    }
+/// The parser of JSON has limited the depth to 128.
+fn to_bson(value: Value) -> Result<Bson, String> {
     Ok(match value {
         Value::Null => Bson::Null,
         Value::Bool(flag) => Bson::Boolean(flag),
         Value::String(text) => Bson::String(text),
         Value::Number(number) => number_to_bson(&number)?,
         Value::Array(values) => {
-            let values = values.into_iter().map(|value| to_bson(value, depth + 1));
+            let values = values.into_iter().map(to_bson);
             Bson::Array(values.collect::<Result<_, _>>()?)
         }
         Value::Object(fields) => {
@@ -112,7 +112,7 @@ fn to_bson(value: Value, depth: usize) -> Result<Bson, String> {
                 if name.contains('\0') {
                     return Err("metadata: a field name has a zero character in it".to_owned());
                 }
-                document.insert(name, to_bson(value, depth + 1)?);
+                document.insert(name, to_bson(value)?);
             }
             Bson::Document(document)
         }
@@ -168,6 +168,9 @@ mod tests {
     fn every_mistake_is_named_by_its_field() {
         let deep = format!("{}1{}", "{\"a\":".repeat(40), "}".repeat(40));
         let deep = format!(r#"{{"source":"a","destination":"b","value":1,"metadata":{deep}}}"#);
+        let large = "x".repeat(300_000);
+        let large =
+            format!(r#"{{"source":"a","destination":"b","value":1,"metadata":{{"a":"{large}"}}}}"#);
         for (line, expected) in [
             (r#"{"destination":"b","value":1}"#, "source: is missing"),
             (r#"{"source":7,"destination":"b","value":1}"#, "source: 7 is not a string"),
@@ -184,6 +187,7 @@ mod tests {
             (r#"{"legs":[{"amount":1}]}"#, "legs[0].account: is missing"),
             (r#"{"source":"a","destination":"b","value":1,"metadata":[]}"#, "metadata: "),
             (deep.as_str(), "metadata: is nested deeper"),
+            (large.as_str(), "metadata: has 300013 bytes"),
         ] {
             let error = read(line).err().unwrap_or_default();
             assert!(error.starts_with(expected), "{line}: {error:?} should say {expected:?}");

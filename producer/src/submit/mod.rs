@@ -67,7 +67,7 @@ pub struct SubmitArgs {
     #[arg(long, value_enum)]
     pub format: Option<Format>,
     /// The batch from which the ids of rows without an id are made; default: from the file's bytes
-    #[arg(long, value_name = "NAME", value_parser = Batch::parse, allow_hyphen_values = true)]
+    #[arg(long, value_name = "NAME", value_parser = Batch::parse)]
     pub batch: Option<Batch>,
     /// The currency of rows that do not name one
     #[arg(long)]

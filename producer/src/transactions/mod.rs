@@ -17,6 +17,7 @@ pub use transfer::{TransferArgs, submit_orders, transfer};
 
 use std::io::Write;
 
+use common::limits::echo;
 use common::message::Message;
 use common::mongo::Fields;
 use common::queue::Outgoing;
@@ -26,12 +27,13 @@ use mongodb::bson::Document;
 use crate::context::Context;
 use crate::error::{Error, Exit};
 use crate::follow::{self, Pending, WaitArgs};
+use crate::json;
 
-/// Reads one transaction.
+/// Reads one transaction, whatever it holds.
 pub(crate) async fn find(context: &Context, id: &str) -> Result<Option<Document>, Error> {
     let ids = [id];
     let find = || context.store.documents("find", "transactions", &ids, Fields::All);
-    Ok(context.insist(find).await?.pop())
+    Ok(context.insist(find).await?.pop().map(|found| json::readable(&found)))
 }
 
 /// The state of a transaction's document.
@@ -85,7 +87,7 @@ fn reason_text(document: &Document) -> String {
         |_| String::new(),
         |reason| {
             let message = reason.get_str("message").unwrap_or_default();
-            format!(" ({}: {message})", follow::reason_code(document))
+            format!(" ({}: {})", echo(follow::reason_code(document)), echo(message))
         },
     )
 }

@@ -6,8 +6,10 @@
 use std::io::Write;
 
 use clap::Args;
+use common::limits::NAME_BYTES_MAX;
 use common::transaction::{Body, State, check_name};
 use mongodb::bson::Document;
+use sha2::{Digest, Sha256};
 
 use super::transfer::submit_one;
 use super::{find, publish, report_end, state_of};
@@ -99,11 +101,20 @@ async fn reversed(context: &Context, id: &str) -> Result<Body, Error> {
     Ok(body.reversed(id))
 }
 
+/// Always the same for an original and an attempt. Where the original's id leaves no room, its hash
+/// stands for it.
 fn reversal_id(original: &str, attempt: u32) -> String {
-    match attempt {
+    let of = |original: &str| match attempt {
         1 => format!("reverse:{original}"),
         later => format!("reverse:{original}:{later}"),
+    };
+    let plain = of(original);
+    if plain.len() <= NAME_BYTES_MAX {
+        return plain;
     }
+    let digest = Sha256::digest(original.as_bytes());
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    of(&format!("sha256:{hex}"))
 }
 
 /// What stands under a reversal's id.
@@ -187,6 +198,25 @@ mod tests {
             };
             assert_eq!(standing(&stored(&body, state), "t", &body).expect("ours"), expected);
         }
+    }
+
+    #[test]
+    fn every_id_can_be_reversed_and_always_by_the_same_one() {
+        let mut met = std::collections::HashSet::new();
+        for length in [1, 191, 192, 193, 199, NAME_BYTES_MAX] {
+            for letter in ["x", "y"] {
+                let original = letter.repeat(length);
+                for attempt in [1, 2, ATTEMPTS_MAX] {
+                    let reversal = reversal_id(&original, attempt);
+                    assert_eq!(check_name("id", &reversal), Ok(()), "{length} {attempt}");
+                    assert_eq!(reversal, reversal_id(&original, attempt));
+                    assert!(met.insert(reversal), "{length} {attempt} has the id of another");
+                }
+            }
+        }
+        assert_eq!(reversal_id("t", 1), "reverse:t");
+        assert!(reversal_id(&"x".repeat(192), 1).ends_with("xxx"));
+        assert!(reversal_id(&"x".repeat(193), 1).starts_with("reverse:sha256:"));
     }
 
     #[test]

@@ -6,8 +6,8 @@
 use std::io::Write;
 
 use clap::Args;
+use common::limits::echo;
 use common::transaction::{Body, State};
-use futures_util::TryStreamExt;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::Hint;
 
@@ -97,12 +97,17 @@ pub async fn list(
             filter.insert("application", application);
         }
         let mut find = transactions.find(filter).sort(sort).limit(left);
+        if !args.json {
+            // All that is printed: fields of others may be large.
+            find = find.projection(printed_fields());
+        }
         if let Some(hint) = hint {
             find = find.hint(Hint::Name(hint.to_owned()));
         }
         let mut found = find.await?;
-        while let Some(document) = found.try_next().await? {
-            print(&document, args.json, out)?;
+        // Bytes, and one document at a time: one that can't be read does not end the list.
+        while found.advance().await? {
+            print(&json::readable(found.current()), args.json, out)?;
             left -= 1;
         }
     }
@@ -147,7 +152,11 @@ fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Re
     if as_json {
         return writeln!(out, "{}", json::from_document(document)).map_err(Error::output);
     }
-    let text = |field: &str| document.get_str(field).unwrap_or("-");
+    let text = |field: &str| match document.get(field) {
+        None => "-".to_owned(),
+        Some(Bson::String(text)) => echo(text).into_owned(),
+        Some(other) => echo(&other.to_string()).into_owned(),
+    };
     let modified = document.get_datetime("lastModified").map(|moment| json::timestamp(*moment));
     writeln!(
         out,
@@ -159,6 +168,13 @@ fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Re
         modified.as_deref().unwrap_or("-"),
     )
     .map_err(Error::output)
+}
+
+fn printed_fields() -> Document {
+    doc! {
+        "state": 1, "reason": 1, "lastModified": 1,
+        "source": 1, "destination": 1, "value": 1, "legs": 1, "currency": 1,
+    }
 }
 
 fn legs(document: &Document) -> String {

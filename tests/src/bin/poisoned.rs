@@ -108,6 +108,10 @@ impl Ledger for Trap {
         self.ledger.release(ids, claim, after_ms, not_before).await
     }
 
+    async fn unclaim(&self, ids: &[TransactionId], claim: &Claim) -> Result<(), LedgerError> {
+        self.ledger.unclaim(ids, claim).await
+    }
+
     async fn park(&self, parkings: &[Parking]) -> Result<Vec<TransactionId>, LedgerError> {
         self.ledger.park(parkings).await
     }

@@ -5,7 +5,7 @@
 //! load's accounts: so good accounts are touched by odd transactions, never the other way round.
 
 use common::queue::{SOLO, WORK};
-use mongodb::bson::{Bson, Decimal128, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawDocumentBuf, doc};
 use rand::Rng;
 use rand::rngs::StdRng;
 use serde_json::json;
@@ -32,8 +32,8 @@ pub enum End {
     Either,
     /// Canceled: nobody could settle it.
     Canceled,
-    /// No message can carry its id, so the neighbour deletes it in the end. Until then it stays as
-    /// it was, or is canceled.
+    /// The neighbour deletes it in the end: no message can carry its id, or the validator lets nobody
+    /// write to it. Until then it stays as it was, or is canceled.
     Deleted,
 }
 
@@ -48,8 +48,8 @@ pub struct OddTransaction {
     pub legs: Vec<(String, i64)>,
     /// What must become of it.
     pub end: End,
-    /// Fields to take away in the end, so that it can be claimed and read.
-    pub mend: &'static [&'static str],
+    /// The update that lets it be claimed and read in the end.
+    pub mend: Option<Document>,
 }
 
 /// One step of the neighbour.
@@ -107,13 +107,15 @@ fn stray(rng: &mut StdRng) -> Vec<String> {
 }
 
 fn message(rng: &mut StdRng) -> Vec<u8> {
-    match rng.random_range(0..7) {
+    match rng.random_range(0..8) {
         0 => b"not JSON".to_vec(),
         1 => format!("{{\"ids\":\"{}\"}}", "x".repeat(200_000)).into_bytes(),
         2 => vec![0xff; 1_000_000],
         3 => json!({ "ids": vec!["x"; 1_001] }).to_string().into_bytes(),
         4 => json!({ "ids": stray(rng), "tries": u32::MAX }).to_string().into_bytes(),
         5 => json!({ "ids": stray(rng), "strikes": u32::MAX }).to_string().into_bytes(),
+        // Sweepers send such markers, dated now.
+        6 => json!({ "ids": [], "marker": i64::MAX }).to_string().into_bytes(),
         _ => {
             let mut ids = stray(rng);
             ids.extend(["line\nbreak".to_owned(), "x".repeat(300), String::new()]);
@@ -129,15 +131,20 @@ fn transaction(rng: &mut StdRng, number: u32) -> OddTransaction {
     let value = rng.random_range(1..=50);
     let sound = Sound { id: format!("{PREFIX}{number:07}"), from, to, value };
     match rng.random_range(0..1_000) {
-        0..550 => sound.with(&doc! {}, End::Either, &[]),
+        0..550 => sound.with(&doc! {}, End::Either, None),
         550..700 => {
             let faults = bookkeeping_faults();
             let (_, fields) = &faults[rng.random_range(0..faults.len())];
-            sound.with(fields, End::Either, &["attempts"])
+            let mend = if fields.contains_key("createdAt") {
+                Some(doc! { "$set": { "createdAt": DateTime::now() } })
+            } else {
+                unset("attempts")
+            };
+            sound.with(fields, End::Either, mend)
         }
         700..850 => {
             let (field, value) = invalid(rng, &sound);
-            sound.with(&doc! { field: value }, End::Canceled, &[])
+            sound.with(&doc! { field: value }, End::Deleted, None)
         }
         850..900 => sound.repeating_keys(),
         900..940 => sound.with_bytes_that_are_no_text(),
@@ -147,11 +154,16 @@ fn transaction(rng: &mut StdRng, number: u32) -> OddTransaction {
                 1 => format!("{}{}", sound.id, "x".repeat(200)).into(),
                 _ => doc! { "neighbour": i64::from(number) }.into(),
             };
-            sound.with(&doc! { "_id": id }, End::Deleted, &[])
+            sound.with(&doc! { "_id": id }, End::Deleted, None)
         }
-        995..998 => sound.with(&doc! { "currency": large() }, End::Canceled, &[]),
+        995..998 => sound.with(&doc! { "currency": large() }, End::Canceled, None),
         _ => sound.without_room(),
     }
+}
+
+/// The update that takes a field away.
+fn unset(field: &str) -> Option<Document> {
+    Some(doc! { "$unset": { field: "" } })
 }
 
 /// A field that makes a transfer senseless.
@@ -188,13 +200,13 @@ impl Sound {
         document
     }
 
-    fn with(&self, fields: &Document, end: End, mend: &'static [&'static str]) -> OddTransaction {
+    fn with(&self, fields: &Document, end: End, mend: Option<Document>) -> OddTransaction {
         let mut document = self.document();
         document.extend(fields.clone());
         self.odd(&document, end, mend)
     }
 
-    fn odd(&self, document: &Document, end: End, mend: &'static [&'static str]) -> OddTransaction {
+    fn odd(&self, document: &Document, end: End, mend: Option<Document>) -> OddTransaction {
         OddTransaction {
             id: document.get("_id").cloned().unwrap_or(Bson::Null),
             document: RawDocumentBuf::try_from(document).expect("a document has bytes"),
@@ -206,17 +218,17 @@ impl Sound {
 
     /// So full that no claim can be written into it.
     fn without_room(&self) -> OddTransaction {
-        self.odd(&filled_up(self.document(), 60), End::Either, &["padding"])
+        self.odd(&filled_up(self.document(), 60), End::Either, unset("padding"))
     }
 
     fn with_bytes_that_are_no_text(&self) -> OddTransaction {
-        let odd = self.with(&doc! {}, End::Canceled, &["currency"]);
+        let odd = self.with(&doc! {}, End::Canceled, unset("currency"));
         OddTransaction { document: odd::with_bytes_that_are_no_text(self.document()), ..odd }
     }
 
     fn repeating_keys(&self) -> OddTransaction {
         let document = odd::with_repeated_keys(&self.id, &self.from, &self.to);
-        OddTransaction { document, ..self.with(&doc! {}, End::Canceled, &[]) }
+        OddTransaction { document, ..self.with(&doc! {}, End::Canceled, None) }
     }
 }
 
@@ -241,12 +253,12 @@ mod tests {
                 Mischief::Publish(..) => "publish",
                 Mischief::Insert(odd, _) => {
                     assert_eq!(odd.legs.iter().map(|(_, amount)| amount).sum::<i64>(), 0);
-                    match (odd.end, odd.mend.is_empty()) {
-                        (End::Either, true) => "sound",
-                        (End::Either, false) => "unclaimable",
-                        (End::Canceled, true) => "invalid",
-                        (End::Canceled, false) => "no text",
-                        (End::Deleted, _) => "bad id",
+                    match (odd.end, odd.mend.is_some()) {
+                        (End::Either, false) => "sound",
+                        (End::Either, true) => "unclaimable",
+                        (End::Canceled, false) => "unreadable",
+                        (End::Canceled, true) => "no text",
+                        (End::Deleted, _) => "never",
                     }
                 }
             };

@@ -46,8 +46,8 @@ pub struct Written {
     pub end: End,
     /// Whether the server has said that it is there.
     pub certain: bool,
-    /// Fields to take away in the end.
-    pub mend: &'static [&'static str],
+    /// The update that lets it be claimed and read in the end.
+    pub mend: Option<Document>,
 }
 
 /// See the module.
@@ -202,11 +202,9 @@ impl Neighbour {
             transactions.delete_one(untouched).await?;
             let parked = self.store.database().collection::<Document>("parked");
             parked.delete_one(itself).await?;
-        } else if !written.mend.is_empty() {
-            let fields: Document =
-                written.mend.iter().map(|field| ((*field).to_owned(), Bson::from(""))).collect();
-            // Whoever has ended keeps its attempts; but every text must be text.
-            let update = transactions.update_one(itself, doc! { "$unset": fields });
+        } else if let Some(mend) = &written.mend {
+            // Also what has ended: every text must be text for those who read all documents.
+            let update = transactions.update_one(itself, mend.clone());
             update.bypass_document_validation(true).await?;
         }
         Ok(())

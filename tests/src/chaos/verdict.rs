@@ -290,7 +290,7 @@ mod tests {
             legs: vec![],
             end,
             certain,
-            mend: &[],
+            mend: None,
         };
         let (done, canceled) = (found("done", ""), found("canceled", "invalid"));
         let pending = found("pending", "");

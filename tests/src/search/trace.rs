@@ -147,7 +147,8 @@ pub fn request(request: &Request) -> String {
         | Request::Bodies(ids)
         | Request::ParkById(ids, _)
         | Request::Advance(_, ids, _)
-        | Request::Release(ids, ..) => format!("{name} {}", joined(ids)),
+        | Request::Release(ids, ..)
+        | Request::Unclaim(ids, _) => format!("{name} {}", joined(ids)),
         Request::Insert(id, _)
         | Request::AskCancel(id)
         | Request::Unpark(id)

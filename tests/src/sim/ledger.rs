@@ -98,6 +98,10 @@ impl Ledger for Client {
         self.write(request).await.map(|_| ())
     }
 
+    async fn unclaim(&self, ids: &[TransactionId], claim: &Claim) -> Result<(), LedgerError> {
+        self.write(Request::Unclaim(ids.to_vec(), claim.clone())).await.map(|_| ())
+    }
+
     async fn park(&self, parkings: &[Parking]) -> Result<Vec<TransactionId>, LedgerError> {
         let Reply::Parked(ids) = self.request(Request::Park(parkings.to_vec())).await? else {
             unreachable!("to park answers what is parked")

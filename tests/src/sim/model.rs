@@ -1,7 +1,7 @@
 //! A model of the ledger: what each statement does to one transaction, and what a read shows.
 //!
 //! Owns the semantics of `common::mongo::statements`, in plain code over plain maps; those of
-//! accounts are in [`super::accounts`]. Promises to answer and to change exactly what MongoDB
+//! accounts are in `super::accounts`. Promises to answer and to change exactly what MongoDB
 //! would; a conformance test holds it to that.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,6 +160,19 @@ pub fn release(
         doc.takeover_at = (now + after_ms).max(not_before);
     }
     ours
+}
+
+/// Takes a first claim back; true when it matched.
+pub fn unclaim(doc: &mut Transaction, claim: &Claim) -> bool {
+    let ours = doc.claim.as_deref() == Some(&claim.token);
+    let untouched = ours && doc.state == State::Pending && doc.attempts == 1;
+    if untouched {
+        doc.state = State::Initial;
+        doc.attempts = 0;
+        doc.application = None;
+        end_ownership(doc);
+    }
+    untouched
 }
 
 /// Sets a transaction apart: its claim goes, its state and its takeover time stay. True when it

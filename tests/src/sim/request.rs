@@ -47,6 +47,8 @@ pub enum Request {
     Cancel(Vec<(TransactionId, Reason)>, Claim),
     /// Gives a claim up.
     Release(Vec<TransactionId>, Claim, i64, ServerMs),
+    /// Takes a first claim back.
+    Unclaim(Vec<TransactionId>, Claim),
     /// Sets transactions apart.
     Park(Vec<Parking>),
     /// A native transaction, by a number of its own, of an application.
@@ -76,6 +78,7 @@ impl Request {
             Request::Advance(step, ..) => step.states().1.as_str(),
             Request::Cancel(..) => "cancel",
             Request::Release(..) => "release",
+            Request::Unclaim(..) => "unclaim",
             Request::Park(_) => "park",
             Request::Transact(..) => "transact",
         }
@@ -97,6 +100,7 @@ impl Request {
             Request::Claim(ids, ..)
             | Request::Advance(_, ids, _)
             | Request::Release(ids, ..)
+            | Request::Unclaim(ids, _)
             | Request::ParkById(ids, _) => ids.len(),
             Request::Post(postings, _) | Request::Remove(_, postings) => postings.len(),
             Request::Cancel(refused, _) => refused.len(),
@@ -128,6 +132,7 @@ impl Request {
             | Request::Accounts(ids, _)
             | Request::Advance(_, ids, _)
             | Request::Release(ids, ..)
+            | Request::Unclaim(ids, _)
             | Request::ParkById(ids, _) => ids.iter().collect(),
             Request::Post(postings, _) | Request::Remove(_, postings) => {
                 postings.iter().map(|posting| &posting.account).collect()

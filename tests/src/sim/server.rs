@@ -103,6 +103,9 @@ impl Server {
                 let (id, reason) = &refused[step];
                 self.transaction(id, |doc| model::cancel(doc, reason, claim))
             }
+            Request::Unclaim(ids, claim) => {
+                self.transaction(&ids[step], |doc| model::unclaim(doc, claim))
+            }
             Request::Release(ids, claim, after, not_before) => self
                 .transaction(&ids[step], |doc| {
                     model::release(doc, claim, *after, *not_before, started)
@@ -293,7 +296,8 @@ impl Server {
             | Request::Remove(..)
             | Request::Advance(..)
             | Request::Cancel(..)
-            | Request::Release(..) => Reply::Written(written),
+            | Request::Release(..)
+            | Request::Unclaim(..) => Reply::Written(written),
         }
     }
 }

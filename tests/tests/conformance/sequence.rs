@@ -139,6 +139,9 @@ fn account(name: &'static str) -> impl Strategy<Value = Account> {
         1 => Just(Status::Closed),
     ];
     (balance, floor, status, currency()).prop_map(move |(balance, floor, status, currency)| {
+        // With a whole balance, an account has whole numbers only.
+        let mixed = |floor: Amount| balance.is_int() && !floor.is_int();
+        let floor = floor.map(|floor| if mixed(floor) { Amount::ZERO } else { floor });
         Account { floor, status, currency, ..Account::new(name, balance) }
     })
 }

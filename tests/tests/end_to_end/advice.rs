@@ -2,7 +2,6 @@
 //! pays once.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -211,7 +210,7 @@ async fn accounts_whose_command_failed_are_there_once_after_the_command_that_it_
     for (command, reply_of) in [
         (&["accounts", "create", "c", "--balance", "7"][..], "insert"),
         (&["accounts", "import", file], "insert"),
-        (&["accounts", "freeze", "c"], "update"),
+        (&["accounts", "freeze", "c"], "status"),
     ] {
         let (database, uri) = world.mongodb_proxy().await;
         let held = database.hold(reply_of, 1, Part::Reply);
@@ -236,6 +235,17 @@ async fn accounts_whose_command_failed_are_there_once_after_the_command_that_it_
 }
 
 #[tokio::test]
+async fn an_init_that_failed_is_completed_by_the_command_that_it_advises() {
+    let world = World::new().await;
+    let (broker, url) = world.amqp_proxy().await;
+    broker.refuse();
+    let failed = fails(&world, &["init"], ("TANDEM_AMQP_URL", &url)).await;
+    assert!(failed.stderr.contains("run the same command again"), "{}", failed.stderr);
+    world.producer(&["init"]).await.expect_success();
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_refused_command_gives_no_advice_to_repeat_it() {
     let world = world().await;
     world.producer(&["transfer", "a", "b", "1", "--id", "t"]).await.expect_success();
@@ -252,22 +262,20 @@ async fn a_refused_command_gives_no_advice_to_repeat_it() {
     world.finish().await;
 }
 
-/// Starts a command whose output is more than a pipe holds, and which nobody reads on.
+/// Starts a command whose output is more than a pipe holds, and waits until it is blocked, since
+/// nobody reads the pipe.
 async fn blocked_list(world: &World) -> std::process::Child {
     let rows: Vec<_> = (0..2_000).map(|n| transfer(&format!("t{n}"), "a", "b", 1)).collect();
     world.insert(&rows).await;
     let mut command = producer::command(&world.env(), &["list", "--json", "--limit", "2000"]);
-    let mut child =
+    let child =
         command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it can be started");
-    let mut pipe = child.stdout.take().expect("a pipe");
-    let (first, pipe) = tokio::task::spawn_blocking(move || {
-        let mut first = [0; 1];
-        (pipe.read(&mut first).expect("it writes"), pipe)
+    // In which function of the kernel its main thread sleeps.
+    let sleeps_in = format!("/proc/{}/wchan", child.id());
+    wait_until("it is blocked by a full pipe", s(60), async || {
+        std::fs::read_to_string(&sleeps_in).is_ok_and(|function| function.contains("pipe_write"))
     })
-    .await
-    .expect("reading does not panic");
-    assert_eq!(first, 1, "it has written something");
-    child.stdout = Some(pipe);
+    .await;
     child
 }
 

@@ -126,8 +126,10 @@ async fn a_message_that_kills_its_workers_is_dead_lettered_alone() {
     }
     assert_eq!(world.state("poison").await, State::Initial);
     eprintln!("poison: dead letter after {deaths} deaths");
-    // A person brings it back.
+    // A stray message does not wake it; a person brings it back.
     world.publish(&["poison".into()], 1).await;
+    let unparked = world.producer(&["unpark", "poison"]).await;
+    assert_eq!(unparked.code, Some(0), "{unparked:?}");
     world.wait_state("poison", State::Done, s(30)).await;
     world.assert_at_rest().await;
     drop(worker);

@@ -126,7 +126,7 @@ async fn a_validator_of_the_users_own_is_never_overwritten() {
     assert_eq!(validator(&world, "accounts").await, Some(foreign()));
     let command = applied.json()["missing"][0]["command"].as_str().map(str::to_owned);
     let command = command.expect("a command that merges");
-    assert!(command.contains("\"owner\"") && command.contains("\"balance\""), "{command}");
+    assert!(command.contains("\"owner\"") && command.contains("$balance"), "{command}");
 
     // What the command does, with the validator of another ledger.
     let other = World::new().await;

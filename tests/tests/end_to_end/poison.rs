@@ -94,9 +94,8 @@ async fn dead_letters_of(world: &World, poison: &[&str]) -> Vec<DeadLetter> {
 
 /// A person brings the poison back, to workers that it does not kill.
 async fn ends_well(world: World, poison: &[&str]) {
-    for id in poison {
-        world.publish(&[(*id).into()], 1).await;
-    }
+    let unparked = world.producer(&[&["unpark"][..], poison].concat()).await;
+    assert!(unparked.is_success(), "{unparked:?}");
     // Its deaths, and second messages of it, may have used up the claims that are allowed by default.
     let healthy = world.worker("healthy").flag("--attempts-max", 1_000).start().await;
     world.wait_final(s(60)).await;

@@ -94,10 +94,10 @@ async fn a_parked_transaction_is_not_brought_back_by_a_sweep_that_listed_it_befo
     let now = world.store.server_now().await.expect("MongoDB is there");
     let listed = async || {
         let all = Stranded::Unclaimed { created_before: now + 60_000 };
-        outbox.stranded(all, now + 120_000, 10).await.expect("MongoDB is there").len()
+        outbox.stranded(all, now + 120_000, 10).await.expect("MongoDB is there").ids.len()
     };
     assert_eq!(listed().await, 1);
-    outbox.park(&ids).await.expect("MongoDB is there");
+    outbox.park_killers(&ids).await.expect("MongoDB is there");
     outbox.stamp(&ids, now + 1).await.expect("MongoDB is there");
     assert_eq!(listed().await, 0);
     world.finish().await;

@@ -197,12 +197,22 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         let delay_ms = self.delay_ms(attempts);
         let server_now = self.server_now();
         let mut releases: BTreeMap<(i64, ServerMs), Vec<TransactionId>> = BTreeMap::new();
+        let mut untouched = Vec::new();
         for (id, held) in std::mem::take(&mut self.held) {
             let not_before = held.doubt.map_or(0, |doubt| doubt + self.engine.settings.grace_ms);
             let delay_ms = if held.left == Some(Left::Surplus) { 0 } else { delay_ms };
             let after_ms = delay_ms.max(not_before - server_now);
             self.outcomes.push((id.clone(), self.goes_on_as(&id, &held, after_ms)));
-            releases.entry((delay_ms, not_before)).or_default().push(id);
+            if held.left == Some(Left::Surplus) && held.attempts == 1 {
+                untouched.push(id);
+            } else {
+                releases.entry((delay_ms, not_before)).or_default().push(id);
+            }
+        }
+        for ids in untouched.chunks(IDS_MAX) {
+            if let Err(error) = self.engine.ledger.unclaim(ids, &self.claim).await {
+                tracing::warn!(%error, transactions = ids.len(), "their lease has to run out");
+            }
         }
         for ((delay_ms, not_before), ids) in releases {
             for ids in ids.chunks(IDS_MAX) {

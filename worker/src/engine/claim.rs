@@ -119,7 +119,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     fn choose(&mut self) {
         let mut load = Load::default();
         for (id, held) in &mut self.held {
-            if !load.takes(id, held.size) {
+            // What is decided by now is no work.
+            if held.is_work() && !load.takes(id, held.size) {
                 held.left = Some(Left::Surplus);
             }
         }

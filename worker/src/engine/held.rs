@@ -108,6 +108,12 @@ impl Held {
         self.goes_on() && self.doubt.is_none()
     }
 
+    /// Whether there is work left on accounts: it was not refused or set apart by what its document
+    /// says alone.
+    pub fn is_work(&self) -> bool {
+        self.refused.is_none() && self.parking.is_none()
+    }
+
     /// Whether it is to be posted.
     pub fn is_undecided(&self) -> bool {
         self.goes_on() && self.state == State::Pending && self.refused.is_none() && !self.posted

@@ -100,6 +100,10 @@ impl Ledger for Scripted {
         Ok(())
     }
 
+    async fn unclaim(&self, _: &[TransactionId], _: &Claim) -> Result<(), LedgerError> {
+        Ok(())
+    }
+
     async fn park(&self, parkings: &[Parking]) -> Result<Vec<TransactionId>, LedgerError> {
         Ok(parkings.iter().map(|parking| parking.id.clone()).collect())
     }

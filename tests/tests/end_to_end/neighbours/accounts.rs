@@ -8,7 +8,10 @@ use tests::odd::{self, account_faults};
 use tests::wait::s;
 use tests::world::{World, transfer};
 
-use super::{SOON, good, submit_beside, wait_done, wait_ended_or_parked, worker_without_sweeper};
+use super::{
+    SOON, add_rule, good, is_parked, set_validator, submit_beside, wait_done, wait_ended_or_parked,
+    worker_without_sweeper,
+};
 
 #[tokio::test]
 async fn a_floor_beyond_the_limits_stops_no_transaction_that_does_not_touch_it() {
@@ -29,7 +32,7 @@ async fn a_floor_beyond_the_limits_stops_no_transaction_that_does_not_touch_it()
         assert_eq!(world.reason("t1").await.as_deref(), Some("account_invalid"));
     }
     let audit = world.audit().await;
-    assert!(audit.is_success() || audit.stdout.contains("\"x\""), "{}", audit.stdout);
+    assert!(audit.is_success() || audit.stdout.contains("accounts/x"), "{}", audit.stdout);
     odd::edit(&world.store.accounts(), "x", doc! { "$set": { "floor": 0_i64 } }).await;
     world.assert_at_rest().await;
     drop(worker);
@@ -59,8 +62,12 @@ async fn an_account_that_cannot_be_read_is_neither_credited_nor_debited() {
     let odd_ids: Vec<&str> = wrong.iter().map(|(id, _)| id.as_ref()).collect();
     submit_beside(&world, &good, &odd_ids).await;
     wait_done(&world, &good, SOON).await;
-    world.wait_final(s(60)).await;
     for id in &odd_ids {
+        wait_ended_or_parked(&world, id, s(60)).await;
+        // Where the marks can't be read, nobody knows whether money is held for it.
+        if id.contains("pendingTransactions") && is_parked(&world, id).await {
+            continue;
+        }
         let reason = world.reason(id).await;
         assert_eq!(reason.as_deref(), Some("account_invalid"), "{id}");
         assert_eq!(world.state(id).await, State::Canceled, "{id}");
@@ -76,6 +83,9 @@ async fn an_account_that_cannot_be_read_is_neither_credited_nor_debited() {
     assert_eq!(world.balance("decimal").await, decimal("1000.00"));
     let names: Vec<&str> = faults.iter().map(|fault| fault.name.as_str()).collect();
     super::remove(&world, "accounts", &names).await;
+    world.producer(&["unpark", "--all"]).await.expect_success();
+    world.wait_final(s(30)).await;
+    assert_eq!(world.count(&[State::Done]).await, good.len() as u64);
     world.assert_at_rest().await;
     drop(worker);
     world.finish().await;
@@ -98,9 +108,7 @@ async fn an_account_that_the_server_will_not_change_costs_only_those_who_name_it
     let accounts: Vec<_> = names.iter().map(|name| (name.as_str(), 100)).collect();
     world.accounts(&accounts).await;
     let worker = worker_without_sweeper(&world).start().await;
-    let locked = doc! { "collMod": "accounts", "validator": { "_id": { "$ne": "a10" } } };
-    let locked = world.store.database().run_command(locked).await;
-    locked.expect("a validator that nobody reckoned with");
+    let before = add_rule(&world, "accounts", doc! { "_id": { "$ne": "a10" } }).await;
     world.submit(&transfers, 100).await;
     let (touching, others): (Vec<_>, Vec<_>) =
         transfers.into_iter().partition(|(id, _)| ["t09", "t10"].contains(&id.as_ref()));
@@ -109,6 +117,7 @@ async fn an_account_that_the_server_will_not_change_costs_only_those_who_name_it
     for (id, _) in &touching {
         assert_eq!(world.reason(id).await.as_deref(), Some("account_invalid"), "{id}");
     }
+    set_validator(&world, "accounts", before).await;
     world.assert_at_rest().await;
     drop(worker);
     world.finish().await;
@@ -119,19 +128,14 @@ async fn a_state_that_the_server_will_not_write_costs_only_that_transaction() {
     let world = World::new().await;
     world.accounts(&[("a", 1_000), ("b", 0)]).await;
     let worker = worker_without_sweeper(&world).start().await;
-    let locked = doc! {
-        "collMod": "transactions",
-        "validator": { "$nor": [{ "_id": "odd", "state": State::Applied }] },
-    };
-    let locked = world.store.database().run_command(locked).await;
-    locked.expect("a validator that nobody reckoned with");
+    let never = doc! { "$nor": [{ "_id": "odd", "state": State::Applied }] };
+    let before = add_rule(&world, "transactions", never).await;
     world.insert(&[transfer("odd", "a", "b", 7)]).await;
     let good = good(20);
     submit_beside(&world, &good, &["odd"]).await;
     wait_done(&world, &good, SOON).await;
     wait_ended_or_parked(&world, "odd", s(60)).await;
-    let free = doc! { "collMod": "transactions", "validator": {} };
-    world.store.database().run_command(free).await.expect("gone again");
+    set_validator(&world, "transactions", before).await;
     if world.state("odd").await != State::Canceled {
         world.producer(&["unpark", "odd"]).await.expect_success();
         world.wait_state("odd", State::Done, s(30)).await;

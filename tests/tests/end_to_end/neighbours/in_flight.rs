@@ -4,8 +4,9 @@
 use common::transaction::State;
 use mongodb::bson::{Bson, Document, doc};
 use tests::odd;
-use tests::proxy::Part;
+use tests::proxy::{MongoProxy, Part};
 use tests::wait::{s, wait_until};
+use tests::worker::Worker;
 use tests::world::{World, transfer};
 
 use super::{SOON, good, ids, is_parked, submit_beside, wait_done, worker_without_sweeper};
@@ -18,8 +19,9 @@ async fn field(world: &World, account: &str, name: &str) -> Bson {
 }
 
 /// Submits `odd` from a to x beside good transfers, and holds the worker when all of them are
-/// posted; then the balance of x is text. Returns what it was, and the worker.
-async fn spoiled_in_flight(world: &World) -> (Bson, tests::worker::Worker) {
+/// posted; then the balance of x is text. Returns what it was, and the worker with the proxy that it
+/// needs.
+async fn spoiled_in_flight(world: &World) -> (Bson, Worker, MongoProxy) {
     world.accounts(&[("a", 1_000), ("b", 0), ("x", 50)]).await;
     world.insert(&[transfer("odd", "a", "x", 5)]).await;
     let (proxy, uri) = world.mongodb_proxy().await;
@@ -34,13 +36,13 @@ async fn spoiled_in_flight(world: &World) -> (Bson, tests::worker::Worker) {
     held.release();
     wait_done(world, &good, SOON).await;
     wait_until("the odd one is parked", s(60), async || is_parked(world, "odd").await).await;
-    (balance, worker)
+    (balance, worker, proxy)
 }
 
 #[tokio::test]
 async fn money_held_on_an_account_that_became_unreadable_is_parked_and_comes_back() {
     let world = World::new().await;
-    let (balance, worker) = spoiled_in_flight(&world).await;
+    let (balance, worker, _proxy) = spoiled_in_flight(&world).await;
     let parked = world.transaction("odd").await;
     assert_eq!(world.state("odd").await, State::Applied, "its state stays");
     let why: &Document = parked.get_document("parked").expect("why");
@@ -65,7 +67,7 @@ async fn money_held_on_an_account_that_became_unreadable_is_parked_and_comes_bac
 #[tokio::test]
 async fn neither_a_stray_message_nor_the_sweeper_wakes_what_is_parked() {
     let world = World::new().await;
-    let (balance, worker) = spoiled_in_flight(&world).await;
+    let (balance, worker, _proxy) = spoiled_in_flight(&world).await;
     drop(worker);
     let parked = world.transaction("odd").await;
     let worker = world.worker("two").flag("--orphan-ms", 500).flag("--sweep-ms", 100).start().await;

@@ -12,6 +12,7 @@ mod payrolls;
 use std::time::Duration;
 
 use common::transaction::{Body, State, TransactionId};
+use futures_util::TryStreamExt;
 use mongodb::bson::{Document, doc};
 use tests::wait::{s, wait_until};
 use tests::worker::Plan;
@@ -90,4 +91,27 @@ async fn wait_for_a_sweep(world: &World, name: &str) {
 async fn remove(world: &World, collection: &str, ids: &[&str]) {
     let collection = world.store.database().collection::<Document>(collection);
     collection.delete_many(doc! { "_id": { "$in": ids } }).await.expect("MongoDB is there");
+}
+
+/// The validator of a collection.
+async fn validator(world: &World, collection: &str) -> Document {
+    let database = world.store.database();
+    let mut found = database.list_collections().filter(doc! { "name": collection }).await;
+    let found = found.as_mut().expect("MongoDB is there").try_next().await;
+    let found = found.expect("MongoDB is there").expect("the collection is there");
+    found.options.validator.unwrap_or_default()
+}
+
+/// Replaces the validator of a collection.
+async fn set_validator(world: &World, collection: &str, validator: Document) {
+    let change = doc! { "collMod": collection, "validator": validator };
+    world.store.database().run_command(change).await.expect("the validator is changed");
+}
+
+/// Adds a rule that nobody reckons with to the validator of a collection; returns the validator as
+/// it was.
+async fn add_rule(world: &World, collection: &str, rule: Document) -> Document {
+    let before = validator(world, collection).await;
+    set_validator(world, collection, doc! { "$and": [before.clone(), rule] }).await;
+    before
 }
