@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use super::model::Books;
-use super::server::Write;
+use super::replication::Write;
 
 /// So many of the newest writes may be hidden by a fail-over.
 const HIDDEN_MAX: usize = 12;

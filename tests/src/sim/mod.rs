@@ -19,6 +19,7 @@ mod native;
 pub mod odd;
 mod operation;
 mod planted;
+mod replication;
 pub mod request;
 mod rest;
 mod scenario;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use common::account::Account;
-use common::ledger::{Fault, Parking, ServerMs, Transacted, Written};
+use common::ledger::{Fault, Parking, Posting, Removal, ServerMs, Transacted, Written};
 use common::mongo::LeaseMs;
 use common::netting::Order;
 use common::transaction::{Body, Parked, TransactionId};
@@ -18,44 +18,11 @@ use common::transaction::{Body, Parked, TransactionId};
 use super::accounts;
 use super::lag::Lag;
 use super::model::{self, Books, Transaction};
-use super::native::{Documents, Native};
+use super::native::Native;
 use super::odd::Oddity;
 use super::planted::Planted;
+use super::replication::Write;
 use super::request::{Reply, Request};
-
-/// One write of the primary, on its way to a majority.
-#[derive(Clone, Debug)]
-pub enum Write {
-    /// An account.
-    Account(Account),
-    /// A transaction.
-    Transaction(Transaction),
-    /// What is noted beside a transaction that is set apart, or that it is struck.
-    Aside(TransactionId, Option<Parked>),
-    /// A majority has all of it or nothing.
-    Together(Documents),
-}
-
-impl Write {
-    /// Makes it part of these books.
-    pub fn store(self, books: &mut Books) {
-        match self {
-            Write::Account(account) => {
-                books.accounts.insert(account.id.clone(), account);
-            }
-            Write::Transaction(doc) => {
-                books.transactions.insert(doc.id.clone(), doc);
-            }
-            Write::Aside(id, Some(why)) => {
-                books.aside.insert(id, why);
-            }
-            Write::Aside(id, None) => {
-                books.aside.remove(&id);
-            }
-            Write::Together(written) => written.store(books),
-        }
-    }
-}
 
 /// What one step of a request did to its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,18 +43,18 @@ pub struct Server {
     /// What a majority has.
     pub majority: Books,
     /// Writes on the primary that are not on a majority, oldest first.
-    log: VecDeque<Write>,
+    pub(super) log: VecDeque<Write>,
     /// How many writes there have been.
     pub written: u64,
     /// By how much the clock of the accounts' member is ahead.
     pub skew: i64,
     /// How long the next claims last; workers may differ in it.
     pub lease: LeaseMs,
-    planted: Option<Planted>,
+    pub(super) planted: Option<Planted>,
     /// What reads show after a fail-over; none where there are no fail-overs.
-    lag: Option<Lag>,
+    pub(super) lag: Option<Lag>,
     /// Native transactions that have begun.
-    begun: BTreeMap<u64, Native>,
+    pub(super) begun: BTreeMap<u64, Native>,
     /// What became of the one that ended last.
     transacted: Option<Reply>,
 }
@@ -117,123 +84,18 @@ impl Server {
         Server { lag, ..self }
     }
 
-    /// How many of the writes are on a majority.
-    #[must_use]
-    pub fn durable(&self) -> u64 {
-        if self.planted == Some(Planted::NotMajority) {
-            return self.written;
-        }
-        self.written - self.log.len() as u64
-    }
-
-    /// Whether a majority read shows the writes up to this one.
-    #[must_use]
-    pub fn shows(&self, upto: u64) -> bool {
-        let waits = self.planted != Some(Planted::ReadsBeforeTheirWrites);
-        !waits || self.durable() >= upto + self.hidden() as u64
-    }
-
-    /// How many writes of a majority its reads do not show yet.
-    #[must_use]
-    pub fn hidden(&self) -> usize {
-        self.lag.as_ref().map_or(0, Lag::hidden)
-    }
-
-    /// Whether everything is on a majority.
-    #[must_use]
-    pub fn is_replicated(&self) -> bool {
-        self.log.is_empty()
-    }
-
-    /// Brings the oldest `count` writes to a majority.
-    pub fn replicate(&mut self, count: usize) {
-        for write in self.log.drain(..count.min(self.log.len())) {
-            if let Some(lag) = &mut self.lag {
-                lag.committed(write.clone());
-            }
-            write.store(&mut self.majority);
-        }
-    }
-
-    /// Another member becomes primary: what was not on a majority is lost, and of the rest its
-    /// reads do not show the newest for a while.
-    pub fn fail_over(&mut self, skew: i64, hidden: usize) {
-        self.written -= self.log.len() as u64;
-        self.log.clear();
-        self.begun.clear();
-        self.primary = self.majority.clone();
-        self.skew = skew;
-        if let Some(lag) = &mut self.lag {
-            lag.fail_over(hidden);
-        }
-    }
-
-    /// Reads show some more of what a majority has.
-    pub fn catch_up(&mut self, count: usize) {
-        if let Some(lag) = &mut self.lag {
-            lag.catch_up(count);
-        }
-    }
-
-    /// Makes a document odd. Nobody asks which copies know it: all do, at once.
-    pub fn spoil(&mut self, id: &Arc<str>, oddity: Oddity) {
-        self.copies().for_each(|books| books.odd.spoil(id.clone(), oddity));
-    }
-
-    /// Makes a document what it was.
-    pub fn mend(&mut self, id: &Arc<str>) {
-        self.copies().for_each(|books| books.odd.mend(id));
-    }
-
-    fn copies(&mut self) -> impl Iterator<Item = &mut Books> {
-        let lag = self.lag.as_mut().map(Lag::older);
-        [&mut self.primary, &mut self.majority].into_iter().chain(lag)
-    }
-
     /// Runs the `step`-th part of a request that started at `started`.
     pub fn step(&mut self, request: &Request, step: usize, started: ServerMs) -> Stepped {
-        let planted = self.planted;
         match request {
-            Request::Insert(id, body) => self.insert(id, body, started),
-            Request::SetStatus(id, status) => {
-                self.account(id, |account| accounts::set_status(account, *status))
-            }
-            Request::AskCancel(id) => self.transaction(id, model::request_cancel),
-            Request::Spoil(id, oddity) => {
-                self.spoil(id, *oddity);
-                Stepped::Wrote
-            }
-            Request::Mend(id) => {
-                self.mend(id);
-                Stepped::Wrote
-            }
-            Request::Unpark(id) => self.unpark(id),
-            Request::ParkById(ids, why) => self.park_by_id(&ids[step], why),
+            Request::Read(_) | Request::Bodies(_) | Request::Accounts(..) => Stepped::Nothing,
             Request::Claim(ids, claim, worker_now) => {
-                let server = planted != Some(Planted::WorkerClockInsteadOfServerClock);
+                let server = self.planted != Some(Planted::WorkerClockInsteadOfServerClock);
                 let now = if server { started } else { *worker_now };
                 let (lease, alone) = (self.lease, ids.len() == 1);
                 self.transaction(&ids[step], |doc| model::claim(doc, claim, alone, lease, now))
             }
-            Request::Post(postings, _) if self.primary.odd.is_broken(&postings[step].account) => {
-                Stepped::Nothing
-            }
-            Request::Post(postings, before) => {
-                let now = started + self.skew;
-                let posting = &postings[step];
-                self.account(&posting.account, |account| {
-                    accounts::post(account, posting, *before, now, planted)
-                })
-            }
-            Request::Remove(_, postings) if self.primary.odd.is_stuck(&postings[step].account) => {
-                Stepped::Nothing
-            }
-            Request::Remove(removal, postings) => {
-                let posting = &postings[step];
-                self.account(&posting.account, |account| {
-                    accounts::remove(account, *removal, posting, planted)
-                })
-            }
+            Request::Post(postings, before) => self.post(&postings[step], *before, started),
+            Request::Remove(removal, postings) => self.remove(*removal, &postings[step]),
             Request::Advance(kind, ids, claim) => {
                 self.transaction(&ids[step], |doc| model::advance(doc, *kind, claim))
             }
@@ -249,12 +111,46 @@ impl Server {
                     model::release(doc, claim, *after, *not_before, started)
                 }),
             Request::Park(parkings) => self.park(&parkings[step]),
-            Request::Read(_) | Request::Bodies(_) | Request::Accounts(..) => Stepped::Nothing,
             Request::Transact(number, orders, application) => {
                 self.step_of_transaction(*number, orders, application);
                 Stepped::Nothing
             }
+            Request::Insert(id, body) => self.insert(id, body, started),
+            Request::AskCancel(id) => self.transaction(id, model::request_cancel),
+            Request::SetStatus(id, status) => {
+                self.account(id, |account| accounts::set_status(account, *status))
+            }
+            Request::ParkById(ids, why) => self.park_by_id(&ids[step], why),
+            Request::Unpark(id) => self.unpark(id),
+            Request::Spoil(id, oddity) => {
+                self.spoil(id, *oddity);
+                Stepped::Wrote
+            }
+            Request::Mend(id) => {
+                self.mend(id);
+                Stepped::Wrote
+            }
         }
+    }
+
+    fn post(&mut self, posting: &Posting, before: ServerMs, started: ServerMs) -> Stepped {
+        if self.primary.odd.is_broken(&posting.account) {
+            return Stepped::Nothing;
+        }
+        let (now, planted) = (started + self.skew, self.planted);
+        self.account(&posting.account, |account| {
+            accounts::post(account, posting, before, now, planted)
+        })
+    }
+
+    fn remove(&mut self, removal: Removal, posting: &Posting) -> Stepped {
+        if self.primary.odd.is_stuck(&posting.account) {
+            return Stepped::Nothing;
+        }
+        let planted = self.planted;
+        self.account(&posting.account, |account| {
+            accounts::remove(account, removal, posting, planted)
+        })
     }
 
     /// The first step reads at a snapshot and decides, the second commits: all writes at once, or

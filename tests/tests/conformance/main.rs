@@ -11,6 +11,7 @@
 //! Left out: `sweepAfter`, which the model does not have, what producers and operators do to
 //! documents that are odd at that moment, and clocks that stand exactly on a deadline.
 
+mod chance;
 mod fields;
 mod hands;
 mod model;

@@ -1,0 +1,125 @@
+//! How writes come to a majority, what a fail-over loses, and what majority reads show.
+//!
+//! Owns the way of a write from the primary's copy of the books to the majority's. Promises that
+//! writes keep their order, and that what is durable is never lost.
+
+use std::sync::Arc;
+
+use common::account::Account;
+use common::transaction::{Parked, TransactionId};
+
+use super::lag::Lag;
+use super::model::{Books, Transaction};
+use super::native::Documents;
+use super::odd::Oddity;
+use super::planted::Planted;
+use super::server::Server;
+
+/// One write of the primary, on its way to a majority.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// An account.
+    Account(Account),
+    /// A transaction.
+    Transaction(Transaction),
+    /// What is noted beside a transaction that is set apart, or that it is struck.
+    Aside(TransactionId, Option<Parked>),
+    /// A majority has all of it or nothing.
+    Together(Documents),
+}
+
+impl Write {
+    /// Makes it part of these books.
+    pub fn store(self, books: &mut Books) {
+        match self {
+            Write::Account(account) => {
+                books.accounts.insert(account.id.clone(), account);
+            }
+            Write::Transaction(doc) => {
+                books.transactions.insert(doc.id.clone(), doc);
+            }
+            Write::Aside(id, Some(why)) => {
+                books.aside.insert(id, why);
+            }
+            Write::Aside(id, None) => {
+                books.aside.remove(&id);
+            }
+            Write::Together(written) => written.store(books),
+        }
+    }
+}
+
+impl Server {
+    /// How many of the writes are on a majority.
+    #[must_use]
+    pub fn durable(&self) -> u64 {
+        if self.planted == Some(Planted::NotMajority) {
+            return self.written;
+        }
+        self.written - self.log.len() as u64
+    }
+
+    /// Whether a majority read shows the writes up to this one.
+    #[must_use]
+    pub fn shows(&self, upto: u64) -> bool {
+        let waits = self.planted != Some(Planted::ReadsBeforeTheirWrites);
+        !waits || self.durable() >= upto + self.hidden() as u64
+    }
+
+    /// How many writes of a majority its reads do not show yet.
+    #[must_use]
+    pub fn hidden(&self) -> usize {
+        self.lag.as_ref().map_or(0, Lag::hidden)
+    }
+
+    /// Whether everything is on a majority.
+    #[must_use]
+    pub fn is_replicated(&self) -> bool {
+        self.log.is_empty()
+    }
+
+    /// Brings the oldest `count` writes to a majority.
+    pub fn replicate(&mut self, count: usize) {
+        for write in self.log.drain(..count.min(self.log.len())) {
+            if let Some(lag) = &mut self.lag {
+                lag.committed(write.clone());
+            }
+            write.store(&mut self.majority);
+        }
+    }
+
+    /// Another member becomes primary: what was not on a majority is lost, and of the rest its
+    /// reads do not show the newest for a while.
+    pub fn fail_over(&mut self, skew: i64, hidden: usize) {
+        self.written -= self.log.len() as u64;
+        self.log.clear();
+        self.begun.clear();
+        self.primary = self.majority.clone();
+        self.skew = skew;
+        if let Some(lag) = &mut self.lag {
+            lag.fail_over(hidden);
+        }
+    }
+
+    /// Reads show some more of what a majority has.
+    pub fn catch_up(&mut self, count: usize) {
+        if let Some(lag) = &mut self.lag {
+            lag.catch_up(count);
+        }
+    }
+
+    /// Makes a document odd. Nobody asks which copies know it: all do, at once.
+    pub fn spoil(&mut self, id: &Arc<str>, oddity: Oddity) {
+        self.copies().for_each(|books| books.odd.spoil(id.clone(), oddity));
+    }
+
+    /// Makes a document what it was.
+    pub fn mend(&mut self, id: &Arc<str>) {
+        self.copies().for_each(|books| books.odd.mend(id));
+    }
+
+    fn copies(&mut self) -> impl Iterator<Item = &mut Books> {
+        let lag = self.lag.as_mut().map(Lag::older);
+        [&mut self.primary, &mut self.majority].into_iter().chain(lag)
+    }
+}
