@@ -196,6 +196,11 @@ impl Neighbour {
     async fn put_right(&self, written: &Written) -> Result<(), Error> {
         let transactions = self.store.transactions();
         let itself = doc! { "_id": &written.id };
+        // Nobody can claim it before somebody has put a date in.
+        let mut timeless = itself.clone();
+        timeless.insert("takeoverAt", doc! { "$exists": true, "$not": { "$type": "date" } });
+        let dated = doc! { "$currentDate": { "takeoverAt": true } };
+        transactions.update_one(timeless, dated).bypass_document_validation(true).await?;
         if written.end == End::Deleted {
             let mut untouched = itself.clone();
             untouched.insert("state", doc! { "$in": [State::Initial, State::Canceled] });
