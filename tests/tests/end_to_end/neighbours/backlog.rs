@@ -108,8 +108,9 @@ async fn a_date_of_another_type_hides_nothing_from_the_sweepers() {
     }
     // Nobody can claim it before somebody has put a date in.
     let now = doc! { "$set": { "takeoverAt": DateTime::now() } };
-    let mended = world.store.transactions().update_one(doc! { "_id": "taken-over-at-text" }, now);
-    mended.await.expect("MongoDB is there");
+    let transactions = world.store.transactions();
+    let mended = transactions.update_one(doc! { "_id": "taken-over-at-text" }, now).await;
+    mended.expect("MongoDB is there");
     world.producer(&["unpark", "taken-over-at-text"]).await;
     world.wait_state("taken-over-at-text", State::Done, s(30)).await;
     drop(worker);
