@@ -30,7 +30,7 @@ pub use findings::{Finding, Lack};
 pub use ledger::MongoLedger;
 pub use outbox::{MongoOutbox, Stranded};
 pub use schema::{Inspection, NotReady};
-pub use settings::{Known, LedgerSettings, Misfit};
+pub use settings::Misfit;
 pub use statements::LeaseMs;
 
 use crate::config::MongoArgs;
