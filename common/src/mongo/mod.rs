@@ -41,7 +41,7 @@ pub use outbox::{Found, MongoOutbox, NoDate, Stranded};
 pub use parking::ParkedEntry;
 pub use read::Fields;
 pub use schema::{Inspection, NotReady};
-pub use settings::{Known, LedgerSettings, Misfit};
+pub use settings::Misfit;
 pub use statements::LeaseMs;
 pub use write::Inserted;
 

@@ -33,6 +33,12 @@ pub enum NotReady {
     /// The server is away or refuses.
     #[error("MongoDB: {0}")]
     Ledger(#[from] LedgerError),
+    /// The server does not accept the user.
+    #[error(
+        "MongoDB does not accept the login ({0}); check user, password and authSource in \
+         TANDEM_MONGODB_URI"
+    )]
+    Login(String),
     /// The user lacks a right.
     #[error(
         "the MongoDB user may not {what} (the server says: {said}); give it the role `readWrite` \
@@ -58,7 +64,10 @@ impl NotReady {
     pub fn passes(&self) -> bool {
         match self {
             NotReady::Ledger(error) => error.passes(),
-            NotReady::NotPermitted { .. } | NotReady::Misfit(_) | NotReady::Unfit(_) => false,
+            NotReady::Login(_)
+            | NotReady::NotPermitted { .. }
+            | NotReady::Misfit(_)
+            | NotReady::Unfit(_) => false,
         }
     }
 }
@@ -238,21 +247,26 @@ impl Store {
         self.permitted("create collections and indexes, or change validators", run).await
     }
 
-    /// Runs driver code, and tells a missing right from all other errors.
+    /// Runs driver code, and tells what the user may not from all other errors.
     async fn permitted<T: Send + 'static>(
         &self,
         what: &'static str,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, NotReady> {
         let told_apart = async move {
-            match work.await {
-                Ok(value) => Ok(Ok(value)),
-                Err(error) if code(&error) == Some(UNAUTHORIZED) => Ok(Err(error.to_string())),
-                Err(error) => Err(error),
-            }
+            work.await.map(Ok).or_else(|error| refusal(what, &error).map(Err).ok_or(error))
         };
-        let answer = self.limited("schema", told_apart).await?;
-        answer.map_err(|said| NotReady::NotPermitted { what, said })
+        self.limited("schema", told_apart).await?
+    }
+}
+
+fn refusal(what: &'static str, error: &Error) -> Option<NotReady> {
+    match error.kind.as_ref() {
+        ErrorKind::Authentication { message, .. } => Some(NotReady::Login(message.clone())),
+        ErrorKind::Command(command) if command.code == UNAUTHORIZED => {
+            Some(NotReady::NotPermitted { what, said: command.message.clone() })
+        }
+        _ => None,
     }
 }
 

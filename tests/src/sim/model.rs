@@ -252,6 +252,9 @@ impl Books {
 
     fn seen_one(&self, doc: &Transaction, server_now: ServerMs) -> Seen {
         let large = self.odd.is(&doc.id, Oddity::Large);
+        let content = doc.content(&self.odd);
+        // What can't be read has no legs, as far as its reader knows.
+        let legs = if large || content.is_ok() { doc.size().legs } else { 0 };
         Seen {
             id: doc.id.clone(),
             state: doc.state,
@@ -263,8 +266,8 @@ impl Books {
             attempts_alone: doc.attempts_alone,
             parked: doc.parked.is_some(),
             server_now,
-            size: doc.size(),
-            body: (!large).then(|| doc.content(&self.odd)),
+            size: Size { legs, ..doc.size() },
+            body: (!large).then_some(content),
         }
     }
 
