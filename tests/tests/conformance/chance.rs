@@ -56,6 +56,7 @@ fn of_ledger() -> impl Strategy<Value = Operation> {
         2 => cancel,
         4 => (few(), claimant()).prop_map(|(ids, by)| Operation::Transact(ids, by)),
         2 => release,
+        2 => (ids(), claimant()).prop_map(|(ids, by)| Operation::Unclaim(ids, by)),
         4 => parking(),
     ]
 }

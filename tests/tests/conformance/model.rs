@@ -100,6 +100,10 @@ impl Model {
                 let seen = self.server.primary.seen(&ids, now);
                 Answer::claimed(Claimed { seen, refused }, terms.begun)
             }
+            Operation::Unclaim(ids, by) => {
+                self.request(&Request::Unclaim(Terms::ids(ids), by.claim()), now);
+                Answer::Released
+            }
             Operation::Read(ids) => self.answer(terms, &Request::Read(Terms::ids(ids)), now),
             Operation::Bodies(ids) => self.answer(terms, &Request::Bodies(Terms::ids(ids)), now),
             Operation::Accounts(at, marks) => {

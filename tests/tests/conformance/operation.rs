@@ -67,6 +67,7 @@ pub enum Operation {
     SetStatus(usize, Status),
     /// See [`common::ledger::Ledger`] for this and all that follow.
     Claim(Vec<usize>, Claimant, Lease),
+    Unclaim(Vec<usize>, Claimant),
     Read(Vec<usize>),
     Bodies(Vec<usize>),
     /// With the marks of these transactions.
@@ -172,7 +173,9 @@ impl fmt::Display for Operation {
                 if riders.is_empty() { Ok(()) } else { write!(f, ", riders {}", names(riders)) }
             }
             Operation::Remove(_, ids, grouping) => write!(f, "{name} {} {grouping:?}", names(ids)),
-            Operation::Advance(_, ids, by) | Operation::Transact(ids, by) => {
+            Operation::Advance(_, ids, by)
+            | Operation::Transact(ids, by)
+            | Operation::Unclaim(ids, by) => {
                 write!(f, "{name} {} by {by:?}", names(ids))
             }
             Operation::Cancel(refused, by) => {
@@ -201,6 +204,7 @@ impl Operation {
             Operation::Claim(ids, ..)
             | Operation::Advance(_, ids, _)
             | Operation::Transact(ids, _)
+            | Operation::Unclaim(ids, _)
             | Operation::ParkById(ids)
             | Operation::Release { ids, .. } => ids.clone(),
             Operation::Cancel(refused, _) => refused.iter().map(|(at, _)| *at).collect(),
@@ -223,6 +227,7 @@ impl Operation {
             Operation::RequestCancel(_) => "request cancel",
             Operation::SetStatus(..) => "set status",
             Operation::Claim(..) => "claim",
+            Operation::Unclaim(..) => "unclaim",
             Operation::Read(_) => "read",
             Operation::Bodies(_) => "bodies",
             Operation::Accounts(..) => "accounts",

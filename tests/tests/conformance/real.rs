@@ -109,6 +109,10 @@ impl Real {
                 let claimed = ledger.claim(&Terms::ids(ids), &by.claim()).await;
                 claimed.map(|claimed| Answer::claimed(claimed, terms.begun))
             }
+            Operation::Unclaim(ids, by) => {
+                let given = ledger.unclaim(&Terms::ids(ids), &by.claim()).await;
+                given.map(|()| Answer::Released)
+            }
             Operation::Read(ids) => ledger.read(&Terms::ids(ids)).await.map(seen),
             Operation::Bodies(ids) => ledger.bodies(&Terms::ids(ids)).await.map(Answer::bodies),
             Operation::Accounts(at, marks) => {
