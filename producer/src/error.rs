@@ -1,133 +1,196 @@
-//! How a command ends: its exit code, or an error with one.
+//! Why a call could not do what was asked.
 //!
-//! Business outcomes (a refused transfer, an audit that found something) are [`Exit`]s; an
-//! [`Error`] means that the command could not do what was asked. [`Error::told`] is what the user
-//! reads: the problem, and the command's advice where a repetition can help.
+//! Owns the distinctions that a program decides by: what to correct ([`Error::Invalid`]), what is
+//! taken ([`Error::Conflict`]), what can't be done in the present state ([`Error::Refused`]), and
+//! what to try again later ([`Error::Unavailable`]). A refused transfer is no error: it is an
+//! [`Outcome`](crate::Outcome).
 
-use std::io;
+use std::fmt;
+use std::time::Duration;
 
 use common::ledger::LedgerError;
+use common::mongo::NotReady;
+use common::queue::QueueError;
 use common::transaction::BodyError;
 
-use crate::advice::Advice;
-
-/// The exit code of a command that ran.
+/// A server that a client talks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// All is well.
-    Ok,
-    /// Something was refused, or an audit found something.
-    Failed,
-    /// The input or the command line is wrong; nothing was written.
-    BadInput,
-    /// `--wait-limit` was reached before the end.
-    WaitLimit,
-    /// The awaited transaction was canceled.
-    Canceled,
-    /// SIGINT, as Ctrl-C sends it.
-    Interrupted,
-    /// SIGTERM, as a service manager sends it.
-    Terminated,
+pub enum Server {
+    /// The database.
+    MongoDb,
+    /// The broker.
+    RabbitMq,
 }
 
-impl Exit {
-    /// The number that the shell sees.
-    #[must_use]
-    pub fn code(self) -> u8 {
-        match self {
-            Exit::Ok => 0,
-            Exit::Failed => 1,
-            Exit::BadInput => 2,
-            Exit::WaitLimit => 3,
-            Exit::Canceled => 4,
-            Exit::Interrupted => 130,
-            Exit::Terminated => 143,
-        }
-    }
+/// What a name names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An account.
+    Account,
+    /// A transaction.
+    Transaction,
 }
 
-/// Why a command could not do what was asked.
-#[derive(Debug, thiserror::Error)]
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
-    /// The input or the command line is wrong; nothing was written.
-    #[error("{0}")]
-    BadInput(String),
-    /// The request makes no sense in the present state, so a repetition would be refused as well.
-    #[error("{0}")]
-    Refused(String),
-    /// A server or a file failed. What was asked for may have been done already, wholly or in part.
-    #[error("{0}")]
-    Failed(String),
-    /// Whoever read standard output has gone away, like `head` after its ten lines.
-    #[error("standard output is closed")]
-    OutputClosed,
+    /// What was handed in breaks a rule. Nothing was written; the same call fails again.
+    #[error("{field}: {problem}")]
+    Invalid {
+        /// What to correct.
+        field: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The id belongs to something with other content. Nothing was written.
+    #[error("{id}: {problem}")]
+    Conflict {
+        /// The id.
+        id: String,
+        /// What differs, and what to do.
+        problem: String,
+    },
+    /// The present state does not allow it, or the server will never take it. Nothing was written.
+    #[error("{id}: {problem}")]
+    Refused {
+        /// The account or transaction.
+        id: String,
+        /// What is in the way.
+        problem: String,
+    },
+    /// Nothing has this name.
+    #[error("{id}: no such {kind}")]
+    NotFound {
+        /// What was looked for.
+        kind: Kind,
+        /// Its name.
+        id: String,
+    },
+    /// A server stayed away. What was asked for may have been done, wholly or in part: the same call
+    /// with the same ids goes on where this one stopped.
+    #[error("{problem}; given up after {} s", after.as_secs())]
+    Unavailable {
+        /// Which one.
+        server: Server,
+        /// What it said, or did not say.
+        problem: String,
+        /// How long it was tried.
+        after: Duration,
+    },
+    /// A server refuses for good: rights, options, a database that is not set up. Somebody has to put
+    /// it right.
+    #[error("{problem}")]
+    Denied {
+        /// Which one.
+        server: Server,
+        /// What it said, and what to do.
+        problem: String,
+    },
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Account => "account",
+            Kind::Transaction => "transaction",
+        })
+    }
 }
 
 impl Error {
-    /// The exit code that goes with it.
-    #[must_use]
-    pub fn exit(&self) -> Exit {
-        match self {
-            Error::BadInput(_) => Exit::BadInput,
-            Error::Refused(_) | Error::Failed(_) => Exit::Failed,
-            Error::OutputClosed => Exit::Ok,
-        }
+    pub(crate) fn refused(id: &str, problem: impl Into<String>) -> Error {
+        Error::Refused { id: id.to_owned(), problem: problem.into() }
     }
 
-    /// What the user is told, if anything. A failure ends with the advice of the command.
-    #[must_use]
-    pub fn told(&self, advice: &Advice) -> Option<String> {
-        match self {
-            Error::BadInput(problem) | Error::Refused(problem) => Some(problem.clone()),
-            Error::Failed(problem) => Some(format!("{problem}; {advice}")),
-            Error::OutputClosed => None,
-        }
-    }
-
-    /// A failure to write to standard output.
-    pub(crate) fn output(error: io::Error) -> Error {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Error::OutputClosed,
-            _ => Error::Failed(format!("standard output: {error}")),
-        }
-    }
-
-    /// A failure of a file.
-    pub(crate) fn file(name: &str, error: &io::Error) -> Error {
-        Error::Failed(format!("{name}: {error}"))
-    }
-}
-
-impl From<LedgerError> for Error {
-    fn from(error: LedgerError) -> Error {
-        Error::Failed(format!("MongoDB: {error}"))
-    }
-}
-
-impl From<mongodb::error::Error> for Error {
-    fn from(error: mongodb::error::Error) -> Error {
-        Error::Failed(format!("MongoDB: {error}"))
+    pub(crate) fn no_transaction(id: &str) -> Error {
+        Error::NotFound { kind: Kind::Transaction, id: id.to_owned() }
     }
 }
 
 impl From<BodyError> for Error {
     fn from(error: BodyError) -> Error {
-        Error::BadInput(error.to_string())
+        let whole = error.to_string();
+        let (field, problem) = whole.split_once(": ").unwrap_or(("legs", &whole));
+        Error::Invalid { field: field.to_owned(), problem: problem.to_owned() }
+    }
+}
+
+impl From<mongodb::error::Error> for Error {
+    fn from(error: mongodb::error::Error) -> Error {
+        Error::Denied { server: Server::MongoDb, problem: format!("MongoDB: {error}") }
+    }
+}
+
+/// An error of one attempt, which may pass by itself.
+pub(crate) trait Attempt {
+    /// Whether waiting may help.
+    fn passes(&self) -> bool;
+    /// Whose error it is.
+    fn server(&self) -> Server;
+    /// The error in words that name the server.
+    fn told(&self) -> String;
+}
+
+impl Attempt for LedgerError {
+    fn passes(&self) -> bool {
+        LedgerError::passes(self)
+    }
+
+    fn server(&self) -> Server {
+        Server::MongoDb
+    }
+
+    fn told(&self) -> String {
+        format!("MongoDB: {self}")
+    }
+}
+
+impl Attempt for NotReady {
+    fn passes(&self) -> bool {
+        NotReady::passes(self)
+    }
+
+    fn server(&self) -> Server {
+        Server::MongoDb
+    }
+
+    // Names the server where it is an error of the server.
+    fn told(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Attempt for QueueError {
+    fn passes(&self) -> bool {
+        !self.lasts()
+    }
+
+    fn server(&self) -> Server {
+        Server::RabbitMq
+    }
+
+    // Names the broker itself.
+    fn told(&self) -> String {
+        self.to_string()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use common::amount::Amount;
+    use common::transaction::Body;
+
     use super::*;
 
     #[test]
-    fn only_a_failure_ends_with_advice() {
-        let advice = Advice::default();
-        advice.set("run it again");
-        let told = |error: Error| error.told(&advice).unwrap_or_default();
-        assert_eq!(told(Error::Failed("away".to_owned())), "away; run it again");
-        assert_eq!(told(Error::Refused("the id is taken".to_owned())), "the id is taken");
-        assert_eq!(told(Error::BadInput("no file".to_owned())), "no file");
-        assert_eq!(Error::OutputClosed.told(&advice), None);
+    fn a_broken_rule_names_its_field() {
+        for (source, value, field) in [("a", -1, "value"), ("b", 1, "destination"), ("", 1, "source")] {
+            let error = Body::transfer(source, "b", Amount::Int(value)).expect_err("broken");
+            let whole = error.to_string();
+            let error = Error::from(error);
+            assert_eq!(error.to_string(), whole);
+            assert!(matches!(&error, Error::Invalid { field: of, .. } if of == field), "{error:?}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Putting transactions into the database so that a repeat changes nothing.
+//! A transaction to be submitted, and putting it into the database so that a repeat changes nothing.
 //!
 //! Owns design rule 6: a known `_id` with the same content is left alone, with other content it is
 //! refused. Promises that whatever is answered [`Answer::Submitted`] or [`Answer::Unchanged`] is
@@ -6,18 +6,131 @@
 
 use std::collections::HashMap;
 
+use common::amount::Amount;
 use common::ledger::LedgerError;
 use common::mongo::{Fields, Store};
-use common::transaction::{Body, State, TransactionId};
+use common::transaction::{
+    AccountId, Body, Leg, State, TransactionId, check_metadata, check_name,
+};
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 
-/// A transaction to be submitted.
+use crate::error::Error;
+
+/// A transaction to be submitted. Its id is there before anything is sent, so a submission that
+/// failed can be handed in again, as a clone: it is paid once.
+///
+/// ```
+/// use producer::Submission;
+///
+/// let rent = Submission::transfer("alice", "bob", 12_50).with_id("rent-2026-11");
+/// let split = Submission::legs([("alice", -30), ("bob", 10), ("carol", 20)]).in_currency("EUR");
+/// assert_eq!(rent.id(), "rent-2026-11");
+/// assert_ne!(split.id(), "");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Submission {
+    id: TransactionId,
+    body: Result<Body, Error>,
+}
+
+impl Submission {
+    /// A transfer from one account to another, of whole minor units or of an exact decimal
+    /// ([`Amount::parse`]). What is wrong with it is said when it is submitted.
+    #[must_use]
+    pub fn transfer(source: &str, destination: &str, value: impl Into<Amount>) -> Submission {
+        Submission::new(Body::transfer(source, destination, value.into()).map_err(Error::from))
+    }
+
+    /// A transaction of several legs, each of them an account and its signed change. They sum to
+    /// zero.
+    #[must_use]
+    pub fn legs<A: Into<AccountId>, V: Into<Amount>>(
+        legs: impl IntoIterator<Item = (A, V)>,
+    ) -> Submission {
+        let leg = |(account, amount): (A, V)| Leg { account: account.into(), amount: amount.into() };
+        Submission::new(Body::new(legs.into_iter().map(leg).collect()).map_err(Error::from))
+    }
+
+    /// A transaction with this content.
+    #[must_use]
+    pub fn of(body: Body) -> Submission {
+        Submission::new(Ok(body))
+    }
+
+    fn new(body: Result<Body, Error>) -> Submission {
+        Submission { id: uuid::Uuid::now_v7().to_string().into(), body }
+    }
+
+    /// The same under an id of the caller's: its idempotency key. The default is a new UUIDv7.
+    #[must_use]
+    pub fn with_id(mut self, id: impl Into<TransactionId>) -> Submission {
+        self.id = id.into();
+        self
+    }
+
+    /// The same in a currency, which every account of it must have.
+    #[must_use]
+    pub fn in_currency(mut self, currency: impl Into<String>) -> Submission {
+        self.body = self.body.map(|body| body.in_currency(Some(currency.into())));
+        self
+    }
+
+    /// The same with something to keep beside it. The engine never reads it.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Document) -> Submission {
+        self.body = self.body.map(|body| Body { metadata: Some(metadata), ..body });
+        self
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Its id and content, when every rule holds.
+    pub(crate) fn into_order(self) -> Result<Order, Error> {
+        let body = self.body?;
+        check_name("id", &self.id)?;
+        if let Some(currency) = &body.currency {
+            check_name("currency", currency)?;
+        }
+        if let Some(metadata) = &body.metadata {
+            let raw = RawDocumentBuf::try_from(metadata).map_err(|error| Error::Invalid {
+                field: "metadata".to_owned(),
+                problem: error.to_string(),
+            })?;
+            check_metadata(&raw)?;
+        }
+        Ok(Order { id: self.id, body })
+    }
+}
+
+/// A submission that keeps every rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {
     /// Its `_id`.
     pub id: TransactionId,
     /// Its content.
     pub body: Body,
+}
+
+impl From<Order> for Submission {
+    fn from(Order { id, body }: Order) -> Submission {
+        Submission { id, body: Ok(body) }
+    }
+}
+
+/// A submission that is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The transaction's id.
+    pub id: TransactionId,
+    /// The state in which it was there before, with the same content: then nothing was inserted.
+    pub known: Option<State>,
+    /// Why the broker does not have it, if so. It is accepted all the same: the workers' sweepers
+    /// publish what waits for long.
+    pub unpublished: Option<Error>,
 }
 
 /// What became of an order.

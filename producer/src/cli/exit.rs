@@ -1,0 +1,133 @@
+//! How a command ends: its exit code, or an error with one.
+//!
+//! Business outcomes (a refused transfer, an audit that found something) are [`Exit`]s; an
+//! [`Error`] means that the command could not do what was asked. [`Error::told`] is what the user
+//! reads: the problem, and the command's advice where a repetition can help.
+
+use std::io;
+
+use common::ledger::LedgerError;
+use common::transaction::BodyError;
+
+use crate::advice::Advice;
+
+/// The exit code of a command that ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// All is well.
+    Ok,
+    /// Something was refused, or an audit found something.
+    Failed,
+    /// The input or the command line is wrong; nothing was written.
+    BadInput,
+    /// `--wait-limit` was reached before the end.
+    WaitLimit,
+    /// The awaited transaction was canceled.
+    Canceled,
+    /// SIGINT, as Ctrl-C sends it.
+    Interrupted,
+    /// SIGTERM, as a service manager sends it.
+    Terminated,
+}
+
+impl Exit {
+    /// The number that the shell sees.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Ok => 0,
+            Exit::Failed => 1,
+            Exit::BadInput => 2,
+            Exit::WaitLimit => 3,
+            Exit::Canceled => 4,
+            Exit::Interrupted => 130,
+            Exit::Terminated => 143,
+        }
+    }
+}
+
+/// Why a command could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The input or the command line is wrong; nothing was written.
+    #[error("{0}")]
+    BadInput(String),
+    /// The request makes no sense in the present state, so a repetition would be refused as well.
+    #[error("{0}")]
+    Refused(String),
+    /// A server or a file failed. What was asked for may have been done already, wholly or in part.
+    #[error("{0}")]
+    Failed(String),
+    /// Whoever read standard output has gone away, like `head` after its ten lines.
+    #[error("standard output is closed")]
+    OutputClosed,
+}
+
+impl Error {
+    /// The exit code that goes with it.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Error::BadInput(_) => Exit::BadInput,
+            Error::Refused(_) | Error::Failed(_) => Exit::Failed,
+            Error::OutputClosed => Exit::Ok,
+        }
+    }
+
+    /// What the user is told, if anything. A failure ends with the advice of the command.
+    #[must_use]
+    pub fn told(&self, advice: &Advice) -> Option<String> {
+        match self {
+            Error::BadInput(problem) | Error::Refused(problem) => Some(problem.clone()),
+            Error::Failed(problem) => Some(format!("{problem}; {advice}")),
+            Error::OutputClosed => None,
+        }
+    }
+
+    /// A failure to write to standard output.
+    pub(crate) fn output(error: io::Error) -> Error {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Error::OutputClosed,
+            _ => Error::Failed(format!("standard output: {error}")),
+        }
+    }
+
+    /// A failure of a file.
+    pub(crate) fn file(name: &str, error: &io::Error) -> Error {
+        Error::Failed(format!("{name}: {error}"))
+    }
+}
+
+impl From<LedgerError> for Error {
+    fn from(error: LedgerError) -> Error {
+        Error::Failed(format!("MongoDB: {error}"))
+    }
+}
+
+impl From<mongodb::error::Error> for Error {
+    fn from(error: mongodb::error::Error) -> Error {
+        Error::Failed(format!("MongoDB: {error}"))
+    }
+}
+
+impl From<BodyError> for Error {
+    fn from(error: BodyError) -> Error {
+        Error::BadInput(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_failure_ends_with_advice() {
+        let advice = Advice::default();
+        advice.set("run it again");
+        let told = |error: Error| error.told(&advice).unwrap_or_default();
+        assert_eq!(told(Error::Failed("away".to_owned())), "away; run it again");
+        assert_eq!(told(Error::Refused("the id is taken".to_owned())), "the id is taken");
+        assert_eq!(told(Error::BadInput("no file".to_owned())), "no file");
+        assert_eq!(Error::OutputClosed.told(&advice), None);
+    }
+}

@@ -1,0 +1,283 @@
+//! A client of the ledger: the servers it works on, and how long it insists when one is away.
+//!
+//! Promises that what passes by itself (a fail-over, a broker's restart) is tried again until
+//! [`Config::give_up_after`](crate::Config::give_up_after), and then fails with an error that names
+//! the server. Every operation can be repeated after a failure without doing anything twice.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::message::Message;
+use common::mongo::{Fields, Store};
+use common::queue::{Outgoing, Publisher};
+use common::retry::{Policy, jitter};
+use common::transaction::{State, TransactionId};
+use mongodb::bson::Document;
+
+use crate::config::Config;
+use crate::error::{Attempt, Error, Server};
+use crate::group::Groups;
+use crate::readable::readable;
+use crate::watch::Watch;
+
+/// Every how many failed attempts a note is said again.
+const NOTE_EVERY: u32 = 5;
+
+/// The server's time limit of one operation. Nothing here holds a lease, so there is no hurry.
+const OP_LIMIT: Duration = Duration::from_secs(5);
+
+/// Submits, awaits, cancels and reverses transactions, and reads accounts. Clones share connections
+/// and cost nothing; use one client for the whole program.
+#[derive(Clone)]
+pub struct Client {
+    servers: Arc<Servers>,
+    groups: Groups,
+    watch: Watch,
+}
+
+/// What the parts of a client share.
+pub(crate) struct Servers {
+    pub store: Store,
+    pub publisher: Publisher,
+    pub config: Config,
+}
+
+impl Client {
+    /// Connects. A fresh database is set up; one that has collections already is checked.
+    ///
+    /// # Errors
+    /// When a connection string is wrong, the database is not as this version needs it, or MongoDB
+    /// stays away. The broker is needed only when something is published.
+    pub async fn connect(config: &Config) -> Result<Client, Error> {
+        let client = Client::open(config).await?;
+        client.ensure_schema().await?;
+        Ok(client)
+    }
+
+    /// A client that connects when it is first used, and leaves the database as it is.
+    ///
+    /// # Errors
+    /// When a connection string is wrong.
+    pub async fn open(config: &Config) -> Result<Client, Error> {
+        let invalid = |field: &str, problem: String| {
+            Error::Invalid { field: field.to_owned(), problem }
+        };
+        let store = Store::connect(&config.mongo(), &config.name, OP_LIMIT)
+            .await
+            .map_err(|problem| invalid("MongoDB", problem))?;
+        common::queue::parse_url(&config.amqp_url)
+            .map_err(|error| invalid("RabbitMQ", error.to_string()))?;
+        Ok(Client::over(store, config))
+    }
+
+    /// A client over a store that is there already.
+    #[must_use]
+    pub fn over(store: Store, config: &Config) -> Client {
+        let publisher = Publisher::new(&config.amqp(), &config.name);
+        let servers = Arc::new(Servers { store, publisher, config: config.clone() });
+        Client {
+            groups: Groups::new(servers.clone()),
+            watch: Watch::new(servers.clone()),
+            servers,
+        }
+    }
+
+    /// The database, for what a client has no method for.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.servers.store
+    }
+
+    /// Checks the database, and writes nothing.
+    ///
+    /// # Errors
+    /// When the server stays away or refuses, or the database is not as this version needs it.
+    pub async fn check_schema(&self) -> Result<(), Error> {
+        self.insist(|| self.store().check_schema()).await
+    }
+
+    /// Checks that this version knows what the ledger's settings name.
+    ///
+    /// # Errors
+    /// When it does not, or the server stays away or refuses.
+    pub async fn check_settings(&self) -> Result<(), Error> {
+        match self.insist(|| self.store().settings_misfit()).await? {
+            Some(misfit) => {
+                Err(Error::Denied { server: Server::MongoDb, problem: misfit.to_string() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Checks the database; a fresh one is set up.
+    ///
+    /// # Errors
+    /// As [`Client::check_schema`].
+    pub async fn ensure_schema(&self) -> Result<(), Error> {
+        self.insist(|| self.store().ensure_schema()).await
+    }
+
+    /// Creates what is missing on the broker.
+    ///
+    /// # Errors
+    /// When the broker stays away or refuses.
+    pub async fn ensure_queue(&self) -> Result<(), Error> {
+        self.insist(|| self.servers.publisher.ensure()).await
+    }
+
+    /// Reads one transaction, whatever its document holds.
+    ///
+    /// # Errors
+    /// When the server stays away.
+    pub async fn transaction(&self, id: &str) -> Result<Option<Document>, Error> {
+        let ids = [id];
+        let find = || self.store().documents("find", "transactions", &ids, Fields::All);
+        Ok(self.insist(find).await?.pop().map(|found| readable(&found)))
+    }
+
+    /// Publishes ids until the broker has them. A message is a hint: what is published twice is
+    /// settled once.
+    ///
+    /// # Errors
+    /// When the broker stays away.
+    pub async fn publish(&self, ids: &[TransactionId]) -> Result<(), Error> {
+        let messages = self.servers.messages(ids);
+        self.insist(|| self.servers.publisher.publish(&messages)).await
+    }
+
+    /// Says goodbye to the broker. Later calls connect anew.
+    pub async fn close(&self) {
+        self.servers.publisher.close().await;
+    }
+
+    /// Submits and awaits through these.
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Tries until it works, fails for good, or the patience is over.
+    pub async fn insist<T, E, F>(&self, attempt: impl FnMut() -> F) -> Result<T, Error>
+    where
+        E: Attempt,
+        F: Future<Output = Result<T, E>>,
+    {
+        self.servers.insist(self.servers.config.give_up_after, attempt).await
+    }
+}
+
+impl Servers {
+    /// The messages that publish these ids.
+    pub fn messages(&self, ids: &[TransactionId]) -> Vec<Outgoing> {
+        let messages = Message::chunked(ids, self.config.ids_per_message);
+        messages.map(|message| Outgoing::work(&message)).collect()
+    }
+
+    /// Tries until it works, fails for good, or `limit` has passed since the first failure.
+    pub async fn insist<T, E, F>(
+        &self,
+        limit: Duration,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, Error>
+    where
+        E: Attempt,
+        F: Future<Output = Result<T, E>>,
+    {
+        let mut failed_since: Option<Instant> = None;
+        let mut failures = 0;
+        loop {
+            let error = match attempt().await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            let (server, problem) = (error.server(), error.told());
+            if !error.passes() {
+                return Err(Error::Denied { server, problem });
+            }
+            let since = *failed_since.get_or_insert_with(Instant::now);
+            if since.elapsed() >= limit {
+                return Err(Error::Unavailable { server, problem, after: limit });
+            }
+            failures += 1;
+            self.note(failures, &problem);
+            tokio::time::sleep(Policy::RECONNECT.delay(failures, jitter())).await;
+        }
+    }
+}
+
+impl Servers {
+    /// Says that a server is tried again: after the first failure, and now and then.
+    pub fn note(&self, failures: u32, problem: &str) {
+        if failures % NOTE_EVERY == 1 {
+            (self.config.notes)(&format!("{problem}; trying again"));
+        }
+    }
+}
+
+/// The state of a transaction's document.
+pub(crate) fn state_of(document: &Document) -> Result<State, Error> {
+    document.get_str("state").ok().and_then(State::parse).ok_or_else(|| {
+        let id = document.get_str("_id").unwrap_or_default();
+        Error::refused(&format!("transactions/{id}"), "its state is not one of ours; see audit")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use common::ledger::LedgerError;
+
+    use super::*;
+
+    async fn client(give_up_after: Duration) -> Client {
+        let config = Config::new("mongodb://127.0.0.1:1/t", "amqp://127.0.0.1:1")
+            .give_up_after(give_up_after)
+            .notes(|_| {});
+        Client::open(&config).await.expect("two URLs")
+    }
+
+    fn failure(passes: bool) -> LedgerError {
+        match passes {
+            true => LedgerError::passing("test", "away"),
+            false => LedgerError::lasting("test", "no"),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_passes_is_tried_again_and_what_lasts_is_not() {
+        let client = client(Duration::from_secs(30)).await;
+        let tries = Cell::new(0);
+        let attempt = |passes| {
+            tries.set(tries.get() + 1);
+            let done = tries.get() == 2;
+            async move { if done { Ok(()) } else { Err(failure(passes)) } }
+        };
+        assert!(client.insist(|| attempt(true)).await.is_ok());
+        assert_eq!(tries.get(), 2);
+        tries.set(0);
+        let denied = client.insist(|| attempt(false)).await;
+        assert!(matches!(denied, Err(Error::Denied { server: Server::MongoDb, .. })));
+        assert_eq!(tries.get(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_stays_away_is_named() {
+        let client = client(Duration::ZERO).await;
+        let error = client.insist(|| async { Err::<(), _>(failure(true)) }).await;
+        let error = error.expect_err("given up");
+        assert!(matches!(error, Error::Unavailable { server: Server::MongoDb, .. }), "{error:?}");
+        assert!(error.to_string().ends_with("given up after 0 s"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_wrong_connection_string_is_named_at_once() {
+        for (mongodb, amqp) in [("http://a", "amqp://b"), ("mongodb://a", "http://b")] {
+            let opened = Client::open(&Config::new(mongodb, amqp)).await;
+            assert!(matches!(opened, Err(Error::Invalid { .. })), "{mongodb} {amqp}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Where the servers are, and how patient a client is with them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::config::{AmqpArgs, MongoArgs};
+
+/// How a [`Client`](crate::Client) reaches its servers. A plain value: fill in what differs from the
+/// defaults.
+///
+/// ```
+/// use std::time::Duration;
+/// use producer::Config;
+///
+/// let config = Config::new("mongodb://127.0.0.1:27017/shop", "amqp://127.0.0.1:5672/%2f")
+///     .queue_prefix("shop")
+///     .give_up_after(Duration::from_secs(10));
+/// assert_eq!(config.queue_prefix, "shop");
+/// ```
+#[derive(Clone)]
+pub struct Config {
+    /// MongoDB connection string of a replica set or a sharded cluster. The database is the one in
+    /// it, else `tandem`, unless [`Config::database`] says otherwise.
+    pub mongodb_uri: String,
+    /// The database, whatever the connection string says.
+    pub database: Option<String>,
+    /// RabbitMQ connection string.
+    pub amqp_url: String,
+    /// Prefix of all queues and exchanges; `tandem` by default, and the same as the workers'.
+    pub queue_prefix: String,
+    /// The name that the servers show for this client's connections.
+    pub name: String,
+    /// How long a server may be away before a call fails; 60 s by default.
+    pub give_up_after: Duration,
+    /// How long a submission whose transactions are durable waits for the broker; 2 s by default.
+    /// What is not published by then is published by the sweepers of the workers.
+    pub publish_within: Duration,
+    /// The most ids of one message; 100 by default.
+    pub ids_per_message: usize,
+    /// Change one document with each statement, as on a sharded cluster, where it is the default.
+    pub one_document_statements: bool,
+    /// Is told, in a sentence, that a server is away and is tried again. By default that is a warning
+    /// of `tracing`.
+    pub notes: Notes,
+}
+
+/// Who is told what a client waits for.
+pub type Notes = Arc<dyn Fn(&str) + Send + Sync>;
+
+impl Config {
+    /// A configuration with these servers, and defaults for the rest.
+    #[must_use]
+    pub fn new(mongodb_uri: impl Into<String>, amqp_url: impl Into<String>) -> Config {
+        Config {
+            mongodb_uri: mongodb_uri.into(),
+            database: None,
+            amqp_url: amqp_url.into(),
+            queue_prefix: "tandem".to_owned(),
+            name: "tandem-producer".to_owned(),
+            give_up_after: Duration::from_secs(60),
+            publish_within: Duration::from_secs(2),
+            ids_per_message: 100,
+            one_document_statements: false,
+            notes: Arc::new(|note| tracing::warn!("{note}")),
+        }
+    }
+
+    /// Sets [`Config::database`].
+    #[must_use]
+    pub fn database(mut self, database: impl Into<String>) -> Config {
+        self.database = Some(database.into());
+        self
+    }
+
+    /// Sets [`Config::queue_prefix`].
+    #[must_use]
+    pub fn queue_prefix(mut self, prefix: impl Into<String>) -> Config {
+        self.queue_prefix = prefix.into();
+        self
+    }
+
+    /// Sets [`Config::name`].
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Config {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets [`Config::give_up_after`].
+    #[must_use]
+    pub fn give_up_after(mut self, limit: Duration) -> Config {
+        self.give_up_after = limit;
+        self
+    }
+
+    /// Sets [`Config::publish_within`].
+    #[must_use]
+    pub fn publish_within(mut self, limit: Duration) -> Config {
+        self.publish_within = limit;
+        self
+    }
+
+    /// Sets [`Config::notes`].
+    #[must_use]
+    pub fn notes(mut self, notes: impl Fn(&str) + Send + Sync + 'static) -> Config {
+        self.notes = Arc::new(notes);
+        self
+    }
+
+    pub(crate) fn mongo(&self) -> MongoArgs {
+        MongoArgs {
+            mongodb_uri: self.mongodb_uri.clone(),
+            database: self.database.clone(),
+            one_document_statements: self.one_document_statements,
+        }
+    }
+
+    pub(crate) fn amqp(&self) -> AmqpArgs {
+        AmqpArgs { amqp_url: self.amqp_url.clone(), queue_prefix: self.queue_prefix.clone() }
+    }
+}
+
+impl fmt::Debug for Config {
+    /// Without passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("mongodb_uri", &common::config::redacted(&self.mongodb_uri))
+            .field("database", &self.database)
+            .field("amqp_url", &common::config::redacted(&self.amqp_url))
+            .field("queue_prefix", &self.queue_prefix)
+            .field("name", &self.name)
+            .field("give_up_after", &self.give_up_after)
+            .finish_non_exhaustive()
+    }
+}

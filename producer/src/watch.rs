@@ -1,0 +1,192 @@
+//! Waiting for the ends of transactions.
+//!
+//! Owns one task that asks for all awaited ids together, so that a thousand callers cost one
+//! question. It asks often while transactions end or are newly awaited, and more rarely while
+//! nothing happens. Promises an answer to everybody who still waits. Fails when the database stays
+//! away for longer than [`Config::give_up_after`](crate::Config::give_up_after).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::ledger::LedgerError;
+use common::mongo::{Fields, Store};
+use common::transaction::{State, TransactionId};
+use mongodb::bson::{Document, RawDocumentBuf};
+use tokio::sync::{OnceCell, mpsc, oneshot};
+
+use crate::client::{Client, Servers};
+use crate::error::{Error, Server};
+use crate::readable::readable;
+
+/// The most ids of one question.
+const QUESTION_MAX: usize = 1_000;
+/// The shortest and the longest pause between questions.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
+/// The most calls that wait to be taken in.
+const CALLS_MAX: usize = 1_000;
+
+/// How a transaction ended. Final: nothing ever happens to it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its whole effect is on the accounts.
+    Done,
+    /// It had no effect.
+    Canceled {
+        /// Why, as one of [`ReasonCode`](crate::ReasonCode)'s names.
+        code: String,
+        /// Why, in a sentence.
+        message: String,
+    },
+}
+
+/// A transaction as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its state; none when the document has one that is not known.
+    pub state: Option<State>,
+    /// The code and the message of its reason, if it is being canceled or is canceled.
+    pub reason: Option<(String, String)>,
+}
+
+impl Standing {
+    fn of(document: &Document) -> Standing {
+        let state = document.get_str("state").ok().and_then(State::parse);
+        let reason = document.get_document("reason").ok().map(|reason| {
+            let text = |field: &str| reason.get_str(field).unwrap_or_default().to_owned();
+            (reason.get_str("code").unwrap_or("unknown").to_owned(), text("message"))
+        });
+        Standing { state, reason }
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        match self.state? {
+            State::Done => Some(Outcome::Done),
+            State::Canceled => {
+                let (code, message) =
+                    self.reason.clone().unwrap_or_else(|| ("unknown".to_owned(), String::new()));
+                Some(Outcome::Canceled { code, message })
+            }
+            State::Initial | State::Pending | State::Applied | State::Canceling => None,
+        }
+    }
+}
+
+impl Client {
+    /// Waits until a transaction has come to its end, however long that takes: put a time limit
+    /// around it where that matters. Nothing happens to the transaction when the call is dropped.
+    ///
+    /// # Errors
+    /// When there is no such transaction, or MongoDB stays away.
+    pub async fn outcome(&self, id: &str) -> Result<Outcome, Error> {
+        let gone = || Error::Unavailable {
+            server: Server::MongoDb,
+            problem: "nobody is there any more to ask for it".to_owned(),
+            after: Duration::ZERO,
+        };
+        let answered = self.watch().put(id.into()).await;
+        answered.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    /// How transactions stand now, by id; those that do not exist are not in it.
+    ///
+    /// # Errors
+    /// When MongoDB stays away.
+    pub async fn standings(&self, ids: &[&str]) -> Result<HashMap<String, Standing>, Error> {
+        self.insist(|| standings(self.store(), ids)).await
+    }
+}
+
+async fn standings(store: &Store, ids: &[&str]) -> Result<HashMap<String, Standing>, LedgerError> {
+    let mut found = HashMap::with_capacity(ids.len());
+    for ids in ids.chunks(QUESTION_MAX) {
+        let fields = Fields::Only(&["state", "reason"]);
+        let documents = store.documents("standings", "transactions", ids, fields).await?;
+        let keyed = |document: &RawDocumentBuf| {
+            Some((document.get_str("_id").ok()?.to_owned(), Standing::of(&readable(document))))
+        };
+        found.extend(documents.iter().filter_map(keyed));
+    }
+    Ok(found)
+}
+
+/// The way in. Clones lead to the same task.
+#[derive(Clone)]
+pub(crate) struct Watch {
+    calls: Arc<OnceCell<mpsc::Sender<Call>>>,
+    servers: Arc<Servers>,
+}
+
+type Answer = oneshot::Sender<Result<Outcome, Error>>;
+type Call = (TransactionId, Answer);
+
+impl Watch {
+    /// The task behind it starts with the first call, which is where the runtime is known.
+    pub fn new(servers: Arc<Servers>) -> Watch {
+        Watch { calls: Arc::default(), servers }
+    }
+
+    async fn put(&self, id: TransactionId) -> oneshot::Receiver<Result<Outcome, Error>> {
+        let (answer, answered) = oneshot::channel();
+        let start = async || {
+            let (sender, calls) = mpsc::channel(CALLS_MAX);
+            tokio::spawn(run(self.servers.clone(), calls));
+            sender
+        };
+        // The task ends only when this end of the channel is gone.
+        drop(self.calls.get_or_init(start).await.send((id, answer)).await);
+        answered
+    }
+}
+
+/// Asks until every client is gone and nobody waits.
+async fn run(servers: Arc<Servers>, mut calls: mpsc::Receiver<Call>) {
+    let mut waiting: HashMap<TransactionId, Vec<Answer>> = HashMap::new();
+    let mut arrived = Vec::new();
+    let mut pause = PAUSE.0;
+    loop {
+        let news = if waiting.is_empty() {
+            calls.recv_many(&mut arrived, CALLS_MAX).await
+        } else {
+            let news = calls.recv_many(&mut arrived, CALLS_MAX);
+            tokio::time::timeout(pause, news).await.unwrap_or(0)
+        };
+        if news == 0 && waiting.is_empty() {
+            return;
+        }
+        for (id, answer) in arrived.drain(..) {
+            waiting.entry(id).or_default().push(answer);
+        }
+        let ended = ask(&servers, &mut waiting).await;
+        pause = if ended > 0 || news > 0 { PAUSE.0 } else { (pause * 3 / 2).min(PAUSE.1) };
+    }
+}
+
+/// Asks for all, and answers those that have ended; how many that were.
+async fn ask(servers: &Servers, waiting: &mut HashMap<TransactionId, Vec<Answer>>) -> usize {
+    waiting.retain(|_, answers| {
+        answers.retain(|answer| !answer.is_closed());
+        !answers.is_empty()
+    });
+    let ids: Vec<TransactionId> = waiting.keys().cloned().collect();
+    let names: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
+    let limit = servers.config.give_up_after;
+    let found = servers.insist(limit, || standings(&servers.store, &names)).await;
+    let before = waiting.len();
+    for id in &ids {
+        let result = match &found {
+            Err(error) => Err(error.clone()),
+            Ok(found) => match found.get(id.as_ref()) {
+                None => Err(Error::no_transaction(id)),
+                Some(standing) => match standing.outcome() {
+                    Some(outcome) => Ok(outcome),
+                    None => continue,
+                },
+            },
+        };
+        for answer in waiting.remove(id).into_iter().flatten() {
+            drop(answer.send(result.clone()));
+        }
+    }
+    before - waiting.len()
+}
