@@ -268,6 +268,20 @@ fn decimal128(decimal: Decimal) -> Decimal128 {
         .expect("a decimal of at most 28 digits is a Decimal128")
 }
 
+impl From<i64> for Amount {
+    /// Minor units. What is beyond [`Amount::MAX`] is refused when it is submitted.
+    fn from(units: i64) -> Amount {
+        Amount::Int(units)
+    }
+}
+
+impl From<i32> for Amount {
+    /// Minor units; a literal number is an `i32`.
+    fn from(units: i32) -> Amount {
+        Amount::Int(units.into())
+    }
+}
+
 impl From<Amount> for Bson {
     fn from(amount: Amount) -> Bson {
         match amount {

@@ -1,57 +1,59 @@
 //! Settings that producer and worker share, as flags and `TANDEM_*` environment variables.
+//! Flags and logging come with the feature `cli`; without it these are plain values.
 //!
 //! Owns names, defaults and the checks between them. Promises that no secret leaves it in a log or
 //! an error ([`redacted`]). Fails with a sentence that names the variable and the fix.
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-
 use crate::mongo::LeaseMs;
 
 /// Where the balances are.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct MongoArgs {
     /// MongoDB connection string; a replica set or sharded cluster
-    #[arg(
+    #[cfg_attr(feature = "cli", arg(
         long,
         env = "TANDEM_MONGODB_URI",
         default_value = "mongodb://127.0.0.1:27017/tandem",
         hide_env_values = true,
         global = true
-    )]
+    ))]
     pub mongodb_uri: String,
 
     /// Database name; default: the one in the connection string, else `tandem`
-    #[arg(long, env = "TANDEM_DATABASE", global = true)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_DATABASE", global = true))]
     pub database: Option<String>,
 
     /// Change one document with each statement, by its _id, as on a sharded cluster (where it is
     /// the default); slower
-    #[arg(long, env = "TANDEM_ONE_DOCUMENT_STATEMENTS", global = true)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_ONE_DOCUMENT_STATEMENTS", global = true))]
     pub one_document_statements: bool,
 }
 
 /// Where the queue is.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct AmqpArgs {
     /// RabbitMQ connection string
-    #[arg(
+    #[cfg_attr(feature = "cli", arg(
         long,
         env = "TANDEM_AMQP_URL",
         default_value = "amqp://guest:guest@127.0.0.1:5672/%2f",
         hide_env_values = true,
         global = true
-    )]
+    ))]
     pub amqp_url: String,
 
     /// Prefix of all queue and exchange names, so that several ledgers share a broker
-    #[arg(long, env = "TANDEM_QUEUE_PREFIX", default_value = "tandem", global = true)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_QUEUE_PREFIX", default_value = "tandem", global = true))]
     pub queue_prefix: String,
 }
 
 /// How to log.
-#[derive(Args, Clone, Debug)]
+#[cfg(feature = "cli")]
+#[derive(clap::Args, Clone, Debug)]
 pub struct LogArgs {
     /// Log lines as text or as JSON
     #[arg(long, env = "TANDEM_LOG_FORMAT", value_enum, default_value = "text", global = true)]
@@ -64,7 +66,8 @@ pub struct LogArgs {
 }
 
 /// The format of log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[cfg(feature = "cli")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// For people.
     Text,
@@ -73,22 +76,23 @@ pub enum LogFormat {
 }
 
 /// The times on which the fence rests (design §3). All of them count on the server's clock.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct TimingArgs {
     /// How long a worker may post for a transaction after claiming it, in milliseconds
-    #[arg(long, env = "TANDEM_LEASE_MS", default_value_t = 10_000, global = true)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_LEASE_MS", default_value_t = 10_000, global = true))]
     pub lease_ms: u32,
 
     /// How long after the lease nobody else may claim; at least the operation limit plus the skew
-    #[arg(long, env = "TANDEM_GRACE_MS", default_value_t = 4_000, global = true)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_GRACE_MS", default_value_t = 4_000, global = true))]
     pub grace_ms: u32,
 
     /// The server's time limit of one operation (maxTimeMS), in milliseconds
-    #[arg(long, env = "TANDEM_OP_LIMIT_MS", default_value_t = 3_000, global = true)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_OP_LIMIT_MS", default_value_t = 3_000, global = true))]
     pub op_limit_ms: u32,
 
     /// How far the clocks of replica-set members and routers may be apart, in milliseconds
-    #[arg(long, env = "TANDEM_CLOCK_SKEW_MS", default_value_t = 500, global = true)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_CLOCK_SKEW_MS", default_value_t = 500, global = true))]
     pub clock_skew_ms: u32,
 }
 
@@ -169,6 +173,7 @@ pub fn redacted(uri: &str) -> String {
 ///
 /// # Errors
 /// When the filter does not parse.
+#[cfg(feature = "cli")]
 pub fn init_logging(args: &LogArgs) -> Result<(), String> {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_new(&args.log)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::message::Message;
 use common::mongo::{Fields, Store};
-use common::queue::{Outgoing, Publisher};
+use common::queue::{ANSWER_LIMIT, Outgoing, Publisher};
 use common::retry::{Policy, jitter};
 use common::transaction::{State, TransactionId};
 use mongodb::bson::Document;
@@ -59,14 +59,12 @@ impl Client {
     /// # Errors
     /// When a connection string is wrong.
     pub async fn open(config: &Config) -> Result<Client, Error> {
-        let invalid = |field: &str, problem: String| {
-            Error::Invalid { field: field.to_owned(), problem }
-        };
         let store = Store::connect(&config.mongo(), &config.name, OP_LIMIT)
             .await
-            .map_err(|problem| invalid("MongoDB", problem))?;
-        common::queue::parse_url(&config.amqp_url)
-            .map_err(|error| invalid("RabbitMQ", error.to_string()))?;
+            .map_err(|problem| Error::setting("mongodb_uri", "TANDEM_MONGODB_URI ", &problem))?;
+        common::queue::parse_url(&config.amqp_url).map_err(|error| {
+            Error::setting("amqp_url", "TANDEM_AMQP_URL: ", &error.to_string())
+        })?;
         Ok(Client::over(store, config))
     }
 
@@ -88,43 +86,6 @@ impl Client {
         &self.servers.store
     }
 
-    /// Checks the database, and writes nothing.
-    ///
-    /// # Errors
-    /// When the server stays away or refuses, or the database is not as this version needs it.
-    pub async fn check_schema(&self) -> Result<(), Error> {
-        self.insist(|| self.store().check_schema()).await
-    }
-
-    /// Checks that this version knows what the ledger's settings name.
-    ///
-    /// # Errors
-    /// When it does not, or the server stays away or refuses.
-    pub async fn check_settings(&self) -> Result<(), Error> {
-        match self.insist(|| self.store().settings_misfit()).await? {
-            Some(misfit) => {
-                Err(Error::Denied { server: Server::MongoDb, problem: misfit.to_string() })
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Checks the database; a fresh one is set up.
-    ///
-    /// # Errors
-    /// As [`Client::check_schema`].
-    pub async fn ensure_schema(&self) -> Result<(), Error> {
-        self.insist(|| self.store().ensure_schema()).await
-    }
-
-    /// Creates what is missing on the broker.
-    ///
-    /// # Errors
-    /// When the broker stays away or refuses.
-    pub async fn ensure_queue(&self) -> Result<(), Error> {
-        self.insist(|| self.servers.publisher.ensure()).await
-    }
-
     /// Reads one transaction, whatever its document holds.
     ///
     /// # Errors
@@ -141,13 +102,26 @@ impl Client {
     /// # Errors
     /// When the broker stays away.
     pub async fn publish(&self, ids: &[TransactionId]) -> Result<(), Error> {
-        let messages = self.servers.messages(ids);
-        self.insist(|| self.servers.publisher.publish(&messages)).await
+        self.servers.publish(ids, self.servers.config.give_up_after).await
+    }
+
+    /// Publishes ids of durable transactions, which the workers' sweepers would do otherwise.
+    pub(crate) async fn publish_or_leave(&self, ids: &[TransactionId]) -> Result<(), Error> {
+        self.servers.publish_or_leave(ids).await
     }
 
     /// Says goodbye to the broker. Later calls connect anew.
     pub async fn close(&self) {
         self.servers.publisher.close().await;
+    }
+
+    /// Says something that is no error.
+    pub(crate) fn note(&self, note: &str) {
+        (self.servers.config.notes)(note);
+    }
+
+    pub(crate) fn publisher(&self) -> &Publisher {
+        &self.servers.publisher
     }
 
     /// Submits and awaits through these.
@@ -160,7 +134,7 @@ impl Client {
     }
 
     /// Tries until it works, fails for good, or the patience is over.
-    pub async fn insist<T, E, F>(&self, attempt: impl FnMut() -> F) -> Result<T, Error>
+    pub(crate) async fn insist<T, E, F>(&self, attempt: impl FnMut() -> F) -> Result<T, Error>
     where
         E: Attempt,
         F: Future<Output = Result<T, E>>,
@@ -170,10 +144,21 @@ impl Client {
 }
 
 impl Servers {
-    /// The messages that publish these ids.
-    pub fn messages(&self, ids: &[TransactionId]) -> Vec<Outgoing> {
+    async fn publish(&self, ids: &[TransactionId], limit: Duration) -> Result<(), Error> {
         let messages = Message::chunked(ids, self.config.ids_per_message);
-        messages.map(|message| Outgoing::work(&message)).collect()
+        let messages: Vec<Outgoing> = messages.map(|message| Outgoing::work(&message)).collect();
+        self.insist(limit, || self.publisher.publish(&messages)).await
+    }
+
+    /// Publishes ids of durable transactions, and does not try for long: see
+    /// [`Config::publish_within`].
+    pub async fn publish_or_leave(&self, ids: &[TransactionId]) -> Result<(), Error> {
+        let limit = self.config.publish_within;
+        let publishing = self.publish(ids, limit);
+        tokio::time::timeout(limit + ANSWER_LIMIT, publishing).await.unwrap_or_else(|_| {
+            let problem = "RabbitMQ: no answer to publishing".to_owned();
+            Err(Error::Unavailable { server: Server::RabbitMq, problem, after: limit })
+        })
     }
 
     /// Tries until it works, fails for good, or `limit` has passed since the first failure.
@@ -206,9 +191,7 @@ impl Servers {
             tokio::time::sleep(Policy::RECONNECT.delay(failures, jitter())).await;
         }
     }
-}
 
-impl Servers {
     /// Says that a server is tried again: after the first failure, and now and then.
     pub fn note(&self, failures: u32, problem: &str) {
         if failures % NOTE_EVERY == 1 {

@@ -33,8 +33,9 @@ pub struct Config {
     pub name: String,
     /// How long a server may be away before a call fails; 60 s by default.
     pub give_up_after: Duration,
-    /// How long a submission whose transactions are durable waits for the broker; 2 s by default.
-    /// What is not published by then is published by the sweepers of the workers.
+    /// How long a submission whose transactions are durable tries to publish them, from the first
+    /// failure on; 2 s by default. A broker that does not answer at all is given 5 s more. What is
+    /// not published by then is published by the sweepers of the workers.
     pub publish_within: Duration,
     /// The most ids of one message; 100 by default.
     pub ids_per_message: usize,
@@ -98,6 +99,20 @@ impl Config {
     #[must_use]
     pub fn publish_within(mut self, limit: Duration) -> Config {
         self.publish_within = limit;
+        self
+    }
+
+    /// Sets [`Config::ids_per_message`].
+    #[must_use]
+    pub fn ids_per_message(mut self, ids: usize) -> Config {
+        self.ids_per_message = ids;
+        self
+    }
+
+    /// Sets [`Config::one_document_statements`].
+    #[must_use]
+    pub fn one_document_statements(mut self, yes: bool) -> Config {
+        self.one_document_statements = yes;
         self
     }
 

@@ -1,17 +1,17 @@
 //! Why a call could not do what was asked.
 //!
 //! Owns the distinctions that a program decides by: what to correct ([`Error::Invalid`]), what is
-//! taken ([`Error::Conflict`]), what can't be done in the present state ([`Error::Refused`]), and
-//! what to try again later ([`Error::Unavailable`]). A refused transfer is no error: it is an
+//! taken ([`Error::Conflict`]), what can't be done as things stand ([`Error::WrongState`],
+//! [`Error::Refused`]), and what to try again later ([`Error::Unavailable`]). A refused transfer is no error: it is an
 //! [`Outcome`](crate::Outcome).
 
 use std::fmt;
 use std::time::Duration;
 
-use common::ledger::LedgerError;
+use common::ledger::{Fault, LedgerError};
 use common::mongo::NotReady;
 use common::queue::QueueError;
-use common::transaction::BodyError;
+use common::transaction::{BodyError, State};
 
 /// A server that a client talks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,17 @@ pub enum Error {
         /// What differs, and what to do.
         problem: String,
     },
-    /// The present state does not allow it, or the server will never take it. Nothing was written.
+    /// The state of the transaction does not allow it. Nothing was written.
+    #[error("{id}: is {state} and {problem}")]
+    WrongState {
+        /// The transaction.
+        id: String,
+        /// Its state.
+        state: State,
+        /// What can't be done in this state.
+        problem: &'static str,
+    },
+    /// Something is in the way, or the server will never take it. Nothing was written.
     #[error("{id}: {problem}")]
     Refused {
         /// The account or transaction.
@@ -69,13 +79,13 @@ pub enum Error {
     },
     /// A server stayed away. What was asked for may have been done, wholly or in part: the same call
     /// with the same ids goes on where this one stopped.
-    #[error("{problem}; given up after {} s", after.as_secs())]
+    #[error("{problem}{}", given_up(*after))]
     Unavailable {
         /// Which one.
         server: Server,
         /// What it said, or did not say.
         problem: String,
-        /// How long it was tried.
+        /// How long it was tried again; zero when it was tried only once.
         after: Duration,
     },
     /// A server refuses for good: rights, options, a database that is not set up. Somebody has to put
@@ -98,7 +108,23 @@ impl fmt::Display for Kind {
     }
 }
 
+fn given_up(after: Duration) -> String {
+    match after {
+        Duration::ZERO => String::new(),
+        after => format!("; given up after {} s", after.as_secs()),
+    }
+}
+
 impl Error {
+    pub(crate) fn invalid(field: &str, problem: impl Into<String>) -> Error {
+        Error::Invalid { field: field.to_owned(), problem: problem.into() }
+    }
+
+    /// A setting is wrong, which `problem` names as the programs' `variable`.
+    pub(crate) fn setting(field: &str, variable: &str, problem: &str) -> Error {
+        Error::invalid(field, problem.strip_prefix(variable).unwrap_or(problem))
+    }
+
     pub(crate) fn refused(id: &str, problem: impl Into<String>) -> Error {
         Error::Refused { id: id.to_owned(), problem: problem.into() }
     }
@@ -117,8 +143,15 @@ impl From<BodyError> for Error {
 }
 
 impl From<mongodb::error::Error> for Error {
+    /// Of a question that is asked only once.
     fn from(error: mongodb::error::Error) -> Error {
-        Error::Denied { server: Server::MongoDb, problem: format!("MongoDB: {error}") }
+        let (server, problem) = (Server::MongoDb, format!("MongoDB: {error}"));
+        match common::mongo::fault_of(&error) {
+            Fault::Passing | Fault::TooMuch => {
+                Error::Unavailable { server, problem, after: Duration::ZERO }
+            }
+            Fault::Refused | Fault::Denied => Error::Denied { server, problem },
+        }
     }
 }
 

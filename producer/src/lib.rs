@@ -1,26 +1,58 @@
-//! The producer: everything a client of the ledger does, as commands and as a library.
+//! Submits transactions to a Tandem ledger, and awaits, cancels, reverses and audits them.
 //!
-//! - [`cli`]: the command line. [`error`]: exit codes.
-//! - [`init`]: what the database lacks, and applying it.
-//! - [`context`], [`console`]: the servers, patience with them, and what is said meanwhile.
-//! - [`advice`]: what to do when a command could not come to its end.
-//! - [`input`]: files of transfers and accounts.
-//! - [`submission`], [`submit`]: from a row to a durable document with its id on the queue.
-//! - [`follow`]: waiting for the end.
-//! - [`accounts`], [`transactions`]: commands on single documents.
-//! - [`audit`]: whether every document keeps the rules.
+//! ```no_run
+//! use producer::{Client, Config, Error, Outcome, Submission};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Error> {
+//! let config = Config::new("mongodb://127.0.0.1:27017/shop", "amqp://127.0.0.1:5672/%2f");
+//! let client = Client::connect(&config).await?;
+//! let rent = Submission::transfer("alice", "bob", 12_50).with_id("rent-2026-11");
+//! let receipt = client.submit(rent).await?; // durable; the workers settle it
+//! match client.outcome(&receipt.id).await? {
+//!     Outcome::Done => println!("paid"),
+//!     Outcome::Canceled { code, message } => println!("not paid: {message} ({code})"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Client`] is cheap to clone: share one in the whole program. Submit singly from as many tasks as
+//! you like, since concurrent submissions share inserts and publishes, or many at once with
+//! [`Client::submit_all`]. A submission has its id before anything is sent. After an
+//! [`Error::Unavailable`], submit a clone of it again: it is paid once. A transfer that the workers
+//! refuse is no error but an [`Outcome`].
+//!
+//! The program `producer` is a command line over this library. It comes with the feature `cli`, which
+//! is on by default; depend on this crate with `default-features = false`.
 
-pub mod accounts;
-pub mod advice;
 pub mod audit;
-pub mod cli;
-pub mod console;
-pub mod context;
-pub mod error;
-pub mod follow;
-pub mod init;
-pub mod input;
-mod json;
+mod cancel;
+mod client;
+mod config;
+mod error;
+mod group;
+mod opening;
+mod parked;
+mod readable;
+mod reverse;
+mod setup;
+mod stats;
+mod status;
 pub mod submission;
-pub mod submit;
-pub mod transactions;
+mod watch;
+mod way_in;
+
+pub use client::Client;
+pub use common::account::{Account, Status};
+pub use common::amount::{Amount, AmountError};
+pub use common::mongo::{Inspection, ParkedEntry};
+pub use common::transaction::{AccountId, Body, Leg, ReasonCode, State, TransactionId};
+pub use config::{Config, Notes};
+pub use error::{Error, Kind, Server};
+pub use opening::Opened;
+pub use readable::readable;
+pub use stats::Stats;
+pub use status::Change;
+pub use submission::{Receipt, Submission};
+pub use watch::{Outcome, Standing};

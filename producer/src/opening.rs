@@ -1,4 +1,4 @@
-//! Inserting accounts so that a repeat changes nothing.
+//! Accounts: inserting them so that a repeat changes nothing, and reading one.
 //!
 //! An account is the same when what it *started* with is the same: its balance moves on.
 
@@ -9,19 +9,76 @@ use common::ledger::LedgerError;
 use common::mongo::{Fields, Store};
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 
+use crate::client::Client;
+use crate::error::{Error, Kind};
+
+/// The most accounts of one insert.
+const CHUNK: usize = 1_000;
+
+/// An account that is there as it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// It is new.
+    Created,
+    /// It was there, with the same opening content.
+    Unchanged,
+}
+
 /// What became of an account to be created.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Answer {
+enum Answer {
     /// It is new.
     Created,
     /// It exists with the same opening content.
     Unchanged,
-    /// It exists with other content, or the server refuses it.
+    /// It exists with other content.
     Conflict(String),
+    /// The server refuses it.
+    Refused(String),
+}
+
+impl Client {
+    /// Creates accounts; a result for each, in order: [`Error::Conflict`] for one that exists with
+    /// another opening balance, floor or currency. Doing it again changes nothing.
+    ///
+    /// # Errors
+    /// When the server stays away: then any of them may be there.
+    pub async fn create_accounts(
+        &self,
+        accounts: &[Account],
+    ) -> Result<Vec<Result<Opened, Error>>, Error> {
+        let mut results = Vec::with_capacity(accounts.len());
+        for accounts in accounts.chunks(CHUNK) {
+            let answers = self.insist(|| open(self.store(), accounts)).await?;
+            results.extend(accounts.iter().zip(answers).map(|(account, answer)| {
+                let id = account.id.to_string();
+                match answer {
+                    Answer::Created => Ok(Opened::Created),
+                    Answer::Unchanged => Ok(Opened::Unchanged),
+                    Answer::Conflict(problem) => Err(Error::Conflict { id, problem }),
+                    Answer::Refused(problem) => Err(Error::Refused { id, problem }),
+                }
+            }));
+        }
+        Ok(results)
+    }
+
+    /// Reads an account, with the transactions in flight on it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Refused`] when its document makes no sense; and when the server
+    /// stays away.
+    pub async fn account(&self, id: &str) -> Result<Account, Error> {
+        let ids = [id];
+        let read = || self.store().documents("account", "accounts", &ids, Fields::All);
+        let not_found = || Error::NotFound { kind: Kind::Account, id: id.to_owned() };
+        let document = self.insist(read).await?.pop().ok_or_else(not_found)?;
+        Account::from_raw(&document).map_err(|problem| Error::refused(id, problem))
+    }
 }
 
 /// Inserts accounts; an answer for each, in order.
-pub(super) async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answer>, LedgerError> {
+async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answer>, LedgerError> {
     let now = DateTime::from_millis(store.server_now().await?);
     let documents: Vec<Document> =
         accounts.iter().map(|account| account.to_document(now)).collect();
@@ -29,7 +86,7 @@ pub(super) async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answ
     let mut answers = vec![Answer::Created; accounts.len()];
     for refused in left.refused {
         let problem = format!("the server refuses it: {}", refused.problem);
-        answers[refused.item] = Answer::Conflict(problem);
+        answers[refused.item] = Answer::Refused(problem);
     }
     if !left.existing.is_empty() {
         let ids = left.existing.iter().map(|at| accounts[*at].id.as_ref());

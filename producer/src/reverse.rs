@@ -1,104 +1,80 @@
-//! `reverse`: taking an applied transaction back by a new one with its legs turned round.
+//! Reversing: taking an applied transaction back by a new one with its legs turned round.
 //!
 //! Promises at most one effective reversal an original: its id is derived from the original's, and
 //! the next attempt's id is used only when the one before is finally canceled, without effect.
 
-use std::io::Write;
-
-use clap::Args;
 use common::limits::NAME_BYTES_MAX;
-use common::transaction::{Body, State, check_name};
+use common::transaction::{Body, State, TransactionId};
 use mongodb::bson::Document;
 use sha2::{Digest, Sha256};
 
-use super::transfer::submit_one;
-use super::{find, publish, report_end, state_of};
-use crate::context::Context;
-use crate::error::{Error, Exit};
-use crate::follow::WaitArgs;
-use crate::submission::{Answer, Order, difference};
+use crate::client::{Client, state_of};
+use crate::error::Error;
+use crate::submission::{Receipt, Submission, difference};
 
 /// The most reversals of one original that are looked at.
 const ATTEMPTS_MAX: u32 = 10_000;
 
-/// Which transaction to reverse.
-#[derive(Args, Clone, Debug)]
-pub struct ReverseArgs {
-    /// Its id
-    pub id: String,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "documented by its type")]
-    pub wait: WaitArgs,
-}
-
-/// What a request to reverse came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reversal {
-    /// A new transaction takes it back.
-    Submitted(String),
-    /// One was there before, in this state.
-    Already(String, State),
-}
-
-/// Reverses an applied transaction. Doing it again changes nothing.
-///
-/// # Errors
-/// When there is nothing to reverse, or a server stays away.
-pub async fn reverse_one(context: &Context, id: &str) -> Result<Reversal, Error> {
-    let body = reversed(context, id).await?;
-    for attempt in 1..=ATTEMPTS_MAX {
-        let reversal = reversal_id(id, attempt);
-        check_name("the reversal's id", &reversal)?;
-        let existing = match find(context, &reversal).await? {
-            Some(existing) => existing,
-            None => {
-                let order = Order { id: reversal.as_str().into(), body: body.clone() };
-                match submit_one(context, &order).await? {
-                    Answer::Submitted => return Ok(Reversal::Submitted(reversal)),
-                    Answer::Refused(problem) => return Err(Error::Refused(problem)),
-                    // Somebody was faster: look at what is there now.
-                    Answer::Unchanged(_) | Answer::Conflict(_) => {
-                        find(context, &reversal).await?.ok_or_else(|| {
-                            Error::Refused(format!("transactions/{reversal}: is gone"))
-                        })?
+impl Client {
+    /// Takes an applied transaction back by a new one with its legs turned round. The receipt is that
+    /// of the reversal, with the state of one that was there before. Doing it again changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::WrongState`] when there is no effect to take back, [`Error::NotFound`], and when a
+    /// server stays away.
+    pub async fn reverse(&self, id: &str) -> Result<Receipt, Error> {
+        let body = self.reversed(id).await?;
+        for attempt in 1..=ATTEMPTS_MAX {
+            let reversal = reversal_id(id, attempt);
+            let existing = match self.transaction(&reversal).await? {
+                Some(existing) => existing,
+                None => {
+                    let submission = Submission::of(body.clone()).with_id(reversal.as_str());
+                    match self.submit(submission).await {
+                        Ok(receipt) if receipt.known.is_none() => return Ok(receipt),
+                        // Somebody was faster: look at what is there now.
+                        Ok(_) | Err(Error::Conflict { .. }) => {}
+                        Err(error) => return Err(error),
                     }
+                    let found = self.transaction(&reversal).await?;
+                    found.ok_or_else(|| {
+                        Error::refused(&format!("transactions/{reversal}"), "is gone")
+                    })?
                 }
-            }
-        };
-        match standing(&existing, id, &body)? {
-            Standing::NextAttempt => {}
-            Standing::Effective(state) => {
-                if !state.is_final() {
-                    publish(context, &[reversal.as_str().into()]).await?;
+            };
+            match standing(&existing, id, &body)? {
+                Standing::NextAttempt => {}
+                Standing::Effective(state) => {
+                    let id: TransactionId = reversal.into();
+                    let unpublished = match state.is_final() {
+                        true => None,
+                        false => self.publish_or_leave(std::slice::from_ref(&id)).await.err(),
+                    };
+                    return Ok(Receipt { id, known: Some(state), unpublished });
                 }
-                return Ok(Reversal::Already(reversal, state));
             }
         }
+        let problem = format!("{ATTEMPTS_MAX} reversals of it were canceled; see why first");
+        Err(Error::refused(id, problem))
     }
-    Err(Error::Refused(format!(
-        "{id}: {ATTEMPTS_MAX} reversals of it were canceled; see why first"
-    )))
-}
 
-async fn reversed(context: &Context, id: &str) -> Result<Body, Error> {
-    let original = find(context, id).await?;
-    let original = original.ok_or_else(|| Error::Refused(format!("{id}: no such transaction")))?;
-    match state_of(&original)? {
-        State::Applied | State::Done => {}
-        state @ (State::Initial | State::Pending) => {
-            return Err(Error::Refused(format!(
-                "{id}: is {state} and has no effect yet; take it back with: producer cancel {id}"
-            )));
+    async fn reversed(&self, id: &str) -> Result<Body, Error> {
+        let original = self.transaction(id).await?.ok_or_else(|| Error::no_transaction(id))?;
+        let wrong = |state, problem| Error::WrongState { id: id.to_owned(), state, problem };
+        match state_of(&original)? {
+            State::Applied | State::Done => {}
+            state @ (State::Initial | State::Pending) => {
+                return Err(wrong(state, "has no effect yet"));
+            }
+            state @ (State::Canceling | State::Canceled) => {
+                return Err(wrong(state, "has no effect"));
+            }
         }
-        state @ (State::Canceling | State::Canceled) => {
-            return Err(Error::Refused(format!(
-                "{id}: is {state} and has no effect; there is nothing to reverse"
-            )));
-        }
+        let body = Body::from_document(&original).map_err(|problem| {
+            Error::refused(&format!("transactions/{id}"), format!("{problem}; see audit"))
+        })?;
+        Ok(body.reversed(id))
     }
-    let body = Body::from_document(&original)
-        .map_err(|problem| Error::Refused(format!("transactions/{id}: {problem}; see audit")))?;
-    Ok(body.reversed(id))
 }
 
 /// Always the same for an original and an attempt. Where the original's id leaves no room, its hash
@@ -137,47 +113,19 @@ fn standing(existing: &Document, original: &str, reversed: &Body) -> Result<Stan
     }
     match Body::from_document(existing) {
         Ok(stored) if difference(reversed, &stored).is_none() => Ok(Standing::Effective(state)),
-        Ok(_) | Err(_) => Err(Error::Refused(format!(
-            "transactions/{}: says it reverses {original}, with other legs; not made by reverse",
-            existing.get_str("_id").unwrap_or_default()
-        ))),
-    }
-}
-
-/// Reverses a transaction and says what came of it.
-///
-/// # Errors
-/// As [`reverse_one`].
-pub async fn reverse(
-    context: &Context,
-    args: &ReverseArgs,
-    out: &mut (dyn Write + Send),
-) -> Result<Exit, Error> {
-    context.advice.set(
-        "run the same command again: a reversal that is there already is not made a second time",
-    );
-    context.ensure_schema().await?;
-    let id = &args.id;
-    let reversal = match reverse_one(context, id).await? {
-        Reversal::Submitted(reversal) => {
-            writeln!(out, "{id}: reversed by {reversal}").map_err(Error::output)?;
-            reversal
+        Ok(_) | Err(_) => {
+            let id = format!("transactions/{}", existing.get_str("_id").unwrap_or_default());
+            let problem =
+                format!("says it reverses {original}, with other legs; not made by reverse");
+            Err(Error::refused(&id, problem))
         }
-        Reversal::Already(reversal, state) => {
-            writeln!(out, "{id}: is already reversed by {reversal} ({state})")
-                .map_err(Error::output)?;
-            reversal
-        }
-    };
-    if args.wait.wait {
-        return report_end(context, &reversal, &args.wait, out).await;
     }
-    Ok(Exit::Ok)
 }
 
 #[cfg(test)]
 mod tests {
     use common::amount::Amount;
+    use common::transaction::check_name;
     use mongodb::bson::{Bson, DateTime};
 
     use super::*;

@@ -1,24 +1,14 @@
-//! `stats`: how many transactions there are, by state and by reason.
+//! How many transactions there are, by state and by reason.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
-use clap::Args;
 use common::transaction::State;
 use futures_util::TryStreamExt;
 use mongodb::bson::{Bson, Document, doc};
 use serde::Serialize;
 
-use crate::context::Context;
-use crate::error::{Error, Exit};
-
-/// How to print.
-#[derive(Args, Clone, Debug)]
-pub struct StatsArgs {
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
+use crate::client::Client;
+use crate::error::Error;
 
 /// How many transactions there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -29,17 +19,19 @@ pub struct Stats {
     pub reasons: BTreeMap<String, u64>,
 }
 
-/// Counts.
-///
-/// # Errors
-/// When the server is away.
-pub async fn count(context: &Context) -> Result<Stats, Error> {
-    let group = doc! { "$group": {
-        "_id": { "state": "$state", "code": "$reason.code" },
-        "count": { "$sum": 1_i64 },
-    } };
-    let groups = context.store.transactions().aggregate([group]).await?;
-    Ok(collect(&groups.try_collect::<Vec<Document>>().await?))
+impl Client {
+    /// Counts all transactions. Takes the server as long as reading all of them.
+    ///
+    /// # Errors
+    /// When the server is away.
+    pub async fn stats(&self) -> Result<Stats, Error> {
+        let group = doc! { "$group": {
+            "_id": { "state": "$state", "code": "$reason.code" },
+            "count": { "$sum": 1_i64 },
+        } };
+        let groups = self.store().transactions().aggregate([group]).await?;
+        Ok(collect(&groups.try_collect::<Vec<Document>>().await?))
+    }
 }
 
 fn collect(groups: &[Document]) -> Stats {
@@ -61,31 +53,6 @@ fn collect(groups: &[Document]) -> Stats {
         }
     }
     stats
-}
-
-/// Counts and prints.
-///
-/// # Errors
-/// When the server is away.
-pub async fn stats(
-    context: &Context,
-    args: &StatsArgs,
-    out: &mut (dyn Write + Send),
-) -> Result<Exit, Error> {
-    let stats = count(context).await?;
-    if args.json {
-        let line = serde_json::to_string(&stats).expect("strings and numbers always serialize");
-        writeln!(out, "{line}").map_err(Error::output)?;
-        return Ok(Exit::Ok);
-    }
-    for state in State::ALL {
-        let count = stats.states.get(state.as_str()).copied().unwrap_or_default();
-        writeln!(out, "{:<10} {count:>12}", state.as_str()).map_err(Error::output)?;
-    }
-    for (reason, count) in &stats.reasons {
-        writeln!(out, "  canceled: {reason:<22} {count:>12}").map_err(Error::output)?;
-    }
-    Ok(Exit::Ok)
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
-//! `accounts freeze`, `unfreeze`, `close`: one guarded update each, then a look at what is there.
-
-use std::io::Write;
+//! Freezing, unfreezing and closing accounts: one guarded update each, then a look at what is there.
 
 use common::account::Status;
 use common::mongo::Fields;
 use mongodb::bson::{Document, doc};
 
-use crate::context::Context;
-use crate::error::{Error, Exit};
-use crate::json;
+use crate::client::Client;
+use crate::error::{Error, Kind};
+use crate::readable::readable;
 
 /// A change of status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +20,9 @@ pub enum Change {
 }
 
 impl Change {
-    fn to(self) -> Status {
+    /// The status that it leads to.
+    #[must_use]
+    pub fn to(self) -> Status {
         match self {
             Change::Freeze => Status::Frozen,
             Change::Unfreeze => Status::Open,
@@ -68,57 +68,31 @@ impl Change {
     }
 }
 
-pub(super) async fn run(
-    context: &Context,
-    change: Change,
-    ids: &[String],
-    out: &mut (dyn Write + Send),
-) -> Result<Exit, Error> {
-    context.advice.set(
-        "run the same command again: an account that has the wanted status already is left as it is",
-    );
-    let mut exit = Exit::Ok;
-    for id in ids {
-        match change_status(context, change, id).await? {
-            Ok(()) => {
-                let status = change.to().as_str();
-                writeln!(out, "{id}: {status}").map_err(Error::output)?;
-            }
-            Err(refusal) => {
-                context.console.note(format!("{id}: {refusal}"));
-                exit = Exit::Failed;
-            }
+impl Client {
+    /// Changes an account's status. One that has it already is left as it is.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when the account stands in the way (it is closed, or is to be closed and
+    /// something is left on it), [`Error::NotFound`], and when the server stays away.
+    pub async fn change_status(&self, change: Change, id: &str) -> Result<(), Error> {
+        let to = change.to();
+        let statement = || {
+            let set = doc! { "$set": { "status": to.as_str() } };
+            vec![doc! { "q": change.guard(id), "u": set }]
+        };
+        self.insist(|| self.store().change("status", "accounts", statement())).await?;
+        let ids = [id];
+        let fields = Fields::Only(&["status", "balance", "pendingTransactions"]);
+        let found = || self.store().documents("status", "accounts", &ids, fields);
+        let Some(found) = self.insist(found).await?.pop() else {
+            return Err(Error::NotFound { kind: Kind::Account, id: id.to_owned() });
+        };
+        let found = readable(&found);
+        if found.get_str("status").ok() == Some(to.as_str()) {
+            return Ok(());
         }
+        Err(Error::refused(id, change.refusal(&found)))
     }
-    Ok(exit)
-}
-
-/// Changes an account's status. One that has it already is left as it is.
-///
-/// # Errors
-/// When the server stays away. The inner error says why the account refuses.
-pub async fn change_status(
-    context: &Context,
-    change: Change,
-    id: &str,
-) -> Result<Result<(), String>, Error> {
-    let to = change.to();
-    let statement = || {
-        let set = doc! { "$set": { "status": to.as_str() } };
-        vec![doc! { "q": change.guard(id), "u": set }]
-    };
-    context.insist(|| context.store.change("status", "accounts", statement())).await?;
-    let ids = [id];
-    let fields = Fields::Only(&["status", "balance", "pendingTransactions"]);
-    let found = || context.store.documents("status", "accounts", &ids, fields);
-    let Some(found) = context.insist(found).await?.pop() else {
-        return Ok(Err("no such account".to_owned()));
-    };
-    let found = json::readable(&found);
-    if found.get_str("status").ok() == Some(to.as_str()) {
-        return Ok(Ok(()));
-    }
-    Ok(Err(change.refusal(&found)))
 }
 
 #[cfg(test)]

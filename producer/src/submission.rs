@@ -78,7 +78,9 @@ impl Submission {
     /// The same with something to keep beside it. The engine never reads it.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Document) -> Submission {
-        self.body = self.body.map(|body| Body { metadata: Some(metadata), ..body });
+        if let Ok(body) = &mut self.body {
+            body.metadata = Some(metadata);
+        }
         self
     }
 
@@ -95,11 +97,14 @@ impl Submission {
         if let Some(currency) = &body.currency {
             check_name("currency", currency)?;
         }
+        for leg in body.legs() {
+            // Within the limits: a value that was made from a number may not be.
+            Amount::from_bson(&leg.amount.into())
+                .map_err(|error| Error::invalid("value", error.to_string()))?;
+        }
         if let Some(metadata) = &body.metadata {
-            let raw = RawDocumentBuf::try_from(metadata).map_err(|error| Error::Invalid {
-                field: "metadata".to_owned(),
-                problem: error.to_string(),
-            })?;
+            let raw = RawDocumentBuf::try_from(metadata)
+                .map_err(|error| Error::invalid("metadata", error.to_string()))?;
             check_metadata(&raw)?;
         }
         Ok(Order { id: self.id, body })

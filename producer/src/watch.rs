@@ -7,23 +7,24 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::ledger::LedgerError;
 use common::mongo::{Fields, Store};
 use common::transaction::{State, TransactionId};
 use mongodb::bson::{Document, RawDocumentBuf};
-use tokio::sync::{OnceCell, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::client::{Client, Servers};
 use crate::error::{Error, Server};
 use crate::readable::readable;
+use crate::way_in::WayIn;
 
 /// The most ids of one question.
 const QUESTION_MAX: usize = 1_000;
 /// The shortest and the longest pause between questions.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
-/// The most calls that wait to be taken in.
+/// The most calls that are taken in between two questions.
 const CALLS_MAX: usize = 1_000;
 
 /// How a transaction ended. Final: nothing ever happens to it again.
@@ -50,7 +51,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    fn of(document: &Document) -> Standing {
+    pub(crate) fn of(document: &Document) -> Standing {
         let state = document.get_str("state").ok().and_then(State::parse);
         let reason = document.get_document("reason").ok().map(|reason| {
             let text = |field: &str| reason.get_str(field).unwrap_or_default().to_owned();
@@ -79,13 +80,11 @@ impl Client {
     /// # Errors
     /// When there is no such transaction, or MongoDB stays away.
     pub async fn outcome(&self, id: &str) -> Result<Outcome, Error> {
-        let gone = || Error::Unavailable {
-            server: Server::MongoDb,
-            problem: "nobody is there any more to ask for it".to_owned(),
-            after: Duration::ZERO,
-        };
-        let answered = self.watch().put(id.into()).await;
-        answered.await.unwrap_or_else(|_| Err(gone()))
+        self.watch().put(id.into()).await.await.unwrap_or_else(|_| {
+            // The task that would have answered is gone: it panicked, or its runtime has ended.
+            let problem = "nobody is there any more to ask for it".to_owned();
+            Err(Error::Unavailable { server: Server::MongoDb, problem, after: Duration::ZERO })
+        })
     }
 
     /// How transactions stand now, by id; those that do not exist are not in it.
@@ -110,31 +109,24 @@ async fn standings(store: &Store, ids: &[&str]) -> Result<HashMap<String, Standi
     Ok(found)
 }
 
-/// The way in. Clones lead to the same task.
-#[derive(Clone)]
-pub(crate) struct Watch {
-    calls: Arc<OnceCell<mpsc::Sender<Call>>>,
-    servers: Arc<Servers>,
-}
-
 type Answer = oneshot::Sender<Result<Outcome, Error>>;
 type Call = (TransactionId, Answer);
 
+/// The way to the task. Clones lead to the same one.
+#[derive(Clone)]
+pub(crate) struct Watch {
+    way_in: WayIn<Call>,
+    servers: Arc<Servers>,
+}
+
 impl Watch {
-    /// The task behind it starts with the first call, which is where the runtime is known.
     pub fn new(servers: Arc<Servers>) -> Watch {
-        Watch { calls: Arc::default(), servers }
+        Watch { way_in: WayIn::default(), servers }
     }
 
     async fn put(&self, id: TransactionId) -> oneshot::Receiver<Result<Outcome, Error>> {
         let (answer, answered) = oneshot::channel();
-        let start = async || {
-            let (sender, calls) = mpsc::channel(CALLS_MAX);
-            tokio::spawn(run(self.servers.clone(), calls));
-            sender
-        };
-        // The task ends only when this end of the channel is gone.
-        drop(self.calls.get_or_init(start).await.send((id, answer)).await);
+        self.way_in.send((id, answer), |calls| run(self.servers.clone(), calls)).await;
         answered
     }
 }
@@ -157,8 +149,11 @@ async fn run(servers: Arc<Servers>, mut calls: mpsc::Receiver<Call>) {
         for (id, answer) in arrived.drain(..) {
             waiting.entry(id).or_default().push(answer);
         }
+        let asked = Instant::now();
         let ended = ask(&servers, &mut waiting).await;
         pause = if ended > 0 || news > 0 { PAUSE.0 } else { (pause * 3 / 2).min(PAUSE.1) };
+        // With many ids a question takes long: at least half of the time nothing is asked.
+        pause = pause.max(asked.elapsed());
     }
 }
 
@@ -174,17 +169,17 @@ async fn ask(servers: &Servers, waiting: &mut HashMap<TransactionId, Vec<Answer>
     let found = servers.insist(limit, || standings(&servers.store, &names)).await;
     let before = waiting.len();
     for id in &ids {
-        let result = match &found {
+        let found = found.as_ref().map(|found| found.get(id.as_ref()));
+        let result = match found {
             Err(error) => Err(error.clone()),
-            Ok(found) => match found.get(id.as_ref()) {
-                None => Err(Error::no_transaction(id)),
-                Some(standing) => match standing.outcome() {
-                    Some(outcome) => Ok(outcome),
-                    None => continue,
-                },
+            Ok(None) => Err(Error::no_transaction(id)),
+            Ok(Some(standing)) => match standing.outcome() {
+                Some(outcome) => Ok(outcome),
+                None => continue,
             },
         };
         for answer in waiting.remove(id).into_iter().flatten() {
+            // A caller that has gone away does not want to know.
             drop(answer.send(result.clone()));
         }
     }

@@ -41,11 +41,12 @@ pub fn of_code(code: i32) -> Fault {
     }
 }
 
-/// The driver's error as the ledger's.
-pub(super) fn classify(operation: &'static str, error: &Error) -> LedgerError {
+/// The kind of an error of the driver.
+#[must_use]
+pub fn of_error(error: &Error) -> Fault {
     let passes = error.contains_label(RETRYABLE_WRITE_ERROR)
         || error.contains_label(TRANSIENT_TRANSACTION_ERROR);
-    let fault = match error.kind.as_ref() {
+    match error.kind.as_ref() {
         ErrorKind::Command(command) if !passes => of_code(command.code),
         ErrorKind::Io(_)
         | ErrorKind::ServerSelection { .. }
@@ -54,7 +55,12 @@ pub(super) fn classify(operation: &'static str, error: &Error) -> LedgerError {
         ErrorKind::Authentication { .. } | ErrorKind::InvalidTlsConfig { .. } => Fault::Denied,
         _ if passes => Fault::Passing,
         _ => Fault::Refused,
-    };
+    }
+}
+
+/// The driver's error as the ledger's.
+pub(super) fn classify(operation: &'static str, error: &Error) -> LedgerError {
+    let fault = of_error(error);
     let message = limits::echo(&error.to_string()).into_owned();
     LedgerError { operation, message, fault }
 }

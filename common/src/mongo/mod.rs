@@ -34,7 +34,7 @@ use mongodb::options::{
 use mongodb::{Client, Collection, Database};
 use tokio::sync::OnceCell;
 
-pub use fault::of_code as fault_of_code;
+pub use fault::{of_code as fault_of_code, of_error as fault_of};
 pub use findings::{Finding, Lack};
 pub use ledger::MongoLedger;
 pub use outbox::{Found, MongoOutbox, NoDate, Stranded};

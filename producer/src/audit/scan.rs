@@ -9,10 +9,10 @@ use mongodb::bson::{Document, RawDocument, doc};
 use mongodb::error::{Error as DriverError, ErrorKind};
 use mongodb::options::ReadConcern;
 
-use super::AuditArgs;
+use super::Options;
 use super::books::{Books, EACH_FIELD_ONCE};
-use crate::context::Context;
-use crate::error::Error;
+use crate::client::Client;
+use crate::error::{Error, Server};
 
 /// Every how many documents progress is shown.
 const PROGRESS_EVERY: u64 = 1 << 13;
@@ -33,31 +33,39 @@ enum Refusal {
     Other,
 }
 
+/// Is told how many documents were read, and of which kind.
+type Progress<'a> = dyn Fn(u64, &str) + Send + Sync + 'a;
+
 /// Reads everything; says whether it was one moment.
-pub(super) async fn scan(context: &Context, args: &AuditArgs) -> Result<(Books, bool), Error> {
+pub(super) async fn scan(
+    client: &Client,
+    options: Options,
+    progress: &Progress<'_>,
+) -> Result<(Books, bool), Error> {
     let mut retries = 0;
     loop {
-        let error = match read(context, args, true).await {
+        let error = match read(client, options, progress, true).await {
             Ok(read) => return Ok(read),
             Err(error) => error,
         };
         match refusal(&error) {
             Refusal::Unsupported => {
-                context.console.note(format!(
+                client.note(&format!(
                     "warning: no snapshot reads here ({error}); on a live database this audit may \
                      find what was never wrong"
                 ));
-                return Ok(read(context, args, false).await?);
+                return Ok(read(client, options, progress, false).await?);
             }
             Refusal::NotYet if retries < RETRIES_MAX => {
                 retries += 1;
                 tokio::time::sleep(std::time::Duration::from_millis(200)).await;
             }
             Refusal::TooOld => {
-                return Err(Error::Failed(format!(
+                let problem = format!(
                     "the audit took longer than the server keeps a snapshot ({error}); raise its \
                      parameter minSnapshotHistoryWindowInSeconds"
-                )));
+                );
+                return Err(Error::Denied { server: Server::MongoDb, problem });
             }
             Refusal::NotYet | Refusal::Other => return Err(error.into()),
         }
@@ -80,23 +88,23 @@ fn refusal(error: &DriverError) -> Refusal {
 
 /// Also says whether the server fixed a moment for all reads.
 async fn read(
-    context: &Context,
-    args: &AuditArgs,
+    client: &Client,
+    options: Options,
+    progress: &Progress<'_>,
     snapshot: bool,
 ) -> Result<(Books, bool), DriverError> {
-    let store = &context.store;
+    let store = client.store();
     let mut session = match snapshot {
         true => store.database().client().start_session().snapshot(true).await?,
         false => store.database().client().start_session().await?,
     };
-    let mut books = Books::new(args.at_rest, args.limit);
+    let mut books = Books::new(options.at_rest, options.violations_max);
     let mut read = 0_u64;
-    let progress = context.console.progress("audit", None);
     let mut each = |document: &RawDocument, take: fn(&mut Books, &RawDocument), what: &str| {
         take(&mut books, document);
         read += 1;
         if read.is_multiple_of(PROGRESS_EVERY) {
-            progress.at(read, what);
+            progress(read, what);
         }
     };
     // A snapshot session keeps the level that the client is set to, and then is none; so each read

@@ -1,0 +1,83 @@
+//! `audit`: prints whether every document keeps the rules of the ledger.
+
+use std::io::Write;
+
+use clap::Args;
+use producer::audit::{Options, Report};
+
+use crate::cli::context::Context;
+use crate::cli::exit::{Error, Exit};
+
+/// Help that stands below the options.
+pub const HELP: &str = "\
+Rules: 1 the sum of balances is what it was, per currency. 2 every transaction is done with its
+whole effect, or canceled without any. 3 no account is below its floor. 4 marks and pending sums are
+those of transactions in flight. 5 each balance is its opening plus the legs of done transactions.
+
+Examples:
+  producer audit                 on a live database; transactions in flight are only counted
+  producer audit --at-rest       when nothing runs: what is in flight is a violation
+  producer audit --json | jq .violations";
+
+/// How to audit.
+#[derive(Args, Clone, Debug)]
+pub struct AuditArgs {
+    /// Count unfinished transactions and marks as violations
+    #[arg(long)]
+    pub at_rest: bool,
+    /// Print at most so many violations; all are counted
+    #[arg(long, default_value_t = 100)]
+    pub limit: usize,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Audits the ledger and prints what was found.
+///
+/// # Errors
+/// When the server is away.
+pub async fn run(
+    context: &Context,
+    args: &AuditArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let report = {
+        let progress = context.console.progress("audit", None);
+        let options = Options { at_rest: args.at_rest, violations_max: args.limit };
+        context.client.audit(options, |read, what| progress.at(read, what)).await?
+    };
+    if args.json {
+        let line = serde_json::to_string(&report).expect("strings and numbers always serialize");
+        writeln!(out, "{line}").map_err(Error::output)?;
+    } else {
+        print(&report, out)?;
+    }
+    Ok(if report.violation_count > 0 { Exit::Failed } else { Exit::Ok })
+}
+
+fn print(report: &Report, out: &mut (dyn Write + Send)) -> Result<(), Error> {
+    for finding in &report.violations {
+        writeln!(out, "{finding}").map_err(Error::output)?;
+    }
+    let hidden = report.violation_count - report.violations.len() as u64;
+    if hidden > 0 {
+        writeln!(out, "… and {hidden} more").map_err(Error::output)?;
+    }
+    if report.parked > 0 {
+        let (named, more) = (report.parked_ids.join(", "), report.parked_ids.len() as u64);
+        let more = if report.parked > more { ", …" } else { "" };
+        writeln!(out, "{} parked: {named}{more}", report.parked).map_err(Error::output)?;
+    }
+    let verdict = match report.violation_count {
+        0 => "the books balance".to_owned(),
+        1 => "1 violation".to_owned(),
+        count => format!("{count} violations"),
+    };
+    writeln!(
+        out,
+        "{} accounts, {} transactions, {} in flight: {verdict} ({:.1} s)",
+        report.accounts, report.transactions, report.in_flight, report.seconds
+    )
+    .map_err(Error::output)
+}

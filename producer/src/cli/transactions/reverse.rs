@@ -1,0 +1,49 @@
+//! `reverse`: takes an applied transaction back by a new one, and says which.
+
+use std::io::Write;
+
+use clap::Args;
+
+use super::report_end;
+use crate::cli::context::Context;
+use crate::cli::exit::{Error, Exit};
+use crate::cli::follow::WaitArgs;
+
+/// Which transaction to reverse.
+#[derive(Args, Clone, Debug)]
+pub struct ReverseArgs {
+    /// Its id
+    pub id: String,
+    #[command(flatten)]
+    pub wait: WaitArgs,
+}
+
+/// Reverses a transaction and says what came of it.
+///
+/// # Errors
+/// When there is nothing to reverse, or a server stays away.
+pub async fn reverse(
+    context: &Context,
+    args: &ReverseArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    context.advice.set(
+        "run the same command again: a reversal that is there already is not made a second time",
+    );
+    context.client.ensure_schema().await?;
+    let id = &args.id;
+    let reversal = context.client.reverse(id).await?;
+    if let Some(error) = reversal.unpublished {
+        return Err(error.into());
+    }
+    let by = &reversal.id;
+    match reversal.known {
+        None => writeln!(out, "{id}: reversed by {by}"),
+        Some(state) => writeln!(out, "{id}: is already reversed by {by} ({state})"),
+    }
+    .map_err(Error::output)?;
+    if args.wait.wait {
+        return report_end(context, by, &args.wait, out).await;
+    }
+    Ok(Exit::Ok)
+}

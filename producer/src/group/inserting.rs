@@ -1,0 +1,253 @@
+//! From a group of submissions to their answers.
+//!
+//! Owns what happens when a group can't be inserted as it is: one that fails twice is halved, without
+//! newcomers, until the culprit stands alone. Whatever part of it is inserted is published and
+//! answered at once. Fails as the module above says.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::ledger::{Fault, LedgerError, ServerMs};
+use common::retry::{Policy, jitter};
+use common::transaction::{State, TransactionId};
+use mongodb::bson::DateTime;
+use tokio::sync::{Mutex, oneshot};
+
+use super::waiting::Job;
+use crate::client::Servers;
+use crate::error::{Attempt, Error};
+use crate::submission::{Answer, Expect, Order, Receipt, insert};
+
+/// How often a piece is tried as a whole before it is halved.
+const TRIES_WHOLE: u32 = 2;
+/// How long the server's clock, once read, is carried on by our own.
+const CLOCK_FOR: Duration = Duration::from_secs(10);
+
+/// What the groups share.
+pub(super) struct Inserting {
+    servers: Arc<Servers>,
+    /// The server's clock as it was read, and when.
+    clock: Mutex<Option<(ServerMs, Instant)>>,
+    /// Whether most of what was inserted last were known: then the next are looked at first.
+    known: AtomicBool,
+}
+
+impl Inserting {
+    pub fn new(servers: Arc<Servers>) -> Inserting {
+        Inserting { servers, clock: Mutex::default(), known: AtomicBool::new(false) }
+    }
+
+    /// Inserts a group, publishes it, and answers each.
+    pub async fn run(self: Arc<Self>, group: Vec<Job>) {
+        let limit = self.servers.config.give_up_after;
+        let mut pieces = VecDeque::from([Piece::new(group)]);
+        // The same for every attempt: by it our own documents are recognized.
+        let created_at = match self.servers.insist(limit, || self.now()).await {
+            Ok(now) => now,
+            Err(error) => return pieces.into_iter().for_each(|piece| piece.fail(&error)),
+        };
+        let mut patience = Patience::new(limit);
+        while let Some(mut piece) = pieces.pop_front() {
+            let store = &self.servers.store;
+            let error = match insert(store, &piece.orders, created_at, self.expectation()).await {
+                Ok(answers) => {
+                    patience = Patience::new(limit);
+                    self.known.store(expectation(&answers) == Expect::Known, Ordering::Relaxed);
+                    self.finish(piece, answers).await;
+                    continue;
+                }
+                Err(error) => error,
+            };
+            piece.tries += 1;
+            match next(error.fault, piece.orders.len(), piece.tries, patience.is_over()) {
+                Next::Again => pieces.push_front(piece),
+                Next::Later => pieces.push_back(piece),
+                Next::Halve => {
+                    pieces.push_front(piece.split_off_half());
+                    pieces.push_front(piece);
+                }
+                Next::Refuse => piece.refuse(&error.message),
+                Next::GiveUp => {
+                    let error = patience.error(&error);
+                    pieces.push_front(piece);
+                    return pieces.into_iter().for_each(|piece| piece.fail(&error));
+                }
+            }
+            if error.fault == Fault::Passing {
+                patience.wait(&error, &self.servers).await;
+            }
+        }
+    }
+
+    /// Publishes what is durable now, and answers.
+    async fn finish(&self, piece: Piece, answers: Vec<Answer>) {
+        let waiting = piece.orders.iter().zip(&answers).filter(|(_, answer)| answer.is_waiting());
+        let waiting: Vec<TransactionId> = waiting.map(|(order, _)| order.id.clone()).collect();
+        let unpublished = self.servers.publish_or_leave(&waiting).await.err();
+        for ((order, caller), answer) in piece.orders.into_iter().zip(piece.callers).zip(answers) {
+            // A caller that has gone away does not want to know.
+            drop(caller.send(result(order.id, answer, unpublished.as_ref())));
+        }
+    }
+
+    fn expectation(&self) -> Expect {
+        if self.known.load(Ordering::Relaxed) { Expect::Known } else { Expect::New }
+    }
+
+    /// The server's time: read now and then, and carried on in between.
+    async fn now(&self) -> Result<DateTime, LedgerError> {
+        let mut clock = self.clock.lock().await;
+        let (read, at) = match *clock {
+            Some((read, at)) if at.elapsed() < CLOCK_FOR => (read, at),
+            _ => *clock.insert((self.servers.store.server_now().await?, Instant::now())),
+        };
+        let elapsed = i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX);
+        Ok(DateTime::from_millis(read.saturating_add(elapsed)))
+    }
+}
+
+/// A file that was interrupted is known up to some row, and new from there on.
+fn expectation(answers: &[Answer]) -> Expect {
+    let new = answers.iter().filter(|answer| **answer == Answer::Submitted).count();
+    if new * 2 < answers.len() { Expect::Known } else { Expect::New }
+}
+
+/// A group, or a part of one: what is inserted with one command.
+struct Piece {
+    orders: Vec<Order>,
+    /// Whoever waits for the answer, an order each.
+    callers: Vec<oneshot::Sender<Result<Receipt, Error>>>,
+    /// How often it was tried.
+    tries: u32,
+}
+
+impl Piece {
+    fn new(group: Vec<Job>) -> Piece {
+        let (orders, callers) = group.into_iter().map(|job| (job.order, job.answer)).unzip();
+        Piece { orders, callers, tries: 0 }
+    }
+
+    fn split_off_half(&mut self) -> Piece {
+        let middle = self.orders.len() / 2;
+        self.tries = 0;
+        let (orders, callers) = (self.orders.split_off(middle), self.callers.split_off(middle));
+        Piece { orders, callers, tries: 0 }
+    }
+
+    fn refuse(self, problem: &str) {
+        for (order, caller) in self.orders.iter().zip(self.callers) {
+            let error = Error::refused(&order.id, format!("the server refuses it: {problem}"));
+            drop(caller.send(Err(error)));
+        }
+    }
+
+    fn fail(self, error: &Error) {
+        self.callers.into_iter().for_each(|caller| drop(caller.send(Err(error.clone()))));
+    }
+}
+
+/// What follows when a piece could not be inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// It is tried again.
+    Again,
+    /// It is tried again when the other pieces are through: it may be the culprit.
+    Later,
+    /// Its halves are tried: one of them may work.
+    Halve,
+    /// It is one order, which the server will never take.
+    Refuse,
+    /// Nothing of the group that is left can be inserted.
+    GiveUp,
+}
+
+fn next(fault: Fault, orders: usize, tries: u32, patience_is_over: bool) -> Next {
+    match (fault, orders) {
+        (Fault::Denied, _) => Next::GiveUp,
+        (Fault::Passing, _) if patience_is_over => Next::GiveUp,
+        (Fault::Passing | Fault::TooMuch, _) if tries < TRIES_WHOLE => Next::Again,
+        (Fault::Passing, ..=1) => Next::Later,
+        (Fault::TooMuch | Fault::Refused, ..=1) => Next::Refuse,
+        (Fault::Passing | Fault::TooMuch | Fault::Refused, 2..) => Next::Halve,
+    }
+}
+
+/// How long one group insists.
+struct Patience {
+    limit: Duration,
+    failed_since: Option<Instant>,
+    failures: u32,
+}
+
+impl Patience {
+    fn new(limit: Duration) -> Patience {
+        Patience { limit, failed_since: None, failures: 0 }
+    }
+
+    fn is_over(&self) -> bool {
+        self.failed_since.is_some_and(|since| since.elapsed() >= self.limit)
+    }
+
+    fn error(&self, error: &LedgerError) -> Error {
+        let (server, problem) = (error.server(), error.told());
+        match error.passes() {
+            true => Error::Unavailable { server, problem, after: self.limit },
+            false => Error::Denied { server, problem },
+        }
+    }
+
+    async fn wait(&mut self, error: &LedgerError, servers: &Servers) {
+        self.failed_since.get_or_insert_with(Instant::now);
+        self.failures += 1;
+        servers.note(self.failures, &error.told());
+        tokio::time::sleep(Policy::RECONNECT.delay(self.failures, jitter())).await;
+    }
+}
+
+fn result(id: TransactionId, answer: Answer, unpublished: Option<&Error>) -> Result<Receipt, Error> {
+    let known = match answer {
+        Answer::Submitted => None,
+        Answer::Unchanged(state) => Some(state),
+        Answer::Conflict(other) => {
+            let problem = format!("is taken by {other}");
+            return Err(Error::Conflict { id: id.to_string(), problem });
+        }
+        Answer::Refused(problem) => return Err(Error::refused(&id, problem)),
+    };
+    let is_final = known.is_some_and(State::is_final);
+    let unpublished = unpublished.filter(|_| !is_final).cloned();
+    Ok(Receipt { id, known, unpublished })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_was_known_lets_the_next_be_looked_at_first() {
+        let known = Answer::Unchanged(State::Initial);
+        assert_eq!(expectation(&[Answer::Submitted, Answer::Submitted]), Expect::New);
+        assert_eq!(expectation(&[known.clone(), known, Answer::Submitted]), Expect::Known);
+    }
+
+    #[test]
+    fn a_group_that_fails_twice_is_halved_until_the_culprit_stands_alone() {
+        for (fault, orders, tries, expected) in [
+            (Fault::Passing, 1_000, 1, Next::Again),
+            (Fault::Passing, 1_000, 2, Next::Halve),
+            (Fault::Passing, 1, 1, Next::Again),
+            (Fault::Passing, 1, 2, Next::Later),
+            (Fault::TooMuch, 2, 2, Next::Halve),
+            (Fault::TooMuch, 1, 2, Next::Refuse),
+            (Fault::Refused, 1_000, 1, Next::Halve),
+            (Fault::Refused, 1, 1, Next::Refuse),
+            (Fault::Denied, 1_000, 1, Next::GiveUp),
+        ] {
+            assert_eq!(next(fault, orders, tries, false), expected, "{fault:?} {orders} {tries}");
+        }
+        assert_eq!(next(Fault::Passing, 1_000, 1, true), Next::GiveUp);
+        assert_eq!(next(Fault::Refused, 1_000, 1, true), Next::Halve, "it does not wait");
+    }
+}

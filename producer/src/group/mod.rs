@@ -1,0 +1,156 @@
+//! Concurrent submissions share inserts and publishes.
+//!
+//! - `waiting`: which submissions go into the next group, and when it starts; pure.
+//! - `inserting`: from a group to its answers.
+//!
+//! What waits while a group is being inserted becomes the next one. A lone submission starts at once.
+//! A second group is started beside a running one only when it is full or when its oldest submission
+//! has waited for a few milliseconds. Promises that each submission gets its own answer; that no id is
+//! in two groups at once, so that equal ids are told apart; that a caller that goes away harms nobody,
+//! because a group runs in a task of its own; and that what is durable is accepted, whatever the
+//! broker says. Fails when the database stays away for longer than
+//! [`Config::give_up_after`](crate::Config::give_up_after), counted from the group's first failure.
+
+mod inserting;
+mod waiting;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::transaction::TransactionId;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use self::inserting::Inserting;
+use self::waiting::{GROUP_MAX, Job, Waiting};
+use crate::client::{Client, Servers};
+use crate::error::{Error, Server};
+use crate::submission::{Receipt, Submission};
+use crate::way_in::WayIn;
+
+/// So many submissions wait before no more are taken in, and their callers wait.
+const WAITING_MAX: usize = 4 * GROUP_MAX;
+
+/// The answer to one submission, when it comes.
+type Answered = oneshot::Receiver<Result<Receipt, Error>>;
+
+impl Client {
+    /// Submits a transaction: when this returns, it is durable, and published unless the receipt says
+    /// otherwise. Submitting the same id with the same content again changes nothing. Dropping the
+    /// future does not take the transaction back.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], [`Error::Conflict`] and [`Error::Refused`] are about this transaction.
+    /// [`Error::Unavailable`] leaves open whether it was submitted: submit a clone again.
+    pub async fn submit(&self, submission: Submission) -> Result<Receipt, Error> {
+        let (job, answered) = job(submission)?;
+        self.groups().put(vec![job]).await;
+        answer(answered).await
+    }
+
+    /// Submits transactions; a result for each, in their order. None of them is another's fate. See
+    /// [`Client::submit`].
+    pub async fn submit_all(
+        &self,
+        submissions: impl IntoIterator<Item = Submission>,
+    ) -> Vec<Result<Receipt, Error>> {
+        let mut answers = Vec::new();
+        let mut jobs = Vec::new();
+        for submission in submissions {
+            answers.push(job(submission).map(|(job, answered)| {
+                jobs.push(job);
+                answered
+            }));
+            if jobs.len() == GROUP_MAX {
+                self.groups().put(std::mem::take(&mut jobs)).await;
+            }
+        }
+        self.groups().put(jobs).await;
+        let mut results = Vec::with_capacity(answers.len());
+        for answered in answers {
+            results.push(match answered {
+                Ok(answered) => answer(answered).await,
+                Err(error) => Err(error),
+            });
+        }
+        results
+    }
+}
+
+fn job(submission: Submission) -> Result<(Job, Answered), Error> {
+    let (answer, answered) = oneshot::channel();
+    Ok((Job::new(submission.into_order()?, Instant::now(), answer), answered))
+}
+
+async fn answer(answered: Answered) -> Result<Receipt, Error> {
+    answered.await.unwrap_or_else(|_| {
+        // The task that would have answered is gone: it panicked, or its runtime has ended.
+        let problem = "nobody is there any more to submit it".to_owned();
+        Err(Error::Unavailable { server: Server::MongoDb, problem, after: Duration::ZERO })
+    })
+}
+
+/// The way to the groups. Clones lead to the same ones.
+#[derive(Clone)]
+pub(crate) struct Groups {
+    way_in: WayIn<Vec<Job>>,
+    servers: Arc<Servers>,
+}
+
+impl Groups {
+    pub fn new(servers: Arc<Servers>) -> Groups {
+        Groups { way_in: WayIn::default(), servers }
+    }
+
+    /// Puts submissions in together, so that they do not start as groups of one and the rest.
+    async fn put(&self, jobs: Vec<Job>) {
+        if !jobs.is_empty() {
+            self.way_in.send(jobs, |arrivals| run(self.servers.clone(), arrivals)).await;
+        }
+    }
+}
+
+/// Takes submissions in until every client is gone, and runs their groups.
+async fn run(servers: Arc<Servers>, mut arrivals: mpsc::Receiver<Vec<Job>>) {
+    let inserting = Arc::new(Inserting::new(servers));
+    let mut waiting = Waiting::default();
+    let mut groups = JoinSet::new();
+    let mut ids_of: HashMap<_, Vec<TransactionId>> = HashMap::new();
+    let mut open = true;
+    while open || waiting.len() > 0 || !groups.is_empty() {
+        let now = Instant::now();
+        let starts = waiting.starts(groups.len(), now);
+        if starts.is_some_and(|starts| starts <= now) {
+            let group = waiting.take();
+            let ids = group.iter().map(|job| job.order.id.clone()).collect();
+            let task = groups.spawn(inserting.clone().run(group));
+            ids_of.insert(task.id(), ids);
+            continue;
+        }
+        tokio::select! {
+            Some(ended) = groups.join_next_with_id() => {
+                // Also of a group that panicked: its callers see that their answers are gone.
+                let task = ended.map_or_else(|error| error.id(), |(task, ())| task);
+                waiting.ended(ids_of.remove(&task).unwrap_or_default());
+            }
+            arrived = arrivals.recv(), if open && waiting.len() < WAITING_MAX => {
+                open = arrived.is_some();
+                arrived.into_iter().flatten().for_each(|job| waiting.push(job));
+                // All that has arrived by now goes into one group.
+                while waiting.len() < WAITING_MAX && let Ok(jobs) = arrivals.try_recv() {
+                    jobs.into_iter().for_each(|job| waiting.push(job));
+                }
+            }
+            () = until(starts) => {}
+        }
+    }
+}
+
+/// Waits for a moment; for ever without one.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}

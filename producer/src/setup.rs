@@ -1,0 +1,62 @@
+//! Setting a database and its queues up, and saying what they lack.
+
+use common::mongo::Inspection;
+
+use crate::client::Client;
+use crate::error::{Error, Server};
+
+impl Client {
+    /// Checks the database, and writes nothing.
+    ///
+    /// # Errors
+    /// When the server stays away or refuses, or the database is not as this version needs it.
+    pub async fn check_schema(&self) -> Result<(), Error> {
+        self.insist(|| self.store().check_schema()).await
+    }
+
+    /// Checks that this version knows what the ledger's settings name.
+    ///
+    /// # Errors
+    /// When it does not, or the server stays away or refuses.
+    pub async fn check_settings(&self) -> Result<(), Error> {
+        match self.insist(|| self.store().settings_misfit()).await? {
+            Some(misfit) => {
+                Err(Error::Denied { server: Server::MongoDb, problem: misfit.to_string() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Checks the database; a fresh one is set up.
+    ///
+    /// # Errors
+    /// As [`Client::check_schema`].
+    pub async fn ensure_schema(&self) -> Result<(), Error> {
+        self.insist(|| self.store().ensure_schema()).await
+    }
+
+    /// Says what the database lacks, and writes nothing. `validators` says whether Tandem's
+    /// validators are wanted; `None` as the ledger remembers.
+    ///
+    /// # Errors
+    /// When the server stays away or refuses.
+    pub async fn inspect(&self, validators: Option<bool>) -> Result<Inspection, Error> {
+        self.insist(|| self.store().inspect(validators)).await
+    }
+
+    /// Creates what the database lacks. What is somebody else's (validators, indexes) stays as it is.
+    ///
+    /// # Errors
+    /// As [`Client::inspect`].
+    pub async fn apply_schema(&self, validators: Option<bool>) -> Result<(), Error> {
+        self.insist(|| self.store().apply_schema(validators)).await
+    }
+
+    /// Creates what is missing on the broker.
+    ///
+    /// # Errors
+    /// When the broker stays away or refuses.
+    pub async fn ensure_queue(&self) -> Result<(), Error> {
+        self.insist(|| self.publisher().ensure()).await
+    }
+}

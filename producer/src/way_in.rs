@@ -1,0 +1,51 @@
+//! The way to a task that works for all clones of a client.
+//!
+//! The task starts with the first call, which is where the runtime is known, and is started anew when
+//! it is gone: its runtime has ended, or it panicked. It ends when every clone is gone.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// The most calls that wait to be taken in; more make their callers wait.
+const CALLS_MAX: usize = 64;
+
+/// See the module.
+pub(crate) struct WayIn<T>(Arc<Mutex<Option<Sender<T>>>>);
+
+impl<T> Clone for WayIn<T> {
+    fn clone(&self) -> WayIn<T> {
+        WayIn(self.0.clone())
+    }
+}
+
+impl<T> Default for WayIn<T> {
+    fn default() -> WayIn<T> {
+        WayIn(Arc::default())
+    }
+}
+
+impl<T: Send + 'static> WayIn<T> {
+    /// Hands a call to the task. When the task is gone, the call is dropped, which its caller sees.
+    pub async fn send<F>(&self, call: T, task: impl FnOnce(Receiver<T>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        drop(self.sender(task).send(call).await);
+    }
+
+    fn sender<F>(&self, task: impl FnOnce(Receiver<T>) -> F) -> Sender<T>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut way_in = self.0.lock().expect("no holder panics");
+        match &*way_in {
+            Some(sender) if !sender.is_closed() => sender.clone(),
+            Some(_) | None => {
+                let (sender, calls) = channel(CALLS_MAX);
+                tokio::spawn(task(calls));
+                way_in.insert(sender).clone()
+            }
+        }
+    }
+}
