@@ -13,13 +13,16 @@ use crate::mongo::LeaseMs;
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct MongoArgs {
     /// MongoDB connection string; a replica set or sharded cluster
-    #[cfg_attr(feature = "cli", arg(
-        long,
-        env = "TANDEM_MONGODB_URI",
-        default_value = "mongodb://127.0.0.1:27017/tandem",
-        hide_env_values = true,
-        global = true
-    ))]
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            env = "TANDEM_MONGODB_URI",
+            default_value = "mongodb://127.0.0.1:27017/tandem",
+            hide_env_values = true,
+            global = true
+        )
+    )]
     pub mongodb_uri: String,
 
     /// Database name; default: the one in the connection string, else `tandem`
@@ -37,17 +40,23 @@ pub struct MongoArgs {
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct AmqpArgs {
     /// RabbitMQ connection string
-    #[cfg_attr(feature = "cli", arg(
-        long,
-        env = "TANDEM_AMQP_URL",
-        default_value = "amqp://guest:guest@127.0.0.1:5672/%2f",
-        hide_env_values = true,
-        global = true
-    ))]
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            env = "TANDEM_AMQP_URL",
+            default_value = "amqp://guest:guest@127.0.0.1:5672/%2f",
+            hide_env_values = true,
+            global = true
+        )
+    )]
     pub amqp_url: String,
 
     /// Prefix of all queue and exchange names, so that several ledgers share a broker
-    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_QUEUE_PREFIX", default_value = "tandem", global = true))]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, env = "TANDEM_QUEUE_PREFIX", default_value = "tandem", global = true)
+    )]
     pub queue_prefix: String,
 }
 
@@ -80,19 +89,31 @@ pub enum LogFormat {
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct TimingArgs {
     /// How long a worker may post for a transaction after claiming it, in milliseconds
-    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_LEASE_MS", default_value_t = 10_000, global = true))]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, env = "TANDEM_LEASE_MS", default_value_t = 10_000, global = true)
+    )]
     pub lease_ms: u32,
 
     /// How long after the lease nobody else may claim; at least the operation limit plus the skew
-    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_GRACE_MS", default_value_t = 4_000, global = true))]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, env = "TANDEM_GRACE_MS", default_value_t = 4_000, global = true)
+    )]
     pub grace_ms: u32,
 
     /// The server's time limit of one operation (maxTimeMS), in milliseconds
-    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_OP_LIMIT_MS", default_value_t = 3_000, global = true))]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, env = "TANDEM_OP_LIMIT_MS", default_value_t = 3_000, global = true)
+    )]
     pub op_limit_ms: u32,
 
     /// How far the clocks of replica-set members and routers may be apart, in milliseconds
-    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_CLOCK_SKEW_MS", default_value_t = 500, global = true))]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, env = "TANDEM_CLOCK_SKEW_MS", default_value_t = 500, global = true)
+    )]
     pub clock_skew_ms: u32,
 }
 

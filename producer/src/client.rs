@@ -62,9 +62,8 @@ impl Client {
         let store = Store::connect(&config.mongo(), &config.name, OP_LIMIT)
             .await
             .map_err(|problem| Error::setting("mongodb_uri", "TANDEM_MONGODB_URI ", &problem))?;
-        common::queue::parse_url(&config.amqp_url).map_err(|error| {
-            Error::setting("amqp_url", "TANDEM_AMQP_URL: ", &error.to_string())
-        })?;
+        common::queue::parse_url(&config.amqp_url)
+            .map_err(|error| Error::setting("amqp_url", "TANDEM_AMQP_URL: ", &error.to_string()))?;
         Ok(Client::over(store, config))
     }
 
@@ -73,11 +72,7 @@ impl Client {
     pub fn over(store: Store, config: &Config) -> Client {
         let publisher = Publisher::new(&config.amqp(), &config.name);
         let servers = Arc::new(Servers { store, publisher, config: config.clone() });
-        Client {
-            groups: Groups::new(servers.clone()),
-            watch: Watch::new(servers.clone()),
-            servers,
-        }
+        Client { groups: Groups::new(servers.clone()), watch: Watch::new(servers.clone()), servers }
     }
 
     /// The database, for what a client has no method for.

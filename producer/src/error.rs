@@ -218,7 +218,9 @@ mod tests {
 
     #[test]
     fn a_broken_rule_names_its_field() {
-        for (source, value, field) in [("a", -1, "value"), ("b", 1, "destination"), ("", 1, "source")] {
+        for (source, value, field) in
+            [("a", -1, "value"), ("b", 1, "destination"), ("", 1, "source")]
+        {
             let error = Body::transfer(source, "b", Amount::Int(value)).expect_err("broken");
             let whole = error.to_string();
             let error = Error::from(error);

@@ -9,9 +9,7 @@ use std::collections::HashMap;
 use common::amount::Amount;
 use common::ledger::LedgerError;
 use common::mongo::{Fields, Store};
-use common::transaction::{
-    AccountId, Body, Leg, State, TransactionId, check_metadata, check_name,
-};
+use common::transaction::{AccountId, Body, Leg, State, TransactionId, check_metadata, check_name};
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 
 use crate::error::Error;
@@ -47,7 +45,8 @@ impl Submission {
     pub fn legs<A: Into<AccountId>, V: Into<Amount>>(
         legs: impl IntoIterator<Item = (A, V)>,
     ) -> Submission {
-        let leg = |(account, amount): (A, V)| Leg { account: account.into(), amount: amount.into() };
+        let leg =
+            |(account, amount): (A, V)| Leg { account: account.into(), amount: amount.into() };
         Submission::new(Body::new(legs.into_iter().map(leg).collect()).map_err(Error::from))
     }
 

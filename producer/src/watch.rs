@@ -51,7 +51,9 @@ pub struct Standing {
 }
 
 impl Standing {
-    pub(crate) fn of(document: &Document) -> Standing {
+    /// What a transaction's document says.
+    #[must_use]
+    pub fn of(document: &Document) -> Standing {
         let state = document.get_str("state").ok().and_then(State::parse);
         let reason = document.get_document("reason").ok().map(|reason| {
             let text = |field: &str| reason.get_str(field).unwrap_or_default().to_owned();

@@ -1,15 +1,17 @@
 //! Publishing with confirms.
 //!
-//! Owns one connection, made anew when it fails, and declares the topology with it. Promises that
+//! Owns one connection, made anew when it fails, and declares the topology with it. Calls at the same
+//! time have a channel each, so that none waits for the confirms of another. Promises that
 //! `Ok` means every message is in a queue on disk; `Err` means that any of them may be or not be,
 //! so the caller publishes all of them again: duplicates are harmless.
 
+use std::sync::{Arc, Mutex as BlockingMutex};
 use std::time::Duration;
 
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::{AMQPValue, FieldTable, LongString};
 use lapin::{BasicProperties, Channel, Confirmation, Connection};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 use super::{DEAD, QueueError, SOLO, Topology, WORK, answered, channel, connect, delay_class};
 use crate::config::AmqpArgs;
@@ -18,6 +20,9 @@ use crate::message::Message;
 
 /// How long one call may take; a blocked connection would hold it for ever.
 const PUBLISH_LIMIT: Duration = Duration::from_secs(30);
+
+/// The most channels of a connection, which is the most calls at once; others wait.
+const CHANNELS_MAX: usize = 8;
 
 /// A message on its way out.
 #[derive(Clone, Debug)]
@@ -91,9 +96,13 @@ impl Outgoing {
     }
 }
 
+/// A connection with its channels. A call has one of them to itself: a returned message attaches to
+/// any confirm of its channel, so two calls on one could not tell whose message found no queue.
 struct Session {
     connection: Connection,
-    channel: Channel,
+    idle: BlockingMutex<Vec<Channel>>,
+    /// A permit for each channel that may be in use.
+    calls: Semaphore,
 }
 
 /// See the module.
@@ -101,9 +110,8 @@ pub struct Publisher {
     url: String,
     topology: Topology,
     name: String,
-    // Held for a whole call: a returned message attaches to any confirm of its channel, so two
-    // calls at once could not tell whose message found no queue.
-    session: Mutex<Option<Session>>,
+    // Held while connecting, so that only one call does; not while publishing.
+    session: Mutex<Option<Arc<Session>>>,
 }
 
 impl Publisher {
@@ -126,24 +134,9 @@ impl Publisher {
         if messages.is_empty() {
             return Ok(());
         }
-        let mut session = self.session.lock().await;
-        let published = match session.take() {
-            Some(open) => Ok(open),
-            None => self.open().await,
-        };
-        let open = published?;
-        // While the session is taken out, a cancelled caller leaves a fresh start behind.
-        let sent = tokio::time::timeout(PUBLISH_LIMIT, self.send(&open.channel, messages)).await;
-        match sent.unwrap_or(Err(QueueError::Silent(PUBLISH_LIMIT, "publishing"))) {
-            Ok(()) => {
-                *session = Some(open);
-                Ok(())
-            }
-            Err(error) => {
-                close(open).await;
-                Err(error)
-            }
-        }
+        let session = self.session().await?;
+        let published = session.publish(&self.topology, messages).await;
+        self.settle(session, published).await
     }
 
     /// Connects and declares the topology, if not yet done.
@@ -151,12 +144,7 @@ impl Publisher {
     /// # Errors
     /// When the broker is away.
     pub async fn ensure(&self) -> Result<(), QueueError> {
-        let mut session = self.session.lock().await;
-        if session.as_ref().is_none_or(|open| !open.connection.status().connected()) {
-            *session = None;
-            *session = Some(self.open().await?);
-        }
-        Ok(())
+        self.session().await.map(drop)
     }
 
     /// How many messages wait in the queue of a routing key.
@@ -164,74 +152,139 @@ impl Publisher {
     /// # Errors
     /// When the broker is away.
     pub async fn depth(&self, key: &str) -> Result<u32, QueueError> {
-        let mut session = self.session.lock().await;
-        let open = match session.take() {
-            Some(open) => open,
-            None => self.open().await?,
-        };
-        let depth = self.topology.depth(&open.channel, key).await;
-        match depth {
-            Ok(_) => *session = Some(open),
-            Err(_) => close(open).await,
-        }
-        depth
+        let session = self.session().await?;
+        let depth = session.depth(&self.topology, key).await;
+        self.settle(session, depth).await
     }
 
-    /// Closes the connection; a later call opens it again.
+    /// Closes the connection; a later call opens it again. Calls under way fail.
     pub async fn close(&self) {
-        if let Some(open) = self.session.lock().await.take() {
-            close(open).await;
+        let session = self.session.lock().await.take();
+        if let Some(session) = session {
+            session.close().await;
         }
     }
 
-    async fn open(&self) -> Result<Session, QueueError> {
-        let connection = connect(&self.url, &self.name).await?;
-        self.topology.declare(&connection).await?;
-        let channel = channel(&connection).await?;
-        answered("asking for confirms", channel.confirm_select(ConfirmSelectOptions::default()))
-            .await?;
-        Ok(Session { connection, channel })
-    }
-
-    async fn send(&self, channel: &Channel, messages: &[Outgoing]) -> Result<(), QueueError> {
-        let (main, retry) = (self.topology.exchange(), self.topology.retry_exchange());
-        let options = BasicPublishOptions { mandatory: true, ..Default::default() };
-        let mut confirms = Vec::with_capacity(messages.len());
-        for message in messages {
-            let exchange = if message.delayed { &retry } else { &main };
-            let confirm = channel
-                .basic_publish(
-                    exchange.as_str().into(),
-                    message.routing_key.as_str().into(),
-                    options,
-                    &message.body,
-                    message.properties(),
-                )
-                .await?;
-            confirms.push(confirm);
-        }
-        for confirm in confirms {
-            match confirm.await? {
-                Confirmation::Ack(None) => {}
-                Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned)) => {
-                    return Err(QueueError::NotTaken(returned.reply_text.to_string()));
-                }
-                Confirmation::Nack(None) => {
-                    return Err(QueueError::NotTaken("the broker refused it".into()));
-                }
-                Confirmation::NotRequested => {
-                    return Err(QueueError::NotTaken("the channel has no confirms".into()));
-                }
+    /// The connection, made anew if it is lost.
+    async fn session(&self) -> Result<Arc<Session>, QueueError> {
+        let mut session = self.session.lock().await;
+        match &*session {
+            Some(open) if open.connection.status().connected() => Ok(open.clone()),
+            Some(_) | None => {
+                *session = None;
+                let connection = connect(&self.url, &self.name).await?;
+                self.topology.declare(&connection).await?;
+                Ok(session.insert(Arc::new(Session::new(connection))).clone())
             }
         }
-        Ok(())
+    }
+
+    /// After an error the next call connects anew, and declares the topology: a queue may be what is
+    /// missing.
+    async fn settle<T>(
+        &self,
+        session: Arc<Session>,
+        called: Result<T, QueueError>,
+    ) -> Result<T, QueueError> {
+        if called.is_err() {
+            let mut current = self.session.lock().await;
+            // Unless another call has made a new one already.
+            if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, &session)) {
+                *current = None;
+            }
+            drop(current);
+            session.close().await;
+        }
+        called
     }
 }
 
-/// Says goodbye if the broker still listens. A lost connection is simply dropped.
-async fn close(session: Session) {
-    let goodbye = session.connection.close(200, "done".into());
-    if let Err(error) = answered("closing", goodbye).await {
-        tracing::debug!(%error, "the connection was already gone");
+impl Session {
+    fn new(connection: Connection) -> Session {
+        let calls = Semaphore::new(CHANNELS_MAX);
+        Session { connection, idle: BlockingMutex::default(), calls }
     }
+
+    async fn publish(&self, topology: &Topology, messages: &[Outgoing]) -> Result<(), QueueError> {
+        let _call = self.calls.acquire().await.expect("it is never closed");
+        let channel = self.take_channel().await?;
+        let sending = tokio::time::timeout(PUBLISH_LIMIT, send(&channel, topology, messages));
+        sending.await.unwrap_or(Err(QueueError::Silent(PUBLISH_LIMIT, "publishing")))?;
+        self.put_back(channel);
+        Ok(())
+    }
+
+    async fn depth(&self, topology: &Topology, key: &str) -> Result<u32, QueueError> {
+        let _call = self.calls.acquire().await.expect("it is never closed");
+        let channel = self.take_channel().await?;
+        let depth = topology.depth(&channel, key).await?;
+        self.put_back(channel);
+        Ok(depth)
+    }
+
+    /// An idle channel, or a new one.
+    async fn take_channel(&self) -> Result<Channel, QueueError> {
+        let idle = self.idle.lock().expect("no holder panics").pop();
+        if let Some(channel) = idle {
+            return Ok(channel);
+        }
+        let channel = channel(&self.connection).await?;
+        answered("asking for confirms", channel.confirm_select(ConfirmSelectOptions::default()))
+            .await?;
+        Ok(channel)
+    }
+
+    /// Keeps a channel on which nothing is under way any more. One whose call has failed, or was
+    /// dropped midway, is not put back, which closes it: confirms may still be on their way to it.
+    fn put_back(&self, channel: Channel) {
+        self.idle.lock().expect("no holder panics").push(channel);
+    }
+
+    /// Says goodbye if the broker still listens, which ends the calls of others; they try again. A
+    /// lost connection is simply dropped.
+    async fn close(&self) {
+        let goodbye = self.connection.close(200, "done".into());
+        if let Err(error) = answered("closing", goodbye).await {
+            tracing::debug!(%error, "the connection was already gone");
+        }
+    }
+}
+
+/// Sends all, then waits for every confirm.
+async fn send(
+    channel: &Channel,
+    topology: &Topology,
+    messages: &[Outgoing],
+) -> Result<(), QueueError> {
+    let (main, retry) = (topology.exchange(), topology.retry_exchange());
+    let options = BasicPublishOptions { mandatory: true, ..Default::default() };
+    let mut confirms = Vec::with_capacity(messages.len());
+    for message in messages {
+        let exchange = if message.delayed { &retry } else { &main };
+        let confirm = channel
+            .basic_publish(
+                exchange.as_str().into(),
+                message.routing_key.as_str().into(),
+                options,
+                &message.body,
+                message.properties(),
+            )
+            .await?;
+        confirms.push(confirm);
+    }
+    for confirm in confirms {
+        match confirm.await? {
+            Confirmation::Ack(None) => {}
+            Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned)) => {
+                return Err(QueueError::NotTaken(returned.reply_text.to_string()));
+            }
+            Confirmation::Nack(None) => {
+                return Err(QueueError::NotTaken("the broker refused it".into()));
+            }
+            Confirmation::NotRequested => {
+                return Err(QueueError::NotTaken("the channel has no confirms".into()));
+            }
+        }
+    }
+    Ok(())
 }

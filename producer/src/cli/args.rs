@@ -1,23 +1,18 @@
 //! The command line: flags, and which function runs.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use common::config::{AmqpArgs, LogArgs, MongoArgs};
-use common::mongo::Store;
-use common::queue::Publisher;
+use producer::{Client, Config};
 
-use crate::advice::Advice;
-use crate::context::Context;
-use crate::error::{Error, Exit};
-use crate::{accounts, audit, init, submit, transactions};
-
-/// The name shown on servers.
-const NAME: &str = "tandem-producer";
-
-/// The server's time limit of one operation. Nothing here holds a lease, so there is no hurry.
-const OP_LIMIT: Duration = Duration::from_secs(5);
+use super::{accounts, audit, init, submit, transactions};
+use crate::cli::advice::Advice;
+use crate::cli::console::Console;
+use crate::cli::context::Context;
+use crate::cli::exit::{Error, Exit};
 
 const HELP: &str = "\
 Exit codes:
@@ -44,13 +39,10 @@ Examples:
 #[command(name = "producer", version, after_help = HELP)]
 pub struct Cli {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented by its type")]
     pub mongo: MongoArgs,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented by its type")]
     pub amqp: AmqpArgs,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented by its type")]
     pub log: LogArgs,
     /// How long a server may be away before the command fails, in seconds
     #[arg(long, env = "TANDEM_GIVE_UP_AFTER", default_value_t = 60, global = true)]
@@ -134,17 +126,33 @@ impl Command {
 /// # Errors
 /// As the command's function.
 pub async fn run(cli: &Cli, advice: &Advice, out: &mut (dyn Write + Send)) -> Result<Exit, Error> {
-    let store = Store::connect(&cli.mongo, NAME, OP_LIMIT).await.map_err(Error::BadInput)?;
-    common::queue::parse_url(&cli.amqp.amqp_url)
-        .map_err(|error| Error::BadInput(error.to_string()))?;
-    let give_up_after = Duration::from_secs(cli.give_up_after.into());
-    let publisher = Publisher::new(&cli.amqp, NAME);
-    let advice = advice.clone();
-    let context = Context { give_up_after, advice, ..Context::new(store, publisher) };
+    let console = Arc::<Console>::default();
+    let client = Client::open(&config(cli, &console)).await?;
+    let context = Context { client, console, advice: advice.clone() };
     let ran = dispatch(&context, &cli.command, out).await;
-    context.publisher.close().await;
+    context.client.close().await;
     let flushed = out.flush().map_err(Error::output);
     ran.and_then(|exit| flushed.map(|()| exit))
+}
+
+fn config(cli: &Cli, console: &Arc<Console>) -> Config {
+    let give_up_after = Duration::from_secs(cli.give_up_after.into());
+    let console = console.clone();
+    let config = Config::new(&cli.mongo.mongodb_uri, &cli.amqp.amqp_url)
+        .queue_prefix(&cli.amqp.queue_prefix)
+        .one_document_statements(cli.mongo.one_document_statements)
+        .give_up_after(give_up_after)
+        // Whoever runs a command wants to know that the broker is away.
+        .publish_within(give_up_after)
+        .notes(move |note| console.note(note));
+    let config = match &cli.mongo.database {
+        Some(database) => config.database(database),
+        None => config,
+    };
+    if let Command::Submit(args) = &cli.command {
+        return config.ids_per_message(args.batch_ids.into());
+    }
+    config
 }
 
 async fn dispatch(
@@ -153,8 +161,8 @@ async fn dispatch(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     match command.check() {
-        Check::Database => context.check_schema().await?,
-        Check::Settings => context.check_settings().await?,
+        Check::Database => context.client.check_schema().await?,
+        Check::Settings => context.client.check_settings().await?,
         Check::Own => {}
     }
     match command {

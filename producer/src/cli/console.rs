@@ -20,7 +20,8 @@ pub struct Console {
 }
 
 impl Console {
-    /// A console that says nothing, for callers that only want the result.
+    /// A console that says nothing.
+    #[cfg(test)]
     #[must_use]
     pub fn quiet() -> Console {
         Console { quiet: true, ..Console::default() }

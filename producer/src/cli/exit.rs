@@ -6,10 +6,10 @@
 
 use std::io;
 
-use common::ledger::LedgerError;
 use common::transaction::BodyError;
+use producer::State;
 
-use crate::advice::Advice;
+use crate::cli::advice::Advice;
 
 /// The exit code of a command that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,9 +98,34 @@ impl Error {
     }
 }
 
-impl From<LedgerError> for Error {
-    fn from(error: LedgerError) -> Error {
-        Error::Failed(format!("MongoDB: {error}"))
+impl From<producer::Error> for Error {
+    fn from(error: producer::Error) -> Error {
+        use producer::Error as E;
+        let whole = error.to_string();
+        match error {
+            // Named as the user sets it.
+            E::Invalid { field, problem } if field == "mongodb_uri" => {
+                Error::BadInput(format!("TANDEM_MONGODB_URI {problem}"))
+            }
+            E::Invalid { field, problem } if field == "amqp_url" => {
+                Error::BadInput(format!("TANDEM_AMQP_URL: {problem}"))
+            }
+            E::Invalid { .. } => Error::BadInput(whole),
+            E::WrongState { id, state, .. } => Error::Refused(match state {
+                State::Initial | State::Pending => {
+                    format!("{whole}; take it back with: producer cancel {id}")
+                }
+                State::Applied | State::Done => {
+                    format!("{whole}; take it back with: producer reverse {id}")
+                }
+                State::Canceling | State::Canceled => {
+                    format!("{whole}; there is nothing to reverse")
+                }
+            }),
+            E::Conflict { .. } | E::Refused { .. } | E::NotFound { .. } => Error::Refused(whole),
+            // Of servers, and what later versions of the library may add.
+            _ => Error::Failed(whole),
+        }
     }
 }
 
@@ -119,6 +144,17 @@ impl From<BodyError> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn giving_up_says_what_the_command_advises() {
+        let advice = Advice::default();
+        advice.set("repeat with --id t");
+        let after = std::time::Duration::from_secs(60);
+        let (server, problem) = (producer::Server::MongoDb, "MongoDB: away".to_owned());
+        let error = Error::from(producer::Error::Unavailable { server, problem, after });
+        let told = error.told(&advice).unwrap_or_default();
+        assert_eq!(told, "MongoDB: away; given up after 60 s; repeat with --id t");
+    }
 
     #[test]
     fn only_a_failure_ends_with_advice() {

@@ -8,14 +8,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use common::ledger::LedgerError;
-use common::mongo::{Fields, Store};
-use common::transaction::State;
-use mongodb::bson::{Document, RawDocumentBuf};
+use producer::{Standing, State};
 
-use crate::context::Context;
-use crate::error::Error;
-use crate::json;
+use crate::cli::context::Context;
+use crate::cli::exit::Error;
 
 /// Whether and how long to wait.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -194,7 +190,7 @@ async fn look(context: &Context, pending: &mut Pending, ends: &mut Ends) -> Resu
     let mut left = Vec::new();
     for _ in 0..QUESTIONS_MAX {
         let Some(batch) = pending.take() else { break };
-        let states = context.insist(|| states(&context.store, batch.ids())).await?;
+        let states = context.client.standings(&batch.ids()).await?;
         let rest = sort_out(&batch, &states, ends);
         let fruitless = rest.fruitless > 0;
         left.push(rest);
@@ -206,36 +202,19 @@ async fn look(context: &Context, pending: &mut Pending, ends: &mut Ends) -> Resu
     Ok(())
 }
 
-/// State and reason of transactions, by id.
-pub(crate) async fn states(
-    store: &Store,
-    ids: Vec<&str>,
-) -> Result<HashMap<String, Document>, LedgerError> {
-    let fields = Fields::Only(&["state", "reason"]);
-    let found = store.documents("follow", "transactions", &ids, fields).await?;
-    let keyed = |document: &RawDocumentBuf| {
-        Some((document.get_str("_id").ok()?.to_owned(), json::readable(document)))
-    };
-    Ok(found.iter().filter_map(keyed).collect())
-}
-
-/// The code of a document's reason.
-pub(crate) fn reason_code(document: &Document) -> &str {
-    document.get_document("reason").ok().and_then(|r| r.get_str("code").ok()).unwrap_or("unknown")
-}
-
 /// Counts what is final; returns the rest.
-fn sort_out(batch: &Batch, states: &HashMap<String, Document>, ends: &mut Ends) -> Batch {
+fn sort_out(batch: &Batch, states: &HashMap<String, Standing>, ends: &mut Ends) -> Batch {
     let mut rest = Batch::default();
     for id in batch.ids() {
-        let Some(document) = states.get(id) else {
+        let Some(standing) = states.get(id) else {
             ends.missing += 1;
             continue;
         };
-        match document.get_str("state").ok().and_then(State::parse) {
+        match standing.state {
             Some(State::Done) => ends.done += 1,
             Some(State::Canceled) => {
-                *ends.canceled.entry(reason_code(document).to_owned()).or_default() += 1;
+                let code = standing.reason.as_ref().map_or("unknown", |(code, _)| code);
+                *ends.canceled.entry(code.to_owned()).or_default() += 1;
             }
             // An unknown state is somebody's hand at work, who may put it right.
             Some(State::Initial | State::Pending | State::Applied | State::Canceling) | None => {
@@ -249,9 +228,12 @@ fn sort_out(batch: &Batch, states: &HashMap<String, Document>, ends: &mut Ends) 
 
 #[cfg(test)]
 mod tests {
-    use mongodb::bson::doc;
-
     use super::*;
+
+    fn standing(state: State, code: Option<&str>) -> Standing {
+        let reason = code.map(|code| (code.to_owned(), String::new()));
+        Standing { state: Some(state), reason }
+    }
 
     fn pending(count: usize) -> Pending {
         let mut pending = Pending::default();
@@ -264,9 +246,9 @@ mod tests {
         let mut pending = pending(4);
         let batch = pending.take().expect("one batch");
         let states = HashMap::from([
-            ("t0".to_owned(), doc! { "state": "done" }),
-            ("t1".to_owned(), doc! { "state": "canceled", "reason": { "code": "requested" } }),
-            ("t2".to_owned(), doc! { "state": "applied" }),
+            ("t0".to_owned(), standing(State::Done, None)),
+            ("t1".to_owned(), standing(State::Canceled, Some("requested"))),
+            ("t2".to_owned(), standing(State::Applied, None)),
         ]);
         let mut ends = Ends::default();
         let rest = sort_out(&batch, &states, &mut ends);

@@ -10,8 +10,8 @@ use clap::Args;
 use common::mongo::Finding;
 use serde_json::{Value, json};
 
-use crate::context::Context;
-use crate::error::{Error, Exit};
+use crate::cli::context::Context;
+use crate::cli::exit::{Error, Exit};
 
 pub(crate) const HELP: &str = "\
 A fresh database is set up. Where collections are already there, nothing of them is changed: what is
@@ -73,7 +73,7 @@ pub async fn run(
 ) -> Result<Exit, Error> {
     context.advice.set("run the same command again: it creates what is still missing");
     let report = database(context, args).await?;
-    context.ensure_queue().await?;
+    context.client.ensure_queue().await?;
     let written = if args.json { report.json(out) } else { report.text(out) };
     written.map_err(Error::output)?;
     Ok(if report.missing.is_empty() { Exit::Ok } else { Exit::Failed })
@@ -81,12 +81,12 @@ pub async fn run(
 
 async fn database(context: &Context, args: &InitArgs) -> Result<Report, Error> {
     let validators = args.validators();
-    let before = context.insist(|| context.store.inspect(validators)).await?;
+    let before = context.client.inspect(validators).await?;
     if before.findings.is_empty() || !(args.apply || before.unfinished) {
         return Ok(Report { applied: vec![], missing: before.findings });
     }
-    context.insist(|| context.store.apply_schema(validators)).await?;
-    let missing = context.insist(|| context.store.inspect(validators)).await?.findings;
+    context.client.apply_schema(validators).await?;
+    let missing = context.client.inspect(validators).await?.findings;
     let gone = |finding: &Finding| !missing.contains(finding);
     let applied = before.findings.into_iter().filter(gone).collect();
     Ok(Report { applied, missing })

@@ -206,7 +206,11 @@ impl Patience {
     }
 }
 
-fn result(id: TransactionId, answer: Answer, unpublished: Option<&Error>) -> Result<Receipt, Error> {
+fn result(
+    id: TransactionId,
+    answer: Answer,
+    unpublished: Option<&Error>,
+) -> Result<Receipt, Error> {
     let known = match answer {
         Answer::Submitted => None,
         Answer::Unchanged(state) => Some(state),

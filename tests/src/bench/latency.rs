@@ -8,12 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::config::AmqpArgs;
-use common::queue::Publisher;
-use producer::console::Console;
-use producer::context::Context;
-use producer::submission::{Answer, Order};
-use producer::transactions::submit_orders;
+use producer::{Client, Config, Submission};
 use serde::Serialize;
 
 use super::baseline::{self, Baseline};
@@ -147,20 +142,20 @@ impl Task<'_> {
     async fn tandem(&self, field: &Field, load: &Arc<Load>) -> Result<Seen, String> {
         tandem::prepare(field, load.accounts).await;
         let mut workers = self.contender.crew(self.crew).start(field).await;
-        let context = Arc::new(context(field));
+        let client = client(field);
         let ready = async {
-            context.ensure_schema().await?;
-            context.ensure_queue().await
+            client.ensure_schema().await?;
+            client.ensure_queue().await
         };
         ready.await.map_err(|error| error.to_string())?;
         let mut watcher = Watcher::open(field).await?;
         field.settle_down().await;
         let seen = match self.rate {
-            Some(rate) => at_rate(&context, load, rate, &mut watcher).await?,
-            None => one_by_one(&context, load, &mut watcher).await?,
+            Some(rate) => at_rate(&client, load, rate, &mut watcher).await?,
+            None => one_by_one(&client, load, &mut watcher).await?,
         };
         workers.wait_settled(load.transfers.len() as u64).await?;
-        context.publisher.close().await;
+        client.close().await;
         workers.stop().await;
         Ok(seen)
     }
@@ -190,27 +185,26 @@ impl Task<'_> {
     }
 }
 
-/// The producer's side of a field, as its commands have it.
-fn context(field: &Field) -> Context {
-    let amqp = AmqpArgs {
-        amqp_url: field.world.servers.amqp_url.clone(),
-        queue_prefix: field.world.name.clone(),
-    };
-    let publisher = Publisher::new(&amqp, "bench");
-    let console = Arc::new(Console::quiet());
-    Context { console, ..Context::new(field.world.store.clone(), publisher) }
+/// The producer's side of a field.
+fn client(field: &Field) -> Client {
+    let servers = &field.world.servers;
+    let config = Config::new(&servers.mongodb_uri, &servers.amqp_url)
+        .database(&field.world.name)
+        .queue_prefix(&field.world.name)
+        .name("bench");
+    Client::over(field.world.store.clone(), &config)
 }
 
 /// Submits each transfer when it is due, as soon as a submitter is free, and watches.
 async fn at_rate(
-    context: &Arc<Context>,
+    client: &Client,
     load: &Arc<Load>,
     rate: f64,
     watcher: &mut Watcher,
 ) -> Result<Seen, String> {
     let feed = Arc::new(Feed::start(load.transfers.len(), Pace::Rate(rate)));
     let submitters: Vec<_> = (0..SUBMITTERS)
-        .map(|_| tokio::spawn(submit_due(context.clone(), load.clone(), feed.clone())))
+        .map(|_| tokio::spawn(submit_due(client.clone(), load.clone(), feed.clone())))
         .collect();
     let mut awaited: HashMap<&str, usize> = HashMap::new();
     for (index, transfer) in load.transfers.iter().enumerate() {
@@ -235,32 +229,36 @@ async fn at_rate(
     Ok(Seen { latencies, elapsed: last - feed.begun() })
 }
 
-async fn submit_due(context: Arc<Context>, load: Arc<Load>, feed: Arc<Feed>) -> Result<(), String> {
+async fn submit_due(client: Client, load: Arc<Load>, feed: Arc<Feed>) -> Result<(), String> {
     while let Some(due) = feed.take(SUBMIT_MAX).await {
-        submit(&context, &load.transfers[due]).await?;
+        submit(&client, &load.transfers[due]).await?;
     }
     Ok(())
 }
 
-async fn submit(context: &Context, transfers: &[Transfer]) -> Result<(), String> {
-    let order =
-        |transfer: &Transfer| Order { id: transfer.id.as_str().into(), body: transfer.body() };
-    let orders: Vec<Order> = transfers.iter().map(order).collect();
-    let answers = submit_orders(context, &orders).await.map_err(|error| error.to_string())?;
-    match answers.iter().find(|answer| **answer != Answer::Submitted) {
-        Some(other) => Err(format!("a new transfer was answered {other:?}")),
-        None => Ok(()),
+async fn submit(client: &Client, transfers: &[Transfer]) -> Result<(), String> {
+    let submission =
+        |transfer: &Transfer| Submission::of(transfer.body()).with_id(transfer.id.as_str());
+    for submitted in client.submit_all(transfers.iter().map(submission)).await {
+        let receipt = submitted.map_err(|error| error.to_string())?;
+        if let Some(error) = receipt.unpublished {
+            return Err(error.to_string());
+        }
+        if let Some(state) = receipt.known {
+            return Err(format!("a new transfer is known, and {state}"));
+        }
     }
+    Ok(())
 }
 
 /// Submits a transfer, waits until it is applied, pauses, and so on.
-async fn one_by_one(context: &Context, load: &Load, watcher: &mut Watcher) -> Result<Seen, String> {
+async fn one_by_one(client: &Client, load: &Load, watcher: &mut Watcher) -> Result<Seen, String> {
     let begun = Instant::now();
     let mut latencies = Vec::new();
     for transfer in &load.transfers {
         pause().await;
         let submitted = Instant::now();
-        submit(context, std::slice::from_ref(transfer)).await?;
+        submit(client, std::slice::from_ref(transfer)).await?;
         loop {
             let Some((id, seen)) = watcher.next(LIMIT).await else {
                 return Err(format!("{} was not seen applied", transfer.id));

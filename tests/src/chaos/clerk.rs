@@ -4,16 +4,9 @@
 //! it was told is kept and judged. A request that failed says nothing.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use common::config::{AmqpArgs, MongoArgs};
-use common::mongo::Store;
-use common::queue::Publisher;
-use common::transaction::State;
-use producer::console::Console;
-use producer::context::Context;
-use producer::transactions::{Canceling, Reversal, cancel_one, reverse_one};
+use producer::{Client, Config, Error, State};
 use tokio::sync::mpsc;
 
 /// How long the clerk insists.
@@ -41,7 +34,7 @@ pub enum Answered {
 
 /// The clerk's own connections.
 pub struct Clerk {
-    context: Context,
+    client: Client,
 }
 
 impl Clerk {
@@ -51,19 +44,14 @@ impl Clerk {
     /// When it makes no sense.
     pub async fn new(env: &BTreeMap<String, String>) -> Result<Clerk, String> {
         let of = |name: &str| env.get(name).cloned().unwrap_or_default();
-        let database = Some(of("TANDEM_DATABASE"));
-        let mongo = MongoArgs {
-            mongodb_uri: of("TANDEM_MONGODB_URI"),
-            database,
-            one_document_statements: false,
-        };
-        let amqp =
-            AmqpArgs { amqp_url: of("TANDEM_AMQP_URL"), queue_prefix: of("TANDEM_QUEUE_PREFIX") };
-        let store = Store::connect(&mongo, "chaos-clerk", Duration::from_secs(5)).await?;
-        let publisher = Publisher::new(&amqp, "chaos-clerk");
-        let context = Context::new(store, publisher);
-        let console = Arc::new(Console::quiet());
-        Ok(Clerk { context: Context { give_up_after: PATIENCE, console, ..context } })
+        let config = Config::new(of("TANDEM_MONGODB_URI"), of("TANDEM_AMQP_URL"))
+            .database(of("TANDEM_DATABASE"))
+            .queue_prefix(of("TANDEM_QUEUE_PREFIX"))
+            .name("chaos-clerk")
+            .give_up_after(PATIENCE)
+            .notes(|_| {});
+        let client = Client::open(&config).await.map_err(|error| error.to_string())?;
+        Ok(Clerk { client })
     }
 
     /// Does what it is asked until nobody asks any more; returns what it was told.
@@ -78,21 +66,22 @@ impl Clerk {
                 Ask::Reverse(id) => self.reverse(id).await,
             });
         }
-        self.context.publisher.close().await;
+        self.client.close().await;
         answered
     }
 
     async fn cancel(&self, id: String) -> Option<Answered> {
-        match cancel_one(&self.context, &id).await.ok()? {
-            Canceling::Canceled(_) | Canceling::Underway(_) => Some(Answered::Canceled(id)),
-            Canceling::TooLate(State::Applied | State::Done) => Some(Answered::TooLate(id)),
-            Canceling::TooLate(_) | Canceling::Unknown => None,
+        match self.client.cancel(&id).await {
+            Ok(_) => Some(Answered::Canceled(id)),
+            Err(Error::WrongState { state: State::Applied | State::Done, .. }) => {
+                Some(Answered::TooLate(id))
+            }
+            Err(_) => None,
         }
     }
 
     async fn reverse(&self, id: String) -> Option<Answered> {
-        match reverse_one(&self.context, &id).await.ok()? {
-            Reversal::Submitted(by) | Reversal::Already(by, _) => Some(Answered::Reversed(id, by)),
-        }
+        let reversal = self.client.reverse(&id).await.ok()?;
+        Some(Answered::Reversed(id, reversal.id.to_string()))
     }
 }

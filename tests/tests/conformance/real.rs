@@ -7,10 +7,8 @@ use common::transaction::State;
 use futures_util::TryStreamExt;
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, RawBson, doc};
-use producer::accounts::Change;
-use producer::context::Context;
 use producer::submission::{self, Expect, Order};
-use producer::transactions::{Canceling, cancel_one};
+use producer::{Change, Client, Error};
 
 use crate::fields::{self, Answer, Shown};
 use crate::hands;
@@ -20,16 +18,16 @@ use crate::terms::{FOREIGN, Terms, broken, orders};
 
 /// See the module.
 pub struct Real {
-    context: Context,
+    client: Client,
 }
 
 impl Real {
-    pub fn new(context: Context) -> Real {
-        Real { context }
+    pub fn new(client: Client) -> Real {
+        Real { client }
     }
 
     fn store(&self) -> &Store {
-        &self.context.store
+        self.client.store()
     }
 
     /// The server's clock.
@@ -183,12 +181,11 @@ impl Real {
     }
 
     async fn request_cancel(&self, id: &str) -> Answer {
-        let canceling = cancel_one(&self.context, id).await;
-        match canceling.expect("the servers are there") {
-            Canceling::Canceled(_) => Answer::Is(State::Canceled),
-            Canceling::Underway(_) => Answer::Is(State::Canceling),
-            Canceling::TooLate(state) => Answer::Is(state),
-            Canceling::Unknown => Answer::Refused,
+        match self.client.cancel(id).await {
+            Ok(standing) => Answer::Is(standing.state.expect("a known one")),
+            Err(Error::WrongState { state, .. }) => Answer::Is(state),
+            Err(Error::NotFound { .. }) => Answer::Refused,
+            Err(error) => panic!("{error}"),
         }
     }
 
@@ -198,10 +195,10 @@ impl Real {
             Status::Frozen => Change::Freeze,
             Status::Closed => Change::Close,
         };
-        let changed = producer::accounts::change_status(&self.context, change, id).await;
-        match changed.expect("MongoDB is there") {
+        match self.client.change_status(change, id).await {
             Ok(()) => Answer::Has(to),
-            Err(_) => Answer::Refused,
+            Err(Error::Refused { .. } | Error::NotFound { .. }) => Answer::Refused,
+            Err(error) => panic!("{error}"),
         }
     }
 }

@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use common::account::Account;
+use producer::{Account, Error as E, Opened};
 
-use super::opening::{Answer, open};
 use super::{ImportArgs, REPEAT_OPENING};
-use crate::context::Context;
-use crate::error::Error;
-use crate::input::{ACCOUNTS, Input, Kind, check, parse_account};
+use crate::cli::context::Context;
+use crate::cli::exit::Error;
+use crate::cli::input::{ACCOUNTS, Input, Kind, check, parse_account};
 
 /// Accounts of one insert.
 const CHUNK: usize = 1_000;
@@ -48,7 +47,7 @@ pub async fn import(context: &Context, args: &ImportArgs) -> Result<Imported, Er
     let checked = check(&input, &context.console, |record| parse_account(record, kind))?;
     checked.require_valid(args.skip_invalid, &context.console)?;
     context.advice.set(REPEAT_OPENING);
-    context.ensure_schema().await?;
+    context.client.ensure_schema().await?;
 
     let progress = context.console.progress("accounts", Some(checked.rows));
     let mut imported =
@@ -79,16 +78,17 @@ async fn write(
     if accounts.is_empty() {
         return Ok(());
     }
-    let answers = context.insist(|| open(&context.store, &accounts)).await?;
-    for ((line, account), answer) in lines.iter().zip(&accounts).zip(answers) {
-        match answer {
-            Answer::Created => imported.created += 1,
-            Answer::Unchanged => imported.unchanged += 1,
-            Answer::Conflict(problem) => {
+    let opened = context.client.create_accounts(&accounts).await?;
+    for ((line, account), opened) in lines.iter().zip(&accounts).zip(opened) {
+        match opened {
+            Ok(Opened::Created) => imported.created += 1,
+            Ok(Opened::Unchanged) => imported.unchanged += 1,
+            Err(E::Conflict { problem, .. } | E::Refused { problem, .. }) => {
                 imported.conflicts += 1;
                 let (file, id) = (input.name(), &account.id);
                 context.console.note(format!("{file}:{line}: account {id:?}: {problem}"));
             }
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())

@@ -3,7 +3,6 @@
 //! Every change is one guarded update, so it holds whatever workers do at the same moment.
 
 mod import;
-mod opening;
 mod status;
 
 use std::io::Write;
@@ -12,14 +11,14 @@ use clap::{Args, Subcommand, ValueEnum};
 use common::account::Status;
 use common::limits::echo;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
+use producer::{Change, Opened, readable};
 
-pub use import::{Imported, import};
-pub use status::{Change, change_status};
+pub use import::import;
 
-use crate::context::Context;
-use crate::error::{Error, Exit};
-use crate::input::{ACCOUNTS, Format, Kind, Record, parse_account};
-use crate::json;
+use crate::cli::context::Context;
+use crate::cli::exit::{Error, Exit};
+use crate::cli::input::{ACCOUNTS, Format, Kind, Record, parse_account};
+use crate::cli::json;
 
 /// The subcommands of `accounts`.
 #[derive(Clone, Debug, Subcommand)]
@@ -49,7 +48,7 @@ Examples:
   producer accounts import accounts.csv
   printf 'account,balance,floor\\nbank,0,none\\nalice,1000,\\n' | producer accounts import -";
 
-/// True for one account and for a file of them: see `opening`.
+/// True for one account and for a file of them: see the library's `opening`.
 const REPEAT_OPENING: &str = "run the same command again on the same input: an account that exists \
                               with the same opening content is left as it is";
 
@@ -187,14 +186,11 @@ pub async fn create(
         .map_err(Error::BadInput)?
         .value;
     context.advice.set(REPEAT_OPENING);
-    context.ensure_schema().await?;
-    let answer = context.insist(|| opening::open(&context.store, std::slice::from_ref(&account)));
-    match answer.await?.remove(0) {
-        opening::Answer::Created => writeln!(out, "{}: created", args.id),
-        opening::Answer::Unchanged => writeln!(out, "{}: exists, unchanged", args.id),
-        opening::Answer::Conflict(problem) => {
-            return Err(Error::Refused(format!("{}: {problem}", args.id)));
-        }
+    context.client.ensure_schema().await?;
+    let mut opened = context.client.create_accounts(&[account]).await?;
+    match opened.remove(0)? {
+        Opened::Created => writeln!(out, "{}: created", args.id),
+        Opened::Unchanged => writeln!(out, "{}: exists, unchanged", args.id),
     }
     .map_err(Error::output)?;
     Ok(Exit::Ok)
@@ -207,9 +203,9 @@ async fn show(
 ) -> Result<Exit, Error> {
     let mut exit = Exit::Ok;
     for id in &args.ids {
-        let accounts = context.store.accounts().clone_with_type::<RawDocumentBuf>();
+        let accounts = context.client.store().accounts().clone_with_type::<RawDocumentBuf>();
         match accounts.find_one(doc! { "_id": id }).await? {
-            Some(document) => print(&json::readable(&document), args.json, out)?,
+            Some(document) => print(&readable(&document), args.json, out)?,
             None => {
                 context.console.note(format!("{id}: no such account"));
                 exit = Exit::Failed;
@@ -228,11 +224,11 @@ async fn list(
         Some(status) => doc! { "status": Status::from(status).as_str() },
         None => doc! {},
     };
-    let accounts = context.store.accounts();
+    let accounts = context.client.store().accounts();
     let mut found = accounts.find(filter).sort(doc! { "_id": 1 }).limit(args.limit.into()).await?;
     // Bytes, and one document at a time: one that can't be read does not end the list.
     while found.advance().await? {
-        print(&json::readable(found.current()), args.json, out)?;
+        print(&readable(found.current()), args.json, out)?;
     }
     Ok(Exit::Ok)
 }

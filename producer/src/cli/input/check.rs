@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 
 use super::content::{ContentDigest, Occurrences, repeated as repeated_contents};
 use super::{Input, Record, Row, Rows};
-use crate::console::Console;
-use crate::error::Error;
+use crate::cli::console::Console;
+use crate::cli::exit::Error;
 
 /// The most problems that are kept to be shown; the rest is counted.
 pub const SHOWN_MAX: usize = 100;

@@ -18,13 +18,13 @@ use std::path::Path;
 use clap::ValueEnum;
 
 pub use account::parse as parse_account;
-pub use check::{Checked, Identity, Parsed, Problem, SHOWN_MAX, check};
+pub use check::{Checked, Identity, SHOWN_MAX, check};
 pub use content::{ContentDigest, Occurrences};
 pub use record::{Kind, Record};
 pub use transfer::{Defaults, parse as parse_transfer};
 
 use self::lines::Lines;
-use crate::error::Error;
+use crate::cli::exit::Error;
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

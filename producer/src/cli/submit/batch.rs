@@ -9,7 +9,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use crate::input::ContentDigest;
+use crate::cli::input::ContentDigest;
 
 /// The longest name in bytes.
 const NAME_BYTES_MAX: usize = 64;

@@ -30,11 +30,11 @@ pub use summary::Summary;
 use self::pipeline::Progressed;
 use self::results::ResultsFile;
 use self::rows::Transfers;
-use crate::advice::typed;
-use crate::context::Context;
-use crate::error::{Error, Exit};
-use crate::follow::{self, WaitArgs};
-use crate::input::{Defaults, Format, Kind};
+use crate::cli::advice::typed;
+use crate::cli::context::Context;
+use crate::cli::exit::{Error, Exit};
+use crate::cli::follow::{self, WaitArgs};
+use crate::cli::input::{Defaults, Format, Kind};
 
 /// Help that stands below the options.
 pub const HELP: &str = "\
@@ -79,7 +79,6 @@ pub struct SubmitArgs {
     #[arg(long)]
     pub skip_invalid: bool,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented by its type")]
     pub wait: WaitArgs,
     /// Write what became of each row to this file: JSON lines if it ends in .jsonl, else CSV
     #[arg(long, value_name = "FILE")]
@@ -90,25 +89,6 @@ pub struct SubmitArgs {
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-impl SubmitArgs {
-    /// A submission of a file with every option at its default.
-    #[must_use]
-    pub fn of(file: &str) -> SubmitArgs {
-        SubmitArgs {
-            file: file.to_owned(),
-            format: None,
-            batch: None,
-            currency: None,
-            decimal: false,
-            skip_invalid: false,
-            wait: WaitArgs::default(),
-            results: None,
-            batch_ids: 100,
-            json: false,
-        }
-    }
 }
 
 /// Submits a file and prints the summary.
@@ -139,8 +119,8 @@ pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Err
     let results = args.results.as_deref().map(ResultsFile::create).transpose()?;
 
     context.advice.set(advice(transfers.batch()));
-    context.ensure_schema().await?;
-    context.ensure_queue().await?;
+    context.client.ensure_schema().await?;
+    context.client.ensure_queue().await?;
     let transfers = Arc::new(transfers);
     let Progressed { counts, outcomes, pending } = pipeline::run(context, &transfers, args).await?;
     let ends = match args.wait.wait {

@@ -1,28 +1,27 @@
 //! The second pass: rows → inserted → published.
 //!
-//! Three stages joined by short channels: a thread reads, one future inserts, one publishes. So a
-//! chunk is inserted while the one before is published, and never published before it is durable.
+//! A thread reads while chunks are submitted, two at a time: so a chunk is inserted while the one
+//! before is published.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use common::message::Message;
-use common::queue::Outgoing;
-use common::transaction::TransactionId;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use futures_util::StreamExt;
+use futures_util::stream;
+use producer::{Client, Error as E, Receipt, Submission, TransactionId};
+use tokio::sync::mpsc::{Receiver, channel};
 
 use super::SubmitArgs;
 use super::rows::{Placed, Transfers};
-use crate::console::Progress;
-use crate::context::Context;
-use crate::error::Error;
-use crate::follow::Pending;
-use crate::input::SHOWN_MAX;
-use crate::submission::{Answer, Expect, Order, insert};
-use crate::transactions::at;
+use crate::cli::console::Progress;
+use crate::cli::context::Context;
+use crate::cli::exit::Error;
+use crate::cli::follow::Pending;
+use crate::cli::input::SHOWN_MAX;
 
-/// Chunks that wait between two stages.
+/// Chunks that were read and wait.
 const WAITING_MAX: usize = 2;
+/// Chunks that are submitted at once.
+const UNDERWAY_MAX: usize = 2;
 
 /// What became of a row in this pass. One byte, since there is one a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,29 +73,24 @@ pub(super) async fn run(
     args: &SubmitArgs,
 ) -> Result<Progressed, Error> {
     let (chunks_in, chunks) = channel(WAITING_MAX);
-    let (ids_in, ids) = channel(WAITING_MAX);
     let reader = transfers.clone();
     let reading = tokio::task::spawn_blocking(move || reader.send(&chunks_in));
     let reading = async { reading.await.map_err(|panic| Error::Failed(panic.to_string()))? };
-    let (progressed, (), ()) = tokio::try_join!(
-        insert_chunks(context, transfers, args, chunks, ids_in),
-        publish_ids(context, ids, args.batch_ids.into()),
-        reading,
-    )?;
+    let submitting = submit_chunks(context, transfers, args, chunks);
+    let (progressed, ()) = tokio::try_join!(submitting, reading)?;
     Ok(progressed)
 }
 
-async fn insert_chunks(
+async fn submit_chunks(
     context: &Context,
     transfers: &Transfers,
     args: &SubmitArgs,
     mut chunks: Receiver<Vec<Placed>>,
-    ids: Sender<Vec<TransactionId>>,
 ) -> Result<Progressed, Error> {
     let rows = transfers.checked().rows;
     let progress = context.console.progress("submitted", Some(rows));
     let rows = usize::try_from(rows).expect("the lines of a file fit the memory");
-    let mut stage = Inserting {
+    let mut stage = Submitting {
         transfers,
         context,
         args,
@@ -107,32 +101,33 @@ async fn insert_chunks(
             pending: Pending::default(),
         },
     };
-    let server_now = context.insist(|| context.store.server_now()).await?;
-    let begun = Instant::now();
-    let mut expect = Expect::New;
-    while let Some(chunk) = chunks.recv().await {
-        let created_at = at(server_now, begun.elapsed());
-        let (places, orders): (Vec<(u32, usize)>, Vec<Order>) =
-            chunk.into_iter().map(|placed| ((placed.line, placed.ordinal), placed.order)).unzip();
-        let store = &context.store;
-        let answers = context.insist(|| insert(store, &orders, created_at, expect)).await?;
-        expect = expectation(&answers);
-        let waiting = stage.take_in(&places, &orders, answers);
-        if !waiting.is_empty() && ids.send(waiting).await.is_err() {
-            // The publisher has failed, and says why.
-            break;
-        }
+    let chunks = stream::poll_fn(move |task| chunks.poll_recv(task));
+    let submitted = chunks.map(|chunk| submit(&context.client, chunk)).buffered(UNDERWAY_MAX);
+    let mut submitted = std::pin::pin!(submitted);
+    while let Some((places, results)) = submitted.next().await {
+        stage.take_in(places, results)?;
     }
     Ok(stage.done)
 }
 
-/// A file that was interrupted is known up to some row, and new from there on.
-fn expectation(answers: &[Answer]) -> Expect {
-    let new = answers.iter().filter(|answer| **answer == Answer::Submitted).count();
-    if new * 2 < answers.len() { Expect::Known } else { Expect::New }
+/// Where an order stands in the file, and its id.
+struct Place {
+    line: u32,
+    ordinal: usize,
+    id: TransactionId,
 }
 
-struct Inserting<'a> {
+async fn submit(client: &Client, chunk: Vec<Placed>) -> (Vec<Place>, Vec<Result<Receipt, E>>) {
+    let place = |placed: &Placed| {
+        let Placed { line, ordinal, order } = placed;
+        Place { line: *line, ordinal: *ordinal, id: order.id.clone() }
+    };
+    let places = chunk.iter().map(place).collect();
+    let submissions = chunk.into_iter().map(|placed| Submission::from(placed.order));
+    (places, client.submit_all(submissions).await)
+}
+
+struct Submitting<'a> {
     transfers: &'a Transfers,
     context: &'a Context,
     args: &'a SubmitArgs,
@@ -140,95 +135,68 @@ struct Inserting<'a> {
     done: Progressed,
 }
 
-impl Inserting<'_> {
-    /// Notes what became of a chunk; returns the ids to publish.
+impl Submitting<'_> {
+    /// Notes what became of a chunk.
+    ///
+    /// # Errors
+    /// When a server stays away, which is not about any row.
     fn take_in(
         &mut self,
-        places: &[(u32, usize)],
-        orders: &[Order],
-        answers: Vec<Answer>,
-    ) -> Vec<TransactionId> {
-        let mut waiting = Vec::with_capacity(orders.len());
-        for (((line, ordinal), order), answer) in places.iter().zip(orders).zip(answers) {
-            if answer.is_waiting() {
-                waiting.push(order.id.clone());
-            }
-            let outcome = self.count(*line, order, answer);
+        places: Vec<Place>,
+        results: Vec<Result<Receipt, E>>,
+    ) -> Result<(), Error> {
+        for (place, result) in places.iter().zip(results) {
+            let outcome = self.count(place, result)?;
             // A row beyond the count stands in a file that grew; the reader will say so.
-            if let Some(slot) = self.done.outcomes.get_mut(*ordinal) {
+            if let Some(slot) = self.done.outcomes.get_mut(place.ordinal) {
                 *slot = outcome;
             }
         }
         self.progress.at(self.done.counts.total(), "");
-        waiting
+        Ok(())
     }
 
-    fn count(&mut self, line: u32, order: &Order, answer: Answer) -> Outcome {
+    fn count(&mut self, place: &Place, result: Result<Receipt, E>) -> Result<Outcome, Error> {
         let counts = &mut self.done.counts;
-        match answer {
-            Answer::Submitted => {
+        match result {
+            // For a command, what the broker does not have is a failure.
+            Ok(Receipt { unpublished: Some(error), .. }) => Err(error.into()),
+            Ok(Receipt { known: None, .. }) => {
                 counts.submitted += 1;
-                self.follow(order);
-                Outcome::Submitted
+                self.follow(place);
+                Ok(Outcome::Submitted)
             }
-            Answer::Unchanged(_) => {
+            Ok(Receipt { known: Some(_), .. }) => {
                 counts.unchanged += 1;
-                self.follow(order);
-                Outcome::Unchanged
+                self.follow(place);
+                Ok(Outcome::Unchanged)
             }
-            Answer::Conflict(other) => {
+            Err(E::Conflict { problem, .. }) => {
                 counts.conflicts += 1;
-                let problem =
-                    format!("is taken by {other}; submit this row under an id of its own");
-                self.complain(line, order, &problem);
-                Outcome::Conflict
+                let problem = format!("{problem}; submit this row under an id of its own");
+                self.complain(place, &problem);
+                Ok(Outcome::Conflict)
             }
-            Answer::Refused(problem) => {
+            Err(E::Refused { problem, .. }) => {
                 counts.refused += 1;
-                self.complain(line, order, &problem);
-                Outcome::Refused
+                self.complain(place, &problem);
+                Ok(Outcome::Refused)
             }
+            Err(error) => Err(error.into()),
         }
     }
 
-    fn follow(&mut self, order: &Order) {
+    fn follow(&mut self, place: &Place) {
         if self.args.wait.wait {
-            self.done.pending.push(&order.id);
+            self.done.pending.push(&place.id);
         }
     }
 
-    fn complain(&self, line: u32, order: &Order, problem: &str) {
+    fn complain(&self, place: &Place, problem: &str) {
         let told = self.done.counts.conflicts + self.done.counts.refused;
         if told <= SHOWN_MAX as u64 {
-            let file = self.transfers.name();
-            self.context.console.note(format!("{file}:{line}: id {:?}: {problem}", order.id));
+            let (file, Place { line, id, .. }) = (self.transfers.name(), place);
+            self.context.console.note(format!("{file}:{line}: id {id:?}: {problem}"));
         }
-    }
-}
-
-async fn publish_ids(
-    context: &Context,
-    mut ids: Receiver<Vec<TransactionId>>,
-    batch_ids: usize,
-) -> Result<(), Error> {
-    while let Some(ids) = ids.recv().await {
-        let messages: Vec<Outgoing> =
-            Message::chunked(&ids, batch_ids).map(|message| Outgoing::work(&message)).collect();
-        context.insist(|| context.publisher.publish(&messages)).await?;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use common::transaction::State;
-
-    use super::*;
-
-    #[test]
-    fn a_chunk_that_was_known_lets_the_next_be_looked_at_first() {
-        let known = Answer::Unchanged(State::Initial);
-        assert_eq!(expectation(&[Answer::Submitted, Answer::Submitted]), Expect::New);
-        assert_eq!(expectation(&[known.clone(), known, Answer::Submitted]), Expect::Known);
     }
 }

@@ -7,13 +7,13 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
+use producer::State;
 use serde::Serialize;
 
 use super::pipeline::Outcome;
 use super::rows::{Read, Transfers};
-use crate::context::Context;
-use crate::error::Error;
-use crate::follow::{reason_code, states};
+use crate::cli::context::Context;
+use crate::cli::exit::Error;
 
 /// Rows that are looked up together.
 const BATCH: usize = 1_000;
@@ -142,14 +142,14 @@ async fn write_batch(
 ) -> Result<(), Error> {
     if ends {
         let ours = |line: &&mut Line| ["submitted", "unchanged"].contains(&line.outcome.as_str());
-        let ids = || batch.iter().map(|line| line.id.as_str()).filter(|id| !id.is_empty());
-        let states = context.insist(|| states(&context.store, ids().collect())).await?;
+        let ids = batch.iter().map(|line| line.id.as_str()).filter(|id| !id.is_empty());
+        let standings = context.client.standings(&ids.collect::<Vec<_>>()).await?;
         for line in batch.iter_mut().filter(ours) {
-            let Some(document) = states.get(&line.id) else { continue };
-            line.outcome = document.get_str("state").unwrap_or("unknown").to_owned();
-            if let Ok(reason) = document.get_document("reason") {
-                line.reason = reason_code(document).to_owned();
-                line.message = reason.get_str("message").unwrap_or_default().to_owned();
+            let Some(standing) = standings.get(&line.id) else { continue };
+            line.outcome = standing.state.map_or("unknown", State::as_str).to_owned();
+            if let Some((code, message)) = &standing.reason {
+                line.reason.clone_from(code);
+                line.message.clone_from(message);
             }
         }
     }

@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
+use producer::submission::Order;
 use tokio::sync::mpsc::Sender;
 
 use super::SubmitArgs;
 use super::batch::Batch;
-use crate::context::Context;
-use crate::error::Error;
-use crate::input::{
+use crate::cli::context::Context;
+use crate::cli::exit::Error;
+use crate::cli::input::{
     Checked, Defaults, Identity, Input, Occurrences, Rows, TRANSFERS, check, parse_transfer,
 };
-use crate::submission::Order;
 
 /// The most rows of one insert.
 const CHUNK_ROWS: usize = 1_000;

@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::pipeline::Counts;
 use super::rows::Transfers;
-use crate::advice::typed;
-use crate::console::per_second;
-use crate::error::Exit;
-use crate::follow::Ends;
+use crate::cli::advice::typed;
+use crate::cli::console::per_second;
+use crate::cli::exit::Exit;
+use crate::cli::follow::Ends;
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

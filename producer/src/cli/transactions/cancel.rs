@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use producer::State;
 
-use super::{report_end, standing_reason};
+use super::{reason_text, report_end};
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
 use crate::cli::follow::WaitArgs;
@@ -32,7 +32,7 @@ pub async fn cancel(
     context.advice.set("run the same command again: canceling twice changes nothing more");
     context.client.ensure_schema().await?;
     let standing = context.client.cancel(id).await?;
-    let reason = standing_reason(&standing);
+    let reason = reason_text(&standing);
     if standing.state == Some(State::Canceled) {
         writeln!(out, "{id}: canceled{reason}").map_err(Error::output)?;
         return Ok(Exit::Ok);

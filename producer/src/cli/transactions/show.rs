@@ -10,11 +10,12 @@ use common::limits::echo;
 use common::transaction::{Body, State};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::Hint;
+use producer::{Standing, readable};
 
-use super::{find, reason_text};
-use crate::context::Context;
-use crate::error::{Error, Exit};
-use crate::json;
+use super::reason_text;
+use crate::cli::context::Context;
+use crate::cli::exit::{Error, Exit};
+use crate::cli::json;
 
 /// Which transactions to show.
 #[derive(Args, Clone, Debug)]
@@ -63,7 +64,7 @@ pub async fn status(
 ) -> Result<Exit, Error> {
     let mut exit = Exit::Ok;
     for id in &args.ids {
-        match find(context, id).await? {
+        match context.client.transaction(id).await? {
             Some(document) => print(&document, args.json, out)?,
             None => {
                 context.console.note(format!("{id}: no such transaction"));
@@ -87,7 +88,7 @@ pub async fn list(
     if args.parked {
         return super::parked::list(context, args.limit, args.json, out).await;
     }
-    let transactions = context.store.transactions();
+    let transactions = context.client.store().transactions();
     let mut left = i64::from(args.limit);
     for Query { mut filter, sort, hint } in queries(&args.state) {
         if left == 0 {
@@ -107,7 +108,7 @@ pub async fn list(
         let mut found = find.await?;
         // Bytes, and one document at a time: one that can't be read does not end the list.
         while found.advance().await? {
-            print(&json::readable(found.current()), args.json, out)?;
+            print(&readable(found.current()), args.json, out)?;
             left -= 1;
         }
     }
@@ -163,7 +164,7 @@ fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Re
         "{}  {}{}  {}  {}",
         text("_id"),
         text("state"),
-        reason_text(document),
+        reason_text(&Standing::of(document)),
         legs(document),
         modified.as_deref().unwrap_or("-"),
     )

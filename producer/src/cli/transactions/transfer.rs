@@ -1,21 +1,20 @@
 //! `transfer`: one transfer from the command line.
 
 use std::io::Write;
-use std::time::{Duration, Instant};
 
 use clap::Args;
 use common::transaction::{Body, State, check_name};
-use mongodb::bson::{DateTime, Document};
+use mongodb::bson::Document;
+use producer::{Receipt, Standing, Submission};
 use serde_json::json;
 
-use super::{publish, reason_text, state_of, wait_for};
-use crate::advice::typed;
-use crate::context::Context;
-use crate::error::{Error, Exit};
-use crate::follow::WaitArgs;
-use crate::input::Kind;
-use crate::json;
-use crate::submission::{Answer, Expect, Order, insert};
+use super::{reason_text, state_of, wait_for};
+use crate::cli::advice::typed;
+use crate::cli::context::Context;
+use crate::cli::exit::{Error, Exit};
+use crate::cli::follow::WaitArgs;
+use crate::cli::input::Kind;
+use crate::cli::json;
 
 /// A transfer.
 #[derive(Args, Clone, Debug)]
@@ -36,7 +35,6 @@ pub struct TransferArgs {
     #[arg(long)]
     pub decimal: bool,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "documented by its type")]
     pub wait: WaitArgs,
     /// Print JSON
     #[arg(long)]
@@ -53,28 +51,19 @@ pub async fn transfer(
     args: &TransferArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
-    let order = order(args)?;
-    advise(context, args, &order.id);
-    context.ensure_schema().await?;
-    let answer = submit_one(context, &order).await?;
-    let outcome = match &answer {
-        Answer::Submitted => "submitted",
-        Answer::Unchanged(_) => "unchanged",
-        Answer::Conflict(other) => {
-            return Err(Error::Refused(format!(
-                "{}: the id is taken by {other}; submit this transfer under another id",
-                order.id
-            )));
-        }
-        Answer::Refused(problem) => {
-            return Err(Error::Refused(format!("{}: {problem}", order.id)));
-        }
+    let submission = submission(args)?;
+    let id = submission.id().to_owned();
+    advise(context, args, &id);
+    context.client.ensure_schema().await?;
+    let outcome = match submit(context, submission).await?.known {
+        None => "submitted",
+        Some(_) => "unchanged",
     };
     let ended = match args.wait.wait {
-        true => wait_for(context, &order.id, &args.wait).await?,
+        true => wait_for(context, &id, &args.wait).await?,
         false => None,
     };
-    print(args, &order.id, outcome, ended.as_ref(), out)?;
+    print(args, &id, outcome, ended.as_ref(), out)?;
     match ended {
         None if args.wait.wait => Ok(Exit::WaitLimit),
         Some(document) if state_of(&document)? == State::Canceled => Ok(Exit::Canceled),
@@ -96,7 +85,7 @@ fn advise(context: &Context, args: &TransferArgs, id: &str) {
     ));
 }
 
-fn order(args: &TransferArgs) -> Result<Order, Error> {
+fn submission(args: &TransferArgs) -> Result<Submission, Error> {
     let value = Kind::from_flag(args.decimal)
         .parse(&args.value)
         .map_err(|error| Error::BadInput(format!("value: {error}")))?;
@@ -106,35 +95,23 @@ fn order(args: &TransferArgs) -> Result<Order, Error> {
     let body = Body::transfer(&args.source, &args.destination, value)?;
     let id = args.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
     check_name("id", &id)?;
-    Ok(Order { id: id.into(), body: body.in_currency(args.currency.clone()) })
+    Ok(Submission::of(body.in_currency(args.currency.clone())).with_id(id))
 }
 
-/// Inserts one order and publishes its id, in this order.
-pub(super) async fn submit_one(context: &Context, order: &Order) -> Result<Answer, Error> {
-    Ok(submit_orders(context, std::slice::from_ref(order)).await?.remove(0))
-}
-
-/// Inserts orders and publishes the ids of those that wait, in this order; an answer for each.
-///
-/// # Errors
-/// When a server stays away; a repeat with the same ids resumes.
-pub async fn submit_orders(context: &Context, orders: &[Order]) -> Result<Vec<Answer>, Error> {
-    let (now, begun) = (context.insist(|| context.store.server_now()).await?, Instant::now());
-    let created_at = at(now, begun.elapsed());
-    let answers =
-        context.insist(|| insert(&context.store, orders, created_at, Expect::New)).await?;
-    let waiting = answers.iter().zip(orders).filter(|(answer, _)| answer.is_waiting());
-    let waiting: Vec<_> = waiting.map(|(_, order)| order.id.clone()).collect();
-    if !waiting.is_empty() {
-        publish(context, &waiting).await?;
+/// Submits it. For a command, what the broker does not have is a failure.
+async fn submit(context: &Context, submission: Submission) -> Result<Receipt, Error> {
+    let receipt = match context.client.submit(submission).await {
+        Err(producer::Error::Conflict { id, problem }) => {
+            return Err(Error::Refused(format!(
+                "{id}: the id {problem}; submit this transfer under another id"
+            )));
+        }
+        submitted => submitted?,
+    };
+    match receipt.unpublished {
+        Some(error) => Err(error.into()),
+        None => Ok(receipt),
     }
-    Ok(answers)
-}
-
-/// The server's time, a while after it was asked for.
-pub(crate) fn at(server_now: i64, elapsed: Duration) -> DateTime {
-    let elapsed = i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX);
-    DateTime::from_millis(server_now.saturating_add(elapsed))
 }
 
 fn print(
@@ -154,7 +131,9 @@ fn print(
     }
     match ended {
         None => writeln!(out, "{id}"),
-        Some(document) => writeln!(out, "{id}: {outcome}{}", reason_text(document)),
+        Some(document) => {
+            writeln!(out, "{id}: {outcome}{}", reason_text(&Standing::of(document)))
+        }
     }
     .map_err(Error::output)
 }

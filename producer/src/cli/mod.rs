@@ -1,0 +1,24 @@
+//! The command line, a shell over the library.
+//!
+//! - [`args`]: flags, and which function runs. [`exit`]: exit codes and errors.
+//! - [`context`], [`console`]: the client, and what is said meanwhile.
+//! - [`advice`]: what to do when a command could not come to its end.
+//! - [`input`]: files of transfers and accounts.
+//! - [`submit`]: a file of transfers. [`follow`]: waiting for their ends.
+//! - [`accounts`], [`transactions`]: commands on single documents.
+//! - [`audit`], [`init`]: commands on the whole ledger.
+//! - [`json`]: documents as JSON.
+
+pub mod accounts;
+pub mod advice;
+pub mod args;
+pub mod audit;
+pub mod console;
+pub mod context;
+pub mod exit;
+pub mod follow;
+pub mod init;
+pub mod input;
+pub mod json;
+pub mod submit;
+pub mod transactions;
