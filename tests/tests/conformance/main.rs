@@ -24,9 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use common::config::AmqpArgs;
-use common::queue::Publisher;
-use producer::context::Context;
+use producer::{Client, Config as ClientConfig};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
@@ -126,11 +124,14 @@ impl Runner {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime can be made");
         let world = runtime.block_on(World::new());
-        let amqp =
-            AmqpArgs { amqp_url: world.servers.amqp_url.clone(), queue_prefix: world.name.clone() };
+        let servers = &world.servers;
+        let config = ClientConfig::new(&servers.mongodb_uri, &servers.amqp_url)
+            .database(&world.name)
+            .queue_prefix(&world.name)
+            .name("conformance");
         runtime.block_on(hands::let_hands_in(&world.store));
-        let context = Context::new(world.store.clone(), Publisher::new(&amqp, "conformance"));
-        Runner { runtime, world, real: Real::new(context), coverage: Coverage::new() }
+        let client = Client::over(world.store.clone(), &config);
+        Runner { runtime, world, real: Real::new(client), coverage: Coverage::new() }
     }
 
     fn finish(self) -> Coverage {
