@@ -62,8 +62,14 @@ impl Inserting {
             };
             piece.tries += 1;
             match next(error.fault, piece.orders.len(), piece.tries, patience.is_over()) {
-                Next::Again => pieces.push_front(piece),
-                Next::Later => pieces.push_back(piece),
+                Next::Again => {
+                    patience.wait(&error, piece.tries, &self.servers).await;
+                    pieces.push_front(piece);
+                }
+                Next::Later => {
+                    patience.wait(&error, piece.tries, &self.servers).await;
+                    pieces.push_back(piece);
+                }
                 Next::Halve => {
                     pieces.push_front(piece.split_off_half());
                     pieces.push_front(piece);
@@ -74,9 +80,6 @@ impl Inserting {
                     pieces.push_front(piece);
                     return pieces.into_iter().for_each(|piece| piece.fail(&error));
                 }
-            }
-            if error.fault == Fault::Passing {
-                patience.wait(&error, &self.servers).await;
             }
         }
     }
@@ -198,11 +201,13 @@ impl Patience {
         }
     }
 
-    async fn wait(&mut self, error: &LedgerError, servers: &Servers) {
+    /// Waits before the next try of something that was tried so often. A half that is new is tried
+    /// at once: while one culprit stands in the way, the others are through long before the limit.
+    async fn wait(&mut self, error: &LedgerError, tries: u32, servers: &Servers) {
         self.failed_since.get_or_insert_with(Instant::now);
         self.failures += 1;
         servers.note(self.failures, &error.told());
-        tokio::time::sleep(Policy::RECONNECT.delay(self.failures, jitter())).await;
+        tokio::time::sleep(Policy::RECONNECT.delay(tries, jitter())).await;
     }
 }
 

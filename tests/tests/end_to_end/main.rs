@@ -8,6 +8,7 @@ mod advice;
 mod batches;
 mod broker;
 mod cancel;
+mod client;
 mod database;
 mod decimals;
 mod fence;
