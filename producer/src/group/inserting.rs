@@ -61,7 +61,8 @@ impl Inserting {
                 Err(error) => error,
             };
             piece.tries += 1;
-            match next(error.fault, piece.orders.len(), piece.tries, patience.is_over()) {
+            let over = error.fault == Fault::Passing && patience.is_over();
+            match next(error.fault, piece.orders.len(), piece.tries, over) {
                 Next::Again => {
                     patience.wait(&error, piece.tries, &self.servers).await;
                     pieces.push_front(piece);
@@ -189,8 +190,9 @@ impl Patience {
         Patience { limit, failed_since: None, failures: 0 }
     }
 
-    fn is_over(&self) -> bool {
-        self.failed_since.is_some_and(|since| since.elapsed() >= self.limit)
+    /// Whether nothing has worked for so long, now that something has failed.
+    fn is_over(&mut self) -> bool {
+        self.failed_since.get_or_insert_with(Instant::now).elapsed() >= self.limit
     }
 
     fn error(&self, error: &LedgerError) -> Error {
@@ -204,7 +206,6 @@ impl Patience {
     /// Waits before the next try of something that was tried so often. A half that is new is tried
     /// at once: while one culprit stands in the way, the others are through long before the limit.
     async fn wait(&mut self, error: &LedgerError, tries: u32, servers: &Servers) {
-        self.failed_since.get_or_insert_with(Instant::now);
         self.failures += 1;
         servers.note(self.failures, &error.told());
         tokio::time::sleep(Policy::RECONNECT.delay(tries, jitter())).await;

@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use common::queue::{SOLO, WORK};
+use common::config::AmqpArgs;
+use common::message::Message;
+use common::queue::{Outgoing, Publisher, SOLO, WORK};
 use common::transaction::State;
+use futures_util::future::try_join_all;
 use tests::proxy::ByteProxy;
 use tests::returns;
 use tests::servers::{OwnBroker, Servers};
-use tests::wait::{s, wait_until};
+use tests::wait::{ms, s, wait_until};
 use tests::worker::Worker;
 use tests::world::{World, transfer};
 
@@ -237,5 +240,26 @@ async fn readiness_follows_the_broker() {
     proxy.restore();
     wait_until("it is ready again", AGAIN_WITHIN, async || worker.is_ready().await).await;
     settles_one(&world, "after", s(30)).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn who_publishes_does_not_wait_for_the_confirms_of_others() {
+    let world = World::new().await;
+    let (proxy, url) = world.amqp_proxy().await;
+    let amqp = AmqpArgs { amqp_url: url, queue_prefix: world.name.clone() };
+    let publisher = Publisher::new(&amqp, "tests");
+    let message = [Outgoing::work(&Message::new(vec!["t".into()]))];
+    let publish = async |calls: usize| {
+        let begun = Instant::now();
+        let calls = (0..calls).map(|_| publisher.publish(&message));
+        try_join_all(calls).await.expect("the broker takes them");
+        begun.elapsed()
+    };
+    publish(8).await;
+    proxy.slow(ms(200));
+    let (one, eight) = (publish(1).await, publish(8).await);
+    assert!(eight < one * 4, "{one:?} for one, {eight:?} for eight");
+    publisher.close().await;
     world.finish().await;
 }
