@@ -1,6 +1,8 @@
 //! The ledger in MongoDB: each trait method is one kind of command, or a command and a read.
 
-use mongodb::bson::RawDocumentBuf;
+use std::collections::HashSet;
+
+use mongodb::bson::{RawDocument, RawDocumentBuf};
 
 use super::statements::{self, LeaseMs};
 use super::write::{Counts, each_alone, together};
@@ -128,7 +130,9 @@ impl Ledger for MongoLedger {
         marks: &[TransactionId],
     ) -> Result<Vec<AccountRead>, LedgerError> {
         let pipeline = read::accounts(ids, marks);
-        self.store.aggregate("accounts", ACCOUNTS, pipeline, ids.len(), read::account).await
+        let asked: HashSet<TransactionId> = marks.iter().cloned().collect();
+        let parse = move |account: &RawDocument| read::account(account, &asked);
+        self.store.aggregate("accounts", ACCOUNTS, pipeline, ids.len(), parse).await
     }
 
     async fn transact(

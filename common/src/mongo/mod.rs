@@ -38,7 +38,7 @@ pub use fault::of_code as fault_of_code;
 pub use findings::{Finding, Lack};
 pub use ledger::MongoLedger;
 pub use outbox::{Found, MongoOutbox, NoDate, Stranded};
-pub use parking::ParkedEntry;
+pub use parking::{ParkedEntry, RawId, Unparked, raw_id};
 pub use read::Fields;
 pub use schema::{Inspection, NotReady};
 pub use settings::Misfit;

@@ -6,16 +6,19 @@
 //! new primary may know of such a write later than its client, and a mark that is not visible yet
 //! must not count as gone. Fails with an error of the whole command.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
+use mongodb::bson::{
+    Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, Timestamp, rawdoc,
+};
 
 use super::Store;
 use crate::account::Account;
 use crate::ledger::{AccountRead, INLINE_BYTES_MAX, LedgerError, Seen, Size};
 use crate::limits;
 use crate::netting::Order;
-use crate::transaction::{Body, State};
+use crate::transaction::{Body, State, TransactionId};
 
 /// The fields of a transaction that say what it asks for.
 const CONTENT: [&str; 5] = ["source", "destination", "value", "legs", "currency"];
@@ -29,6 +32,9 @@ const CONTENT_BYTES_MAX: usize = limits::LEGS_BYTES_MAX + 2_000;
 
 /// The most bytes of those fields. A number has 16 at most, a name 200.
 const ACCOUNT_BYTES_MAX: i32 = 2_000;
+
+/// The most marks of an account that come along whether they are asked about or not.
+const MARKS_WHOLE_MAX: i32 = 32;
 
 /// The most bytes of a field of a transaction's head (its claim, say).
 const HEAD_BYTES_MAX: i32 = 500;
@@ -179,28 +185,36 @@ fn matching(ids: &[std::sync::Arc<str>]) -> RawDocumentBuf {
     rawdoc! { "$match": { "_id": { "$in": ids } } }
 }
 
-/// Transactions as they stand. A small document comes along whole. Of a large one come its head,
-/// each field only if it is short, and its size.
+/// Transactions as they stand: the head, field by field, so that no other field is mistaken for it
+/// or hides it; and beside it a small document as it is. Of a large one comes its size, and each
+/// field of the head only if it is short.
 pub(super) fn transactions(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
     let small = rawdoc! { "$lte": [{ "$bsonSize": "$$ROOT" }, INLINE_BYTES_MAX as i64] };
-    let mut head = rawdoc! { "_id": "$_id", "serverNow": "$$NOW" };
-    for field in
-        ["state", "claim", "leaseUntil", "takeoverAt", "attempts", "attemptsAlone", "createdAt"]
-    {
-        head.append(cstr(field), short(field));
-    }
-    head.append(
-        cstr("parked"),
-        rawdoc! { "$cond": [{ "$gt": ["$parked", null] }, true, "$$REMOVE"] },
-    );
-    head.append(cstr("large"), rawdoc! {
+    let mut with_document = head(|name| path(name).into());
+    with_document.append(cstr("document"), "$$ROOT");
+    let mut with_size = head(|name| short(name).into());
+    with_size.append(cstr("large"), rawdoc! {
         "bytes": { "$bsonSize": fields(&CONTENT) },
         "legs": { "$cond": [{ "$isArray": "$legs" }, { "$size": { "$ifNull": ["$legs", []] } }, 2] },
     });
-    let whole = rawdoc! { "$mergeObjects": ["$$ROOT", { "serverNow": "$$NOW" }] };
-    [matching(ids), rawdoc! { "$replaceWith": { "$cond": [small, whole, head] } }]
+    [matching(ids), rawdoc! { "$replaceWith": { "$cond": [small, with_document, with_size] } }]
         .into_iter()
         .collect()
+}
+
+/// What the protocol reads of a transaction, beside what it asks for.
+fn head(field: impl Fn(&str) -> RawBson) -> RawDocumentBuf {
+    let mut head = rawdoc! {
+        "_id": "$_id",
+        "serverNow": "$$NOW",
+        "parked": { "$cond": [{ "$gt": ["$parked", null] }, true, "$$REMOVE"] },
+    };
+    for name in
+        ["state", "claim", "leaseUntil", "takeoverAt", "attempts", "attemptsAlone", "createdAt"]
+    {
+        head.append(cstr(name), field(name).as_raw_bson_ref());
+    }
+    head
 }
 
 /// A field, if it is short.
@@ -214,9 +228,13 @@ pub(super) fn contents(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
     let vars = rawdoc! { "content": fields(&CONTENT) };
     let bytes = rawdoc! { "$bsonSize": "$$content" };
     let fits = rawdoc! { "$lte": [bytes.clone(), CONTENT_BYTES_MAX as i64] };
+    // Merging a document with nothing keeps the first of each field.
+    let each_once = rawdoc! { "$eq": ["$$ROOT", { "$mergeObjects": ["$$ROOT"] }] };
     let with_id = rawdoc! { "$mergeObjects": [{ "_id": "$_id" }, "$$content"] };
     let without = rawdoc! { "_id": "$_id", "tooLarge": bytes };
+    let repeated = rawdoc! { "_id": "$_id", "repeated": true };
     let content = rawdoc! { "$cond": [fits, with_id, without] };
+    let content = rawdoc! { "$cond": [each_once, content, repeated] };
     [matching(ids), rawdoc! { "$replaceWith": { "$let": { "vars": vars, "in": content } } }]
         .into_iter()
         .collect()
@@ -225,7 +243,10 @@ pub(super) fn contents(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
 /// Accounts as they stand, with those of the marks that they have.
 pub(super) fn accounts(ids: &[std::sync::Arc<str>], marks: &[std::sync::Arc<str>]) -> RawArrayBuf {
     let marks: RawArrayBuf = marks.iter().map(AsRef::as_ref).collect();
+    // The server makes a set of the marks that are asked about for every account anew.
+    let few = rawdoc! { "$lte": [{ "$size": "$pendingTransactions" }, MARKS_WHOLE_MAX] };
     let asked = rawdoc! { "$setIntersection": ["$pendingTransactions", { "$literal": marks }] };
+    let asked = rawdoc! { "$cond": [few, "$pendingTransactions", asked] };
     let marks = rawdoc! { "$cond": [{ "$isArray": "$pendingTransactions" }, asked, null] };
     let bytes = rawdoc! { "$bsonSize": "$$account" };
     let vars = rawdoc! { "account": fields(&ACCOUNT) };
@@ -267,13 +288,14 @@ pub(super) fn seen(document: &RawDocument) -> Option<Seen> {
             }
         }
         Err(_) => {
-            let mut body = Body::from_raw(document).map_err(|error| error.to_string());
+            let content = document.get_document("document").ok()?;
+            let mut body = Body::from_raw(content).map_err(|error| error.to_string());
             if let Ok(body) = &mut body {
                 // The engine has no use for them, and a batch holds thousands of bodies.
                 (body.metadata, body.reverses) = (None, None);
             }
             let legs = body.as_ref().map_or(0, |body| body.legs().len());
-            (Size { legs, bytes: document.as_bytes().len() }, Some(body))
+            (Size { legs, bytes: content.as_bytes().len() }, Some(body))
         }
     };
     Some(Seen {
@@ -285,9 +307,7 @@ pub(super) fn seen(document: &RawDocument) -> Option<Seen> {
         attempts: count("attempts"),
         attempts_alone: count("attemptsAlone"),
         created_at: time("createdAt"),
-        parked: document.get("parked").is_ok_and(|parked| {
-            parked.is_some_and(|parked| parked != mongodb::bson::RawBsonRef::Null)
-        }),
+        parked: document.get_bool("parked").is_ok(),
         server_now: time("serverNow"),
         size,
         body,
@@ -299,15 +319,22 @@ pub(super) fn order(document: &RawDocument) -> Option<Order> {
     let id = document.get_str("_id").ok()?.into();
     let body = match too_large(document, CONTENT_BYTES_MAX) {
         Some(problem) => Err(problem),
+        None if document.get_bool("repeated").is_ok() => {
+            Err("fields: one of them is there twice".to_owned())
+        }
         None => Body::from_raw(document).map_err(|error| error.to_string()),
     };
     Some((id, body))
 }
 
-/// An account with its marks, or why it can't be read.
-pub(super) fn account(document: &RawDocument) -> Option<AccountRead> {
+/// An account with those of the marks that it has, or why it can't be read.
+pub(super) fn account(
+    document: &RawDocument,
+    asked: &HashSet<TransactionId>,
+) -> Option<AccountRead> {
     let marks = document.get_array("pendingTransactions").ok().map(|marks| {
-        marks.into_iter().flatten().filter_map(|mark| mark.as_str().map(Into::into)).collect()
+        let marks = marks.into_iter().flatten().filter_map(|mark| mark.as_str());
+        marks.filter_map(|mark| asked.get(mark).cloned()).collect()
     });
     let account = match too_large(document, ACCOUNT_BYTES_MAX as usize) {
         Some(problem) => Err(problem),

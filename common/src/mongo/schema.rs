@@ -18,6 +18,7 @@ use super::definitions::{Definition, Index, definitions};
 use super::findings::{Finding, Found, Lack, Seen, compare, strict};
 use super::settings::{ID, Known, LedgerSettings, Misfit};
 use crate::ledger::LedgerError;
+use crate::limits::echo;
 
 const UNAUTHORIZED: i32 = 13;
 const NAMESPACE_NOT_FOUND: i32 = 26;
@@ -262,9 +263,11 @@ impl Store {
 
 fn refusal(what: &'static str, error: &Error) -> Option<NotReady> {
     match error.kind.as_ref() {
-        ErrorKind::Authentication { message, .. } => Some(NotReady::Login(message.clone())),
+        ErrorKind::Authentication { message, .. } => {
+            Some(NotReady::Login(echo(message).into_owned()))
+        }
         ErrorKind::Command(command) if command.code == UNAUTHORIZED => {
-            Some(NotReady::NotPermitted { what, said: command.message.clone() })
+            Some(NotReady::NotPermitted { what, said: echo(&command.message).into_owned() })
         }
         _ => None,
     }

@@ -10,6 +10,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::Store;
 use crate::ledger::LedgerError;
+use crate::limits::echo;
 
 /// The collection of the document.
 pub(super) const COLLECTION: &str = "tandem";
@@ -122,7 +123,7 @@ impl LedgerSettings {
             return Err(Misfit::Unknown(format!("version {} of the protocol", self.protocol)));
         }
         if let Some(feature) = self.features.iter().find(|feature| !named(feature)) {
-            return Err(Misfit::Unknown(format!("the feature {feature:?}")));
+            return Err(Misfit::Unknown(format!("the feature {:?}", echo(feature))));
         }
         if self.protocol < known.protocol {
             let (is, should) = (self.protocol, known.protocol);

@@ -193,14 +193,17 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     /// Gives up what is not final, so that it can be claimed again after a delay, and never before
     /// a posting in doubt is surely dead. A lost release only means waiting for the lease's end.
     async fn hand_on(&mut self) {
-        let Some(attempts) = self.held.values().map(|held| held.attempts).max() else { return };
-        let delay_ms = self.delay_ms(attempts);
+        // By its own attempts, since one that fails for long is nobody else's measure.
+        let attempts: BTreeSet<u32> = self.held.values().map(|held| held.attempts).collect();
+        let delays: BTreeMap<u32, i64> =
+            attempts.into_iter().map(|attempts| (attempts, self.delay_ms(attempts))).collect();
         let server_now = self.server_now();
         let mut releases: BTreeMap<(i64, ServerMs), Vec<TransactionId>> = BTreeMap::new();
         let mut untouched = Vec::new();
         for (id, held) in std::mem::take(&mut self.held) {
             let not_before = held.doubt.map_or(0, |doubt| doubt + self.engine.settings.grace_ms);
-            let delay_ms = if held.left == Some(Left::Surplus) { 0 } else { delay_ms };
+            let is_surplus = held.left == Some(Left::Surplus);
+            let delay_ms = if is_surplus { 0 } else { delays[&held.attempts] };
             let after_ms = delay_ms.max(not_before - server_now);
             self.outcomes.push((id.clone(), self.goes_on_as(&id, &held, after_ms)));
             if held.left == Some(Left::Surplus) && held.attempts == 1 {

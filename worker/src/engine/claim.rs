@@ -100,6 +100,14 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
                 self.outcomes.push((seen.id.clone(), Outcome::of_other(&seen)));
             }
         }
+        for (id, problem) in refused {
+            // Its document is there, and says no state that we know.
+            if missing.remove(id) {
+                let message = format!("the database refuses its claim: {problem}");
+                let why = Parked::new(ParkCode::TransactionUnwritable, message);
+                parkings.push(Parking { id: id.clone(), state: State::Initial, claim: None, why });
+            }
+        }
         self.outcomes.extend(missing.into_iter().map(|id| (id, Outcome::Missing)));
         parkings
     }
@@ -117,14 +125,15 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
 
     /// Keeps as many as one batch may hold.
     fn choose(&mut self) {
-        let mut load = Load::default();
+        let (mut load, mut all_fit) = (Load::default(), true);
         for (id, held) in &mut self.held {
             // What is decided by now is no work.
             if held.is_work() && !load.takes(id, held.size) {
                 held.left = Some(Left::Surplus);
+                all_fit = false;
             }
         }
-        self.engine.learn_size(load, self.held.len());
+        self.engine.learn_size(load, all_fit);
     }
 
     /// Reads the contents that did not come along with the claim because they are large.

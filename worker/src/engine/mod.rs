@@ -149,8 +149,8 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
     }
 
     /// Learns from a batch how many transactions fit the next one.
-    fn learn_size(&self, load: Load, claimed: usize) {
-        if load.transactions() < claimed {
+    fn learn_size(&self, load: Load, all_fit: bool) {
+        if !all_fit {
             self.fits.store(load.transactions(), Ordering::Relaxed);
         } else if load.is_light() && load.transactions() >= self.fits() {
             self.fits.store(load.transactions().saturating_mul(2), Ordering::Relaxed);

@@ -191,10 +191,9 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
     /// Keeps as many as one batch may hold.
     fn choose(&mut self, initial: &mut Vec<Seen>) {
         let mut load = Load::default();
-        let count = initial.len();
         let surplus: Vec<Seen> =
             initial.extract_if(.., |seen| !load.takes(&seen.id, seen.size)).collect();
-        self.engine.learn_size(load, count);
+        self.engine.learn_size(load, surplus.is_empty());
         let fits = self.engine.fits();
         self.outcomes.extend(surplus.into_iter().map(|seen| (seen.id, Outcome::Surplus { fits })));
     }

@@ -116,7 +116,10 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let touched = plan::accounts(self.bodies(open)).into_iter().chain(aboard.accounts());
         let touched: BTreeSet<_> = touched.collect();
         let touched: Vec<_> = touched.into_iter().collect();
-        let marks: Vec<_> = open.iter().cloned().chain(aboard.transactions()).collect();
+        // Each once: a transaction rides on each of its accounts, and the server looks for all of
+        // them on each account.
+        let marks: BTreeSet<_> = open.iter().cloned().chain(aboard.transactions()).collect();
+        let marks: Vec<_> = marks.into_iter().collect();
         let mut accounts = self.read_accounts(&touched, &marks).await;
         let behind = aboard.left_behind(&accounts);
         if !behind.is_empty() {
