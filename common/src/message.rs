@@ -172,6 +172,8 @@ mod tests {
         assert_eq!(Message::parse(&message.to_bytes()), Ok(good(message)));
         let plain = Message::new(vec!["a".into()]);
         assert_eq!(Message::parse(br#"{"ids":["a"]}"#), Ok(good(plain)));
+        let with_ids = Message::parse(br#"{"ids":["a"],"marker":5}"#).expect("a message");
+        assert_eq!(with_ids.message.marker, None, "its ids are not forgotten for a marker");
         let marker = Message::marker(1_000);
         assert_eq!(Message::parse(&marker.to_bytes()), Ok(good(marker)));
     }
