@@ -11,9 +11,10 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{CreateCollectionOptions, ValidationAction, ValidationLevel};
 
-use super::definitions::{Definition, Fit, Index, fit};
+use super::definitions::{Definition, Fit, Index, fit, name_of};
 use super::settings::{Known, LedgerSettings, Misfit};
 use super::shell;
+use crate::limits::echo;
 
 /// A collection that is there: its options and indexes.
 pub(super) type Found = (CreateCollectionOptions, Vec<IndexModel>);
@@ -50,6 +51,14 @@ pub enum Lack {
     IndexDiffers {
         /// The name.
         name: &'static str,
+    },
+    /// An index with its definition is there under another name: the queries would not find it, and
+    /// the server takes no second one.
+    IndexNamed {
+        /// The name that it needs.
+        name: &'static str,
+        /// The name that it has.
+        theirs: String,
     },
     /// A validator: there is none.
     Validator,
@@ -90,6 +99,7 @@ impl Finding {
             Lack::Collection => "collection",
             Lack::Index { .. } => "index",
             Lack::IndexDiffers { .. } => "index_differs",
+            Lack::IndexNamed { .. } => "index_named",
             Lack::Validator => "validator",
             Lack::ValidatorVersion => "validator_version",
             Lack::ValidatorForeign { .. } => "validator_foreign",
@@ -105,7 +115,8 @@ impl Finding {
     pub fn command(&self) -> Option<String> {
         let collection = self.collection;
         match &self.lack {
-            Lack::IndexDiffers { name } => Some(format!("db.{collection}.dropIndex(\"{name}\")")),
+            Lack::IndexDiffers { name } => Some(drop_index(collection, name)),
+            Lack::IndexNamed { theirs, .. } => Some(drop_index(collection, theirs)),
             Lack::ValidatorForeign { command } => Some(command.clone()),
             Lack::ValidatorLax { ours: false } => {
                 Some(format!("db.runCommand({})", shell::document(&strict(collection))))
@@ -134,6 +145,12 @@ impl fmt::Display for Finding {
                 f,
                 "the index `{name}` of `{collection}` is defined otherwise: drop it, then run \
                  `producer init --apply`"
+            ),
+            Lack::IndexNamed { name, theirs } => write!(
+                f,
+                "`{collection}` has the index `{name}` under the name `{}`, and the server takes no \
+                 second one: drop it, then run `producer init --apply`",
+                echo(theirs)
             ),
             Lack::Validator => write!(f, "`{collection}` has no validator"),
             Lack::ValidatorVersion => {
@@ -205,6 +222,9 @@ fn index(wanted: &Index, there: &[IndexModel]) -> Option<Lack> {
     if there.iter().any(|index| wanted.has_name_of(index)) {
         return Some(Lack::IndexDiffers { name });
     }
+    if let Some(theirs) = there.iter().find(|index| wanted.is_blocked_by(index)).and_then(name_of) {
+        return Some(Lack::IndexNamed { name, theirs: theirs.to_owned() });
+    }
     let options = doc! { "name": name, "partialFilterExpression": &wanted.filter };
     let arguments = [&wanted.key, &options].map(shell::document).join(", ");
     Some(Lack::Index { name, arguments })
@@ -226,6 +246,10 @@ fn validator(collection: &str, options: &CreateCollectionOptions, ours: &Documen
             Some(Lack::ValidatorForeign { command })
         }
     }
+}
+
+fn drop_index(collection: &str, name: &str) -> String {
+    format!("db.{collection}.dropIndex({})", shell::text(name))
 }
 
 /// The command that makes a collection's validator refuse every bad write.
@@ -313,6 +337,11 @@ mod tests {
             change(TRANSACTIONS, |_, indexes| indexes[0].keys = doc! { "createdAt": -1 }),
             [(TRANSACTIONS, "index_differs")]
         );
+        let renamed: Change = |_, indexes| {
+            let options = indexes[1].options.as_mut().expect("it has a name");
+            options.name = Some("takeoverAt_1".to_owned());
+        };
+        assert_eq!(change(TRANSACTIONS, renamed), [(TRANSACTIONS, "index_named")]);
         let unset = Seen { settings: None, ..whole() };
         assert_eq!(kinds(&unset, true), [("tandem", "settings")]);
     }

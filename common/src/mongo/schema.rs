@@ -18,10 +18,13 @@ use super::definitions::{Definition, Index, definitions};
 use super::findings::{Finding, Found, Lack, Seen, compare, strict};
 use super::settings::{ID, Known, LedgerSettings, Misfit};
 use crate::ledger::LedgerError;
+use crate::limits;
 
 const UNAUTHORIZED: i32 = 13;
 const NAMESPACE_NOT_FOUND: i32 = 26;
 const NAMESPACE_EXISTS: i32 = 48;
+/// An index is there under another name, or with other options.
+const INDEX_TAKEN: [i32; 2] = [85, 86];
 const DUPLICATE_KEY: i32 = 11_000;
 
 /// How long `producer init --apply` waits for an index of a large collection.
@@ -50,6 +53,12 @@ pub enum NotReady {
         /// What the server says.
         said: String,
     },
+    /// The server takes an index of the user's own for one of Tandem's, and refuses a second one.
+    #[error(
+        "the server takes an index of your own for one of Tandem's ({0}); drop yours, then run \
+         `producer init --apply` again"
+    )]
+    IndexTaken(String),
     /// It is of another version.
     #[error("{0}")]
     Misfit(#[from] Misfit),
@@ -66,6 +75,7 @@ impl NotReady {
             NotReady::Ledger(error) => error.passes(),
             NotReady::Login(_)
             | NotReady::NotPermitted { .. }
+            | NotReady::IndexTaken(_)
             | NotReady::Misfit(_)
             | NotReady::Unfit(_) => false,
         }
@@ -78,9 +88,13 @@ fn unfit(findings: &[Finding]) -> String {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
+    let remedy = match findings.iter().any(Finding::applies) {
+        true => ", `producer init --apply` applies it",
+        false => "",
+    };
     format!(
         "the database is not as Tandem needs it: {first}{more}; `producer init` lists what is \
-         missing, `producer init --apply` applies it"
+         missing{remedy}"
     )
 }
 
@@ -266,6 +280,9 @@ fn refusal(what: &'static str, error: &Error) -> Option<NotReady> {
         ErrorKind::Command(command) if command.code == UNAUTHORIZED => {
             Some(NotReady::NotPermitted { what, said: command.message.clone() })
         }
+        ErrorKind::Command(command) if INDEX_TAKEN.contains(&command.code) => {
+            Some(NotReady::IndexTaken(limits::echo(&command.message).into_owned()))
+        }
         _ => None,
     }
 }
@@ -285,6 +302,7 @@ fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Do
             }
             Lack::Index { .. }
             | Lack::IndexDiffers { .. }
+            | Lack::IndexNamed { .. }
             | Lack::ValidatorForeign { .. }
             | Lack::Settings
             | Lack::SettingsVersion(_)

@@ -8,6 +8,7 @@ mod advice;
 mod batches;
 mod broker;
 mod cancel;
+mod collections;
 mod database;
 mod decimals;
 mod fence;
