@@ -8,13 +8,17 @@ use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use sha2::{Digest, Sha256};
 
-use super::validators;
+use super::{parking, settings, validators};
 use crate::transaction::State;
 
 /// The collection of accounts.
 pub(super) const ACCOUNTS: &str = "accounts";
 /// The collection of transactions.
 pub(super) const TRANSACTIONS: &str = "transactions";
+
+/// All collections of a ledger. Those of notes and settings have no definition.
+pub(super) const COLLECTIONS: [&str; 4] =
+    [ACCOUNTS, TRANSACTIONS, parking::NOTES, settings::COLLECTION];
 
 /// A collection that every ledger has.
 pub(super) struct Definition {
@@ -38,6 +42,11 @@ pub(super) fn definitions() -> Vec<Definition> {
         define(ACCOUNTS, validators::accounts(), vec![]),
         define(TRANSACTIONS, validators::transactions(), transaction_indexes()),
     ]
+}
+
+/// Whether a collection is one of those that are set up: the others are made by whoever writes them.
+pub(super) fn is_defined(name: &str) -> bool {
+    [ACCOUNTS, TRANSACTIONS].contains(&name)
 }
 
 /// An index that is changed gets a new name. The old one stays for the workers of the old version,

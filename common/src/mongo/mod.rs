@@ -19,6 +19,7 @@ mod schema;
 mod settings;
 mod shell;
 mod statements;
+mod unsuitable;
 mod validators;
 mod write;
 
@@ -43,6 +44,7 @@ pub use read::Fields;
 pub use schema::{Inspection, NotReady};
 pub use settings::Misfit;
 pub use statements::LeaseMs;
+pub use unsuitable::Unsuitable;
 pub use write::Inserted;
 
 use crate::config::MongoArgs;

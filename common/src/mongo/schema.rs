@@ -12,9 +12,10 @@ use futures_util::TryStreamExt;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
+use mongodb::results::CollectionType;
 
 use super::Store;
-use super::definitions::{Definition, Index, definitions};
+use super::definitions::{COLLECTIONS, Definition, Index, definitions, is_defined};
 use super::findings::{Finding, Found, Lack, Seen, compare, strict};
 use super::settings::{ID, Known, LedgerSettings, Misfit};
 use crate::ledger::LedgerError;
@@ -148,11 +149,10 @@ impl Store {
             let after =
                 if findings.is_empty() { seen.settings.clone() } else { self.settings().await? };
             if after == seen.settings {
-                let begun = seen.settings.is_some_and(|settings| !settings.complete);
-                return Ok(Inspection {
-                    unfinished: begun || seen.collections.is_empty(),
-                    findings,
-                });
+                let begun = seen.settings.as_ref().is_some_and(|settings| !settings.complete);
+                let is_fresh = !seen.is_begun();
+                let unsuitable = findings.iter().any(Finding::is_unsuitable);
+                return Ok(Inspection { unfinished: (begun || is_fresh) && !unsuitable, findings });
             }
             settings = after;
         }
@@ -175,6 +175,9 @@ impl Store {
         validators: Option<bool>,
         index_limit: Duration,
     ) -> Result<(), NotReady> {
+        if findings.iter().any(Finding::is_unsuitable) {
+            return Ok(());
+        }
         let settings = LedgerSettings::new(Known::THIS, validators.unwrap_or(true));
         self.write_settings(doc! { "$setOnInsert": settings.to_document() }).await?;
         // Somebody else may have been first, and have said whether validators are wanted.
@@ -223,9 +226,10 @@ impl Store {
         self.permitted("write the collection `tandem`", write).await
     }
 
-    /// The ledger's collections that are there, with their options and indexes.
+    /// The ledger's collections that are there, with their options and, where they are defined, their
+    /// indexes.
     async fn collections(&self) -> Result<BTreeMap<String, Found>, NotReady> {
-        let names: Vec<Bson> = definitions().iter().map(|d| Bson::from(d.name)).collect();
+        let names = COLLECTIONS.map(Bson::from).to_vec();
         let database = self.database.clone();
         let list = async move {
             let filter = doc! { "name": { "$in": names } };
@@ -233,6 +237,11 @@ impl Store {
         };
         let mut collections = BTreeMap::new();
         for found in self.permitted("list the collections", list).await? {
+            // Of a view the server would not list any.
+            if !is_defined(&found.name) || found.collection_type != CollectionType::Collection {
+                collections.insert(found.name.clone(), (found, vec![]));
+                continue;
+            }
             let collection: Collection<Document> = self.database.collection(&found.name);
             let list = async move {
                 match collection.list_indexes().await {
@@ -243,7 +252,7 @@ impl Store {
                 }
             };
             let indexes = self.permitted("list the indexes", list).await?;
-            collections.insert(found.name, (found.options, indexes));
+            collections.insert(found.name.clone(), (found, indexes));
         }
         Ok(collections)
     }
@@ -301,6 +310,7 @@ fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Do
                 Some(change)
             }
             Lack::Index { .. }
+            | Lack::Plainness(_)
             | Lack::IndexDiffers { .. }
             | Lack::IndexNamed { .. }
             | Lack::ValidatorForeign { .. }

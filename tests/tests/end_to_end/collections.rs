@@ -6,7 +6,7 @@ use mongodb::bson::{Document, doc};
 use tests::wait::s;
 use tests::world::{World, transfer};
 
-use super::ownership::{change, init, missing, refused_start};
+use super::ownership::{change, empty_world, init, missing, refused_start};
 
 /// An index of the user's own on transactions, in place of Tandem's of that name.
 async fn replace_index(world: &World, ours: &str, key: Document, theirs: &str, filter: Document) {
@@ -57,4 +57,40 @@ async fn an_index_that_only_the_server_takes_for_ours_is_named_by_what_the_serve
     assert_eq!(told.code, Some(1));
     assert!(told.stderr.contains("waiting") && told.stderr.contains("drop"), "{}", told.stderr);
     world.finish().await;
+}
+
+#[tokio::test]
+async fn a_collection_that_can_hold_no_ledger_is_named_and_left_alone() {
+    let collation = doc! { "locale": "en", "strength": 2 };
+    for (kind, of, options) in [
+        ("capped", "transactions", doc! { "capped": true, "size": 1_000_000 }),
+        ("collation", "accounts", doc! { "collation": &collation }),
+        ("collation", "transactions", doc! { "collation": &collation }),
+        ("collation", "parked", doc! { "collation": &collation }),
+        ("view", "accounts", doc! { "viewOn": "people", "pipeline": [] }),
+        ("view", "tandem", doc! { "viewOn": "people", "pipeline": [] }),
+        ("time_series", "transactions", doc! { "timeseries": { "timeField": "createdAt" } }),
+    ] {
+        let world = empty_world().await;
+        let mut create = doc! { "create": of };
+        create.extend(options);
+        change(&world, create).await;
+        let named = format!("the collection `{of}`");
+        let said = refused_start(&world).await;
+        assert!(said.contains(&named) && said.contains("TANDEM_DATABASE"), "{kind}: {said}");
+        for command in [&["list"][..], &["accounts", "create", "a"]] {
+            let refused = world.producer(command).await;
+            assert_eq!(refused.code, Some(1), "{command:?}");
+            assert!(refused.stderr.contains(&named), "{kind}: {}", refused.stderr);
+        }
+        for arguments in [&[][..], &["--apply"]] {
+            let told = init(&world, arguments).await;
+            assert_eq!(missing(&told), [format!("{of}: {kind}")], "{}", told.stderr);
+            assert_eq!(told.code, Some(1));
+        }
+        let there = world.store.database().list_collection_names().await.expect("MongoDB is there");
+        let ours = there.iter().filter(|name| !name.starts_with("system.")).collect::<Vec<_>>();
+        assert_eq!(ours, [of], "something was created beside it");
+        world.finish().await;
+    }
 }
