@@ -10,7 +10,7 @@
 //! the marker is delivered, to whichever worker, all that was published before it has been
 //! delivered, too; what was created well before the marker and is still `initial` has no message.
 //! Only the database's clock counts, and no date that somebody has written into a document.
-//! Fails quietly: the next round tries again.
+//! Fails quietly, since the next round tries again; with a warning where that won't help.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -73,6 +73,15 @@ enum SweepError {
     Queue(#[from] QueueError),
 }
 
+impl SweepError {
+    fn passes(&self) -> bool {
+        match self {
+            SweepError::Ledger(error) => error.passes(),
+            SweepError::Queue(error) => !error.lasts(),
+        }
+    }
+}
+
 /// What the markers say about the queue.
 #[derive(Debug, Default)]
 struct Passage {
@@ -125,7 +134,10 @@ impl Sweeper {
                 return;
             }
             if let Err(error) = self.round(&mut passage, newest_marker()).await {
-                tracing::debug!(%error, "sweeping later");
+                match error.passes() {
+                    true => tracing::debug!(%error, "sweeping later"),
+                    false => tracing::warn!(%error, "can't sweep: what was forgotten stays so"),
+                }
             }
         }
     }

@@ -15,6 +15,7 @@ mod outbox;
 mod parking;
 mod postings;
 mod read;
+mod rights;
 mod schema;
 mod settings;
 mod shell;

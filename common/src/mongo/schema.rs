@@ -19,13 +19,9 @@ use super::definitions::{COLLECTIONS, Definition, Index, definitions, is_defined
 use super::findings::{Finding, Found, Lack, Seen, compare, strict};
 use super::settings::{ID, Known, LedgerSettings, Misfit};
 use crate::ledger::LedgerError;
-use crate::limits;
 
-const UNAUTHORIZED: i32 = 13;
 const NAMESPACE_NOT_FOUND: i32 = 26;
 const NAMESPACE_EXISTS: i32 = 48;
-/// An index is there under another name, or with other options.
-const INDEX_TAKEN: [i32; 2] = [85, 86];
 const DUPLICATE_KEY: i32 = 11_000;
 
 /// How long `producer init --apply` waits for an index of a large collection.
@@ -50,7 +46,7 @@ pub enum NotReady {
     )]
     NotPermitted {
         /// What it may not do.
-        what: &'static str,
+        what: String,
         /// What the server says.
         said: String,
     },
@@ -203,6 +199,18 @@ impl Store {
         self.write_settings(raise).await
     }
 
+    /// Checks that this version knows what the ledger's settings name. None are no misfit: somebody may
+    /// have dropped the database.
+    ///
+    /// # Errors
+    /// When it does not, or the server is away or refuses.
+    pub async fn check_settings(&self) -> Result<(), NotReady> {
+        match self.settings().await? {
+            Some(settings) => Ok(settings.fits(Known::THIS)?),
+            None => Ok(()),
+        }
+    }
+
     async fn settings(&self) -> Result<Option<LedgerSettings>, NotReady> {
         let collection = self.settings_collection();
         let find = async move { collection.find_one(doc! { "_id": ID }).await };
@@ -268,31 +276,6 @@ impl Store {
             }
         };
         self.permitted("create collections and indexes, or change validators", run).await
-    }
-
-    /// Runs driver code, and tells what the user may not from all other errors.
-    async fn permitted<T: Send + 'static>(
-        &self,
-        what: &'static str,
-        work: impl Future<Output = Result<T, Error>> + Send + 'static,
-    ) -> Result<T, NotReady> {
-        let told_apart = async move {
-            work.await.map(Ok).or_else(|error| refusal(what, &error).map(Err).ok_or(error))
-        };
-        self.limited("schema", told_apart).await?
-    }
-}
-
-fn refusal(what: &'static str, error: &Error) -> Option<NotReady> {
-    match error.kind.as_ref() {
-        ErrorKind::Authentication { message, .. } => Some(NotReady::Login(message.clone())),
-        ErrorKind::Command(command) if command.code == UNAUTHORIZED => {
-            Some(NotReady::NotPermitted { what, said: command.message.clone() })
-        }
-        ErrorKind::Command(command) if INDEX_TAKEN.contains(&command.code) => {
-            Some(NotReady::IndexTaken(limits::echo(&command.message).into_owned()))
-        }
-        _ => None,
     }
 }
 
