@@ -73,8 +73,10 @@ pub async fn run(
 ) -> Result<Exit, Error> {
     context.advice.set("run the same command again: it creates what is still missing");
     let report = database(context, args).await?;
-    context.ensure_queue().await?;
+    // Before the queues: with the broker away the user should know what became of the database.
     let written = if args.json { report.json(out) } else { report.text(out) };
+    let written = written.and_then(|()| out.flush());
+    context.ensure_queue().await?;
     written.map_err(Error::output)?;
     Ok(if report.missing.is_empty() { Exit::Ok } else { Exit::Failed })
 }

@@ -184,6 +184,20 @@ async fn what_is_missing_is_named_and_applied_only_when_told_to() {
 }
 
 #[tokio::test]
+async fn what_became_of_the_database_is_said_though_the_broker_is_away() {
+    let world = World::new().await;
+    change(&world, doc! { "dropIndexes": "transactions", "index": "in_flight" }).await;
+    let away = ["--amqp-url", "amqp://127.0.0.1:1", "--give-up-after", "1"];
+    let told = init(&world, &away).await;
+    assert_eq!((told.code, missing(&told)), (Some(1), vec!["transactions: index".into()]));
+    assert!(told.stderr.contains("RabbitMQ"), "{}", told.stderr);
+    let told = init(&world, &[&["--apply"], &away[..]].concat()).await;
+    assert_eq!((told.code, missing(&told)), (Some(1), vec![]));
+    assert_eq!(told.json()["applied"].as_array().map(Vec::len), Some(1));
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn an_index_of_the_users_own_under_our_name_stays() {
     let world = World::new().await;
     change(&world, doc! { "dropIndexes": "transactions", "index": "unclaimed" }).await;
