@@ -14,6 +14,7 @@ mod decimals;
 mod fence;
 mod messages;
 mod multileg;
+mod names;
 mod native;
 mod neighbours;
 mod ownership;
