@@ -134,6 +134,7 @@ impl Command {
 /// # Errors
 /// As the command's function.
 pub async fn run(cli: &Cli, advice: &Advice, out: &mut (dyn Write + Send)) -> Result<Exit, Error> {
+    cli.amqp.validate().map_err(Error::BadInput)?;
     let store = Store::connect(&cli.mongo, NAME, OP_LIMIT).await.map_err(Error::BadInput)?;
     common::queue::parse_url(&cli.amqp.amqp_url)
         .map_err(|error| Error::BadInput(error.to_string()))?;

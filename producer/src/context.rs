@@ -94,10 +94,7 @@ impl Context {
     /// # Errors
     /// When it does not, or the server stays away or refuses.
     pub async fn check_settings(&self) -> Result<(), Error> {
-        match self.insist(|| self.store.settings_misfit()).await? {
-            Some(misfit) => Err(Error::Failed(misfit.to_string())),
-            None => Ok(()),
-        }
+        self.insist(|| self.store.check_settings()).await
     }
 
     /// Checks the database; a fresh one is set up.
