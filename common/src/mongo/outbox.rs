@@ -65,11 +65,11 @@ pub enum NoDate {
 
 impl NoDate {
     fn bound(self) -> RawDocumentBuf {
-        const OTHER_TYPES: [&str; 19] = [
+        // Not `array`: an index has the elements of a list, so that would be a look at all of it.
+        const OTHER_TYPES: [&str; 18] = [
             "double",
             "string",
             "object",
-            "array",
             "binData",
             "undefined",
             "objectId",
