@@ -80,14 +80,14 @@ enum SweepError {
 
 impl SweepError {
     /// A failure that passes is nothing to tell: others tell that a server is away.
-    fn log(&self, kind: &str, then: &str) {
+    fn log(&self, kind: &str) {
         let lasts = match self {
             SweepError::Ledger(error) => !error.passes(),
             SweepError::Queue(error) => error.lasts(),
         };
         match lasts {
-            true => tracing::warn!(error = %self, kind, "{then}"),
-            false => tracing::debug!(error = %self, kind, "{then}"),
+            true => tracing::warn!(error = %self, kind, "can't sweep: what was forgotten stays so"),
+            false => tracing::debug!(error = %self, kind, "sweeping later"),
         }
     }
 }
@@ -148,7 +148,7 @@ impl Sweeper {
                 return;
             }
             if let Err(error) = self.round(&mut passage, &markers()).await {
-                error.log("the queue", "sweeping later");
+                error.log("all");
             }
         }
     }
@@ -192,7 +192,7 @@ impl Sweeper {
     /// Sweeps one kind. Its failure says nothing about the others.
     async fn sweep(&self, which: Stranded, kind: &str, now: ServerMs, most: usize) {
         if let Err(error) = self.try_sweep(which, kind, now, most).await {
-            error.log(kind, "sweeping it later");
+            error.log(kind);
         }
     }
 

@@ -1,8 +1,6 @@
 //! The ledger in MongoDB: each trait method is one kind of command, or a command and a read.
 
-use std::collections::HashSet;
-
-use mongodb::bson::{RawDocument, RawDocumentBuf};
+use mongodb::bson::RawDocumentBuf;
 
 use super::statements::{self, LeaseMs};
 use super::write::{Counts, each_alone, together};
@@ -130,9 +128,7 @@ impl Ledger for MongoLedger {
         marks: &[TransactionId],
     ) -> Result<Vec<AccountRead>, LedgerError> {
         let pipeline = read::accounts(ids, marks);
-        let asked: HashSet<TransactionId> = marks.iter().cloned().collect();
-        let parse = move |account: &RawDocument| read::account(account, &asked);
-        self.store.aggregate("accounts", ACCOUNTS, pipeline, ids.len(), parse).await
+        self.store.aggregate("accounts", ACCOUNTS, pipeline, ids.len(), read::account).await
     }
 
     async fn transact(

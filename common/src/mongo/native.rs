@@ -24,7 +24,7 @@
 //! Fails with an `Err` where the outcome is unknown or a document breaks its schema; the whole
 //! batch has then no effect, or all of it.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
@@ -151,7 +151,7 @@ impl Attempt {
             .await?;
         let mut accounts = Vec::new();
         while found.advance(&mut *session).await? {
-            accounts.extend(read::account(found.current(), &HashSet::new()));
+            accounts.extend(read::account(found.current()));
         }
         Ok(accounts)
     }

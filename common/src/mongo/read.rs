@@ -6,7 +6,6 @@
 //! new primary may know of such a write later than its client, and a mark that is not visible yet
 //! must not count as gone. Fails with an error of the whole command.
 
-use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use mongodb::bson::{
@@ -18,7 +17,7 @@ use crate::account::Account;
 use crate::ledger::{AccountRead, INLINE_BYTES_MAX, LedgerError, Seen, Size};
 use crate::limits;
 use crate::netting::Order;
-use crate::transaction::{Body, State, TransactionId};
+use crate::transaction::{Body, State};
 
 /// The fields of a transaction that say what it asks for.
 const CONTENT: [&str; 5] = ["source", "destination", "value", "legs", "currency"];
@@ -32,9 +31,6 @@ const CONTENT_BYTES_MAX: usize = limits::LEGS_BYTES_MAX + 2_000;
 
 /// The most bytes of those fields. A number has 16 at most, a name 200.
 const ACCOUNT_BYTES_MAX: i32 = 2_000;
-
-/// The most marks of an account that come along whether they are asked about or not.
-const MARKS_WHOLE_MAX: i32 = 32;
 
 /// The most bytes of a field of a transaction's head (its claim, say).
 const HEAD_BYTES_MAX: i32 = 500;
@@ -243,10 +239,7 @@ pub(super) fn contents(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
 /// Accounts as they stand, with those of the marks that they have.
 pub(super) fn accounts(ids: &[std::sync::Arc<str>], marks: &[std::sync::Arc<str>]) -> RawArrayBuf {
     let marks: RawArrayBuf = marks.iter().map(AsRef::as_ref).collect();
-    // The server makes a set of the marks that are asked about for every account anew.
-    let few = rawdoc! { "$lte": [{ "$size": "$pendingTransactions" }, MARKS_WHOLE_MAX] };
     let asked = rawdoc! { "$setIntersection": ["$pendingTransactions", { "$literal": marks }] };
-    let asked = rawdoc! { "$cond": [few, "$pendingTransactions", asked] };
     let marks = rawdoc! { "$cond": [{ "$isArray": "$pendingTransactions" }, asked, null] };
     let bytes = rawdoc! { "$bsonSize": "$$account" };
     let vars = rawdoc! { "account": fields(&ACCOUNT) };
@@ -327,14 +320,10 @@ pub(super) fn order(document: &RawDocument) -> Option<Order> {
     Some((id, body))
 }
 
-/// An account with those of the marks that it has, or why it can't be read.
-pub(super) fn account(
-    document: &RawDocument,
-    asked: &HashSet<TransactionId>,
-) -> Option<AccountRead> {
+/// An account with its marks, or why it can't be read.
+pub(super) fn account(document: &RawDocument) -> Option<AccountRead> {
     let marks = document.get_array("pendingTransactions").ok().map(|marks| {
-        let marks = marks.into_iter().flatten().filter_map(|mark| mark.as_str());
-        marks.filter_map(|mark| asked.get(mark).cloned()).collect()
+        marks.into_iter().flatten().filter_map(|mark| mark.as_str().map(Into::into)).collect()
     });
     let account = match too_large(document, ACCOUNT_BYTES_MAX as usize) {
         Some(problem) => Err(problem),
