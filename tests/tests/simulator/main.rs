@@ -46,8 +46,7 @@ fn the_same_seed_gives_the_same_run() {
 
 /// One test a fault, so that they run side by side and each is named.
 macro_rules! planted_faults_are_found {
-    ($($(#[$attribute:meta])* $name:ident: $planted:ident;)*) => {$(
-        $(#[$attribute])*
+    ($($name:ident: $planted:ident;)*) => {$(
         #[test]
         fn $name() {
             let found = first_violation(0..SEEDS_MAX, Some(Planted::$planted));
@@ -57,8 +56,12 @@ macro_rules! planted_faults_are_found {
     )*
 
         #[test]
-        fn every_planted_fault_has_its_test() {
-            assert_eq!([$(Planted::$planted),*], Planted::ALL);
+        fn every_planted_fault_that_luck_can_find_has_its_test() {
+            // It takes a lost answer, a refusal, a mend and an operator at four certain moments: the
+            // search goes through all moments, and finds it.
+            let by_search = [Planted::ParkingForgetsTheTakeover];
+            let here = Planted::ALL.into_iter().filter(|planted| !by_search.contains(planted));
+            assert_eq!(here.collect::<Vec<_>>(), [$(Planted::$planted),*]);
         }
     };
 }
@@ -86,7 +89,5 @@ planted_faults_are_found! {
     a_refusal_that_fails_the_batch_is_found: RefusalFailsTheBatch;
     a_neighbour_acknowledged_unsettled_is_found: NeighbourAcknowledgedUnsettled;
     parking_that_loses_a_mark_is_found: ParkingLosesAMark;
-    #[ignore = "not found in some 300,000 schedules since halves of a call come last; found before"]
-    parking_that_forgets_the_takeover_is_found: ParkingForgetsTheTakeover;
     reads_before_their_writes_are_found: ReadsBeforeTheirWrites;
 }

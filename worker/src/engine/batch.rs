@@ -26,6 +26,10 @@ pub(super) struct Batch<'a, L, E> {
     pub(super) outcomes: Vec<(TransactionId, Outcome)>,
     /// The earliest end of a lease among those held.
     pub(super) lease_until: ServerMs,
+    /// How long its lease was when it was claimed, in milliseconds.
+    pub(super) lease_ms: i64,
+    /// The legs of those that it keeps.
+    pub(super) legs: usize,
     /// The server's clock less ours, or a little less: it was read before the answer came. Errs
     /// towards refusing our own postings early, never late.
     pub(super) server_offset: ServerMs,
@@ -41,6 +45,8 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
             held: BTreeMap::new(),
             outcomes: Vec::new(),
             lease_until: ServerMs::MAX,
+            lease_ms: 0,
+            legs: 0,
             server_offset: ServerMs::MIN,
         }
     }
@@ -236,7 +242,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
                 "still not finished; it is never given up, but somebody should look");
         }
         match held.left {
-            Some(Left::Surplus) => Outcome::Surplus { fits: self.engine.fits() },
+            Some(Left::Surplus) => Outcome::Surplus { fits: self.engine.capacity.fits() },
             Some(Left::Apart) => Outcome::Apart { after_ms },
             Some(Left::Later) if held.attempts >= APART_FROM => Outcome::Apart { after_ms },
             Some(Left::Later) | None => Outcome::Retry { after_ms },

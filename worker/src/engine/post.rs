@@ -28,11 +28,18 @@ pub(super) type Refusals = BTreeMap<(AccountId, TransactionId), String>;
 
 impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     pub(super) async fn post(&mut self) {
-        let mut open = self.ids_where(Held::is_undecided);
+        let open = self.ids_where(Held::is_undecided);
         if open.is_empty() {
             return;
         }
-        let _timer = self.engine.metrics.phase("post");
+        let timer = self.engine.metrics.phase("post");
+        self.post_and_judge(open).await;
+        drop(timer);
+        let spent_ms = self.lease_ms - (self.lease_until - self.server_now());
+        self.engine.capacity.learn_time(self.legs, spent_ms, self.lease_ms);
+    }
+
+    async fn post_and_judge(&mut self, mut open: Vec<TransactionId>) {
         let mut postings = plan::per_account(self.bodies(&open));
         let mut aboard = self.engine.riders.board(&mut postings);
         let mut refusals = Refusals::new();

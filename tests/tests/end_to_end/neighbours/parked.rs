@@ -1,5 +1,6 @@
 //! What can't even be written is set apart in a collection of its own, and can be brought back.
 
+use common::amount::Amount;
 use common::transaction::State;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use tests::odd;
@@ -40,6 +41,36 @@ async fn a_document_without_room_is_parked_beside_and_settles_once_it_has_some()
     world.producer(&["unpark", "full"]).await.expect_success();
     world.wait_state("full", State::Done, s(30)).await;
     assert!(!is_parked(&world, "full").await, "it is still listed as parked");
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+/// Its worker died with it, so the next one can't know what it was then, and whether it was posted.
+#[tokio::test]
+async fn what_became_unreadable_in_flight_is_corrected_canceled_and_brought_back() {
+    let world = World::new().await;
+    world.accounts(&[("a", 1_000), ("b", 0)]).await;
+    for (id, state) in [("odd-1", State::Pending), ("odd-2", State::Canceling)] {
+        let mut odd = odd::transfer(id, "a", "a", 5);
+        let long_ago = DateTime::from_millis(0);
+        odd.extend(doc! { "state": state, "attempts": 1, "claim": "of one that died" });
+        odd.extend(doc! { "leaseUntil": long_ago, "takeoverAt": long_ago });
+        odd::insert(&world.store.transactions(), &[odd]).await;
+    }
+    let worker = worker_without_sweeper(&world).start().await;
+    let good = good(9);
+    submit_beside(&world, &good, &["odd-1", "odd-2"]).await;
+    wait_done(&world, &good, SOON).await;
+    for id in ["odd-1", "odd-2"] {
+        wait_until("it is parked", s(60), async || is_parked(&world, id).await).await;
+        let readable = doc! { "$set": { "destination": "b" } };
+        odd::edit(&world.store.transactions(), id, readable).await;
+        world.producer(&["cancel", id]).await.expect_success();
+        world.producer(&["unpark", id]).await.expect_success();
+        world.wait_state(id, State::Canceled, s(30)).await;
+    }
+    assert_eq!(world.balance("b").await, Amount::Int(9), "nothing of them was posted");
     world.assert_at_rest().await;
     drop(worker);
     world.finish().await;
