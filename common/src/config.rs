@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::limits;
 use crate::mongo::LeaseMs;
 
 /// Where the balances are.
@@ -35,6 +36,32 @@ pub struct MongoArgs {
     pub one_document_statements: bool,
 }
 
+impl MongoArgs {
+    /// The database's name: of the flag, else of the connection string, else `tandem`.
+    ///
+    /// # Errors
+    /// When no database can have it; names the variable.
+    pub fn database_name(&self, in_uri: Option<&str>) -> Result<String, String> {
+        let (variable, name) = match (&self.database, in_uri) {
+            (Some(name), _) => ("TANDEM_DATABASE", name.as_str()),
+            (None, Some(name)) => ("TANDEM_MONGODB_URI: the database", name),
+            (None, None) => return Ok("tandem".to_owned()),
+        };
+        name_is_good(variable, name, limits::DATABASE_BYTES_MAX)?;
+        if let Some(bad) = name.chars().find(|c| "/\\. \"$".contains(*c)) {
+            return Err(format!(
+                "{variable} is {name:?}; no database's name may hold {bad:?}, choose another"
+            ));
+        }
+        if ["admin", "config", "local"].contains(&name) {
+            return Err(format!(
+                "{variable} is {name:?}, which is MongoDB's own; choose another, for example `tandem`"
+            ));
+        }
+        Ok(name.to_owned())
+    }
+}
+
 /// Where the queue is.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
@@ -58,6 +85,52 @@ pub struct AmqpArgs {
         arg(long, env = "TANDEM_QUEUE_PREFIX", default_value = "tandem", global = true)
     )]
     pub queue_prefix: String,
+}
+
+impl AmqpArgs {
+    /// Checks the prefix: the broker, or its client, would fail later and not say why.
+    ///
+    /// # Errors
+    /// Names the variable and the fix.
+    pub fn validate(&self) -> Result<(), String> {
+        const VARIABLE: &str = "TANDEM_QUEUE_PREFIX";
+        let prefix = &self.queue_prefix;
+        name_is_good(VARIABLE, prefix, limits::QUEUE_PREFIX_BYTES_MAX)?;
+        if format!("{prefix}.").starts_with("amq.") {
+            return Err(format!(
+                "{VARIABLE} is {:?}; names that begin with `amq.` are the broker's own, choose \
+                 another",
+                limits::echo(prefix)
+            ));
+        }
+        if prefix.ends_with(".retry") {
+            return Err(format!(
+                "{VARIABLE} is {:?}; the retries of another ledger may have this name, choose one \
+                 that does not end in `.retry`",
+                limits::echo(prefix)
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Checks a name that servers are told.
+///
+/// # Errors
+/// Names the variable and the fix.
+pub fn name_is_good(variable: &str, name: &str, bytes_max: usize) -> Result<(), String> {
+    let problem = if name.is_empty() {
+        "is empty".to_owned()
+    } else if name.len() > bytes_max {
+        format!("is {} bytes long", name.len())
+    } else if name.contains(char::is_control) {
+        "has control characters in it".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(format!(
+        "{variable} {problem}; it must be 1 to {bytes_max} bytes without control characters"
+    ))
 }
 
 /// How to log.
@@ -227,6 +300,41 @@ mod tests {
         ] {
             assert_eq!(redacted(uri), expected);
             assert!(!redacted(uri).contains("secret"));
+        }
+    }
+
+    #[test]
+    fn a_prefix_that_can_name_no_queue_is_refused_by_name() {
+        let validate = |prefix: &str| {
+            let args = AmqpArgs { amqp_url: String::new(), queue_prefix: prefix.to_owned() };
+            args.validate()
+        };
+        let longest = "q".repeat(limits::QUEUE_PREFIX_BYTES_MAX);
+        for good in ["tandem", "t-1.b_ä c", "amqp", &longest] {
+            assert_eq!(validate(good), Ok(()));
+        }
+        for bad in ["", "amq", "amq.x", "a.retry", "a\nb", "a\u{0}", &format!("{longest}q")] {
+            let error = validate(bad).expect_err(bad);
+            assert!(error.starts_with("TANDEM_QUEUE_PREFIX"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_no_database_can_have_is_refused_by_the_variable_that_holds_it() {
+        let named = |flag: Option<&str>, in_uri: Option<&str>| {
+            let database = flag.map(str::to_owned);
+            let (mongodb_uri, one_document_statements) = (String::new(), false);
+            MongoArgs { mongodb_uri, database, one_document_statements }.database_name(in_uri)
+        };
+        assert_eq!(named(None, None).as_deref(), Ok("tandem"));
+        assert_eq!(named(None, Some("bank")).as_deref(), Ok("bank"));
+        assert_eq!(named(Some("t_1-b"), Some("bank")).as_deref(), Ok("t_1-b"));
+        let long = "d".repeat(limits::DATABASE_BYTES_MAX + 1);
+        for bad in ["", "a.b", "a b", "a/b", "a\\b", "a\"b", "a$b", "a\u{0}b", "local", &long] {
+            let error = named(Some(bad), None).expect_err(bad);
+            assert!(error.starts_with("TANDEM_DATABASE"), "{error}");
+            let error = named(None, Some(bad)).expect_err(bad);
+            assert!(error.starts_with("TANDEM_MONGODB_URI"), "{error}");
         }
     }
 

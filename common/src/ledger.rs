@@ -267,6 +267,11 @@ impl LedgerError {
         LedgerError { operation, message: message.into(), fault: Fault::Refused }
     }
 
+    /// A call that is too large or too slow as it is.
+    pub fn too_much(operation: &'static str, message: impl Into<String>) -> LedgerError {
+        LedgerError { operation, message: message.into(), fault: Fault::TooMuch }
+    }
+
     /// Whether the same may work a little later.
     #[must_use]
     pub fn passes(&self) -> bool {

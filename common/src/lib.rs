@@ -3,7 +3,6 @@
 //! - [`config`]: settings, logging.
 //! - [`limits`]: how long, many and deep things may be that others wrote.
 //! - [`amount`], [`transaction`], [`account`]: the documents and the rules on them.
-//! - [`limits`]: how long, how many, how deep.
 //! - [`message`], [`queue`]: ids on their way from producer to worker.
 //! - [`ledger`]: what the protocol needs from a store; [`mongo`] is that store.
 //! - [`netting`]: what a native transaction does with a batch; pure.

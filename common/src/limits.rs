@@ -29,6 +29,22 @@ pub const IDS_MAX: usize = 1_000;
 /// The largest body of a message that is looked at, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
+/// The longest name of a queue, an exchange, a consumer or a virtual host: AMQP counts their bytes
+/// in one.
+pub const AMQP_NAME_BYTES_MAX: usize = 255;
+
+/// The longest prefix of queues and exchanges, in bytes.
+pub const QUEUE_PREFIX_BYTES_MAX: usize = 200;
+
+/// The longest name of a worker, in bytes.
+pub const APPLICATION_BYTES_MAX: usize = 100;
+
+/// The longest name of a client that MongoDB takes, in bytes.
+pub const MONGODB_CLIENT_BYTES_MAX: usize = 128;
+
+/// The longest name of a database that MongoDB takes, in bytes.
+pub const DATABASE_BYTES_MAX: usize = 63;
+
 /// The most bytes of a foreign text that are shown.
 pub const ECHO_BYTES_MAX: usize = 500;
 
@@ -45,6 +61,9 @@ const FIELDS_BYTES: usize = 8 << 10;
 /// What surrounds the ids of a message.
 const MESSAGE_OVERHEAD_BYTES: usize = 1 << 10;
 
+/// What is put after a prefix to name a queue, or around a worker's name to name a connection.
+const NAME_OVERHEAD_BYTES: usize = 20;
+
 /// What `echo` adds to a text that it has cut.
 const ECHO_NOTE_BYTES_MAX: usize = 40;
 
@@ -57,6 +76,10 @@ const _: () =
     assert!(IDS_MAX * (2 * NAME_BYTES_MAX + 3) + MESSAGE_OVERHEAD_BYTES <= MESSAGE_BYTES_MAX);
 // A name is never cut when it is shown.
 const _: () = assert!(NAME_BYTES_MAX < ECHO_BYTES_MAX);
+// The longest names that are made of a prefix or of a worker's name are taken.
+const _: () = assert!(QUEUE_PREFIX_BYTES_MAX + NAME_OVERHEAD_BYTES <= AMQP_NAME_BYTES_MAX);
+const _: () = assert!(APPLICATION_BYTES_MAX + NAME_OVERHEAD_BYTES <= MONGODB_CLIENT_BYTES_MAX);
+const _: () = assert!(APPLICATION_BYTES_MAX + NAME_OVERHEAD_BYTES <= AMQP_NAME_BYTES_MAX);
 // A few texts fit the frame of a message's headers, which is 128 KiB and closes the connection.
 const _: () = assert!(16 * (ECHO_BYTES_MAX + ECHO_NOTE_BYTES_MAX) < 128 << 10);
 

@@ -6,12 +6,15 @@
 //! sentence that becomes the dead letter's reason; foreign text in it is cut.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::limits::{MESSAGE_BYTES_MAX, echo};
 use crate::transaction::{TransactionId, check_name};
 
 pub use crate::limits::IDS_MAX;
+
+/// The form of a message, for errors.
+const FORM: &str = "{\"ids\":[…]}";
 
 /// A hint that these transactions wait for a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -42,16 +45,17 @@ pub struct Parsed {
 /// An element of `ids` that is no transaction's `_id`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadId {
-    /// What stands there.
-    pub id: Value,
+    /// What stands there, as JSON.
+    pub id: String,
     /// What is wrong with it.
     pub problem: String,
 }
 
-/// A message whose ids may be anything.
+/// A message whose ids may be anything that JSON's grammar allows: also what no value of ours can
+/// hold, like half a character or a number beyond every float.
 #[derive(Deserialize)]
 struct Lenient {
-    ids: Vec<Value>,
+    ids: Vec<Box<RawValue>>,
     #[serde(default)]
     tries: u32,
     #[serde(default)]
@@ -90,13 +94,17 @@ impl Message {
         if body.len() > MESSAGE_BYTES_MAX {
             return Err(format!("{} bytes; the limit is {MESSAGE_BYTES_MAX}", body.len()));
         }
+        // A list would be read as the fields in their order.
+        if body.trim_ascii_start().first() != Some(&b'{') {
+            return Err(format!("not a message of the form {FORM}: not an object"));
+        }
         // Nearly all messages have only good ids; these are read without a tree.
         let parsed = match serde_json::from_slice::<Message>(body) {
             Ok(message) => sort_out(message),
             Err(_) => {
                 serde_json::from_slice::<Lenient>(body).map(sort_out_values).map_err(|error| {
                     let problem = error.to_string();
-                    format!("not a message of the form {{\"ids\":[…]}}: {}", echo(&problem))
+                    format!("not a message of the form {FORM}: {}", echo(&problem))
                 })?
             }
         };
@@ -116,10 +124,15 @@ impl Message {
 
 fn sort_out(mut message: Message) -> Parsed {
     let mut bad = Vec::new();
+    // With ids it is no marker, whatever else it says.
+    if !message.ids.is_empty() {
+        message.marker = None;
+    }
     message.ids.retain(|id| match check_name("ids", id) {
         Ok(()) => true,
         Err(error) => {
-            bad.push(BadId { id: Value::from(&**id), problem: error.to_string() });
+            let id = serde_json::to_string(id).expect("a text always serializes");
+            bad.push(BadId { id, problem: error.to_string() });
             false
         }
     });
@@ -130,14 +143,10 @@ fn sort_out_values(lenient: Lenient) -> Parsed {
     let Lenient { ids, tries, strikes } = lenient;
     let (mut texts, mut bad) = (Vec::new(), Vec::new());
     for id in ids {
-        match id {
-            Value::String(text) => texts.push(text.into()),
-            other @ (Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_)) => bad.push(BadId {
-                id: other,
+        match serde_json::from_str::<TransactionId>(id.get()) {
+            Ok(text) => texts.push(text),
+            Err(_) => bad.push(BadId {
+                id: id.get().to_owned(),
                 problem: "ids: holds something else than a string".to_owned(),
             }),
         }
@@ -163,6 +172,8 @@ mod tests {
         assert_eq!(Message::parse(&message.to_bytes()), Ok(good(message)));
         let plain = Message::new(vec!["a".into()]);
         assert_eq!(Message::parse(br#"{"ids":["a"]}"#), Ok(good(plain)));
+        let with_ids = Message::parse(br#"{"ids":["a"],"marker":5}"#).expect("a message");
+        assert_eq!(with_ids.message.marker, None, "its ids are not forgotten for a marker");
         let marker = Message::marker(1_000);
         assert_eq!(Message::parse(&marker.to_bytes()), Ok(good(marker)));
     }
@@ -183,6 +194,7 @@ mod tests {
         for (body, expected) in [
             ("{", "not a message"),
             ("[]", "not a message"),
+            (r#"[["a"],0,0]"#, "not an object"),
             ("\u{0}", "not a message"),
             (r#"{"ids":{}}"#, "not a message"),
             (r#"{"ids":["a"],"tries":-1}"#, "not a message"),
@@ -211,14 +223,20 @@ mod tests {
             ("1".to_owned(), "a string"),
             ("null".to_owned(), "a string"),
             (format!("[\"{long}\"]"), "a string"),
+            (r#""\ud800""#.to_owned(), "a string"),
+            ("1e999".to_owned(), "a string"),
+            (format!("{}{}", "[".repeat(1_000), "]".repeat(1_000)), "a string"),
         ] {
-            let value: Value = serde_json::from_str(&bad).expect("JSON");
             let body = format!("{{\"ids\":[\"a\",{bad},\"b\"],\"tries\":3}}");
-            let Parsed { message, bad } = Message::parse(body.as_bytes()).expect("two good ids");
+            let Parsed { message, bad: found } =
+                Message::parse(body.as_bytes()).expect("two good ids");
             assert_eq!(message, Message { tries: 3, ..Message::new(vec!["a".into(), "b".into()]) });
-            let [bad] = &bad[..] else { panic!("one bad id, not {bad:?}") };
-            assert_eq!(bad.id, value);
-            assert!(bad.problem.contains(expected), "{bad:?}");
+            let [found] = &found[..] else { panic!("one bad id, not {found:?}") };
+            // As it stood, or as we would write it.
+            let same = serde_json::from_str::<String>(&found.id).ok()
+                == serde_json::from_str::<String>(&bad).ok();
+            assert!(found.id == bad || same, "{found:?}");
+            assert!(found.problem.contains(expected), "{found:?}");
         }
         let parsed = Message::parse(br#"{"ids":["",7]}"#).expect("a message of ours");
         assert_eq!((parsed.message.ids.len(), parsed.bad.len()), (0, 2));

@@ -46,7 +46,7 @@ mod way_in;
 pub use client::Client;
 pub use common::account::{Account, Status};
 pub use common::amount::{Amount, AmountError};
-pub use common::mongo::{Inspection, ParkedEntry};
+pub use common::mongo::{Inspection, ParkedEntry, Unparked};
 pub use common::transaction::{AccountId, Body, Leg, ReasonCode, State, TransactionId};
 pub use config::{Config, Notes};
 pub use error::{Error, Kind, Server};

@@ -1,11 +1,11 @@
 //! Transactions that were set apart, and bringing them back.
 //!
 //! Promises that what is brought back is published only when its document says that it may be
-//! claimed again, so that a message never meets a transaction that is still parked. Doing it again
-//! changes nothing. Fails when a server stays away, or the database still refuses to write one of
-//! them; those before it are back.
+//! claimed again, so that a message never meets a transaction that is still parked. One that the
+//! database still refuses to write stays parked, is named, and keeps no other from coming back.
+//! Doing it again changes nothing. Fails when a server stays away.
 
-use common::mongo::ParkedEntry;
+use common::mongo::{ParkedEntry, Unparked};
 use common::transaction::{TransactionId, check_name};
 
 use crate::client::Client;
@@ -20,15 +20,18 @@ impl Client {
         self.insist(|| self.store().parked(limit)).await
     }
 
-    /// Brings parked transactions back and publishes them; returns those that are back. At most
+    /// Brings parked transactions back and publishes them. At most
     /// [`IDS_MAX`](common::message::IDS_MAX) of them in one call.
     ///
     /// # Errors
-    /// When a server stays away, or the database refuses to write one of them.
-    pub async fn unpark(&self, ids: &[TransactionId]) -> Result<Vec<TransactionId>, Error> {
-        let back = self.insist(|| self.store().unpark(ids)).await?;
-        let publishable = back.iter().filter(|id| check_name("id", id).is_ok());
-        self.publish(&publishable.cloned().collect::<Vec<_>>()).await?;
-        Ok(back)
+    /// When a server stays away.
+    pub async fn unpark(&self, ids: &[TransactionId]) -> Result<Unparked, Error> {
+        let unparked = self.insist(|| self.store().unpark(ids)).await?;
+        let publishable = unparked.back.iter().filter(|id| check_name("id", id).is_ok());
+        let publishable: Vec<TransactionId> = publishable.cloned().collect();
+        if !publishable.is_empty() {
+            self.publish(&publishable).await?;
+        }
+        Ok(unparked)
     }
 }

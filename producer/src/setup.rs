@@ -3,7 +3,7 @@
 use common::mongo::Inspection;
 
 use crate::client::Client;
-use crate::error::{Error, Server};
+use crate::error::Error;
 
 impl Client {
     /// Checks the database, and writes nothing.
@@ -19,12 +19,7 @@ impl Client {
     /// # Errors
     /// When it does not, or the server stays away or refuses.
     pub async fn check_settings(&self) -> Result<(), Error> {
-        match self.insist(|| self.store().settings_misfit()).await? {
-            Some(misfit) => {
-                Err(Error::Denied { server: Server::MongoDb, problem: misfit.to_string() })
-            }
-            None => Ok(()),
-        }
+        self.insist(|| self.store().check_settings()).await
     }
 
     /// Checks the database; a fresh one is set up.

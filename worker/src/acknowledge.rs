@@ -5,7 +5,7 @@
 //! what can't be published is given back and will be delivered again.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use common::ledger::{LedgerError, ServerMs};
@@ -38,6 +38,9 @@ pub trait Broker: Send + Sync {
     fn park(&self, ids: &[TransactionId]) -> impl Future<Output = Result<(), LedgerError>> + Send;
 }
 
+/// How many markers are kept for the sweeper until it asks. More come only from somebody else.
+const MARKERS_MAX: usize = 1_000;
+
 /// How many deliveries that were given back are remembered.
 const GIVEN_BACK_MAX: usize = 100;
 
@@ -56,8 +59,8 @@ pub struct Acknowledger<B> {
     metrics: Arc<Metrics>,
     /// Deliveries of the work queue and of the solo queue that have not been dealt with.
     held: [AtomicUsize; 2],
-    /// The newest marker that has come through the work queue: when it was published.
-    marker: AtomicI64,
+    /// When the markers were published that have come through the work queue since the last question.
+    markers: Mutex<Vec<ServerMs>>,
     /// Solo deliveries that were given back because nothing could be published: their next
     /// delivery is no sign of a death.
     given_back: Mutex<HashSet<Message>>,
@@ -70,7 +73,7 @@ impl<B: Broker> Acknowledger<B> {
             broker,
             metrics,
             held: [AtomicUsize::new(0), AtomicUsize::new(0)],
-            marker: AtomicI64::new(0),
+            markers: Mutex::default(),
             given_back: Mutex::default(),
         }
     }
@@ -89,7 +92,7 @@ impl<B: Broker> Acknowledger<B> {
         match intake(source, redelivered, &body) {
             Intake::Process(message) => return Some(Job { message, source, receipt }),
             Intake::Marker(published) => {
-                self.marker.fetch_max(published, Ordering::Relaxed);
+                self.came_through(published);
                 self.conclude(source, &receipt, None, &[]).await;
             }
             Intake::SortOut(good, to, bad) => {
@@ -108,10 +111,17 @@ impl<B: Broker> Acknowledger<B> {
         None
     }
 
-    /// When the newest marker was published that has come through the work queue, on the database's
-    /// clock: what was published before has been delivered.
-    pub fn newest_marker(&self) -> ServerMs {
-        self.marker.load(Ordering::Relaxed)
+    fn came_through(&self, marker: ServerMs) {
+        let mut markers = self.markers.lock().unwrap_or_else(|broken| broken.into_inner());
+        if markers.len() < MARKERS_MAX {
+            markers.push(marker);
+        }
+    }
+
+    /// When the markers were published that have come through the work queue since the last call, on
+    /// the database's clock: what was published before has been delivered.
+    pub fn markers(&self) -> Vec<ServerMs> {
+        std::mem::take(&mut *self.markers.lock().unwrap_or_else(|broken| broken.into_inner()))
     }
 
     fn was_given_back(&self, source: Source, body: &[u8]) -> bool {
@@ -222,8 +232,8 @@ impl<B: Broker> Acknowledger<B> {
     fn dead_ids(&self, bad: &[BadId]) -> Outgoing {
         let problems: BTreeSet<&str> = bad.iter().map(|bad| bad.problem.as_str()).collect();
         let problems = problems.into_iter().collect::<Vec<_>>().join("; ");
-        let ids: Vec<_> = bad.iter().map(|bad| &bad.id).collect();
-        let body = serde_json::json!({ "ids": ids }).to_string().into_bytes();
+        let ids: Vec<&str> = bad.iter().map(|bad| bad.id.as_str()).collect();
+        let body = format!("{{\"ids\":[{}]}}", ids.join(",")).into_bytes();
         self.dead(body, DeadReason::Malformed, problems)
     }
 
@@ -245,10 +255,12 @@ impl<B: Broker> Acknowledger<B> {
                 if let (Source::Solo, Some(message)) = (source, message) {
                     let given_back = self.given_back.lock();
                     let mut given_back = given_back.unwrap_or_else(|broken| broken.into_inner());
-                    // A few at most come back here; the others go to another worker.
-                    if given_back.len() < GIVEN_BACK_MAX {
-                        given_back.insert(message.clone());
+                    // A few at most come back here; the others go to another worker, and would fill
+                    // the memory with what is never asked for.
+                    if given_back.len() >= GIVEN_BACK_MAX {
+                        given_back.clear();
                     }
+                    given_back.insert(message.clone());
                 }
                 self.nack(source, receipt).await;
             }

@@ -82,7 +82,9 @@ pub async fn watch_database(
         let look = async {
             let now = store.server_now().await?;
             let oldest = outbox.oldest_unfinished().await?;
-            Ok::<_, common::ledger::LedgerError>(oldest.map_or(0, |oldest| now - oldest))
+            Ok::<_, common::ledger::LedgerError>(
+                oldest.map_or(0, |oldest| now.saturating_sub(oldest)),
+            )
         };
         match look.await {
             Ok(age_ms) => {

@@ -134,8 +134,8 @@ impl<L: Ledger + 'static> Shared<L> {
             settings: self.settings.sweeper(),
         };
         let acknowledger = self.acknowledger.clone();
-        let newest_marker = move || acknowledger.newest_marker();
-        let sweeping = sweeper.run(newest_marker, stop.clone());
+        let markers = move || acknowledger.markers();
+        let sweeping = sweeper.run(markers, stop.clone());
         parts.start(Part::Sweeper, sweeping.map(done));
     }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::Parser;
-use common::config::{AmqpArgs, LogArgs, MongoArgs, TimingArgs};
+use common::config::{AmqpArgs, LogArgs, MongoArgs, TimingArgs, name_is_good};
+use common::limits::APPLICATION_BYTES_MAX;
 use common::message::IDS_MAX;
 use common::retry::Policy;
 
@@ -111,6 +112,10 @@ impl Settings {
     /// Names the variable and the fix.
     pub fn validate(&self) -> Result<(), String> {
         self.timing.validate()?;
+        self.amqp.validate()?;
+        if let Some(name) = &self.name {
+            name_is_good("TANDEM_NAME", name, APPLICATION_BYTES_MAX)?;
+        }
         let in_range = |name: &str, value: u32, least: u32, most: u32| {
             if (least..=most).contains(&value) {
                 Ok(())
@@ -200,6 +205,9 @@ mod tests {
             ("--batch-size", "0", "TANDEM_BATCH_SIZE"),
             ("--retry-max-ms", "1", "TANDEM_RETRY_MAX_MS"),
             ("--grace-ms", "100", "TANDEM_GRACE_MS"),
+            ("--queue-prefix", "amq.x", "TANDEM_QUEUE_PREFIX"),
+            ("--name", "", "TANDEM_NAME"),
+            ("--name", &"n".repeat(APPLICATION_BYTES_MAX + 1), "TANDEM_NAME"),
         ] {
             let settings = Settings::parse_from(["worker", flag, value]);
             let error = settings.validate().expect_err(flag);

@@ -111,14 +111,15 @@ impl<L: Ledger + 'static> Shared<L> {
         })
     }
 
-    /// Waits for the database, and sets it up when it is fresh. False when stopped before that.
+    /// Waits for the database, sets it up when it is fresh, and checks that the user may work on it.
+    /// False when stopped before that.
     pub(crate) async fn schema_is_there(&self, mut stop: Stop) -> Result<bool, Failure> {
         let mut attempt = 0;
         loop {
             let ensured = tokio::select! {
                 biased;
                 () = stop.told() => return Ok(false),
-                ensured = self.store.ensure_schema() => ensured,
+                ensured = self.ensure_database() => ensured,
             };
             match ensured {
                 Ok(()) => return Ok(true),
@@ -133,5 +134,10 @@ impl<L: Ledger + 'static> Shared<L> {
                 }
             }
         }
+    }
+
+    async fn ensure_database(&self) -> Result<(), NotReady> {
+        self.store.ensure_schema().await?;
+        self.store.check_rights().await
     }
 }

@@ -9,8 +9,10 @@
 //! How it tells the two apart: the queue is first in, first out, so it publishes a *marker*. When
 //! the marker is delivered, to whichever worker, all that was published before it has been
 //! delivered, too; what was created well before the marker and is still `initial` has no message.
-//! Only the database's clock counts, and no date that somebody has written into a document.
-//! Fails quietly: the next round tries again.
+//! Only the database's clock counts, and no date that somebody has written into a document. Stamps
+//! what it finds before it publishes it, so that what can't be stamped is not published again and
+//! again. Fails quietly while a server is away: the next round tries again. What fails for good is a
+//! warning, and keeps no other kind from being swept.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,6 +30,9 @@ use crate::stop::Stop;
 /// The most ids of one round and kind: what is left waits for the next.
 const IDS_PER_ROUND: usize = 5_000;
 const IDS_PER_MESSAGE: usize = 100;
+
+/// How many are stamped with one command, well within its time limit.
+const IDS_PER_STAMP: usize = 500;
 
 /// The most ids of one round whose documents are dated in the future, or not at all: nobody knows
 /// how long they have been there, and they may be part of a backlog.
@@ -73,6 +78,20 @@ enum SweepError {
     Queue(#[from] QueueError),
 }
 
+impl SweepError {
+    /// A failure that passes is nothing to tell: others tell that a server is away.
+    fn log(&self, kind: &str) {
+        let lasts = match self {
+            SweepError::Ledger(error) => !error.passes(),
+            SweepError::Queue(error) => error.lasts(),
+        };
+        match lasts {
+            true => tracing::warn!(error = %self, kind, "can't sweep: what was forgotten stays so"),
+            false => tracing::debug!(error = %self, kind, "sweeping later"),
+        }
+    }
+}
+
 /// What the markers say about the queue.
 #[derive(Debug, Default)]
 struct Passage {
@@ -87,15 +106,19 @@ struct Passage {
 impl Passage {
     /// Whether another marker is due.
     fn is_due(&self, now: ServerMs, orphan_ms: i64) -> bool {
-        now - self.published >= orphan_ms / 2
+        // After a fail-over the clock may be behind.
+        now - self.published >= orphan_ms / 2 || now < self.published
     }
 
-    /// Takes in the newest marker that has come through. It counts after a while: what was delivered
-    /// before it may still wait in another worker for its turn.
-    fn take_in(&mut self, newest: ServerMs, now: ServerMs, orphan_ms: i64) {
-        // A marker from the future is somebody's joke.
-        let newest = newest.min(now);
-        if newest > self.passed && self.came.back().is_none_or(|(last, _)| newest > *last) {
+    /// Takes in the markers that have come through since the last round. The newest counts after a
+    /// while: what was delivered before it may still wait in another worker for its turn.
+    fn take_in(&mut self, markers: &[ServerMs], now: ServerMs, orphan_ms: i64) {
+        // A marker from the future is somebody's joke, or of a server whose clock was ahead.
+        let newest = markers.iter().copied().filter(|marker| *marker <= now).max();
+        if let Some(newest) = newest
+            && newest > self.passed
+            && self.came.back().is_none_or(|(last, _)| newest > *last)
+        {
             self.came.push_back((newest, now));
         }
         while let Some((marker, seen)) = self.came.front().copied()
@@ -116,42 +139,43 @@ fn horizon(now: ServerMs, depth: u32, passed: ServerMs, orphan_ms: i64) -> Serve
 }
 
 impl Sweeper {
-    /// Sweeps until `stop`. `newest_marker` tells which marker has come through the queue.
-    pub async fn run(self, newest_marker: impl Fn() -> ServerMs, mut stop: Stop) {
+    /// Sweeps until `stop`. `markers` tells which have come through the queue since it was last asked.
+    pub async fn run(self, markers: impl Fn() -> Vec<ServerMs>, mut stop: Stop) {
         let mut passage = Passage::default();
         loop {
             let wait = self.settings.every.mul_f64(0.5 + jitter());
             if !stop.not_for(wait).await {
                 return;
             }
-            if let Err(error) = self.round(&mut passage, newest_marker()).await {
-                tracing::debug!(%error, "sweeping later");
+            if let Err(error) = self.round(&mut passage, &markers()).await {
+                error.log("all");
             }
         }
     }
 
-    async fn round(&self, passage: &mut Passage, newest: ServerMs) -> Result<(), SweepError> {
+    async fn round(&self, passage: &mut Passage, markers: &[ServerMs]) -> Result<(), SweepError> {
         self.end_abandoned().await;
         let now = self.store.server_now().await?;
         let takeover_before = now - IN_FLIGHT_SLACK_MS;
         let in_flight = Stranded::InFlight { takeover_before };
-        self.sweep(in_flight, "in_flight", now, IDS_PER_ROUND).await?;
+        self.sweep(in_flight, "in_flight", now, IDS_PER_ROUND).await;
 
         let orphan_ms = self.settings.orphan_ms;
         let depth = self.publisher.depth(WORK).await?;
-        passage.take_in(newest, now, orphan_ms);
+        passage.take_in(markers, now, orphan_ms);
         if depth > 0 && passage.is_due(now, orphan_ms) {
             self.publisher.publish(&[Outgoing::work(&Message::marker(now))]).await?;
             passage.published = now;
         }
         let created_before = horizon(now, depth, passage.passed, orphan_ms);
         let unclaimed = Stranded::Unclaimed { created_before };
-        self.sweep(unclaimed, "unclaimed", now, IDS_PER_ROUND).await?;
+        self.sweep(unclaimed, "unclaimed", now, IDS_PER_ROUND).await;
         let future = Stranded::FromTheFuture { created_after: now + FUTURE_MS };
-        self.sweep(future, "unclaimed", now, ODD_IDS_PER_ROUND).await?;
+        self.sweep(future, "unclaimed", now, ODD_IDS_PER_ROUND).await;
+        self.sweep(Stranded::FarAhead { now }, "in_flight", now, ODD_IDS_PER_ROUND).await;
         for no_date in [NoDate::Nothing, NoDate::OtherType] {
-            self.sweep(Stranded::Undated(no_date), "unclaimed", now, ODD_IDS_PER_ROUND).await?;
-            self.sweep(Stranded::Timeless(no_date), "in_flight", now, ODD_IDS_PER_ROUND).await?;
+            self.sweep(Stranded::Undated(no_date), "unclaimed", now, ODD_IDS_PER_ROUND).await;
+            self.sweep(Stranded::Timeless(no_date), "in_flight", now, ODD_IDS_PER_ROUND).await;
         }
         Ok(())
     }
@@ -165,7 +189,14 @@ impl Sweeper {
         }
     }
 
-    async fn sweep(
+    /// Sweeps one kind. Its failure says nothing about the others.
+    async fn sweep(&self, which: Stranded, kind: &str, now: ServerMs, most: usize) {
+        if let Err(error) = self.try_sweep(which, kind, now, most).await {
+            error.log(kind);
+        }
+    }
+
+    async fn try_sweep(
         &self,
         which: Stranded,
         kind: &str,
@@ -179,11 +210,13 @@ impl Sweeper {
         if ids.is_empty() {
             return Ok(());
         }
-        let messages: Vec<_> =
-            Message::chunked(&ids, IDS_PER_MESSAGE).map(|m| Outgoing::work(&m)).collect();
-        self.publisher.publish(&messages).await?;
-        self.outbox.stamp(&ids, now + SWEEP_AGAIN_MS).await?;
-        self.metrics.swept.with_label_values(&[kind]).inc_by(ids.len() as u64);
+        for ids in ids.chunks(IDS_PER_STAMP) {
+            self.outbox.stamp(ids, now + SWEEP_AGAIN_MS).await?;
+            let messages: Vec<_> =
+                Message::chunked(ids, IDS_PER_MESSAGE).map(|m| Outgoing::work(&m)).collect();
+            self.publisher.publish(&messages).await?;
+            self.metrics.swept.with_label_values(&[kind]).inc_by(ids.len() as u64);
+        }
         tracing::info!(kind, transactions = ids.len(), "published what nobody had a message for");
         Ok(())
     }
@@ -204,20 +237,24 @@ mod tests {
     #[test]
     fn a_marker_counts_a_while_after_it_came_and_never_from_the_future() {
         let mut passage = Passage::default();
-        passage.take_in(1_000, 2_000, 400);
+        passage.take_in(&[1_000], 2_000, 400);
         assert_eq!(passage.passed, 0);
-        passage.take_in(1_050, 2_099, 400);
+        passage.take_in(&[1_050], 2_099, 400);
         assert_eq!(passage.passed, 0);
-        passage.take_in(1_050, 2_100, 400);
+        passage.take_in(&[1_050], 2_100, 400);
         assert_eq!(passage.passed, 1_000);
-        passage.take_in(i64::MAX, 3_000, 400);
-        passage.take_in(i64::MAX, 9_000, 400);
-        assert_eq!(passage.passed, 3_000, "as if it had been published when it came");
+        passage.take_in(&[i64::MAX, 2_500], 3_000, 400);
+        passage.take_in(&[i64::MAX], 9_000, 400);
+        assert_eq!(
+            passage.passed, 2_500,
+            "a marker from the future says nothing, nor hides others"
+        );
     }
 
     #[test]
     fn markers_are_published_twice_in_the_age_of_the_forgotten() {
         let passage = Passage { published: 1_000, ..Passage::default() };
         assert!(!passage.is_due(1_499, 1_000) && passage.is_due(1_500, 1_000));
+        assert!(passage.is_due(999, 1_000), "the clock went back");
     }
 }

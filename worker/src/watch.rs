@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use common::mongo::Store;
+use common::mongo::{NotReady, Store};
 use common::retry::jitter;
 
 use crate::parts::Outcome;
@@ -17,10 +17,13 @@ use crate::stop::Stop;
 /// When the settings do not fit this version.
 pub async fn watch_settings(store: Store, every: Duration, mut stop: Stop) -> Outcome {
     while stop.not_for(every.mul_f64(0.5 + jitter())).await {
-        match store.settings_misfit().await {
-            Ok(None) => {}
-            Ok(Some(misfit)) => return Err(misfit.to_string()),
-            Err(error) => tracing::debug!(%error, "looking at the settings later"),
+        match store.check_settings().await {
+            Ok(()) => {}
+            Err(NotReady::Misfit(misfit)) => return Err(misfit.to_string()),
+            Err(error) if error.passes() => {
+                tracing::debug!(%error, "looking at the settings later");
+            }
+            Err(error) => tracing::warn!(%error, "can't look at the settings"),
         }
     }
     Ok(None)

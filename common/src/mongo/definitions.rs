@@ -8,13 +8,17 @@ use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use sha2::{Digest, Sha256};
 
-use super::validators;
+use super::{parking, settings, validators};
 use crate::transaction::State;
 
 /// The collection of accounts.
 pub(super) const ACCOUNTS: &str = "accounts";
 /// The collection of transactions.
 pub(super) const TRANSACTIONS: &str = "transactions";
+
+/// All collections of a ledger. Those of notes and settings have no definition.
+pub(super) const COLLECTIONS: [&str; 4] =
+    [ACCOUNTS, TRANSACTIONS, parking::NOTES, settings::COLLECTION];
 
 /// A collection that every ledger has.
 pub(super) struct Definition {
@@ -38,6 +42,11 @@ pub(super) fn definitions() -> Vec<Definition> {
         define(ACCOUNTS, validators::accounts(), vec![]),
         define(TRANSACTIONS, validators::transactions(), transaction_indexes()),
     ]
+}
+
+/// Whether a collection is one of those that are set up: the others are made by whoever writes them.
+pub(super) fn is_defined(name: &str) -> bool {
+    [ACCOUNTS, TRANSACTIONS].contains(&name)
 }
 
 /// An index that is changed gets a new name. The old one stays for the workers of the old version,
@@ -67,25 +76,51 @@ impl Index {
         doc! { "name": self.name, "key": &self.key, "partialFilterExpression": &self.filter }
     }
 
-    /// Whether an index that is there does the same, whatever its name.
+    /// Whether an index that is there is this one. By its name, too: the queries name their index.
     pub(super) fn is_served_by(&self, there: &IndexModel) -> bool {
+        self.has_name_of(there)
+            && self.is_blocked_by(there)
+            && there.options.as_ref().is_some_and(|options| {
+                options.hidden != Some(true) && options.expire_after.is_none()
+            })
+    }
+
+    /// Whether the server takes an index that is there for this one, and so refuses this one under
+    /// any other name. It compares neither `hidden` nor `expireAfterSeconds`.
+    pub(super) fn is_blocked_by(&self, there: &IndexModel) -> bool {
         let plain = |flag: Option<bool>| flag != Some(true);
-        there.keys == self.key
+        same_key(&there.keys, &self.key)
             && there.options.as_ref().is_some_and(|options| {
                 options.partial_filter_expression.as_ref() == Some(&self.filter)
                     && plain(options.unique)
                     && plain(options.sparse)
-                    && plain(options.hidden)
-                    && options.expire_after.is_none()
                     && options.collation.is_none()
             })
     }
 
     /// Whether an index that is there has its name.
     pub(super) fn has_name_of(&self, there: &IndexModel) -> bool {
-        let name = there.options.as_ref().and_then(|options| options.name.as_deref());
-        name == Some(self.name)
+        name_of(there) == Some(self.name)
     }
+}
+
+/// The name of an index that is there.
+pub(super) fn name_of(there: &IndexModel) -> Option<&str> {
+    there.options.as_ref()?.name.as_deref()
+}
+
+/// Some shells write 1 as a double, which is the same to the server.
+fn same_key(there: &Document, ours: &Document) -> bool {
+    let number = |value: &Bson| match value {
+        Bson::Int32(number) => Some(f64::from(*number)),
+        Bson::Int64(number) => Some(*number as f64),
+        Bson::Double(number) => Some(*number),
+        _ => None,
+    };
+    let parts = |key: &Document| -> Vec<(String, Option<f64>)> {
+        key.iter().map(|(field, value)| (field.clone(), number(value))).collect()
+    };
+    parts(there) == parts(ours)
 }
 
 /// What stands where a validator should be.
@@ -176,19 +211,26 @@ mod tests {
     }
 
     #[test]
-    fn an_index_serves_under_any_name_and_only_with_the_same_definition() {
+    fn an_index_serves_under_its_name_only_and_with_the_same_definition() {
         let index = &transaction_indexes()[0];
-        let there = |change: fn(&mut IndexOptions)| {
+        let there = |change: fn(&mut IndexModel, &mut IndexOptions)| {
             let mut options = IndexOptions::default();
-            options.name = Some("theirs".to_owned());
+            options.name = Some(index.name.to_owned());
             options.partial_filter_expression = Some(index.filter.clone());
-            change(&mut options);
-            IndexModel::builder().keys(index.key.clone()).options(options).build()
+            let mut there = IndexModel::builder().keys(index.key.clone()).build();
+            change(&mut there, &mut options);
+            there.options = Some(options);
+            (index.is_served_by(&there), index.is_blocked_by(&there))
         };
-        assert!(index.is_served_by(&there(|_| {})));
-        assert!(!index.is_served_by(&there(|options| options.hidden = Some(true))));
-        assert!(!index.is_served_by(&there(|options| options.unique = Some(true))));
-        assert!(!index.is_served_by(&there(|options| options.partial_filter_expression = None)));
-        assert!(!index.has_name_of(&there(|_| {})));
+        assert_eq!(there(|_, _| {}), (true, true));
+        assert_eq!(there(|there, _| there.keys = doc! { "createdAt": 1.0 }), (true, true));
+        let theirs = |_: &mut IndexModel, options: &mut IndexOptions| {
+            options.name = Some("createdAt_1".to_owned());
+        };
+        assert_eq!(there(theirs), (false, true));
+        assert_eq!(there(|_, options| options.hidden = Some(true)), (false, true));
+        assert_eq!(there(|_, options| options.unique = Some(true)), (false, false));
+        assert_eq!(there(|_, o| o.partial_filter_expression = None), (false, false));
+        assert_eq!(there(|there, _| there.keys = doc! { "createdAt": -1 }), (false, false));
     }
 }

@@ -11,9 +11,13 @@ use crate::ledger::{Fault, LedgerError, Refused};
 use crate::limits;
 
 /// Server errors that pass: fail-over, locks, write conflicts, shutdown, network.
-/// From the retryable errors of the drivers' specification, plus those a repeat can cure.
-const PASSING_CODES: [i32; 19] = [
-    6, 7, 11, 24, 46, 64, 89, 91, 112, 133, 134, 189, 202, 9001, 10107, 11600, 11602, 13435, 13436,
+/// From the retryable errors of the drivers' specification, plus those a repeat can cure, also where
+/// the server names them as errors of single documents: a DDL operation is underway (117), the server
+/// is short of something for a moment (365), writes of users are blocked (371), the disk is full
+/// (14031).
+const PASSING_CODES: [i32; 23] = [
+    6, 7, 11, 24, 46, 64, 89, 91, 112, 117, 133, 134, 189, 202, 365, 371, 9001, 10107, 11600,
+    11602, 13435, 13436, 14031,
 ];
 
 /// The command took too long (50, 262), is too large (257) or needs too much memory (146, 292).
@@ -63,6 +67,15 @@ pub(super) fn classify(operation: &'static str, error: &Error) -> LedgerError {
     let fault = of_error(error);
     let message = limits::echo(&error.to_string()).into_owned();
     LedgerError { operation, message, fault }
+}
+
+/// Whether the server has answered, but with text that is not valid: its refusal repeats what stands
+/// in a document. What else it may have said of other documents is lost with it.
+pub(super) fn is_garbled(error: &Error) -> bool {
+    matches!(
+        error.kind.as_ref(),
+        ErrorKind::BsonDeserialization(_) | ErrorKind::Bson(_) | ErrorKind::InvalidResponse { .. }
+    )
 }
 
 /// The documents that the server has refused to write, with the code; an error

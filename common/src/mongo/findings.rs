@@ -10,19 +10,29 @@ use std::fmt;
 use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{CreateCollectionOptions, ValidationAction, ValidationLevel};
+use mongodb::results::CollectionSpecification;
 
-use super::definitions::{Definition, Fit, Index, fit};
+use super::definitions::{COLLECTIONS, Definition, Fit, Index, fit, is_defined, name_of};
 use super::settings::{Known, LedgerSettings, Misfit};
 use super::shell;
+use super::unsuitable::Unsuitable;
+use crate::limits::echo;
 
-/// A collection that is there: its options and indexes.
-pub(super) type Found = (CreateCollectionOptions, Vec<IndexModel>);
+/// A collection that is there: what it is, and its indexes.
+pub(super) type Found = (CollectionSpecification, Vec<IndexModel>);
 
 /// What is there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) settings: Option<LedgerSettings>,
     pub(super) collections: BTreeMap<String, Found>,
+}
+
+impl Seen {
+    /// Whether there is anything that a ledger is made of. Notes and settings alone are nothing.
+    pub(super) fn is_begun(&self) -> bool {
+        self.collections.keys().any(|name| is_defined(name))
+    }
 }
 
 /// One thing that a database lacks.
@@ -39,6 +49,8 @@ pub struct Finding {
 pub enum Lack {
     /// All of it.
     Collection,
+    /// What every ledger rests on. It can't be changed, so the collection has to be made anew.
+    Plainness(Unsuitable),
     /// An index: its name, and its definition as `mongosh` takes it.
     Index {
         /// The name.
@@ -50,6 +62,14 @@ pub enum Lack {
     IndexDiffers {
         /// The name.
         name: &'static str,
+    },
+    /// An index with its definition is there under another name: the queries would not find it, and
+    /// the server takes no second one.
+    IndexNamed {
+        /// The name that it needs.
+        name: &'static str,
+        /// The name that it has.
+        theirs: String,
     },
     /// A validator: there is none.
     Validator,
@@ -77,10 +97,17 @@ pub enum Lack {
 }
 
 impl Finding {
-    /// Whether `producer init --apply` puts it right; else [`Finding::command`] does.
+    /// Whether `producer init --apply` puts it right; else the user has to, by
+    /// [`Finding::command`] where there is one.
     #[must_use]
     pub fn applies(&self) -> bool {
-        self.command().is_none()
+        !self.is_unsuitable() && self.command().is_none()
+    }
+
+    /// Whether the collection can hold no ledger, whatever is added to it.
+    #[must_use]
+    pub fn is_unsuitable(&self) -> bool {
+        matches!(self.lack, Lack::Plainness(_))
     }
 
     /// A short name for scripts.
@@ -88,8 +115,10 @@ impl Finding {
     pub fn kind(&self) -> &'static str {
         match &self.lack {
             Lack::Collection => "collection",
+            Lack::Plainness(why) => why.kind(),
             Lack::Index { .. } => "index",
             Lack::IndexDiffers { .. } => "index_differs",
+            Lack::IndexNamed { .. } => "index_named",
             Lack::Validator => "validator",
             Lack::ValidatorVersion => "validator_version",
             Lack::ValidatorForeign { .. } => "validator_foreign",
@@ -105,12 +134,14 @@ impl Finding {
     pub fn command(&self) -> Option<String> {
         let collection = self.collection;
         match &self.lack {
-            Lack::IndexDiffers { name } => Some(format!("db.{collection}.dropIndex(\"{name}\")")),
+            Lack::IndexDiffers { name } => Some(drop_index(collection, name)),
+            Lack::IndexNamed { theirs, .. } => Some(drop_index(collection, theirs)),
             Lack::ValidatorForeign { command } => Some(command.clone()),
             Lack::ValidatorLax { ours: false } => {
                 Some(format!("db.runCommand({})", shell::document(&strict(collection))))
             }
             Lack::Collection
+            | Lack::Plainness(_)
             | Lack::Index { .. }
             | Lack::Validator
             | Lack::ValidatorVersion
@@ -127,6 +158,11 @@ impl fmt::Display for Finding {
         let collection = self.collection;
         match &self.lack {
             Lack::Collection => write!(f, "the collection `{collection}` is missing"),
+            Lack::Plainness(why) => write!(
+                f,
+                "the collection `{collection}` {why}: create it anew without that, or use another \
+                 database (TANDEM_DATABASE)"
+            ),
             Lack::Index { name, arguments } => {
                 write!(f, "`{collection}` has no index `{name}`: {arguments}")
             }
@@ -134,6 +170,12 @@ impl fmt::Display for Finding {
                 f,
                 "the index `{name}` of `{collection}` is defined otherwise: drop it, then run \
                  `producer init --apply`"
+            ),
+            Lack::IndexNamed { name, theirs } => write!(
+                f,
+                "`{collection}` has the index `{name}` under the name `{}`, and the server takes no \
+                 second one: drop it, then run `producer init --apply`",
+                echo(theirs)
             ),
             Lack::Validator => write!(f, "`{collection}` has no validator"),
             Lack::ValidatorVersion => {
@@ -159,6 +201,18 @@ impl fmt::Display for Finding {
     }
 }
 
+/// The collections that can hold no ledger. While there is one, nothing else is worth a change.
+fn unsuitable(seen: &Seen) -> Vec<Finding> {
+    let of = |name: &'static str| {
+        let (there, _) = seen.collections.get(name)?;
+        Some(
+            Unsuitable::all_of(there)
+                .map(move |why| Finding { collection: name, lack: Lack::Plainness(why) }),
+        )
+    };
+    COLLECTIONS.into_iter().filter_map(of).flatten().collect()
+}
+
 /// Compares what is there with what should be. `validators` says whether they are wanted.
 pub(super) fn compare(
     seen: &Seen,
@@ -166,15 +220,18 @@ pub(super) fn compare(
     known: Known,
     validators: bool,
 ) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings = unsuitable(seen);
+    if !findings.is_empty() {
+        return findings;
+    }
     for definition in definitions {
         let collection = definition.name;
         let mut lacks = |lack| findings.push(Finding { collection, lack });
         let there = seen.collections.get(collection);
         match there {
             None => lacks(Lack::Collection),
-            Some((options, _)) if validators => {
-                validator(collection, options, &definition.validator)
+            Some((found, _)) if validators => {
+                validator(collection, &found.options, &definition.validator)
                     .into_iter()
                     .for_each(&mut lacks);
             }
@@ -205,6 +262,9 @@ fn index(wanted: &Index, there: &[IndexModel]) -> Option<Lack> {
     if there.iter().any(|index| wanted.has_name_of(index)) {
         return Some(Lack::IndexDiffers { name });
     }
+    if let Some(theirs) = there.iter().find(|index| wanted.is_blocked_by(index)).and_then(name_of) {
+        return Some(Lack::IndexNamed { name, theirs: theirs.to_owned() });
+    }
     let options = doc! { "name": name, "partialFilterExpression": &wanted.filter };
     let arguments = [&wanted.key, &options].map(shell::document).join(", ");
     Some(Lack::Index { name, arguments })
@@ -228,6 +288,10 @@ fn validator(collection: &str, options: &CreateCollectionOptions, ours: &Documen
     }
 }
 
+fn drop_index(collection: &str, name: &str) -> String {
+    format!("db.{collection}.dropIndex({})", shell::text(name))
+}
+
 /// The command that makes a collection's validator refuse every bad write.
 pub(super) fn strict(collection: &str) -> Document {
     doc! { "collMod": collection, "validationLevel": "strict", "validationAction": "error" }
@@ -238,10 +302,10 @@ mod tests {
     use super::super::definitions::{ACCOUNTS, TRANSACTIONS, definitions};
     use super::*;
 
-    fn options(validator: Option<Document>) -> CreateCollectionOptions {
-        let mut options = CreateCollectionOptions::default();
-        options.validator = validator;
-        options
+    fn with(validator: Document) -> CollectionSpecification {
+        let mut found = CollectionSpecification::default();
+        found.options.validator = Some(validator);
+        found
     }
 
     /// A ledger that lacks nothing.
@@ -254,7 +318,7 @@ mod tests {
         };
         let collections = definitions().into_iter().map(|definition| {
             let indexes = definition.indexes.iter().map(model).collect();
-            (definition.name.to_owned(), (options(Some(definition.validator)), indexes))
+            (definition.name.to_owned(), (with(definition.validator), indexes))
         });
         Seen {
             settings: Some(LedgerSettings::new(Known::THIS, true)),
@@ -287,8 +351,8 @@ mod tests {
         type Change = fn(&mut CreateCollectionOptions, &mut Vec<IndexModel>);
         let change = |name: &str, changed: Change| {
             let mut seen = whole();
-            let (options, indexes) = seen.collections.get_mut(name).expect("it is there");
-            changed(options, indexes);
+            let (found, indexes) = seen.collections.get_mut(name).expect("it is there");
+            changed(&mut found.options, indexes);
             kinds(&seen, true)
         };
         let foreign: Change = |options, _| options.validator = Some(doc! { "x": 1 });
@@ -313,6 +377,16 @@ mod tests {
             change(TRANSACTIONS, |_, indexes| indexes[0].keys = doc! { "createdAt": -1 }),
             [(TRANSACTIONS, "index_differs")]
         );
+        let renamed: Change = |_, indexes| {
+            let options = indexes[1].options.as_mut().expect("it has a name");
+            options.name = Some("takeoverAt_1".to_owned());
+        };
+        assert_eq!(change(TRANSACTIONS, renamed), [(TRANSACTIONS, "index_named")]);
+        let capped_and_more: Change = |options, indexes| {
+            options.capped = Some(true);
+            indexes.clear();
+        };
+        assert_eq!(change(TRANSACTIONS, capped_and_more), [(TRANSACTIONS, "capped")]);
         let unset = Seen { settings: None, ..whole() };
         assert_eq!(kinds(&unset, true), [("tandem", "settings")]);
     }
@@ -320,8 +394,8 @@ mod tests {
     #[test]
     fn without_validators_nobody_misses_them() {
         let mut seen = whole();
-        for (options, _) in seen.collections.values_mut() {
-            options.validator = Some(doc! { "x": 1 });
+        for (found, _) in seen.collections.values_mut() {
+            found.options.validator = Some(doc! { "x": 1 });
         }
         assert_eq!(kinds(&seen, false), [("tandem", "settings_validators")]);
         seen.settings = Some(LedgerSettings::new(Known::THIS, false));
@@ -331,8 +405,8 @@ mod tests {
     #[test]
     fn what_is_the_users_own_is_left_to_a_command() {
         let mut seen = whole();
-        let (options, _) = seen.collections.get_mut(ACCOUNTS).expect("it is there");
-        options.validator = Some(doc! { "x": 1 });
+        let (found, _) = seen.collections.get_mut(ACCOUNTS).expect("it is there");
+        found.options.validator = Some(doc! { "x": 1 });
         let findings = compare(&seen, &definitions(), Known::THIS, true);
         assert!(!findings[0].applies());
         let command = findings[0].command().expect("a command");

@@ -15,10 +15,12 @@ mod outbox;
 mod parking;
 mod postings;
 mod read;
+mod rights;
 mod schema;
 mod settings;
 mod shell;
 mod statements;
+mod unsuitable;
 mod validators;
 mod write;
 
@@ -38,11 +40,12 @@ pub use fault::{of_code as fault_of_code, of_error as fault_of};
 pub use findings::{Finding, Lack};
 pub use ledger::MongoLedger;
 pub use outbox::{Found, MongoOutbox, NoDate, Stranded};
-pub use parking::ParkedEntry;
+pub use parking::{ParkedEntry, RawId, Unparked, raw_id};
 pub use read::Fields;
 pub use schema::{Inspection, NotReady};
 pub use settings::Misfit;
 pub use statements::LeaseMs;
+pub use unsuitable::Unsuitable;
 pub use write::Inserted;
 
 use crate::config::MongoArgs;
@@ -64,7 +67,7 @@ impl Store {
     /// Connects lazily: an unreachable server shows at the first operation, not here.
     ///
     /// # Errors
-    /// When the URI does not parse. The message never holds the password.
+    /// When the URI does not parse, or no database can have the name. The message never holds the password.
     pub async fn connect(
         args: &MongoArgs,
         name: &str,
@@ -87,11 +90,7 @@ impl Store {
         options.read_concern = Some(ReadConcern::majority());
         options.selection_criteria =
             Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-        let database = args
-            .database
-            .clone()
-            .or_else(|| options.default_database.clone())
-            .unwrap_or_else(|| "tandem".to_owned());
+        let database = args.database_name(options.default_database.as_deref())?;
         let client = Client::with_options(options).map_err(bad)?;
         let one_document = args.one_document_statements.then_some(true);
         Ok(Store {

@@ -27,15 +27,20 @@ pub(super) fn in_range(fields: &[&str]) -> RawDocumentBuf {
     ] }
 }
 
-/// All numbers are there and whole; the floor may be null. The type of a sum tells the types of its
-/// parts: with a float or a decimal it is that, with null or nothing it is null. The sum of what is
-/// in range never overflows.
+/// All numbers are there and whole; the floor may be null.
 pub(super) fn whole() -> RawDocumentBuf {
-    let without_floor: RawArrayBuf = NUMBERS[..4].iter().copied().collect();
     rawdoc! { "$and": [
-        { "$in": [{ "$type": { "$add": without_floor } }, ["long", "int"]] },
+        sum_is_whole(&NUMBERS[..4]),
         { "$in": [{ "$type": "$floor" }, ["long", "int", "null"]] },
     ] }
+}
+
+/// All of the fields are there and whole numbers. The type of a sum tells the types of its parts: with
+/// a float or a decimal it is that, with null or nothing it is null. The sum of what is in range never
+/// overflows.
+pub(super) fn sum_is_whole(fields: &[&str]) -> RawDocumentBuf {
+    let fields: RawArrayBuf = fields.iter().copied().collect();
+    rawdoc! { "$in": [{ "$type": { "$add": fields } }, ["long", "int"]] }
 }
 
 /// All numbers are there (the floor may be null), the balance is decimal, none of the others is a

@@ -6,12 +6,23 @@
 //! it stands in nobody's way. Promises nothing about their being on the queue: publishing an id
 //! twice is harmless.
 
-use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
+use mongodb::bson::{DateTime, RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::Store;
+use super::parking::{RawId, raw_id};
 use super::write::{Counts, together};
 use crate::ledger::{LedgerError, ServerMs};
 use crate::transaction::{ParkCode, Parked, State, TransactionId, check_name};
+
+/// The fewest documents of one question: a few more cost nothing, and some may be noted as parked.
+const PAGE_MIN: usize = 1_000;
+
+/// The most questions of one look: beyond so many noted ones the rest waits until somebody unparks.
+const PAGES_MAX: usize = 100;
+
+/// How far from now a takeover time or a sweep's stamp may be and still make sense, in milliseconds: a
+/// day, where the longest lease is an hour.
+const SENSIBLE_MS: i64 = 24 * 3_600_000;
 
 /// Which transactions to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +45,11 @@ pub enum Stranded {
         /// Server time.
         takeover_before: ServerMs,
     },
+    /// In flight, with a takeover time that no worker has written: it is days ahead.
+    FarAhead {
+        /// Server time.
+        now: ServerMs,
+    },
     /// In flight, and without a takeover time, or with something else in its place.
     Timeless(NoDate),
 }
@@ -49,11 +65,11 @@ pub enum NoDate {
 
 impl NoDate {
     fn bound(self) -> RawDocumentBuf {
-        const OTHER_TYPES: [&str; 16] = [
+        // Not `array`: an index has the elements of a list, so that would be a look at all of it.
+        const OTHER_TYPES: [&str; 18] = [
             "double",
             "string",
             "object",
-            "array",
             "binData",
             "undefined",
             "objectId",
@@ -64,6 +80,9 @@ impl NoDate {
             "long",
             "decimal",
             "timestamp",
+            "symbol",
+            "dbPointer",
+            "javascriptWithScope",
             "minKey",
             "maxKey",
         ];
@@ -92,13 +111,17 @@ impl Stranded {
             Stranded::InFlight { takeover_before } => {
                 ("in_flight", "takeoverAt", rawdoc! { "$lt": date(takeover_before) })
             }
+            Stranded::FarAhead { now } => {
+                let far = date(now.saturating_add(SENSIBLE_MS));
+                ("in_flight", "takeoverAt", rawdoc! { "$gt": far })
+            }
             Stranded::Timeless(no_date) => ("in_flight", "takeoverAt", no_date.bound()),
         };
         let states: RawArrayBuf = match self {
             Stranded::Unclaimed { .. } | Stranded::FromTheFuture { .. } | Stranded::Undated(_) => {
                 [State::Initial.as_str()].into_iter().collect()
             }
-            Stranded::InFlight { .. } | Stranded::Timeless(_) => {
+            Stranded::InFlight { .. } | Stranded::FarAhead { .. } | Stranded::Timeless(_) => {
                 State::IN_FLIGHT.iter().map(|s| s.as_str()).collect()
             }
         };
@@ -139,16 +162,9 @@ impl MongoOutbox {
         now: ServerMs,
         limit: usize,
     ) -> Result<Found, LedgerError> {
-        let found = self.find(which, now, limit).await?;
-        // Notes are few, and only on documents that can't be stamped, which come again each time.
-        let noted =
-            if found.is_empty() { Default::default() } else { self.store.noted(&found).await? };
         let (mut ids, mut invalid) = (Vec::new(), Vec::new());
-        for id in found {
-            if noted.contains(rawdoc! { "_id": id.clone() }.as_bytes()) {
-                continue;
-            }
-            match id.as_str().filter(|id| check_name("_id", id).is_ok()) {
+        for id in self.find_unnoted(which, now, limit).await? {
+            match id.get_str("_id").ok().filter(|id| check_name("_id", id).is_ok()) {
                 Some(id) => ids.push(id.into()),
                 None => invalid.push(id),
             }
@@ -160,19 +176,51 @@ impl MongoOutbox {
             self.store.park_by_id(&invalid, &why).await?;
         }
         let parked = (!invalid.is_empty()).then_some((invalid.len(), ParkCode::InvalidId));
-        if which == Stranded::Timeless(NoDate::OtherType) && !ids.is_empty() {
-            return self.park_timeless(&ids).await;
+        let no_time = match which {
+            Stranded::Timeless(NoDate::OtherType) => "is not a date",
+            Stranded::FarAhead { .. } => "is more than a day ahead, which no worker writes",
+            _ => return Ok(Found { ids, parked }),
+        };
+        if ids.is_empty() {
+            return Ok(Found { ids, parked });
         }
-        Ok(Found { ids, parked })
+        self.park_timeless(&ids, no_time).await
     }
 
-    /// Nobody can claim what has no date as its takeover time: an owner of it may still live.
-    async fn park_timeless(&self, ids: &[TransactionId]) -> Result<Found, LedgerError> {
-        let raw: Vec<RawBson> = ids.iter().map(|id| RawBson::from(id.as_ref())).collect();
-        let message = "its takeoverAt is not a date, so nobody knows when it may be claimed";
+    /// Nobody claims what has no sensible takeover time: an owner of it may still live.
+    async fn park_timeless(
+        &self,
+        ids: &[TransactionId],
+        problem: &str,
+    ) -> Result<Found, LedgerError> {
+        let raw: Vec<RawId> = ids.iter().map(|id| raw_id(id)).collect();
+        let message = format!("its takeoverAt {problem}, so nobody knows when it may be claimed");
         let why = Parked::new(ParkCode::TransactionUnreadable, message);
         self.store.park_by_id(&raw, &why).await?;
         Ok(Found { ids: Vec::new(), parked: Some((ids.len(), why.code)) })
+    }
+
+    /// Those that are not noted as parked. What is noted can't be stamped, so it comes first each
+    /// time, and must not stand in the way of others.
+    async fn find_unnoted(
+        &self,
+        which: Stranded,
+        now: ServerMs,
+        limit: usize,
+    ) -> Result<Vec<RawId>, LedgerError> {
+        let (page, mut unnoted) = (limit.max(PAGE_MIN), Vec::new());
+        for number in 0..PAGES_MAX {
+            let mut found = self.find(which, now, page, number * page).await?;
+            let last = found.len() < page;
+            let noted = self.store.noted(&found).await?;
+            found.retain(|id| !noted.contains(id.as_bytes()));
+            unnoted.extend(found);
+            if last || unnoted.len() >= limit {
+                break;
+            }
+        }
+        unnoted.truncate(limit);
+        Ok(unnoted)
     }
 
     async fn find(
@@ -180,11 +228,15 @@ impl MongoOutbox {
         which: Stranded,
         now: ServerMs,
         limit: usize,
-    ) -> Result<Vec<RawBson>, LedgerError> {
+        skip: usize,
+    ) -> Result<Vec<RawId>, LedgerError> {
         let (hint, field, bound, states) = which.query();
         let mut filter = rawdoc! {
             "state": { "$in": states },
-            "sweepAfter": { "$not": { "$gt": DateTime::from_millis(now) } },
+            "sweepAfter": { "$not": {
+                "$gt": DateTime::from_millis(now),
+                "$lt": DateTime::from_millis(now.saturating_add(SENSIBLE_MS)),
+            } },
             "parked": null,
         };
         filter.append(super::read::cstr(field), bound);
@@ -195,19 +247,19 @@ impl MongoOutbox {
             "filter": filter,
             "sort": sort,
             "hint": hint,
+            "skip": i64::try_from(skip).unwrap_or(i64::MAX),
             "limit": i64::try_from(limit).unwrap_or(i64::MAX),
             "batchSize": i32::try_from(limit).unwrap_or(i32::MAX),
             "projection": { "_id": 1 },
         };
-        let id = |document: &RawDocument| Some(RawBson::from(document.get("_id").ok()??));
-        self.store.find("stranded", command, id).await
+        self.store.find("stranded", command, |id| Some(id.to_owned())).await
     }
 
-    /// Keeps all sweepers away from what was just published until `sweep_after`. A document that
-    /// the server refuses to write is published again next time, which ends in its being parked.
+    /// Keeps all sweepers away from what is to be published until `sweep_after`. A document that the
+    /// server refuses to write can't be stamped: it is published, which ends in its being parked.
     ///
     /// # Errors
-    /// When the server is away; then it is only published once more.
+    /// When the server is away; any of them may be stamped.
     pub async fn stamp(
         &self,
         ids: &[TransactionId],
@@ -218,7 +270,7 @@ impl MongoOutbox {
             let ids: RawArrayBuf = ids.iter().map(|id| id.as_ref()).collect();
             rawdoc! {
                 "q": { "_id": { "$in": ids }, "state": { "$in": unfinished.clone() } },
-                "u": { "$max": { "sweepAfter": DateTime::from_millis(sweep_after) } },
+                "u": { "$set": { "sweepAfter": DateTime::from_millis(sweep_after) } },
                 "multi": true,
             }
         };
@@ -234,7 +286,7 @@ impl MongoOutbox {
     /// # Errors
     /// When the server is away.
     pub async fn park_killers(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
-        let ids: Vec<RawBson> = ids.iter().map(|id| RawBson::from(id.as_ref())).collect();
+        let ids: Vec<RawId> = ids.iter().map(|id| raw_id(id)).collect();
         let message = "its workers died with it, again and again, while it was alone";
         self.store.park_by_id(&ids, &Parked::new(ParkCode::KillsWorker, message)).await
     }
@@ -253,7 +305,12 @@ impl MongoOutbox {
             let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
             let command = rawdoc! {
                 "find": "transactions",
-                "filter": { "state": { "$in": states }, "parked": null },
+                "filter": {
+                    "state": { "$in": states },
+                    "parked": null,
+                    // What is no date sorts before all dates.
+                    "createdAt": { "$type": "date" },
+                },
                 "sort": { "createdAt": 1 },
                 "hint": hint,
                 "limit": 1_i64,

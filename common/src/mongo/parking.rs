@@ -8,15 +8,28 @@
 
 use std::collections::HashSet;
 
-use mongodb::bson::{Bson, DateTime, Document, RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
+use mongodb::bson::{
+    Bson, DateTime, Document, RawArrayBuf, RawDocument, RawDocumentBuf, Utf8Lossy, rawdoc,
+};
 
-use super::write::{Counts, each_alone};
+use super::write::{Counts, GARBLED, each_alone};
 use super::{Store, read};
-use crate::ledger::{LedgerError, Parking, ServerMs};
+use crate::ledger::{LedgerError, Parking, Refused, ServerMs};
+use crate::limits::echo;
 use crate::transaction::{Parked, State, TransactionId};
 
 /// The collection of notes on transactions that can't be written.
 pub(super) const NOTES: &str = "parked";
+
+/// A document `{_id: …}` as the server has sent it: an `_id` of whatever type, also a text that is not
+/// valid, which nothing else can hold.
+pub type RawId = RawDocumentBuf;
+
+/// The [`RawId`] of a text.
+#[must_use]
+pub fn raw_id(id: &str) -> RawId {
+    rawdoc! { "_id": id }
+}
 
 /// A transaction that is parked.
 #[derive(Clone, Debug)]
@@ -41,10 +54,15 @@ pub(super) async fn park(
     let groups = each_alone(0..parkings.len());
     let statement = |group: &[&Parking]| {
         let Parking { id, state, claim, why } = group[0];
+        let claim = match claim {
+            Some(token) => rawdoc! { "$eq": token.as_str() },
+            // Nobody's: whatever else stands there is no claim.
+            None => rawdoc! { "$not": { "$type": "string" } },
+        };
         let guard = rawdoc! {
             "_id": id.as_ref(),
             "state": state.as_str(),
-            "claim": claim.as_deref().map_or(RawBson::Null, RawBson::from),
+            "claim": claim,
             "parked": null,
         };
         parking(guard, why, true)
@@ -52,8 +70,7 @@ pub(super) async fn park(
     let written =
         store.write("park", "transactions", parkings, groups, Counts::Matched, statement).await?;
     let refused: Vec<&Parking> = written.refused.iter().map(|r| &parkings[r.item]).collect();
-    let noted: Vec<(RawBson, &Parked)> =
-        refused.iter().map(|p| (RawBson::from(p.id.as_ref()), &p.why)).collect();
+    let noted: Vec<(RawId, &Parked)> = refused.iter().map(|p| (raw_id(&p.id), &p.why)).collect();
     note(store, &noted).await?;
     let mut parked: Vec<TransactionId> = refused.iter().map(|p| p.id.clone()).collect();
     let ids: Vec<TransactionId> = parkings.iter().map(|parking| parking.id.clone()).collect();
@@ -79,19 +96,21 @@ fn parking(guard: RawDocumentBuf, why: &Parked, ends_claim: bool) -> RawDocument
 }
 
 /// Notes transactions whose documents can't be written.
-async fn note(store: &Store, noted: &[(RawBson, &Parked)]) -> Result<(), LedgerError> {
+async fn note(store: &Store, noted: &[(RawId, &Parked)]) -> Result<(), LedgerError> {
     let groups = each_alone(0..noted.len());
-    let statement = |group: &[&(RawBson, &Parked)]| {
+    let statement = |group: &[&(RawId, &Parked)]| {
         let (id, why) = group[0];
         let note = rawdoc! { "code": why.code.as_str(), "message": why.message.as_str() };
         rawdoc! {
-            "q": { "_id": id.clone() },
+            "q": id.clone(),
             "u": { "$set": note, "$currentDate": { "at": true } },
             "upsert": true,
         }
     };
     let written = store.write("park", NOTES, noted, groups, Counts::Matched, statement).await?;
-    match written.refused.into_iter().next() {
+    // The answer to a new note repeats its `_id`. Where that is no valid text, the note was made.
+    let is_refused = |refused: &Refused| refused.problem != GARBLED;
+    match written.refused.into_iter().find(is_refused) {
         None => Ok(()),
         Some(refused) => Err(LedgerError::lasting("park", refused.problem)),
     }
@@ -103,16 +122,13 @@ impl Store {
     ///
     /// # Errors
     /// When the server is away.
-    pub async fn park_by_id(&self, ids: &[RawBson], why: &Parked) -> Result<(), LedgerError> {
+    pub async fn park_by_id(&self, ids: &[RawId], why: &Parked) -> Result<(), LedgerError> {
         let groups = each_alone(0..ids.len());
         let unfinished: RawArrayBuf = State::UNFINISHED.iter().map(|s| s.as_str()).collect();
-        let statement = |group: &[&RawBson]| {
-            let guard = rawdoc! {
-                "_id": group[0].clone(),
-                "state": { "$in": unfinished.clone() },
-                "parked": null,
-            };
-            parking(guard, why, false)
+        let statement = |group: &[&RawId]| {
+            let unfinished = rawdoc! { "state": { "$in": unfinished.clone() }, "parked": null };
+            let guard: RawArrayBuf = [group[0].clone(), unfinished].into_iter().collect();
+            parking(rawdoc! { "$and": guard }, why, false)
         };
         let written =
             self.write("park", "transactions", ids, groups, Counts::Matched, statement).await?;
@@ -124,12 +140,14 @@ impl Store {
     ///
     /// # Errors
     /// When the server is away.
-    pub(super) async fn noted(&self, ids: &[RawBson]) -> Result<HashSet<Vec<u8>>, LedgerError> {
-        let wanted: RawArrayBuf = ids.iter().cloned().collect();
+    pub(super) async fn noted(&self, ids: &[RawId]) -> Result<HashSet<Vec<u8>>, LedgerError> {
+        if ids.is_empty() {
+            return Ok(HashSet::new());
+        }
         let mut pipeline = RawArrayBuf::new();
-        pipeline.push(rawdoc! { "$match": { "_id": { "$in": wanted } } });
+        pipeline.push(rawdoc! { "$match": any_of(ids) });
         pipeline.push(rawdoc! { "$project": { "_id": 1 } });
-        let key = |document: &mongodb::bson::RawDocument| Some(document.as_bytes().to_vec());
+        let key = |document: &RawDocument| Some(document.as_bytes().to_vec());
         let noted = self.aggregate("noted", NOTES, pipeline, ids.len(), key).await?;
         Ok(noted.into_iter().collect())
     }
@@ -151,13 +169,14 @@ impl Store {
         let pipeline = in_documents.into_iter().collect();
         let mut parked = self
             .aggregate("parked", "transactions", pipeline, batch, |document| {
-                let why = document.get_document("parked").ok()?;
+                // What is no document was written by somebody else, and sets apart all the same.
+                let why = document.get_document("parked");
+                let why = why.map_or_else(|_| rawdoc! {}, ToOwned::to_owned);
                 let state = document.get_str("state").ok().and_then(State::parse);
-                entry(document, why, state)
+                entry(document, &why, state)
             })
             .await?;
-        let notes = [rawdoc! { "$sort": { "at": 1 } }, rawdoc! { "$limit": limit_most }];
-        let pipeline = notes.into_iter().collect();
+        let pipeline = unfinished_notes(limit_most);
         parked.extend(
             self.aggregate("parked", NOTES, pipeline, batch, |note| entry(note, note, None))
                 .await?,
@@ -167,13 +186,12 @@ impl Store {
     }
 
     /// Brings parked transactions back: they may be claimed again once their takeover time has come.
-    /// The attempts that they made alone count from the beginning. Returns those ids that were
-    /// parked, and that a message can hold.
+    /// The attempts that they made alone count from the beginning.
     ///
     /// # Errors
-    /// When the server is away, or refuses to write one of the documents still.
-    pub async fn unpark(&self, ids: &[TransactionId]) -> Result<Vec<TransactionId>, LedgerError> {
-        let raw: Vec<RawBson> = ids.iter().map(|id| RawBson::from(id.as_ref())).collect();
+    /// When the server is away.
+    pub async fn unpark(&self, ids: &[TransactionId]) -> Result<Unparked, LedgerError> {
+        let raw: Vec<RawId> = ids.iter().map(|id| raw_id(id)).collect();
         let noted = self.noted(&raw).await?;
         let pipeline = read::transactions(ids);
         let seen = self.aggregate("read", "transactions", pipeline, ids.len(), read::seen).await?;
@@ -191,36 +209,73 @@ impl Store {
         };
         let written =
             self.write("unpark", "transactions", ids, groups, Counts::Matched, statement).await?;
-        if let Some(refused) = written.refused.into_iter().next() {
-            let message = format!("{:?}: {}", ids[refused.item], refused.problem);
-            return Err(LedgerError::lasting("unpark", message));
-        }
-        self.forget_notes(&raw).await?;
+        let refused = written.refused.into_iter().map(|r| (ids[r.item].clone(), r.problem));
+        let refused: Vec<(TransactionId, String)> = refused.collect();
+        let is_refused = |id: &TransactionId| refused.iter().any(|(of, _)| of == id);
+        let back = ids.iter().filter(|id| !is_refused(id));
+        self.forget_notes(&back.clone().map(|id| raw_id(id)).collect::<Vec<_>>()).await?;
         let was_parked = |id: &&TransactionId| {
             set_apart.contains(*id) || noted.contains(rawdoc! { "_id": id.as_ref() }.as_bytes())
         };
-        Ok(ids.iter().filter(was_parked).cloned().collect())
+        Ok(Unparked { back: back.filter(was_parked).cloned().collect(), refused })
     }
 
-    async fn forget_notes(&self, ids: &[RawBson]) -> Result<(), LedgerError> {
-        let wanted: RawArrayBuf = ids.iter().cloned().collect();
+    async fn forget_notes(&self, ids: &[RawId]) -> Result<(), LedgerError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
         let notes = self.database().collection::<Document>(NOTES);
-        let filter = rawdoc! { "_id": { "$in": wanted } };
-        let filter = Document::try_from(filter)
+        let filter = Document::try_from(any_of(ids))
             .map_err(|error| LedgerError::lasting("unpark", error.to_string()))?;
         self.limited("unpark", async move { notes.delete_many(filter).await }).await.map(|_| ())
     }
 }
 
-fn entry(
-    document: &mongodb::bson::RawDocument,
-    why: &mongodb::bson::RawDocument,
-    state: Option<State>,
-) -> Option<ParkedEntry> {
-    let text = |field: &str| why.get_str(field).unwrap_or("unknown").to_owned();
-    let id = document.get("_id").ok()??;
+/// What became of bringing transactions back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unparked {
+    /// Those that were parked and may be claimed now.
+    pub back: Vec<TransactionId>,
+    /// Those that the database still refuses to write, and why. They stay parked.
+    pub refused: Vec<(TransactionId, String)>,
+}
+
+/// The filter for these documents. The server makes one look at the index of it.
+fn any_of(ids: &[RawId]) -> RawDocumentBuf {
+    rawdoc! { "$or": ids.iter().cloned().collect::<RawArrayBuf>() }
+}
+
+/// The notes on transactions that are there and not final, the oldest first.
+fn unfinished_notes(limit: i64) -> RawArrayBuf {
+    let finals: RawArrayBuf =
+        [State::Done, State::Canceled].iter().map(|state| state.as_str()).collect();
+    let of = rawdoc! {
+        "from": "transactions", "localField": "_id", "foreignField": "_id", "as": "of",
+        "pipeline": [{ "$project": { "state": 1 } }],
+    };
+    [
+        rawdoc! { "$sort": { "at": 1 } },
+        rawdoc! { "$lookup": of },
+        rawdoc! { "$match": { "of": { "$ne": [] }, "of.state": { "$nin": finals } } },
+        rawdoc! { "$limit": limit },
+    ]
+    .into_iter()
+    .collect()
+}
+
+/// A document's `_id`; text that is not valid comes with `�`.
+fn id_of(document: &RawDocument) -> Option<Bson> {
+    let id = document.iter_elements().flatten().find(|element| element.key().as_str() == "_id")?;
+    let mut alone = RawDocumentBuf::new();
+    alone.append(id.key(), id.value_utf8_lossy().ok()?);
+    let Utf8Lossy(mut alone) = Utf8Lossy::<Document>::try_from(alone).ok()?;
+    alone.remove("_id")
+}
+
+fn entry(document: &RawDocument, why: &RawDocument, state: Option<State>) -> Option<ParkedEntry> {
+    let text = |field: &str| echo(why.get_str(field).unwrap_or("unknown")).into_owned();
     Some(ParkedEntry {
-        id: Bson::try_from(id).ok()?,
+        id: id_of(document)?,
         state,
         code: text("code"),
         message: text("message"),

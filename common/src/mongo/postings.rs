@@ -144,7 +144,8 @@ pub(super) fn remove(removal: Removal, postings: &[&Posting]) -> RawDocumentBuf 
     let guard = rawdoc! { "$and": [
         { "$eq": ["$_id", "$$my.account"] },
         numbers::in_range(&numbers::HOLDINGS),
-        numbers::no_floats(&numbers::HOLDINGS),
+        // Nearly always the first, which costs less.
+        { "$or": [numbers::sum_is_whole(&numbers::HOLDINGS), numbers::no_floats(&numbers::HOLDINGS)] },
         { "$isArray": "$pendingTransactions" },
         { "$setIsSubset": ["$$my.marks", "$pendingTransactions"] },
     ] };

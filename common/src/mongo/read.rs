@@ -8,7 +8,9 @@
 
 use std::sync::atomic::Ordering;
 
-use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
+use mongodb::bson::{
+    Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, Timestamp, rawdoc,
+};
 
 use super::Store;
 use crate::account::Account;
@@ -179,28 +181,36 @@ fn matching(ids: &[std::sync::Arc<str>]) -> RawDocumentBuf {
     rawdoc! { "$match": { "_id": { "$in": ids } } }
 }
 
-/// Transactions as they stand. A small document comes along whole. Of a large one come its head,
-/// each field only if it is short, and its size.
+/// Transactions as they stand: the head, field by field, so that no other field is mistaken for it
+/// or hides it; and beside it a small document as it is. Of a large one comes its size, and each
+/// field of the head only if it is short.
 pub(super) fn transactions(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
     let small = rawdoc! { "$lte": [{ "$bsonSize": "$$ROOT" }, INLINE_BYTES_MAX as i64] };
-    let mut head = rawdoc! { "_id": "$_id", "serverNow": "$$NOW" };
-    for field in
-        ["state", "claim", "leaseUntil", "takeoverAt", "attempts", "attemptsAlone", "createdAt"]
-    {
-        head.append(cstr(field), short(field));
-    }
-    head.append(
-        cstr("parked"),
-        rawdoc! { "$cond": [{ "$gt": ["$parked", null] }, true, "$$REMOVE"] },
-    );
-    head.append(cstr("large"), rawdoc! {
+    let mut with_document = head(|name| path(name).into());
+    with_document.append(cstr("document"), "$$ROOT");
+    let mut with_size = head(|name| short(name).into());
+    with_size.append(cstr("large"), rawdoc! {
         "bytes": { "$bsonSize": fields(&CONTENT) },
         "legs": { "$cond": [{ "$isArray": "$legs" }, { "$size": { "$ifNull": ["$legs", []] } }, 2] },
     });
-    let whole = rawdoc! { "$mergeObjects": ["$$ROOT", { "serverNow": "$$NOW" }] };
-    [matching(ids), rawdoc! { "$replaceWith": { "$cond": [small, whole, head] } }]
+    [matching(ids), rawdoc! { "$replaceWith": { "$cond": [small, with_document, with_size] } }]
         .into_iter()
         .collect()
+}
+
+/// What the protocol reads of a transaction, beside what it asks for.
+fn head(field: impl Fn(&str) -> RawBson) -> RawDocumentBuf {
+    let mut head = rawdoc! {
+        "_id": "$_id",
+        "serverNow": "$$NOW",
+        "parked": { "$cond": [{ "$gt": ["$parked", null] }, true, "$$REMOVE"] },
+    };
+    for name in
+        ["state", "claim", "leaseUntil", "takeoverAt", "attempts", "attemptsAlone", "createdAt"]
+    {
+        head.append(cstr(name), field(name).as_raw_bson_ref());
+    }
+    head
 }
 
 /// A field, if it is short.
@@ -214,9 +224,13 @@ pub(super) fn contents(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
     let vars = rawdoc! { "content": fields(&CONTENT) };
     let bytes = rawdoc! { "$bsonSize": "$$content" };
     let fits = rawdoc! { "$lte": [bytes.clone(), CONTENT_BYTES_MAX as i64] };
+    // Merging a document with nothing keeps the first of each field.
+    let each_once = rawdoc! { "$eq": ["$$ROOT", { "$mergeObjects": ["$$ROOT"] }] };
     let with_id = rawdoc! { "$mergeObjects": [{ "_id": "$_id" }, "$$content"] };
     let without = rawdoc! { "_id": "$_id", "tooLarge": bytes };
+    let repeated = rawdoc! { "_id": "$_id", "repeated": true };
     let content = rawdoc! { "$cond": [fits, with_id, without] };
+    let content = rawdoc! { "$cond": [each_once, content, repeated] };
     [matching(ids), rawdoc! { "$replaceWith": { "$let": { "vars": vars, "in": content } } }]
         .into_iter()
         .collect()
@@ -267,13 +281,14 @@ pub(super) fn seen(document: &RawDocument) -> Option<Seen> {
             }
         }
         Err(_) => {
-            let mut body = Body::from_raw(document).map_err(|error| error.to_string());
+            let content = document.get_document("document").ok()?;
+            let mut body = Body::from_raw(content).map_err(|error| error.to_string());
             if let Ok(body) = &mut body {
                 // The engine has no use for them, and a batch holds thousands of bodies.
                 (body.metadata, body.reverses) = (None, None);
             }
             let legs = body.as_ref().map_or(0, |body| body.legs().len());
-            (Size { legs, bytes: document.as_bytes().len() }, Some(body))
+            (Size { legs, bytes: content.as_bytes().len() }, Some(body))
         }
     };
     Some(Seen {
@@ -285,9 +300,7 @@ pub(super) fn seen(document: &RawDocument) -> Option<Seen> {
         attempts: count("attempts"),
         attempts_alone: count("attemptsAlone"),
         created_at: time("createdAt"),
-        parked: document.get("parked").is_ok_and(|parked| {
-            parked.is_some_and(|parked| parked != mongodb::bson::RawBsonRef::Null)
-        }),
+        parked: document.get_bool("parked").is_ok(),
         server_now: time("serverNow"),
         size,
         body,
@@ -299,6 +312,9 @@ pub(super) fn order(document: &RawDocument) -> Option<Order> {
     let id = document.get_str("_id").ok()?.into();
     let body = match too_large(document, CONTENT_BYTES_MAX) {
         Some(problem) => Err(problem),
+        None if document.get_bool("repeated").is_ok() => {
+            Err("fields: one of them is there twice".to_owned())
+        }
         None => Body::from_raw(document).map_err(|error| error.to_string()),
     };
     Some((id, body))

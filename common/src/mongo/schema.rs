@@ -12,14 +12,14 @@ use futures_util::TryStreamExt;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
+use mongodb::results::CollectionType;
 
 use super::Store;
-use super::definitions::{Definition, Index, definitions};
+use super::definitions::{COLLECTIONS, Definition, Index, definitions, is_defined};
 use super::findings::{Finding, Found, Lack, Seen, compare, strict};
 use super::settings::{ID, Known, LedgerSettings, Misfit};
 use crate::ledger::LedgerError;
 
-const UNAUTHORIZED: i32 = 13;
 const NAMESPACE_NOT_FOUND: i32 = 26;
 const NAMESPACE_EXISTS: i32 = 48;
 const DUPLICATE_KEY: i32 = 11_000;
@@ -46,10 +46,16 @@ pub enum NotReady {
     )]
     NotPermitted {
         /// What it may not do.
-        what: &'static str,
+        what: String,
         /// What the server says.
         said: String,
     },
+    /// The server takes an index of the user's own for one of Tandem's, and refuses a second one.
+    #[error(
+        "the server takes an index of your own for one of Tandem's ({0}); drop yours, then run \
+         `producer init --apply` again"
+    )]
+    IndexTaken(String),
     /// It is of another version.
     #[error("{0}")]
     Misfit(#[from] Misfit),
@@ -66,6 +72,7 @@ impl NotReady {
             NotReady::Ledger(error) => error.passes(),
             NotReady::Login(_)
             | NotReady::NotPermitted { .. }
+            | NotReady::IndexTaken(_)
             | NotReady::Misfit(_)
             | NotReady::Unfit(_) => false,
         }
@@ -78,9 +85,13 @@ fn unfit(findings: &[Finding]) -> String {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
+    let remedy = match findings.iter().any(Finding::applies) {
+        true => ", `producer init --apply` applies it",
+        false => "",
+    };
     format!(
         "the database is not as Tandem needs it: {first}{more}; `producer init` lists what is \
-         missing, `producer init --apply` applies it"
+         missing{remedy}"
     )
 }
 
@@ -134,11 +145,10 @@ impl Store {
             let after =
                 if findings.is_empty() { seen.settings.clone() } else { self.settings().await? };
             if after == seen.settings {
-                let begun = seen.settings.is_some_and(|settings| !settings.complete);
-                return Ok(Inspection {
-                    unfinished: begun || seen.collections.is_empty(),
-                    findings,
-                });
+                let begun = seen.settings.as_ref().is_some_and(|settings| !settings.complete);
+                let is_fresh = !seen.is_begun();
+                let unsuitable = findings.iter().any(Finding::is_unsuitable);
+                return Ok(Inspection { unfinished: (begun || is_fresh) && !unsuitable, findings });
             }
             settings = after;
         }
@@ -161,6 +171,9 @@ impl Store {
         validators: Option<bool>,
         index_limit: Duration,
     ) -> Result<(), NotReady> {
+        if findings.iter().any(Finding::is_unsuitable) {
+            return Ok(());
+        }
         let settings = LedgerSettings::new(Known::THIS, validators.unwrap_or(true));
         self.write_settings(doc! { "$setOnInsert": settings.to_document() }).await?;
         // Somebody else may have been first, and have said whether validators are wanted.
@@ -186,6 +199,18 @@ impl Store {
         self.write_settings(raise).await
     }
 
+    /// Checks that this version knows what the ledger's settings name. None are no misfit: somebody may
+    /// have dropped the database.
+    ///
+    /// # Errors
+    /// When it does not, or the server is away or refuses.
+    pub async fn check_settings(&self) -> Result<(), NotReady> {
+        match self.settings().await? {
+            Some(settings) => Ok(settings.fits(Known::THIS)?),
+            None => Ok(()),
+        }
+    }
+
     async fn settings(&self) -> Result<Option<LedgerSettings>, NotReady> {
         let collection = self.settings_collection();
         let find = async move { collection.find_one(doc! { "_id": ID }).await };
@@ -209,9 +234,10 @@ impl Store {
         self.permitted("write the collection `tandem`", write).await
     }
 
-    /// The ledger's collections that are there, with their options and indexes.
+    /// The ledger's collections that are there, with their options and, where they are defined, their
+    /// indexes.
     async fn collections(&self) -> Result<BTreeMap<String, Found>, NotReady> {
-        let names: Vec<Bson> = definitions().iter().map(|d| Bson::from(d.name)).collect();
+        let names = COLLECTIONS.map(Bson::from).to_vec();
         let database = self.database.clone();
         let list = async move {
             let filter = doc! { "name": { "$in": names } };
@@ -219,6 +245,11 @@ impl Store {
         };
         let mut collections = BTreeMap::new();
         for found in self.permitted("list the collections", list).await? {
+            // Of a view the server would not list any.
+            if !is_defined(&found.name) || found.collection_type != CollectionType::Collection {
+                collections.insert(found.name.clone(), (found, vec![]));
+                continue;
+            }
             let collection: Collection<Document> = self.database.collection(&found.name);
             let list = async move {
                 match collection.list_indexes().await {
@@ -229,7 +260,7 @@ impl Store {
                 }
             };
             let indexes = self.permitted("list the indexes", list).await?;
-            collections.insert(found.name, (found.options, indexes));
+            collections.insert(found.name.clone(), (found, indexes));
         }
         Ok(collections)
     }
@@ -245,28 +276,6 @@ impl Store {
             }
         };
         self.permitted("create collections and indexes, or change validators", run).await
-    }
-
-    /// Runs driver code, and tells what the user may not from all other errors.
-    async fn permitted<T: Send + 'static>(
-        &self,
-        what: &'static str,
-        work: impl Future<Output = Result<T, Error>> + Send + 'static,
-    ) -> Result<T, NotReady> {
-        let told_apart = async move {
-            work.await.map(Ok).or_else(|error| refusal(what, &error).map(Err).ok_or(error))
-        };
-        self.limited("schema", told_apart).await?
-    }
-}
-
-fn refusal(what: &'static str, error: &Error) -> Option<NotReady> {
-    match error.kind.as_ref() {
-        ErrorKind::Authentication { message, .. } => Some(NotReady::Login(message.clone())),
-        ErrorKind::Command(command) if command.code == UNAUTHORIZED => {
-            Some(NotReady::NotPermitted { what, said: command.message.clone() })
-        }
-        _ => None,
     }
 }
 
@@ -284,7 +293,9 @@ fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Do
                 Some(change)
             }
             Lack::Index { .. }
+            | Lack::Plainness(_)
             | Lack::IndexDiffers { .. }
+            | Lack::IndexNamed { .. }
             | Lack::ValidatorForeign { .. }
             | Lack::Settings
             | Lack::SettingsVersion(_)

@@ -9,7 +9,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::Store;
-use crate::ledger::LedgerError;
+use crate::limits::echo;
 
 /// The collection of the document.
 pub(super) const COLLECTION: &str = "tandem";
@@ -122,7 +122,7 @@ impl LedgerSettings {
             return Err(Misfit::Unknown(format!("version {} of the protocol", self.protocol)));
         }
         if let Some(feature) = self.features.iter().find(|feature| !named(feature)) {
-            return Err(Misfit::Unknown(format!("the feature {feature:?}")));
+            return Err(Misfit::Unknown(format!("the feature {:?}", echo(feature))));
         }
         if self.protocol < known.protocol {
             let (is, should) = (self.protocol, known.protocol);
@@ -140,22 +140,6 @@ impl Store {
     /// The collection of the settings document.
     pub(super) fn settings_collection(&self) -> Collection<Document> {
         self.database.collection(COLLECTION)
-    }
-
-    /// Reads the settings and compares them with this version. `None` when they fit, or when
-    /// there are none, as after somebody has dropped the database.
-    ///
-    /// # Errors
-    /// When the server is away or refuses.
-    pub async fn settings_misfit(&self) -> Result<Option<Misfit>, LedgerError> {
-        let collection = self.settings_collection();
-        let found = self
-            .limited("settings", async move { collection.find_one(doc! { "_id": ID }).await })
-            .await?;
-        let judged = found.as_ref().map(|document| {
-            LedgerSettings::from_document(document).and_then(|settings| settings.fits(Known::THIS))
-        });
-        Ok(judged.and_then(Result::err))
     }
 }
 

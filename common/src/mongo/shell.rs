@@ -27,7 +27,8 @@ fn bson(value: &Bson) -> String {
     }
 }
 
-fn text(content: &str) -> String {
+/// A text as a literal.
+pub(super) fn text(content: &str) -> String {
     serde_json::Value::from(content).to_string()
 }
 

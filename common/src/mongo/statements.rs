@@ -65,6 +65,8 @@ pub(super) fn claim(
                 {
                     "state": { "$in": states(State::IN_FLIGHT) },
                     "$expr": { "$gt": ["$$NOW", "$takeoverAt"] },
+                    // A text or a number would sort before every date.
+                    "$or": [{ "takeoverAt": { "$type": "date" } }, { "takeoverAt": null }],
                 },
             ],
         },
@@ -76,8 +78,12 @@ pub(super) fn claim(
 /// A count and one more. Whatever somebody has written into the field, the result is a whole number
 /// that the validator takes: a claim must not fail for it.
 fn one_more(field: &str) -> RawDocumentBuf {
-    let more = rawdoc! { "$add": [{ "$ifNull": [field, 0] }, 1] };
-    rawdoc! { "$cond": [{ "$lt": [field, i32::MAX] }, more, i32::MAX] }
+    let whole = rawdoc! { "$in": [{ "$type": field }, ["int", "long"]] };
+    let in_range =
+        rawdoc! { "$and": [{ "$gte": [field, 0] }, { "$lt": [field, i32::MAX] }, whole] };
+    let counted = rawdoc! { "$cond": [in_range, { "$add": [field, 1] }, i32::MAX] };
+    // Nothing, or null.
+    rawdoc! { "$cond": [{ "$lte": [field, null] }, 1, counted] }
 }
 
 /// The fields that only mean something while a transaction is not final.

@@ -4,8 +4,10 @@
 //! server refuses to write (a validator, a size limit); the rest of its documents are not reached.
 //! So the documents of such a statement are sent once more, each with a statement of its own, and
 //! those that are refused then are named. That is safe because every statement compares what it
-//! changes, so a document that was changed the first time is left alone the second time. Promises
-//! majority write concern with journal. Fails with an error of the whole command.
+//! changes, so a document that was changed the first time is left alone the second time. An answer
+//! that can't be read (it repeats text of a refused document that is not valid) says nothing about
+//! any of its documents, so its command is halved until one document stands alone. Promises majority
+//! write concern with journal. Fails with an error of the whole command.
 //!
 //! On a sharded cluster every statement is for one document by its `_id`. A statement for many
 //! documents that live on several shards is sent without a shard version: while a chunk moves it may
@@ -33,6 +35,13 @@ pub struct Inserted {
     /// The server will never take them.
     pub refused: Vec<Refused>,
 }
+
+/// How many answers that can't be read one call bears: enough for a few such documents in the largest
+/// call. With more of them the call is too much, and its caller makes it smaller.
+const GARBLED_MAX: usize = 48;
+
+/// What is wrong with a document whose refusal can't be read.
+pub(super) const GARBLED: &str = "the server refuses it with an answer that is not valid text";
 
 /// The `_id` exists.
 const DUPLICATE_KEY: i32 = 11_000;
@@ -67,26 +76,35 @@ impl Store {
         if self.one_document_a_statement().await? {
             groups = each_alone(groups.into_iter().flatten());
         }
-        while !groups.is_empty() {
+        let (mut commands, mut garbled) = (vec![groups], 0);
+        while let Some(groups) = commands.pop() {
+            if groups.is_empty() {
+                continue;
+            }
             let mut updates = RawArrayBuf::new();
             for group in &groups {
                 let group: Vec<&T> = group.iter().map(|item| &items[*item]).collect();
                 updates.push(statement(&group));
             }
-            let reply = self.update(operation, collection, updates).await?;
-            written.count += counts.of(&reply);
-            let mut again = Vec::new();
-            for (_, mut refused) in fault::refusals(operation, &reply)? {
-                match groups.get(refused.item).map(Vec::as_slice) {
-                    Some([item]) => {
-                        refused.item = *item;
-                        written.refused.push(refused);
-                    }
-                    Some(several) => again.extend(each_alone(several.iter().copied())),
-                    None => {}
+            if let Some(reply) = self.update(operation, collection, updates).await? {
+                commands.push(take_in(operation, &reply, counts, &groups, &mut written)?);
+                continue;
+            }
+            garbled += 1;
+            if garbled > GARBLED_MAX {
+                return Err(LedgerError::too_much(operation, GARBLED));
+            }
+            let mut items: Vec<usize> = groups.into_iter().flatten().collect();
+            match items.as_slice() {
+                [item] => {
+                    let problem = GARBLED.to_owned();
+                    written.refused.push(Refused { item: *item, problem });
+                }
+                _ => {
+                    let second = items.split_off(items.len() / 2);
+                    commands.extend([items, second].map(|half| each_alone(half.into_iter())));
                 }
             }
-            groups = again;
         }
         Ok(written)
     }
@@ -144,13 +162,14 @@ impl Store {
         Ok(inserted)
     }
 
-    /// Sends one `update` command; its answer may name statements that failed.
+    /// Sends one `update` command; its answer may name statements that failed. None when the answer
+    /// can't be read.
     async fn update(
         &self,
         operation: &'static str,
         collection: &str,
         updates: RawArrayBuf,
-    ) -> Result<Document, LedgerError> {
+    ) -> Result<Option<Document>, LedgerError> {
         let limit = self.op_limit_ms();
         let command = rawdoc! {
             "update": collection,
@@ -162,11 +181,41 @@ impl Store {
             "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
         };
         let database = self.database.clone();
-        let reply =
-            self.limited(operation, async move { database.run_raw_command(command).await }).await?;
-        self.heard(&reply);
+        let reply = self.limited(operation, async move {
+            match database.run_raw_command(command).await {
+                Ok(reply) => Ok(Some(reply)),
+                Err(error) if fault::is_garbled(&error) => Ok(None),
+                Err(error) => Err(error),
+            }
+        });
+        let reply = reply.await?;
+        reply.iter().for_each(|reply| self.heard(reply));
         Ok(reply)
     }
+}
+
+/// Takes the answer for some groups in. Returns what is to be sent again: the items of a group that
+/// was refused, each alone.
+fn take_in(
+    operation: &'static str,
+    reply: &Document,
+    counts: Counts,
+    groups: &[Vec<usize>],
+    written: &mut Written,
+) -> Result<Vec<Vec<usize>>, LedgerError> {
+    written.count += counts.of(reply);
+    let mut again = Vec::new();
+    for (_, mut refused) in fault::refusals(operation, reply)? {
+        match groups.get(refused.item).map(Vec::as_slice) {
+            Some([item]) => {
+                refused.item = *item;
+                written.refused.push(refused);
+            }
+            Some(several) => again.extend(each_alone(several.iter().copied())),
+            None => {}
+        }
+    }
+    Ok(again)
 }
 
 /// One group for all of so many items.

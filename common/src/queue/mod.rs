@@ -14,6 +14,8 @@ use lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
 pub use publisher::{Outgoing, Publisher};
 pub use topology::Topology;
 
+use crate::limits::AMQP_NAME_BYTES_MAX;
+
 /// The delays that a retry queue exists for, in milliseconds. Messages expire only at a queue's
 /// head, so every queue has one delay. Halving steps let a wait be composed of a few of them.
 pub const DELAYS_MS: [u32; 10] =
@@ -153,6 +155,10 @@ pub async fn channel(connection: &Connection) -> Result<Channel, QueueError> {
 /// When it does not parse.
 pub fn parse_url(url: &str) -> Result<AMQPUri, QueueError> {
     let mut uri: AMQPUri = url.parse().map_err(QueueError::Url)?;
+    if uri.vhost.len() > AMQP_NAME_BYTES_MAX {
+        let problem = format!("the virtual host is longer than {AMQP_NAME_BYTES_MAX} bytes");
+        return Err(QueueError::Url(problem));
+    }
     uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
     Ok(uri)
 }

@@ -235,3 +235,18 @@ fn dead_letter_to(arguments: &mut FieldTable, exchange: &str, key: Option<&str>)
 fn long_string(text: &str) -> AMQPValue {
     AMQPValue::LongString(LongString::from(text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{AMQP_NAME_BYTES_MAX, QUEUE_PREFIX_BYTES_MAX};
+
+    #[test]
+    fn the_longest_prefix_makes_names_that_amqp_takes() {
+        let topology = Topology::new(&"q".repeat(QUEUE_PREFIX_BYTES_MAX));
+        let queues = topology.queues().into_iter().map(|queue| queue.name);
+        for name in topology.exchanges().into_iter().chain(queues) {
+            assert!(name.len() <= AMQP_NAME_BYTES_MAX, "{name}");
+        }
+    }
+}

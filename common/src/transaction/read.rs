@@ -43,6 +43,8 @@ impl Body {
     pub fn from_raw(document: &RawDocument) -> Result<Body, BodyError> {
         let picked = pick(document, FIELDS)?;
         let [source, destination, value, legs, currency, reverses, metadata, ..] = picked;
+        // Many programs write null for what is not there.
+        let [source, destination, value, legs] = [source, destination, value, legs].map(present);
         let body = match legs {
             Some(legs) => {
                 for (name, other) in FIELDS.iter().zip([&source, &destination, &value]) {
@@ -130,6 +132,10 @@ pub(crate) fn pick_first<'a, const N: usize>(
         }
     }
     Ok(picked)
+}
+
+fn present(element: Option<RawElement<'_>>) -> Option<RawElement<'_>> {
+    element.filter(|element| element.element_type() != ElementType::Null)
 }
 
 fn read_legs(legs: &RawElement<'_>) -> Result<Vec<Leg>, BodyError> {

@@ -23,9 +23,12 @@ def cargo():
     return found
 
 
-def build_binaries(env, release=False):
-    """Builds all programs of the workspace; returns the directory they are in."""
-    command = [cargo(), "build", "--workspace", "--bins", *(["--release"] if release else [])]
+def build_binaries(env, programs=(), release=False):
+    """Builds these programs, or all of the workspace; returns the directory they are in."""
+    wanted = [word for program in programs for word in ("--bin", program)]
+    command = [cargo(), "build", *(wanted or ["--workspace", "--bins"])]
+    if release:
+        command.append("--release")
     if processes.run(command, env=env, cwd=ROOT) != 0:
         raise Failure("cargo build failed")
     return _target_directory() / ("release" if release else "debug")

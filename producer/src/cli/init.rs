@@ -16,7 +16,8 @@ use crate::cli::exit::{Error, Exit};
 pub(crate) const HELP: &str = "\
 A fresh database is set up. Where collections are already there, nothing of them is changed: what is
 missing is listed, and --apply creates it. A validator of your own is never changed; the command
-that merges it with Tandem's is printed. Exit code 1 means that something is missing.
+that merges it with Tandem's is printed, and so is one that drops an index in the way of Tandem's.
+Exit code 1 means that something is missing.
 
 A new version of Tandem may need more, or another protocol. Then stop all old workers (SIGTERM, and
 wait for exit code 0), run `producer init --apply`, and start the new ones. Old programs refuse to
@@ -73,8 +74,10 @@ pub async fn run(
 ) -> Result<Exit, Error> {
     context.advice.set("run the same command again: it creates what is still missing");
     let report = database(context, args).await?;
-    context.client.ensure_queue().await?;
+    // Before the queues: with the broker away the user should know what became of the database.
     let written = if args.json { report.json(out) } else { report.text(out) };
+    let written = written.and_then(|()| out.flush());
+    context.client.ensure_queue().await?;
     written.map_err(Error::output)?;
     Ok(if report.missing.is_empty() { Exit::Ok } else { Exit::Failed })
 }

@@ -4,8 +4,10 @@
 //! It has connections of its own that nobody cuts; whatever the servers do, hits it as well. It
 //! remembers what it has inserted, so that it can be judged. In the end it puts right what it has
 //! done: accounts are mended, bookkeeping that kept a transaction from being claimed is taken away,
-//! what no message can carry is deleted, and what was parked is brought back. An edit remembers in
-//! the document itself what it has replaced, so one whose answer got lost is mended as well.
+//! what no message can carry is deleted, and what was parked is brought back. What nobody can read
+//! and may have been posted gets legs that can be read and is canceled, as an operator would do it.
+//! An edit remembers in the document itself what it has replaced, so one whose answer got lost is
+//! mended as well.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -14,7 +16,7 @@ use std::time::Duration;
 use common::account::Account;
 use common::amount::Amount;
 use common::mongo::Store;
-use common::transaction::State;
+use common::transaction::{ParkCode, State};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::error::Error;
 use rand::SeedableRng;
@@ -60,8 +62,8 @@ pub struct Neighbour {
     pub written: Vec<Written>,
     /// Steps that worked, by name.
     pub steps: BTreeMap<&'static str, u64>,
-    /// How many of `written` need no more mending.
-    mended: usize,
+    /// The places in `written` of what still needs mending.
+    wrong: Vec<usize>,
 }
 
 impl Neighbour {
@@ -82,8 +84,8 @@ impl Neighbour {
         let opened = store.accounts().insert_many(documents).await;
         opened.map_err(|error| format!("the neighbour's accounts: {error}"))?;
         let rng = StdRng::seed_from_u64(seed);
-        let (written, steps) = (Vec::new(), BTreeMap::new());
-        Ok(Neighbour { store, queues, env, rng, written, steps, mended: 0 })
+        let (written, steps, wrong) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Ok(Neighbour { store, queues, env, rng, written, steps, wrong })
     }
 
     /// Does mischief until it is told to stop.
@@ -127,6 +129,7 @@ impl Neighbour {
         let insert = transactions.insert_one(&odd.document).bypass_document_validation(true);
         let certain = insert.await.is_ok();
         let OddTransaction { id, legs, end, mend, .. } = odd;
+        self.wrong.push(self.written.len());
         self.written.push(Written { id, legs, end, certain, mend });
         certain
     }
@@ -177,23 +180,59 @@ impl Neighbour {
         for account in accounts() {
             self.mend(&account).await.map_err(named)?;
         }
-        for at in self.mended..self.written.len() {
-            let written = self.written[at].clone();
-            self.put_right(&written).await.map_err(named)?;
-            self.mended = at + 1;
+        for at in std::mem::take(&mut self.wrong) {
+            let written = &self.written[at];
+            match self.put_right(written).await {
+                Ok(true) => {}
+                Ok(false) => self.wrong.push(at),
+                Err(error) => {
+                    self.wrong.push(at);
+                    return Err(named(error));
+                }
+            }
         }
-        let unpark = Command::new(program("producer"))
-            .args(["unpark", "--all"])
+        for id in self.make_readable().await.map_err(named)? {
+            self.producer(&["cancel", &id]).await?;
+        }
+        self.producer(&["unpark", "--all"]).await
+    }
+
+    async fn producer(&self, arguments: &[&str]) -> Result<(), String> {
+        let run = Command::new(program("producer"))
+            .args(arguments)
             .envs(&self.env)
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output();
-        let output = unpark.await.map_err(|error| format!("producer unpark: {error}"))?;
+        let output = run.await.map_err(|error| format!("producer {arguments:?}: {error}"))?;
         let said = String::from_utf8_lossy(&output.stderr);
-        if output.status.success() { Ok(()) } else { Err(format!("producer unpark: {said}")) }
+        let success = output.status.success();
+        if success { Ok(()) } else { Err(format!("producer {arguments:?}: {said}")) }
     }
 
-    async fn put_right(&self, written: &Written) -> Result<(), Error> {
+    /// Gives legs that can be read to its transactions that were claimed by a worker that died, and
+    /// that the next one could not read. Returns their ids.
+    async fn make_readable(&self) -> Result<Vec<String>, Error> {
+        let unreadable = doc! {
+            "_id": { "$regex": format!("^{PREFIX}") },
+            "state": { "$in": [State::Pending, State::Canceling] },
+            "parked.code": ParkCode::TransactionUnreadable.as_str(),
+        };
+        let transactions = self.store.transactions();
+        let ids = transactions.distinct("_id", unreadable.clone()).await?;
+        let mut legs = accounts().into_iter();
+        let mut leg = |amount: i64| doc! { "account": legs.next(), "amount": amount };
+        let mut readable = doc! { "createdAt": "$$NOW", "legs": [leg(-1), leg(1)] };
+        for kept in ["_id", "state", "reason", "attempts", "leaseUntil", "takeoverAt", "parked"] {
+            readable.insert(kept, format!("${kept}"));
+        }
+        let update = vec![doc! { "$replaceWith": readable }];
+        transactions.update_many(unreadable, update).bypass_document_validation(true).await?;
+        Ok(ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect())
+    }
+
+    /// Whether nothing is left to do for it.
+    async fn put_right(&self, written: &Written) -> Result<bool, Error> {
         let transactions = self.store.transactions();
         let itself = doc! { "_id": &written.id };
         // Nobody can claim it before somebody has put a date in.
@@ -206,13 +245,15 @@ impl Neighbour {
             untouched.insert("state", doc! { "$in": [State::Initial, State::Canceled] });
             transactions.delete_one(untouched).await?;
             let parked = self.store.database().collection::<Document>("parked");
-            parked.delete_one(itself).await?;
-        } else if let Some(mend) = &written.mend {
+            parked.delete_one(itself.clone()).await?;
+            return Ok(transactions.count_documents(itself).await? == 0);
+        }
+        if let Some(mend) = &written.mend {
             // Also what has ended: every text must be text for those who read all documents.
             let update = transactions.update_one(itself, mend.clone());
             update.bypass_document_validation(true).await?;
         }
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -253,8 +253,14 @@ impl Books {
     fn seen_one(&self, doc: &Transaction, server_now: ServerMs) -> Seen {
         let large = self.odd.is(&doc.id, Oddity::Large);
         let content = doc.content(&self.odd);
-        // What can't be read has no legs, as far as its reader knows.
-        let legs = if large || content.is_ok() { doc.size().legs } else { 0 };
+        let legs = match &content {
+            Ok(_) => doc.size().legs,
+            // Of a large document only the number of legs is asked for, and what is no list counts as
+            // a transfer.
+            Err(_) if large => 2,
+            // What can't be read has no legs, as far as its reader knows.
+            Err(_) => 0,
+        };
         Seen {
             id: doc.id.clone(),
             state: doc.state,

@@ -2,10 +2,11 @@
 
 use common::account::{Account, Status};
 use common::ledger::{Fault, Ledger, LedgerError, ServerMs};
-use common::mongo::{MongoLedger, Store};
+use common::mongo::{MongoLedger, Store, Unparked, raw_id};
+use common::transaction::State;
 use futures_util::TryStreamExt;
 use mongodb::Collection;
-use mongodb::bson::{DateTime, Document, RawBson, doc};
+use mongodb::bson::{DateTime, Document, doc};
 use producer::submission::{self, Expect, Order};
 use producer::{Change, Client, Error};
 
@@ -138,13 +139,16 @@ impl Real {
                 ledger.park(&Terms::parkings(each, *by, *code)).await.map(Answer::parked)
             }
             Operation::ParkById(ids) => {
-                let ids: Vec<_> = ids.iter().map(|at| RawBson::from(TRANSACTIONS[*at])).collect();
+                let ids: Vec<_> = ids.iter().map(|at| raw_id(TRANSACTIONS[*at])).collect();
                 let parked = self.store().park_by_id(&ids, &Terms::kills_workers()).await;
                 parked.map(|()| Answer::Released)
             }
             Operation::Unpark(at) => {
                 let back = self.store().unpark(&[TRANSACTIONS[*at].into()]).await;
-                or_refused(back.map(Answer::parked))
+                back.map(|Unparked { back, refused }| match refused.is_empty() {
+                    true => Answer::parked(back),
+                    false => Answer::Refused,
+                })
             }
             Operation::SpoilAccount(at, oddity) => {
                 hands::spoil(&self.store().accounts(), account_names()[*at], *oddity).await;

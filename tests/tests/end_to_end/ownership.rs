@@ -11,7 +11,7 @@ use tests::wait::s;
 use tests::world::{World, transfer};
 
 /// Worlds without a ledger in them.
-async fn empty_world() -> World {
+pub(super) async fn empty_world() -> World {
     let world = World::new().await;
     world.store.database().drop().await.expect("the database can be dropped");
     world
@@ -35,24 +35,24 @@ async fn validator(world: &World, collection: &str) -> Option<Document> {
     found.into_iter().next().and_then(|collection| collection.options.validator)
 }
 
-async fn change(world: &World, command: Document) {
+pub(super) async fn change(world: &World, command: Document) {
     world.store.database().run_command(command).await.expect("MongoDB takes it");
 }
 
 /// Which lacks `init` names, as `collection: kind`.
-fn missing(answer: &Answer) -> Vec<String> {
+pub(super) fn missing(answer: &Answer) -> Vec<String> {
     let told = answer.json();
     let missing = told["missing"].as_array().expect("a list").iter();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or("none").to_owned();
     missing.map(|lack| format!("{}: {}", text(&lack["collection"]), text(&lack["kind"]))).collect()
 }
 
-async fn init(world: &World, arguments: &[&str]) -> Answer {
+pub(super) async fn init(world: &World, arguments: &[&str]) -> Answer {
     world.producer(&[&["init", "--json"], arguments].concat()).await
 }
 
 /// A worker ends by itself with exit code 1, and what it said.
-async fn refused_start(world: &World) -> String {
+pub(super) async fn refused_start(world: &World) -> String {
     let mut worker = world.worker("refused").launch();
     let exit = worker.exit(s(30)).await;
     assert_eq!(exit.code(), Some(1), "{}", worker.log());
@@ -180,6 +180,20 @@ async fn what_is_missing_is_named_and_applied_only_when_told_to() {
     assert_eq!((told.code, missing(&told)), (Some(0), vec![]));
     assert_eq!(told.json()["applied"].as_array().map(Vec::len), Some(3));
     world.producer(&["list"]).await.expect_success();
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn what_became_of_the_database_is_said_though_the_broker_is_away() {
+    let world = World::new().await;
+    change(&world, doc! { "dropIndexes": "transactions", "index": "in_flight" }).await;
+    let away = ["--amqp-url", "amqp://127.0.0.1:1", "--give-up-after", "1"];
+    let told = init(&world, &away).await;
+    assert_eq!((told.code, missing(&told)), (Some(1), vec!["transactions: index".into()]));
+    assert!(told.stderr.contains("RabbitMQ"), "{}", told.stderr);
+    let told = init(&world, &[&["--apply"], &away[..]].concat()).await;
+    assert_eq!((told.code, missing(&told)), (Some(1), vec![]));
+    assert_eq!(told.json()["applied"].as_array().map(Vec::len), Some(1));
     world.finish().await;
 }
 

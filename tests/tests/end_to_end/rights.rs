@@ -8,7 +8,7 @@ use lapin::types::FieldTable;
 use lapin::{Connection, ConnectionProperties};
 use mongodb::bson::{Bson, Document, doc};
 use tests::servers::{GuardedMongo, OwnBroker, Servers};
-use tests::wait::s;
+use tests::wait::{s, wait_until};
 use tests::worker::Plan;
 use tests::world::{World, transfer};
 
@@ -30,8 +30,11 @@ async fn a_wrong_password_for_mongodb_ends_the_start_at_once() {
     assert!(!said.contains("geheim"), "{said}");
     assert!(!said.contains("waiting for the database"), "{said}");
     let begun = std::time::Instant::now();
-    let refused = world.producer(&["list", "--mongodb-uri", &wrong]).await;
-    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    for command in ["list", "audit"] {
+        let refused = world.producer(&[command, "--mongodb-uri", &wrong]).await;
+        assert_eq!(refused.code, Some(1), "{command}: {}", refused.stderr);
+        assert!(refused.stderr.contains("authSource"), "{command}: {}", refused.stderr);
+    }
     assert!(begun.elapsed() < s(30), "it insisted for {:?}", begun.elapsed());
     world.finish().await;
 }
@@ -121,6 +124,7 @@ async fn a_mongodb_user_with_few_rights_works_on_what_others_have_set_up() {
             &[
                 ("accounts", &write),
                 ("transactions", &write),
+                ("parked", &write),
                 ("tandem", &["find"]),
                 ("", &["listCollections", "listIndexes"]),
             ],
@@ -152,6 +156,63 @@ async fn a_mongodb_user_with_few_rights_works_on_what_others_have_set_up() {
     let blind = mongo.uri("blind", "t");
     let said = refused_start(world.worker("three").mongodb(&blind)).await;
     assert!(said.contains("may not list the collections"), "{said}");
+    world.assert_at_rest().await;
+    world.finish().await;
+}
+
+/// Takes away or gives what the role `few` may do with the notes.
+async fn change_rights(world: &World, command: &str, actions: &[&str]) {
+    let resource = doc! { "db": "", "collection": "parked" };
+    let privileges = [doc! { "resource": resource, "actions": actions }];
+    let command = doc! { command: "few", "privileges": privileges.to_vec() };
+    let admin = world.store.database().client().database("admin");
+    admin.run_command(command).await.expect("root may");
+}
+
+#[tokio::test]
+async fn a_mongodb_user_who_lacks_a_right_of_a_worker_ends_the_start_and_harms_nobody() {
+    let write = ["find", "insert", "update"];
+    let look = ["listCollections", "listIndexes"];
+    let few =
+        [("accounts", &write[..]), ("transactions", &write), ("tandem", &["find"]), ("", &look)];
+    let commands = [
+        user("root", "root"),
+        role("few", &few),
+        user("few", "few"),
+        user("reader", "readAnyDatabase"),
+    ];
+    let name = format!("rights-{}", uuid::Uuid::new_v4().simple());
+    let mongo = GuardedMongo::start(&name, &commands).await;
+    let as_root = Servers { mongodb_uri: mongo.uri("root", "t"), ..Servers::from_env() };
+    let world = World::on(as_root).await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    world.submit(&[transfer("t", "a", "b", 1)], 1).await;
+
+    let reader = mongo.uri("reader", "t");
+    let said = refused_start(world.worker("reader").mongodb(&reader)).await;
+    assert!(said.contains("may not `update` in the collection `accounts`"), "{said}");
+    let few = mongo.uri("few", "t");
+    for missing in ["find", "update", "insert"] {
+        let said = refused_start(world.worker("few").mongodb(&few)).await;
+        let named = format!("may not `{missing}` in the collection `parked`");
+        assert!(said.contains(&named) && said.contains("readWrite"), "{said}");
+        change_rights(&world, "grantPrivilegesToRole", &[missing]).await;
+    }
+    assert_eq!(world.state("t").await, State::Initial);
+    let names = world.store.database().list_collection_names().await.expect("root may");
+    assert!(!names.contains(&"parked".to_owned()), "a check has written");
+
+    let worker = world.worker("whole").mongodb(&few).start().await;
+    world.wait_state("t", State::Done, s(30)).await;
+    change_rights(&world, "revokePrivilegesFromRole", &["find"]).await;
+    world.insert(&[transfer("forgotten", "a", "b", 1)]).await;
+    wait_until("it warns that it can't sweep", s(30), async || {
+        worker.log().contains("can't sweep")
+    })
+    .await;
+    change_rights(&world, "grantPrivilegesToRole", &["find"]).await;
+    world.wait_state("forgotten", State::Done, s(30)).await;
+    drop(worker);
     world.assert_at_rest().await;
     world.finish().await;
 }

@@ -56,8 +56,12 @@ macro_rules! planted_faults_are_found {
     )*
 
         #[test]
-        fn every_planted_fault_has_its_test() {
-            assert_eq!([$(Planted::$planted),*], Planted::ALL);
+        fn every_planted_fault_that_luck_can_find_has_its_test() {
+            // It takes a lost answer, a refusal, a mend and an operator at four certain moments: the
+            // search goes through all moments, and finds it.
+            let by_search = [Planted::ParkingForgetsTheTakeover];
+            let here = Planted::ALL.into_iter().filter(|planted| !by_search.contains(planted));
+            assert_eq!(here.collect::<Vec<_>>(), [$(Planted::$planted),*]);
         }
     };
 }
@@ -85,6 +89,5 @@ planted_faults_are_found! {
     a_refusal_that_fails_the_batch_is_found: RefusalFailsTheBatch;
     a_neighbour_acknowledged_unsettled_is_found: NeighbourAcknowledgedUnsettled;
     parking_that_loses_a_mark_is_found: ParkingLosesAMark;
-    parking_that_forgets_the_takeover_is_found: ParkingForgetsTheTakeover;
     reads_before_their_writes_are_found: ReadsBeforeTheirWrites;
 }

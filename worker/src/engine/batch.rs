@@ -26,6 +26,10 @@ pub(super) struct Batch<'a, L, E> {
     pub(super) outcomes: Vec<(TransactionId, Outcome)>,
     /// The earliest end of a lease among those held.
     pub(super) lease_until: ServerMs,
+    /// How long its lease was when it was claimed, in milliseconds.
+    pub(super) lease_ms: i64,
+    /// The legs of those that it keeps.
+    pub(super) legs: usize,
     /// The server's clock less ours, or a little less: it was read before the answer came. Errs
     /// towards refusing our own postings early, never late.
     pub(super) server_offset: ServerMs,
@@ -41,6 +45,8 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
             held: BTreeMap::new(),
             outcomes: Vec::new(),
             lease_until: ServerMs::MAX,
+            lease_ms: 0,
+            legs: 0,
             server_offset: ServerMs::MIN,
         }
     }
@@ -193,14 +199,17 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     /// Gives up what is not final, so that it can be claimed again after a delay, and never before
     /// a posting in doubt is surely dead. A lost release only means waiting for the lease's end.
     async fn hand_on(&mut self) {
-        let Some(attempts) = self.held.values().map(|held| held.attempts).max() else { return };
-        let delay_ms = self.delay_ms(attempts);
+        // By its own attempts, since one that fails for long is nobody else's measure.
+        let attempts: BTreeSet<u32> = self.held.values().map(|held| held.attempts).collect();
+        let delays: BTreeMap<u32, i64> =
+            attempts.into_iter().map(|attempts| (attempts, self.delay_ms(attempts))).collect();
         let server_now = self.server_now();
         let mut releases: BTreeMap<(i64, ServerMs), Vec<TransactionId>> = BTreeMap::new();
         let mut untouched = Vec::new();
         for (id, held) in std::mem::take(&mut self.held) {
             let not_before = held.doubt.map_or(0, |doubt| doubt + self.engine.settings.grace_ms);
-            let delay_ms = if held.left == Some(Left::Surplus) { 0 } else { delay_ms };
+            let is_surplus = held.left == Some(Left::Surplus);
+            let delay_ms = if is_surplus { 0 } else { delays[&held.attempts] };
             let after_ms = delay_ms.max(not_before - server_now);
             self.outcomes.push((id.clone(), self.goes_on_as(&id, &held, after_ms)));
             if held.left == Some(Left::Surplus) && held.attempts == 1 {
@@ -233,7 +242,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
                 "still not finished; it is never given up, but somebody should look");
         }
         match held.left {
-            Some(Left::Surplus) => Outcome::Surplus { fits: self.engine.fits() },
+            Some(Left::Surplus) => Outcome::Surplus { fits: self.engine.capacity.fits() },
             Some(Left::Apart) => Outcome::Apart { after_ms },
             Some(Left::Later) if held.attempts >= APART_FROM => Outcome::Apart { after_ms },
             Some(Left::Later) | None => Outcome::Retry { after_ms },

@@ -14,44 +14,6 @@ use super::held::{Held, Left};
 use super::pieces::cut;
 use super::{Environment, Outcome};
 
-/// The most legs of a batch: some 30 commands for posting and as many for settling, a second each,
-/// well within a lease.
-pub(super) const LEGS_MAX: usize = 16_384;
-
-/// The most bytes of a batch: contents, and a mark for each leg.
-pub(super) const CONTENT_BYTES_MAX: usize = 8 << 20;
-
-/// How much a batch has taken in.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Load {
-    transactions: usize,
-    legs: usize,
-    bytes: usize,
-}
-
-impl Load {
-    /// Adds a transaction, if it fits. The first one always does.
-    pub fn takes(&mut self, id: &str, size: common::ledger::Size) -> bool {
-        let legs = self.legs + size.legs;
-        let bytes = self.bytes + size.bytes + size.legs * id.len();
-        if self.transactions > 0 && (legs > LEGS_MAX || bytes > CONTENT_BYTES_MAX) {
-            return false;
-        }
-        *self = Load { transactions: self.transactions + 1, legs, bytes };
-        true
-    }
-
-    /// How many transactions it holds.
-    pub fn transactions(&self) -> usize {
-        self.transactions
-    }
-
-    /// Whether twice as many of the same size would fit.
-    pub fn is_light(&self) -> bool {
-        2 * self.legs <= LEGS_MAX && 2 * self.bytes <= CONTENT_BYTES_MAX
-    }
-}
-
 impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     pub(super) async fn claim(&mut self, ids: &[TransactionId]) {
         let timer = self.engine.metrics.phase("claim");
@@ -100,6 +62,14 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
                 self.outcomes.push((seen.id.clone(), Outcome::of_other(&seen)));
             }
         }
+        for (id, problem) in refused {
+            // Its document is there, and says no state that we know.
+            if missing.remove(id) {
+                let message = format!("the database refuses its claim: {problem}");
+                let why = Parked::new(ParkCode::TransactionUnwritable, message);
+                parkings.push(Parking { id: id.clone(), state: State::Initial, claim: None, why });
+            }
+        }
         self.outcomes.extend(missing.into_iter().map(|id| (id, Outcome::Missing)));
         parkings
     }
@@ -107,6 +77,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     fn hold(&mut self, seen: Seen) {
         // A claim that was tried again in place may have won some at its first try, some later.
         self.lease_until = self.lease_until.min(seen.lease_until);
+        self.lease_ms = self.lease_ms.max(seen.lease_until - seen.server_now);
         if seen.attempts > 1 {
             self.engine.metrics.takeovers.inc();
         } else {
@@ -117,14 +88,16 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
 
     /// Keeps as many as one batch may hold.
     fn choose(&mut self) {
-        let mut load = Load::default();
+        let (mut load, mut all_fit) = (self.engine.capacity.load(), true);
         for (id, held) in &mut self.held {
             // What is decided by now is no work.
             if held.is_work() && !load.takes(id, held.size) {
                 held.left = Some(Left::Surplus);
+                all_fit = false;
             }
         }
-        self.engine.learn_size(load, self.held.len());
+        self.engine.capacity.learn_size(load, all_fit);
+        self.legs = load.legs();
     }
 
     /// Reads the contents that did not come along with the claim because they are large.
@@ -145,27 +118,5 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         // One that was deleted by hand in between is claimed no more.
         let gone = self.ids_where(|held| held.goes_on() && held.is_unread());
         self.leave(&gone, Left::Later);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use common::ledger::Size;
-
-    use super::*;
-
-    #[test]
-    fn a_batch_takes_one_at_least_and_keeps_its_limits() {
-        let huge = Size { legs: LEGS_MAX + 1, bytes: 1 };
-        let mut load = Load::default();
-        assert!(load.takes("t", huge) && !load.takes("t", Size { legs: 2, bytes: 100 }));
-        let half = Size { legs: LEGS_MAX / 2, bytes: 1 };
-        let mut load = Load::default();
-        assert!(load.takes("t", half) && load.is_light());
-        assert!(load.takes("t", half) && !load.is_light() && !load.takes("t", half));
-        assert_eq!(load.transactions(), 2);
-        let wide = Size { legs: 2, bytes: CONTENT_BYTES_MAX };
-        let mut load = Load::default();
-        assert!(load.takes("t", wide) && !load.takes("t", wide));
     }
 }

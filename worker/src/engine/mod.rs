@@ -8,6 +8,7 @@
 //! Talks to the world through [`Ledger`] and [`Environment`] only.
 
 mod batch;
+mod capacity;
 mod claim;
 mod held;
 mod native;
@@ -34,7 +35,7 @@ pub use outcome::Outcome;
 
 use crate::metrics::Metrics;
 use batch::Batch;
-use claim::Load;
+use capacity::Capacity;
 use native::NativeBatch;
 use riders::Riders;
 
@@ -90,8 +91,7 @@ pub struct Engine<L, E> {
     settings: EngineSettings,
     metrics: Arc<Metrics>,
     riders: Riders,
-    /// How many transactions of the size that came last fit one batch.
-    fits: AtomicUsize,
+    capacity: Capacity,
     /// Batches that have not come to their commit point.
     posting: AtomicUsize,
     /// Whose turn it is to run a native transaction: lanes of one process would only be in each
@@ -113,7 +113,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             settings,
             metrics,
             riders: Riders::default(),
-            fits: AtomicUsize::new(usize::MAX),
+            capacity: Capacity::default(),
             posting: AtomicUsize::new(0),
             turn: Mutex::new(()),
         }
@@ -138,23 +138,14 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         }
     }
 
+    /// How many transactions fit one batch, by the size of those that came last.
+    pub fn fits(&self) -> usize {
+        self.capacity.fits()
+    }
+
     /// Whether batches are on their way to their commit point.
     fn is_posting(&self) -> bool {
         self.posting.load(Ordering::Relaxed) > 0
-    }
-
-    /// How many transactions fit one batch, by the size of those that came last.
-    pub fn fits(&self) -> usize {
-        self.fits.load(Ordering::Relaxed)
-    }
-
-    /// Learns from a batch how many transactions fit the next one.
-    fn learn_size(&self, load: Load, claimed: usize) {
-        if load.transactions() < claimed {
-            self.fits.store(load.transactions(), Ordering::Relaxed);
-        } else if load.is_light() && load.transactions() >= self.fits() {
-            self.fits.store(load.transactions().saturating_mul(2), Ordering::Relaxed);
-        }
     }
 
     /// Runs an operation that is harmless to repeat, again and again while its failures pass.

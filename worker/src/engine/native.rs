@@ -21,7 +21,6 @@ use common::retry::Policy;
 use common::transaction::{State, TransactionId};
 
 use super::batch::Batch;
-use super::claim::Load;
 use super::held::Left;
 use super::pieces::cut;
 use super::{Engine, Environment, Outcome, Underway};
@@ -190,12 +189,11 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
 
     /// Keeps as many as one batch may hold.
     fn choose(&mut self, initial: &mut Vec<Seen>) {
-        let mut load = Load::default();
-        let count = initial.len();
+        let mut load = self.engine.capacity.load();
         let surplus: Vec<Seen> =
             initial.extract_if(.., |seen| !load.takes(&seen.id, seen.size)).collect();
-        self.engine.learn_size(load, count);
-        let fits = self.engine.fits();
+        self.engine.capacity.learn_size(load, surplus.is_empty());
+        let fits = self.engine.capacity.fits();
         self.outcomes.extend(surplus.into_iter().map(|seen| (seen.id, Outcome::Surplus { fits })));
     }
 

@@ -43,7 +43,9 @@ impl Outcome {
                 if seen.parked {
                     return Outcome::Parked;
                 }
-                Outcome::NotMine { after_ms: (seen.takeover_at - seen.server_now).max(0) }
+                // A date may be any number of milliseconds, whoever wrote it.
+                let after_ms = seen.takeover_at.saturating_sub(seen.server_now).max(0);
+                Outcome::NotMine { after_ms }
             }
         }
     }

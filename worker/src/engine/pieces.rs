@@ -50,7 +50,7 @@ fn next(fault: Fault, items: usize, halvings: u32) -> Next {
 }
 
 impl<L: Ledger, E: Environment> Engine<L, E> {
-    /// Makes a call for each piece, in order.
+    /// Makes a call for each piece, in order; what is halved comes last.
     pub(super) async fn in_pieces<'x, T: 'x, R, F>(
         &self,
         pieces: impl IntoIterator<Item = &'x [T]>,
@@ -74,8 +74,9 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             match next {
                 Next::Halve => {
                     let (first, second) = piece.split_at(piece.len() / 2);
-                    waiting.push_front((second, halvings + 1));
-                    waiting.push_front((first, halvings + 1));
+                    // Behind the others: a slow item must not use their lease up.
+                    waiting.push_back((first, halvings + 1));
+                    waiting.push_back((second, halvings + 1));
                 }
                 Next::Leave => ended.failed.push((piece, Left::Apart)),
                 Next::Stop => {

@@ -28,11 +28,18 @@ pub(super) type Refusals = BTreeMap<(AccountId, TransactionId), String>;
 
 impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     pub(super) async fn post(&mut self) {
-        let mut open = self.ids_where(Held::is_undecided);
+        let open = self.ids_where(Held::is_undecided);
         if open.is_empty() {
             return;
         }
-        let _timer = self.engine.metrics.phase("post");
+        let timer = self.engine.metrics.phase("post");
+        self.post_and_judge(open).await;
+        drop(timer);
+        let spent_ms = self.lease_ms - (self.lease_until - self.server_now());
+        self.engine.capacity.learn_time(self.legs, spent_ms, self.lease_ms);
+    }
+
+    async fn post_and_judge(&mut self, mut open: Vec<TransactionId>) {
         let mut postings = plan::per_account(self.bodies(&open));
         let mut aboard = self.engine.riders.board(&mut postings);
         let mut refusals = Refusals::new();
@@ -116,7 +123,10 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let touched = plan::accounts(self.bodies(open)).into_iter().chain(aboard.accounts());
         let touched: BTreeSet<_> = touched.collect();
         let touched: Vec<_> = touched.into_iter().collect();
-        let marks: Vec<_> = open.iter().cloned().chain(aboard.transactions()).collect();
+        // Each once: a transaction rides on each of its accounts, and the server looks for all of
+        // them on each account.
+        let marks: BTreeSet<_> = open.iter().cloned().chain(aboard.transactions()).collect();
+        let marks: Vec<_> = marks.into_iter().collect();
         let mut accounts = self.read_accounts(&touched, &marks).await;
         let behind = aboard.left_behind(&accounts);
         if !behind.is_empty() {

@@ -1,6 +1,7 @@
 //! What the simulator finds too rarely, set up by hand.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicI64;
 
 use common::account::Account;
 use common::amount::Amount;
@@ -23,6 +24,11 @@ struct Scripted {
     deadlines: Mutex<Vec<ServerMs>>,
     room: usize,
     tried: Mutex<Vec<usize>>,
+    /// The legs of each transaction, by its size.
+    legs: usize,
+    /// The time, and how much of it one post takes for each mark.
+    clock: Arc<AtomicI64>,
+    ms_a_mark: i64,
 }
 
 fn transfer() -> Result<Body, String> {
@@ -58,6 +64,7 @@ impl Ledger for Scripted {
             lease_until: claimed_at + LEASE_MS,
             takeover_at: claimed_at + LEASE_MS + 4_000,
             server_now,
+            size: Size { legs: self.legs, bytes: 100 },
             ..seen(id, State::Pending)
         };
         let seen = ids.iter().zip(&self.claimed_at).map(won).collect();
@@ -66,6 +73,9 @@ impl Ledger for Scripted {
 
     async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<Written, LedgerError> {
         self.deadlines.lock().expect("one thread").push(before);
+        let marks: usize = postings.iter().map(|posting| posting.transactions.len()).sum();
+        let marks = i64::try_from(marks).expect("few");
+        self.clock.fetch_add(marks * self.ms_a_mark, Ordering::Relaxed);
         all(postings.len())
     }
 
@@ -139,15 +149,16 @@ impl Ledger for Scripted {
     }
 }
 
-/// Time that only passes, in milliseconds, while somebody sleeps.
+/// Time that does not pass while somebody sleeps, but remembers for how many milliseconds.
 #[derive(Default)]
 struct Still {
     slept: AtomicUsize,
+    clock: Arc<AtomicI64>,
 }
 
 impl Environment for Still {
     fn now_ms(&self) -> i64 {
-        0
+        self.clock.load(Ordering::Relaxed)
     }
 
     async fn sleep(&self, delay: Duration) {
@@ -176,7 +187,8 @@ fn engine(kind: EngineKind, ledger: Scripted) -> Engine<Scripted, Still> {
         ride_wait: Duration::ZERO,
         rides_from: usize::MAX,
     };
-    Engine::new(ledger, Still::default(), settings, Arc::new(Metrics::new()))
+    let environment = Still { clock: ledger.clock.clone(), ..Still::default() };
+    Engine::new(ledger, environment, settings, Arc::new(Metrics::new()))
 }
 
 #[tokio::test]
@@ -189,6 +201,24 @@ async fn no_post_outlives_the_earliest_lease_of_its_batch() {
         let deadlines = engine.ledger.deadlines.lock().expect("one thread");
         assert_eq!(*deadlines, [LEASE_MS], "the first lease ends before the window does");
     }
+}
+
+#[tokio::test]
+async fn batches_become_smaller_until_they_are_posted_well_within_a_lease_and_then_larger() {
+    let ids: Vec<TransactionId> = (0..32).map(|n| format!("{n:02}").into()).collect();
+    let ledger =
+        Scripted { claimed_at: vec![0; 32], legs: 512, ms_a_mark: 150, ..Scripted::default() };
+    let mut engine = engine(EngineKind::TwoPhase, ledger);
+    let mut kept = Vec::new();
+    for ms_a_mark in [150, 150, 150, 1, 1, 1, 1] {
+        engine.ledger.ms_a_mark = ms_a_mark;
+        engine.ledger.clock.store(0, Ordering::Relaxed);
+        let outcomes = engine.run(&ids).await;
+        let surplus = |outcome: &&(_, _)| matches!(outcome.1, Outcome::Surplus { .. });
+        kept.push(ids.len() - outcomes.iter().filter(surplus).count());
+    }
+    // Two marks each: 9.6 s, 4.8 s (long enough), and then next to nothing.
+    assert_eq!(kept, [32, 16, 16, 16, 32, 32, 32]);
 }
 
 #[tokio::test]

@@ -86,7 +86,7 @@ def _run(arguments, timings):
     env = {**own, processes.OWNER: str(HOME)}
     servers = Servers(HOME, private=True, frugal=False)
     with timings.part("servers and build"), servers.starting():
-        binaries = build.build_binaries(env, release=True)
+        binaries = build.build_binaries(env, ["worker", "producer", "bench"], release=True)
     told = servers.describe()
     env.update(servers.uris(), TANDEM_TEST_DIR=str(WORK))
     pids = [

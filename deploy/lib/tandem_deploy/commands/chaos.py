@@ -103,7 +103,7 @@ def _run(options, timings):
     database = Servers(DATABASE, MONGODB, MEMBERS, private=True)
     starting = rabbitmq_cluster.starting(BROKERS if options.cluster else BROKERS[:1])
     with timings.part("servers and build"), database.starting(), starting as brokers:
-        binaries = build.build_binaries(os.environ, release=True)
+        binaries = build.build_binaries(os.environ, ["worker", "producer", "chaos"], release=True)
     described = HOME / "servers.json"
     described.write_text(json.dumps(_describe(database, brokers), indent=2) + "\n")
     command = [binaries / "chaos", "--servers", described, "--home", HOME]

@@ -97,7 +97,7 @@ def _run(options, timings):
     env = {**os.environ, processes.OWNER: str(HOME)}
     servers = Servers(HOME)
     with timings.part("servers and build"), servers.starting():
-        binaries = build.build_binaries(env, release=True)
+        binaries = build.build_binaries(env, ["worker", "producer"], release=True)
     env.update(servers.uris(), TANDEM_DATABASE=name, TANDEM_QUEUE_PREFIX=name)
     say(f"database and queue prefix: {name}")
     programs = Programs(binaries, env, HOME / "logs")

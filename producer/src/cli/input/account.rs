@@ -1,6 +1,7 @@
 //! A row that describes an account.
 
 use common::account::{Account, Status};
+use common::limits::echo;
 use common::transaction::check_name;
 
 use super::check::{Identity, Parsed};
@@ -33,7 +34,7 @@ pub fn parse(mut record: Record, kind: Kind) -> Result<Parsed<Account>, String> 
     }
     if let Some(status) = record.text("status")? {
         account.status = Status::parse(&status)
-            .ok_or_else(|| format!("status: {status:?} is not open, frozen or closed"))?;
+            .ok_or_else(|| format!("status: {:?} is not open, frozen or closed", echo(&status)))?;
     }
     require_floor(&account)?;
     Ok(Parsed { identity: Identity::Key(id), value: account })

@@ -4,6 +4,8 @@
 //! without an error. No field here may hold a line feed, so a record is a line, and such a quote is
 //! an error of that line alone.
 
+use common::limits::echo;
+
 /// Splits a line into cells, without the blanks around them.
 ///
 /// # Errors
@@ -62,8 +64,9 @@ pub fn header(line: &str, known: &[&str], required: &[&str]) -> Result<Vec<Strin
         if !known.contains(&column.as_str()) {
             let known = known.join(", ");
             return Err(format!(
-                "{column:?} is not a column; the first line names comma-separated columns among \
-                 {known}"
+                "{:?} is not a column; the first line names comma-separated columns among \
+                 {known}",
+                echo(column)
             ));
         }
         if columns[..at].contains(column) {

@@ -10,6 +10,7 @@ mod csv_line;
 mod lines;
 mod record;
 mod transfer;
+mod unique;
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};

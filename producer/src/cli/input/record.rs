@@ -1,7 +1,7 @@
 //! One row of a CSV or JSON-lines file: named fields, whatever the format.
 //!
-//! Owns how a line becomes fields. Promises that unknown and repeated fields are refused by name,
-//! and that a number never passes through a float. Fails with a sentence that names the field.
+//! Owns how a line becomes fields. Promises that unknown and repeated fields are refused by name, also
+//! within a field, and that a number never passes through a float. Fails with a sentence that names the field.
 
 use std::fmt;
 
@@ -9,6 +9,8 @@ use common::amount::{Amount, AmountError};
 use common::limits::echo;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
+
+use super::unique::Unique;
 
 /// The fields of a row. An empty CSV cell is no field.
 #[derive(Debug, Default, PartialEq)]
@@ -46,6 +48,7 @@ impl Record {
             .map_err(|error| format!("is not a JSON object: {}", located(&error)))?;
         for (at, (name, _)) in fields.iter().enumerate() {
             if !known.contains(&name.as_str()) {
+                let name = echo(name);
                 return Err(format!("{name}: unknown field; known are {}", known.join(", ")));
             }
             if fields[..at].iter().any(|(earlier, _)| earlier == name) {
@@ -146,7 +149,8 @@ pub fn amount(value: &Value, kind: Kind) -> Result<Amount, AmountError> {
 fn located(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
-    format!("{message} (column {})", error.column())
+    // It may repeat what stands there.
+    format!("{} (column {})", echo(message), error.column())
 }
 
 /// Collects the pairs of an object as they stand, repeated ones too.
@@ -162,11 +166,11 @@ impl<'de> Visitor<'de> for Fields {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
         const FIELDS_MAX: usize = 64;
         let mut fields = Vec::new();
-        while let Some(field) = map.next_entry()? {
+        while let Some((name, Unique(value))) = map.next_entry()? {
             if fields.len() == FIELDS_MAX {
                 return Err(M::Error::custom("too many fields"));
             }
-            fields.push(field);
+            fields.push((name, value));
         }
         Ok(fields)
     }
@@ -181,6 +185,10 @@ mod tests {
         let error = |line| Record::from_json(line, &["id", "value"]).expect_err(line);
         assert!(error(r#"{"id":"a","valeu":1}"#).starts_with("valeu: unknown"));
         assert!(error(r#"{"id":"a","id":"b"}"#).starts_with("id: is given twice"));
+        let nested = error(r#"{"id":[{"account":"a","account":"b"}]}"#);
+        assert!(nested.contains("account: is given twice"), "{nested}");
+        let long = format!("\"{}\"", "x".repeat(100_000));
+        assert!(error(&long).len() < 1_000, "a text in place of an object is cut");
         for broken in ["[1]", "{", r#"{"id":"a"} x"#, r#"{"id":}"#, "null"] {
             assert!(error(broken).contains("column"), "{broken}: {}", error(broken));
         }

@@ -69,7 +69,7 @@ fn parse_legs(legs: &Value, kind: Kind) -> Result<Vec<Leg>, String> {
                 .ok_or_else(|| format!("legs[{at}]: is not an object {{account, amount}}"))?;
             let mut names = leg.keys();
             if let Some(unknown) = names.find(|name| *name != "account" && *name != "amount") {
-                return Err(format!("legs[{at}].{unknown}: unknown field"));
+                return Err(format!("legs[{at}].{}: unknown field", echo(unknown)));
             }
             let account = leg
                 .get("account")

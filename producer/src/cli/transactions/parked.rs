@@ -1,15 +1,17 @@
 //! `list --parked` and `unpark`: transactions that were set apart, and bringing them back.
 //!
-//! Doing it again changes nothing. Fails when a server stays away, or the database still refuses to write one of
-//! them; those before it are back.
+//! Promises that one which the database still refuses to write stays parked, is named, and keeps no
+//! other from coming back. Doing it again changes nothing. Fails when a server stays away.
 
+use std::collections::HashSet;
 use std::io::Write;
 
 use clap::Args;
+use common::limits::echo;
 use common::message::IDS_MAX;
-use common::transaction::{State, TransactionId};
+use common::transaction::check_name;
 use mongodb::bson::DateTime;
-use producer::ParkedEntry;
+use producer::{ParkedEntry, State, TransactionId, Unparked};
 use serde_json::json;
 
 use crate::cli::context::Context;
@@ -60,8 +62,8 @@ pub(super) async fn list(
 }
 
 fn print(entry: &ParkedEntry, as_json: bool, out: &mut (dyn Write + Send)) -> Result<(), Error> {
-    let ParkedEntry { id, state, code, message, at } = entry;
-    let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
+    let ParkedEntry { state, code, message, at, .. } = entry;
+    let id = id_text(entry);
     let state = state.map(State::as_str);
     let at = at.map(|at| json::timestamp(DateTime::from_millis(at)));
     if as_json {
@@ -72,10 +74,15 @@ fn print(entry: &ParkedEntry, as_json: bool, out: &mut (dyn Write + Send)) -> Re
     writeln!(out, "{id}  {state}  {code}: {message}  {at}").map_err(Error::output)
 }
 
+fn id_text(entry: &ParkedEntry) -> String {
+    let id = entry.id.as_str().map_or_else(|| entry.id.to_string(), str::to_owned);
+    echo(&id).into_owned()
+}
+
 /// Brings parked transactions back and publishes them.
 ///
 /// # Errors
-/// When a server stays away, or the database refuses to write one of them.
+/// When a server stays away.
 pub async fn unpark(
     context: &Context,
     args: &UnparkArgs,
@@ -84,30 +91,55 @@ pub async fn unpark(
     context.client.ensure_queue().await?;
     if !args.all {
         let ids: Vec<TransactionId> = args.ids.iter().map(|id| id.as_str().into()).collect();
-        let back = bring_back(context, &ids, args.json, out).await?;
+        let Unparked { back, refused } = bring_back(context, &ids, args.json, out).await?;
         let mut exit = Exit::Ok;
         for id in ids.iter().filter(|id| !back.contains(id)) {
-            context.console.note(format!("{id}: is not parked"));
+            let problem = refused.iter().find(|(of, _)| of == id);
+            let problem = problem.map_or("is not parked", |(_, problem)| problem);
+            context.console.note(format!("{}: {problem}", echo(id)));
             exit = Exit::Failed;
         }
         return Ok(exit);
     }
+    unpark_all(context, args.json, out).await
+}
+
+/// Brings all back that can be brought back, and names the others. Fails when there are any that the
+/// database refuses; what has an `_id` that no message can hold is beyond help, and only named.
+async fn unpark_all(
+    context: &Context,
+    as_json: bool,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
     let progress = context.console.progress("unparked", None);
-    let mut count = 0;
+    let (mut count, mut stuck, mut exit) = (0, HashSet::new(), Exit::Ok);
     loop {
-        let parked = context.client.parked(STEP).await?;
+        // What stays parked is found again each time.
+        let limit = STEP.saturating_add(u32::try_from(stuck.len()).unwrap_or(u32::MAX));
+        let mut parked = context.client.parked(limit).await?;
+        parked.retain(|entry| !stuck.contains(&entry.id.to_string()));
+        if parked.is_empty() {
+            return Ok(exit);
+        }
+        let is_text =
+            |entry: &ParkedEntry| entry.id.as_str().is_some_and(|id| check_name("id", id).is_ok());
+        let (texts, others): (Vec<_>, Vec<_>) = parked.into_iter().partition(is_text);
+        for entry in others {
+            context.console.note(format!("{}: its _id can't be published", id_text(&entry)));
+            stuck.insert(entry.id.to_string());
+        }
         let ids: Vec<TransactionId> =
-            parked.iter().filter_map(|entry| entry.id.as_str().map(Into::into)).collect();
-        let back = bring_back(context, &ids, args.json, out).await?;
+            texts.iter().filter_map(|entry| entry.id.as_str().map(Into::into)).collect();
+        let Unparked { back, refused } = bring_back(context, &ids, as_json, out).await?;
+        for (id, problem) in refused {
+            context.console.note(format!("{id}: {problem}"));
+            exit = Exit::Failed;
+        }
+        let still = texts.into_iter().map(|entry| entry.id);
+        let still = still.filter(|id| !back.iter().any(|back| id.as_str() == Some(back)));
+        stuck.extend(still.map(|id| id.to_string()));
         count += back.len() as u64;
         progress.at(count, "");
-        // What is left has an id that is no text: nobody can publish it.
-        if back.is_empty() {
-            for entry in parked {
-                context.console.note(format!("{}: its _id can't be published", entry.id));
-            }
-            return Ok(Exit::Ok);
-        }
     }
 }
 
@@ -116,17 +148,17 @@ async fn bring_back(
     ids: &[TransactionId],
     as_json: bool,
     out: &mut (dyn Write + Send),
-) -> Result<Vec<TransactionId>, Error> {
+) -> Result<Unparked, Error> {
     if ids.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Unparked::default());
     }
-    let back = context.client.unpark(ids).await?;
-    for id in &back {
+    let unparked = context.client.unpark(ids).await?;
+    for id in &unparked.back {
         let said = match as_json {
             true => writeln!(out, "{}", json!({ "id": &**id, "outcome": "unparked" })),
             false => writeln!(out, "{id}: unparked"),
         };
         said.map_err(Error::output)?;
     }
-    Ok(back)
+    Ok(unparked)
 }

@@ -1,5 +1,6 @@
 //! A clock that is wrong on one producer's machine makes nobody else's backlog come twice.
 
+use common::queue::WORK;
 use common::transaction::State;
 use mongodb::bson::{DateTime, Document, doc};
 use tests::odd;
@@ -11,16 +12,9 @@ use super::wait_ended_or_parked;
 const BACKLOG: usize = 1_000;
 const THREE_DAYS_MS: i64 = 3 * 24 * 3_600_000;
 
-#[tokio::test]
-async fn a_creation_time_in_the_future_does_not_have_a_backlog_published_again() {
-    let world = World::new().await;
-    world.accounts(&[("a", 100_000), ("b", 0)]).await;
-    // The first in the queue, so that all others are claimed after it.
-    let mut early = odd::transfer("from-the-future", "a", "b", 1);
-    let now = DateTime::now().timestamp_millis();
-    early.insert("createdAt", DateTime::from_millis(now + THREE_DAYS_MS));
-    odd::insert(&world.store.transactions(), &[early]).await;
-    world.publish(&["from-the-future".into()], 1).await;
+/// Puts a backlog into the queue, lets it get old there, and has it settled; the worker counts what
+/// its sweeper publishes.
+async fn settles_its_backlog_once(world: &World) {
     let transfers: Vec<_> = (0..BACKLOG).map(|n| transfer(&format!("t{n}"), "a", "b", 1)).collect();
     world.submit(&transfers, 1).await;
     // They get old in the queue while nobody works, far beyond the age of forgotten ones.
@@ -45,9 +39,35 @@ async fn a_creation_time_in_the_future_does_not_have_a_backlog_published_again()
     world.wait_final(s(180)).await;
     let swept = worker.metrics().await.sum("tandem_swept_total", &[("kind", "unclaimed")]);
     assert!(swept < 100.0, "{swept} of {BACKLOG} were published again while they merely waited");
-    assert_eq!(world.count(&[State::Done]).await, BACKLOG as u64 + 1);
     world.assert_at_rest().await;
-    drop(worker);
+}
+
+#[tokio::test]
+async fn a_creation_time_in_the_future_does_not_have_a_backlog_published_again() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100_000), ("b", 0)]).await;
+    // The first in the queue, so that all others are claimed after it.
+    let mut early = odd::transfer("from-the-future", "a", "b", 1);
+    let now = DateTime::now().timestamp_millis();
+    early.insert("createdAt", DateTime::from_millis(now + THREE_DAYS_MS));
+    odd::insert(&world.store.transactions(), &[early]).await;
+    world.publish(&["from-the-future".into()], 1).await;
+    settles_its_backlog_once(&world).await;
+    assert_eq!(world.count(&[State::Done]).await, BACKLOG as u64 + 1);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn markers_that_somebody_made_up_do_not_have_a_backlog_published_again() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100_000), ("b", 0)]).await;
+    let tomorrow = DateTime::now().timestamp_millis() + 24 * 3_600_000;
+    for marker in [i64::MAX, i64::MIN, tomorrow, 0, -1] {
+        let body = format!("{{\"ids\":[],\"marker\":{marker}}}");
+        world.queues.publish_raw(WORK, body.as_bytes()).await;
+    }
+    settles_its_backlog_once(&world).await;
+    assert_eq!(world.count(&[State::Done]).await, BACKLOG as u64);
     world.finish().await;
 }
 

@@ -61,6 +61,8 @@ fn hostile() -> Vec<Vec<u8>> {
         br#"{"ids":["t"],"strikes":1e400}"#.to_vec(),
         br#"{"ids":["t"],"ids":["u"]}"#.to_vec(),
         br#""ids""#.to_vec(),
+        br#"[["t"],0,0]"#.to_vec(),
+        list(&[r#""\ud800""#.to_owned()]),
     ]
 }
 
@@ -129,5 +131,29 @@ async fn the_largest_counts_in_a_message_overflow_nothing() {
     assert_eq!(world.state("held").await, State::Initial);
     assert_eq!(world.count(&[State::Done]).await, 3);
     drop(next);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn an_id_that_no_value_can_hold_costs_its_neighbours_in_the_message_nothing() {
+    let world = World::new().await;
+    world.accounts(&[("a", 1_000), ("b", 0)]).await;
+    let good = good(5);
+    world.insert(&good).await;
+    let worker = worker_without_sweeper(&world).start().await;
+    let nested = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
+    let odd = [r#""\ud800""#, "1e999", "-0", "{\"a\":1,\"a\":2}", &nested];
+    for ((id, _), odd) in good.iter().zip(odd) {
+        let body = format!("{{\"ids\":[{odd},\"{id}\"],\"marker\":5}}");
+        world.queues.publish_raw(WORK, body.as_bytes()).await;
+    }
+    wait_done(&world, &good, SOON).await;
+    for letter in world.queues.dead_letters(odd.len(), AT_ONCE).await {
+        assert_eq!(letter.reason.as_deref(), Some("malformed"));
+        let body = String::from_utf8_lossy(&letter.body);
+        assert!(!body.contains("good-"), "a neighbour is in the dead letter: {body}");
+    }
+    world.assert_at_rest().await;
+    drop(worker);
     world.finish().await;
 }

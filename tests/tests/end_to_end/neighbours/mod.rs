@@ -4,6 +4,7 @@
 mod accounts;
 mod backlog;
 mod documents;
+mod fields;
 mod in_flight;
 mod messages;
 mod parked;

@@ -1,0 +1,110 @@
+//! What the user may do on the server.
+//!
+//! Owns telling a missing right from all other errors, and the check that a worker makes when it
+//! starts: one that may read but not write would be ready, take deliveries and hand each of them
+//! back, and its sweeper would publish again and again what it can't stamp. Promises to write
+//! nothing for that. Fails with [`NotReady`], which names the right.
+
+use mongodb::bson::{Document, doc};
+use mongodb::error::{Error, ErrorKind};
+
+use super::Store;
+use super::definitions::{ACCOUNTS, TRANSACTIONS};
+use super::parking::NOTES;
+use super::schema::NotReady;
+use crate::limits;
+
+const UNAUTHORIZED: i32 = 13;
+/// An index is there under another name, or with other options.
+const INDEX_TAKEN: [i32; 2] = [85, 86];
+
+/// What a worker does with the ledger's documents. It inserts notes only, by an upsert.
+const OF_A_WORKER: [(&str, Action); 7] = [
+    (ACCOUNTS, Action::Find),
+    (ACCOUNTS, Action::Update),
+    (TRANSACTIONS, Action::Find),
+    (TRANSACTIONS, Action::Update),
+    (NOTES, Action::Find),
+    (NOTES, Action::Update),
+    (NOTES, Action::Insert),
+];
+
+/// An action as MongoDB's privileges name it.
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Find,
+    Insert,
+    Update,
+}
+
+impl Action {
+    fn name(self) -> &'static str {
+        match self {
+            Action::Find => "find",
+            Action::Insert => "insert",
+            Action::Update => "update",
+        }
+    }
+
+    /// A command that needs the right. The server asks for the rights of a command that it only
+    /// explains, too, and then runs nothing of it.
+    fn probe(self, collection: &str) -> Document {
+        let update = |upsert: bool| {
+            let change = doc! { "$set": { "probe": 1 } };
+            let statement = doc! { "q": { "_id": "" }, "u": change, "upsert": upsert };
+            doc! { "update": collection, "updates": [statement] }
+        };
+        let command = match self {
+            Action::Find => doc! { "find": collection, "filter": { "_id": "" } },
+            Action::Insert => update(true),
+            Action::Update => update(false),
+        };
+        doc! { "explain": command, "verbosity": "queryPlanner" }
+    }
+}
+
+impl Store {
+    /// Checks that the user may do what a worker does. Writes nothing.
+    ///
+    /// # Errors
+    /// [`NotReady::NotPermitted`] with the first right that is missing; else when the server is away
+    /// or refuses.
+    pub async fn check_rights(&self) -> Result<(), NotReady> {
+        for (collection, action) in OF_A_WORKER {
+            let database = self.database.clone();
+            let probe = action.probe(collection);
+            let run = async move { database.run_command(probe).await.map(drop) };
+            let what = format!("`{}` in the collection `{collection}`", action.name());
+            self.permitted(&what, run).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs driver code, and tells what the user may not from all other errors.
+    pub(super) async fn permitted<T: Send + 'static>(
+        &self,
+        what: &str,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, NotReady> {
+        let what = what.to_owned();
+        let told_apart = async move {
+            work.await.map(Ok).or_else(|error| refusal(what, &error).map(Err).ok_or(error))
+        };
+        self.limited("schema", told_apart).await?
+    }
+}
+
+fn refusal(what: String, error: &Error) -> Option<NotReady> {
+    match error.kind.as_ref() {
+        ErrorKind::Authentication { message, .. } => Some(NotReady::Login(message.clone())),
+        ErrorKind::Command(command) => {
+            let said = limits::echo(&command.message).into_owned();
+            match command.code {
+                UNAUTHORIZED => Some(NotReady::NotPermitted { what, said }),
+                code if INDEX_TAKEN.contains(&code) => Some(NotReady::IndexTaken(said)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
