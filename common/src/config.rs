@@ -10,7 +10,7 @@ use crate::limits;
 use crate::mongo::LeaseMs;
 
 /// Where the balances are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct MongoArgs {
     /// MongoDB connection string; a replica set or sharded cluster
@@ -63,7 +63,7 @@ impl MongoArgs {
 }
 
 /// Where the queue is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct AmqpArgs {
     /// RabbitMQ connection string
@@ -158,7 +158,7 @@ pub enum LogFormat {
 }
 
 /// The times on which the fence rests (design §3). All of them count on the server's clock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct TimingArgs {
     /// How long a worker may post for a transaction after claiming it, in milliseconds

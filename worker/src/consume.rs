@@ -17,13 +17,14 @@ use lapin::types::FieldTable;
 use lapin::{Acker, Channel, Connection, Consumer};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::{Acknowledger, Job};
 use crate::decide::Source;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::rabbit::Rabbit;
-use crate::stop::Stop;
+use crate::parts::pause;
 
 /// How often to look whether channel and queue are still there. A channel that the broker closed
 /// may stay silent for ever.
@@ -87,12 +88,12 @@ impl Consuming {
     /// # Errors
     /// When the first session can't be made for a reason that does not pass by itself. Later the
     /// same reason is waited for: an administrator may be at work.
-    pub async fn run(self, mut stop: Stop) -> Result<Option<Connection>, QueueError> {
+    pub async fn run(self, stop: CancellationToken) -> Result<Option<Connection>, QueueError> {
         let (mut attempt, mut has_consumed) = (0, false);
         loop {
             let opened = tokio::select! {
                 biased;
-                () = stop.told() => return Ok(None),
+                () = stop.cancelled() => return Ok(None),
                 opened = self.open() => opened,
             };
             let error = match opened {
@@ -100,7 +101,7 @@ impl Consuming {
                     (attempt, has_consumed) = (0, true);
                     self.health.broker(true);
                     tracing::info!(queue = session.topology.queue(WORK), "consuming");
-                    match self.consume(&mut session, &mut stop).await {
+                    match self.consume(&mut session, &stop).await {
                         Ok(()) => return Ok(Some(self.wind_up(session).await)),
                         Err(error) => {
                             tokio::spawn(close(session.connection));
@@ -116,7 +117,7 @@ impl Consuming {
             attempt += 1;
             let delay = Policy::RECONNECT.delay(attempt, jitter());
             tracing::warn!(%error, ?delay, "not consuming; connecting again");
-            if !stop.not_for(delay).await {
+            if !pause(&stop, delay).await {
                 return Ok(None);
             }
         }
@@ -170,13 +171,13 @@ impl Consuming {
     }
 
     /// Ends with `Ok` when told to stop, with an error when the session is no good any more.
-    async fn consume(&self, session: &mut Session, stop: &mut Stop) -> Result<(), QueueError> {
+    async fn consume(&self, session: &mut Session, stop: &CancellationToken) -> Result<(), QueueError> {
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let (source, delivery) = tokio::select! {
                 biased;
-                () = stop.told() => return Ok(()),
+                () = stop.cancelled() => return Ok(()),
                 _ = look.tick() => {
                     self.look(session, Source::Work).await?;
                     self.look(session, Source::Solo).await?;

@@ -11,10 +11,11 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use common::mongo::{MongoOutbox, Store};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 use crate::parts::{Outcome, Part};
-use crate::stop::Stop;
+use crate::parts::pause;
 
 /// How often to look at the database.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -43,12 +44,19 @@ impl Health {
         self.ended.get_or_init(|| format!("{part}: ended ({why})\n"));
     }
 
+    /// Whether it can work.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let there = |server: &AtomicBool| server.load(Ordering::Relaxed);
+        there(&self.broker) && there(&self.database) && self.ended.get().is_none()
+    }
+
     fn page(&self) -> (StatusCode, String) {
         let name = |there: bool| if there { "ok" } else { "away" };
         let broker = self.broker.load(Ordering::Relaxed);
         let database = self.database.load(Ordering::Relaxed);
         let ended = self.ended.get();
-        let status = match broker && database && ended.is_none() {
+        let status = match self.is_ready() {
             true => StatusCode::OK,
             false => StatusCode::SERVICE_UNAVAILABLE,
         };
@@ -75,7 +83,7 @@ pub async fn watch_database(
     outbox: MongoOutbox,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
-    mut stop: Stop,
+    stop: CancellationToken,
 ) {
     let mut there = true;
     loop {
@@ -102,7 +110,7 @@ pub async fn watch_database(
             }
         }
         health.database(there);
-        if !stop.not_for(LOOK_EVERY).await {
+        if !pause(&stop, LOOK_EVERY).await {
             return;
         }
     }

@@ -12,11 +12,11 @@ use common::transaction::TransactionId;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::{Acknowledger, Broker, Job};
 use crate::engine::{Engine, Environment};
 use crate::metrics::Metrics;
-use crate::stop::Stop;
 
 /// How batches are collected.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ pub async fn run<L, E, B>(
     engine: Arc<Engine<L, E>>,
     acknowledger: Arc<Acknowledger<B>>,
     metrics: Arc<Metrics>,
-    mut stop: Stop,
+    stop: CancellationToken,
 ) -> Intake<B::Receipt>
 where
     L: Ledger + 'static,
@@ -119,7 +119,7 @@ where
             BatchSettings { ids_max: settings.ids_max.min(engine.fits().max(1)), ..settings };
         let batch = tokio::select! {
             biased;
-            () = stop.told() => break,
+            () = stop.cancelled() => break,
             batch = intake.next(fitting, idle) => batch,
         };
         let Some(jobs) = batch else { break };

@@ -1,29 +1,31 @@
-//! The worker: ids in, settled transactions out. In the order of the data's way:
+//! The worker: ids in, settled transactions out.
 //!
-//! - [`consume`]: deliveries, under our own supervision of the broker.
-//! - [`decide`]: what to do with a message; pure.
-//! - [`lanes`]: deliveries become batches, a few of them in flight.
-//! - [`engine`]: the protocol, on one batch.
-//! - [`acknowledge`]: the end of every delivery; [`rabbit`] is the broker it talks to.
-//! - [`sweeper`]: what nobody has a message for.
-//! - [`parts`]: all of these as watched tasks; [`watch`]: is the ledger still of our version?
-//! - [`settings`], [`metrics`], [`health`], [`stop`]: what an operator sees and says.
+//! The program `worker` is a few lines over this library; it comes with the feature `cli`, which is on
+//! by default. To run a worker inside a program of your own, depend on this crate with
+//! `default-features = false`, and start a [`Worker`]: any number of them fit into one process.
+//!
+//! Inside, in the order of the data's way: `consume` takes deliveries, under its own supervision of
+//! the broker; `decide` says what to do with a message, and is pure; `lanes` makes batches of
+//! deliveries, a few of them in flight; [`engine`] is the protocol on one batch; [`acknowledge`] ends
+//! every delivery, on the broker of `rabbit`. `sweeper` publishes what nobody has a message for. All
+//! of these are watched tasks, the `parts`.
 
 pub mod acknowledge;
-pub mod consume;
+mod config;
+mod consume;
 pub mod decide;
 pub mod engine;
-pub mod health;
-pub mod lanes;
+mod health;
+mod lanes;
 pub mod metrics;
 pub mod parts;
-pub mod rabbit;
+mod rabbit;
 mod run;
-pub mod settings;
 mod start;
-pub mod stop;
-pub mod sweeper;
-pub mod watch;
+mod sweeper;
+mod watch;
+mod worker;
 
-pub use run::{run, run_observed, run_on};
-pub use start::Failure;
+pub use config::Config;
+pub use start::{Failure, SystemEnvironment};
+pub use worker::{Worker, WorkerHandle};

@@ -42,31 +42,39 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Metrics at zero, with every label that is known beforehand.
+    /// Metrics in a registry of their own, at zero, with every label that is known beforehand.
     ///
     /// # Panics
     /// When a name is given twice: a mistake in this file.
     #[must_use]
     pub fn new() -> Metrics {
-        let registry = Registry::new();
+        Metrics::in_registry(Registry::new()).expect("each name is given once")
+    }
+
+    /// The same in somebody's registry.
+    ///
+    /// # Errors
+    /// When one of the names is taken there, as by another worker: give that one a registry with
+    /// labels of its own.
+    pub fn in_registry(registry: Registry) -> prometheus::Result<Metrics> {
         let make = Maker { registry: &registry };
         let metrics = Metrics {
-            transitions: make.counters("transitions_total", "State changes.", "state"),
-            refusals: make.counters("refusals_total", "Transactions canceled.", "reason"),
-            parked: make.counters("parked_total", "Transactions set apart.", "reason"),
-            phase_seconds: make.phase_seconds(),
-            retries: make.counters("retries_total", "Operations tried again.", "operation"),
-            requeues: make.counters("requeues_total", "Ids published again.", "cause"),
-            dead_letters: make.counters("dead_letters_total", "Dead letters.", "reason"),
-            swept: make.counters("swept_total", "Ids published by the sweeper.", "kind"),
-            takeovers: make.counter("takeovers_total", "Transactions claimed before."),
-            rides: make.counter("rides_total", "Settlements that rode on a post."),
-            overdue: make.counter("overdue_total", "Committed, but beyond the attempts."),
-            reconnects: make.counter("reconnects_total", "Consuming connections made anew."),
-            batch_size: make.batch_size(),
-            in_flight: make.gauge_int("messages_in_flight", "Messages not yet acknowledged."),
+            transitions: make.counters("transitions_total", "State changes.", "state")?,
+            refusals: make.counters("refusals_total", "Transactions canceled.", "reason")?,
+            parked: make.counters("parked_total", "Transactions set apart.", "reason")?,
+            phase_seconds: make.phase_seconds()?,
+            retries: make.counters("retries_total", "Operations tried again.", "operation")?,
+            requeues: make.counters("requeues_total", "Ids published again.", "cause")?,
+            dead_letters: make.counters("dead_letters_total", "Dead letters.", "reason")?,
+            swept: make.counters("swept_total", "Ids published by the sweeper.", "kind")?,
+            takeovers: make.counter("takeovers_total", "Transactions claimed before.")?,
+            rides: make.counter("rides_total", "Settlements that rode on a post.")?,
+            overdue: make.counter("overdue_total", "Committed, but beyond the attempts.")?,
+            reconnects: make.counter("reconnects_total", "Consuming connections made anew.")?,
+            batch_size: make.batch_size()?,
+            in_flight: make.gauge_int("messages_in_flight", "Messages not yet acknowledged.")?,
             oldest_unfinished: make
-                .gauge("oldest_unfinished_age_seconds", "Age of the oldest unfinished."),
+                .gauge("oldest_unfinished_age_seconds", "Age of the oldest unfinished.")?,
             registry,
         };
         for state in State::ALL {
@@ -78,7 +86,7 @@ impl Metrics {
         for code in ParkCode::ALL {
             metrics.parked.with_label_values(&[code.as_str()]).inc_by(0);
         }
-        metrics
+        Ok(metrics)
     }
 
     /// Counts transactions that entered a state.
@@ -129,35 +137,35 @@ impl Maker<'_> {
     fn registered<C: prometheus::core::Collector + Clone + 'static>(
         &self,
         made: prometheus::Result<C>,
-    ) -> C {
-        let collector = made.expect("the name is valid");
-        self.registry.register(Box::new(collector.clone())).expect("the name is given once");
-        collector
+    ) -> prometheus::Result<C> {
+        let collector = made?;
+        self.registry.register(Box::new(collector.clone()))?;
+        Ok(collector)
     }
 
-    fn counters(&self, name: &str, help: &str, label: &str) -> IntCounterVec {
+    fn counters(&self, name: &str, help: &str, label: &str) -> prometheus::Result<IntCounterVec> {
         self.registered(IntCounterVec::new(Opts::new(full(name), help), &[label]))
     }
 
-    fn counter(&self, name: &str, help: &str) -> IntCounter {
+    fn counter(&self, name: &str, help: &str) -> prometheus::Result<IntCounter> {
         self.registered(IntCounter::new(full(name), help))
     }
 
-    fn gauge_int(&self, name: &str, help: &str) -> IntGauge {
+    fn gauge_int(&self, name: &str, help: &str) -> prometheus::Result<IntGauge> {
         self.registered(IntGauge::new(full(name), help))
     }
 
-    fn gauge(&self, name: &str, help: &str) -> Gauge {
+    fn gauge(&self, name: &str, help: &str) -> prometheus::Result<Gauge> {
         self.registered(Gauge::new(full(name), help))
     }
 
-    fn phase_seconds(&self) -> HistogramVec {
+    fn phase_seconds(&self) -> prometheus::Result<HistogramVec> {
         let buckets = vec![0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
         let options = HistogramOpts::new(full("phase_seconds"), "Seconds of a phase of a batch.");
         self.registered(HistogramVec::new(options.buckets(buckets), &["phase"]))
     }
 
-    fn batch_size(&self) -> Histogram {
+    fn batch_size(&self) -> prometheus::Result<Histogram> {
         let buckets = vec![1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0];
         let options = HistogramOpts::new(full("batch_size"), "Ids in a batch.");
         self.registered(Histogram::with_opts(options.buckets(buckets)))

@@ -5,9 +5,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::time::Duration;
 
 use lapin::Connection;
 use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio_util::sync::CancellationToken;
 
 /// A task that should end only when the worker is told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +69,11 @@ impl fmt::Display for Part {
 /// How a part ends: with the broker connection that is to be closed last, if it has one, or with
 /// the reason why it could not go on.
 pub type Outcome = Result<Option<Connection>, String>;
+
+/// Waits for a while. False when told to stop before its end.
+pub async fn pause(stop: &CancellationToken, delay: Duration) -> bool {
+    stop.run_until_cancelled(tokio::time::sleep(delay)).await.is_some()
+}
 
 /// The parts that run.
 pub struct Parts {

@@ -4,6 +4,7 @@
 //! rest is handed back. What does not finish in time is left to the leases: nothing is lost. A part
 //! that ends by itself stops the worker in the same way, and makes it fail.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::ledger::Ledger;
@@ -11,17 +12,29 @@ use common::mongo::{MongoLedger, MongoOutbox};
 use futures_util::{FutureExt, TryFutureExt};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::Job;
+use crate::config::Config;
 use crate::consume::{self, Consuming};
-use crate::health;
+use crate::engine::Environment;
+use crate::health::{self, Health};
 use crate::lanes::{self, BatchSettings, Intake};
+use crate::metrics::Metrics;
 use crate::parts::{Outcome, Part, Parts};
-use crate::settings::Settings;
 use crate::start::{Failure, Shared, listen};
-use crate::stop::{self, Stop};
 use crate::sweeper::Sweeper;
 use crate::watch::watch_settings;
+
+/// What somebody may put in the place of a worker's own.
+pub(crate) struct Given<L, E> {
+    pub ledger: Box<dyn FnOnce(MongoLedger) -> L + Send>,
+    pub environment: E,
+    pub health: Arc<Health>,
+    pub metrics: Arc<Metrics>,
+    /// Is told each part, so that it can be ended from outside.
+    pub started: Box<dyn FnMut(Part, AbortHandle) + Send>,
+}
 
 /// Runs a worker until told to stop, then drains it.
 ///
@@ -29,46 +42,26 @@ use crate::watch::watch_settings;
 /// When its settings are wrong, the database or the broker refuses it for good, a part of it ends,
 /// or the drain takes too long. A server that is away is no error: it waits, says so, and is not
 /// ready.
-pub async fn run(settings: Settings, stop: Stop) -> Result<(), Failure> {
-    run_on(settings, |ledger| ledger, stop).await
-}
-
-/// As [`run`], with something between the engine and its ledger.
-///
-/// # Errors
-/// As [`run`].
-pub async fn run_on<L: Ledger + 'static>(
-    settings: Settings,
-    wrap: impl FnOnce(MongoLedger) -> L,
-    stop: Stop,
+pub(crate) async fn run<L: Ledger + 'static, E: Environment + 'static>(
+    config: Config,
+    given: Given<L, E>,
+    stop: CancellationToken,
 ) -> Result<(), Failure> {
-    run_observed(settings, wrap, stop, |_, _| {}).await
-}
-
-/// As [`run_on`]; `started` is told each part, so that it can be ended from outside.
-///
-/// # Errors
-/// As [`run`].
-pub async fn run_observed<L: Ledger + 'static>(
-    settings: Settings,
-    wrap: impl FnOnce(MongoLedger) -> L,
-    stop: Stop,
-    started: impl FnMut(Part, AbortHandle) + Send + 'static,
-) -> Result<(), Failure> {
-    settings.validate().map_err(Failure::Settings)?;
-    let url = common::queue::parse_url(&settings.amqp.amqp_url);
+    let Given { ledger, environment, health, metrics, started } = given;
+    config.validate().map_err(Failure::Settings)?;
+    let url = common::queue::parse_url(&config.amqp.amqp_url);
     url.map_err(|error| Failure::Settings(error.to_string()))?;
-    let listener = listen(&settings.http).await?;
-    let shared = Shared::new(settings, wrap).await?;
+    let listener = listen(&config.http).await?;
+    let shared = Shared::new(config, ledger, environment, health, metrics).await?;
     let mut parts = Parts::new(started);
     if let Some(listener) = listener {
         let pages = health::serve(listener, shared.health.clone(), shared.metrics.clone());
         parts.start(Part::Pages, pages);
     }
     tracing::info!(
-        name = shared.settings.application(),
-        mongodb = common::config::redacted(&shared.settings.mongo.mongodb_uri),
-        amqp = common::config::redacted(&shared.settings.amqp.amqp_url),
+        name = shared.config.application(),
+        mongodb = common::config::redacted(&shared.config.mongo.mongodb_uri),
+        amqp = common::config::redacted(&shared.config.amqp.amqp_url),
         database = shared.store.database().name(),
         "worker starts"
     );
@@ -82,20 +75,20 @@ pub async fn run_observed<L: Ledger + 'static>(
     shared.work(parts, stop).await
 }
 
-impl<L: Ledger + 'static> Shared<L> {
+impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     /// Works until `stop`, or until a part ends by itself; then drains what it can.
-    async fn work(self, mut parts: Parts, mut stop: Stop) -> Result<(), Failure> {
+    async fn work(self, mut parts: Parts, stop: CancellationToken) -> Result<(), Failure> {
         // Of their own, so that the end of one part stops the others.
-        let (teller, told) = stop::stop();
+        let told = CancellationToken::new();
         self.start_watchers(&mut parts, &told);
         self.start_consumer(&mut parts, &told);
         let failure = tokio::select! {
             biased;
-            () = stop.told() => None,
+            () = stop.cancelled() => None,
             (part, outcome) = parts.next() => Some(self.ended(part, why(outcome))),
         };
-        teller.tell();
-        let limit = Duration::from_millis(self.settings.drain_ms.into());
+        told.cancel();
+        let limit = Duration::from_millis(self.config.drain_ms.into());
         tracing::info!(?limit, "stopping: finishing what is begun");
         let drained = tokio::time::timeout(limit, self.drain(&mut parts)).await;
         let drained = drained.unwrap_or(Err(Failure::Unfinished(limit)));
@@ -113,7 +106,7 @@ impl<L: Ledger + 'static> Shared<L> {
         Failure::Ended(part, why)
     }
 
-    fn start_watchers(&self, parts: &mut Parts, stop: &Stop) {
+    fn start_watchers(&self, parts: &mut Parts, stop: &CancellationToken) {
         let outbox = MongoOutbox::new(self.store.clone());
         let watching = health::watch_database(
             self.store.clone(),
@@ -123,7 +116,7 @@ impl<L: Ledger + 'static> Shared<L> {
             stop.clone(),
         );
         parts.start(Part::DatabaseWatcher, watching.map(done));
-        let every = self.settings.sweeper().every;
+        let every = self.config.sweeper().every;
         let watching = watch_settings(self.store.clone(), every, stop.clone());
         parts.start(Part::SettingsWatcher, watching);
         let sweeper = Sweeper {
@@ -131,7 +124,7 @@ impl<L: Ledger + 'static> Shared<L> {
             outbox,
             publisher: self.publisher.clone(),
             metrics: self.metrics.clone(),
-            settings: self.settings.sweeper(),
+            settings: self.config.sweeper(),
         };
         let acknowledger = self.acknowledger.clone();
         let markers = move || acknowledger.markers();
@@ -139,19 +132,19 @@ impl<L: Ledger + 'static> Shared<L> {
         parts.start(Part::Sweeper, sweeping.map(done));
     }
 
-    fn start_consumer(&self, parts: &mut Parts, stop: &Stop) {
+    fn start_consumer(&self, parts: &mut Parts, stop: &CancellationToken) {
         // As much as the broker delivers ahead, so that the consumer never waits for a lane.
-        let ahead = usize::from(self.settings.prefetch);
+        let ahead = usize::from(self.config.prefetch);
         let (work, solo) = (mpsc::channel(ahead), mpsc::channel(1));
-        let alone = BatchSettings { ids_max: 1, lanes: 1, ..self.settings.batches() };
-        let lanes = self.lanes(work.1, self.settings.batches(), stop.clone());
+        let alone = BatchSettings { ids_max: 1, lanes: 1, ..self.config.batches() };
+        let lanes = self.lanes(work.1, self.config.batches(), stop.clone());
         parts.start(Part::Lanes, lanes);
         let lane = self.lanes(solo.1, alone, stop.clone());
         parts.start(Part::SoloLane, lane);
         let consuming = Consuming {
-            amqp: self.settings.amqp.clone(),
-            name: self.settings.application(),
-            prefetch: self.settings.prefetch,
+            amqp: self.config.amqp.clone(),
+            name: self.config.application(),
+            prefetch: self.config.prefetch,
             acknowledger: self.acknowledger.clone(),
             work: work.0,
             solo: solo.0,
@@ -167,8 +160,8 @@ impl<L: Ledger + 'static> Shared<L> {
         &self,
         jobs: mpsc::Receiver<Job<lapin::Acker>>,
         settings: BatchSettings,
-        stop: Stop,
-    ) -> impl Future<Output = Outcome> + use<L> {
+        stop: CancellationToken,
+    ) -> impl Future<Output = Outcome> + use<L, E> {
         let (engine, metrics) = (self.engine.clone(), self.metrics.clone());
         let acknowledger = self.acknowledger.clone();
         async move {

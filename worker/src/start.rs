@@ -11,6 +11,7 @@ use common::mongo::{MongoLedger, MongoOutbox, NotReady, Store};
 use common::queue::Publisher;
 use common::retry::{Policy, jitter};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::Acknowledger;
 use crate::engine::{Engine, Environment};
@@ -18,8 +19,8 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::parts::Part;
 use crate::rabbit::Rabbit;
-use crate::settings::Settings;
-use crate::stop::Stop;
+use crate::config::Config;
+use crate::parts::pause;
 
 /// Why a worker does not start, or does not end as told.
 #[derive(Debug, thiserror::Error)]
@@ -45,11 +46,18 @@ pub enum Failure {
 }
 
 /// The real clock and real randomness.
-pub(crate) struct Real {
+#[derive(Debug)]
+pub struct SystemEnvironment {
     started: Instant,
 }
 
-impl Environment for Real {
+impl Default for SystemEnvironment {
+    fn default() -> SystemEnvironment {
+        SystemEnvironment { started: Instant::now() }
+    }
+}
+
+impl Environment for SystemEnvironment {
     fn now_ms(&self) -> i64 {
         i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
@@ -68,10 +76,10 @@ impl Environment for Real {
 }
 
 /// What all parts share.
-pub(crate) struct Shared<L> {
-    pub(crate) settings: Settings,
+pub(crate) struct Shared<L, E> {
+    pub(crate) config: Config,
     pub(crate) store: Store,
-    pub(crate) engine: Arc<Engine<L, Real>>,
+    pub(crate) engine: Arc<Engine<L, E>>,
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) acknowledger: Arc<Acknowledger<Rabbit>>,
     pub(crate) health: Arc<Health>,
@@ -86,25 +94,26 @@ pub(crate) async fn listen(address: &str) -> Result<Option<TcpListener>, Failure
     bound.map(Some).map_err(|error| Failure::Http(address.to_owned(), error))
 }
 
-impl<L: Ledger + 'static> Shared<L> {
+impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     pub(crate) async fn new(
-        settings: Settings,
-        wrap: impl FnOnce(MongoLedger) -> L,
-    ) -> Result<Shared<L>, Failure> {
-        let name = settings.application();
-        let store = Store::connect(&settings.mongo, &name, settings.timing.op_limit()).await;
+        config: Config,
+        ledger: impl FnOnce(MongoLedger) -> L,
+        environment: E,
+        health: Arc<Health>,
+        metrics: Arc<Metrics>,
+    ) -> Result<Shared<L, E>, Failure> {
+        let name = config.application();
+        let store = Store::connect(&config.mongo, &name, config.timing.op_limit()).await;
         let store = store.map_err(Failure::Settings)?;
-        let metrics = Arc::new(Metrics::new());
-        let publisher = Arc::new(Publisher::new(&settings.amqp, &format!("{name} publishing")));
+        let publisher = Arc::new(Publisher::new(&config.amqp, &format!("{name} publishing")));
         let rabbit = Rabbit::new(publisher.clone(), MongoOutbox::new(store.clone()));
-        let ledger = wrap(MongoLedger::new(store.clone(), settings.timing.lease()));
-        let environment = Real { started: Instant::now() };
-        let engine = Engine::new(ledger, environment, settings.engine_settings(), metrics.clone());
+        let ledger = ledger(MongoLedger::new(store.clone(), config.timing.lease()));
+        let engine = Engine::new(ledger, environment, config.engine_settings(), metrics.clone());
         Ok(Shared {
             acknowledger: Arc::new(Acknowledger::new(rabbit, metrics.clone())),
             engine: Arc::new(engine),
-            health: Arc::default(),
-            settings,
+            health,
+            config,
             store,
             publisher,
             metrics,
@@ -113,12 +122,12 @@ impl<L: Ledger + 'static> Shared<L> {
 
     /// Waits for the database, sets it up when it is fresh, and checks that the user may work on it.
     /// False when stopped before that.
-    pub(crate) async fn schema_is_there(&self, mut stop: Stop) -> Result<bool, Failure> {
+    pub(crate) async fn schema_is_there(&self, stop: CancellationToken) -> Result<bool, Failure> {
         let mut attempt = 0;
         loop {
             let ensured = tokio::select! {
                 biased;
-                () = stop.told() => return Ok(false),
+                () = stop.cancelled() => return Ok(false),
                 ensured = self.ensure_database() => ensured,
             };
             match ensured {
@@ -128,7 +137,7 @@ impl<L: Ledger + 'static> Shared<L> {
                     attempt += 1;
                     tracing::warn!(%error, "waiting for the database");
                     let delay = Policy::RECONNECT.delay(attempt, jitter());
-                    if !stop.not_for(delay).await {
+                    if !pause(&stop, delay).await {
                         return Ok(false);
                     }
                 }

@@ -23,9 +23,10 @@ use common::message::Message;
 use common::mongo::{Found, MongoOutbox, NoDate, Store, Stranded};
 use common::queue::{Outgoing, Publisher, QueueError, WORK};
 use common::retry::jitter;
+use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
-use crate::stop::Stop;
+use crate::parts::pause;
 
 /// The most ids of one round and kind: what is left waits for the next.
 const IDS_PER_ROUND: usize = 5_000;
@@ -140,11 +141,11 @@ fn horizon(now: ServerMs, depth: u32, passed: ServerMs, orphan_ms: i64) -> Serve
 
 impl Sweeper {
     /// Sweeps until `stop`. `markers` tells which have come through the queue since it was last asked.
-    pub async fn run(self, markers: impl Fn() -> Vec<ServerMs>, mut stop: Stop) {
+    pub async fn run(self, markers: impl Fn() -> Vec<ServerMs>, stop: CancellationToken) {
         let mut passage = Passage::default();
         loop {
             let wait = self.settings.every.mul_f64(0.5 + jitter());
-            if !stop.not_for(wait).await {
+            if !pause(&stop, wait).await {
                 return;
             }
             if let Err(error) = self.round(&mut passage, &markers()).await {

@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use common::mongo::{NotReady, Store};
 use common::retry::jitter;
+use tokio_util::sync::CancellationToken;
 
 use crate::parts::Outcome;
-use crate::stop::Stop;
+use crate::parts::pause;
 
 /// Looks again and again until `stop`, about every `every`.
 ///
 /// # Errors
 /// When the settings do not fit this version.
-pub async fn watch_settings(store: Store, every: Duration, mut stop: Stop) -> Outcome {
-    while stop.not_for(every.mul_f64(0.5 + jitter())).await {
+pub async fn watch_settings(store: Store, every: Duration, stop: CancellationToken) -> Outcome {
+    while pause(&stop, every.mul_f64(0.5 + jitter())).await {
         match store.check_settings().await {
             Ok(()) => {}
             Err(NotReady::Misfit(misfit)) => return Err(misfit.to_string()),

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use clap::Parser;
+use common::config::LogArgs;
 use common::ledger::{
     AccountRead, Advance, Claim, Claimed, Ledger, LedgerError, Parking, Posting, Removal, Seen,
     ServerMs, Transacted, Written,
@@ -15,19 +16,26 @@ use common::ledger::{
 use common::mongo::MongoLedger;
 use common::netting::Order;
 use common::transaction::{AccountId, Reason, TransactionId};
-use worker::settings::Settings;
+use worker::{Config, Worker};
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    config: Config,
+    #[command(flatten)]
+    logging: LogArgs,
+}
 
 #[tokio::main]
 async fn main() {
-    let settings = Settings::parse();
-    common::config::init_logging(&settings.logging).expect("the log settings are valid");
+    let Cli { config, logging } = Cli::parse();
+    common::config::init_logging(&logging).expect("the log settings are valid");
     let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
     let poison = variable("TANDEM_TEST_POISON").split(',').map(Into::into).collect();
     let at = variable("TANDEM_TEST_POISON_AT");
+    let worker = Worker::new(config).ledger(|ledger| Trap { ledger, poison, at }).start();
     // Nobody tells it to stop: it is killed, or kills itself.
-    let (_teller, stop) = worker::stop::stop();
-    let trap = |ledger| Trap { ledger, poison, at };
-    worker::run_on(settings, trap, stop).await.expect("the settings are valid");
+    worker.wait().await.expect("the settings are valid");
 }
 
 struct Trap {

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use clap::Parser;
+use common::config::TimingArgs;
 use common::queue::{SOLO, WORK};
 use common::transaction::State;
 use tests::http;
@@ -12,30 +12,22 @@ use tests::wait::{s, wait_until};
 use tests::worker::free_address;
 use tests::world::{World, transfer};
 use tokio::sync::mpsc;
-use worker::Failure;
 use worker::parts::Part;
-use worker::settings::Settings;
+use worker::{Config, Failure, Worker};
 
 const DRAIN_MS: u32 = 20_000;
 
-fn settings(world: &World, mongodb: &str, http: &str) -> Settings {
-    let (amqp, name, drain) = (&world.servers.amqp_url, &world.name, DRAIN_MS.to_string());
-    Settings::parse_from(
-        [
-            ["worker", "--name=one"],
-            ["--mongodb-uri", mongodb],
-            ["--database", name],
-            ["--amqp-url", amqp],
-            ["--queue-prefix", name],
-            ["--http", http],
-            ["--drain-ms", &drain],
-            ["--op-limit-ms", "8000"],
-            ["--grace-ms", "9000"],
-            ["--lease-ms", "16000"],
-            ["--sweep-ms", "500"],
-        ]
-        .concat(),
-    )
+fn config(world: &World, mongodb: &str, http: &str) -> Config {
+    let mut config = Config::new(mongodb, &world.servers.amqp_url);
+    config.mongo.database = Some(world.name.clone());
+    config.amqp.queue_prefix = world.name.clone();
+    config.name = Some("one".to_owned());
+    config.http = http.to_owned();
+    config.drain_ms = DRAIN_MS;
+    config.sweep_ms = 500;
+    config.timing =
+        TimingArgs { op_limit_ms: 8_000, grace_ms: 9_000, lease_ms: 16_000, ..config.timing };
+    config
 }
 
 /// Ends a part while a batch can't get on, looks at the pages, lets the batch go on, and checks
@@ -47,9 +39,8 @@ async fn ends_with(part: Part) {
     let address = free_address();
     let (tell, mut told) = mpsc::unbounded_channel();
     let started = move |part, handle| drop(tell.send((part, handle)));
-    let (_teller, stop) = worker::stop::stop();
-    let settings = settings(&world, &uri, &address.to_string());
-    let running = tokio::spawn(worker::run_observed(settings, |ledger| ledger, stop, started));
+    let config = config(&world, &uri, &address.to_string());
+    let running = Worker::new(config).observed(started).start();
     let ready = async || http::get(address, "/readyz").await;
     wait_until("the worker is ready", s(60), async || {
         ready().await.is_some_and(|answer| answer.status == 200)
@@ -78,7 +69,7 @@ async fn ends_with(part: Part) {
     .await;
     assert!(!running.is_finished(), "it waits for the batch");
     held.release();
-    let failure = running.await.expect("no panic").expect_err("a failure");
+    let failure = running.wait().await.expect_err("a failure");
     assert!(ended.elapsed() < s(20), "the drain limit is 20 s; it took {:?}", ended.elapsed());
     assert!(matches!(&failure, Failure::Ended(named, _) if *named == part), "{failure}");
     // The batch was drained, not left to its lease.

@@ -25,7 +25,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use clap::ValueEnum;
 use common::ledger::{Fault, Ledger, LedgerError};
 use common::retry::Policy;
 use common::transaction::TransactionId;
@@ -52,7 +51,8 @@ pub trait Environment: Send + Sync {
 }
 
 /// How a batch is settled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum EngineKind {
     /// A two-phase commit over account documents; workers don't wait for each other.
     #[default]

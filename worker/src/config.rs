@@ -1,9 +1,11 @@
-//! The worker's settings: flags and `TANDEM_*` variables, checked against each other at start.
+//! The worker's settings: a plain struct, checked against each other at start.
+//!
+//! With the feature `cli` each of them is a flag and a `TANDEM_*` variable as well. Errors name the
+//! variable, also where the setting came from a program.
 
 use std::time::Duration;
 
-use clap::Parser;
-use common::config::{AmqpArgs, LogArgs, MongoArgs, TimingArgs, name_is_good};
+use common::config::{AmqpArgs, MongoArgs, TimingArgs, name_is_good};
 use common::limits::APPLICATION_BYTES_MAX;
 use common::message::IDS_MAX;
 use common::retry::Policy;
@@ -12,100 +14,114 @@ use crate::engine::{EngineKind, EngineSettings};
 use crate::lanes::BatchSettings;
 use crate::sweeper::SweeperSettings;
 
-/// Settles transactions: consumes their ids and runs the two-phase commit, or native transactions.
-#[derive(Clone, Debug, Parser)]
-#[command(name = "worker", version, after_help = EXAMPLES)]
-pub struct Settings {
+/// How a worker reaches its servers, and how it works. A plain value: fill in what differs from the
+/// defaults.
+///
+/// ```
+/// let mut config = worker::Config::new("mongodb://127.0.0.1:27017/shop", "amqp://127.0.0.1:5672/%2f");
+/// config.lanes = 4;
+/// assert_eq!(config.validate(), Ok(()));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
+pub struct Config {
     /// Where the balances are.
-    #[command(flatten)]
+    #[cfg_attr(feature = "cli", command(flatten))]
     pub mongo: MongoArgs,
     /// Where the queue is.
-    #[command(flatten)]
+    #[cfg_attr(feature = "cli", command(flatten))]
     pub amqp: AmqpArgs,
     /// Lease, grace and operation limit.
-    #[command(flatten)]
+    #[cfg_attr(feature = "cli", command(flatten))]
     pub timing: TimingArgs,
-    /// How to log.
-    #[command(flatten)]
-    pub logging: LogArgs,
 
     /// Who claims: shows as `application` in transactions; default: host name and process id
-    #[arg(long, env = "TANDEM_NAME")]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_NAME"))]
     pub name: Option<String>,
 
     /// Address of /metrics, /healthz and /readyz; `off` for none
-    #[arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9464")]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9464"))]
     pub http: String,
 
     /// How a batch is settled; both may run side by side on the same data
-    #[arg(long, env = "TANDEM_ENGINE", value_enum, default_value_t)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_ENGINE", value_enum, default_value_t))]
     pub engine: EngineKind,
 
     /// The most ids of a batch
-    #[arg(long, env = "TANDEM_BATCH_SIZE", default_value_t = 2_000)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_BATCH_SIZE", default_value_t = 2_000))]
     pub batch_size: u32,
 
     /// How long a batch waits for more while others are under way, in milliseconds
-    #[arg(long, env = "TANDEM_LINGER_MS", default_value_t = 3)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_LINGER_MS", default_value_t = 3))]
     pub linger_ms: u32,
 
     /// The most batches in flight
-    #[arg(long, env = "TANDEM_LANES", default_value_t = 2)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_LANES", default_value_t = 2))]
     pub lanes: u32,
 
     /// How long the settlements of a large batch wait for a ride on the next post to their account,
     /// in milliseconds, at most a quarter of the lease; 0 settles at once
-    #[arg(long, env = "TANDEM_RIDE_MS", default_value_t = 1_000)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_RIDE_MS", default_value_t = 1_000))]
     pub ride_ms: u32,
 
     /// Messages delivered ahead; each may hold many ids
-    #[arg(long, env = "TANDEM_PREFETCH", default_value_t = 200)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_PREFETCH", default_value_t = 200))]
     pub prefetch: u16,
 
     /// After so many claims a transaction that is not committed is rolled back
-    #[arg(long, env = "TANDEM_ATTEMPTS_MAX", default_value_t = 10)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_ATTEMPTS_MAX", default_value_t = 10))]
     pub attempts_max: u32,
 
     /// The first delay after a failed attempt, in milliseconds; it doubles from there
-    #[arg(long, env = "TANDEM_RETRY_FIRST_MS", default_value_t = 500)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_RETRY_FIRST_MS", default_value_t = 500))]
     pub retry_first_ms: u32,
 
     /// The longest delay after a failed attempt, in milliseconds
-    #[arg(long, env = "TANDEM_RETRY_MAX_MS", default_value_t = 60_000)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_RETRY_MAX_MS", default_value_t = 60_000))]
     pub retry_max_ms: u32,
 
     /// How often to look for forgotten transactions, in milliseconds
-    #[arg(long, env = "TANDEM_SWEEP_MS", default_value_t = 2_000)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_SWEEP_MS", default_value_t = 2_000))]
     pub sweep_ms: u32,
 
     /// Age after which an `initial` transaction that nobody claims counts as forgotten
-    #[arg(long, env = "TANDEM_ORPHAN_MS", default_value_t = 30_000)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_ORPHAN_MS", default_value_t = 30_000))]
     pub orphan_ms: u32,
 
     /// How long to finish what is begun after SIGTERM, in milliseconds
-    #[arg(long, env = "TANDEM_DRAIN_MS", default_value_t = 20_000)]
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_DRAIN_MS", default_value_t = 20_000))]
     pub drain_ms: u32,
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  worker
-  TANDEM_MONGODB_URI='mongodb://db1,db2,db3/bank?replicaSet=rs0' worker --name settle-1
-  worker --http 0.0.0.0:9464 --log-format json --log debug,lapin=off
-  worker --engine transaction --batch-size 4000
-  worker --batch-size 1 --lanes 32        one transaction at a time, for comparison
+impl Config {
+    /// A configuration with these servers, without pages, and with defaults for the rest.
+    #[must_use]
+    pub fn new(mongodb_uri: impl Into<String>, amqp_url: impl Into<String>) -> Config {
+        Config {
+            mongo: MongoArgs {
+                mongodb_uri: mongodb_uri.into(),
+                database: None,
+                one_document_statements: false,
+            },
+            amqp: AmqpArgs { amqp_url: amqp_url.into(), queue_prefix: "tandem".to_owned() },
+            timing: TimingArgs::default(),
+            name: None,
+            http: "off".to_owned(),
+            engine: EngineKind::default(),
+            batch_size: 2_000,
+            linger_ms: 3,
+            lanes: 2,
+            ride_ms: 1_000,
+            prefetch: 200,
+            attempts_max: 10,
+            retry_first_ms: 500,
+            retry_max_ms: 60_000,
+            sweep_ms: 2_000,
+            orphan_ms: 30_000,
+            drain_ms: 20_000,
+        }
+    }
 
-Every flag has an environment variable, shown beside it.
-
-Exit codes:
-  0    stopped as told; nothing of it is left in flight
-  1    the database or the broker refuses it for good (rights, password, another setup or version),
-       a part of it ended by itself, or it was not finished within --drain-ms; what is in flight is
-       taken over by others when its lease ends
-  2    bad settings
-A server that is away is waited for: see /readyz.";
-
-impl Settings {
     /// Checks every setting and their relations.
     ///
     /// # Errors
@@ -196,28 +212,45 @@ impl Settings {
 mod tests {
     use super::*;
 
+    fn config() -> Config {
+        Config::new("mongodb://127.0.0.1:27017", "amqp://guest:guest@127.0.0.1:5672/%2f")
+    }
+
     #[test]
     fn defaults_are_valid_and_a_bad_value_is_named() {
-        let defaults = Settings::parse_from(["worker"]);
-        assert_eq!(defaults.validate(), Ok(()));
-        for (flag, value, name) in [
-            ("--lanes", "0", "TANDEM_LANES"),
-            ("--batch-size", "0", "TANDEM_BATCH_SIZE"),
-            ("--retry-max-ms", "1", "TANDEM_RETRY_MAX_MS"),
-            ("--grace-ms", "100", "TANDEM_GRACE_MS"),
-            ("--queue-prefix", "amq.x", "TANDEM_QUEUE_PREFIX"),
-            ("--name", "", "TANDEM_NAME"),
-            ("--name", &"n".repeat(APPLICATION_BYTES_MAX + 1), "TANDEM_NAME"),
-        ] {
-            let settings = Settings::parse_from(["worker", flag, value]);
-            let error = settings.validate().expect_err(flag);
+        assert_eq!(config().validate(), Ok(()));
+        let long = "n".repeat(APPLICATION_BYTES_MAX + 1);
+        let edits: [(&str, &dyn Fn(&mut Config)); 7] = [
+            ("TANDEM_LANES", &|config| config.lanes = 0),
+            ("TANDEM_BATCH_SIZE", &|config| config.batch_size = 0),
+            ("TANDEM_RETRY_MAX_MS", &|config| config.retry_max_ms = 1),
+            ("TANDEM_GRACE_MS", &|config| config.timing.grace_ms = 100),
+            ("TANDEM_QUEUE_PREFIX", &|config| config.amqp.queue_prefix = "amq.x".to_owned()),
+            ("TANDEM_NAME", &|config| config.name = Some(String::new())),
+            ("TANDEM_NAME", &|config| config.name = Some(long.clone())),
+        ];
+        for (name, edit) in edits {
+            let mut config = config();
+            edit(&mut config);
+            let error = config.validate().expect_err(name);
             assert!(error.starts_with(name), "{error}");
         }
     }
 
+    #[cfg(feature = "cli")]
     #[test]
-    fn defaults_of_the_timing_are_those_of_its_flags() {
-        let (parsed, default) = (Settings::parse_from(["worker"]).timing, TimingArgs::default());
-        assert_eq!(format!("{parsed:?}"), format!("{default:?}"));
+    fn defaults_are_those_of_the_flags() {
+        use clap::Parser;
+
+        #[derive(Parser)]
+        struct Flags {
+            #[command(flatten)]
+            config: Config,
+        }
+
+        let parsed = Flags::parse_from(["worker"]).config;
+        let Config { mongo, amqp, http, .. } = parsed.clone();
+        assert_eq!(parsed, Config { mongo, amqp, http, ..config() });
+        assert_eq!(parsed.amqp.queue_prefix, config().amqp.queue_prefix);
     }
 }
