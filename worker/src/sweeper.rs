@@ -35,6 +35,10 @@ const IDS_PER_MESSAGE: usize = 100;
 /// How many are stamped with one command, well within its time limit.
 const IDS_PER_STAMP: usize = 500;
 
+/// In one of so many rounds the sweeper looks for what is odd, too. Each look goes through all index
+/// entries of the beginning of a queue that have gone, which costs a busy server some milliseconds.
+const ODD_ROUNDS: u64 = 8;
+
 /// The most ids of one round whose documents are dated in the future, or not at all: nobody knows
 /// how long they have been there, and they may be part of a backlog.
 const ODD_IDS_PER_ROUND: usize = 100;
@@ -143,13 +147,18 @@ impl Sweeper {
     /// Sweeps until `stop`. `markers` tells which have come through the queue since it was last asked.
     pub async fn run(self, markers: impl Fn() -> Vec<ServerMs>, stop: CancellationToken) {
         let mut passage = Passage::default();
-        loop {
+        for number in 0_u64.. {
             let wait = self.settings.every.mul_f64(0.5 + jitter());
             if !pause(&stop, wait).await {
                 return;
             }
             if let Err(error) = self.round(&mut passage, &markers()).await {
                 error.log("all");
+            }
+            if number % ODD_ROUNDS == 0
+                && let Err(error) = self.odd_round().await
+            {
+                error.log("odd");
             }
         }
     }
@@ -171,6 +180,12 @@ impl Sweeper {
         let created_before = horizon(now, depth, passage.passed, orphan_ms);
         let unclaimed = Stranded::Unclaimed { created_before };
         self.sweep(unclaimed, "unclaimed", now, IDS_PER_ROUND).await;
+        Ok(())
+    }
+
+    /// What no producer and no worker of ours has written so.
+    async fn odd_round(&self) -> Result<(), SweepError> {
+        let now = self.store.server_now().await?;
         let future = Stranded::FromTheFuture { created_after: now + FUTURE_MS };
         self.sweep(future, "unclaimed", now, ODD_IDS_PER_ROUND).await;
         self.sweep(Stranded::FarAhead { now }, "in_flight", now, ODD_IDS_PER_ROUND).await;

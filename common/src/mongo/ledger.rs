@@ -113,8 +113,7 @@ impl Ledger for MongoLedger {
     }
 
     async fn read(&self, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
-        let pipeline = read::transactions(ids);
-        self.store.aggregate("read", TRANSACTIONS, pipeline, ids.len(), read::seen).await
+        read::seen(&self.store, ids).await
     }
 
     async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Order>, LedgerError> {

@@ -74,8 +74,7 @@ pub(super) async fn park(
     note(store, &noted).await?;
     let mut parked: Vec<TransactionId> = refused.iter().map(|p| p.id.clone()).collect();
     let ids: Vec<TransactionId> = parkings.iter().map(|parking| parking.id.clone()).collect();
-    let pipeline = read::transactions(&ids);
-    let seen = store.aggregate("read", "transactions", pipeline, ids.len(), read::seen).await?;
+    let seen = read::seen(store, &ids).await?;
     parked.extend(seen.into_iter().filter(|seen| seen.parked).map(|seen| seen.id));
     Ok(parked)
 }
@@ -193,8 +192,7 @@ impl Store {
     pub async fn unpark(&self, ids: &[TransactionId]) -> Result<Unparked, LedgerError> {
         let raw: Vec<RawId> = ids.iter().map(|id| raw_id(id)).collect();
         let noted = self.noted(&raw).await?;
-        let pipeline = read::transactions(ids);
-        let seen = self.aggregate("read", "transactions", pipeline, ids.len(), read::seen).await?;
+        let seen = read::seen(self, ids).await?;
         let set_apart: HashSet<TransactionId> =
             seen.iter().filter(|seen| seen.parked).map(|seen| seen.id.clone()).collect();
         let groups = each_alone(0..ids.len());

@@ -40,8 +40,13 @@ pub(super) fn accounts() -> Document {
             { "$isArray": "$pendingTransactions" },
             { "$in": ["$status", &statuses[..]] },
             { "$in": [{ "$type": "$currency" }, ["missing", "string", "null"]] },
-            // An account is inserted without marks. Where there are some, it was looked at before.
-            { "$or": [{ "$ne": ["$pendingTransactions", []] }, each_field_once()] },
+            // An account is inserted without marks, and with its opening balance. Others were looked
+            // at before.
+            { "$or": [
+                { "$ne": ["$balance", "$openingBalance"] },
+                { "$ne": ["$pendingTransactions", []] },
+                each_field_once(),
+            ] },
         ] },
     }
 }
@@ -56,20 +61,12 @@ pub(super) fn transactions() -> Document {
         State::ALL.into_iter().filter(|state| *state != State::Initial).map(Bson::from).collect();
     doc! {
         "_id": &text,
-        "state": { "$in": State::ALL.map(Bson::from).to_vec() },
+        "state": { "$in": State::ALL.map(Bson::from).to_vec(), "$not": of_type(&["array"]) },
         "createdAt": of_type(&["date"]),
         "lastModified": of_type(&["date"]),
         "$or": [
             { "value": value, "source": &text, "destination": &text, "legs": null },
             { "legs": of_type(&["array"]), "value": null },
-        ],
-        // A claim adds 1 to attempts. If attempts were not a whole number, the claim would fail.
-        "$nor": [
-            { "attempts": { "$exists": true, "$not": of_type(&["long", "int"]) } },
-            { "attempts": of_type(&["array"]) },
-            { "attempts": { "$lt": 0 } },
-            { "attempts": { "$gt": i32::MAX } },
-            { "state": of_type(&["array"]) },
         ],
         "$and": [{ "$or": [{ "state": { "$in": later } }, new_transaction()] }],
     }
@@ -90,6 +87,13 @@ fn new_transaction() -> Document {
         "currency": no_name_or(&name),
         "reverses": no_name_or(&name),
         format!("legs.{LEGS_MAX}"): { "$exists": false },
+        // A claim makes a whole number of whatever stands there; this only tells who writes it.
+        "$nor": [
+            { "attempts": { "$exists": true, "$not": of_type(&["long", "int"]) } },
+            { "attempts": of_type(&["array"]) },
+            { "attempts": { "$lt": 0 } },
+            { "attempts": { "$gt": i32::MAX } },
+        ],
         "$or": [{ "metadata": null }, { "metadata": of_type(&["object"]) }],
         "$expr": { "$and": [short_id(), each_field_once()] },
     }

@@ -56,6 +56,9 @@ async fn what_became_unreadable_in_flight_is_corrected_canceled_and_brought_back
         let long_ago = DateTime::from_millis(0);
         odd.extend(doc! { "state": state, "attempts": 1, "claim": "of one that died" });
         odd.extend(doc! { "leaseUntil": long_ago, "takeoverAt": long_ago });
+        if state == State::Canceling {
+            odd.extend(doc! { "reason": { "code": "invalid", "message": "of one that died" } });
+        }
         odd::insert(&world.store.transactions(), &[odd]).await;
     }
     let worker = worker_without_sweeper(&world).start().await;
