@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::limits;
-use crate::mongo::LeaseMs;
+use crate::ledger::LeaseMs;
 
 /// Where the balances are.
 #[derive(Clone, Debug, PartialEq, Eq)]

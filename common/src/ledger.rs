@@ -14,7 +14,6 @@ use std::future::Future;
 
 use crate::account::Account;
 use crate::amount::Amount;
-use crate::netting::{Order, Verdict};
 use crate::transaction::{AccountId, Body, Parked, Reason, State, TransactionId};
 
 /// A moment on the server's clock, in milliseconds since 1970.
@@ -111,6 +110,15 @@ pub struct Refused {
     pub item: usize,
     /// What the server says.
     pub problem: String,
+}
+
+/// How long a claim lasts; see [`crate::config::TimingArgs`].
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseMs {
+    /// The owner may post for so long.
+    pub lease: i64,
+    /// After that, others wait for so long.
+    pub grace: i64,
 }
 
 /// Transactions after a claim.
@@ -215,6 +223,18 @@ pub enum Removal {
     Settle,
     /// The transaction is canceling: held debits go back, credits never come.
     Undo,
+}
+
+/// A transaction to be decided: what it asks for, or why it makes no sense.
+pub type Order = (TransactionId, Result<Body, String>);
+
+/// What became of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Its `_id`.
+    pub id: TransactionId,
+    /// Why it is canceled; none means done.
+    pub refused: Option<Reason>,
 }
 
 /// What became of an attempt to settle a batch in one native transaction.

@@ -10,20 +10,8 @@ use std::collections::HashMap;
 
 use crate::account::{self, Account};
 use crate::amount::Amount;
-use crate::ledger::AccountRead;
+use crate::ledger::{AccountRead, Order, Verdict};
 use crate::transaction::{AccountId, Body, Leg, Reason, ReasonCode, TransactionId};
-
-/// A transaction to be decided: what it asks for, or why it makes no sense.
-pub type Order = (TransactionId, Result<Body, String>);
-
-/// What became of a transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// Its `_id`.
-    pub id: TransactionId,
-    /// Why it is canceled; none means done.
-    pub refused: Option<Reason>,
-}
 
 /// The effect of a batch.
 #[derive(Clone, Debug, Default, PartialEq)]

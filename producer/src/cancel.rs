@@ -5,7 +5,6 @@
 //! its commit and undoes what it has posted; a dead owner's successor does, after the takeover time.
 
 use common::transaction::{Reason, ReasonCode, State};
-use mongodb::bson::{Document, doc};
 
 use crate::client::{Client, state_of};
 use crate::error::Error;
@@ -19,7 +18,8 @@ impl Client {
     /// [`Error::WrongState`] when it is applied or done: [`Client::reverse`] takes it back.
     /// [`Error::NotFound`], and when a server stays away.
     pub async fn cancel(&self, id: &str) -> Result<Standing, Error> {
-        self.insist(|| self.store().change("cancel", "transactions", statements(id))).await?;
+        let reason = Reason::new(ReasonCode::Requested, "canceled on request");
+        self.insist(|| self.store().request_cancel(id, &reason)).await?;
         // Whatever the updates' answers were, or were lost: the document says what holds.
         let document = self.transaction(id).await?.ok_or_else(|| Error::no_transaction(id))?;
         match state_of(&document)? {
@@ -39,40 +39,5 @@ impl Client {
                 Err(Error::refused(id, problem))
             }
         }
-    }
-}
-
-/// Both run one after the other: a claim between them turns the first one's case into the second's.
-fn statements(id: &str) -> Vec<Document> {
-    let reason = Reason::new(ReasonCode::Requested, "canceled on request").to_document();
-    let statement = |from: State, to: State| {
-        doc! {
-            "q": { "_id": id, "state": from },
-            "u": [{ "$set": {
-                "state": to,
-                "reason": { "$literal": &reason },
-                "lastModified": "$$NOW",
-            } }],
-        }
-    };
-    let mut unclaimed = statement(State::Initial, State::Canceled);
-    // What the sweeper leaves on waiting documents means nothing on a final one.
-    if let Ok(pipeline) = unclaimed.get_array_mut("u") {
-        pipeline.push(doc! { "$unset": ["sweepAfter"] }.into());
-    }
-    vec![unclaimed, statement(State::Pending, State::Canceling)]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn canceling_never_touches_the_owner() {
-        let pending = &statements("t")[1];
-        assert_eq!(pending.get_document("q").expect("q").get_str("state").ok(), Some("pending"));
-        let set = pending.get_array("u").expect("u")[0].as_document().expect("a stage");
-        let fields: Vec<_> = set.get_document("$set").expect("$set").keys().collect();
-        assert_eq!(fields, ["state", "reason", "lastModified"]);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::message::Message;
-use common::mongo::{Fields, Store};
+use common::mongo::{Fields, Store, TRANSACTIONS};
 use common::queue::{ANSWER_LIMIT, Outgoing, Publisher};
 use common::retry::{Policy, jitter};
 use common::transaction::{State, TransactionId};
@@ -91,7 +91,7 @@ impl Client {
     /// When the server stays away.
     pub async fn transaction(&self, id: &str) -> Result<Option<Document>, Error> {
         let ids = [id];
-        let find = || self.store().documents("find", "transactions", &ids, Fields::All);
+        let find = || self.store().documents("find", TRANSACTIONS, &ids, Fields::All);
         Ok(self.insist(find).await?.pop().map(|found| readable(&found)))
     }
 

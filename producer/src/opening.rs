@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use common::account::Account;
 use common::ledger::LedgerError;
-use common::mongo::{Fields, Store};
+use common::mongo::{ACCOUNTS, Fields, Store};
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 
 use crate::client::Client;
@@ -70,7 +70,7 @@ impl Client {
     /// stays away.
     pub async fn account(&self, id: &str) -> Result<Account, Error> {
         let ids = [id];
-        let read = || self.store().documents("account", "accounts", &ids, Fields::All);
+        let read = || self.store().documents("account", ACCOUNTS, &ids, Fields::All);
         let not_found = || Error::NotFound { kind: Kind::Account, id: id.to_owned() };
         let document = self.insist(read).await?.pop().ok_or_else(not_found)?;
         Account::from_raw(&document).map_err(|problem| Error::refused(id, problem))
@@ -82,7 +82,7 @@ async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answer>, Ledger
     let now = DateTime::from_millis(store.server_now().await?);
     let documents: Vec<Document> =
         accounts.iter().map(|account| account.to_document(now)).collect();
-    let left = store.insert("accounts", &documents).await?;
+    let left = store.insert(ACCOUNTS, &documents).await?;
     let mut answers = vec![Answer::Created; accounts.len()];
     for refused in left.refused {
         let problem = format!("the server refuses it: {}", refused.problem);
@@ -109,7 +109,7 @@ async fn find(
     ids: Vec<&str>,
 ) -> Result<HashMap<String, RawDocumentBuf>, LedgerError> {
     let fields = Fields::OfAnAccount;
-    let found = store.documents("accounts", "accounts", &ids, fields).await?;
+    let found = store.documents("accounts", ACCOUNTS, &ids, fields).await?;
     let keyed =
         |document: RawDocumentBuf| Some((document.get_str("_id").ok()?.to_owned(), document));
     Ok(found.into_iter().filter_map(keyed).collect())

@@ -1,8 +1,8 @@
 //! Freezing, unfreezing and closing accounts: one guarded update each, then a look at what is there.
 
 use common::account::Status;
-use common::mongo::Fields;
-use mongodb::bson::{Document, doc};
+use common::mongo::{ACCOUNTS, Fields};
+use mongodb::bson::Document;
 
 use crate::client::Client;
 use crate::error::{Error, Kind};
@@ -27,22 +27,6 @@ impl Change {
             Change::Freeze => Status::Frozen,
             Change::Unfreeze => Status::Open,
             Change::Close => Status::Closed,
-        }
-    }
-
-    /// What must hold in the moment of the change.
-    fn guard(self, id: &str) -> Document {
-        match self {
-            Change::Freeze => doc! { "_id": id, "status": Status::Open.as_str() },
-            Change::Unfreeze => doc! { "_id": id, "status": Status::Frozen.as_str() },
-            Change::Close => doc! {
-                "_id": id,
-                "status": { "$in": [Status::Open.as_str(), Status::Frozen.as_str()] },
-                "balance": 0,
-                "pendingDebits": 0,
-                "pendingCredits": 0,
-                "pendingTransactions": [],
-            },
         }
     }
 
@@ -76,14 +60,10 @@ impl Client {
     /// something is left on it), [`Error::NotFound`], and when the server stays away.
     pub async fn change_status(&self, change: Change, id: &str) -> Result<(), Error> {
         let to = change.to();
-        let statement = || {
-            let set = doc! { "$set": { "status": to.as_str() } };
-            vec![doc! { "q": change.guard(id), "u": set }]
-        };
-        self.insist(|| self.store().change("status", "accounts", statement())).await?;
+        self.insist(|| self.store().request_status(id, to)).await?;
         let ids = [id];
         let fields = Fields::Only(&["status", "balance", "pendingTransactions"]);
-        let found = || self.store().documents("status", "accounts", &ids, fields);
+        let found = || self.store().documents("status", ACCOUNTS, &ids, fields);
         let Some(found) = self.insist(found).await?.pop() else {
             return Err(Error::NotFound { kind: Kind::Account, id: id.to_owned() });
         };
@@ -97,6 +77,8 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
+    use mongodb::bson::doc;
+
     use super::*;
 
     #[test]

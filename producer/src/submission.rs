@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use common::amount::Amount;
 use common::ledger::LedgerError;
-use common::mongo::{Fields, Store};
+use common::mongo::{Fields, Store, TRANSACTIONS};
 use common::transaction::{AccountId, Body, Leg, State, TransactionId, check_metadata, check_name};
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 
@@ -193,7 +193,7 @@ pub async fn insert(
     if !new.is_empty() {
         let document = |at: &usize| orders[*at].body.to_document(&orders[*at].id, created_at);
         let documents: Vec<Document> = new.iter().map(document).collect();
-        let left = store.insert("transactions", &documents).await?;
+        let left = store.insert(TRANSACTIONS, &documents).await?;
         for refused in left.refused {
             let problem = format!("the server refuses it: {}", refused.problem);
             answers[new[refused.item]] = Some(Answer::Refused(problem));
@@ -232,7 +232,7 @@ async fn find(
     store: &Store,
     ids: Vec<&str>,
 ) -> Result<HashMap<String, RawDocumentBuf>, LedgerError> {
-    let found = store.documents("compare", "transactions", &ids, Fields::All).await?;
+    let found = store.documents("compare", TRANSACTIONS, &ids, Fields::All).await?;
     let keyed =
         |document: RawDocumentBuf| Some((document.get_str("_id").ok()?.to_owned(), document));
     Ok(found.into_iter().filter_map(keyed).collect())

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::ledger::LedgerError;
-use common::mongo::{Fields, Store};
+use common::mongo::{Fields, Store, TRANSACTIONS};
 use common::transaction::{State, TransactionId};
 use mongodb::bson::{Document, RawDocumentBuf};
 use tokio::sync::{mpsc, oneshot};
@@ -102,7 +102,7 @@ async fn standings(store: &Store, ids: &[&str]) -> Result<HashMap<String, Standi
     let mut found = HashMap::with_capacity(ids.len());
     for ids in ids.chunks(QUESTION_MAX) {
         let fields = Fields::Only(&["state", "reason"]);
-        let documents = store.documents("standings", "transactions", ids, fields).await?;
+        let documents = store.documents("standings", TRANSACTIONS, ids, fields).await?;
         let keyed = |document: &RawDocumentBuf| {
             Some((document.get_str("_id").ok()?.to_owned(), Standing::of(&readable(document))))
         };

@@ -12,9 +12,9 @@ use super::{parking, settings, validators};
 use crate::transaction::State;
 
 /// The collection of accounts.
-pub(super) const ACCOUNTS: &str = "accounts";
+pub const ACCOUNTS: &str = "accounts";
 /// The collection of transactions.
-pub(super) const TRANSACTIONS: &str = "transactions";
+pub const TRANSACTIONS: &str = "transactions";
 
 /// All collections of a ledger. Those of notes and settings have no definition.
 pub(super) const COLLECTIONS: [&str; 4] =

@@ -2,18 +2,13 @@
 
 use mongodb::bson::RawDocumentBuf;
 
-use super::statements::{self, LeaseMs};
+use super::definitions::{ACCOUNTS, TRANSACTIONS};
+use super::statements;
 use super::write::{Counts, each_alone, together};
 use super::{Store, native, parking, postings, read};
-use crate::ledger::{
-    AccountRead, Advance, Claim, Claimed, Ledger, LedgerError, Parking, Posting, Removal, Seen,
-    ServerMs, Transacted, Written,
-};
-use crate::netting::Order;
+use crate::ledger::{AccountRead, Advance, Claim, Claimed, LeaseMs, Ledger, LedgerError, Order, Parking, Posting, Removal, Seen, ServerMs, Transacted, Written};
 use crate::transaction::{AccountId, Reason, TransactionId};
 
-const ACCOUNTS: &str = "accounts";
-const TRANSACTIONS: &str = "transactions";
 
 /// See [`Ledger`].
 #[derive(Clone, Debug)]

@@ -22,6 +22,7 @@ mod shell;
 mod statements;
 mod unsuitable;
 mod validators;
+mod wishes;
 mod write;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use mongodb::options::{
 use mongodb::{Client, Collection, Database};
 use tokio::sync::OnceCell;
 
+pub use definitions::{ACCOUNTS, TRANSACTIONS};
 pub use fault::{of_code as fault_of_code, of_error as fault_of};
 pub use findings::{Finding, Lack};
 pub use ledger::MongoLedger;
@@ -44,7 +46,6 @@ pub use parking::{ParkedEntry, RawId, Unparked, raw_id};
 pub use read::Fields;
 pub use schema::{Inspection, NotReady};
 pub use settings::Misfit;
-pub use statements::LeaseMs;
 pub use unsuitable::Unsuitable;
 pub use write::Inserted;
 
@@ -105,13 +106,13 @@ impl Store {
     /// The accounts.
     #[must_use]
     pub fn accounts(&self) -> Collection<Document> {
-        self.database.collection("accounts")
+        self.database.collection(ACCOUNTS)
     }
 
     /// The transactions.
     #[must_use]
     pub fn transactions(&self) -> Collection<Document> {
-        self.database.collection("transactions")
+        self.database.collection(TRANSACTIONS)
     }
 
     /// The database itself.

@@ -31,10 +31,11 @@ use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use mongodb::options::ReadConcern;
 
+use super::definitions::{ACCOUNTS, TRANSACTIONS};
 use super::statements;
 use super::{Store, fault, read};
-use crate::ledger::{AccountRead, LedgerError, Transacted};
-use crate::netting::{self, Netting, Order, Verdict};
+use crate::ledger::{AccountRead, LedgerError, Order, Transacted, Verdict};
+use crate::netting::{self, Netting};
 use crate::transaction::AccountId;
 
 const OPERATION: &str = "transact";
@@ -122,9 +123,9 @@ impl Attempt {
         let accounts = self.read(session).await?;
         let Netting { verdicts, changes } = netting::net(&self.orders, accounts);
         let changes = changes.iter().map(|(id, change)| statements::add(id, *change)).collect();
-        self.update(session, "accounts", changes).await?;
+        self.update(session, ACCOUNTS, changes).await?;
         let ends = statements::ends(&verdicts, &self.application);
-        self.update(session, "transactions", ends).await?;
+        self.update(session, TRANSACTIONS, ends).await?;
         Ok(verdicts)
     }
 

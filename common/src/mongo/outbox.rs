@@ -8,6 +8,7 @@
 
 use mongodb::bson::{DateTime, RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 
+use super::definitions::TRANSACTIONS;
 use super::Store;
 use super::parking::{RawId, raw_id};
 use super::write::{Counts, together};
@@ -243,7 +244,7 @@ impl MongoOutbox {
         let mut sort = RawDocumentBuf::new();
         sort.append(super::read::cstr(field), 1);
         let command = rawdoc! {
-            "find": "transactions",
+            "find": TRANSACTIONS,
             "filter": filter,
             "sort": sort,
             "hint": hint,
@@ -276,7 +277,7 @@ impl MongoOutbox {
         };
         let groups = together(ids.len());
         self.store
-            .write("stamp", "transactions", ids, groups, Counts::Matched, statement)
+            .write("stamp", TRANSACTIONS, ids, groups, Counts::Matched, statement)
             .await
             .map(|_| ())
     }
@@ -304,7 +305,7 @@ impl MongoOutbox {
         {
             let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
             let command = rawdoc! {
-                "find": "transactions",
+                "find": TRANSACTIONS,
                 "filter": {
                     "state": { "$in": states },
                     "parked": null,

@@ -12,6 +12,7 @@ use mongodb::bson::{
     Bson, DateTime, Document, RawArrayBuf, RawDocument, RawDocumentBuf, Utf8Lossy, rawdoc,
 };
 
+use super::definitions::TRANSACTIONS;
 use super::write::{Counts, GARBLED, each_alone};
 use super::{Store, read};
 use crate::ledger::{LedgerError, Parking, Refused, ServerMs};
@@ -68,7 +69,7 @@ pub(super) async fn park(
         parking(guard, why, true)
     };
     let written =
-        store.write("park", "transactions", parkings, groups, Counts::Matched, statement).await?;
+        store.write("park", TRANSACTIONS, parkings, groups, Counts::Matched, statement).await?;
     let refused: Vec<&Parking> = written.refused.iter().map(|r| &parkings[r.item]).collect();
     let noted: Vec<(RawId, &Parked)> = refused.iter().map(|p| (raw_id(&p.id), &p.why)).collect();
     note(store, &noted).await?;
@@ -130,7 +131,7 @@ impl Store {
             parking(rawdoc! { "$and": guard }, why, false)
         };
         let written =
-            self.write("park", "transactions", ids, groups, Counts::Matched, statement).await?;
+            self.write("park", TRANSACTIONS, ids, groups, Counts::Matched, statement).await?;
         let noted: Vec<_> = written.refused.iter().map(|r| (ids[r.item].clone(), why)).collect();
         note(self, &noted).await
     }
@@ -167,7 +168,7 @@ impl Store {
         let batch = limit as usize;
         let pipeline = in_documents.into_iter().collect();
         let mut parked = self
-            .aggregate("parked", "transactions", pipeline, batch, |document| {
+            .aggregate("parked", TRANSACTIONS, pipeline, batch, |document| {
                 // What is no document was written by somebody else, and sets apart all the same.
                 let why = document.get_document("parked");
                 let why = why.map_or_else(|_| rawdoc! {}, ToOwned::to_owned);
@@ -206,7 +207,7 @@ impl Store {
             }
         };
         let written =
-            self.write("unpark", "transactions", ids, groups, Counts::Matched, statement).await?;
+            self.write("unpark", TRANSACTIONS, ids, groups, Counts::Matched, statement).await?;
         let refused = written.refused.into_iter().map(|r| (ids[r.item].clone(), r.problem));
         let refused: Vec<(TransactionId, String)> = refused.collect();
         let is_refused = |id: &TransactionId| refused.iter().any(|(of, _)| of == id);
@@ -248,7 +249,7 @@ fn unfinished_notes(limit: i64) -> RawArrayBuf {
     let finals: RawArrayBuf =
         [State::Done, State::Canceled].iter().map(|state| state.as_str()).collect();
     let of = rawdoc! {
-        "from": "transactions", "localField": "_id", "foreignField": "_id", "as": "of",
+        "from": TRANSACTIONS, "localField": "_id", "foreignField": "_id", "as": "of",
         "pipeline": [{ "$project": { "state": 1 } }],
     };
     [

@@ -16,9 +16,8 @@ use mongodb::bson::{
 use super::Store;
 use super::definitions::TRANSACTIONS;
 use crate::account::Account;
-use crate::ledger::{AccountRead, INLINE_BYTES_MAX, LedgerError, Seen, Size};
+use crate::ledger::{AccountRead, INLINE_BYTES_MAX, LedgerError, Order, Seen, Size};
 use crate::limits;
-use crate::netting::Order;
 use crate::transaction::{Body, State, TransactionId};
 
 /// The fields of a transaction that say what it asks for.

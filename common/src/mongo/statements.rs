@@ -8,18 +8,8 @@ use mongodb::bson::raw::cstr;
 use mongodb::bson::{Bson, DateTime, Document, RawArrayBuf, RawDocumentBuf, doc, rawdoc};
 
 use crate::amount::Amount;
-use crate::ledger::{Advance, Claim, ServerMs};
-use crate::netting::Verdict;
+use crate::ledger::{Advance, Claim, LeaseMs, ServerMs, Verdict};
 use crate::transaction::{Reason, State, TransactionId};
-
-/// How long a claim lasts; see [`crate::config::TimingArgs`].
-#[derive(Clone, Copy, Debug)]
-pub struct LeaseMs {
-    /// The owner may post for so long.
-    pub lease: i64,
-    /// After that, others wait for so long.
-    pub grace: i64,
-}
 
 fn literal(text: &str) -> RawDocumentBuf {
     rawdoc! { "$literal": text }
@@ -132,6 +122,29 @@ pub(super) fn cancel((id, reason): &(TransactionId, Reason), claim: &Claim) -> R
     }
 }
 
+/// A client's wish to cancel: what is `initial` becomes `canceled`, what is `pending` becomes
+/// `canceling`. One statement after the other: a claim between them turns the first one's case into
+/// the second's. The claim stays: the owner notices at its commit and undoes what it has posted.
+pub(super) fn request_cancel(id: &str, reason: &Reason) -> Vec<Document> {
+    let reason = reason.to_document();
+    let statement = |from: State, to: State| {
+        doc! {
+            "q": { "_id": id, "state": from },
+            "u": [{ "$set": {
+                "state": to,
+                "reason": { "$literal": &reason },
+                "lastModified": "$$NOW",
+            } }],
+        }
+    };
+    let mut unclaimed = statement(State::Initial, State::Canceled);
+    // What the sweeper leaves on waiting documents means nothing on a final one.
+    if let Ok(pipeline) = unclaimed.get_array_mut("u") {
+        pipeline.push(doc! { "$unset": ["sweepAfter"] }.into());
+    }
+    vec![unclaimed, statement(State::Pending, State::Canceling)]
+}
+
 /// Gives a claim up: the token goes, and the takeover time becomes the later of a delay from now
 /// and a given moment.
 pub(super) fn release(
@@ -212,4 +225,19 @@ pub(super) fn ends(verdicts: &[Verdict], application: &str) -> Vec<(Document, us
         }
     }
     statements
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transaction::ReasonCode;
+
+    #[test]
+    fn a_wish_to_cancel_never_touches_the_owner() {
+        let pending = &request_cancel("t", &Reason::new(ReasonCode::Requested, "why"))[1];
+        assert_eq!(pending.get_document("q").expect("q").get_str("state").ok(), Some("pending"));
+        let set = pending.get_array("u").expect("u")[0].as_document().expect("a stage");
+        let fields: Vec<_> = set.get_document("$set").expect("$set").keys().collect();
+        assert_eq!(fields, ["state", "reason", "lastModified"]);
+    }
 }

@@ -114,7 +114,7 @@ impl Store {
     ///
     /// # Errors
     /// When the command failed, or is not known to be durable; some of it may have run.
-    pub async fn change(
+    pub(super) async fn change(
         &self,
         operation: &'static str,
         collection: &str,

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use common::account::Account;
 use common::amount::Amount;
-use common::ledger::Fault;
-use common::mongo::LeaseMs;
+use common::ledger::{Fault, LeaseMs};
 use common::retry::Policy;
 use common::transaction::{Body, TransactionId};
 use futures_util::future::join;

@@ -7,9 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::account::Account;
-use common::ledger::{AccountRead, Advance, Claim, Parking, Seen, ServerMs, Size};
-use common::mongo::LeaseMs;
-use common::netting::Order;
+use common::ledger::{AccountRead, Advance, Claim, LeaseMs, Order, Parking, Seen, ServerMs, Size};
 use common::transaction::{AccountId, Body, Parked, Reason, ReasonCode, State, TransactionId};
 
 use super::odd::{Odd, Oddity};

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use common::account::Account;
-use common::ledger::Transacted;
-use common::netting::{self, Netting, Order};
+use common::ledger::{Order, Transacted};
+use common::netting::{self, Netting};
 use common::transaction::State;
 
 use super::model::{Books, Transaction};

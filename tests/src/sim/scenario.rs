@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use common::account::{Account, Status};
 use common::amount::Amount;
-use common::mongo::LeaseMs;
+use common::ledger::LeaseMs;
 use common::transaction::{Body, Leg, TransactionId};
 use rand::Rng;
 use rand::rngs::StdRng;

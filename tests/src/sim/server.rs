@@ -10,9 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use common::account::Account;
-use common::ledger::{Fault, Parking, Posting, Removal, ServerMs, Transacted, Written};
-use common::mongo::LeaseMs;
-use common::netting::Order;
+use common::ledger::{Fault, LeaseMs, Order, Parking, Posting, Removal, ServerMs, Transacted, Written};
 use common::transaction::{Body, Parked, TransactionId};
 
 use super::accounts;

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 
 use common::account::{Account, marks_from_raw};
 use common::amount::{Amount, AmountError};
-use common::ledger::{Ledger, Posting, Removal};
+use common::ledger::{Ledger, LeaseMs, Posting, Removal};
 use common::message::Message;
-use common::mongo::{LeaseMs, MongoLedger};
+use common::mongo::MongoLedger;
 use common::transaction::Body;
 use futures_util::TryStreamExt;
 use mongodb::Collection;

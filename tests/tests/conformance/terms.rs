@@ -1,9 +1,7 @@
 //! A sequence in the ledger's own terms: ids, postings and moments, the same for both sides.
 
 use common::amount::Amount;
-use common::ledger::{Parking, Posting, Ride, ServerMs};
-use common::mongo::LeaseMs;
-use common::netting::Order;
+use common::ledger::{LeaseMs, Order, Parking, Posting, Ride, ServerMs};
 use common::transaction::{
     AccountId, Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, TransactionId,
 };

@@ -5,11 +5,7 @@ use std::sync::atomic::AtomicI64;
 
 use common::account::Account;
 use common::amount::Amount;
-use common::ledger::{
-    AccountRead, Advance, Claim, Claimed, LedgerError, Parking, Posting, Removal, Seen, ServerMs,
-    Size, Transacted, Written,
-};
-use common::netting::{Order, Verdict};
+use common::ledger::{AccountRead, Advance, Claim, Claimed, LedgerError, Order, Parking, Posting, Removal, Seen, ServerMs, Size, Transacted, Verdict, Written};
 use common::transaction::{AccountId, Body, Reason, State};
 
 use super::*;

@@ -1,0 +1,49 @@
+//! What clients ask of the ledger while workers work on it: to cancel, to freeze, to close.
+//!
+//! Promises one guarded update for each wish, so that it is granted or not, whatever happens at the
+//! same time. Sending one again changes nothing. What became of it stands in the document: a lost
+//! answer is no reason to doubt. Fails with an error of the command.
+
+use mongodb::bson::{Document, doc};
+
+use super::definitions::{ACCOUNTS, TRANSACTIONS};
+use super::{Store, statements};
+use crate::account::Status;
+use crate::ledger::LedgerError;
+use crate::transaction::Reason;
+
+impl Store {
+    /// Cancels a transaction that is `initial`, and turns one that is `pending` towards its undoing.
+    ///
+    /// # Errors
+    /// When the server is away, or refuses.
+    pub async fn request_cancel(&self, id: &str, reason: &Reason) -> Result<(), LedgerError> {
+        let statements = statements::request_cancel(id, reason);
+        self.change("cancel", TRANSACTIONS, statements).await.map(|_| ())
+    }
+
+    /// Gives an account a status, if it may have that now: only what is open is frozen, only what is
+    /// frozen is opened, and only an account with nothing on it is closed.
+    ///
+    /// # Errors
+    /// When the server is away, or refuses.
+    pub async fn request_status(&self, id: &str, status: Status) -> Result<(), LedgerError> {
+        let statement = doc! { "q": may_get(id, status), "u": { "$set": { "status": status.as_str() } } };
+        self.change("status", ACCOUNTS, vec![statement]).await.map(|_| ())
+    }
+}
+
+fn may_get(id: &str, status: Status) -> Document {
+    match status {
+        Status::Frozen => doc! { "_id": id, "status": Status::Open.as_str() },
+        Status::Open => doc! { "_id": id, "status": Status::Frozen.as_str() },
+        Status::Closed => doc! {
+            "_id": id,
+            "status": { "$in": [Status::Open.as_str(), Status::Frozen.as_str()] },
+            "balance": 0,
+            "pendingDebits": 0,
+            "pendingCredits": 0,
+            "pendingTransactions": [],
+        },
+    }
+}
