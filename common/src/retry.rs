@@ -1,7 +1,8 @@
 //! Retry delays: the only module that knows the `backoff` crate.
 //!
-//! Owns the shape of waiting: exponential, capped, with jitter from a number that is passed in, so
-//! that a simulation replays. Never gives up by itself: its caller counts the attempts.
+//! Owns the shapes of waiting. Loops that wait for a server hold a [`Reconnect`]. The protocol's own
+//! delays are a pure function of the attempt and of a number that is passed in ([`Policy::delay`]),
+//! so that a simulation replays. Neither gives up by itself: its caller counts.
 
 use std::time::Duration;
 
@@ -30,19 +31,41 @@ impl Policy {
     /// `max`, then spread over its upper half by `jitter` in 0.0..=1.0.
     #[must_use]
     pub fn delay(&self, attempt: u32, jitter: f64) -> Duration {
-        let mut backoff = ExponentialBackoff {
-            current_interval: self.first,
-            initial_interval: self.first,
-            randomization_factor: 0.0,
+        let doubled = 1_u32.checked_shl(attempt.max(1) - 1).unwrap_or(u32::MAX);
+        let whole = self.first.saturating_mul(doubled).min(self.max);
+        whole.mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0))
+    }
+}
+
+/// The waits of a loop that tries to reach a server: quick at first, and never silent for longer than
+/// two and a half seconds.
+#[derive(Debug)]
+pub struct Reconnect(ExponentialBackoff);
+
+impl Default for Reconnect {
+    fn default() -> Reconnect {
+        let Policy { first, max } = Policy::RECONNECT;
+        Reconnect(ExponentialBackoff {
+            current_interval: first,
+            initial_interval: first,
+            randomization_factor: 0.25,
             multiplier: 2.0,
-            max_interval: self.max,
+            max_interval: max,
             max_elapsed_time: None,
             ..ExponentialBackoff::default()
-        };
-        // Past some thirty doublings every policy has reached its maximum.
-        let steps = attempt.clamp(1, 32);
-        let whole = (0..steps).filter_map(|_| backoff.next_backoff()).last().unwrap_or(self.max);
-        whole.mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0))
+        })
+    }
+}
+
+impl Reconnect {
+    /// How long to wait now.
+    pub fn wait(&mut self) -> Duration {
+        self.0.next_backoff().unwrap_or(Policy::RECONNECT.max)
+    }
+
+    /// It is there again: the next wait is a short one.
+    pub fn reached(&mut self) {
+        self.0.reset();
     }
 }
 
@@ -65,6 +88,16 @@ mod tests {
             assert_eq!(delay, expected, "attempt {attempt}");
         }
         assert_eq!(policy.delay(u32::MAX, 1.0), policy.max);
+    }
+
+    #[test]
+    fn a_loop_waits_longer_and_longer_until_the_server_is_reached() {
+        let mut reconnect = Reconnect::default();
+        let waits: Vec<_> = (0..9).map(|_| reconnect.wait().as_millis()).collect();
+        assert!((75..=125).contains(&waits[0]), "{waits:?}");
+        assert!((1_500..=2_500).contains(&waits[8]), "{waits:?}");
+        reconnect.reached();
+        assert!(reconnect.wait().as_millis() <= 125);
     }
 
     #[test]

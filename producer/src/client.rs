@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::message::Message;
 use common::mongo::{Fields, Store, TRANSACTIONS};
 use common::queue::{ANSWER_LIMIT, Outgoing, Publisher};
-use common::retry::{Policy, jitter};
+use common::retry::Reconnect;
 use common::transaction::{State, TransactionId};
 use mongodb::bson::Document;
 
@@ -171,7 +171,7 @@ impl Servers {
         F: Future<Output = Result<T, E>>,
     {
         let mut failed_since: Option<Instant> = None;
-        let mut failures = 0;
+        let (mut failures, mut reconnect) = (0, Reconnect::default());
         loop {
             let error = match attempt().await {
                 Ok(value) => return Ok(value),
@@ -187,7 +187,7 @@ impl Servers {
             }
             failures += 1;
             self.note(failures, &problem);
-            tokio::time::sleep(Policy::RECONNECT.delay(failures, jitter())).await;
+            tokio::time::sleep(reconnect.wait()).await;
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::config::AmqpArgs;
 use common::queue::{QueueError, Topology, WORK, answered, channel, connect};
-use common::retry::{Policy, jitter};
+use common::retry::Reconnect;
 use futures_util::StreamExt;
 use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
@@ -89,7 +89,7 @@ impl Consuming {
     /// When the first session can't be made for a reason that does not pass by itself. Later the
     /// same reason is waited for: an administrator may be at work.
     pub async fn run(self, stop: CancellationToken) -> Result<Option<Connection>, QueueError> {
-        let (mut attempt, mut has_consumed) = (0, false);
+        let (mut reconnect, mut has_consumed) = (Reconnect::default(), false);
         loop {
             let opened = tokio::select! {
                 biased;
@@ -98,7 +98,8 @@ impl Consuming {
             };
             let error = match opened {
                 Ok(mut session) => {
-                    (attempt, has_consumed) = (0, true);
+                    has_consumed = true;
+                    reconnect.reached();
                     self.health.broker(true);
                     tracing::info!(queue = session.topology.queue(WORK), "consuming");
                     match self.consume(&mut session, &stop).await {
@@ -114,8 +115,7 @@ impl Consuming {
             };
             self.health.broker(false);
             self.metrics.reconnects.inc();
-            attempt += 1;
-            let delay = Policy::RECONNECT.delay(attempt, jitter());
+            let delay = reconnect.wait();
             tracing::warn!(%error, ?delay, "not consuming; connecting again");
             if !pause(&stop, delay).await {
                 return Ok(None);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::ledger::LedgerError;
 use common::mongo::MongoOutbox;
 use common::queue::{Outgoing, Publisher, QueueError, answered};
-use common::retry::{Policy, jitter};
+use common::retry::Reconnect;
 use common::transaction::TransactionId;
 use lapin::Acker;
 use lapin::options::{BasicAckOptions, BasicNackOptions};
@@ -39,13 +39,12 @@ impl Broker for Rabbit {
     type Receipt = Acker;
 
     async fn publish(&self, messages: &[Outgoing]) -> Result<(), QueueError> {
-        let mut attempt = 1;
+        let (mut attempt, mut reconnect) = (1, Reconnect::default());
         loop {
             match self.publisher.publish(messages).await {
                 Err(error) if attempt < PUBLISH_TRIES => {
                     tracing::debug!(%error, attempt, "publishing again");
-                    let delay = Policy::RECONNECT.delay(attempt, jitter());
-                    tokio::time::sleep(delay.min(Duration::from_secs(1))).await;
+                    tokio::time::sleep(reconnect.wait().min(Duration::from_secs(1))).await;
                     attempt += 1;
                 }
                 published => return published,

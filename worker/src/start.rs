@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use common::ledger::Ledger;
 use common::mongo::{MongoLedger, MongoOutbox, NotReady, Store};
 use common::queue::Publisher;
-use common::retry::{Policy, jitter};
+use common::retry::{Reconnect, jitter};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -123,7 +123,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     /// Waits for the database, sets it up when it is fresh, and checks that the user may work on it.
     /// False when stopped before that.
     pub(crate) async fn schema_is_there(&self, stop: CancellationToken) -> Result<bool, Failure> {
-        let mut attempt = 0;
+        let mut reconnect = Reconnect::default();
         loop {
             let ensured = tokio::select! {
                 biased;
@@ -134,10 +134,8 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
                 Ok(()) => return Ok(true),
                 Err(error) if !error.passes() => return Err(Failure::NotReady(error)),
                 Err(error) => {
-                    attempt += 1;
                     tracing::warn!(%error, "waiting for the database");
-                    let delay = Policy::RECONNECT.delay(attempt, jitter());
-                    if !pause(&stop, delay).await {
+                    if !pause(&stop, reconnect.wait()).await {
                         return Ok(false);
                     }
                 }

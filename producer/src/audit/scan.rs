@@ -3,7 +3,6 @@
 //! A server that has no snapshot reads (not a replica set) is read as it comes, with a warning: on
 //! a live database such an audit may find what was never wrong.
 
-use common::mongo::ACCOUNTS;
 use common::transaction::State;
 use mongodb::ClientSession;
 use mongodb::bson::{Document, RawDocument, doc};
@@ -114,7 +113,7 @@ async fn read(
     let mut reading = Reading { session: &mut session, level };
     reading
         .go_through(&store.accounts(), account_fields(), |account| {
-            each(account, Books::account, ACCOUNTS);
+            each(account, Books::account, "accounts");
         })
         .await?;
     reading

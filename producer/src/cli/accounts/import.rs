@@ -5,7 +5,6 @@ use std::fmt;
 use producer::{Account, Error as E, Opened};
 
 use super::{ImportArgs, REPEAT_OPENING};
-use common::mongo::ACCOUNTS;
 use crate::cli::context::Context;
 use crate::cli::exit::Error;
 use crate::cli::input::{ACCOUNTS, Input, Kind, check, parse_account};
@@ -50,7 +49,7 @@ pub async fn import(context: &Context, args: &ImportArgs) -> Result<Imported, Er
     context.advice.set(REPEAT_OPENING);
     context.client.ensure_schema().await?;
 
-    let progress = context.console.progress(ACCOUNTS, Some(checked.rows));
+    let progress = context.console.progress("accounts", Some(checked.rows));
     let mut imported =
         Imported { rows: checked.rows, invalid: checked.invalid, ..Imported::default() };
     let mut rows = input.rows()?;
