@@ -1,32 +1,41 @@
-//! Pays bob 12.50 from alice, and waits until it is done or refused.
+//! Submits a transfer and awaits what becomes of it.
 //!
 //! ```sh
-//! eval "$(deploy/up | sed 's/^/export /')"    # and accounts alice and bob, and a worker
-//! cargo run -p producer --example submit -- rent-2026-11
+//! cargo run -p producer --example submit -- alice bob 1250
 //! ```
 
-use producer::{Client, Config, Error, Outcome, Submission};
+use std::env::{args, var};
+
+use producer::{Account, Amount, Client, Config, Outcome, Submission};
+
+type Failure = Box<dyn std::error::Error>;
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
-    let server = |name: &str, default: &str| std::env::var(name).unwrap_or(default.to_owned());
-    let config = Config::new(
-        server("TANDEM_MONGODB_URI", "mongodb://127.0.0.1:27017/tandem"),
-        server("TANDEM_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672/%2f"),
-    );
-    let client = Client::connect(&config).await?;
-
-    let mut payment = Submission::transfer("alice", "bob", 12_50);
-    if let Some(id) = std::env::args().nth(1) {
-        payment = payment.with_id(id); // run it again: it is paid once
+async fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = args().skip(1).collect();
+    let [from, to, value] = arguments.as_slice() else {
+        return Err("usage: submit FROM TO AMOUNT-IN-MINOR-UNITS".into());
+    };
+    let client = Client::connect(&config()?).await?;
+    // Accounts that are there stay as they are.
+    let opened = [Account::new(from, Amount::Int(10_000)), Account::new(to, Amount::ZERO)];
+    for account in client.create_accounts(&opened).await? {
+        account?;
     }
-    let receipt = client.submit(payment).await?;
-    println!("{} is durable", receipt.id);
 
+    let receipt = client.submit(Submission::transfer(from, to, value.parse::<i64>()?)).await?;
+    println!("{}: submitted", receipt.id);
     match client.outcome(&receipt.id).await? {
-        Outcome::Done => println!("paid; alice has {}", client.account("alice").await?.balance),
+        Outcome::Done => println!("{}: paid", receipt.id),
         Outcome::Canceled { code, message } => println!("not paid: {message} ({code})"),
     }
-    client.close().await;
+    println!("{to} has {}", client.account(to).await?.balance);
     Ok(())
+}
+
+fn config() -> Result<Config, Failure> {
+    let config = Config::new(var("TANDEM_MONGODB_URI")?, var("TANDEM_AMQP_URL")?);
+    let database = var("TANDEM_DATABASE").unwrap_or_else(|_| "tandem".to_owned());
+    let prefix = var("TANDEM_QUEUE_PREFIX").unwrap_or_else(|_| "tandem".to_owned());
+    Ok(config.database(database).queue_prefix(prefix))
 }

@@ -12,6 +12,7 @@ mod client;
 mod collections;
 mod database;
 mod decimals;
+mod examples;
 mod fence;
 mod messages;
 mod multileg;
