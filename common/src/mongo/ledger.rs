@@ -4,7 +4,7 @@ use mongodb::bson::RawDocumentBuf;
 
 use super::statements::{self, LeaseMs};
 use super::write::{Counts, each_alone, together};
-use super::{Store, native, parking, postings, read};
+use super::{Store, native, parking, postings, read, seen};
 use crate::ledger::{
     AccountRead, Advance, Claim, Claimed, Ledger, LedgerError, Parking, Posting, Removal, Seen,
     ServerMs, Transacted, Written,
@@ -113,7 +113,7 @@ impl Ledger for MongoLedger {
     }
 
     async fn read(&self, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
-        read::seen(&self.store, ids).await
+        seen::seen(&self.store, ids).await
     }
 
     async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Order>, LedgerError> {
