@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use crate::limits;
 use crate::ledger::LeaseMs;
+use crate::limits;
 
 /// Where the balances are.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use crate::account::{self, Account};
 use crate::amount::Amount;
 use crate::ledger::{AccountRead, Order, Verdict};
-use crate::transaction::{AccountId, Body, Leg, Reason, ReasonCode, TransactionId};
+use crate::transaction::{AccountId, Body, Leg, Reason, ReasonCode};
 
 /// The effect of a batch.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -23,8 +23,8 @@ use crate::acknowledge::{Acknowledger, Job};
 use crate::decide::Source;
 use crate::health::Health;
 use crate::metrics::Metrics;
-use crate::rabbit::Rabbit;
 use crate::parts::pause;
+use crate::rabbit::Rabbit;
 
 /// How often to look whether channel and queue are still there. A channel that the broker closed
 /// may stay silent for ever.
@@ -171,7 +171,11 @@ impl Consuming {
     }
 
     /// Ends with `Ok` when told to stop, with an error when the session is no good any more.
-    async fn consume(&self, session: &mut Session, stop: &CancellationToken) -> Result<(), QueueError> {
+    async fn consume(
+        &self,
+        session: &mut Session,
+        stop: &CancellationToken,
+    ) -> Result<(), QueueError> {
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

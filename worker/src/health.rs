@@ -14,8 +14,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
-use crate::parts::{Outcome, Part};
 use crate::parts::pause;
+use crate::parts::{Outcome, Part};
 
 /// How often to look at the database.
 const LOOK_EVERY: Duration = Duration::from_secs(2);

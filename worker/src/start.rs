@@ -14,13 +14,13 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::Acknowledger;
+use crate::config::Config;
 use crate::engine::{Engine, Environment};
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::parts::Part;
-use crate::rabbit::Rabbit;
-use crate::config::Config;
 use crate::parts::pause;
+use crate::rabbit::Rabbit;
 
 /// Why a worker does not start, or does not end as told.
 #[derive(Debug, thiserror::Error)]

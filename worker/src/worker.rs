@@ -77,7 +77,10 @@ impl<L: Ledger + 'static, E: Environment + 'static> Worker<L, E> {
     #[must_use]
     pub fn environment<F: Environment + 'static>(self, environment: F) -> Worker<L, F> {
         let Given { ledger, health, metrics, started, .. } = self.given;
-        Worker { config: self.config, given: Given { ledger, environment, health, metrics, started } }
+        Worker {
+            config: self.config,
+            given: Given { ledger, environment, health, metrics, started },
+        }
     }
 
     /// Has each part told when it is started, so that it can be ended from outside: for tests.

@@ -5,10 +5,12 @@ use mongodb::bson::RawDocumentBuf;
 use super::definitions::{ACCOUNTS, TRANSACTIONS};
 use super::statements;
 use super::write::{Counts, each_alone, together};
-use super::{Store, native, parking, postings, read};
-use crate::ledger::{AccountRead, Advance, Claim, Claimed, LeaseMs, Ledger, LedgerError, Order, Parking, Posting, Removal, Seen, ServerMs, Transacted, Written};
+use super::{Store, native, parking, postings, read, seen};
+use crate::ledger::{
+    AccountRead, Advance, Claim, Claimed, LeaseMs, Ledger, LedgerError, Order, Parking, Posting,
+    Removal, Seen, ServerMs, Transacted, Written,
+};
 use crate::transaction::{AccountId, Reason, TransactionId};
-
 
 /// See [`Ledger`].
 #[derive(Clone, Debug)]
@@ -108,7 +110,7 @@ impl Ledger for MongoLedger {
     }
 
     async fn read(&self, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
-        read::seen(&self.store, ids).await
+        seen::seen(&self.store, ids).await
     }
 
     async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Order>, LedgerError> {

@@ -17,6 +17,7 @@ mod postings;
 mod read;
 mod rights;
 mod schema;
+mod seen;
 mod settings;
 mod shell;
 mod statements;

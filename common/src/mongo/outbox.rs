@@ -8,8 +8,8 @@
 
 use mongodb::bson::{DateTime, RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 
-use super::definitions::TRANSACTIONS;
 use super::Store;
+use super::definitions::TRANSACTIONS;
 use super::parking::{RawId, raw_id};
 use super::write::{Counts, together};
 use crate::ledger::{LedgerError, ServerMs};

@@ -14,7 +14,7 @@ use mongodb::bson::{
 
 use super::definitions::TRANSACTIONS;
 use super::write::{Counts, GARBLED, each_alone};
-use super::{Store, read};
+use super::{Store, seen};
 use crate::ledger::{LedgerError, Parking, Refused, ServerMs};
 use crate::limits::echo;
 use crate::transaction::{Parked, State, TransactionId};
@@ -75,7 +75,7 @@ pub(super) async fn park(
     note(store, &noted).await?;
     let mut parked: Vec<TransactionId> = refused.iter().map(|p| p.id.clone()).collect();
     let ids: Vec<TransactionId> = parkings.iter().map(|parking| parking.id.clone()).collect();
-    let seen = read::seen(store, &ids).await?;
+    let seen = seen::seen(store, &ids).await?;
     parked.extend(seen.into_iter().filter(|seen| seen.parked).map(|seen| seen.id));
     Ok(parked)
 }
@@ -193,7 +193,7 @@ impl Store {
     pub async fn unpark(&self, ids: &[TransactionId]) -> Result<Unparked, LedgerError> {
         let raw: Vec<RawId> = ids.iter().map(|id| raw_id(id)).collect();
         let noted = self.noted(&raw).await?;
-        let seen = read::seen(self, ids).await?;
+        let seen = seen::seen(self, ids).await?;
         let set_apart: HashSet<TransactionId> =
             seen.iter().filter(|seen| seen.parked).map(|seen| seen.id.clone()).collect();
         let groups = each_alone(0..ids.len());

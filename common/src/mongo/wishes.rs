@@ -28,7 +28,8 @@ impl Store {
     /// # Errors
     /// When the server is away, or refuses.
     pub async fn request_status(&self, id: &str, status: Status) -> Result<(), LedgerError> {
-        let statement = doc! { "q": may_get(id, status), "u": { "$set": { "status": status.as_str() } } };
+        let statement =
+            doc! { "q": may_get(id, status), "u": { "$set": { "status": status.as_str() } } };
         self.change("status", ACCOUNTS, vec![statement]).await.map(|_| ())
     }
 }

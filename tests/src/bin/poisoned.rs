@@ -9,7 +9,10 @@ use std::collections::BTreeSet;
 
 use clap::Parser;
 use common::config::LogArgs;
-use common::ledger::{AccountRead, Advance, Claim, Claimed, Ledger, LedgerError, Order, Parking, Posting, Removal, Seen, ServerMs, Transacted, Written};
+use common::ledger::{
+    AccountRead, Advance, Claim, Claimed, Ledger, LedgerError, Order, Parking, Posting, Removal,
+    Seen, ServerMs, Transacted, Written,
+};
 use common::mongo::MongoLedger;
 use common::transaction::{AccountId, Reason, TransactionId};
 use worker::{Config, Worker};

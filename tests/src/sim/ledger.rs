@@ -2,7 +2,10 @@
 //!
 //! Owns the planted faults that are a client's: wrappers around calls, as somebody could write them.
 
-use common::ledger::{AccountRead, Advance, Claim, Claimed, Ledger, LedgerError, Order, Parking, Posting, Removal, Seen, ServerMs, Transacted, Written};
+use common::ledger::{
+    AccountRead, Advance, Claim, Claimed, Ledger, LedgerError, Order, Parking, Posting, Removal,
+    Seen, ServerMs, Transacted, Written,
+};
 use common::transaction::{AccountId, Reason, TransactionId};
 
 use super::client::Client;

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use common::account::Status;
-use common::ledger::{AccountRead, Advance, Claim, Fault, Order, Parking, Posting, Removal, Seen, ServerMs, Transacted, Written};
+use common::ledger::{
+    AccountRead, Advance, Claim, Fault, Order, Parking, Posting, Removal, Seen, ServerMs,
+    Transacted, Written,
+};
 use common::transaction::{AccountId, Body, Parked, Reason, TransactionId};
 
 use super::odd::Oddity;

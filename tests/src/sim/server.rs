@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use common::account::Account;
-use common::ledger::{Fault, LeaseMs, Order, Parking, Posting, Removal, ServerMs, Transacted, Written};
+use common::ledger::{
+    Fault, LeaseMs, Order, Parking, Posting, Removal, ServerMs, Transacted, Written,
+};
 use common::transaction::{Body, Parked, TransactionId};
 
 use super::accounts;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use common::account::{Account, marks_from_raw};
 use common::amount::{Amount, AmountError};
-use common::ledger::{Ledger, LeaseMs, Posting, Removal};
+use common::ledger::{LeaseMs, Ledger, Posting, Removal};
 use common::message::Message;
 use common::mongo::MongoLedger;
 use common::transaction::Body;

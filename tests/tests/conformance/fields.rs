@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::account::{Account, Status};
 use common::amount::Amount;
-use common::ledger::{AccountRead, Claimed, Order, Refused, Seen, ServerMs, Transacted, Verdict, Written};
+use common::ledger::{
+    AccountRead, Claimed, Order, Refused, Seen, ServerMs, Transacted, Verdict, Written,
+};
 use common::transaction::{Body, ReasonCode, State, TransactionId, format_nanos};
 use mongodb::bson::{Bson, DateTime, Document};
 

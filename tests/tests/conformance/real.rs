@@ -3,7 +3,6 @@
 use common::account::{Account, Status};
 use common::ledger::{Fault, Ledger, LedgerError, ServerMs};
 use common::mongo::{MongoLedger, Store, Unparked, raw_id};
-use common::transaction::State;
 use futures_util::TryStreamExt;
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};

@@ -15,7 +15,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use common::ledger::{BYTES_MAX, Fault, IDS_MAX, Ledger, LedgerError, Order, Seen, Transacted, Verdict};
+use common::ledger::{
+    BYTES_MAX, Fault, IDS_MAX, Ledger, LedgerError, Order, Seen, Transacted, Verdict,
+};
 use common::retry::Policy;
 use common::transaction::{State, TransactionId};
 

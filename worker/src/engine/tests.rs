@@ -5,7 +5,10 @@ use std::sync::atomic::AtomicI64;
 
 use common::account::Account;
 use common::amount::Amount;
-use common::ledger::{AccountRead, Advance, Claim, Claimed, LedgerError, Order, Parking, Posting, Removal, Seen, ServerMs, Size, Transacted, Verdict, Written};
+use common::ledger::{
+    AccountRead, Advance, Claim, Claimed, LedgerError, Order, Parking, Posting, Removal, Seen,
+    ServerMs, Size, Transacted, Verdict, Written,
+};
 use common::transaction::{AccountId, Body, Reason, State};
 
 use super::*;

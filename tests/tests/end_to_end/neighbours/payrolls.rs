@@ -113,7 +113,8 @@ async fn assert_settled(name: &str, size: Size) {
     let requeued = |cause: &str| metrics.sum("tandem_requeues_total", &[("cause", cause)]);
     // What was too much for a batch is given back at once and claimed again, with nothing lost.
     let surplus = requeued("surplus");
-    let failed = requeued("failed") + requeued("apart") + requeued("not_mine");
+    // A message of the sweeper's may meet what is being worked on: that is no failure.
+    let failed = requeued("failed") + requeued("apart");
     let memory = memory_max(worker.pid()).unwrap_or(0) / 1024 / 1024;
     println!(
         "{name}: {} transactions of {} legs on {} accounts, ids of {} bytes: {seconds:.1} s, \

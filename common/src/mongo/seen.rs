@@ -1,0 +1,146 @@
+//! Reading transactions for the protocol: their heads, and what they ask for.
+//!
+//! Promises an answer for every document that has a readable `_id` and state, whatever else is in it,
+//! and no answer that is large. Fails with an error of the whole command.
+
+use std::collections::HashSet;
+
+use mongodb::bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
+
+use super::Store;
+use super::definitions::TRANSACTIONS;
+use super::read::{CONTENT, CONTENT_BYTES_MAX, cstr, fields, matching, path, too_long};
+use crate::ledger::{INLINE_BYTES_MAX, LedgerError, Seen, Size};
+use crate::transaction::{Body, State, TransactionId};
+
+/// The most bytes of a field of a transaction's head (its claim, say).
+const HEAD_BYTES_MAX: i32 = 500;
+
+/// Transactions as they are now. Unknown ids are not there, nor are documents without a readable `_id`
+/// or state: they are not ours.
+pub(super) async fn seen(store: &Store, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
+    let read = async |ids: &[TransactionId], pipeline| {
+        store.aggregate("read", TRANSACTIONS, pipeline, ids.len(), seen_one).await
+    };
+    let mut seen = read(ids, transactions(ids)).await?;
+    if seen.len() < ids.len() {
+        let known: HashSet<&TransactionId> = seen.iter().map(|seen: &Seen| &seen.id).collect();
+        let rest: Vec<_> = ids.iter().filter(|id| !known.contains(id)).cloned().collect();
+        seen.extend(read(&rest, with_heads(&rest)).await?);
+    }
+    Ok(seen)
+}
+
+/// Transactions as they stand. A small document comes as it is: whatever is picked from it by the
+/// server costs more than all the rest of it. Of a large one comes its size, and each field of the
+/// head if it is short.
+fn transactions(ids: &[TransactionId]) -> RawArrayBuf {
+    let whole = rawdoc! { "serverNow": "$$NOW", "document": "$$ROOT" };
+    one_of(ids, whole)
+}
+
+/// The same, with the head of small documents beside them, field by field: for those in which a field
+/// has a name that is no text, so that nobody here can look for another one.
+fn with_heads(ids: &[TransactionId]) -> RawArrayBuf {
+    let mut whole = head(|name| path(name).into());
+    whole.append(cstr("document"), "$$ROOT");
+    one_of(ids, whole)
+}
+
+/// `small` for each small document, its size and its head for a large one.
+fn one_of(ids: &[TransactionId], small: RawDocumentBuf) -> RawArrayBuf {
+    let is_small = rawdoc! { "$lte": [{ "$bsonSize": "$$ROOT" }, INLINE_BYTES_MAX as i64] };
+    let mut large = head(|name| short(name).into());
+    large.append(cstr("large"), rawdoc! {
+        "bytes": { "$bsonSize": fields(&CONTENT) },
+        "legs": { "$cond": [{ "$isArray": "$legs" }, { "$size": { "$ifNull": ["$legs", []] } }, 2] },
+    });
+    [matching(ids), rawdoc! { "$replaceWith": { "$cond": [is_small, small, large] } }]
+        .into_iter()
+        .collect()
+}
+
+/// What the protocol reads of a transaction, beside what it asks for.
+fn head(field: impl Fn(&str) -> RawBson) -> RawDocumentBuf {
+    // As `parked: null` of a filter has it: neither nothing nor null.
+    let is_parked =
+        rawdoc! { "$not": { "$in": [{ "$type": "$parked" }, ["missing", "null", "undefined"]] } };
+    let mut head = rawdoc! {
+        "_id": "$_id",
+        "serverNow": "$$NOW",
+        "parked": { "$cond": [is_parked, true, "$$REMOVE"] },
+    };
+    for name in
+        ["state", "claim", "leaseUntil", "takeoverAt", "attempts", "attemptsAlone", "createdAt"]
+    {
+        head.append(cstr(name), field(name).as_raw_bson_ref());
+    }
+    head
+}
+
+/// A field, if it is short.
+fn short(field: &str) -> RawDocumentBuf {
+    let size = rawdoc! { "$bsonSize": { "field": path(field) } };
+    rawdoc! { "$cond": [{ "$lte": [size, HEAD_BYTES_MAX] }, path(field), "$$REMOVE"] }
+}
+
+fn seen_one(answer: &RawDocument) -> Option<Seen> {
+    if answer.get_document("large").is_ok()
+        || answer.get("state").is_ok_and(|state| state.is_some())
+    {
+        return seen_from(answer, answer);
+    }
+    let document = answer.get_document("document").ok()?;
+    // A look for a field ends at the first name that is no text.
+    document.iter().all(|field| field.is_ok()).then(|| seen_from(answer, document)).flatten()
+}
+
+/// A transaction as an answer shows it, whose head is in `head`.
+fn seen_from(answer: &RawDocument, head: &RawDocument) -> Option<Seen> {
+    let time = |field: &str| head.get_datetime(field).map_or(0, |time| time.timestamp_millis());
+    let count = |field: &str| {
+        let short = head.get_i32(field).map(i64::from);
+        let count = short.or_else(|_| head.get_i64(field)).unwrap_or(0);
+        u32::try_from(count.max(0)).unwrap_or(u32::MAX)
+    };
+    let no_value = |parked| matches!(parked, RawBsonRef::Null | RawBsonRef::Undefined);
+    let (size, body) = content(answer)?;
+    Some(Seen {
+        id: head.get_str("_id").ok()?.into(),
+        state: State::parse(head.get_str("state").ok()?)?,
+        claim: head.get_str("claim").ok().map(str::to_owned),
+        lease_until: time("leaseUntil"),
+        takeover_at: time("takeoverAt"),
+        attempts: count("attempts"),
+        attempts_alone: count("attemptsAlone"),
+        created_at: time("createdAt"),
+        parked: head
+            .get("parked")
+            .is_ok_and(|parked| parked.is_some_and(|parked| !no_value(parked))),
+        server_now: answer.get_datetime("serverNow").map_or(0, |time| time.timestamp_millis()),
+        size,
+        body,
+    })
+}
+
+/// How much a transaction is, and what it asks for, unless it is large.
+fn content(answer: &RawDocument) -> Option<(Size, Option<Result<Body, String>>)> {
+    let Ok(large) = answer.get_document("large") else {
+        let document = answer.get_document("document").ok()?;
+        let mut body = Body::from_raw(document).map_err(|error| error.to_string());
+        if let Ok(body) = &mut body {
+            // The engine has no use for them, and a batch holds thousands of bodies.
+            (body.metadata, body.reverses) = (None, None);
+        }
+        let legs = body.as_ref().map_or(0, |body| body.legs().len());
+        return Some((Size { legs, bytes: document.as_bytes().len() }, Some(body)));
+    };
+    let number = |field: &str| large.get_i32(field).unwrap_or_default();
+    let number = |field: &str| usize::try_from(number(field)).unwrap_or_default();
+    Some(match number("bytes") {
+        bytes if bytes > CONTENT_BYTES_MAX => {
+            (Size::default(), Some(Err(too_long(bytes, CONTENT_BYTES_MAX))))
+        }
+        bytes => (Size { legs: number("legs"), bytes }, None),
+    })
+}
