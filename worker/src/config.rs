@@ -220,7 +220,8 @@ mod tests {
     fn defaults_are_valid_and_a_bad_value_is_named() {
         assert_eq!(config().validate(), Ok(()));
         let long = "n".repeat(APPLICATION_BYTES_MAX + 1);
-        let edits: [(&str, &dyn Fn(&mut Config)); 7] = [
+        type Edit<'a> = &'a dyn Fn(&mut Config);
+        let edits: [(&str, Edit); 7] = [
             ("TANDEM_LANES", &|config| config.lanes = 0),
             ("TANDEM_BATCH_SIZE", &|config| config.batch_size = 0),
             ("TANDEM_RETRY_MAX_MS", &|config| config.retry_max_ms = 1),

@@ -1,0 +1,72 @@
+//! Measures how soon workers consume again after the return of a broker that was killed.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bench::returns::{LIMIT, Return, measure};
+use clap::Parser;
+use serde_json::json;
+
+/// Kills and restarts a broker again and again; measures how soon its consumers are back.
+///
+/// Run it by `deploy/broker-returns`, which starts the servers.
+#[derive(Parser)]
+#[command(after_help = "Exit codes: 0 every return within the limit and nothing wrong at rest, \
+                        1 otherwise, 2 bad usage.")]
+struct Args {
+    /// How many times
+    #[arg(long, default_value_t = 50)]
+    times: usize,
+    /// Write the figures to this file as well
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let args = Args::parse();
+    println!("{:>6}{:>14}{:>14}", "return", "consuming s", "settled s");
+    let returns = measure(args.times, |number, one| {
+        let (consuming, settled) = (one.consuming.as_secs_f64(), one.settled.as_secs_f64());
+        println!("{:>6}{consuming:>14.2}{settled:>14.2}", number + 1);
+    })
+    .await;
+    let late = returns.each.iter().filter(|one| one.settled > LIMIT).count();
+    let (consuming, settled) =
+        (sorted(&returns.each, |one| one.consuming), sorted(&returns.each, |one| one.settled));
+    for (what, times) in [("consuming again", &consuming), ("settled", &settled)] {
+        let [p50, p99, max] = [50, 99, 100].map(|percent| at(times, percent));
+        println!("{what}: p50 {p50:.2} s, p99 {p99:.2} s, max {max:.2} s");
+    }
+    println!("{} transfers, {late} returns later than {LIMIT:?}", returns.transfers);
+    returns.problems.iter().for_each(|problem| println!("{problem}"));
+    println!("problems at rest: {}", returns.problems.len());
+    if let Some(file) = args.json {
+        let figures = json!({
+            "times": returns.each.len(), "limit_s": LIMIT.as_secs_f64(), "late": late,
+            "transfers": returns.transfers, "problems": returns.problems,
+            "consuming_p50_s": at(&consuming, 50), "consuming_p99_s": at(&consuming, 99),
+            "consuming_max_s": at(&consuming, 100),
+            "settled_p50_s": at(&settled, 50), "settled_p99_s": at(&settled, 99),
+            "settled_max_s": at(&settled, 100), "settled_s": settled,
+        });
+        if let Err(error) = std::fs::write(&file, format!("{figures:#}\n")) {
+            eprintln!("{}: {error}", file.display());
+            return ExitCode::FAILURE;
+        }
+    }
+    if late == 0 && returns.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn sorted(each: &[Return], time: impl Fn(&Return) -> Duration) -> Vec<f64> {
+    let mut times: Vec<f64> = each.iter().map(|one| time(one).as_secs_f64()).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// The smallest time that so many percent do not exceed; zero of none.
+fn at(sorted: &[f64], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied().unwrap_or(0.0)
+}

@@ -1,0 +1,143 @@
+//! The benchmark: several ways to settle the same transfers, on the same servers, in one run.
+//!
+//! - [`args`]: the command line, and how much of everything.
+//! - [`workload`], [`feed`]: the transfers, and handing them out.
+//! - [`field`]: a fresh database for each run, and the check of its books.
+//! - [`contender`]: who takes part, and one run. Those of this program: [`baseline`] with
+//!   `articles`, `native`, `native_batch`; the real thing: [`tandem`].
+//! - [`counters`], [`usage`]: what the server and the kernel count.
+//! - [`throughput`]: all contenders on all workloads, interleaved and repeated.
+//! - [`latency`] with its `situations` and `watch`: from submission to `applied`.
+//! - [`growth`]: large backlogs, many accounts, more workers.
+//! - [`returns`]: how soon consumers are back after their broker, with its program `returns`.
+//! - [`report`], [`table`], [`summary`], [`markdown`], [`picture`]: what comes of it.
+//!
+//! A run whose books do not balance has no figure, and fails the benchmark.
+
+pub mod args;
+mod articles;
+pub mod baseline;
+pub mod contender;
+pub mod counters;
+pub mod feed;
+pub mod field;
+pub mod growth;
+pub mod latency;
+pub mod markdown;
+mod native;
+mod native_batch;
+pub mod picture;
+pub mod report;
+pub mod returns;
+mod situations;
+pub mod summary;
+pub mod table;
+pub mod tandem;
+pub mod throughput;
+pub mod usage;
+mod watch;
+pub mod workload;
+
+use std::time::Instant;
+
+use mongodb::bson::doc;
+
+use self::args::{Args, Part};
+use self::field::Field;
+use self::report::{Machine, Report};
+use self::tandem::Crew;
+use harness::servers::Servers;
+
+/// What all parts of one benchmark share.
+pub struct Bench {
+    args: Args,
+    servers: Servers,
+    crew: Crew,
+    report: Report,
+}
+
+impl Bench {
+    /// On the servers that the environment names.
+    ///
+    /// # Errors
+    /// When the arguments make no sense.
+    ///
+    /// # Panics
+    /// When the environment names no servers.
+    pub fn new(args: Args) -> Result<Bench, String> {
+        let crew = args.crew()?;
+        Ok(Bench { args, servers: Servers::from_env(), crew, report: Report::default() })
+    }
+
+    /// Runs every part that is wanted.
+    ///
+    /// # Panics
+    /// When a server is away.
+    pub async fn run(mut self) -> Report {
+        self.report.machine = self.machine().await;
+        if self.args.wants(Part::Throughput) {
+            let begun = Instant::now();
+            throughput::run(&mut self).await;
+            self.took("throughput", begun);
+        }
+        if [Part::Latency, Part::Idle, Part::Book].iter().any(|part| self.args.wants(*part)) {
+            let begun = Instant::now();
+            situations::run(&mut self).await;
+            self.took("latency", begun);
+        }
+        let sizes = self.backlogs();
+        if !sizes.is_empty() {
+            let begun = Instant::now();
+            growth::backlogs(&mut self, &sizes).await;
+            self.took("backlog", begun);
+        }
+        if self.args.wants(Part::Growth) {
+            let begun = Instant::now();
+            growth::steps(&mut self).await;
+            self.took("growth", begun);
+        }
+        self.report.reckon();
+        self.report
+    }
+
+    /// The backlogs to submit and drain, the largest last.
+    fn backlogs(&self) -> Vec<usize> {
+        let many = self.args.scale().many;
+        if self.args.wants(Part::Growth) {
+            vec![many / 10, many]
+        } else if self.args.wants(Part::Backlog) {
+            vec![many]
+        } else {
+            Vec::new()
+        }
+    }
+
+    async fn machine(&self) -> Machine {
+        let field = self.field().await;
+        let built = field.store.database().run_command(doc! { "buildInfo": 1 }).await;
+        let version = built.expect("MongoDB is there");
+        let machine = Machine::here(version.get_str("version").unwrap_or("unknown"));
+        field.finish().await;
+        machine
+    }
+
+    async fn field(&self) -> Field {
+        Field::new(&self.servers, self.args.pids()).await
+    }
+
+    fn took(&mut self, part: &str, begun: Instant) {
+        let seconds = begun.elapsed().as_secs_f64();
+        say(format!("{part}: {seconds:.0} s"));
+        self.report.seconds.push((part.to_owned(), seconds));
+    }
+
+    fn failed(&mut self, problem: String) {
+        say(format!("FAILED: {problem}"));
+        self.report.failures.push(problem);
+    }
+}
+
+/// One line of progress.
+fn say(line: impl AsRef<str>) {
+    eprintln!("bench: {}", line.as_ref());
+}

@@ -1,0 +1,264 @@
+//! The careless neighbour: all the time it inserts odd documents, spoils and mends accounts of its
+//! own, and publishes odd messages.
+//!
+//! It has connections of its own that nobody cuts; whatever the servers do, hits it as well. It
+//! remembers what it has inserted, so that it can be judged. In the end it puts right what it has
+//! done: accounts are mended, bookkeeping that kept a transaction from being claimed is taken away,
+//! what no message can carry is deleted, and what was parked is brought back. What nobody can read
+//! and may have been posted gets legs that can be read and is canceled, as an operator would do it.
+//! An edit remembers in the document itself what it has replaced, so one whose answer got lost is
+//! mended as well.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::account::Account;
+use common::amount::Amount;
+use common::mongo::Store;
+use common::transaction::{ParkCode, State};
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
+use mongodb::error::Error;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::process::Command;
+use tokio::sync::watch;
+
+use super::load::{CURRENCY, OPENING};
+use super::mischief::{End, Mischief, OddTransaction, PREFIX, accounts, next};
+use harness::odd::AccountFault;
+use harness::process::program;
+use harness::queues::Queues;
+
+/// Between two steps.
+const PACE: Duration = Duration::from_millis(200);
+/// How long a broker may take to take a message, before the neighbour loses its patience.
+const PUBLISH_LIMIT: Duration = Duration::from_secs(5);
+/// The field of an account that keeps what a fault has replaced.
+const SPOILED: &str = "spoiled";
+
+/// A transaction that the neighbour has inserted.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Its id.
+    pub id: Bson,
+    /// What it does to balances if it is done.
+    pub legs: Vec<(String, i64)>,
+    /// What must become of it.
+    pub end: End,
+    /// Whether the server has said that it is there.
+    pub certain: bool,
+    /// The update that lets it be claimed and read in the end.
+    pub mend: Option<Document>,
+}
+
+/// See the module.
+pub struct Neighbour {
+    store: Store,
+    queues: Queues,
+    env: BTreeMap<String, String>,
+    rng: StdRng,
+    /// Everything that it has inserted.
+    pub written: Vec<Written>,
+    /// Steps that worked, by name.
+    pub steps: BTreeMap<&'static str, u64>,
+    /// The places in `written` of what still needs mending.
+    wrong: Vec<usize>,
+}
+
+impl Neighbour {
+    /// Opens its accounts.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub async fn new(
+        store: Store,
+        queues: Queues,
+        env: BTreeMap<String, String>,
+        seed: u64,
+    ) -> Result<Neighbour, String> {
+        let documents = accounts().into_iter().map(|id| {
+            let account = Account::new(&id, Amount::Int(OPENING));
+            Account { currency: Some(CURRENCY.to_owned()), ..account }.to_document(DateTime::now())
+        });
+        let opened = store.accounts().insert_many(documents).await;
+        opened.map_err(|error| format!("the neighbour's accounts: {error}"))?;
+        let rng = StdRng::seed_from_u64(seed);
+        let (written, steps, wrong) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Ok(Neighbour { store, queues, env, rng, written, steps, wrong })
+    }
+
+    /// Does mischief until it is told to stop.
+    pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Neighbour {
+        for number in 0.. {
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => break,
+                () = tokio::time::sleep(PACE) => {}
+            }
+            let step = next(&mut self.rng, number);
+            if let Some(name) = self.carry_out(step).await {
+                *self.steps.entry(name).or_default() += 1;
+            }
+        }
+        self
+    }
+
+    /// The step's name, when it worked. When a server is away, it does not, and nobody minds.
+    async fn carry_out(&mut self, step: Mischief) -> Option<&'static str> {
+        match step {
+            Mischief::Spoil(account, fault) => {
+                self.spoil(&account, &fault).await.ok().filter(|done| *done).map(|_| "spoiled")
+            }
+            Mischief::Mend(account) => {
+                self.mend(&account).await.ok().filter(|done| *done).map(|_| "mended")
+            }
+            Mischief::Publish(key, body) => self.publish(key, &body).await.then_some("published"),
+            Mischief::Insert(odd, message) => {
+                let inserted = self.insert(*odd).await;
+                if let Some(body) = message {
+                    self.publish(common::queue::WORK, &body).await;
+                }
+                inserted.then_some("inserted")
+            }
+        }
+    }
+
+    async fn insert(&mut self, odd: OddTransaction) -> bool {
+        let transactions = self.store.transactions().clone_with_type::<RawDocumentBuf>();
+        let insert = transactions.insert_one(&odd.document).bypass_document_validation(true);
+        let certain = insert.await.is_ok();
+        let OddTransaction { id, legs, end, mend, .. } = odd;
+        self.wrong.push(self.written.len());
+        self.written.push(Written { id, legs, end, certain, mend });
+        certain
+    }
+
+    async fn publish(&self, key: &str, body: &[u8]) -> bool {
+        let publishing = self.queues.try_publish_raw(key, body);
+        tokio::time::timeout(PUBLISH_LIMIT, publishing).await.is_ok_and(|sent| sent.is_ok())
+    }
+
+    /// Spoils an account that is whole; whether it was.
+    async fn spoil(&self, account: &str, fault: &AccountFault) -> Result<bool, Error> {
+        let field = fault.field();
+        let keep = doc! { "field": field, "value": format!("${field}") };
+        let wrong =
+            fault.value().map_or(Bson::from("$$REMOVE"), |value| doc! { "$literal": value }.into());
+        let update = vec![doc! { "$set": { SPOILED: keep } }, doc! { "$set": { field: wrong } }];
+        let whole = doc! { "_id": account, SPOILED: { "$exists": false } };
+        let accounts = self.store.accounts();
+        let spoil = accounts.update_one(whole, update);
+        Ok(spoil.bypass_document_validation(true).await?.modified_count == 1)
+    }
+
+    /// Mends an account; whether it was spoiled.
+    async fn mend(&self, account: &str) -> Result<bool, Error> {
+        let accounts = self.store.accounts();
+        let spoiled = doc! { "_id": account, SPOILED: { "$exists": true } };
+        let Some(found) = accounts.find_one(spoiled).await? else { return Ok(false) };
+        let Some(field) = found.get_document(SPOILED).ok().and_then(|s| s.get_str("field").ok())
+        else {
+            return Ok(false);
+        };
+        let of_field = doc! { "_id": account, format!("{SPOILED}.field"): field };
+        let update = vec![
+            doc! { "$set": { field: format!("${SPOILED}.value") } },
+            doc! { "$unset": SPOILED },
+        ];
+        let mend = accounts.update_one(of_field, update).bypass_document_validation(true);
+        Ok(mend.await?.modified_count == 1)
+    }
+
+    /// Puts right whatever is still wrong, and brings back what was parked for it. Called until
+    /// nothing is unfinished, since a worker may park something while this runs.
+    ///
+    /// # Errors
+    /// When a server is away; or says what the producer said.
+    pub async fn tidy(&mut self) -> Result<(), String> {
+        let named = |error: Error| format!("the neighbour can't tidy up: {error}");
+        for account in accounts() {
+            self.mend(&account).await.map_err(named)?;
+        }
+        for at in std::mem::take(&mut self.wrong) {
+            let written = &self.written[at];
+            match self.put_right(written).await {
+                Ok(true) => {}
+                Ok(false) => self.wrong.push(at),
+                Err(error) => {
+                    self.wrong.push(at);
+                    return Err(named(error));
+                }
+            }
+        }
+        for id in self.make_readable().await.map_err(named)? {
+            self.producer(&["cancel", &id]).await?;
+        }
+        self.producer(&["unpark", "--all"]).await
+    }
+
+    async fn producer(&self, arguments: &[&str]) -> Result<(), String> {
+        let run = Command::new(program("producer"))
+            .args(arguments)
+            .envs(&self.env)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = run.await.map_err(|error| format!("producer {arguments:?}: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        let success = output.status.success();
+        if success { Ok(()) } else { Err(format!("producer {arguments:?}: {said}")) }
+    }
+
+    /// Gives legs that can be read to its transactions that were claimed by a worker that died, and
+    /// that the next one could not read. Returns their ids.
+    async fn make_readable(&self) -> Result<Vec<String>, Error> {
+        let unreadable = doc! {
+            "_id": { "$regex": format!("^{PREFIX}") },
+            "state": { "$in": [State::Pending, State::Canceling] },
+            "parked.code": ParkCode::TransactionUnreadable.as_str(),
+        };
+        let transactions = self.store.transactions();
+        let ids = transactions.distinct("_id", unreadable.clone()).await?;
+        let mut legs = accounts().into_iter();
+        let mut leg = |amount: i64| doc! { "account": legs.next(), "amount": amount };
+        let mut readable = doc! { "createdAt": "$$NOW", "legs": [leg(-1), leg(1)] };
+        for kept in ["_id", "state", "reason", "attempts", "leaseUntil", "takeoverAt", "parked"] {
+            readable.insert(kept, format!("${kept}"));
+        }
+        let update = vec![doc! { "$replaceWith": readable }];
+        transactions.update_many(unreadable, update).bypass_document_validation(true).await?;
+        Ok(ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect())
+    }
+
+    /// Whether nothing is left to do for it.
+    async fn put_right(&self, written: &Written) -> Result<bool, Error> {
+        let transactions = self.store.transactions();
+        let itself = doc! { "_id": &written.id };
+        // Nobody can claim it before somebody has put a date in.
+        let mut timeless = itself.clone();
+        timeless.insert("takeoverAt", doc! { "$exists": true, "$not": { "$type": "date" } });
+        let dated = doc! { "$currentDate": { "takeoverAt": true } };
+        transactions.update_one(timeless, dated).bypass_document_validation(true).await?;
+        if written.end == End::Deleted {
+            let mut untouched = itself.clone();
+            untouched.insert("state", doc! { "$in": [State::Initial, State::Canceled] });
+            transactions.delete_one(untouched).await?;
+            let parked = self.store.database().collection::<Document>("parked");
+            parked.delete_one(itself.clone()).await?;
+            return Ok(transactions.count_documents(itself).await? == 0);
+        }
+        if let Some(mend) = &written.mend {
+            // Also what has ended: every text must be text for those who read all documents.
+            let update = transactions.update_one(itself, mend.clone());
+            update.bypass_document_validation(true).await?;
+        }
+        Ok(true)
+    }
+}
+
+/// Whether an id is one of the neighbour's.
+#[must_use]
+pub fn is_neighbours(id: &str) -> bool {
+    id.starts_with(PREFIX)
+}

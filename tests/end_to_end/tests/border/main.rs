@@ -1,0 +1,266 @@
+//! Reader, guard, validator and message grammar agree on what is admitted.
+//!
+//! Generated documents with something odd in them are given to a real MongoDB and to the reader.
+//! The seeds are fixed, so that a failure is repeated by running the test again; more cases:
+//!
+//! ```sh
+//! TANDEM_BORDER_CASES=20000 deploy/test border
+//! ```
+
+mod odd;
+
+use std::collections::BTreeMap;
+
+use common::account::{Account, marks_from_raw};
+use common::amount::{Amount, AmountError};
+use common::ledger::{LeaseMs, Ledger, Posting, Removal};
+use common::message::Message;
+use common::mongo::MongoLedger;
+use common::transaction::Body;
+use futures_util::TryStreamExt;
+use harness::world::World;
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::error::{Error, ErrorKind, WriteFailure};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+const INVALID_BSON: i32 = 22;
+const FAILED_VALIDATION: i32 = 121;
+
+/// The transaction that posts.
+const NEW: &str = "new";
+
+fn cases() -> usize {
+    let given = std::env::var("TANDEM_BORDER_CASES").ok();
+    given.map_or(600, |text| text.parse().expect("TANDEM_BORDER_CASES is a whole number"))
+}
+
+/// Takes the validator of accounts away, so that any document can be there; has the server keep a
+/// record of statements that fail.
+async fn without_validator(world: &World) -> MongoLedger {
+    let database = world.store.database();
+    let off = doc! { "collMod": "accounts", "validator": {}, "validationLevel": "off" };
+    database.run_command(off).await.expect("the validator can be taken away");
+    database.run_command(doc! { "profile": 2 }).await.expect("profiling can be switched on");
+    MongoLedger::new(world.store.clone(), LeaseMs { lease: 10_000, grace: 5_000 })
+}
+
+/// No statement on accounts has failed: the pipelines are total.
+async fn assert_no_statement_failed(world: &World) {
+    let database = world.store.database();
+    let of_accounts = doc! { "ns": format!("{}.accounts", world.name), "op": "update" };
+    let profile = database.collection::<Document>("system.profile");
+    let all = profile.count_documents(of_accounts.clone()).await.expect("MongoDB is there");
+    assert!(all > 0, "the server has kept no record of updates");
+    let mut failed = of_accounts;
+    failed.insert("errCode", doc! { "$exists": true });
+    let failed = profile.find_one(failed).await.expect("MongoDB is there");
+    assert_eq!(failed, None, "a statement failed");
+}
+
+async fn read_accounts(world: &World) -> BTreeMap<String, RawDocumentBuf> {
+    let accounts = world.store.accounts().clone_with_type::<RawDocumentBuf>();
+    let found = accounts.find(doc! {}).await.expect("MongoDB is there");
+    let found: Vec<_> = found.try_collect().await.expect("MongoDB is there");
+    let id = |account: &RawDocumentBuf| account.get_str("_id").expect("a text").to_owned();
+    found.into_iter().map(|account| (id(&account), account)).collect()
+}
+
+fn posting(account: &str, amount: Amount, currency: Option<String>, mark: &str) -> Posting {
+    let (debits, credits) = match amount.is_negative() {
+        true => (amount.negated(), Amount::ZERO),
+        false => (Amount::ZERO, amount),
+    };
+    Posting {
+        account: account.into(),
+        currency,
+        debits,
+        credits,
+        transactions: vec![mark.into()],
+        ride: None,
+    }
+}
+
+#[tokio::test]
+async fn the_border_guard_takes_a_posting_exactly_where_the_reader_finds_nothing_against_it() {
+    let world = World::new().await;
+    let ledger = without_validator(&world).await;
+    let mut random = StdRng::seed_from_u64(1);
+    let (mut documents, mut asked) = (Vec::new(), BTreeMap::new());
+    for n in 0..cases() {
+        let id = format!("a{n}");
+        documents.push(odd::account(&mut random, &id, false));
+        asked.insert(id, (odd::amount(&mut random), odd::currency(&mut random)));
+    }
+    world.store.accounts().insert_many(&documents).await.expect("no validator is there");
+    let before = read_accounts(&world).await;
+    let postings: Vec<_> = asked
+        .iter()
+        .map(|(id, (amount, currency))| posting(id, *amount, currency.clone(), NEW))
+        .collect();
+    let in_time = world.store.server_now().await.expect("MongoDB is there") + 60_000;
+    let count = ledger.post(&postings, in_time).await.expect("MongoDB is there");
+
+    let (mut taken, mut unreadable) = (0, 0);
+    for (id, after) in read_accounts(&world).await {
+        let (amount, currency) = &asked[&id];
+        let read = Account::from_raw(&before[&id]);
+        let refusal = match &read {
+            Ok(account) => account.refusal(*amount, currency.as_deref()).map(|r| r.message),
+            Err(problem) => Some(problem.clone()),
+        };
+        let took = marks_from_raw(&after).is_ok_and(|marks| marks.contains(NEW));
+        assert_eq!(
+            took,
+            refusal.is_none(),
+            "{amount} of {currency:?}, {refusal:?}: {}",
+            shown(&after)
+        );
+        if took {
+            let account = Account::from_raw(&after);
+            assert!(account.is_ok(), "can't be read after the posting: {account:?}");
+        }
+        taken += usize::from(took);
+        unreadable += usize::from(read.is_err());
+    }
+    assert_eq!(count.count, taken);
+    assert!(taken > cases() / 10, "only {taken} of {} were taken", cases());
+    assert!(unreadable > cases() / 4, "only {unreadable} of {} are odd", cases());
+    assert_no_statement_failed(&world).await;
+    world.finish().await;
+}
+
+/// Whether money can come back to this number: exact, and within the limits.
+fn takes_money_back(account: &RawDocumentBuf) -> bool {
+    ["balance", "pendingDebits", "pendingCredits"].iter().all(|field| {
+        let value = account.get(field).expect("BSON").map(Amount::from_raw);
+        matches!(value, Some(Ok(_) | Err(AmountError::TooPrecise(_))))
+    })
+}
+
+#[tokio::test]
+async fn the_border_guard_lets_held_money_go_home_whatever_else_is_broken() {
+    let world = World::new().await;
+    let ledger = without_validator(&world).await;
+    for removal in [Removal::Settle, Removal::Undo] {
+        let mut random = StdRng::seed_from_u64(2);
+        let ids: Vec<String> = (0..cases()).map(|n| format!("{removal:?}{n}")).collect();
+        let documents = ids.iter().map(|id| odd::account(&mut random, id, true));
+        world.store.accounts().insert_many(documents).await.expect("no validator is there");
+        let before = read_accounts(&world).await;
+        let mut random = StdRng::seed_from_u64(3);
+        let postings: Vec<_> =
+            ids.iter().map(|id| posting(id, odd::amount(&mut random), None, odd::MARK)).collect();
+        let count = ledger.remove(removal, &postings).await.expect("MongoDB is there");
+
+        let after = read_accounts(&world).await;
+        let (mut gone, mut unreadable) = (0, 0);
+        for id in &ids {
+            let left = marks_from_raw(&after[id]).expect("a list").contains(odd::MARK);
+            assert_eq!(!left, takes_money_back(&before[id]), "{removal:?}: {}", shown(&before[id]));
+            gone += usize::from(!left);
+            unreadable += usize::from(!left && Account::from_raw(&before[id]).is_err());
+        }
+        assert_eq!(count.count, gone);
+        assert!(unreadable > cases() / 20, "{unreadable} of {gone} were broken otherwise");
+    }
+    assert_no_statement_failed(&world).await;
+    world.finish().await;
+}
+
+fn shown(document: &RawDocumentBuf) -> String {
+    Document::try_from(document).map_or_else(|error| error.to_string(), |tree| tree.to_string())
+}
+
+/// Inserts a document; whether the server admits it.
+async fn admitted(collection: &Collection<RawDocumentBuf>, document: &RawDocumentBuf) -> bool {
+    match collection.insert_one(document).await {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(is_refusal(&error), "refused for another reason: {error}");
+            false
+        }
+    }
+}
+
+fn is_refusal(error: &Error) -> bool {
+    match error.kind.as_ref() {
+        ErrorKind::Write(WriteFailure::WriteError(error)) => error.code == FAILED_VALIDATION,
+        // A spoiled byte was part of a length.
+        ErrorKind::Command(error) => error.code == INVALID_BSON,
+        // The server repeats the refused document in its answer, and the driver does not read an
+        // answer with text in it that is not valid.
+        _ => error.to_string().contains("Invalid UTF-8"),
+    }
+}
+
+#[tokio::test]
+async fn the_border_admits_exactly_the_accounts_that_can_be_read() {
+    let world = World::new().await;
+    let accounts = world.store.accounts().clone_with_type::<RawDocumentBuf>();
+    let mut random = StdRng::seed_from_u64(4);
+    let mut readable = 0;
+    for n in 0..cases() {
+        let document = odd::account(&mut random, &format!("a{n}"), n % 2 == 0);
+        let document = RawDocumentBuf::try_from(&document).expect("BSON");
+        let read = Account::from_raw(&document);
+        let admitted = admitted(&accounts, &document).await;
+        assert_eq!(admitted, read.is_ok(), "{read:?}: {}", shown(&document));
+        readable += usize::from(admitted);
+    }
+    assert!((cases() / 10..cases()).contains(&readable), "{readable} of {} admitted", cases());
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn the_border_admits_no_transaction_that_a_message_can_not_name() {
+    let world = World::new().await;
+    let transactions = world.store.transactions().clone_with_type::<RawDocumentBuf>();
+    let mut random = StdRng::seed_from_u64(5);
+    let (mut taken, mut invalid) = (0, 0);
+    for n in 0..cases() {
+        let document = odd::transaction(&mut random, &format!("t{n}"));
+        let body = Body::from_raw(&document);
+        if !admitted(&transactions, &document).await {
+            continue;
+        }
+        taken += 1;
+        invalid += usize::from(body.is_err());
+        let id = document.get_str("_id").expect("the validator has looked at it");
+        let parsed = Message::parse(&Message::new(vec![id.into()]).to_bytes());
+        let parsed = parsed.expect("a message of ours");
+        assert_eq!(parsed.bad, [], "{}", shown(&document));
+        // Two texts of a kind may be tried, and each only once.
+        let deleted = transactions.delete_one(doc! { "_id": id }).await.expect("MongoDB is there");
+        assert_eq!(deleted.deleted_count, 1);
+    }
+    assert!(taken > cases() / 4, "only {taken} of {} admitted", cases());
+    assert!(invalid > cases() / 50, "only {invalid} of {} left for the worker", cases());
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn the_border_keeps_out_fields_that_stand_twice() {
+    let world = World::new().await;
+    let now = mongodb::bson::DateTime::from_millis(0);
+    let account = RawDocumentBuf::try_from(&Account::new("a", Amount::Int(5)).to_document(now));
+    let transfer = Body::transfer("a", "b", Amount::Int(5)).expect("valid");
+    let transaction = RawDocumentBuf::try_from(&transfer.to_document("t", now));
+    for (collection, good, fields) in [
+        (world.store.accounts(), account, ["balance", "pendingTransactions", "note"]),
+        (world.store.transactions(), transaction, ["state", "attempts", "note"]),
+    ] {
+        let collection = collection.clone_with_type::<RawDocumentBuf>();
+        let good = good.expect("BSON");
+        for field in fields {
+            let mut twice = good.clone();
+            let name = mongodb::bson::raw::CString::try_from(field).expect("no zero byte");
+            twice.append(name.as_ref(), 5_i64);
+            twice.append(name.as_ref(), 5_i64);
+            assert!(!admitted(&collection, &twice).await, "{field} may stand twice");
+        }
+        assert!(admitted(&collection, &good).await);
+    }
+    world.finish().await;
+}

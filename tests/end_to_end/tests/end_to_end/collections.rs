@@ -1,0 +1,96 @@
+//! Collections and indexes that look as if they would do, and would not: each is named at the start,
+//! with what to do about it.
+
+use common::transaction::State;
+use harness::wait::s;
+use harness::world::{World, transfer};
+use mongodb::bson::{Document, doc};
+
+use super::ownership::{change, empty_world, init, missing, refused_start};
+
+/// An index of the user's own on transactions, in place of Tandem's of that name.
+async fn replace_index(world: &World, ours: &str, key: Document, theirs: &str, filter: Document) {
+    change(world, doc! { "dropIndexes": "transactions", "index": ours }).await;
+    let index = doc! { "name": theirs, "key": key, "partialFilterExpression": filter };
+    change(world, doc! { "createIndexes": "transactions", "indexes": [index] }).await;
+}
+
+#[tokio::test]
+async fn the_same_index_under_another_name_is_named_with_the_command_that_drops_it() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let (waiting, flying) = (
+        doc! { "state": "initial" },
+        doc! { "state": { "$in": State::IN_FLIGHT.map(State::as_str).to_vec() } },
+    );
+    let unclaimed = ("unclaimed", doc! { "createdAt": 1 }, "createdAt_1", waiting);
+    let in_flight = ("in_flight", doc! { "takeoverAt": 1 }, "takeoverAt_1", flying);
+    for (ours, key, theirs, filter) in [unclaimed, in_flight] {
+        replace_index(&world, ours, key, theirs, filter).await;
+        let said = refused_start(&world).await;
+        assert!(said.contains(theirs) && said.contains("drop it"), "{said}");
+        for arguments in [&[][..], &["--apply"]] {
+            let told = init(&world, arguments).await;
+            assert_eq!(missing(&told), ["transactions: index_named"]);
+            let command = &told.json()["missing"][0]["command"];
+            assert_eq!(command, &format!("db.transactions.dropIndex(\"{theirs}\")"));
+        }
+        change(&world, doc! { "dropIndexes": "transactions", "index": theirs }).await;
+        assert_eq!(init(&world, &["--apply"]).await.code, Some(0));
+    }
+    // Nobody has published it: only the sweeper finds it, by the index.
+    let worker = world.worker("one").start().await;
+    world.insert(&[transfer("t", "a", "b", 1)]).await;
+    world.wait_state("t", State::Done, s(30)).await;
+    world.producer(&["list", "--state", "initial,pending"]).await.expect_success();
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn an_index_that_only_the_server_takes_for_ours_is_named_by_what_the_server_says() {
+    let world = World::new().await;
+    let filter = doc! { "state": { "$eq": "initial" } };
+    replace_index(&world, "unclaimed", doc! { "createdAt": 1 }, "waiting", filter).await;
+    let told = init(&world, &["--apply"]).await;
+    assert_eq!(told.code, Some(1));
+    assert!(told.stderr.contains("waiting") && told.stderr.contains("drop"), "{}", told.stderr);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_collection_that_can_hold_no_ledger_is_named_and_left_alone() {
+    let collation = doc! { "locale": "en", "strength": 2 };
+    for (kind, of, options) in [
+        ("capped", "transactions", doc! { "capped": true, "size": 1_000_000 }),
+        ("collation", "accounts", doc! { "collation": &collation }),
+        ("collation", "transactions", doc! { "collation": &collation }),
+        ("collation", "parked", doc! { "collation": &collation }),
+        ("view", "accounts", doc! { "viewOn": "people", "pipeline": [] }),
+        ("view", "tandem", doc! { "viewOn": "people", "pipeline": [] }),
+        ("time_series", "transactions", doc! { "timeseries": { "timeField": "createdAt" } }),
+    ] {
+        let world = empty_world().await;
+        let mut create = doc! { "create": of };
+        create.extend(options);
+        change(&world, create).await;
+        let named = format!("the collection `{of}`");
+        let said = refused_start(&world).await;
+        assert!(said.contains(&named) && said.contains("TANDEM_DATABASE"), "{kind}: {said}");
+        for command in [&["list"][..], &["accounts", "create", "a"]] {
+            let refused = world.producer(command).await;
+            assert_eq!(refused.code, Some(1), "{command:?}");
+            assert!(refused.stderr.contains(&named), "{kind}: {}", refused.stderr);
+        }
+        for arguments in [&[][..], &["--apply"]] {
+            let told = init(&world, arguments).await;
+            assert_eq!(missing(&told), [format!("{of}: {kind}")], "{}", told.stderr);
+            assert_eq!(told.code, Some(1));
+        }
+        let there = world.store.database().list_collection_names().await.expect("MongoDB is there");
+        let ours = there.iter().filter(|name| !name.starts_with("system.")).collect::<Vec<_>>();
+        assert_eq!(ours, [of], "something was created beside it");
+        world.finish().await;
+    }
+}

@@ -1,0 +1,326 @@
+//! The second engine: each batch in one native transaction, with the same ends as two phases, also
+//! beside two-phase workers on the same accounts, and whatever becomes of its process.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use common::account::{Account, Status};
+use common::amount::Amount;
+use common::transaction::{Body, State, TransactionId};
+use harness::proxy::Part;
+use harness::wait::{s, wait_until};
+use harness::worker::{GRACE, LEASE, Plan};
+use harness::world::{World, legs, transfer};
+use mongodb::bson::{Bson, doc};
+
+/// Beyond lease and grace: noticing, ending what was left open, starting the successor.
+const SLACK: Duration = Duration::from_secs(5);
+
+fn native(plan: Plan) -> Plan {
+    plan.flag("--engine", "transaction")
+}
+
+fn accounts_that_refuse() -> Vec<Account> {
+    let account = |id: &str| Account::new(id, Amount::Int(100));
+    vec![
+        account("a"),
+        account("b"),
+        account("c"),
+        account("poor"),
+        Account { status: Status::Frozen, ..account("frozen") },
+        Account { status: Status::Closed, ..account("closed") },
+        Account { currency: Some("EUR".into()), ..account("euros") },
+        Account { floor: None, ..Account::new("full", Amount::Int(Amount::MAX)) },
+        Account::new("unmoved", Amount::parse("100.00").expect("a decimal")),
+        Account::new("decimal", Amount::parse("100.00").expect("a decimal")),
+        Account::new("decimal-b", Amount::parse("0.50").expect("a decimal")),
+    ]
+}
+
+fn accepted_and_refused() -> Vec<(TransactionId, Body)> {
+    let cents = Amount::parse("12.25").expect("a decimal");
+    let decimal = Body::transfer("decimal", "decimal-b", cents).expect("valid");
+    vec![
+        transfer("01", "a", "b", 60),
+        transfer("02", "a", "nobody", 1),
+        transfer("03", "a", "frozen", 1),
+        transfer("04", "closed", "b", 1),
+        transfer("05", "a", "euros", 1),
+        transfer("06", "poor", "b", 101),
+        transfer("07", "a", "full", 1),
+        transfer("08", "a", "unmoved", 1),
+        legs("09", &[("b", -30), ("c", 20), ("a", 10)]),
+        legs("10", &[("b", -30), ("c", 20), ("nobody", 10)]),
+        ("11".into(), decimal),
+        transfer("12", "c", "b", 1),
+    ]
+}
+
+/// What is left in the database, but for times and the order of fields.
+async fn ends(world: &World) -> BTreeMap<String, BTreeMap<String, Bson>> {
+    let mut ends = BTreeMap::new();
+    for (id, _) in accepted_and_refused() {
+        let mut document = world.transaction(&id).await;
+        for time in ["createdAt", "lastModified"] {
+            let found = document.remove(time);
+            assert!(matches!(found, Some(Bson::DateTime(_))), "{id} has {time}: {found:?}");
+        }
+        ends.insert(id.to_string(), document.into_iter().collect());
+    }
+    for account in accounts_that_refuse() {
+        let found = world.store.accounts().find_one(doc! { "_id": account.id.as_ref() }).await;
+        let document = found.expect("MongoDB is there").expect("the account is there");
+        let fields = document.into_iter().filter(|(field, _)| field != "createdAt").collect();
+        ends.insert(account.id.to_string(), fields);
+    }
+    ends
+}
+
+#[tokio::test]
+async fn the_ends_are_those_of_two_phases_to_the_last_field() {
+    let mut by_engine = Vec::new();
+    for engine in ["two-phase", "transaction"] {
+        let world = World::new().await;
+        world.open(&accounts_that_refuse()).await;
+        let worker = world.worker("one").flag("--engine", engine).start().await;
+        world.submit(&accepted_and_refused(), 100).await;
+        world.wait_final(s(60)).await;
+        by_engine.push(ends(&world).await);
+        world.assert_at_rest().await;
+        let batches =
+            worker.metrics().await.sum("tandem_phase_seconds_count", &[("phase", "transaction")]);
+        assert_eq!(batches > 0.0, engine == "transaction", "the engine is the one asked for");
+        drop(worker);
+        world.finish().await;
+    }
+    assert_eq!(by_engine[0], by_engine[1]);
+}
+
+#[tokio::test]
+async fn both_engines_settle_side_by_side_on_the_same_hot_accounts() {
+    let world = World::new().await;
+    world.accounts(&[("hub", 1_000), ("x", 1_000), ("y", 1_000)]).await;
+    let busy = |plan: Plan| plan.flag("--lanes", 3).flag("--batch-size", 20);
+    let workers = tokio::join!(
+        busy(world.worker("phases")).start(),
+        busy(native(world.worker("native-one"))).start(),
+        busy(native(world.worker("native-two"))).start(),
+    );
+    let mut hub = 1_000;
+    let transfers: Vec<_> = (0..600_i64)
+        .map(|n| {
+            let other = if n % 2 == 0 { "x" } else { "y" };
+            let (from, to) = if n % 3 == 0 { ("hub", other) } else { (other, "hub") };
+            hub += if n % 3 == 0 { -1 } else { 1 };
+            transfer(&format!("t{n}"), from, to, 1)
+        })
+        .collect();
+    world.submit(&transfers, 7).await;
+    world.wait_final(s(60)).await;
+    assert_eq!(world.count(&[State::Done]).await, 600);
+    assert_eq!(world.balance("hub").await, Amount::Int(hub));
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn what_two_phases_left_in_flight_is_finished() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let (proxy, uri) = world.mongodb_proxy().await;
+    let mut first = world.worker("first").mongodb(&uri).start().await;
+    let commit = proxy.hold("applied", 1, Part::Request);
+    world.submit(&[transfer("held", "a", "b", 10)], 1).await;
+    commit.caught(s(20)).await;
+    assert_eq!(world.balance("a").await, Amount::Int(90), "it is posted");
+    first.kill();
+    commit.discard();
+    let second = native(world.worker("second")).start().await;
+    // The account's held money stays as it is.
+    world.submit(&[transfer("too much", "a", "b", 91), transfer("fits", "a", "b", 90)], 2).await;
+    world.wait_state("fits", State::Done, s(30)).await;
+    assert_eq!(world.reason("too much").await.as_deref(), Some("insufficient_funds"));
+    world.wait_state("held", State::Done, s(30)).await;
+    world.assert_at_rest().await;
+    drop(second);
+    world.finish().await;
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    RequestLost,
+    ReplyLost,
+    RequestLate,
+}
+
+async fn another_worker_finishes(operation: &str, loss: Loss, engine: &str) {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0), ("c", 50)]).await;
+    let (proxy, uri) = world.mongodb_proxy().await;
+    let mut first = native(world.worker("first")).mongodb(&uri).start().await;
+    let part = if loss == Loss::ReplyLost { Part::Reply } else { Part::Request };
+    let held = proxy.hold(operation, 1, part);
+    let transactions = [
+        transfer("t1", "a", "b", 10),
+        transfer("t2", "c", "b", 20),
+        transfer("refused", "a", "nobody", 5),
+    ];
+    world.submit(&transactions, 10).await;
+    held.caught(s(20)).await;
+    first.kill();
+    let died = Instant::now();
+    if loss != Loss::RequestLate {
+        held.discard();
+    }
+    let second = world.worker("second").flag("--engine", engine).launch();
+    world.wait_final(s(60)).await;
+    let took = died.elapsed();
+    if loss == Loss::RequestLate {
+        held.release();
+        held.passed(s(20)).await;
+    }
+    assert_eq!(world.count(&[State::Done]).await, 2);
+    assert_eq!(world.reason("refused").await.as_deref(), Some("account_not_found"));
+    world.assert_at_rest().await;
+    assert!(took < LEASE + GRACE + SLACK, "recovery took {took:?}");
+    eprintln!("{operation}: finished {took:.1?} after the death");
+    drop(second);
+    world.finish().await;
+}
+
+macro_rules! killed_in {
+    ($($name:ident: $operation:literal, $successor:literal;)*) => {$(
+        mod $name {
+            use super::{Loss, another_worker_finishes};
+
+            #[tokio::test]
+            async fn killed_before_the_request_arrives() {
+                another_worker_finishes($operation, Loss::RequestLost, $successor).await;
+            }
+
+            #[tokio::test]
+            async fn killed_before_the_reply_arrives() {
+                another_worker_finishes($operation, Loss::ReplyLost, $successor).await;
+            }
+
+            #[tokio::test]
+            async fn killed_and_the_request_arrives_after_the_end() {
+                another_worker_finishes($operation, Loss::RequestLate, $successor).await;
+            }
+        }
+    )*};
+}
+
+killed_in! {
+    reading: "transact read", "transaction";
+    writing_accounts: "transact accounts", "transaction";
+    writing_transactions: "transact transactions", "two-phase";
+    committing: "commit", "transaction";
+}
+
+#[tokio::test]
+async fn a_commit_whose_reply_is_lost_counts_once() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let (proxy, uri) = world.mongodb_proxy().await;
+    let worker = native(world.worker("one")).mongodb(&uri).start().await;
+    let commit = proxy.hold("commit", 1, Part::Reply);
+    world.submit(&[transfer("t", "a", "b", 10)], 1).await;
+    commit.caught(s(20)).await;
+    commit.hang_up();
+    commit.discard();
+    wait_until("the message is acknowledged", s(30), async || {
+        world.queues.depth("work").await == Some(0)
+    })
+    .await;
+    world.submit(&[transfer("next", "b", "a", 1)], 1).await;
+    world.wait_state("next", State::Done, s(30)).await;
+    assert_eq!(world.balance("b").await, Amount::Int(9));
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_stalls_before_its_commit_finds_everything_done() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let (proxy, uri) = world.mongodb_proxy().await;
+    let mut first = native(world.worker("first")).mongodb(&uri).flag("--prefetch", 1).start().await;
+    let commit = proxy.hold("commit", 1, Part::Request);
+    world.submit(&[transfer("t", "a", "b", 10)], 1).await;
+    commit.caught(s(20)).await;
+    first.freeze().await;
+    let second = native(world.worker("second")).start().await;
+    world.publish(&["t".into()], 1).await;
+    world.wait_state("t", State::Done, s(30)).await;
+    commit.release();
+    first.thaw();
+    commit.passed(s(20)).await;
+    drop(second);
+    world.submit(&[transfer("later", "b", "a", 4)], 1).await;
+    world.wait_state("later", State::Done, s(30)).await;
+    assert_eq!(world.balance("b").await, Amount::Int(6));
+    world.assert_at_rest().await;
+    assert!(first.exited().is_none(), "it goes on");
+    world.finish().await;
+}
+
+/// Another client writes just before an operation of a batch arrives.
+async fn overtaken_at(operation: &str, others: impl AsyncFnOnce(&World)) -> World {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let (proxy, uri) = world.mongodb_proxy().await;
+    let worker = native(world.worker("one")).mongodb(&uri).start().await;
+    let writing = proxy.hold(operation, 1, Part::Request);
+    world.submit(&[transfer("t", "a", "b", 10)], 1).await;
+    writing.caught(s(20)).await;
+    others(&world).await;
+    writing.release();
+    world.wait_final(s(30)).await;
+    wait_until("what was read is compared with what is there", s(30), async || {
+        worker.metrics().await.sum("tandem_retries_total", &[("operation", "transact")]) > 0.0
+    })
+    .await;
+    world
+}
+
+#[tokio::test]
+async fn a_balance_that_changes_after_it_was_read_is_read_again() {
+    let world = overtaken_at("transact accounts", async |world| {
+        let spent = doc! { "$inc": { "balance": -95_i64, "openingBalance": -95_i64 } };
+        let updated = world.store.accounts().update_one(doc! { "_id": "a" }, spent).await;
+        assert_eq!(updated.expect("MongoDB is there").modified_count, 1);
+    })
+    .await;
+    assert_eq!(world.reason("t").await.as_deref(), Some("insufficient_funds"));
+    world.assert_at_rest().await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn an_account_frozen_after_it_was_read_refuses() {
+    let world = overtaken_at("transact accounts", async |world| {
+        world.producer(&["accounts", "freeze", "b"]).await.expect_success();
+    })
+    .await;
+    assert_eq!(world.reason("t").await.as_deref(), Some("account_frozen"));
+    world.assert_at_rest().await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_transaction_canceled_while_it_is_being_settled_has_no_effect() {
+    // Before the snapshot the state tells, after it the server's comparison.
+    for operation in ["transact read", "transact accounts"] {
+        let world = overtaken_at(operation, async |world| {
+            world.producer(&["cancel", "t"]).await.expect_success();
+        })
+        .await;
+        assert_eq!(world.reason("t").await.as_deref(), Some("requested"));
+        assert_eq!(world.balance("a").await, Amount::Int(100));
+        world.assert_at_rest().await;
+        world.finish().await;
+    }
+}

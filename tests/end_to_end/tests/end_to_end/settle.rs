@@ -1,0 +1,140 @@
+//! What is submitted gets settled, once.
+
+use common::amount::Amount;
+use common::transaction::{State, TransactionId};
+use harness::wait::s;
+use harness::world::{World, transfer};
+
+#[tokio::test]
+async fn every_transfer_is_settled_by_whichever_worker_gets_it() {
+    let world = World::new().await;
+    world.accounts(&[("a", 1_000), ("b", 1_000), ("c", 1_000)]).await;
+    let workers = tokio::join!(world.worker("one").start(), world.worker("two").start());
+    let names = ["a", "b", "c"];
+    let transfers: Vec<_> =
+        (0..600).map(|n| transfer(&format!("t{n}"), names[n % 3], names[(n + 1) % 3], 1)).collect();
+    world.submit(&transfers, 5).await;
+    world.wait_final(s(60)).await;
+    assert_eq!(world.count(&[State::Done]).await, 600);
+    // Every account sent as much as it received.
+    for name in names {
+        assert_eq!(world.balance(name).await, Amount::Int(1_000));
+    }
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_chain_of_transfers_moves_money_all_the_way() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0), ("c", 0)]).await;
+    let worker = world.worker("one").start().await;
+    for (n, (from, to)) in [("a", "b"), ("b", "c"), ("c", "a")].into_iter().enumerate() {
+        let id = format!("t{n}");
+        world.submit(&[transfer(&id, from, to, 100)], 1).await;
+        world.wait_state(&id, State::Done, s(30)).await;
+        assert_eq!(world.balance(to).await, Amount::Int(100), "credits are spendable when done");
+    }
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_hot_account_takes_transfers_of_all_sizes_in_both_directions() {
+    let world = World::new().await;
+    world.accounts(&[("hub", 10_000), ("x", 10_000), ("y", 10_000)]).await;
+    let worker = world.worker("one").flag("--lanes", 4).flag("--batch-size", 50).start().await;
+    let transfers: Vec<_> = (0..400_i64)
+        .map(|n| {
+            let other = if n % 2 == 0 { "x" } else { "y" };
+            let (from, to) = if n % 3 == 0 { ("hub", other) } else { (other, "hub") };
+            transfer(&format!("t{n}"), from, to, n % 17 + 1)
+        })
+        .collect();
+    world.submit(&transfers, 7).await;
+    world.wait_final(s(60)).await;
+    assert_eq!(world.count(&[State::Done]).await, 400);
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_transaction_published_many_times_is_settled_once() {
+    let world = World::new().await;
+    world.accounts(&[("a", 1_000), ("b", 0)]).await;
+    let workers = tokio::join!(
+        world.worker("one").flag("--batch-size", 3).flag("--lanes", 4).start(),
+        world.worker("two").flag("--batch-size", 2).flag("--lanes", 4).start(),
+    );
+    let transfers: Vec<_> = (0..20).map(|n| transfer(&format!("t{n}"), "a", "b", 7)).collect();
+    world.insert(&transfers).await;
+    let ids: Vec<TransactionId> = transfers.iter().map(|(id, _)| id.clone()).collect();
+    let often: Vec<TransactionId> = (0..15).flat_map(|_| ids.iter().cloned()).collect();
+    world.publish(&often, 4).await;
+    world.wait_final(s(60)).await;
+    // Those still queued find everything done.
+    world.publish(&ids, 1).await;
+    harness::wait::wait_until("the queue is empty", s(60), async || {
+        world.queues.depth("work").await == Some(0)
+    })
+    .await;
+    assert_eq!(world.balance("b").await, Amount::Int(140));
+    assert_eq!(world.balance("a").await, Amount::Int(860));
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn settlements_ride_on_the_posts_of_later_batches() {
+    let world = World::new().await;
+    world.accounts(&[("a", 9_000), ("b", 9_000), ("c", 9_000), ("poor", 0)]).await;
+    let names = ["a", "b", "c"];
+    let transfers: Vec<_> = (0..1_500)
+        .map(|n| match n % 50 {
+            // Refusals make posts incomplete, and those who ride with them have to be looked for.
+            49 => transfer(&format!("t{n}"), "poor", names[n % 3], 1),
+            _ => transfer(&format!("t{n}"), names[n % 3], names[(n + 1) % 3], 1),
+        })
+        .collect();
+    world.submit(&transfers, 20).await;
+    let worker =
+        world.worker("one").flag("--batch-size", 40).flag("--ride-ms", 2_000).start().await;
+    world.wait_final(s(60)).await;
+    assert_eq!(world.count(&[State::Done]).await, 1_470);
+    assert_eq!(world.count(&[State::Canceled]).await, 30);
+    let rides = worker.metrics().await.sum("tandem_rides_total", &[]);
+    assert!(rides >= 10.0, "{rides} settlements rode on later posts");
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_is_refused_for_want_of_money_that_waits_for_a_ride() {
+    let world = World::new().await;
+    world.accounts(&[("a", 800), ("b", 0), ("c", 0)]).await;
+    let hop = |from: &str, to: &str| -> Vec<_> {
+        (0..8).map(|n| transfer(&format!("{from}-{n}"), from, to, 100)).collect()
+    };
+    world.submit(&hop("a", "b"), 8).await;
+    world.submit(&hop("b", "c"), 8).await;
+    let worker = world
+        .worker("one")
+        .flag("--batch-size", 8)
+        .flag("--lanes", 1)
+        .flag("--ride-ms", 2_000)
+        .start()
+        .await;
+    world.wait_final(s(60)).await;
+    assert_eq!(world.count(&[State::Done]).await, 16);
+    assert_eq!(world.balance("c").await, Amount::Int(800));
+    let rides = worker.metrics().await.sum("tandem_rides_total", &[]);
+    assert!(rides >= 1.0, "the credits of b were spent by the post that settled them");
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}

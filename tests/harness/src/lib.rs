@@ -1,0 +1,22 @@
+//! The harness of the end-to-end tests: real servers, real processes, and networks that misbehave.
+//!
+//! - [`servers`]: where MongoDB and RabbitMQ are, and a broker of a test's own.
+//! - [`world`]: one test's database and queues, with what it submits and looks at.
+//! - [`process`], [`worker`], [`producer`]: the programs under test, as processes.
+//! - [`proxy`]: what stands between a worker and its servers to hold, lose, delay or cut.
+//! - [`odd`]: documents that a careless neighbour writes, past all validators.
+//! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
+//! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
+//! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
+
+pub mod http;
+pub mod odd;
+pub mod process;
+pub mod producer;
+pub mod proxy;
+pub mod queues;
+pub mod rest;
+pub mod servers;
+pub mod wait;
+pub mod worker;
+pub mod world;

@@ -1,0 +1,201 @@
+//! A worker process: its flags, its signals, its HTTP side.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use crate::http::{self, Answer, Metrics};
+use crate::process::{Process, program};
+use crate::wait::{s, wait_until};
+
+/// How long a worker may take to be ready, on a machine that is busy with other tests.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+
+/// The lease of test workers: short, so that a takeover does not take long.
+pub const LEASE: Duration = Duration::from_millis(2_000);
+/// Their grace.
+pub const GRACE: Duration = Duration::from_millis(1_200);
+
+/// Flags that every test worker has; a test sets its own over them.
+const FLAGS: [(&str, &str); 7] = [
+    ("--lease-ms", "2000"),
+    ("--grace-ms", "1200"),
+    ("--op-limit-ms", "1000"),
+    ("--clock-skew-ms", "200"),
+    ("--sweep-ms", "500"),
+    ("--orphan-ms", "2000"),
+    ("--log-format", "json"),
+];
+
+/// A worker that is not yet started.
+pub struct Plan {
+    pub(crate) name: String,
+    pub(crate) logs: PathBuf,
+    pub(crate) env: BTreeMap<String, String>,
+    flags: BTreeMap<String, String>,
+    program: &'static str,
+}
+
+impl Plan {
+    pub(crate) fn new(name: &str, logs: PathBuf, env: BTreeMap<String, String>) -> Plan {
+        let flags = FLAGS.map(|(flag, value)| (flag.to_owned(), value.to_owned()));
+        Plan { name: name.to_owned(), logs, env, flags: BTreeMap::from(flags), program: "worker" }
+    }
+
+    /// Sets a flag.
+    #[must_use]
+    pub fn flag(mut self, flag: &str, value: impl ToString) -> Plan {
+        self.flags.insert(flag.to_owned(), value.to_string());
+        self
+    }
+
+    /// Replaces all flags, also the short leases that tests begin with.
+    #[must_use]
+    pub fn only_flags(mut self, flags: BTreeMap<String, String>) -> Plan {
+        self.flags = flags;
+        self
+    }
+
+    /// Sets a variable.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Plan {
+        self.env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Lets it abort just before this operation on any of these transactions: `claim`, `post`,
+    /// `applied`, `settle`. Its deaths decide what becomes of them, not their attempts: on a busy
+    /// machine the sweeper publishes them again, and ten claims are soon used up.
+    #[must_use]
+    pub fn poisoned(self, ids: &[&str], at: &str) -> Plan {
+        let plan = self
+            .env("TANDEM_TEST_POISON", &ids.join(","))
+            .env("TANDEM_TEST_POISON_AT", at)
+            .flag("--attempts-max", 1_000);
+        Plan { program: "poisoned", ..plan }
+    }
+
+    /// Lets it reach MongoDB by another connection string.
+    #[must_use]
+    pub fn mongodb(self, uri: &str) -> Plan {
+        self.env("TANDEM_MONGODB_URI", uri)
+    }
+
+    /// Lets it reach RabbitMQ by another connection string.
+    #[must_use]
+    pub fn amqp(self, url: &str) -> Plan {
+        self.env("TANDEM_AMQP_URL", url)
+    }
+
+    /// Starts it and waits until it says that it is ready.
+    ///
+    /// # Panics
+    /// When it ends, or is not ready in time.
+    pub async fn start(self) -> Worker {
+        let mut worker = self.launch();
+        wait_until("the worker is ready", READY_LIMIT, async || {
+            assert!(worker.exited().is_none(), "the worker has ended by itself");
+            worker.is_ready().await
+        })
+        .await;
+        worker
+    }
+
+    /// Starts it.
+    #[must_use]
+    pub fn launch(self) -> Worker {
+        let http = free_address();
+        let log = self.logs.join(format!("worker-{}.log", self.name));
+        let mut command = Command::new(program(self.program));
+        command.args(["--name", &self.name, "--http", &http.to_string()]).envs(&self.env);
+        for (flag, value) in &self.flags {
+            command.args([flag, value]);
+        }
+        Worker { process: Process::start(&mut command, log), http }
+    }
+}
+
+/// A running worker; see [`Process`] for signals and its log.
+pub struct Worker {
+    process: Process,
+    http: SocketAddr,
+}
+
+impl Deref for Worker {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.process
+    }
+}
+
+impl DerefMut for Worker {
+    fn deref_mut(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+impl Worker {
+    /// What it answers on a path; `None` when it does not.
+    pub async fn get(&self, path: &str) -> Option<Answer> {
+        http::get(self.http, path).await
+    }
+
+    /// Whether it says that it is ready.
+    pub async fn is_ready(&self) -> bool {
+        self.get("/readyz").await.is_some_and(|answer| answer.status == 200)
+    }
+
+    /// Its metrics now.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub async fn metrics(&self) -> Metrics {
+        let answer = self.get("/metrics").await.expect("the worker answers");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        Metrics::new(answer.body)
+    }
+
+    /// Stands it still, as a swapping machine would.
+    ///
+    /// # Panics
+    /// When it does not stop.
+    pub async fn freeze(&self) {
+        self.signal("STOP");
+        let stat = format!("/proc/{}/stat", self.pid());
+        wait_until("the worker stands still", s(10), async || {
+            let text = std::fs::read_to_string(&stat).unwrap_or_default();
+            text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        })
+        .await;
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal("CONT");
+    }
+}
+
+/// An address for one worker: below the ports that the system hands out by itself, so that no
+/// connection of somebody else takes it before the worker does.
+///
+/// # Panics
+/// When no port is free.
+#[must_use]
+pub fn free_address() -> SocketAddr {
+    const FIRST: u16 = 10_000;
+    const COUNT: u16 = 10_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Two runs of tests side by side begin in different places.
+    let offset = u16::try_from(std::process::id() % u32::from(COUNT)).unwrap_or(0);
+    let mut ports = (0..COUNT).map(|_| {
+        let next = NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
+        FIRST + (offset + next) % COUNT
+    });
+    let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    SocketAddr::from(([127, 0, 0, 1], free.expect("a port is free")))
+}

@@ -1,0 +1,132 @@
+//! Operations by chance: what clients do, what workers write, and what makes documents odd.
+//!
+//! Owns how likely each is.
+
+use common::account::Status;
+use common::ledger::{Advance, Removal};
+use common::transaction::{ParkCode, ReasonCode, State};
+use model::sim::odd::Oddity;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+use crate::operation::{
+    ACCOUNTS, Claimant, Grouping, Lease, Operation, TRANSACTIONS, When, account_names,
+};
+
+/// Any operation.
+pub fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![9 => of_clients(), 28 => of_ledger(), 7 => of_neighbours()]
+}
+
+/// What producers, their commands and readers do.
+fn of_clients() -> impl Strategy<Value = Operation> {
+    let transaction = 0..TRANSACTIONS.len();
+    let own = transaction.clone().prop_map(|at| Operation::Insert { transaction: at, content: at });
+    let any = (transaction.clone(), transaction.clone())
+        .prop_map(|(transaction, content)| Operation::Insert { transaction, content });
+    let status = select(&[Status::Frozen, Status::Open, Status::Closed][..]);
+    prop_oneof![
+        5 => own,
+        1 => any,
+        1 => transaction.prop_map(Operation::RequestCancel),
+        1 => (0..account_names().len(), status).prop_map(|(at, to)| Operation::SetStatus(at, to)),
+        1 => ids().prop_map(Operation::Read),
+        1 => ids().prop_map(Operation::Bodies),
+        1 => (accounts(), ids()).prop_map(|(at, marks)| Operation::Accounts(at, marks)),
+    ]
+}
+
+/// What workers write.
+fn of_ledger() -> impl Strategy<Value = Operation> {
+    let release = (ids(), claimant(), when(), when())
+        .prop_map(|(ids, by, after, not_before)| Operation::Release { ids, by, after, not_before });
+    let refused = vec(select(&ReasonCode::ALL[..]), TRANSACTIONS.len());
+    let cancel = (ids(), refused, claimant()).prop_map(|(ids, reasons, by)| {
+        Operation::Cancel(ids.into_iter().zip(reasons).collect(), by)
+    });
+    let removal = select(&[Removal::Settle, Removal::Undo][..]);
+    prop_oneof![
+        6 => (claimed(), claimant(), lease()).prop_map(|(ids, by, l)| Operation::Claim(ids, by, l)),
+        8 => (ids(), grouping(), rarely_past(), riders()).prop_map(|(ids, grouping, before, riders)| {
+            Operation::Post { ids, grouping, before, riders }
+        }),
+        6 => (removal, ids(), grouping()).prop_map(|(r, i, g)| Operation::Remove(r, i, g)),
+        5 => (advance(), ids(), claimant()).prop_map(|(a, i, by)| Operation::Advance(a, i, by)),
+        2 => cancel,
+        4 => (few(), claimant()).prop_map(|(ids, by)| Operation::Transact(ids, by)),
+        2 => release,
+        2 => (ids(), claimant()).prop_map(|(ids, by)| Operation::Unclaim(ids, by)),
+        4 => parking(),
+    ]
+}
+
+/// Setting apart and bringing back, and what makes that necessary.
+fn of_neighbours() -> impl Strategy<Value = Operation> {
+    let transaction = 0..TRANSACTIONS.len();
+    let of_account = select(&Oddity::OF_ACCOUNTS[..]);
+    let of_transaction = select(&Oddity::OF_TRANSACTIONS[..]);
+    prop_oneof![
+        1 => few().prop_map(Operation::ParkById),
+        2 => transaction.clone().prop_map(Operation::Unpark),
+        2 => (0..ACCOUNTS.len(), of_account).prop_map(|(at, o)| Operation::SpoilAccount(at, o)),
+        2 => (transaction, of_transaction).prop_map(|(at, o)| Operation::SpoilTransaction(at, o)),
+        2 => Just(Operation::Mend),
+    ]
+}
+
+fn parking() -> impl Strategy<Value = Operation> {
+    let states = vec(select(&State::ALL[..]), TRANSACTIONS.len());
+    let by = prop_oneof![3 => Just(Some(Claimant::One)), 1 => Just(None)];
+    (ids(), states, by, select(&ParkCode::ALL[..])).prop_map(|(ids, states, by, code)| {
+        Operation::Park(ids.into_iter().zip(states).collect(), by, code)
+    })
+}
+
+/// Alone, too: such claims are counted.
+fn claimed() -> impl Strategy<Value = Vec<usize>> {
+    prop_oneof![2 => ids(), 1 => (0..TRANSACTIONS.len()).prop_map(|at| vec![at])]
+}
+
+fn accounts() -> impl Strategy<Value = Vec<usize>> {
+    let all = (0..account_names().len()).collect::<Vec<_>>();
+    subsequence(all, 1..=account_names().len())
+}
+
+/// Each at most once, as the engine sends them.
+pub fn ids() -> impl Strategy<Value = Vec<usize>> {
+    subsequence((0..TRANSACTIONS.len()).collect::<Vec<_>>(), 1..=TRANSACTIONS.len())
+}
+
+/// More at once would rarely all be `initial`.
+fn few() -> impl Strategy<Value = Vec<usize>> {
+    subsequence((0..TRANSACTIONS.len()).collect::<Vec<_>>(), 1..=2)
+}
+
+fn riders() -> impl Strategy<Value = Vec<usize>> {
+    prop_oneof![2 => Just(Vec::new()), 1 => ids()]
+}
+
+pub fn claimant() -> impl Strategy<Value = Claimant> {
+    prop_oneof![3 => Just(Claimant::One), 1 => Just(Claimant::Two)]
+}
+
+fn lease() -> impl Strategy<Value = Lease> {
+    select(&[Lease::Holds, Lease::InGrace, Lease::Over][..])
+}
+
+fn when() -> impl Strategy<Value = When> {
+    select(&[When::Past, When::Future][..])
+}
+
+fn rarely_past() -> impl Strategy<Value = When> {
+    prop_oneof![9 => Just(When::Future), 1 => Just(When::Past)]
+}
+
+pub fn grouping() -> impl Strategy<Value = Grouping> {
+    select(&[Grouping::PerLeg, Grouping::PerAccount, Grouping::FirstLeg][..])
+}
+
+fn advance() -> impl Strategy<Value = Advance> {
+    select(&[Advance::Commit, Advance::Finish, Advance::Abandon][..])
+}

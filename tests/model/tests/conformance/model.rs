@@ -1,0 +1,269 @@
+//! The model, asked as the simulator asks it: one request, document by document.
+
+use std::collections::BTreeMap;
+
+use common::ledger::{Claim, Claimed, Refused, ServerMs, Written};
+use common::transaction::{AccountId, Body, Parked, TransactionId};
+use model::sim::model::{Books, Transaction};
+use model::sim::odd::Oddity;
+use model::sim::request::{Reply, Request};
+use model::sim::server::{Server, Stepped};
+use mongodb::bson::{DateTime, Document, doc};
+
+use crate::fields::{self, Answer, Shown};
+use crate::operation::{BROKEN, Lease, Operation, TRANSACTIONS, account_names};
+use crate::sequence::Sequence;
+use crate::terms::{FOREIGN, Terms, broken, orders};
+
+/// A content with more legs is too long to be read together with others.
+const LEGS_MAX_OF_SMALL: usize = 3;
+
+/// See the module.
+pub struct Model {
+    server: Server,
+    /// When each transaction was changed last, which the model itself does not keep.
+    last_modified: BTreeMap<TransactionId, ServerMs>,
+}
+
+impl Model {
+    /// A model of the documents that the sequence starts from.
+    pub fn new(sequence: &Sequence) -> Model {
+        let mut books = Books::default();
+        for account in &sequence.accounts {
+            books.accounts.insert(account.id.clone(), account.clone());
+        }
+        let problem = Body::from_document(&broken()).map_err(|error| error.to_string());
+        let template = Transaction::initial(BROKEN.into(), sequence.bodies[0].clone(), 0);
+        let broken = Transaction { body: problem, ..template };
+        books.transactions.insert(broken.id.clone(), broken);
+        let server = Server::new(books, Terms::lease(Lease::Holds), None);
+        Model { server, last_modified: BTreeMap::new() }
+    }
+
+    /// Every document, as the ledger would have written it.
+    pub fn shown(&self, terms: &Terms<'_>) -> Shown {
+        let mut shown = Shown::new();
+        for account in self.server.primary.accounts.values() {
+            let mut document = account.to_document(DateTime::from_millis(0));
+            document.insert(FOREIGN.0, FOREIGN.1);
+            shown.insert(account.id.to_string(), fields::of(&document, terms.begun));
+        }
+        for transaction in self.server.primary.transactions.values() {
+            let mut document = written(transaction);
+            let last_modified = self.last_modified.get(&transaction.id).copied().unwrap_or(0);
+            document.insert("lastModified", DateTime::from_millis(last_modified));
+            if let Some(why) = &transaction.parked {
+                document.insert("parked", note(why, terms.begun));
+            }
+            shown.insert(transaction.id.to_string(), fields::of(&document, terms.begun));
+        }
+        for (id, why) in &self.server.primary.aside {
+            let mut note = note(why, terms.begun);
+            note.insert("_id", id.as_ref());
+            shown.insert(format!("{id}, beside it"), fields::of(&note, terms.begun));
+        }
+        shown
+    }
+
+    /// Runs one operation at a moment of the server's clock.
+    pub fn run(
+        &mut self,
+        terms: &Terms<'_>,
+        operation: &Operation,
+        created_at: ServerMs,
+        now: ServerMs,
+    ) -> Answer {
+        match operation {
+            Operation::Insert { transaction, content } => {
+                let body = terms.sequence.bodies[*content].clone();
+                self.insert(TRANSACTIONS[*transaction], body, created_at)
+            }
+            Operation::RequestCancel(at) => {
+                let id: TransactionId = TRANSACTIONS[*at].into();
+                self.request(&Request::AskCancel(id.clone()), now);
+                let found = self.server.primary.transactions.get(&id);
+                found.map_or(Answer::Refused, |found| Answer::Is(found.state))
+            }
+            Operation::SetStatus(at, to) => {
+                let id: AccountId = account_names()[*at].into();
+                self.request(&Request::SetStatus(id.clone(), *to), now);
+                let status = self.server.primary.accounts.get(&id).map(|account| account.status);
+                if status == Some(*to) { Answer::Has(*to) } else { Answer::Refused }
+            }
+            Operation::Claim(ids, by, lease) => {
+                self.server.lease = Terms::lease(*lease);
+                let ids = Terms::ids(ids);
+                let claimed = self.request(&Request::Claim(ids.clone(), by.claim(), now), now);
+                let Reply::Written(Written { refused, .. }) = claimed else {
+                    unreachable!("a claim answers what it wrote")
+                };
+                let seen = self.server.primary.seen(&ids, now);
+                Answer::claimed(Claimed { seen, refused }, terms.begun)
+            }
+            Operation::Unclaim(ids, by) => {
+                self.request(&Request::Unclaim(Terms::ids(ids), by.claim()), now);
+                Answer::Released
+            }
+            Operation::Read(ids) => self.answer(terms, &Request::Read(Terms::ids(ids)), now),
+            Operation::Bodies(ids) => self.answer(terms, &Request::Bodies(Terms::ids(ids)), now),
+            Operation::Accounts(at, marks) => {
+                let request = Request::Accounts(Terms::accounts(at), Terms::ids(marks));
+                self.answer(terms, &request, now)
+            }
+            Operation::Post { ids, grouping, before, riders } => {
+                let postings = terms.riding(terms.postings(ids, *grouping), riders);
+                self.answer(terms, &Request::Post(postings, terms.at(*before)), now)
+            }
+            Operation::Remove(removal, ids, grouping) => {
+                let postings = terms.postings(ids, *grouping);
+                self.answer(terms, &Request::Remove(*removal, postings), now)
+            }
+            Operation::Advance(step, ids, by) => {
+                self.answer(terms, &Request::Advance(*step, Terms::ids(ids), by.claim()), now)
+            }
+            Operation::Cancel(refused, by) => {
+                self.answer(terms, &Request::Cancel(Terms::reasons(refused), by.claim()), now)
+            }
+            Operation::Transact(ids, by) => {
+                let orders = orders(self.server.primary.bodies(&Terms::ids(ids)));
+                let application = by.claim().application;
+                self.answer(terms, &Request::Transact(0, orders, application), now)
+            }
+            Operation::Park(each, by, code) => {
+                self.answer(terms, &Request::Park(Terms::parkings(each, *by, *code)), now)
+            }
+            Operation::ParkById(ids) => {
+                let why = Terms::kills_workers();
+                self.request(&Request::ParkById(Terms::ids(ids), why), now);
+                Answer::Released
+            }
+            Operation::Unpark(at) => {
+                let id: TransactionId = TRANSACTIONS[*at].into();
+                match self.request(&Request::Unpark(id.clone()), now) {
+                    Reply::Written(written) if !written.refused.is_empty() => Answer::Refused,
+                    Reply::Written(written) if written.count > 0 => Answer::parked(vec![id]),
+                    _ => Answer::parked(Vec::new()),
+                }
+            }
+            Operation::SpoilAccount(at, oddity) => {
+                self.server.spoil(&account_names()[*at].into(), *oddity);
+                Answer::Edited
+            }
+            Operation::SpoilTransaction(at, oddity) => {
+                let id: TransactionId = TRANSACTIONS[*at].into();
+                // Nobody's hands find what is not there.
+                if self.server.primary.transactions.contains_key(&id) {
+                    self.server.spoil(&id, *oddity);
+                }
+                Answer::Edited
+            }
+            Operation::Mend => {
+                let odd: Vec<_> = self.server.primary.odd.mendable().cloned().collect();
+                odd.iter().for_each(|id| self.server.mend(id));
+                Answer::Edited
+            }
+            Operation::Release { ids, by, after, not_before } => {
+                let (after, not_before) = (Terms::delay(*after), terms.at(*not_before));
+                let claim: Claim = by.claim();
+                self.request(&Request::Release(Terms::ids(ids), claim, after, not_before), now);
+                Answer::Released
+            }
+        }
+    }
+
+    /// Whether an operation is left out, because it would edit what is odd in ways that are not the
+    /// ledger's: producers and operators, and a claim that is over at once, which could be made twice.
+    pub fn leaves_out(&self, operation: &Operation) -> bool {
+        let odd = &self.server.primary.odd;
+        let is_odd = |at: &usize| odd.is_mendable(&TRANSACTIONS[*at].into());
+        match operation {
+            Operation::Insert { .. } | Operation::RequestCancel(_) => {
+                operation.transactions().iter().any(is_odd)
+            }
+            Operation::Claim(ids, _, lease) => *lease == Lease::Over && ids.iter().any(is_odd),
+            Operation::SetStatus(at, _) => odd.is_mendable(&account_names()[*at].into()),
+            _ => false,
+        }
+    }
+
+    fn answer(&mut self, terms: &Terms<'_>, request: &Request, now: ServerMs) -> Answer {
+        match self.request(request, now) {
+            Reply::Written(written) => Answer::written(written),
+            Reply::Seen(seen) => Answer::seen(seen, terms.begun),
+            Reply::Bodies(bodies) => Answer::bodies(bodies),
+            Reply::Accounts(accounts) => Answer::accounts(accounts),
+            Reply::Parked(ids) => Answer::parked(ids),
+            Reply::Transacted(transacted) => Answer::transacted(transacted),
+            Reply::Failed(_) => Answer::Refused,
+        }
+    }
+
+    fn request(&mut self, request: &Request, now: ServerMs) -> Reply {
+        let before = self.server.primary.transactions.clone();
+        let mut written = Written::default();
+        for step in 0..request.steps() {
+            match self.server.step(request, step, now) {
+                Stepped::Nothing => {}
+                Stepped::Wrote => written.count += 1,
+                Stepped::Refused => {
+                    written.refused.push(Refused { item: step, problem: String::new() });
+                }
+            }
+        }
+        for (id, after) in &self.server.primary.transactions {
+            if before.get(id) != Some(after) {
+                self.last_modified.insert(id.clone(), now);
+            }
+        }
+        self.server.replicate(usize::MAX);
+        self.server.reply(request, written, now)
+    }
+
+    fn insert(&mut self, id: &str, body: Body, created_at: ServerMs) -> Answer {
+        let large = body.legs().len() > LEGS_MAX_OF_SMALL;
+        let inserted = self.request(&Request::Insert(id.into(), body.clone()), created_at);
+        if matches!(inserted, Reply::Written(written) if written.count == 1) {
+            if large {
+                self.server.spoil(&id.into(), Oddity::Large);
+            }
+            return Answer::Submitted;
+        }
+        let known = &self.server.primary.transactions[id];
+        let same = known.body.as_ref().is_ok_and(|known| *known == body);
+        if same { Answer::Unchanged(known.state) } else { Answer::Refused }
+    }
+}
+
+/// A transaction of the model as a document.
+fn written(transaction: &Transaction) -> Document {
+    let Transaction { id, body, state, claim, application, reason, .. } = transaction;
+    let created_at = DateTime::from_millis(transaction.created_at);
+    let mut document = match body {
+        Ok(body) => body.to_document(id, created_at),
+        Err(_) => broken(),
+    };
+    document.insert("state", *state);
+    for (field, text) in [("claim", claim), ("application", application)] {
+        text.as_ref().map(|text| document.insert(field, text));
+    }
+    let times = [("leaseUntil", transaction.lease_until), ("takeoverAt", transaction.takeover_at)];
+    for (field, time) in times.into_iter().filter(|(_, time)| *time != 0) {
+        document.insert(field, DateTime::from_millis(time));
+    }
+    if transaction.attempts > 0 {
+        let attempts = i32::try_from(transaction.attempts).expect("a few attempts");
+        document.insert("attempts", attempts);
+    }
+    if transaction.attempts_alone > 0 {
+        let attempts = i32::try_from(transaction.attempts_alone).expect("a few attempts");
+        document.insert("attemptsAlone", attempts);
+    }
+    reason.as_ref().map(|reason| document.insert("reason", reason.to_document()));
+    document
+}
+
+/// Why a transaction is set apart, as it is written: now, whenever in the sequence that is.
+fn note(why: &Parked, begun: ServerMs) -> Document {
+    let (code, message) = (why.code.as_str(), &why.message);
+    doc! { "code": code, "message": message, "at": DateTime::from_millis(begun) }
+}

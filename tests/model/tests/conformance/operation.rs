@@ -1,0 +1,250 @@
+//! One call of one client, and the few accounts, transactions and claimants that all of them share.
+
+use std::fmt;
+
+use common::account::Status;
+use common::ledger::{Advance, Claim, Removal};
+use common::transaction::{ParkCode, ReasonCode, State};
+use model::sim::odd::Oddity;
+
+pub const ACCOUNTS: [&str; 4] = ["a", "$balance", "c.d", "$$NOW"];
+
+/// An account that is never there.
+const MISSING: &str = "nobody";
+
+/// The transactions, by index; the last is in the database from the start and makes no sense.
+pub const TRANSACTIONS: [&str; 6] = ["t0", "$state", "t.2", "$$ROOT", "large", BROKEN];
+
+/// Which of them has a content that is too long to be read together with others.
+pub const LARGE: usize = 4;
+
+/// The transaction that breaks the rules of a body.
+pub const BROKEN: &str = "broken";
+
+/// One hour in milliseconds.
+pub const HOUR: i64 = 3_600_000;
+
+/// Whether a moment is long gone or far away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    Past,
+    Future,
+}
+
+/// How long a claim lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lease {
+    /// The owner may post, nobody else may claim.
+    Holds,
+    /// The owner may not post any more, and others have to wait for its grace.
+    InGrace,
+    /// Others may claim.
+    Over,
+}
+
+/// How the legs of transactions become postings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grouping {
+    /// One posting per account, as a batch begins.
+    PerAccount,
+    /// One posting per leg, as a batch goes on after a refusal.
+    PerLeg,
+    /// Only the first leg of each.
+    FirstLeg,
+}
+
+/// One call of one client. Transactions, accounts and claimants are indices.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// A producer submits a transaction, with its own content or that of another one.
+    Insert {
+        transaction: usize,
+        content: usize,
+    },
+    /// A client cancels.
+    RequestCancel(usize),
+    /// An operator freezes, opens or closes an account.
+    SetStatus(usize, Status),
+    /// See [`common::ledger::Ledger`] for this and all that follow.
+    Claim(Vec<usize>, Claimant, Lease),
+    Unclaim(Vec<usize>, Claimant),
+    Read(Vec<usize>),
+    Bodies(Vec<usize>),
+    /// With the marks of these transactions.
+    Accounts(Vec<usize>, Vec<usize>),
+    Post {
+        ids: Vec<usize>,
+        grouping: Grouping,
+        before: When,
+        /// Whose settlements ride along.
+        riders: Vec<usize>,
+    },
+    Remove(Removal, Vec<usize>, Grouping),
+    Advance(Advance, Vec<usize>, Claimant),
+    Cancel(Vec<(usize, ReasonCode)>, Claimant),
+    Transact(Vec<usize>, Claimant),
+    /// Each as if it were in this state and under this claim.
+    Park(Vec<(usize, State)>, Option<Claimant>, ParkCode),
+    /// A worker sets apart what kills workers.
+    ParkById(Vec<usize>),
+    /// An operator brings a transaction back.
+    Unpark(usize),
+    /// Somebody makes an account odd.
+    SpoilAccount(usize, Oddity),
+    /// Somebody makes a transaction odd.
+    SpoilTransaction(usize, Oddity),
+    /// Somebody makes all documents what they were.
+    Mend,
+    Release {
+        ids: Vec<usize>,
+        by: Claimant,
+        after: When,
+        not_before: When,
+    },
+}
+
+/// Who claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimant {
+    One,
+    Two,
+}
+
+impl Claimant {
+    /// Its claim, always under the same token, so that its claims of earlier operations still hold.
+    pub fn claim(self) -> Claim {
+        let (token, application) = match self {
+            Claimant::One => ("one", "worker-1"),
+            Claimant::Two => ("$claim", "$application"),
+        };
+        Claim { token: token.to_owned(), application: application.to_owned() }
+    }
+}
+
+/// The names of accounts that operations may touch, the missing one last.
+pub fn account_names() -> Vec<&'static str> {
+    ACCOUNTS.into_iter().chain([MISSING]).collect()
+}
+
+fn names(ids: &[usize]) -> String {
+    let names: Vec<_> = ids.iter().map(|at| TRANSACTIONS[*at]).collect();
+    format!("[{}]", names.join(", "))
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name();
+        match self {
+            Operation::Insert { transaction, content } => {
+                let (id, of) = (TRANSACTIONS[*transaction], TRANSACTIONS[*content]);
+                write!(f, "{name} {id} with the content of {of}")
+            }
+            Operation::RequestCancel(at) => write!(f, "{name} {}", TRANSACTIONS[*at]),
+            Operation::SetStatus(at, to) => {
+                write!(f, "{name} of {} to {}", account_names()[*at], to.as_str())
+            }
+            Operation::Claim(ids, by, lease) => {
+                write!(f, "{name} {} by {by:?}, lease {lease:?}", names(ids))
+            }
+            Operation::Read(ids) | Operation::Bodies(ids) | Operation::ParkById(ids) => {
+                write!(f, "{name} {}", names(ids))
+            }
+            Operation::Accounts(at, marks) => {
+                let accounts: Vec<_> = at.iter().map(|at| account_names()[*at]).collect();
+                write!(f, "{name} [{}], marks {}", accounts.join(", "), names(marks))
+            }
+            Operation::Park(each, by, code) => {
+                let each: Vec<_> = each
+                    .iter()
+                    .map(|(at, state)| format!("{} {state}", TRANSACTIONS[*at]))
+                    .collect();
+                write!(f, "{name} [{}] of {by:?}: {}", each.join(", "), code.as_str())
+            }
+            Operation::Unpark(at) => write!(f, "{name} {}", TRANSACTIONS[*at]),
+            Operation::SpoilAccount(at, oddity) => {
+                write!(f, "{name} {}: {}", account_names()[*at], oddity.name())
+            }
+            Operation::SpoilTransaction(at, oddity) => {
+                write!(f, "{name} {}: {}", TRANSACTIONS[*at], oddity.name())
+            }
+            Operation::Mend => write!(f, "{name}"),
+            Operation::Post { ids, grouping, before, riders } => {
+                write!(f, "{name} {} {grouping:?}, deadline in the {before:?}", names(ids))?;
+                if riders.is_empty() { Ok(()) } else { write!(f, ", riders {}", names(riders)) }
+            }
+            Operation::Remove(_, ids, grouping) => write!(f, "{name} {} {grouping:?}", names(ids)),
+            Operation::Advance(_, ids, by)
+            | Operation::Transact(ids, by)
+            | Operation::Unclaim(ids, by) => {
+                write!(f, "{name} {} by {by:?}", names(ids))
+            }
+            Operation::Cancel(refused, by) => {
+                let each: Vec<_> = refused
+                    .iter()
+                    .map(|(at, code)| format!("{}: {}", TRANSACTIONS[*at], code.as_str()))
+                    .collect();
+                write!(f, "{name} [{}] by {by:?}", each.join(", "))
+            }
+            Operation::Release { ids, by, after, not_before } => {
+                let ids = names(ids);
+                write!(f, "{name} {ids} by {by:?}, after {after:?}, not before {not_before:?}")
+            }
+        }
+    }
+}
+
+impl Operation {
+    /// The transactions that it writes.
+    pub fn transactions(&self) -> Vec<usize> {
+        match self {
+            Operation::Insert { transaction: at, .. }
+            | Operation::RequestCancel(at)
+            | Operation::Unpark(at)
+            | Operation::SpoilTransaction(at, _) => vec![*at],
+            Operation::Claim(ids, ..)
+            | Operation::Advance(_, ids, _)
+            | Operation::Transact(ids, _)
+            | Operation::Unclaim(ids, _)
+            | Operation::ParkById(ids)
+            | Operation::Release { ids, .. } => ids.clone(),
+            Operation::Cancel(refused, _) => refused.iter().map(|(at, _)| *at).collect(),
+            Operation::Park(each, ..) => each.iter().map(|(at, _)| *at).collect(),
+            Operation::SetStatus(..)
+            | Operation::Read(_)
+            | Operation::Bodies(_)
+            | Operation::Accounts(..)
+            | Operation::Post { .. }
+            | Operation::Remove(..)
+            | Operation::SpoilAccount(..)
+            | Operation::Mend => Vec::new(),
+        }
+    }
+
+    /// Its name, for the table of what was covered.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Operation::Insert { .. } => "insert",
+            Operation::RequestCancel(_) => "request cancel",
+            Operation::SetStatus(..) => "set status",
+            Operation::Claim(..) => "claim",
+            Operation::Unclaim(..) => "unclaim",
+            Operation::Read(_) => "read",
+            Operation::Bodies(_) => "bodies",
+            Operation::Accounts(..) => "accounts",
+            Operation::Park(..) => "park",
+            Operation::ParkById(_) => "park by id",
+            Operation::Unpark(_) => "unpark",
+            Operation::SpoilAccount(..) => "spoil account",
+            Operation::SpoilTransaction(..) => "spoil transaction",
+            Operation::Mend => "mend",
+            Operation::Post { riders, .. } if riders.is_empty() => "post",
+            Operation::Post { .. } => "post with riders",
+            Operation::Remove(Removal::Settle, ..) => "settle",
+            Operation::Remove(Removal::Undo, ..) => "undo",
+            Operation::Transact(..) => "transact",
+            Operation::Advance(step, ..) => step.states().1.as_str(),
+            Operation::Cancel(..) => "cancel",
+            Operation::Release { .. } => "release",
+        }
+    }
+}
