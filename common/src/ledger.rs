@@ -53,7 +53,7 @@ pub struct Seen {
     pub state: State,
     /// The token of its owner, if it has one.
     pub claim: Option<String>,
-    /// The owner may post until then; the fence of design §3.
+    /// The owner may post until then, and no post of its takes effect later: the fence.
     pub lease_until: ServerMs,
     /// Nobody else may claim it before then: the lease, its owner's grace, or a retry's delay.
     pub takeover_at: ServerMs,
@@ -155,10 +155,24 @@ pub struct Posting {
     pub debits: Amount,
     /// See `debits`.
     pub credits: Amount,
-    /// The transactions whose marks are set or removed.
+    /// The transactions whose marks are set.
     pub transactions: Vec<TransactionId>,
-    /// What leaves the account with the same update. Only a post carries anybody.
+    /// What leaves the account with the same update.
     pub ride: Option<Ride>,
+}
+
+/// The marks of a batch that leave one account, with what they hold: one guarded update, all of them
+/// or none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Removal {
+    /// The account.
+    pub account: AccountId,
+    /// The sum of the held debits, as a positive amount, and of the credits.
+    pub debits: Amount,
+    /// See `debits`.
+    pub credits: Amount,
+    /// The transactions whose marks are removed.
+    pub transactions: Vec<TransactionId>,
 }
 
 /// The settlement of applied transactions on one account, carried by the next post to it: two
@@ -178,12 +192,15 @@ impl Posting {
     /// once.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        const OF_A_MARK: usize = 12;
-        const OF_A_POSTING: usize = 300;
-        let marks =
-            |ids: &[TransactionId]| ids.iter().map(|id| id.len() + OF_A_MARK).sum::<usize>();
-        let leaving = self.ride.as_ref().map_or(0, |ride| marks(&ride.transactions));
-        3 * self.account.len() + marks(&self.transactions) + leaving + OF_A_POSTING
+        let leaving = self.ride.as_ref().map_or(0, |ride| marks_bytes(&ride.transactions));
+        update_bytes(&self.account, &self.transactions) + leaving
+    }
+
+    /// The removal of the marks that it sets. Its ride is none of it: that is gone with the post.
+    #[must_use]
+    pub fn into_removal(self) -> Removal {
+        let Posting { account, debits, credits, transactions, .. } = self;
+        Removal { account, debits, credits, transactions }
     }
 
     /// Whether it moves Int64 minor units; a posting never mixes kinds.
@@ -191,6 +208,24 @@ impl Posting {
     pub fn is_int(&self) -> bool {
         if self.debits.is_zero() { self.credits.is_int() } else { self.debits.is_int() }
     }
+}
+
+impl Removal {
+    /// About how many bytes it is long in a command, as [`Posting::bytes`].
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        update_bytes(&self.account, &self.transactions)
+    }
+}
+
+fn update_bytes(account: &AccountId, transactions: &[TransactionId]) -> usize {
+    const OF_AN_UPDATE: usize = 300;
+    3 * account.len() + marks_bytes(transactions) + OF_AN_UPDATE
+}
+
+fn marks_bytes(transactions: &[TransactionId]) -> usize {
+    const OF_A_MARK: usize = 12;
+    transactions.iter().map(|id| id.len() + OF_A_MARK).sum()
 }
 
 /// A state change of a whole batch; each is compared with the state it leaves and the claim.
@@ -218,7 +253,7 @@ impl Advance {
 
 /// How marks leave an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removal {
+pub enum RemovalKind {
     /// The transaction is applied: held debits are gone for good, credits become spendable.
     Settle,
     /// The transaction is canceling: held debits go back, credits never come.
@@ -226,7 +261,7 @@ pub enum Removal {
 }
 
 /// A transaction to be decided: what it asks for, or why it makes no sense.
-pub type Order = (TransactionId, Result<Body, String>);
+pub type Content = (TransactionId, Result<Body, String>);
 
 /// What became of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -321,11 +356,11 @@ pub trait Ledger: Send + Sync {
         before: ServerMs,
     ) -> impl Future<Output = Result<Written, LedgerError>> + Send;
 
-    /// Removes marks: each posting whole where all its marks are there, else not at all.
+    /// Removes marks: each removal whole where all its marks are there, else not at all.
     fn remove(
         &self,
-        removal: Removal,
-        postings: &[Posting],
+        kind: RemovalKind,
+        removals: &[Removal],
     ) -> impl Future<Output = Result<Written, LedgerError>> + Send;
 
     /// Moves those of `ids` that are in the state it leaves and under this claim.
@@ -379,7 +414,7 @@ pub trait Ledger: Send + Sync {
     fn bodies(
         &self,
         ids: &[TransactionId],
-    ) -> impl Future<Output = Result<Vec<Order>, LedgerError>> + Send;
+    ) -> impl Future<Output = Result<Vec<Content>, LedgerError>> + Send;
 
     /// Reads accounts, and which of `marks` each has; what it says is durable. Unknown ids are not
     /// in the answer.
@@ -395,7 +430,7 @@ pub trait Ledger: Send + Sync {
     /// means *unknown*, here too, but needs no fence: see `mongo::native`.
     fn transact(
         &self,
-        orders: &[Order],
+        contents: &[Content],
         application: &str,
     ) -> impl Future<Output = Result<Transacted, LedgerError>> + Send;
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use crate::account::{self, Account};
 use crate::amount::Amount;
-use crate::ledger::{AccountRead, Order, Verdict};
+use crate::ledger::{AccountRead, Content, Verdict};
 use crate::transaction::{AccountId, Body, Leg, Reason, ReasonCode};
 
 /// The effect of a batch.
@@ -47,11 +47,11 @@ type Books = HashMap<AccountId, Result<Running, String>>;
 
 /// Decides every transaction, and nets what those that are accepted change.
 #[must_use]
-pub fn net(orders: &[Order], accounts: Vec<AccountRead>) -> Netting {
+pub fn net(contents: &[Content], accounts: Vec<AccountRead>) -> Netting {
     let running = |account| Running { account, parts: Vec::new(), legs: 0 };
     let mut books: Books =
         accounts.into_iter().map(|read| (read.id, read.account.map(running))).collect();
-    let verdicts = orders
+    let verdicts = contents
         .iter()
         .map(|(id, body)| Verdict { id: id.clone(), refused: decide(body, &mut books).err() })
         .collect();
@@ -118,7 +118,7 @@ mod tests {
         accounts.iter().map(read).collect()
     }
 
-    fn transfer(id: &str, source: &str, destination: &str, value: i64) -> Order {
+    fn transfer(id: &str, source: &str, destination: &str, value: i64) -> Content {
         let body = Body::transfer(source, destination, Amount::Int(value)).expect("valid");
         (id.into(), Ok(body))
     }
@@ -135,9 +135,9 @@ mod tests {
     #[test]
     fn one_change_an_account_and_the_hottest_first() {
         let accounts = read(&[account("a", 10), account("b", 10), account("m", 0)]);
-        let orders =
+        let contents =
             [transfer("1", "a", "m", 3), transfer("2", "b", "m", 4), transfer("3", "a", "b", 4)];
-        let netting = net(&orders, accounts);
+        let netting = net(&contents, accounts);
         assert_eq!(codes(&netting), [None, None, None]);
         let expected = [("a", Amount::Int(-7)), ("m", Amount::Int(7))];
         assert_eq!(changes_of(&netting), expected, "b gave and got the same");
@@ -146,14 +146,14 @@ mod tests {
     #[test]
     fn each_is_decided_singly_on_what_those_before_it_left() {
         let accounts = read(&[account("a", 10), account("b", 0)]);
-        let orders = [
+        let contents = [
             transfer("too early", "b", "a", 1),
             transfer("first", "a", "b", 7),
             transfer("too much", "a", "b", 4),
             transfer("the rest", "a", "b", 3),
             transfer("funded by those before", "b", "a", 10),
         ];
-        let netting = net(&orders, accounts);
+        let netting = net(&contents, accounts);
         let poor = Some(ReasonCode::InsufficientFunds);
         assert_eq!(codes(&netting), [poor, None, poor, None, None]);
         assert_eq!(changes_of(&netting), [], "all came back");
@@ -166,8 +166,8 @@ mod tests {
         let leg =
             |(id, amount): (&str, i64)| Leg { account: id.into(), amount: Amount::Int(amount) };
         let body = Body::new(legs.map(leg).to_vec()).expect("valid");
-        let orders = [("split".into(), Ok(body)), transfer("all of it", "a", "b", 10)];
-        let netting = net(&orders, accounts);
+        let contents = [("split".into(), Ok(body)), transfer("all of it", "a", "b", 10)];
+        let netting = net(&contents, accounts);
         assert_eq!(codes(&netting), [Some(ReasonCode::AccountNotFound), None]);
         assert_eq!(changes_of(&netting), [("a", Amount::Int(-10)), ("b", Amount::Int(10))]);
     }
@@ -194,10 +194,10 @@ mod tests {
             ("full", ReasonCode::BalanceLimit),
             ("decimal", ReasonCode::AmountTypeMismatch),
         ];
-        let mut orders: Vec<_> =
+        let mut contents: Vec<_> =
             cases.iter().map(|(to, code)| transfer(code.as_str(), "a", to, 1)).collect();
-        orders.push(("senseless".into(), Err("no legs".into())));
-        let netting = net(&orders, accounts);
+        contents.push(("senseless".into(), Err("no legs".into())));
+        let netting = net(&contents, accounts);
         let expected: Vec<_> =
             cases.iter().map(|(_, code)| *code).chain([ReasonCode::Invalid]).map(Some).collect();
         assert_eq!(codes(&netting), expected);
@@ -211,12 +211,12 @@ mod tests {
             pending_credits: Amount::Int(5),
             ..account("a", 3)
         };
-        let orders = [
+        let contents = [
             transfer("one too many", "b", "a", 3),
             transfer("fits", "b", "a", 2),
             transfer("held", "a", "b", 6),
         ];
-        let netting = net(&orders, read(&[full, account("b", 100)]));
+        let netting = net(&contents, read(&[full, account("b", 100)]));
         let expected = [Some(ReasonCode::BalanceLimit), None, Some(ReasonCode::InsufficientFunds)];
         assert_eq!(codes(&netting), expected);
     }
@@ -225,11 +225,11 @@ mod tests {
     fn a_sum_beyond_the_limit_is_added_in_parts() {
         let deep = Account { floor: None, ..account("deep", -Amount::MAX) };
         let rich = Account { floor: None, ..account("rich", Amount::MAX) };
-        let orders = [
+        let contents = [
             transfer("1", "rich", "deep", Amount::MAX),
             transfer("2", "rich", "deep", Amount::MAX),
         ];
-        let netting = net(&orders, read(&[deep, rich]));
+        let netting = net(&contents, read(&[deep, rich]));
         assert_eq!(codes(&netting), [None, None]);
         assert_eq!(netting.changes.len(), 4);
         let sum = |name: &str| {

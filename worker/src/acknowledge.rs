@@ -2,7 +2,7 @@
 //!
 //! Owns what happens to a delivery at its end. Promises that nothing is acknowledged before what
 //! follows from it (a retry, a dead letter) is confirmed by the broker, and nothing is forgotten:
-//! what can't be published is given back and will be delivered again.
+//! a delivery whose consequences can't be published is nacked, and will be delivered again.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use common::queue::{Outgoing, QueueError, SOLO};
 use common::transaction::{ParkCode, TransactionId};
 use futures_util::future::join_all;
 
-use crate::decide::{Cause, DeadReason, Intake, Leftovers, Source, intake, leftovers};
+use crate::decide::{Admission, Cause, DeadReason, Leftovers, Origin, admission, leftovers};
 use crate::engine::Outcome;
 use crate::metrics::Metrics;
 
-/// What ends a delivery: the broker's side, and the sweeper that must leave dead letters alone.
+/// What ends a delivery at the broker.
 pub trait Broker: Send + Sync {
     /// A delivery's handle.
     type Receipt: Send + Sync;
@@ -32,80 +32,88 @@ pub trait Broker: Send + Sync {
     fn ack(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
 
     /// Has the broker deliver it again.
-    fn give_back(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
+    fn nack(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
+}
 
-    /// Sets these transactions apart, since they kill their workers.
-    fn park(&self, ids: &[TransactionId]) -> impl Future<Output = Result<(), LedgerError>> + Send;
+/// Where transactions are parked that kill their workers.
+pub trait Parking: Send + Sync {
+    /// Parks these transactions, so that the sweeper leaves them alone.
+    fn park_killers(
+        &self,
+        ids: &[TransactionId],
+    ) -> impl Future<Output = Result<(), LedgerError>> + Send;
 }
 
 /// How many markers are kept for the sweeper until it asks. More come only from somebody else.
 const MARKERS_MAX: usize = 1_000;
 
-/// How many deliveries that were given back are remembered.
-const GIVEN_BACK_MAX: usize = 100;
+/// How many deliveries that were nacked are remembered.
+const NACKED_MAX: usize = 100;
 
 /// A delivery in processing.
 pub struct Job<R> {
     /// What it says.
     pub message: Message,
     /// Where it came from.
-    pub source: Source,
+    pub origin: Origin,
     pub(crate) receipt: R,
 }
 
 /// See the module.
-pub struct Acknowledger<B> {
+pub struct Acknowledger<B, P> {
     broker: B,
+    parking: P,
     metrics: Arc<Metrics>,
     /// Deliveries of the work queue and of the solo queue that have not been dealt with.
     held: [AtomicUsize; 2],
     /// When the markers were published that have come through the work queue since the last question.
     markers: Mutex<Vec<ServerMs>>,
-    /// Solo deliveries that were given back because nothing could be published: their next
+    /// Solo deliveries that were nacked because nothing could be published: their next
     /// delivery is no sign of a death.
-    given_back: Mutex<HashSet<Message>>,
+    nacked: Mutex<HashSet<Message>>,
 }
 
-impl<B: Broker> Acknowledger<B> {
-    /// An acknowledger on a broker.
-    pub fn new(broker: B, metrics: Arc<Metrics>) -> Acknowledger<B> {
+impl<B: Broker, P: Parking> Acknowledger<B, P> {
+    /// An acknowledger on a broker, and on what parks.
+    pub fn new(broker: B, parking: P, metrics: Arc<Metrics>) -> Acknowledger<B, P> {
         Acknowledger {
             broker,
+            parking,
             metrics,
             held: [AtomicUsize::new(0), AtomicUsize::new(0)],
             markers: Mutex::default(),
-            given_back: Mutex::default(),
+            nacked: Mutex::default(),
         }
     }
 
     /// Takes a delivery in: a job to process, or nothing because it was dealt with at once.
     pub async fn admit(
         &self,
-        source: Source,
+        origin: Origin,
         redelivered: bool,
         body: Vec<u8>,
         receipt: B::Receipt,
     ) -> Option<Job<B::Receipt>> {
         self.metrics.in_flight.inc();
-        self.held(source).fetch_add(1, Ordering::Relaxed);
-        let redelivered = redelivered && !self.was_given_back(source, &body);
-        match intake(source, redelivered, &body) {
-            Intake::Process(message) => return Some(Job { message, source, receipt }),
-            Intake::Marker(published) => {
+        self.held(origin).fetch_add(1, Ordering::Relaxed);
+        let redelivered = redelivered && !self.was_nacked(origin, &body);
+        match admission(origin, redelivered, &body) {
+            Admission::Process(message) => return Some(Job { message, origin, receipt }),
+            Admission::Marker(published) => {
                 self.came_through(published);
-                self.conclude(source, &receipt, None, &[]).await;
+                self.conclude(origin, &receipt, None, &[]).await;
             }
-            Intake::SortOut(good, to, bad) => {
+            Admission::SortOut(good, to, bad) => {
                 let mut outgoing = vec![self.dead_ids(&bad)];
                 outgoing.extend(good.map(|good| again(to, &good)));
-                self.conclude(source, &receipt, None, &outgoing).await;
+                self.conclude(origin, &receipt, None, &outgoing).await;
             }
-            Intake::Isolate(messages) => {
+            Admission::Isolate(messages) => {
                 let outgoing: Vec<_> = messages.iter().map(Outgoing::solo).collect();
-                self.conclude(source, &receipt, None, &outgoing).await;
+                self.conclude(origin, &receipt, None, &outgoing).await;
             }
-            Intake::Dead(reason, detail) => {
-                self.bury(source, &receipt, body, reason, detail).await;
+            Admission::Dead(reason, detail) => {
+                self.bury(origin, &receipt, body, reason, detail).await;
             }
         }
         None
@@ -124,22 +132,22 @@ impl<B: Broker> Acknowledger<B> {
         std::mem::take(&mut *self.markers.lock().unwrap_or_else(|broken| broken.into_inner()))
     }
 
-    fn was_given_back(&self, source: Source, body: &[u8]) -> bool {
-        let mut given_back = self.given_back.lock().unwrap_or_else(|broken| broken.into_inner());
-        source == Source::Solo
-            && !given_back.is_empty()
-            && Message::parse(body).is_ok_and(|parsed| given_back.remove(&parsed.message))
+    fn was_nacked(&self, origin: Origin, body: &[u8]) -> bool {
+        let mut nacked = self.nacked.lock().unwrap_or_else(|broken| broken.into_inner());
+        origin == Origin::Solo
+            && !nacked.is_empty()
+            && Message::parse(body).is_ok_and(|parsed| nacked.remove(&parsed.message))
     }
 
     /// Whether every delivery of this queue so far has been dealt with.
-    pub fn holds_nothing(&self, source: Source) -> bool {
-        self.held(source).load(Ordering::Relaxed) == 0
+    pub fn holds_nothing(&self, origin: Origin) -> bool {
+        self.held(origin).load(Ordering::Relaxed) == 0
     }
 
-    fn held(&self, source: Source) -> &AtomicUsize {
-        match source {
-            Source::Work => &self.held[0],
-            Source::Solo => &self.held[1],
+    fn held(&self, origin: Origin) -> &AtomicUsize {
+        match origin {
+            Origin::Work => &self.held[0],
+            Origin::Solo => &self.held[1],
         }
     }
 
@@ -153,34 +161,34 @@ impl<B: Broker> Acknowledger<B> {
         // Side by side: on a connection that died, each of them waits for its time limit.
         let endings = jobs.iter().map(|job| {
             let left = leftovers(&job.message, &outcomes);
-            let outgoing = self.outgoing(job.source, left);
+            let outgoing = self.outgoing(job.origin, left);
             let message = Some(&job.message);
-            async move { self.conclude(job.source, &job.receipt, message, &outgoing).await }
+            async move { self.conclude(job.origin, &job.receipt, message, &outgoing).await }
         });
         join_all(endings).await;
     }
 
-    /// Hands jobs that were not begun to the other workers, at once.
-    pub async fn hand_back(&self, jobs: Vec<Job<B::Receipt>>) {
+    /// Requeues jobs that were not begun, for the other workers, at once.
+    pub async fn requeue(&self, jobs: Vec<Job<B::Receipt>>) {
         for job in jobs {
-            self.count(Cause::HandedBack, &job.message);
-            let outgoing = again(job.source, &job.message);
-            self.conclude(job.source, &job.receipt, Some(&job.message), &[outgoing]).await;
+            self.count(Cause::Shutdown, &job.message);
+            let outgoing = again(job.origin, &job.message);
+            self.conclude(job.origin, &job.receipt, Some(&job.message), &[outgoing]).await;
         }
     }
 
-    /// Gives jobs back whose processing broke down: the broker delivers them again.
-    pub async fn give_back(&self, jobs: Vec<Job<B::Receipt>>) {
+    /// Nacks jobs whose processing broke down: the broker delivers them again.
+    pub async fn nack_all(&self, jobs: Vec<Job<B::Receipt>>) {
         for job in jobs {
-            self.nack(job.source, &job.receipt).await;
+            self.nack(job.origin, &job.receipt).await;
         }
     }
 
-    fn outgoing(&self, source: Source, left: Leftovers) -> Vec<Outgoing> {
+    fn outgoing(&self, origin: Origin, left: Leftovers) -> Vec<Outgoing> {
         let mut outgoing = Vec::new();
         for (message, delay, cause) in &left.retries {
             self.count(*cause, message);
-            outgoing.push(Outgoing::retry(message, source.key(), *delay));
+            outgoing.push(Outgoing::retry(message, origin.key(), *delay));
         }
         for (message, delay) in &left.apart {
             self.count(Cause::Apart, message);
@@ -188,7 +196,7 @@ impl<B: Broker> Acknowledger<B> {
         }
         for message in &left.surplus {
             self.count(Cause::Surplus, message);
-            outgoing.push(again(source, message));
+            outgoing.push(again(origin, message));
         }
         if let Some((message, reason, detail)) = left.dead {
             outgoing.push(self.dead(message.to_bytes(), reason, detail));
@@ -198,7 +206,7 @@ impl<B: Broker> Acknowledger<B> {
 
     async fn bury(
         &self,
-        source: Source,
+        origin: Origin,
         receipt: &B::Receipt,
         body: Vec<u8>,
         reason: DeadReason,
@@ -209,16 +217,16 @@ impl<B: Broker> Acknowledger<B> {
                 // Otherwise the sweeper would bring it back to kill again.
                 let ids =
                     Message::parse(&body).map(|parsed| parsed.message.ids).unwrap_or_default();
-                if let Err(error) = self.broker.park(&ids).await {
+                if let Err(error) = self.parking.park_killers(&ids).await {
                     tracing::warn!(%error, "could not keep the sweeper away; trying later");
-                    return self.nack(source, receipt).await;
+                    return self.nack(origin, receipt).await;
                 }
                 ids.iter().for_each(|_| self.metrics.parked(ParkCode::KillsWorker));
             }
             DeadReason::Malformed | DeadReason::UnknownTransaction => {}
         }
         let dead = self.dead(body, reason, detail);
-        self.conclude(source, receipt, None, &[dead]).await;
+        self.conclude(origin, receipt, None, &[dead]).await;
     }
 
     fn dead(&self, body: Vec<u8>, reason: DeadReason, detail: String) -> Outgoing {
@@ -240,41 +248,41 @@ impl<B: Broker> Acknowledger<B> {
     /// Publishes what follows, waits for the confirms, and only then acknowledges.
     async fn conclude(
         &self,
-        source: Source,
+        origin: Origin,
         receipt: &B::Receipt,
         message: Option<&Message>,
         outgoing: &[Outgoing],
     ) {
         match self.broker.publish(outgoing).await {
             Ok(()) => {
-                self.dealt_with(source);
+                self.dealt_with(origin);
                 self.broker.ack(receipt).await;
             }
             Err(error) => {
                 tracing::warn!(%error, "could not publish what follows from a message");
-                if let (Source::Solo, Some(message)) = (source, message) {
-                    let given_back = self.given_back.lock();
-                    let mut given_back = given_back.unwrap_or_else(|broken| broken.into_inner());
+                if let (Origin::Solo, Some(message)) = (origin, message) {
+                    let nacked = self.nacked.lock();
+                    let mut nacked = nacked.unwrap_or_else(|broken| broken.into_inner());
                     // A few at most come back here; the others go to another worker, and would fill
                     // the memory with what is never asked for.
-                    if given_back.len() >= GIVEN_BACK_MAX {
-                        given_back.clear();
+                    if nacked.len() >= NACKED_MAX {
+                        nacked.clear();
                     }
-                    given_back.insert(message.clone());
+                    nacked.insert(message.clone());
                 }
-                self.nack(source, receipt).await;
+                self.nack(origin, receipt).await;
             }
         }
     }
 
-    fn dealt_with(&self, source: Source) {
+    fn dealt_with(&self, origin: Origin) {
         self.metrics.in_flight.dec();
-        self.held(source).fetch_sub(1, Ordering::Relaxed);
+        self.held(origin).fetch_sub(1, Ordering::Relaxed);
     }
 
-    async fn nack(&self, source: Source, receipt: &B::Receipt) {
-        self.dealt_with(source);
-        self.broker.give_back(receipt).await;
+    async fn nack(&self, origin: Origin, receipt: &B::Receipt) {
+        self.dealt_with(origin);
+        self.broker.nack(receipt).await;
     }
 
     fn count(&self, cause: Cause, message: &Message) {
@@ -284,9 +292,9 @@ impl<B: Broker> Acknowledger<B> {
 }
 
 /// The message once more, to the queue that it came from.
-fn again(source: Source, message: &Message) -> Outgoing {
-    match source {
-        Source::Work => Outgoing::work(message),
-        Source::Solo => Outgoing::solo(message),
+fn again(origin: Origin, message: &Message) -> Outgoing {
+    match origin {
+        Origin::Work => Outgoing::work(message),
+        Origin::Solo => Outgoing::solo(message),
     }
 }

@@ -10,8 +10,8 @@ use common::limits::APPLICATION_BYTES_MAX;
 use common::message::IDS_MAX;
 use common::retry::Policy;
 
+use crate::batches::BatchSettings;
 use crate::engine::{EngineKind, EngineSettings};
-use crate::lanes::BatchSettings;
 use crate::sweeper::SweeperSettings;
 
 /// How a worker reaches its servers, and how it works. A plain value: fill in what differs from the
@@ -188,7 +188,7 @@ impl Config {
         }
     }
 
-    /// What the lanes are told.
+    /// How batches are collected.
     #[must_use]
     pub fn batches(&self) -> BatchSettings {
         BatchSettings {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::config::AmqpArgs;
+use common::mongo::MongoOutbox;
 use common::queue::{QueueError, Topology, WORK, answered, channel, connect};
 use common::retry::Reconnect;
 use futures_util::StreamExt;
@@ -20,7 +21,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::{Acknowledger, Job};
-use crate::decide::Source;
+use crate::decide::Origin;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::parts::pause;
@@ -45,7 +46,7 @@ pub struct Consuming {
     /// Messages delivered ahead of their acknowledgement.
     pub prefetch: u16,
     /// Where deliveries are admitted.
-    pub acknowledger: Arc<Acknowledger<Rabbit>>,
+    pub acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
     /// Where jobs of the work queue go.
     pub work: mpsc::Sender<Job<Acker>>,
     /// Where jobs of the solo queue go.
@@ -59,12 +60,12 @@ pub struct Consuming {
 struct Session {
     connection: Connection,
     topology: Topology,
-    work: Line,
-    solo: Line,
+    work: QueueConsumer,
+    solo: QueueConsumer,
 }
 
 /// One queue's consumer.
-struct Line {
+struct QueueConsumer {
     channel: Channel,
     consumer: Consumer,
     /// Looks in a row without a delivery. Of each queue apart: while one is silenced the other may
@@ -73,10 +74,10 @@ struct Line {
 }
 
 impl Session {
-    fn line(&mut self, source: Source) -> &mut Line {
-        match source {
-            Source::Work => &mut self.work,
-            Source::Solo => &mut self.solo,
+    fn consumer(&mut self, origin: Origin) -> &mut QueueConsumer {
+        match origin {
+            Origin::Work => &mut self.work,
+            Origin::Solo => &mut self.solo,
         }
     }
 }
@@ -127,45 +128,45 @@ impl Consuming {
         let topology = Topology::new(&self.amqp.queue_prefix);
         let connection = connect(&self.amqp.amqp_url, &format!("{} consuming", self.name)).await?;
         topology.declare(&connection).await?;
-        let work = self.line(&connection, &topology, Source::Work).await?;
-        let solo = self.line(&connection, &topology, Source::Solo).await?;
+        let work = self.subscribe(&connection, &topology, Origin::Work).await?;
+        let solo = self.subscribe(&connection, &topology, Origin::Solo).await?;
         Ok(Session { connection, topology, work, solo })
     }
 
-    async fn line(
+    async fn subscribe(
         &self,
         connection: &Connection,
         topology: &Topology,
-        source: Source,
-    ) -> Result<Line, QueueError> {
-        let prefetch = match source {
-            Source::Work => self.prefetch,
-            Source::Solo => 1,
+        origin: Origin,
+    ) -> Result<QueueConsumer, QueueError> {
+        let prefetch = match origin {
+            Origin::Work => self.prefetch,
+            Origin::Solo => 1,
         };
         let channel = channel(connection).await?;
         answered("setting the prefetch", channel.basic_qos(prefetch, BasicQosOptions::default()))
             .await?;
-        let queue = topology.queue(source.key());
+        let queue = topology.queue(origin.key());
         let options = BasicConsumeOptions::default();
         let consumed =
             channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
         let consumer = answered("consuming", consumed).await?;
-        Ok(Line { channel, consumer, quiet_looks: 0 })
+        Ok(QueueConsumer { channel, consumer, quiet_looks: 0 })
     }
 
     /// Looks whether a queue and its channel are there. A queue that has been quiet for a while is
     /// consumed through a new channel; what is delivered to the old one meanwhile comes again.
-    async fn look(&self, session: &mut Session, source: Source) -> Result<(), QueueError> {
-        let channel = session.line(source).channel.clone();
-        session.topology.depth(&channel, source.key()).await?;
-        let line = session.line(source);
-        let quiet = self.acknowledger.holds_nothing(source);
-        line.quiet_looks = if quiet { line.quiet_looks + 1 } else { 0 };
-        if line.quiet_looks >= QUIET_LOOKS_MAX {
+    async fn look(&self, session: &mut Session, origin: Origin) -> Result<(), QueueError> {
+        let channel = session.consumer(origin).channel.clone();
+        session.topology.depth(&channel, origin.key()).await?;
+        let consumer = session.consumer(origin);
+        let quiet = self.acknowledger.holds_nothing(origin);
+        consumer.quiet_looks = if quiet { consumer.quiet_looks + 1 } else { 0 };
+        if consumer.quiet_looks >= QUIET_LOOKS_MAX {
             answered("closing a channel", channel.close(200, "renewed".into())).await?;
-            let renewed = self.line(&session.connection, &session.topology, source).await?;
-            *session.line(source) = renewed;
-            tracing::debug!(queue = source.key(), "quiet; consuming through a new channel");
+            let renewed = self.subscribe(&session.connection, &session.topology, origin).await?;
+            *session.consumer(origin) = renewed;
+            tracing::debug!(queue = origin.key(), "quiet; consuming through a new channel");
         }
         Ok(())
     }
@@ -179,50 +180,50 @@ impl Consuming {
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let (source, delivery) = tokio::select! {
+            let (origin, delivery) = tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(()),
                 _ = look.tick() => {
-                    self.look(session, Source::Work).await?;
-                    self.look(session, Source::Solo).await?;
+                    self.look(session, Origin::Work).await?;
+                    self.look(session, Origin::Solo).await?;
                     continue;
                 }
-                delivery = session.solo.consumer.next() => (Source::Solo, delivery),
-                delivery = session.work.consumer.next() => (Source::Work, delivery),
+                delivery = session.solo.consumer.next() => (Origin::Solo, delivery),
+                delivery = session.work.consumer.next() => (Origin::Work, delivery),
             };
-            session.line(source).quiet_looks = 0;
+            session.consumer(origin).quiet_looks = 0;
             let ended = || QueueError::NotTaken("the consumer was canceled by the broker".into());
             let delivery = delivery.ok_or_else(ended)??;
-            self.admit(source, delivery).await;
+            self.admit(origin, delivery).await;
         }
     }
 
-    async fn admit(&self, source: Source, delivery: lapin::message::Delivery) {
+    async fn admit(&self, origin: Origin, delivery: lapin::message::Delivery) {
         let lapin::message::Delivery { redelivered, data, acker, .. } = delivery;
-        let admitted = self.acknowledger.admit(source, redelivered, data, acker);
+        let admitted = self.acknowledger.admit(origin, redelivered, data, acker);
         let Some(job) = admitted.await else { return };
-        let lane = match source {
-            Source::Work => &self.work,
-            Source::Solo => &self.solo,
+        let jobs = match origin {
+            Origin::Work => &self.work,
+            Origin::Solo => &self.solo,
         };
-        // The lanes outlive the consumer, so this only fails when they broke down; then the
+        // The batches outlive the consumer, so this only fails when they broke down; then the
         // connection's end gives the message back.
-        if lane.send(job).await.is_err() {
+        if jobs.send(job).await.is_err() {
             tracing::error!("nobody takes deliveries any more");
         }
     }
 
     /// Stops the deliveries and takes in those already here, so that they can be handed back.
     async fn wind_up(&self, mut session: Session) -> Connection {
-        for source in [Source::Work, Source::Solo] {
-            let Line { channel, consumer, .. } = session.line(source);
+        for origin in [Origin::Work, Origin::Solo] {
+            let QueueConsumer { channel, consumer, .. } = session.consumer(origin);
             let canceled = channel.basic_cancel(consumer.tag(), BasicCancelOptions::default());
             if let Err(error) = answered("stopping the consumer", canceled).await {
                 tracing::debug!(%error, "the broker gives back what it delivered");
                 continue;
             }
             while let Some(Ok(delivery)) = consumer.next().await {
-                self.admit(source, delivery).await;
+                self.admit(origin, delivery).await;
             }
         }
         session.connection

@@ -1,6 +1,6 @@
 //! What to do with a message: pure decisions, every case named.
 //!
-//! Owns the failure classes of design §5. [`intake`] decides on delivery, [`leftovers`] once the
+//! Owns what follows from each class of failure. [`admission`] decides on delivery, [`leftovers`] once the
 //! engine has spoken. The acknowledger only carries out what is decided here.
 
 use std::collections::{BTreeMap, HashMap};
@@ -28,20 +28,20 @@ const MISSING_DELAY: Duration = Duration::from_secs(1);
 
 /// The queue that a message came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum Origin {
     /// Ordinary work, batched with its neighbours.
     Work,
     /// One message at a time.
     Solo,
 }
 
-impl Source {
+impl Origin {
     /// The routing key of its queue.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
-            Source::Work => WORK,
-            Source::Solo => SOLO,
+            Origin::Work => WORK,
+            Origin::Solo => SOLO,
         }
     }
 }
@@ -71,14 +71,14 @@ impl DeadReason {
 
 /// What to do with a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Intake {
+pub enum Admission {
     /// Process it: in a batch from the work queue, alone from the solo queue.
     Process(Message),
     /// A sweeper's marker has come through the queue: published at this moment.
     Marker(ServerMs),
     /// Some of its ids are none that a transaction can have: give these up, and publish the others
-    /// again to the queue of this source.
-    SortOut(Option<Message>, Source, Vec<BadId>),
+    /// again to the queue of this origin.
+    SortOut(Option<Message>, Origin, Vec<BadId>),
     /// It was delivered before and not finished: its turn comes alone, as these messages.
     Isolate(Vec<Message>),
     /// Give it up.
@@ -89,32 +89,32 @@ pub enum Intake {
 /// the solo queue, where only the message in processing can be to blame; there it collects
 /// strikes, first as a whole, then id by id. Its neighbours never do.
 #[must_use]
-pub fn intake(source: Source, redelivered: bool, body: &[u8]) -> Intake {
+pub fn admission(origin: Origin, redelivered: bool, body: &[u8]) -> Admission {
     let message = match Message::parse(body) {
         Ok(Parsed { message: Message { marker: Some(published), .. }, .. }) => {
-            return Intake::Marker(published);
+            return Admission::Marker(published);
         }
         Ok(Parsed { message, bad }) if bad.is_empty() => message,
         Ok(Parsed { message, bad }) => {
             let good = (!message.ids.is_empty()).then_some(message);
-            return Intake::SortOut(good, if redelivered { Source::Solo } else { source }, bad);
+            return Admission::SortOut(good, if redelivered { Origin::Solo } else { origin }, bad);
         }
-        Err(problem) => return Intake::Dead(DeadReason::Malformed, problem),
+        Err(problem) => return Admission::Dead(DeadReason::Malformed, problem),
     };
-    match (source, redelivered) {
-        (Source::Work | Source::Solo, false) => Intake::Process(message),
-        (Source::Work, true) => Intake::Isolate(vec![message]),
-        (Source::Solo, true) if message.ids.len() > 1 => {
+    match (origin, redelivered) {
+        (Origin::Work | Origin::Solo, false) => Admission::Process(message),
+        (Origin::Work, true) => Admission::Isolate(vec![message]),
+        (Origin::Solo, true) if message.ids.len() > 1 => {
             let single = |id: &TransactionId| Message { ids: vec![id.clone()], ..message };
-            Intake::Isolate(message.ids.iter().map(single).collect())
+            Admission::Isolate(message.ids.iter().map(single).collect())
         }
-        (Source::Solo, true) if message.strikes.saturating_add(1) >= STRIKES_MAX => {
+        (Origin::Solo, true) if message.strikes.saturating_add(1) >= STRIKES_MAX => {
             let problem = format!("its worker died with it {STRIKES_MAX} times");
-            Intake::Dead(DeadReason::KillsWorker, problem)
+            Admission::Dead(DeadReason::KillsWorker, problem)
         }
-        (Source::Solo, true) => {
+        (Origin::Solo, true) => {
             let strikes = message.strikes.saturating_add(1);
-            Intake::Isolate(vec![Message { strikes, ..message }])
+            Admission::Isolate(vec![Message { strikes, ..message }])
         }
     }
 }
@@ -147,7 +147,7 @@ pub enum Cause {
     /// They are not in the database (yet).
     Missing,
     /// The worker is shutting down.
-    HandedBack,
+    Shutdown,
 }
 
 impl Cause {
@@ -160,7 +160,7 @@ impl Cause {
             Cause::Apart => "apart",
             Cause::Surplus => "surplus",
             Cause::Missing => "missing",
-            Cause::HandedBack => "handed_back",
+            Cause::Shutdown => "shutdown",
         }
     }
 }
@@ -225,47 +225,49 @@ mod tests {
     #[test]
     fn what_was_delivered_before_is_isolated_and_never_with_its_neighbours() {
         let two = message(&["a", "b"]);
-        let take = |source, redelivered, message: &Message| {
-            intake(source, redelivered, &message.to_bytes())
+        let take = |origin, redelivered, message: &Message| {
+            admission(origin, redelivered, &message.to_bytes())
         };
-        assert_eq!(take(Source::Work, false, &two), Intake::Process(two.clone()));
-        assert_eq!(take(Source::Work, true, &two), Intake::Isolate(vec![two.clone()]));
-        assert_eq!(take(Source::Solo, false, &two), Intake::Process(two.clone()));
+        assert_eq!(take(Origin::Work, false, &two), Admission::Process(two.clone()));
+        assert_eq!(take(Origin::Work, true, &two), Admission::Isolate(vec![two.clone()]));
+        assert_eq!(take(Origin::Solo, false, &two), Admission::Process(two.clone()));
         let singles = vec![message(&["a"]), message(&["b"])];
-        assert_eq!(take(Source::Solo, true, &two), Intake::Isolate(singles));
+        assert_eq!(take(Origin::Solo, true, &two), Admission::Isolate(singles));
     }
 
     #[test]
     fn a_bad_id_is_given_up_alone_and_a_marker_is_told_apart() {
         let body = br#"{"ids":["a","bad\n","b"],"tries":2}"#;
-        for (source, redelivered, goes_to) in [
-            (Source::Work, false, Source::Work),
-            (Source::Work, true, Source::Solo),
-            (Source::Solo, false, Source::Solo),
+        for (origin, redelivered, goes_to) in [
+            (Origin::Work, false, Origin::Work),
+            (Origin::Work, true, Origin::Solo),
+            (Origin::Solo, false, Origin::Solo),
         ] {
-            let Intake::SortOut(Some(good), to, bad) = intake(source, redelivered, body) else {
+            let Admission::SortOut(Some(good), to, bad) = admission(origin, redelivered, body)
+            else {
                 panic!("two of them are good")
             };
             assert_eq!(good, Message { tries: 2, ..message(&["a", "b"]) });
             assert_eq!((to, bad.len()), (goes_to, 1));
         }
-        let all_bad = intake(Source::Work, false, br#"{"ids":["bad\n"]}"#);
-        assert!(matches!(all_bad, Intake::SortOut(None, Source::Work, bad) if bad.len() == 1));
+        let all_bad = admission(Origin::Work, false, br#"{"ids":["bad\n"]}"#);
+        assert!(matches!(all_bad, Admission::SortOut(None, Origin::Work, bad) if bad.len() == 1));
         let marker = Message::marker(7).to_bytes();
-        assert_eq!(intake(Source::Work, true, &marker), Intake::Marker(7));
+        assert_eq!(admission(Origin::Work, true, &marker), Admission::Marker(7));
     }
 
     #[test]
     fn a_message_alone_is_dead_after_its_last_strike() {
         let mut current = message(&["a"]);
         for strikes in 1..STRIKES_MAX {
-            let Intake::Isolate(mut next) = intake(Source::Solo, true, &current.to_bytes()) else {
+            let Admission::Isolate(mut next) = admission(Origin::Solo, true, &current.to_bytes())
+            else {
                 panic!("strike {strikes} is not the last")
             };
             current = next.remove(0);
             assert_eq!(current.strikes, strikes);
         }
-        let Intake::Dead(reason, _) = intake(Source::Solo, true, &current.to_bytes()) else {
+        let Admission::Dead(reason, _) = admission(Origin::Solo, true, &current.to_bytes()) else {
             panic!("that was the last strike")
         };
         assert_eq!(reason, DeadReason::KillsWorker);

@@ -5,18 +5,18 @@
 //! `default-features = false`, and start a [`Worker`]: any number of them fit into one process.
 //!
 //! Inside, in the order of the data's way: `consume` takes deliveries, under its own supervision of
-//! the broker; `decide` says what to do with a message, and is pure; `lanes` makes batches of
+//! the broker; `decide` says what to do with a message, and is pure; `batches` makes batches of
 //! deliveries, a few of them in flight; [`engine`] is the protocol on one batch; [`acknowledge`] ends
 //! every delivery, on the broker of `rabbit`. `sweeper` publishes what nobody has a message for. All
 //! of these are watched tasks, the `parts`.
 
 pub mod acknowledge;
+mod batches;
 mod config;
 mod consume;
 pub mod decide;
 pub mod engine;
 mod health;
-mod lanes;
 pub mod metrics;
 pub mod parts;
 mod rabbit;

@@ -17,9 +17,9 @@ pub enum Part {
     /// Takes deliveries.
     Consumer,
     /// Settles what comes from the work queue.
-    Lanes,
+    Batches,
     /// Settles what comes from the solo queue.
-    SoloLane,
+    SoloBatches,
     /// Publishes what nobody has a message for.
     Sweeper,
     /// Looks whether the database is there.
@@ -34,8 +34,8 @@ impl Part {
     /// Every part.
     pub const ALL: [Part; 7] = [
         Part::Consumer,
-        Part::Lanes,
-        Part::SoloLane,
+        Part::Batches,
+        Part::SoloBatches,
         Part::Sweeper,
         Part::DatabaseWatcher,
         Part::SettingsWatcher,
@@ -46,7 +46,7 @@ impl Part {
     #[must_use]
     pub fn is_drained(self) -> bool {
         match self {
-            Part::Consumer | Part::Lanes | Part::SoloLane => true,
+            Part::Consumer | Part::Batches | Part::SoloBatches => true,
             Part::Sweeper | Part::DatabaseWatcher | Part::SettingsWatcher | Part::Pages => false,
         }
     }
@@ -56,8 +56,8 @@ impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Part::Consumer => "consumer",
-            Part::Lanes => "lanes",
-            Part::SoloLane => "solo lane",
+            Part::Batches => "batches",
+            Part::SoloBatches => "solo batches",
             Part::Sweeper => "sweeper",
             Part::DatabaseWatcher => "database watcher",
             Part::SettingsWatcher => "settings watcher",
@@ -143,7 +143,7 @@ mod tests {
         let mut parts = Parts::new(|_, _| {});
         parts.start(Part::Sweeper, std::future::pending());
         assert!(parts.has_drained());
-        parts.start(Part::Lanes, async { Ok(None) });
+        parts.start(Part::Batches, async { Ok(None) });
         assert!(!parts.has_drained());
         drop(parts.next().await);
         assert!(parts.has_drained());

@@ -16,22 +16,21 @@ use common::transaction::TransactionId;
 use lapin::Acker;
 use lapin::options::{BasicAckOptions, BasicNackOptions};
 
-use crate::acknowledge::Broker;
+use crate::acknowledge::{Broker, Parking};
 
-/// How often a publication is tried before its delivery is given back.
+/// How often a publication is tried before its delivery is nacked.
 const PUBLISH_TRIES: u32 = 4;
 
 /// See the module.
 pub struct Rabbit {
     publisher: Arc<Publisher>,
-    outbox: MongoOutbox,
 }
 
 impl Rabbit {
     /// A broker that publishes through `publisher`.
     #[must_use]
-    pub fn new(publisher: Arc<Publisher>, outbox: MongoOutbox) -> Rabbit {
-        Rabbit { publisher, outbox }
+    pub fn new(publisher: Arc<Publisher>) -> Rabbit {
+        Rabbit { publisher }
     }
 }
 
@@ -60,14 +59,16 @@ impl Broker for Rabbit {
         }
     }
 
-    async fn give_back(&self, receipt: &Acker) {
+    async fn nack(&self, receipt: &Acker) {
         let options = BasicNackOptions { requeue: true, ..Default::default() };
-        if let Err(error) = answered("giving back", receipt.nack(options)).await {
-            tracing::debug!(%error, "giving back");
+        if let Err(error) = answered("nacking", receipt.nack(options)).await {
+            tracing::debug!(%error, "nacking");
         }
     }
+}
 
-    async fn park(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
-        self.outbox.park_killers(ids).await
+impl Parking for MongoOutbox {
+    async fn park_killers(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
+        MongoOutbox::park_killers(self, ids).await
     }
 }

@@ -15,11 +15,11 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::Job;
+use crate::batches::{self, BatchSettings, Collector};
 use crate::config::Config;
 use crate::consume::{self, Consuming};
 use crate::engine::Environment;
 use crate::health::{self, Health};
-use crate::lanes::{self, BatchSettings, Intake};
 use crate::metrics::Metrics;
 use crate::parts::{Outcome, Part, Parts};
 use crate::start::{Failure, Shared, listen};
@@ -133,14 +133,14 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     }
 
     fn start_consumer(&self, parts: &mut Parts, stop: &CancellationToken) {
-        // As much as the broker delivers ahead, so that the consumer never waits for a lane.
+        // As much as the broker delivers ahead, so that the consumer never waits for a batch.
         let ahead = usize::from(self.config.prefetch);
         let (work, solo) = (mpsc::channel(ahead), mpsc::channel(1));
         let alone = BatchSettings { ids_max: 1, lanes: 1, ..self.config.batches() };
-        let lanes = self.lanes(work.1, self.config.batches(), stop.clone());
-        parts.start(Part::Lanes, lanes);
-        let lane = self.lanes(solo.1, alone, stop.clone());
-        parts.start(Part::SoloLane, lane);
+        let batches = self.batches(work.1, self.config.batches(), stop.clone());
+        parts.start(Part::Batches, batches);
+        let batches = self.batches(solo.1, alone, stop.clone());
+        parts.start(Part::SoloBatches, batches);
         let consuming = Consuming {
             amqp: self.config.amqp.clone(),
             name: self.config.application(),
@@ -156,7 +156,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         parts.start(Part::Consumer, consuming);
     }
 
-    fn lanes(
+    fn batches(
         &self,
         jobs: mpsc::Receiver<Job<lapin::Acker>>,
         settings: BatchSettings,
@@ -165,10 +165,11 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         let (engine, metrics) = (self.engine.clone(), self.metrics.clone());
         let acknowledger = self.acknowledger.clone();
         async move {
-            let intake = Intake::new(jobs);
+            let collector = Collector::new(jobs);
             let rest =
-                lanes::run(intake, settings, engine, acknowledger.clone(), metrics, stop).await;
-            rest.hand_back(&acknowledger).await;
+                batches::run(collector, settings, engine, acknowledger.clone(), metrics, stop)
+                    .await;
+            rest.requeue(&acknowledger).await;
             Ok(None)
         }
     }

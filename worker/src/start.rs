@@ -81,7 +81,7 @@ pub(crate) struct Shared<L, E> {
     pub(crate) store: Store,
     pub(crate) engine: Arc<Engine<L, E>>,
     pub(crate) publisher: Arc<Publisher>,
-    pub(crate) acknowledger: Arc<Acknowledger<Rabbit>>,
+    pub(crate) acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
 }
@@ -106,11 +106,15 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         let store = Store::connect(&config.mongo, &name, config.timing.op_limit()).await;
         let store = store.map_err(Failure::Settings)?;
         let publisher = Arc::new(Publisher::new(&config.amqp, &format!("{name} publishing")));
-        let rabbit = Rabbit::new(publisher.clone(), MongoOutbox::new(store.clone()));
+        let outbox = MongoOutbox::new(store.clone());
         let ledger = ledger(MongoLedger::new(store.clone(), config.timing.lease()));
         let engine = Engine::new(ledger, environment, config.engine_settings(), metrics.clone());
         Ok(Shared {
-            acknowledger: Arc::new(Acknowledger::new(rabbit, metrics.clone())),
+            acknowledger: Arc::new(Acknowledger::new(
+                Rabbit::new(publisher.clone()),
+                outbox,
+                metrics.clone(),
+            )),
             engine: Arc::new(engine),
             health,
             config,

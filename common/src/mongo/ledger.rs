@@ -3,12 +3,13 @@
 use mongodb::bson::RawDocumentBuf;
 
 use super::definitions::{ACCOUNTS, TRANSACTIONS};
+use super::postings::OnAccount;
 use super::statements;
 use super::write::{Counts, each_alone, together};
 use super::{Store, native, parking, postings, read, seen};
 use crate::ledger::{
-    AccountRead, Advance, Claim, Claimed, LeaseMs, Ledger, LedgerError, Order, Parking, Posting,
-    Removal, Seen, ServerMs, Transacted, Written,
+    AccountRead, Advance, Claim, Claimed, Content, LeaseMs, Ledger, LedgerError, Parking, Posting,
+    Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
 use crate::transaction::{AccountId, Reason, TransactionId};
 
@@ -37,14 +38,14 @@ impl MongoLedger {
         self.store.write(operation, TRANSACTIONS, ids, groups, Counts::Matched, statement).await
     }
 
-    async fn on_accounts(
+    async fn on_accounts<T: OnAccount>(
         &self,
         operation: &'static str,
-        postings: &[Posting],
-        statement: impl Fn(&[&Posting]) -> RawDocumentBuf,
+        updates: &[T],
+        statement: impl Fn(&[&T]) -> RawDocumentBuf,
     ) -> Result<Written, LedgerError> {
-        let groups = postings::groups(postings, postings::ACCOUNTS_MAX);
-        self.store.write(operation, ACCOUNTS, postings, groups, Counts::Modified, statement).await
+        let groups = postings::groups(updates, postings::ACCOUNTS_MAX);
+        self.store.write(operation, ACCOUNTS, updates, groups, Counts::Modified, statement).await
     }
 }
 
@@ -60,12 +61,16 @@ impl Ledger for MongoLedger {
         self.on_accounts("post", postings, |group| postings::post(group, before)).await
     }
 
-    async fn remove(&self, removal: Removal, postings: &[Posting]) -> Result<Written, LedgerError> {
-        let operation = match removal {
-            Removal::Settle => "settle",
-            Removal::Undo => "undo",
+    async fn remove(
+        &self,
+        kind: RemovalKind,
+        removals: &[Removal],
+    ) -> Result<Written, LedgerError> {
+        let operation = match kind {
+            RemovalKind::Settle => "settle",
+            RemovalKind::Undo => "undo",
         };
-        self.on_accounts(operation, postings, |group| postings::remove(removal, group)).await
+        self.on_accounts(operation, removals, |group| postings::remove(kind, group)).await
     }
 
     async fn advance(
@@ -113,9 +118,9 @@ impl Ledger for MongoLedger {
         seen::seen(&self.store, ids).await
     }
 
-    async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Order>, LedgerError> {
+    async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Content>, LedgerError> {
         let pipeline = read::contents(ids);
-        self.store.aggregate("bodies", TRANSACTIONS, pipeline, ids.len(), read::order).await
+        self.store.aggregate("bodies", TRANSACTIONS, pipeline, ids.len(), read::content).await
     }
 
     async fn accounts(
@@ -129,9 +134,9 @@ impl Ledger for MongoLedger {
 
     async fn transact(
         &self,
-        orders: &[Order],
+        contents: &[Content],
         application: &str,
     ) -> Result<Transacted, LedgerError> {
-        native::transact(&self.store, orders, application).await
+        native::transact(&self.store, contents, application).await
     }
 }

@@ -34,7 +34,7 @@ use mongodb::options::ReadConcern;
 use super::definitions::{ACCOUNTS, TRANSACTIONS};
 use super::statements;
 use super::{Store, fault, read};
-use crate::ledger::{AccountRead, LedgerError, Order, Transacted, Verdict};
+use crate::ledger::{AccountRead, Content, LedgerError, Transacted, Verdict};
 use crate::netting::{self, Netting};
 use crate::transaction::AccountId;
 
@@ -74,11 +74,11 @@ impl From<Error> for Halt {
 
 pub(super) async fn transact(
     store: &Store,
-    orders: &[Order],
+    contents: &[Content],
     application: &str,
 ) -> Result<Transacted, LedgerError> {
-    let (orders, application) = (orders.to_vec(), application.to_owned());
-    let attempt = Attempt { store: store.clone(), orders, application };
+    let (contents, application) = (contents.to_vec(), application.to_owned());
+    let attempt = Attempt { store: store.clone(), contents, application };
     match store.limited(OPERATION, async move { Ok(attempt.run().await) }).await? {
         Ok(verdicts) => Ok(Transacted::Committed(verdicts)),
         Err(Halt::Conflict) => Ok(Transacted::Conflict),
@@ -89,7 +89,7 @@ pub(super) async fn transact(
 
 struct Attempt {
     store: Store,
-    orders: Vec<Order>,
+    contents: Vec<Content>,
     application: String,
 }
 
@@ -121,7 +121,7 @@ impl Attempt {
 
     async fn steps(&self, session: &mut ClientSession) -> Result<Vec<Verdict>, Halt> {
         let accounts = self.read(session).await?;
-        let Netting { verdicts, changes } = netting::net(&self.orders, accounts);
+        let Netting { verdicts, changes } = netting::net(&self.contents, accounts);
         let changes = changes.iter().map(|(id, change)| statements::add(id, *change)).collect();
         self.update(session, ACCOUNTS, changes).await?;
         let ends = statements::ends(&verdicts, &self.application);
@@ -130,7 +130,7 @@ impl Attempt {
     }
 
     async fn read(&self, session: &mut ClientSession) -> Result<Vec<AccountRead>, Error> {
-        let bodies = self.orders.iter().filter_map(|(_, body)| body.as_ref().ok());
+        let bodies = self.contents.iter().filter_map(|(_, body)| body.as_ref().ok());
         let touched: BTreeSet<AccountId> =
             bodies.flat_map(|body| body.legs()).map(|leg| leg.account.clone()).collect();
         if touched.is_empty() {

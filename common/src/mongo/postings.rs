@@ -1,6 +1,6 @@
 //! The guarded updates of accounts: one statement for many accounts, and what each of them gets.
 //!
-//! A statement selects its accounts by `_id`, and its pipeline finds the posting that belongs to
+//! A statement selects its accounts by `_id`, and its pipeline finds the update that belongs to
 //! the account at hand. Check and write are one atomic step for each account; between accounts
 //! nothing is atomic. The server takes a pipeline apart once for a statement, which costs as much
 //! as running it on an account: with 64 accounts in a statement one update costs half of what it
@@ -18,20 +18,38 @@ use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 
 use super::numbers;
 use crate::amount::Amount;
-use crate::ledger::{Posting, Removal, ServerMs};
-use crate::transaction::TransactionId;
+use crate::ledger::{Posting, Removal, RemovalKind, ServerMs};
+use crate::transaction::{AccountId, TransactionId};
 
 /// The most accounts of one statement. More saves nothing: finding an account's posting among them
 /// begins to cost what is left of taking the pipeline apart.
 pub(super) const ACCOUNTS_MAX: usize = 64;
 
-/// Puts postings together, by their places, for statements of at most `most` accounts. No account is
-/// twice in one of them, and the postings of an account stay in their order.
-pub(super) fn groups(postings: &[Posting], most: usize) -> Vec<Vec<usize>> {
+/// A guarded update of one account.
+pub(super) trait OnAccount {
+    /// The account.
+    fn account(&self) -> &AccountId;
+}
+
+impl OnAccount for Posting {
+    fn account(&self) -> &AccountId {
+        &self.account
+    }
+}
+
+impl OnAccount for Removal {
+    fn account(&self) -> &AccountId {
+        &self.account
+    }
+}
+
+/// Puts updates together, by their places, for statements of at most `most` accounts. No account is
+/// twice in one of them, and the updates of an account stay in their order.
+pub(super) fn groups<T: OnAccount>(updates: &[T], most: usize) -> Vec<Vec<usize>> {
     let mut rounds: Vec<Vec<usize>> = Vec::new();
-    let mut met: HashMap<&str, usize> = HashMap::with_capacity(postings.len());
-    for (place, posting) in postings.iter().enumerate() {
-        let round = met.entry(&posting.account).or_default();
+    let mut met: HashMap<&str, usize> = HashMap::with_capacity(updates.len());
+    for (place, update) in updates.iter().enumerate() {
+        let round = met.entry(update.account()).or_default();
         if *round == rounds.len() {
             rounds.push(Vec::new());
         }
@@ -127,17 +145,17 @@ fn can_receive(credits: &RawDocumentBuf) -> RawDocumentBuf {
 }
 
 /// Removes the marks of a batch from each account where all of them are there, with what they held.
-pub(super) fn remove(removal: Removal, postings: &[&Posting]) -> RawDocumentBuf {
-    let held = |posting: &Posting| {
+pub(super) fn remove(kind: RemovalKind, removals: &[&Removal]) -> RawDocumentBuf {
+    let held = |removal: &Removal| {
         rawdoc! {
-            "account": posting.account.as_ref(),
-            "debits": posting.debits,
-            "credits": posting.credits,
-            "comesBack": match removal {
-                Removal::Settle => posting.credits,
-                Removal::Undo => posting.debits,
+            "account": removal.account.as_ref(),
+            "debits": removal.debits,
+            "credits": removal.credits,
+            "comesBack": match kind {
+                RemovalKind::Settle => removal.credits,
+                RemovalKind::Undo => removal.debits,
             },
-            "marks": marks(&posting.transactions),
+            "marks": marks(&removal.transactions),
         }
     };
     // Held money goes home whatever the status, the floor and the opening balance are.
@@ -155,20 +173,20 @@ pub(super) fn remove(removal: Removal, postings: &[&Posting]) -> RawDocumentBuf 
         "pendingCredits": { "$subtract": ["$pendingCredits", "$$my.credits"] },
         "pendingTransactions": { "$setDifference": ["$pendingTransactions", "$$my.marks"] },
     };
-    statement(postings, held, guard, changed)
+    statement(removals, held, guard, changed)
 }
 
-/// Sets the fields of each account where the guard holds; `$$my` is what `mine` makes of the posting
+/// Sets the fields of each account where the guard holds; `$$my` is what `mine` makes of the update
 /// of the account.
-fn statement(
-    postings: &[&Posting],
-    mine: impl Fn(&Posting) -> RawDocumentBuf,
+fn statement<T: OnAccount>(
+    updates: &[&T],
+    mine: impl Fn(&T) -> RawDocumentBuf,
     guard: RawDocumentBuf,
     changed: RawDocumentBuf,
 ) -> RawDocumentBuf {
-    let accounts: RawArrayBuf = postings.iter().map(|posting| posting.account.as_ref()).collect();
+    let accounts: RawArrayBuf = updates.iter().map(|update| update.account().as_ref()).collect();
     let place = rawdoc! { "$indexOfArray": [{ "$literal": accounts.clone() }, "$_id"] };
-    let mine: RawArrayBuf = postings.iter().map(|posting| mine(posting)).collect();
+    let mine: RawArrayBuf = updates.iter().map(|update| mine(update)).collect();
     let mine = rawdoc! { "$arrayElemAt": [{ "$literal": mine }, place] };
     let changed = rawdoc! { "$mergeObjects": ["$$ROOT", changed] };
     rawdoc! {

@@ -12,7 +12,7 @@ use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestam
 
 use super::Store;
 use crate::account::Account;
-use crate::ledger::{AccountRead, LedgerError, Order};
+use crate::ledger::{AccountRead, Content, LedgerError};
 use crate::limits;
 use crate::transaction::Body;
 
@@ -218,7 +218,7 @@ pub(super) fn too_long(bytes: usize, limit: usize) -> String {
 }
 
 /// A transaction's content, or why it makes no sense.
-pub(super) fn order(document: &RawDocument) -> Option<Order> {
+pub(super) fn content(document: &RawDocument) -> Option<Content> {
     let id = document.get_str("_id").ok()?.into();
     let body = match too_large(document, CONTENT_BYTES_MAX) {
         Some(problem) => Err(problem),

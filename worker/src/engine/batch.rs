@@ -66,7 +66,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     pub(super) async fn end(mut self) -> Vec<(TransactionId, Outcome)> {
         self.settle().await; //   applied → done       credits become spendable
         self.park().await; //     what can't go on is set apart
-        self.hand_on().await; //  what is not final is given up, for now
+        self.release_rest().await; //  what is not final is given up, for now
         self.outcomes
     }
 
@@ -198,7 +198,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
 
     /// Gives up what is not final, so that it can be claimed again after a delay, and never before
     /// a posting in doubt is surely dead. A lost release only means waiting for the lease's end.
-    async fn hand_on(&mut self) {
+    async fn release_rest(&mut self) {
         // By its own attempts, since one that fails for long is nobody else's measure.
         let attempts: BTreeSet<u32> = self.held.values().map(|held| held.attempts).collect();
         let delays: BTreeMap<u32, i64> =

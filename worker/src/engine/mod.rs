@@ -4,19 +4,19 @@
 //! a call that fails (`pieces`), and the second engine (`native`), which may run beside the first on
 //! the same data. Promises that whatever happens between
 //! two lines (a crash, a stall of any length, a lost reply, a second run) no money is made or lost
-//! and nobody else has to know. Fails by handing on: what is not final is released and requeued.
+//! and nobody else has to know. Fails by releasing: what is not final is released and requeued.
 //! Talks to the world through [`Ledger`] and [`Environment`] only.
 
 mod batch;
 mod capacity;
 mod claim;
+mod deferred;
 mod held;
 mod native;
 mod outcome;
 mod pieces;
 mod plan;
 mod post;
-mod riders;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -35,8 +35,8 @@ pub use outcome::Outcome;
 use crate::metrics::Metrics;
 use batch::Batch;
 use capacity::Capacity;
+use deferred::Deferred;
 use native::NativeBatch;
-use riders::Riders;
 
 /// Time and randomness, passed in so that a simulation can replay a run.
 pub trait Environment: Send + Sync {
@@ -70,7 +70,7 @@ pub struct EngineSettings {
     pub application: String,
     /// How long a posting may wait before the server refuses it, in milliseconds.
     pub post_window_ms: i64,
-    /// How long after a posting's deadline it may still be running (design §3), in milliseconds.
+    /// How long after a posting's deadline it may still be running, in milliseconds.
     pub grace_ms: i64,
     /// After so many claims a pending transaction is rolled back.
     pub attempts_max: u32,
@@ -90,10 +90,10 @@ pub struct Engine<L, E> {
     environment: E,
     settings: EngineSettings,
     metrics: Arc<Metrics>,
-    riders: Riders,
+    deferred: Deferred,
     capacity: Capacity,
     /// Batches that have not come to their commit point.
-    posting: AtomicUsize,
+    before_commit: AtomicUsize,
     /// Whose turn it is to run a native transaction: lanes of one process would only be in each
     /// other's way.
     turn: Mutex<()>,
@@ -112,9 +112,9 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             environment,
             settings,
             metrics,
-            riders: Riders::default(),
+            deferred: Deferred::default(),
             capacity: Capacity::default(),
-            posting: AtomicUsize::new(0),
+            before_commit: AtomicUsize::new(0),
             turn: Mutex::new(()),
         }
     }
@@ -127,8 +127,8 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
     /// The part of [`Engine::run`] that later batches have to wait for: when it is over, every
     /// transaction is decided. [`Underway::end`] does the rest.
     pub async fn begin(&self, ids: &[TransactionId]) -> Underway<'_, L, E> {
-        self.posting.fetch_add(1, Ordering::Relaxed);
-        let _over = Over(&self.posting);
+        self.before_commit.fetch_add(1, Ordering::Relaxed);
+        let _counted = Counted(&self.before_commit);
         match self.settings.kind {
             EngineKind::TwoPhase => {
                 let batch = Batch::new(self).begin(ids).await;
@@ -143,9 +143,9 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         self.capacity.fits()
     }
 
-    /// Whether batches are on their way to their commit point.
-    fn is_posting(&self) -> bool {
-        self.posting.load(Ordering::Relaxed) > 0
+    /// Whether there are batches before their commit point, which may carry settlements.
+    fn has_batches_before_commit(&self) -> bool {
+        self.before_commit.load(Ordering::Relaxed) > 0
     }
 
     /// Runs an operation that is harmless to repeat, again and again while its failures pass.
@@ -195,9 +195,9 @@ impl<L: Ledger, E: Environment> Underway<'_, L, E> {
 }
 
 /// Counts down when it is dropped: also when a batch panics.
-struct Over<'a>(&'a AtomicUsize);
+struct Counted<'a>(&'a AtomicUsize);
 
-impl Drop for Over<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

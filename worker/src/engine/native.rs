@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use common::ledger::{
-    BYTES_MAX, Fault, IDS_MAX, Ledger, LedgerError, Order, Seen, Transacted, Verdict,
+    BYTES_MAX, Content, Fault, IDS_MAX, Ledger, LedgerError, Seen, Transacted, Verdict,
 };
 use common::retry::Policy;
 use common::transaction::{State, TransactionId};
@@ -225,11 +225,11 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
 
     async fn transact(&self, initial: Vec<Seen>) -> Result<Transacted, LedgerError> {
         let gone = || Err("its document was deleted".to_owned());
-        let orders: Vec<Order> =
+        let contents: Vec<Content> =
             initial.into_iter().map(|seen| (seen.id, seen.body.unwrap_or_else(gone))).collect();
         let _turn = self.engine.turn.lock().await;
         let _timer = self.engine.metrics.phase("transaction");
-        self.engine.ledger.transact(&orders, &self.engine.settings.application).await
+        self.engine.ledger.transact(&contents, &self.engine.settings.application).await
     }
 
     fn ended(&mut self, verdict: Verdict) {

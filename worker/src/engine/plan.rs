@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use common::account;
 use common::amount::Amount;
-use common::ledger::{AccountRead, Posting};
+use common::ledger::{AccountRead, Posting, Removal};
 use common::limits::echo;
 use common::transaction::{AccountId, Body, Leg, Reason, ReasonCode, TransactionId};
 
@@ -98,11 +98,18 @@ pub(super) fn per_account<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec
     groups.into_values().flatten().collect()
 }
 
-/// One posting per leg, in the order of the transactions.
-pub(super) fn per_leg<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec<Posting> {
+/// The removals that belong to the postings of [`per_account`].
+pub(super) fn removals_per_account<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec<Removal> {
+    per_account(bodies).into_iter().map(Posting::into_removal).collect()
+}
+
+/// One removal per leg, in the order of the transactions.
+pub(super) fn removals_per_leg<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec<Removal> {
     bodies
         .into_iter()
-        .flat_map(|(id, body)| body.legs().iter().map(move |leg| single(id, body, leg)))
+        .flat_map(|(id, body)| {
+            body.legs().iter().map(move |leg| single(id, body, leg).into_removal())
+        })
         .collect()
 }
 
@@ -187,13 +194,10 @@ pub(super) fn judge(
     if open.is_empty() { Judged::Posted } else { Judged::Open(open) }
 }
 
-/// Whether any mark of these postings is still on its account, as far as is known.
-pub(super) fn any_mark_left(postings: &[Posting], accounts: &Accounts) -> bool {
-    let left = |posting: &Posting| {
-        let mark = |id| accounts.mark(&posting.account, id, None);
-        posting.transactions.iter().any(|id| mark(id) != Mark::Gone)
-    };
-    postings.iter().any(left)
+/// Whether any mark of this removal is still on its account, as far as is known.
+pub(super) fn any_mark_left(removal: &Removal, accounts: &Accounts) -> bool {
+    let mark = |id| accounts.mark(&removal.account, id, None);
+    removal.transactions.iter().any(|id| mark(id) != Mark::Gone)
 }
 
 #[cfg(test)]

@@ -8,16 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use common::ledger::{
-    BYTES_MAX, Fault, Ledger, LedgerError, POSTINGS_MAX, Posting, Removal, ServerMs,
+    BYTES_MAX, Fault, Ledger, LedgerError, POSTINGS_MAX, Posting, RemovalKind, ServerMs,
 };
 use common::transaction::{AccountId, TransactionId};
 
 use super::Environment;
 use super::batch::Batch;
+use super::deferred::Carried;
 use super::held::{Held, Left};
 use super::pieces::cut;
 use super::plan::{self, Accounts, Judged};
-use super::riders::Aboard;
 
 /// How often accounts that refuse without a visible reason are asked again: their state changed
 /// between our posting and our look.
@@ -41,16 +41,16 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
 
     async fn post_and_judge(&mut self, mut open: Vec<TransactionId>) {
         let mut postings = plan::per_account(self.bodies(&open));
-        let mut aboard = self.engine.riders.board(&mut postings);
+        let mut carried = self.engine.deferred.carry(&mut postings);
         let mut refusals = Refusals::new();
         for _ in 0..ROUNDS_MAX {
             if self.post_all(&postings, &mut refusals).await {
-                self.engine.metrics.rides.inc_by(aboard.arrived());
+                self.engine.metrics.rides.inc_by(carried.settled());
                 open.drain(..).for_each(|id| self.mark_posted(&id));
                 return;
             }
             self.keep_undecided(&mut open);
-            let accounts = self.look(&open, std::mem::take(&mut aboard)).await;
+            let accounts = self.look(&open, std::mem::take(&mut carried)).await;
             postings = self.judge(&open, &accounts, &refusals);
             self.keep_undecided(&mut open);
             if open.is_empty() {
@@ -115,26 +115,26 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         Ok(self.lease_until.min(server_now + self.engine.settings.post_window_ms))
     }
 
-    /// Looks at the accounts after an incomplete posting. Whoever missed a ride is settled now:
+    /// Looks at the accounts after an incomplete posting. What was not settled with it is settled now:
     /// nothing is refused for want of money that this worker holds back.
-    async fn look(&mut self, open: &[TransactionId], mut aboard: Aboard) -> Accounts {
+    async fn look(&mut self, open: &[TransactionId], mut carried: Carried) -> Accounts {
         // A ride's account counts, too, where nobody is left who would post to it: what was not
         // looked at would be taken for an account that does not exist.
-        let touched = plan::accounts(self.bodies(open)).into_iter().chain(aboard.accounts());
+        let touched = plan::accounts(self.bodies(open)).into_iter().chain(carried.accounts());
         let touched: BTreeSet<_> = touched.collect();
         let touched: Vec<_> = touched.into_iter().collect();
         // Each once: a transaction rides on each of its accounts, and the server looks for all of
         // them on each account.
-        let marks: BTreeSet<_> = open.iter().cloned().chain(aboard.transactions()).collect();
+        let marks: BTreeSet<_> = open.iter().cloned().chain(carried.transactions()).collect();
         let marks: Vec<_> = marks.into_iter().collect();
         let mut accounts = self.read_accounts(&touched, &marks).await;
-        let behind = aboard.left_behind(&accounts);
-        if !behind.is_empty() {
+        let unsettled = carried.still_unsettled(&accounts);
+        if !unsettled.is_empty() {
             // A settlement that fails goes back to its own batch with the rest of the ride.
-            self.remove_all(Removal::Settle, &behind).await;
-            let again: Vec<_> = behind.into_iter().map(|posting| posting.account).collect();
+            self.remove_all(RemovalKind::Settle, &unsettled).await;
+            let again: Vec<_> = unsettled.into_iter().map(|removal| removal.account).collect();
             accounts.extend(self.read_accounts(&again, &marks).await);
-            aboard.left_behind(&accounts);
+            carried.still_unsettled(&accounts);
         }
         accounts
     }

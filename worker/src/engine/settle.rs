@@ -4,27 +4,27 @@
 //! that no mark is left, and that nothing is removed while a post is in doubt. A mark that can't be
 //! removed (its account can't be read, or the server refuses to write it) sets its transaction apart,
 //! once its other marks are gone. Settlements of a large batch wait for a ride (see
-//! [`super::riders`]); the transactions are `applied` meanwhile.
+//! [`super::deferred`]); the transactions are `applied` meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::ledger::{Advance, BYTES_MAX, Ledger, POSTINGS_MAX, Posting, Removal};
+use common::ledger::{Advance, BYTES_MAX, Ledger, POSTINGS_MAX, Removal, RemovalKind};
 use common::transaction::{AccountId, ParkCode, Parked, TransactionId};
 
 use super::batch::Batch;
+use super::deferred::Deferral;
 use super::held::{Held, Left};
 use super::pieces::cut;
 use super::plan::Mark;
 use super::post::Refusals;
-use super::riders::Party;
 use super::{Environment, plan};
 
 /// How often a batch that waits looks whether there is still something to wait for.
 const LOOKS: u32 = 10;
 
-/// How often it looks whether its last riders have arrived.
+/// How often it looks whether its last settlements are carried no more.
 const ARRIVAL: Duration = Duration::from_millis(5);
 
 /// What a removal of marks came to.
@@ -46,7 +46,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         if ours.len() < self.engine.settings.rides_from {
             self.settle_now(ours).await;
         } else {
-            self.settle_riding(ours).await;
+            self.settle_deferred(ours).await;
         }
     }
 
@@ -55,12 +55,12 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
             return;
         }
         let timer = self.engine.metrics.phase("settle");
-        let together = plan::per_account(self.bodies(&applied));
-        if !self.remove_all(Removal::Settle, &together).await.whole {
+        let together = plan::removals_per_account(self.bodies(&applied));
+        if !self.remove_all(RemovalKind::Settle, &together).await.whole {
             // A predecessor settled some of them, or an account refuses: what is left is found one
             // by one.
-            let singles = plan::per_leg(self.bodies(&applied));
-            self.remove_checked(Removal::Settle, &singles).await;
+            let singles = plan::removals_per_leg(self.bodies(&applied));
+            self.remove_checked(RemovalKind::Settle, &singles).await;
         }
         drop(timer);
         self.finish(Advance::Finish, applied).await;
@@ -68,25 +68,25 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
 
     /// Lets the settlements ride on the posts of later batches, and settles those that nobody took
     /// along. No lease is needed for it: marks are their own guard.
-    async fn settle_riding(&mut self, applied: Vec<TransactionId>) {
-        let settlements = plan::per_account(self.bodies(&applied));
+    async fn settle_deferred(&mut self, applied: Vec<TransactionId>) {
+        let settlements = plan::removals_per_account(self.bodies(&applied));
         let accounts: Vec<AccountId> = settlements.iter().map(|s| s.account.clone()).collect();
-        let party = Arc::<Party>::default();
-        self.engine.riders.wait(settlements, &party);
+        let deferral = Arc::<Deferral>::default();
+        self.engine.deferred.defer(settlements, &deferral);
         self.linger().await;
-        let waiting = self.engine.riders.leave(&accounts, &party);
-        while party.is_aboard() {
+        let waiting = self.engine.deferred.take_back(&accounts, &deferral);
+        while deferral.is_carried() {
             self.engine.environment.sleep(ARRIVAL).await;
         }
         let timer = self.engine.metrics.phase("settle");
-        let mut unsure: BTreeSet<_> = party.take_unsure().into_iter().collect();
-        if !self.remove_all(Removal::Settle, &waiting).await.whole {
-            unsure.extend(waiting.into_iter().map(|settlement| settlement.account));
+        let mut uncertain: BTreeSet<_> = deferral.take_uncertain().into_iter().collect();
+        if !self.remove_all(RemovalKind::Settle, &waiting).await.whole {
+            uncertain.extend(waiting.into_iter().map(|settlement| settlement.account));
         }
-        if !unsure.is_empty() {
-            let mut singles = plan::per_leg(self.bodies(&applied));
-            singles.retain(|single| unsure.contains(&single.account));
-            self.remove_checked(Removal::Settle, &singles).await;
+        if !uncertain.is_empty() {
+            let mut singles = plan::removals_per_leg(self.bodies(&applied));
+            singles.retain(|single| uncertain.contains(&single.account));
+            self.remove_checked(RemovalKind::Settle, &singles).await;
         }
         drop(timer);
         self.finish(Advance::Finish, applied).await;
@@ -96,7 +96,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     async fn linger(&self) {
         for _ in 0..LOOKS {
             self.engine.environment.sleep(self.engine.settings.ride_wait / LOOKS).await;
-            if !self.engine.is_posting() {
+            if !self.engine.has_batches_before_commit() {
                 return;
             }
         }
@@ -109,8 +109,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         }
         let timer = self.engine.metrics.phase("undo");
         // A body that makes no sense was never posted, so it has nothing to undo.
-        let singles = plan::per_leg(self.bodies(&canceling));
-        self.remove_checked(Removal::Undo, &singles).await;
+        let singles = plan::removals_per_leg(self.bodies(&canceling));
+        self.remove_checked(RemovalKind::Undo, &singles).await;
         drop(timer);
         self.finish(Advance::Abandon, canceling).await;
     }
@@ -121,56 +121,56 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         self.advance(step, ids).await;
     }
 
-    pub(super) async fn remove_all(&self, removal: Removal, postings: &[Posting]) -> Removed {
-        let pieces = cut(postings, POSTINGS_MAX, BYTES_MAX, Posting::bytes);
-        let remove = |postings| self.engine.ledger.remove(removal, postings);
+    pub(super) async fn remove_all(&self, kind: RemovalKind, removals: &[Removal]) -> Removed {
+        let pieces = cut(removals, POSTINGS_MAX, BYTES_MAX, Removal::bytes);
+        let remove = |removals| self.engine.ledger.remove(kind, removals);
         let ended = self.engine.in_pieces(pieces, remove).await;
         let mut removed = Removed { whole: false, refusals: Refusals::new(), failed: Vec::new() };
-        for (postings, left) in ended.failed {
-            let ids = postings.iter().flat_map(|posting| &posting.transactions);
+        for (removals, left) in ended.failed {
+            let ids = removals.iter().flat_map(|removal| &removal.transactions);
             removed.failed.extend(ids.map(|id| (id.clone(), left)));
         }
         let mut count = 0;
-        for (postings, written) in ended.answered {
+        for (removals, written) in ended.answered {
             count += written.count;
             for refused in written.refused {
-                let Posting { account, transactions, .. } = &postings[refused.item];
+                let Removal { account, transactions, .. } = &removals[refused.item];
                 if let [id] = transactions.as_slice() {
                     removed.refusals.insert((account.clone(), id.clone()), refused.problem);
                 }
             }
         }
-        removed.whole = count == postings.len();
+        removed.whole = count == removals.len();
         removed
     }
 
     /// Removes single marks, and looks that none is left where not all of them were there.
-    async fn remove_checked(&mut self, removal: Removal, singles: &[Posting]) {
-        let Removed { whole, refusals, failed } = self.remove_all(removal, singles).await;
+    async fn remove_checked(&mut self, kind: RemovalKind, singles: &[Removal]) {
+        let Removed { whole, refusals, failed } = self.remove_all(kind, singles).await;
         if whole {
             return;
         }
         for (id, left) in failed {
             self.leave([&id], left);
         }
-        let touched: BTreeSet<_> = singles.iter().map(|posting| posting.account.clone()).collect();
+        let touched: BTreeSet<_> = singles.iter().map(|removal| removal.account.clone()).collect();
         let touched: Vec<_> = touched.into_iter().collect();
         let marks: BTreeSet<_> = singles.iter().flat_map(|p| p.transactions.clone()).collect();
         let marks: Vec<_> = marks.into_iter().collect();
         let accounts = self.read_accounts(&touched, &marks).await;
         let mut stuck = Vec::new();
-        for posting in singles {
-            for id in &posting.transactions {
+        for removal in singles {
+            for id in &removal.transactions {
                 let Some(held) = self.held.get_mut(id) else { continue };
-                let refusal = refusals.get(&(posting.account.clone(), id.clone()));
-                match accounts.mark(&posting.account, id, refusal) {
+                let refusal = refusals.get(&(removal.account.clone(), id.clone()));
+                match accounts.mark(&removal.account, id, refusal) {
                     Mark::Gone => {}
                     Mark::Unknown(left) => held.left = held.left.or(Some(left)),
                     // It was there, and nothing speaks against its removal: it changed meanwhile.
                     Mark::There => held.left = held.left.or(Some(Left::Later)),
                     Mark::Stuck(problem) => {
                         let message =
-                            format!("account {:?} has its mark: {problem}", posting.account);
+                            format!("account {:?} has its mark: {problem}", removal.account);
                         stuck.push((id, Parked::new(ParkCode::AccountUnusable, message)));
                     }
                 }

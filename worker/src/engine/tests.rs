@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicI64;
 use common::account::Account;
 use common::amount::Amount;
 use common::ledger::{
-    AccountRead, Advance, Claim, Claimed, LedgerError, Order, Parking, Posting, Removal, Seen,
-    ServerMs, Size, Transacted, Verdict, Written,
+    AccountRead, Advance, Claim, Claimed, Content, LedgerError, Parking, Posting, Removal,
+    RemovalKind, Seen, ServerMs, Size, Transacted, Verdict, Written,
 };
 use common::transaction::{AccountId, Body, Reason, State};
 
@@ -78,8 +78,8 @@ impl Ledger for Scripted {
         all(postings.len())
     }
 
-    async fn remove(&self, _: Removal, postings: &[Posting]) -> Result<Written, LedgerError> {
-        all(postings.len())
+    async fn remove(&self, _: RemovalKind, removals: &[Removal]) -> Result<Written, LedgerError> {
+        all(removals.len())
     }
 
     async fn advance(
@@ -121,7 +121,7 @@ impl Ledger for Scripted {
         Ok(ids.iter().map(|id| Seen { attempts: 0, ..seen(id, State::Initial) }).collect())
     }
 
-    async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Order>, LedgerError> {
+    async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Content>, LedgerError> {
         Ok(ids.iter().map(|id| (id.clone(), transfer())).collect())
     }
 
@@ -138,13 +138,13 @@ impl Ledger for Scripted {
         Ok(ids.iter().map(account).collect())
     }
 
-    async fn transact(&self, orders: &[Order], _: &str) -> Result<Transacted, LedgerError> {
-        self.tried.lock().expect("one thread").push(orders.len());
-        if orders.len() > self.room {
+    async fn transact(&self, contents: &[Content], _: &str) -> Result<Transacted, LedgerError> {
+        self.tried.lock().expect("one thread").push(contents.len());
+        if contents.len() > self.room {
             return Ok(Transacted::Conflict);
         }
-        let done = |(id, _): &Order| Verdict { id: id.clone(), refused: None };
-        Ok(Transacted::Committed(orders.iter().map(done).collect()))
+        let done = |(id, _): &Content| Verdict { id: id.clone(), refused: None };
+        Ok(Transacted::Committed(contents.iter().map(done).collect()))
     }
 }
 
@@ -227,7 +227,7 @@ async fn settlements_wait_for_a_ride_only_while_there_are_posts_to_ride_on() {
         let mut engine = engine(EngineKind::TwoPhase, ledger);
         engine.settings.ride_wait = Duration::from_secs(1);
         engine.settings.rides_from = 1;
-        engine.posting.store(others_posting, Ordering::Relaxed);
+        engine.before_commit.store(others_posting, Ordering::Relaxed);
         let outcomes = engine.run(&["one".into()]).await;
         assert_eq!(outcomes, [("one".into(), Outcome::Final)]);
         assert_eq!(engine.environment.slept.load(Ordering::Relaxed), waited);

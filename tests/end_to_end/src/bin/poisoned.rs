@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use clap::Parser;
 use common::config::LogArgs;
 use common::ledger::{
-    AccountRead, Advance, Claim, Claimed, Ledger, LedgerError, Order, Parking, Posting, Removal,
-    Seen, ServerMs, Transacted, Written,
+    AccountRead, Advance, Claim, Claimed, Content, Ledger, LedgerError, Parking, Posting, Removal,
+    RemovalKind, Seen, ServerMs, Transacted, Written,
 };
 use common::mongo::MongoLedger;
 use common::transaction::{AccountId, Reason, TransactionId};
@@ -56,10 +56,6 @@ impl Trap {
     }
 }
 
-fn marks(postings: &[Posting]) -> impl Iterator<Item = &TransactionId> {
-    postings.iter().flat_map(|posting| &posting.transactions)
-}
-
 impl Ledger for Trap {
     async fn claim(&self, ids: &[TransactionId], claim: &Claim) -> Result<Claimed, LedgerError> {
         self.spring("claim", ids);
@@ -67,15 +63,19 @@ impl Ledger for Trap {
     }
 
     async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<Written, LedgerError> {
-        self.spring("post", marks(postings));
+        self.spring("post", postings.iter().flat_map(|posting| &posting.transactions));
         let rides = postings.iter().filter_map(|posting| posting.ride.as_ref());
         self.spring("settle", rides.flat_map(|ride| &ride.transactions));
         self.ledger.post(postings, before).await
     }
 
-    async fn remove(&self, removal: Removal, postings: &[Posting]) -> Result<Written, LedgerError> {
-        self.spring("settle", marks(postings));
-        self.ledger.remove(removal, postings).await
+    async fn remove(
+        &self,
+        kind: RemovalKind,
+        removals: &[Removal],
+    ) -> Result<Written, LedgerError> {
+        self.spring("settle", removals.iter().flat_map(|removal| &removal.transactions));
+        self.ledger.remove(kind, removals).await
     }
 
     async fn advance(
@@ -98,11 +98,11 @@ impl Ledger for Trap {
 
     async fn transact(
         &self,
-        orders: &[Order],
+        contents: &[Content],
         application: &str,
     ) -> Result<Transacted, LedgerError> {
-        self.spring("transact", orders.iter().map(|(id, _)| id));
-        self.ledger.transact(orders, application).await
+        self.spring("transact", contents.iter().map(|(id, _)| id));
+        self.ledger.transact(contents, application).await
     }
 
     async fn release(
@@ -127,7 +127,7 @@ impl Ledger for Trap {
         self.ledger.read(ids).await
     }
 
-    async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Order>, LedgerError> {
+    async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Content>, LedgerError> {
         self.ledger.bodies(ids).await
     }
 

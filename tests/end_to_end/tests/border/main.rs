@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use common::account::{Account, marks_from_raw};
 use common::amount::{Amount, AmountError};
-use common::ledger::{LeaseMs, Ledger, Posting, Removal};
+use common::ledger::{LeaseMs, Ledger, Posting, RemovalKind};
 use common::message::Message;
 use common::mongo::MongoLedger;
 use common::transaction::Body;
@@ -143,22 +143,22 @@ fn takes_money_back(account: &RawDocumentBuf) -> bool {
 async fn the_border_guard_lets_held_money_go_home_whatever_else_is_broken() {
     let world = World::new().await;
     let ledger = without_validator(&world).await;
-    for removal in [Removal::Settle, Removal::Undo] {
+    for kind in [RemovalKind::Settle, RemovalKind::Undo] {
         let mut random = StdRng::seed_from_u64(2);
-        let ids: Vec<String> = (0..cases()).map(|n| format!("{removal:?}{n}")).collect();
+        let ids: Vec<String> = (0..cases()).map(|n| format!("{kind:?}{n}")).collect();
         let documents = ids.iter().map(|id| odd::account(&mut random, id, true));
         world.store.accounts().insert_many(documents).await.expect("no validator is there");
         let before = read_accounts(&world).await;
         let mut random = StdRng::seed_from_u64(3);
-        let postings: Vec<_> =
-            ids.iter().map(|id| posting(id, odd::amount(&mut random), None, odd::MARK)).collect();
-        let count = ledger.remove(removal, &postings).await.expect("MongoDB is there");
+        let removal = |id| posting(id, odd::amount(&mut random), None, odd::MARK).into_removal();
+        let removals: Vec<_> = ids.iter().map(String::as_str).map(removal).collect();
+        let count = ledger.remove(kind, &removals).await.expect("MongoDB is there");
 
         let after = read_accounts(&world).await;
         let (mut gone, mut unreadable) = (0, 0);
         for id in &ids {
             let left = marks_from_raw(&after[id]).expect("a list").contains(odd::MARK);
-            assert_eq!(!left, takes_money_back(&before[id]), "{removal:?}: {}", shown(&before[id]));
+            assert_eq!(!left, takes_money_back(&before[id]), "{kind:?}: {}", shown(&before[id]));
             gone += usize::from(!left);
             unreadable += usize::from(!left && Account::from_raw(&before[id]).is_err());
         }

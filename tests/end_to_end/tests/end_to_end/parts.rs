@@ -50,7 +50,7 @@ async fn ends_with(part: Part) {
     let held = proxy.hold("settle", 1, Side::Request);
     world.insert(&[transfer("t", "a", "b", 1)]).await;
     // The batch is in the other lane, so that the end of this one does not end it.
-    let key = if part == Part::Lanes { SOLO } else { WORK };
+    let key = if part == Part::Batches { SOLO } else { WORK };
     world.queues.publish_raw(key, br#"{"ids":["t"]}"#).await;
     held.caught(s(20)).await;
     loop {
@@ -89,12 +89,12 @@ async fn a_consumer_that_ends_ends_the_worker() {
 
 #[tokio::test]
 async fn lanes_that_end_end_the_worker() {
-    ends_with(Part::Lanes).await;
+    ends_with(Part::Batches).await;
 }
 
 #[tokio::test]
 async fn a_solo_lane_that_ends_ends_the_worker() {
-    ends_with(Part::SoloLane).await;
+    ends_with(Part::SoloBatches).await;
 }
 
 #[tokio::test]

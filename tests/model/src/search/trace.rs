@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use common::account::Account;
-use common::ledger::Posting;
+use common::ledger::{Posting, Removal, Ride};
 use common::transaction::{AccountId, TransactionId};
 
 use super::protocol::{Next, Protocol, Tally};
@@ -124,24 +124,31 @@ fn joined<'a>(ids: impl IntoIterator<Item = &'a TransactionId>) -> String {
     ids.into_iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(" ")
 }
 
+fn posting(posting: &Posting) -> String {
+    let Posting { account, debits, credits, transactions, ride, .. } = posting;
+    let settling = |ride: &Ride| format!(" settling {}", joined(&ride.transactions));
+    let ride = ride.as_ref().map_or(String::new(), settling);
+    format!("{account} −{debits} +{credits} for {}{ride}", joined(transactions))
+}
+
+fn removal(removal: &Removal) -> String {
+    let Removal { account, debits, credits, transactions } = removal;
+    format!("{account} −{debits} +{credits} for {}", joined(transactions))
+}
+
 /// A request of the engine or of a client.
 #[must_use]
 pub fn request(request: &Request) -> String {
-    let postings = |postings: &[Posting]| -> String {
-        let one = |posting: &Posting| {
-            let ids = joined(&posting.transactions);
-            let ride = posting
-                .ride
-                .as_ref()
-                .map_or(String::new(), |ride| format!(" settling {}", joined(&ride.transactions)));
-            format!("{} −{} +{} for {ids}{ride}", posting.account, posting.debits, posting.credits)
-        };
-        postings.iter().map(one).collect::<Vec<_>>().join(", ")
-    };
     let name = request.name();
     match request {
-        Request::Post(posted, before) => format!("post {} before {before}", postings(posted)),
-        Request::Remove(_, removed) => format!("{name} {}", postings(removed)),
+        Request::Post(postings, before) => {
+            let postings: Vec<_> = postings.iter().map(posting).collect();
+            format!("post {} before {before}", postings.join(", "))
+        }
+        Request::Remove(_, removals) => {
+            let removals: Vec<_> = removals.iter().map(removal).collect();
+            format!("{name} {}", removals.join(", "))
+        }
         Request::Claim(ids, ..)
         | Request::Read(ids)
         | Request::Bodies(ids)

@@ -5,7 +5,7 @@
 
 use common::account::{Account, Status};
 use common::amount::Amount;
-use common::ledger::{Posting, Removal, Ride, ServerMs};
+use common::ledger::{Posting, Removal, RemovalKind, Ride, ServerMs};
 
 use super::planted::Planted;
 
@@ -32,15 +32,13 @@ pub fn post(
 }
 
 fn settle_ride(account: &mut Account, ride: &Ride, planted: Option<Planted>) -> bool {
-    let settlement = Posting {
+    let settlement = Removal {
         account: account.id.clone(),
-        currency: account.currency.clone(),
         debits: ride.debits,
         credits: ride.credits,
         transactions: ride.transactions.clone(),
-        ride: None,
     };
-    remove(account, Removal::Settle, &settlement, planted)
+    remove(account, RemovalKind::Settle, &settlement, planted)
 }
 
 fn post_alone(
@@ -103,32 +101,32 @@ fn posted(
 /// Removes marks with what they held; true when it took effect.
 pub fn remove(
     account: &mut Account,
-    removal: Removal,
-    posting: &Posting,
+    kind: RemovalKind,
+    removal: &Removal,
     planted: Option<Planted>,
 ) -> bool {
-    let all_there = posting.transactions.iter().all(|id| account.pending_transactions.contains(id));
-    let unguarded = match removal {
-        Removal::Undo => planted == Some(Planted::UndoWithoutTheMark),
-        Removal::Settle => planted == Some(Planted::SettleWithoutTheMark),
+    let all_there = removal.transactions.iter().all(|id| account.pending_transactions.contains(id));
+    let unguarded = match kind {
+        RemovalKind::Undo => planted == Some(Planted::UndoWithoutTheMark),
+        RemovalKind::Settle => planted == Some(Planted::SettleWithoutTheMark),
     };
     if !all_there && !unguarded {
         return false;
     }
     let spent_already = planted == Some(Planted::CreditSpendableAtOnce);
-    let comes_back = match removal {
-        Removal::Settle if spent_already => None,
-        Removal::Settle => Some(posting.credits),
-        Removal::Undo if spent_already => posting.debits.checked_add(posting.credits.negated()),
-        Removal::Undo => Some(posting.debits),
+    let comes_back = match kind {
+        RemovalKind::Settle if spent_already => None,
+        RemovalKind::Settle => Some(removal.credits),
+        RemovalKind::Undo if spent_already => removal.debits.checked_add(removal.credits.negated()),
+        RemovalKind::Undo => Some(removal.debits),
     };
     let sum = |amount: Amount, change: Amount| amount.checked_add(change).unwrap_or(amount);
     if let Some(change) = comes_back.filter(|change| !change.is_zero()) {
         account.balance = sum(account.balance, change);
     }
-    account.pending_debits = sum(account.pending_debits, posting.debits.negated());
-    account.pending_credits = sum(account.pending_credits, posting.credits.negated());
-    for id in &posting.transactions {
+    account.pending_debits = sum(account.pending_debits, removal.debits.negated());
+    account.pending_credits = sum(account.pending_credits, removal.credits.negated());
+    for id in &removal.transactions {
         account.pending_transactions.remove(id);
     }
     true

@@ -66,7 +66,7 @@ impl Queue {
     }
 
     /// A delivery comes again.
-    pub fn give_back(&mut self, receipt: u64) {
+    pub fn nack(&mut self, receipt: u64) {
         if let Some((_, queued)) = self.unacked.remove(&receipt) {
             self.waiting.push(Queued { redelivered: true, ..queued });
         }
@@ -80,7 +80,7 @@ impl Queue {
             .filter(|(_, (owner, _))| owner.0 == worker)
             .map(|(receipt, _)| *receipt)
             .collect();
-        lost.into_iter().for_each(|receipt| self.give_back(receipt));
+        lost.into_iter().for_each(|receipt| self.nack(receipt));
     }
 
     /// Whether some message still stands for this transaction, be it a dead letter.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use common::ledger::LedgerError;
 use common::queue::{Outgoing, QueueError};
 use common::transaction::{ParkCode, Parked, TransactionId};
-use worker::acknowledge::Broker;
+use worker::acknowledge::{Broker, Parking};
 use worker::engine::Environment;
 
 use super::planted::Planted;
@@ -158,11 +158,13 @@ impl Broker for Client {
         self.shared().receipts.push_back((*receipt, true));
     }
 
-    async fn give_back(&self, receipt: &u64) {
+    async fn nack(&self, receipt: &u64) {
         self.shared().receipts.push_back((*receipt, false));
     }
+}
 
-    async fn park(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
+impl Parking for Client {
+    async fn park_killers(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
         let why = Parked::new(ParkCode::KillsWorker, "its workers died with it");
         self.request(Request::ParkById(ids.to_vec(), why)).await.map(|_| ())
     }

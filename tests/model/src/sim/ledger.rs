@@ -3,8 +3,8 @@
 //! Owns the planted faults that are a client's: wrappers around calls, as somebody could write them.
 
 use common::ledger::{
-    AccountRead, Advance, Claim, Claimed, Ledger, LedgerError, Order, Parking, Posting, Removal,
-    Seen, ServerMs, Transacted, Written,
+    AccountRead, Advance, Claim, Claimed, Content, Ledger, LedgerError, Parking, Posting, Removal,
+    RemovalKind, Seen, ServerMs, Transacted, Written,
 };
 use common::transaction::{AccountId, Reason, TransactionId};
 
@@ -53,7 +53,9 @@ impl Ledger for Client {
             }
             Some(Planted::SettleBeforeCommit) => {
                 let took = self.posted(postings, before).await?;
-                self.remove(Removal::Settle, postings).await?;
+                let removals: Vec<_> =
+                    postings.iter().cloned().map(Posting::into_removal).collect();
+                self.remove(RemovalKind::Settle, &removals).await?;
                 Ok(took)
             }
             Some(Planted::RideLeftBehind) => {
@@ -65,8 +67,12 @@ impl Ledger for Client {
         }
     }
 
-    async fn remove(&self, removal: Removal, postings: &[Posting]) -> Result<Written, LedgerError> {
-        self.write(Request::Remove(removal, postings.to_vec())).await
+    async fn remove(
+        &self,
+        kind: RemovalKind,
+        removals: &[Removal],
+    ) -> Result<Written, LedgerError> {
+        self.write(Request::Remove(kind, removals.to_vec())).await
     }
 
     async fn advance(
@@ -115,7 +121,7 @@ impl Ledger for Client {
         Ok(seen)
     }
 
-    async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Order>, LedgerError> {
+    async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Content>, LedgerError> {
         let Reply::Bodies(bodies) = self.request(Request::Bodies(ids.to_vec())).await? else {
             unreachable!("a read answers contents")
         };
@@ -137,11 +143,11 @@ impl Ledger for Client {
 
     async fn transact(
         &self,
-        orders: &[Order],
+        contents: &[Content],
         application: &str,
     ) -> Result<Transacted, LedgerError> {
         let (_, number) = self.now_and_number();
-        let request = Request::Transact(number, orders.to_vec(), application.to_owned());
+        let request = Request::Transact(number, contents.to_vec(), application.to_owned());
         let Reply::Transacted(transacted) = self.request(request).await? else {
             unreachable!("a transaction answers what became of it")
         };

@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::account::Account;
-use common::ledger::{AccountRead, Advance, Claim, LeaseMs, Order, Parking, Seen, ServerMs, Size};
+use common::ledger::{
+    AccountRead, Advance, Claim, Content, LeaseMs, Parking, Seen, ServerMs, Size,
+};
 use common::transaction::{AccountId, Body, Parked, Reason, ReasonCode, State, TransactionId};
 
 use super::odd::{Odd, Oddity};
@@ -277,7 +279,7 @@ impl Books {
 
     /// The contents of transactions.
     #[must_use]
-    pub fn bodies(&self, ids: &[TransactionId]) -> Vec<Order> {
+    pub fn bodies(&self, ids: &[TransactionId]) -> Vec<Content> {
         let found = ids.iter().filter_map(|id| self.transactions.get(id));
         found.map(|doc| (doc.id.clone(), doc.content(&self.odd))).collect()
     }

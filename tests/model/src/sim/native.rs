@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use common::account::Account;
-use common::ledger::{Order, Transacted};
+use common::ledger::{Content, Transacted};
 use common::netting::{self, Netting};
 use common::transaction::State;
 
@@ -51,9 +51,9 @@ impl Documents {
 impl Native {
     /// Reads and decides.
     #[must_use]
-    pub fn begin(orders: &[Order], books: &Books) -> Native {
+    pub fn begin(contents: &[Content], books: &Books) -> Native {
         let mut snapshot = Books { odd: books.odd.clone(), ..Books::default() };
-        for (id, body) in orders {
+        for (id, body) in contents {
             let doc = books.transactions.get(id);
             snapshot.transactions.extend(doc.map(|doc| (id.clone(), doc.clone())));
             let legs = body.iter().flat_map(|body| body.legs());
@@ -61,7 +61,7 @@ impl Native {
             snapshot.accounts.extend(found.map(|account| (account.id.clone(), account.clone())));
         }
         let ids: Vec<_> = snapshot.accounts.keys().cloned().collect();
-        let netting = netting::net(orders, snapshot.accounts(&ids, &[]));
+        let netting = netting::net(contents, snapshot.accounts(&ids, &[]));
         Native { snapshot, netting }
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use common::account::Status;
 use common::ledger::{
-    AccountRead, Advance, Claim, Fault, Order, Parking, Posting, Removal, Seen, ServerMs,
-    Transacted, Written,
+    AccountRead, Advance, Claim, Content, Fault, Parking, Posting, Removal, RemovalKind, Seen,
+    ServerMs, Transacted, Written,
 };
 use common::transaction::{AccountId, Body, Parked, Reason, TransactionId};
 
@@ -39,7 +39,7 @@ pub enum Request {
     /// Posts, each before the deadline.
     Post(Vec<Posting>, ServerMs),
     /// Removes marks.
-    Remove(Removal, Vec<Posting>),
+    Remove(RemovalKind, Vec<Removal>),
     /// Moves transactions on.
     Advance(Advance, Vec<TransactionId>, Claim),
     /// Turns transactions towards their undoing.
@@ -51,7 +51,7 @@ pub enum Request {
     /// Sets transactions apart.
     Park(Vec<Parking>),
     /// A native transaction, by a number of its own, of an application.
-    Transact(u64, Vec<Order>, String),
+    Transact(u64, Vec<Content>, String),
 }
 
 impl Request {
@@ -72,8 +72,8 @@ impl Request {
             Request::Accounts(..) => "accounts",
             Request::Post(postings, _) if postings.iter().any(|p| p.ride.is_some()) => "post+ride",
             Request::Post(..) => "post",
-            Request::Remove(Removal::Settle, _) => "settle",
-            Request::Remove(Removal::Undo, _) => "undo",
+            Request::Remove(RemovalKind::Settle, _) => "settle",
+            Request::Remove(RemovalKind::Undo, _) => "undo",
             Request::Advance(step, ..) => step.states().1.as_str(),
             Request::Cancel(..) => "cancel",
             Request::Release(..) => "release",
@@ -101,7 +101,8 @@ impl Request {
             | Request::Release(ids, ..)
             | Request::Unclaim(ids, _)
             | Request::ParkById(ids, _) => ids.len(),
-            Request::Post(postings, _) | Request::Remove(_, postings) => postings.len(),
+            Request::Post(postings, _) => postings.len(),
+            Request::Remove(_, removals) => removals.len(),
             Request::Cancel(refused, _) => refused.len(),
             Request::Park(parkings) => parkings.len(),
             // It reads, then it commits.
@@ -133,12 +134,13 @@ impl Request {
             | Request::Release(ids, ..)
             | Request::Unclaim(ids, _)
             | Request::ParkById(ids, _) => ids.iter().collect(),
-            Request::Post(postings, _) | Request::Remove(_, postings) => {
-                postings.iter().map(|posting| &posting.account).collect()
+            Request::Post(postings, _) => postings.iter().map(|posting| &posting.account).collect(),
+            Request::Remove(_, removals) => {
+                removals.iter().map(|removal| &removal.account).collect()
             }
             Request::Cancel(refused, _) => refused.iter().map(|(id, _)| id).collect(),
             Request::Park(parkings) => parkings.iter().map(|parking| &parking.id).collect(),
-            Request::Transact(_, orders, _) => orders.iter().map(|(id, _)| id).collect(),
+            Request::Transact(_, contents, _) => contents.iter().map(|(id, _)| id).collect(),
         }
     }
 }
@@ -151,7 +153,7 @@ pub enum Reply {
     /// Transactions read.
     Seen(Vec<Seen>),
     /// Contents of transactions read.
-    Bodies(Vec<Order>),
+    Bodies(Vec<Content>),
     /// Accounts read.
     Accounts(Vec<AccountRead>),
     /// Which transactions are set apart now.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use common::account::Account;
 use common::ledger::{
-    Fault, LeaseMs, Order, Parking, Posting, Removal, ServerMs, Transacted, Written,
+    Content, Fault, LeaseMs, Parking, Posting, Removal, RemovalKind, ServerMs, Transacted, Written,
 };
 use common::transaction::{Body, Parked, TransactionId};
 
@@ -95,7 +95,7 @@ impl Server {
                 self.transaction(&ids[step], |doc| model::claim(doc, claim, alone, lease, now))
             }
             Request::Post(postings, before) => self.post(&postings[step], *before, started),
-            Request::Remove(removal, postings) => self.remove(*removal, &postings[step]),
+            Request::Remove(kind, removals) => self.remove(*kind, &removals[step]),
             Request::Advance(kind, ids, claim) => {
                 self.transaction(&ids[step], |doc| model::advance(doc, *kind, claim))
             }
@@ -111,8 +111,8 @@ impl Server {
                     model::release(doc, claim, *after, *not_before, started)
                 }),
             Request::Park(parkings) => self.park(&parkings[step]),
-            Request::Transact(number, orders, application) => {
-                self.step_of_transaction(*number, orders, application);
+            Request::Transact(number, contents, application) => {
+                self.step_of_transaction(*number, contents, application);
                 Stepped::Nothing
             }
             Request::Insert(id, body) => self.insert(id, body, started),
@@ -143,21 +143,19 @@ impl Server {
         })
     }
 
-    fn remove(&mut self, removal: Removal, posting: &Posting) -> Stepped {
-        if self.primary.odd.is_stuck(&posting.account) {
+    fn remove(&mut self, kind: RemovalKind, removal: &Removal) -> Stepped {
+        if self.primary.odd.is_stuck(&removal.account) {
             return Stepped::Nothing;
         }
         let planted = self.planted;
-        self.account(&posting.account, |account| {
-            accounts::remove(account, removal, posting, planted)
-        })
+        self.account(&removal.account, |account| accounts::remove(account, kind, removal, planted))
     }
 
     /// The first step reads at a snapshot and decides, the second commits: all writes at once, or
     /// none when a document to be written was changed in between, or is refused.
-    fn step_of_transaction(&mut self, number: u64, orders: &[Order], application: &str) {
+    fn step_of_transaction(&mut self, number: u64, contents: &[Content], application: &str) {
         let Some(native) = self.begun.remove(&number) else {
-            self.begun.insert(number, Native::begin(orders, &self.primary));
+            self.begun.insert(number, Native::begin(contents, &self.primary));
             return;
         };
         let (written, transacted) = native.commit(&self.primary, application, self.planted);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use common::retry::Policy;
 use common::transaction::TransactionId;
 use worker::acknowledge::Acknowledger;
-use worker::decide::Source;
+use worker::decide::Origin;
 use worker::engine::{Engine, EngineKind, EngineSettings, Outcome};
 use worker::metrics::Metrics;
 
@@ -30,7 +30,7 @@ pub struct Worker {
     /// The newest write that the server has acknowledged to it.
     pub newest_write: u64,
     engine: Arc<Engine<Client, Client>>,
-    acknowledger: Arc<Acknowledger<Client>>,
+    acknowledger: Arc<Acknowledger<Client, Client>>,
 }
 
 /// Who starts workers.
@@ -86,11 +86,11 @@ impl Staff {
             tasks: Vec::new(),
             newest_write: 0,
             engine: Arc::new(engine),
-            acknowledger: Arc::new(Acknowledger::new(client, metrics)),
+            acknowledger: Arc::new(Acknowledger::new(client.clone(), client, metrics)),
         }
     }
 
-    /// Has a worker process deliveries, as a lane does.
+    /// Has a worker process deliveries, as its batches do.
     pub fn assign(&self, worker: &mut Worker, deliveries: Vec<(u64, Queued)>) {
         let (engine, acknowledger) = (worker.engine.clone(), worker.acknowledger.clone());
         let too_early = self.planted == Some(Planted::AcknowledgeBeforeFinal);
@@ -98,9 +98,9 @@ impl Staff {
         worker.tasks.push(Box::pin(async move {
             let mut jobs = Vec::new();
             for (receipt, queued) in deliveries {
-                let source = if queued.solo { Source::Solo } else { Source::Work };
+                let origin = if queued.solo { Origin::Solo } else { Origin::Work };
                 let admitted =
-                    acknowledger.admit(source, queued.redelivered, queued.body, receipt).await;
+                    acknowledger.admit(origin, queued.redelivered, queued.body, receipt).await;
                 jobs.extend(admitted);
             }
             let ids: Vec<TransactionId> =

@@ -216,7 +216,7 @@ impl World {
         }
         for (receipt, acknowledged) in receipts {
             if !acknowledged {
-                self.queue.give_back(receipt);
+                self.queue.nack(receipt);
             } else if let Some(ids) = self.queue.acknowledge(receipt) {
                 ids.iter().for_each(|id| self.check_acknowledged(id));
             }

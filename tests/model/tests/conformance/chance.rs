@@ -3,7 +3,7 @@
 //! Owns how likely each is.
 
 use common::account::Status;
-use common::ledger::{Advance, Removal};
+use common::ledger::{Advance, RemovalKind};
 use common::transaction::{ParkCode, ReasonCode, State};
 use model::sim::odd::Oddity;
 use proptest::collection::vec;
@@ -45,11 +45,11 @@ fn of_ledger() -> impl Strategy<Value = Operation> {
     let cancel = (ids(), refused, claimant()).prop_map(|(ids, reasons, by)| {
         Operation::Cancel(ids.into_iter().zip(reasons).collect(), by)
     });
-    let removal = select(&[Removal::Settle, Removal::Undo][..]);
+    let removal = select(&[RemovalKind::Settle, RemovalKind::Undo][..]);
     prop_oneof![
         6 => (claimed(), claimant(), lease()).prop_map(|(ids, by, l)| Operation::Claim(ids, by, l)),
-        8 => (ids(), grouping(), rarely_past(), riders()).prop_map(|(ids, grouping, before, riders)| {
-            Operation::Post { ids, grouping, before, riders }
+        8 => (ids(), grouping(), rarely_past(), settled()).prop_map(|(ids, grouping, before, settled)| {
+            Operation::Post { ids, grouping, before, settled }
         }),
         6 => (removal, ids(), grouping()).prop_map(|(r, i, g)| Operation::Remove(r, i, g)),
         5 => (advance(), ids(), claimant()).prop_map(|(a, i, by)| Operation::Advance(a, i, by)),
@@ -103,7 +103,7 @@ fn few() -> impl Strategy<Value = Vec<usize>> {
     subsequence((0..TRANSACTIONS.len()).collect::<Vec<_>>(), 1..=2)
 }
 
-fn riders() -> impl Strategy<Value = Vec<usize>> {
+fn settled() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![2 => Just(Vec::new()), 1 => ids()]
 }
 

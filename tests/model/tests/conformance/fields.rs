@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::account::{Account, Status};
 use common::amount::Amount;
 use common::ledger::{
-    AccountRead, Claimed, Order, Refused, Seen, ServerMs, Transacted, Verdict, Written,
+    AccountRead, Claimed, Content, Refused, Seen, ServerMs, Transacted, Verdict, Written,
 };
 use common::transaction::{Body, ReasonCode, State, TransactionId, format_nanos};
 use mongodb::bson::{Bson, DateTime, Document};
@@ -81,11 +81,11 @@ impl Answer {
     }
 
     /// Contents of transactions.
-    pub fn bodies(orders: Vec<Order>) -> Answer {
-        let one = |(id, body): Order| {
+    pub fn bodies(contents: Vec<Content>) -> Answer {
+        let one = |(id, body): Content| {
             (id.to_string(), Fields::from([("body".to_owned(), in_short(&body))]))
         };
-        Answer::Documents(orders.into_iter().map(one).collect())
+        Answer::Documents(contents.into_iter().map(one).collect())
     }
 
     /// Transactions that are set apart.

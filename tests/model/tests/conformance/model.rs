@@ -13,7 +13,7 @@ use mongodb::bson::{DateTime, Document, doc};
 use crate::fields::{self, Answer, Shown};
 use crate::operation::{BROKEN, Lease, Operation, TRANSACTIONS, account_names};
 use crate::sequence::Sequence;
-use crate::terms::{FOREIGN, Terms, broken, orders};
+use crate::terms::{FOREIGN, Terms, broken, contents};
 
 /// A content with more legs is too long to be read together with others.
 const LEGS_MAX_OF_SMALL: usize = 3;
@@ -110,13 +110,13 @@ impl Model {
                 let request = Request::Accounts(Terms::accounts(at), Terms::ids(marks));
                 self.answer(terms, &request, now)
             }
-            Operation::Post { ids, grouping, before, riders } => {
-                let postings = terms.riding(terms.postings(ids, *grouping), riders);
+            Operation::Post { ids, grouping, before, settled } => {
+                let postings = terms.riding(terms.postings(ids, *grouping), settled);
                 self.answer(terms, &Request::Post(postings, terms.at(*before)), now)
             }
-            Operation::Remove(removal, ids, grouping) => {
-                let postings = terms.postings(ids, *grouping);
-                self.answer(terms, &Request::Remove(*removal, postings), now)
+            Operation::Remove(kind, ids, grouping) => {
+                let removals = terms.removals(ids, *grouping);
+                self.answer(terms, &Request::Remove(*kind, removals), now)
             }
             Operation::Advance(step, ids, by) => {
                 self.answer(terms, &Request::Advance(*step, Terms::ids(ids), by.claim()), now)
@@ -125,9 +125,9 @@ impl Model {
                 self.answer(terms, &Request::Cancel(Terms::reasons(refused), by.claim()), now)
             }
             Operation::Transact(ids, by) => {
-                let orders = orders(self.server.primary.bodies(&Terms::ids(ids)));
+                let contents = contents(self.server.primary.bodies(&Terms::ids(ids)));
                 let application = by.claim().application;
-                self.answer(terms, &Request::Transact(0, orders, application), now)
+                self.answer(terms, &Request::Transact(0, contents, application), now)
             }
             Operation::Park(each, by, code) => {
                 self.answer(terms, &Request::Park(Terms::parkings(each, *by, *code)), now)

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use common::account::Status;
-use common::ledger::{Advance, Claim, Removal};
+use common::ledger::{Advance, Claim, RemovalKind};
 use common::transaction::{ParkCode, ReasonCode, State};
 use model::sim::odd::Oddity;
 
@@ -77,9 +77,9 @@ pub enum Operation {
         grouping: Grouping,
         before: When,
         /// Whose settlements ride along.
-        riders: Vec<usize>,
+        settled: Vec<usize>,
     },
-    Remove(Removal, Vec<usize>, Grouping),
+    Remove(RemovalKind, Vec<usize>, Grouping),
     Advance(Advance, Vec<usize>, Claimant),
     Cancel(Vec<(usize, ReasonCode)>, Claimant),
     Transact(Vec<usize>, Claimant),
@@ -168,9 +168,9 @@ impl fmt::Display for Operation {
                 write!(f, "{name} {}: {}", TRANSACTIONS[*at], oddity.name())
             }
             Operation::Mend => write!(f, "{name}"),
-            Operation::Post { ids, grouping, before, riders } => {
+            Operation::Post { ids, grouping, before, settled } => {
                 write!(f, "{name} {} {grouping:?}, deadline in the {before:?}", names(ids))?;
-                if riders.is_empty() { Ok(()) } else { write!(f, ", riders {}", names(riders)) }
+                if settled.is_empty() { Ok(()) } else { write!(f, ", settling {}", names(settled)) }
             }
             Operation::Remove(_, ids, grouping) => write!(f, "{name} {} {grouping:?}", names(ids)),
             Operation::Advance(_, ids, by)
@@ -237,10 +237,10 @@ impl Operation {
             Operation::SpoilAccount(..) => "spoil account",
             Operation::SpoilTransaction(..) => "spoil transaction",
             Operation::Mend => "mend",
-            Operation::Post { riders, .. } if riders.is_empty() => "post",
-            Operation::Post { .. } => "post with riders",
-            Operation::Remove(Removal::Settle, ..) => "settle",
-            Operation::Remove(Removal::Undo, ..) => "undo",
+            Operation::Post { settled, .. } if settled.is_empty() => "post",
+            Operation::Post { .. } => "post with a ride",
+            Operation::Remove(RemovalKind::Settle, ..) => "settle",
+            Operation::Remove(RemovalKind::Undo, ..) => "undo",
             Operation::Transact(..) => "transact",
             Operation::Advance(step, ..) => step.states().1.as_str(),
             Operation::Cancel(..) => "cancel",

@@ -13,7 +13,7 @@ use crate::fields::{self, Answer, Shown};
 use crate::hands;
 use crate::operation::{Lease, Operation, TRANSACTIONS, account_names};
 use crate::sequence::Sequence;
-use crate::terms::{FOREIGN, Terms, broken, orders};
+use crate::terms::{FOREIGN, Terms, broken, contents};
 
 /// See the module.
 pub struct Real {
@@ -116,12 +116,12 @@ impl Real {
                 let (accounts, marks) = (Terms::accounts(at), Terms::ids(marks));
                 ledger.accounts(&accounts, &marks).await.map(Answer::accounts)
             }
-            Operation::Post { ids, grouping, before, riders } => {
-                let postings = terms.riding(terms.postings(ids, *grouping), riders);
+            Operation::Post { ids, grouping, before, settled } => {
+                let postings = terms.riding(terms.postings(ids, *grouping), settled);
                 ledger.post(&postings, terms.at(*before)).await.map(Answer::written)
             }
-            Operation::Remove(removal, ids, grouping) => {
-                ledger.remove(*removal, &terms.postings(ids, *grouping)).await.map(Answer::written)
+            Operation::Remove(kind, ids, grouping) => {
+                ledger.remove(*kind, &terms.removals(ids, *grouping)).await.map(Answer::written)
             }
             Operation::Advance(step, ids, by) => {
                 ledger.advance(*step, &Terms::ids(ids), &by.claim()).await.map(Answer::written)
@@ -130,8 +130,8 @@ impl Real {
                 ledger.cancel(&Terms::reasons(refused), &by.claim()).await.map(Answer::written)
             }
             Operation::Transact(ids, by) => {
-                let orders = orders(ledger.bodies(&Terms::ids(ids)).await?);
-                let transacted = ledger.transact(&orders, &by.claim().application).await;
+                let contents = contents(ledger.bodies(&Terms::ids(ids)).await?);
+                let transacted = ledger.transact(&contents, &by.claim().application).await;
                 or_refused(transacted.map(Answer::transacted))
             }
             Operation::Park(each, by, code) => {

@@ -10,7 +10,7 @@ use std::fmt;
 
 use common::account::{Account, Status};
 use common::amount::Amount;
-use common::ledger::{Advance, Removal};
+use common::ledger::{Advance, RemovalKind};
 use common::transaction::{Body, Leg, ReasonCode};
 use mongodb::bson::doc;
 use proptest::array::uniform6;
@@ -66,7 +66,7 @@ fn some_of(operations: [Operation; 6], kept: [bool; 6]) -> Vec<Operation> {
 }
 
 fn post(ids: &[usize], grouping: Grouping) -> Operation {
-    Operation::Post { ids: ids.into(), grouping, before: When::Future, riders: Vec::new() }
+    Operation::Post { ids: ids.into(), grouping, before: When::Future, settled: Vec::new() }
 }
 
 /// Two batches, the settlements of the first riding on the posts of the second.
@@ -81,7 +81,7 @@ fn riding(first: &[usize], second: &[usize], by: Claimant) -> [Operation; 6] {
             ids: second.into(),
             grouping: Grouping::PerAccount,
             before: When::Future,
-            riders: first.into(),
+            settled: first.into(),
         },
         Operation::Advance(Advance::Finish, first.into(), by),
     ]
@@ -93,7 +93,7 @@ fn settled(ids: &[usize], by: Claimant, grouping: Grouping) -> [Operation; 6] {
         Operation::Claim(ids.into(), by, Lease::Over),
         post(ids, grouping),
         Operation::Advance(Advance::Commit, ids.into(), by),
-        Operation::Remove(Removal::Settle, ids.into(), grouping),
+        Operation::Remove(RemovalKind::Settle, ids.into(), grouping),
         Operation::Advance(Advance::Finish, ids.into(), by),
     ]
 }
@@ -105,7 +105,7 @@ fn undone(ids: &[usize], by: Claimant, grouping: Grouping) -> [Operation; 6] {
         Operation::Claim(ids.into(), by, Lease::Over),
         post(ids, Grouping::FirstLeg),
         Operation::Cancel(refused, by),
-        Operation::Remove(Removal::Undo, ids.into(), grouping),
+        Operation::Remove(RemovalKind::Undo, ids.into(), grouping),
         Operation::Advance(Advance::Abandon, ids.into(), by),
     ]
 }

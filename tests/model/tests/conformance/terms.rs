@@ -1,7 +1,7 @@
 //! A sequence in the ledger's own terms: ids, postings and moments, the same for both sides.
 
 use common::amount::Amount;
-use common::ledger::{LeaseMs, Order, Parking, Posting, Ride, ServerMs};
+use common::ledger::{Content, LeaseMs, Parking, Posting, Removal, Ride, ServerMs};
 use common::transaction::{
     AccountId, Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, TransactionId,
 };
@@ -100,12 +100,16 @@ impl<'a> Terms<'a> {
         postings
     }
 
+    pub fn removals(&self, ids: &[usize], grouping: Grouping) -> Vec<Removal> {
+        self.postings(ids, grouping).into_iter().map(Posting::into_removal).collect()
+    }
+
     /// The settlements of other transactions, each on the first posting to its account.
-    pub fn riding(&self, mut postings: Vec<Posting>, riders: &[usize]) -> Vec<Posting> {
-        for settlement in self.postings(riders, Grouping::PerAccount) {
+    pub fn riding(&self, mut postings: Vec<Posting>, settled: &[usize]) -> Vec<Posting> {
+        for settlement in self.removals(settled, Grouping::PerAccount) {
             let free = |p: &&mut Posting| p.account == settlement.account && p.ride.is_none();
             if let Some(posting) = postings.iter_mut().find(free) {
-                let Posting { debits, credits, transactions, .. } = settlement;
+                let Removal { debits, credits, transactions, .. } = settlement;
                 posting.ride = Some(Ride { debits, credits, transactions });
             }
         }
@@ -114,9 +118,9 @@ impl<'a> Terms<'a> {
 }
 
 /// What a native transaction is told, in the order of the ids: as the engine does it.
-pub fn orders(mut orders: Vec<Order>) -> Vec<Order> {
-    orders.sort_by(|a, b| a.0.cmp(&b.0));
-    orders
+pub fn contents(mut contents: Vec<Content>) -> Vec<Content> {
+    contents.sort_by(|a, b| a.0.cmp(&b.0));
+    contents
 }
 
 fn single(id: &str, body: &Body, leg: &Leg) -> Posting {

@@ -1,4 +1,4 @@
-//! Lanes: batches in flight.
+//! Batches of one queue in flight; each has one of a limited number of lanes.
 //!
 //! Owns how deliveries become batches. Promises that a batch closes when it is full, or when the
 //! linger time is over; that nothing waits for company while nothing is under way; that the number
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::acknowledge::{Acknowledger, Broker, Job};
+use crate::acknowledge::{Acknowledger, Broker, Job, Parking};
 use crate::engine::{Engine, Environment};
 use crate::metrics::Metrics;
 
@@ -30,7 +30,7 @@ pub struct BatchSettings {
 }
 
 /// Deliveries on their way into batches.
-pub struct Intake<R> {
+pub struct Collector<R> {
     jobs: mpsc::Receiver<Job<R>>,
     /// The batch that is being collected, and its ids. Kept here, so that giving up the wait for
     /// it loses nothing.
@@ -40,11 +40,11 @@ pub struct Intake<R> {
     carried: Option<Job<R>>,
 }
 
-impl<R> Intake<R> {
-    /// Reads from a channel; its end ends the lanes.
+impl<R> Collector<R> {
+    /// Reads from a channel; its end ends the batches.
     #[must_use]
-    pub fn new(jobs: mpsc::Receiver<Job<R>>) -> Intake<R> {
-        Intake { jobs, forming: Vec::new(), size: 0, carried: None }
+    pub fn new(jobs: mpsc::Receiver<Job<R>>) -> Collector<R> {
+        Collector { jobs, forming: Vec::new(), size: 0, carried: None }
     }
 
     /// The next batch, or `None` when there will be no more. Begins at once with what is there when
@@ -84,43 +84,47 @@ impl<R> Intake<R> {
         self.forming.push(job);
     }
 
-    /// Hands back what was not begun, until nothing comes any more.
-    pub async fn hand_back<B: Broker<Receipt = R>>(mut self, acknowledger: &Acknowledger<B>) {
+    /// Requeues what was not begun, until nothing comes any more.
+    pub async fn requeue<B: Broker<Receipt = R>, P: Parking>(
+        mut self,
+        acknowledger: &Acknowledger<B, P>,
+    ) {
         self.forming.extend(self.carried);
-        acknowledger.hand_back(self.forming).await;
+        acknowledger.requeue(self.forming).await;
         while let Some(job) = self.jobs.recv().await {
-            acknowledger.hand_back(vec![job]).await;
+            acknowledger.requeue(vec![job]).await;
         }
     }
 }
 
-/// Runs batches until the intake ends or `stop` says so, then waits for those in flight. Returns
+/// Runs batches until the collector ends or `stop` says so, then waits for those in flight. Returns
 /// what was not begun.
-pub async fn run<L, E, B>(
-    mut intake: Intake<B::Receipt>,
+pub async fn run<L, E, B, P>(
+    mut collector: Collector<B::Receipt>,
     settings: BatchSettings,
     engine: Arc<Engine<L, E>>,
-    acknowledger: Arc<Acknowledger<B>>,
+    acknowledger: Arc<Acknowledger<B, P>>,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
-) -> Intake<B::Receipt>
+) -> Collector<B::Receipt>
 where
     L: Ledger + 'static,
     E: Environment + 'static,
     B: Broker + 'static,
+    P: Parking + 'static,
 {
-    let lanes = Arc::new(Semaphore::new(settings.lanes));
+    let slots = Arc::new(Semaphore::new(settings.lanes));
     let mut batches = JoinSet::new();
     loop {
-        let Ok(lane) = lanes.clone().acquire_owned().await else { break };
+        let Ok(slot) = slots.clone().acquire_owned().await else { break };
         // All but this one are free.
-        let idle = || lanes.available_permits() + 1 == settings.lanes;
+        let idle = || slots.available_permits() + 1 == settings.lanes;
         let fitting =
             BatchSettings { ids_max: settings.ids_max.min(engine.fits().max(1)), ..settings };
         let batch = tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            batch = intake.next(fitting, idle) => batch,
+            batch = collector.next(fitting, idle) => batch,
         };
         let Some(jobs) = batch else { break };
         let (engine, acknowledger) = (engine.clone(), acknowledger.clone());
@@ -132,20 +136,20 @@ where
             let running = async move {
                 let decided = engine.begin(&ids).await;
                 // The next batch may post, and take the settlements of this one along.
-                drop(lane);
+                drop(slot);
                 decided.end().await
             };
             match tokio::spawn(running).await {
                 Ok(outcomes) => acknowledger.finish(jobs, outcomes).await,
                 Err(panic) => {
-                    tracing::error!(%panic, "a batch broke down; its messages are given back");
-                    acknowledger.give_back(jobs).await;
+                    tracing::error!(%panic, "a batch broke down; its messages are nacked");
+                    acknowledger.nack_all(jobs).await;
                 }
             }
         });
     }
     while batches.join_next().await.is_some() {}
-    intake
+    collector
 }
 
 #[cfg(test)]
@@ -154,14 +158,14 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::decide::Source;
+    use crate::decide::Origin;
 
     const SETTINGS: BatchSettings =
         BatchSettings { ids_max: 3, linger: Duration::from_secs(3_600), lanes: 2 };
 
     fn job(ids: &[&str]) -> Job<()> {
         let ids = ids.iter().map(|id| TransactionId::from(*id)).collect();
-        Job { message: Message::new(ids), source: Source::Work, receipt: () }
+        Job { message: Message::new(ids), origin: Origin::Work, receipt: () }
     }
 
     fn sizes(batch: Option<Vec<Job<()>>>) -> Vec<usize> {
@@ -171,33 +175,33 @@ mod tests {
     #[tokio::test]
     async fn a_lone_transfer_starts_at_once() {
         let (send, jobs) = mpsc::channel(8);
-        let mut intake = Intake::new(jobs);
+        let mut collector = Collector::new(jobs);
         send.send(job(&["one"])).await.expect("room");
-        let batch = intake.next(SETTINGS, || true).now_or_never().expect("no wait for company");
+        let batch = collector.next(SETTINGS, || true).now_or_never().expect("no wait for company");
         assert_eq!(sizes(batch), [1]);
     }
 
     #[tokio::test]
     async fn a_batch_waits_for_company_while_others_are_under_way() {
         let (send, jobs) = mpsc::channel(8);
-        let mut intake = Intake::new(jobs);
+        let mut collector = Collector::new(jobs);
         send.send(job(&["one"])).await.expect("room");
-        assert!(intake.next(SETTINGS, || false).now_or_never().is_none(), "went alone");
+        assert!(collector.next(SETTINGS, || false).now_or_never().is_none(), "went alone");
         send.send(job(&["two", "three"])).await.expect("room");
         // Full: what was collected before the wait was given up is in it.
-        assert_eq!(sizes(intake.next(SETTINGS, || false).now_or_never().flatten()), [1, 2]);
+        assert_eq!(sizes(collector.next(SETTINGS, || false).now_or_never().flatten()), [1, 2]);
     }
 
     #[tokio::test]
     async fn a_message_that_does_not_fit_opens_the_next_batch() {
         let (send, jobs) = mpsc::channel(8);
-        let mut intake = Intake::new(jobs);
+        let mut collector = Collector::new(jobs);
         for ids in [&["one", "two"][..], &["three", "four"]] {
             send.send(job(ids)).await.expect("room");
         }
         drop(send);
-        assert_eq!(sizes(intake.next(SETTINGS, || false).now_or_never().flatten()), [2]);
-        assert_eq!(sizes(intake.next(SETTINGS, || false).now_or_never().flatten()), [2]);
-        assert!(intake.next(SETTINGS, || false).await.is_none());
+        assert_eq!(sizes(collector.next(SETTINGS, || false).now_or_never().flatten()), [2]);
+        assert_eq!(sizes(collector.next(SETTINGS, || false).now_or_never().flatten()), [2]);
+        assert!(collector.next(SETTINGS, || false).await.is_none());
     }
 }
