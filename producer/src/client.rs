@@ -248,7 +248,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_stays_away_is_named() {
-        let client = client(Duration::ZERO).await;
+        let client = client(Duration::from_millis(1)).await;
         let error = client.insist(|| async { Err::<(), _>(failure(true)) }).await;
         let error = error.expect_err("given up");
         assert!(matches!(error, Error::Unavailable { server: Server::MongoDb, .. }), "{error:?}");

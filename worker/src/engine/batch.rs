@@ -66,7 +66,9 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     pub(super) async fn end(mut self) -> Vec<(TransactionId, Outcome)> {
         self.settle().await; //   applied → done       credits become spendable
         self.park().await; //     what can't go on is set apart
-        self.release_rest().await; //  what is not final is given up, for now
+        self.release_rest().await; // what is not final is given up, for now
+        debug_assert!(self.held.is_empty(), "every transaction held has its outcome");
+        debug_assert!(each_once(&self.outcomes), "no transaction has two outcomes");
         self.outcomes
     }
 
@@ -105,6 +107,10 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         if ids.is_empty() {
             return;
         }
+        debug_assert!(
+            ids.iter().all(|id| self.held.get(id).is_some_and(|held| held.may_take(step))),
+            "{step:?} of a transaction that is not ready for it"
+        );
         let _timer = self.engine.metrics.phase(step.states().1.as_str());
         let advance = |ids| self.engine.ledger.advance(step, ids, &self.claim);
         let advanced = self.engine.in_pieces(ids.chunks(IDS_MAX), advance).await;
@@ -287,6 +293,11 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     ) -> impl Iterator<Item = (&'b TransactionId, &'b Body)> {
         ids.iter().filter_map(|id| Some((id, self.held.get(id)?.body()?)))
     }
+}
+
+fn each_once(outcomes: &[(TransactionId, Outcome)]) -> bool {
+    let ids: BTreeSet<_> = outcomes.iter().map(|(id, _)| id).collect();
+    ids.len() == outcomes.len()
 }
 
 /// What follows when the server refuses to write a transaction's new state: before the commit point

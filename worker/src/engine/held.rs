@@ -1,6 +1,6 @@
 //! A transaction that a batch owns, and what is known of it at once.
 
-use common::ledger::{Seen, ServerMs, Size};
+use common::ledger::{Advance, Seen, ServerMs, Size};
 use common::transaction::{Body, ParkCode, Parked, Reason, ReasonCode, State};
 
 /// How a transaction goes on that this run does not bring to its end.
@@ -39,6 +39,7 @@ impl Held {
     /// A transaction as its claim found it.
     pub fn claimed(seen: Seen, attempts_max: u32) -> Held {
         let Seen { state, attempts, attempts_alone, size, body, .. } = seen;
+        debug_assert!(state != State::Initial && !state.is_final(), "claimed, and yet {state}");
         let mut held = Held {
             state,
             attempts,
@@ -122,6 +123,16 @@ impl Held {
     /// Whether it is committed and has legs to settle.
     pub fn is_settleable(&self) -> bool {
         self.is_certain() && self.state == State::Applied
+    }
+
+    /// Whether a step of the protocol is the next one for it. For assertions: the guards are in the
+    /// statements.
+    pub fn may_take(&self, step: Advance) -> bool {
+        let is_ready = match step {
+            Advance::Commit => self.posted && self.refused.is_none(),
+            Advance::Finish | Advance::Abandon => self.doubt.is_none(),
+        };
+        is_ready && self.state == step.states().0 && self.goes_on()
     }
 
     /// Whether its legs are to be undone.
