@@ -337,7 +337,7 @@ impl LedgerError {
     }
 }
 
-/// See the module.
+/// A store of accounts and transactions, as the protocol sees it.
 pub trait Ledger: Send + Sync {
     /// Claims those of `ids` that are `initial`, or in flight past their takeover time, and not
     /// parked; then reads all of `ids`. Won are those whose `claim` is the token.

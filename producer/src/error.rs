@@ -31,7 +31,7 @@ pub enum Kind {
     Transaction,
 }
 
-/// See the module.
+/// Why a call of the library failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 /// The most calls that wait to be taken in; more make their callers wait.
 const CALLS_MAX: usize = 64;
 
-/// See the module.
+/// The sending side of a task that is started with the first item.
 pub(crate) struct WayIn<T>(Arc<Mutex<Option<Sender<T>>>>);
 
 impl<T> Clone for WayIn<T> {

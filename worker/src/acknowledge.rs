@@ -44,7 +44,8 @@ pub trait Parking: Send + Sync {
     ) -> impl Future<Output = Result<(), LedgerError>> + Send;
 }
 
-/// How many markers are kept for the sweeper until it asks. More come only from somebody else.
+/// How many markers are kept until the sweeper asks for them. Workers publish fewer; only a stranger
+/// publishes more.
 const MARKERS_MAX: usize = 1_000;
 
 /// How many deliveries that were nacked are remembered.
@@ -59,7 +60,7 @@ pub struct Job<R> {
     pub(crate) receipt: R,
 }
 
-/// See the module.
+/// Takes deliveries in, and ends every one of them.
 pub struct Acknowledger<B, P> {
     broker: B,
     parking: P,

@@ -1,8 +1,8 @@
 //! Batches of one queue in flight; each has one of a limited number of lanes.
 //!
 //! Owns how deliveries become batches. Promises that a batch closes when it is full, or when the
-//! linger time is over; that nothing waits for company while nothing is under way; that the number
-//! of batches in flight is limited; and that a panic in one of them costs nobody else anything.
+//! linger time is over; that no delivery waits for others while no batch is in flight; that the number
+//! of batches in flight is limited; and that a panic in one of them leaves the others as they are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +59,7 @@ impl<R> Collector<R> {
             None => self.jobs.recv().await?,
         };
         self.add(first);
-        // Even the shortest time limit would take the timer's next millisecond.
+        // No timer at all when idle: even the shortest time limit would take a millisecond.
         let deadline = (!idle()).then(|| Instant::now() + settings.linger);
         while self.size < settings.ids_max {
             let next = match deadline {

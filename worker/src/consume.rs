@@ -27,8 +27,8 @@ use crate::metrics::Metrics;
 use crate::parts::pause;
 use crate::rabbit::Rabbit;
 
-/// How often to look whether channel and queue are still there. A channel that the broker closed
-/// may stay silent for ever.
+/// How often to look whether channel and queue are still there. When the broker has closed a channel,
+/// the client may never hear of it.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// After so many looks without any delivery of a queue its channel is made anew. When a queue is deleted and
@@ -207,13 +207,13 @@ impl Consuming {
             Origin::Solo => &self.solo,
         };
         // The batches outlive the consumer, so this only fails when they broke down; then the
-        // connection's end gives the message back.
+        // broker delivers the message again when the connection ends.
         if jobs.send(job).await.is_err() {
             tracing::error!("nobody takes deliveries any more");
         }
     }
 
-    /// Stops the deliveries and takes in those already here, so that they can be handed back.
+    /// Stops the deliveries and takes in those already here, so that they can be requeued.
     async fn wind_up(&self, mut session: Session) -> Connection {
         for origin in [Origin::Work, Origin::Solo] {
             let QueueConsumer { channel, consumer, .. } = session.consumer(origin);
@@ -230,7 +230,7 @@ impl Consuming {
     }
 }
 
-/// Says goodbye to the broker, if it still listens.
+/// Closes the connection, if the broker is still there.
 pub async fn close(connection: Connection) {
     if let Err(error) = answered("closing", connection.close(200, "done".into())).await {
         tracing::debug!(%error, "the connection was already gone");

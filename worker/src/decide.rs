@@ -86,8 +86,8 @@ pub enum Admission {
 }
 
 /// Decides on a delivery. What has been delivered before may have killed its worker, so it goes to
-/// the solo queue, where only the message in processing can be to blame; there it collects
-/// strikes, first as a whole, then id by id. Its neighbours never do.
+/// the solo queue, where one message is processed at a time, so only that one can have killed the worker. There it
+/// gets a strike for each death, first as a whole, then id by id. Its neighbours get none.
 #[must_use]
 pub fn admission(origin: Origin, redelivered: bool, body: &[u8]) -> Admission {
     let message = match Message::parse(body) {

@@ -10,7 +10,7 @@ use prometheus::{
     IntGauge, Opts, Registry, TextEncoder,
 };
 
-/// See the module.
+/// The metrics of one worker, and the registry that they are in.
 pub struct Metrics {
     registry: Registry,
     transitions: IntCounterVec,

@@ -21,7 +21,7 @@ use crate::acknowledge::{Broker, Parking};
 /// How often a publication is tried before its delivery is nacked.
 const PUBLISH_TRIES: u32 = 4;
 
-/// See the module.
+/// RabbitMQ as the acknowledger sees it.
 pub struct Rabbit {
     publisher: Arc<Publisher>,
 }

@@ -1,7 +1,7 @@
 //! Run, drain: how the parts of a worker are put together and taken apart.
 //!
 //! Promises that after `stop` nothing new is begun, what is begun gets its time to finish, and the
-//! rest is handed back. What does not finish in time is left to the leases: nothing is lost. A part
+//! rest is requeued. What does not finish in time is left to the leases: nothing is lost. A part
 //! that ends by itself stops the worker in the same way, and makes it fail.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::start::{Failure, Shared, listen};
 use crate::sweeper::Sweeper;
 use crate::watch::watch_settings;
 
-/// What somebody may put in the place of a worker's own.
+/// What a program passes in instead of what a worker would make itself.
 pub(crate) struct Given<L, E> {
     pub ledger: Box<dyn FnOnce(MongoLedger) -> L + Send>,
     pub environment: E,
@@ -174,7 +174,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         }
     }
 
-    /// Waits for the parts that may have deliveries, then says goodbye to the broker.
+    /// Waits for the parts that may have deliveries, then closes the connection to the broker.
     async fn drain(&self, parts: &mut Parts) -> Result<(), Failure> {
         let (mut connection, mut drained) = (None, Ok(()));
         while !parts.has_drained() {
@@ -197,7 +197,7 @@ fn done((): ()) -> Outcome {
     Ok(None)
 }
 
-/// Why a part ended that nobody had told to.
+/// Why a part ended before the worker was told to stop.
 fn why(outcome: Outcome) -> String {
     outcome.err().unwrap_or_else(|| "nobody had told it to".to_owned())
 }

@@ -1,7 +1,7 @@
 //! Starting: the address of the pages, the database, and what all parts share.
 //!
-//! Promises that a server that is away is waited for, and that whatever only somebody's hand can
-//! put right ends the start with a sentence that says how.
+//! Promises that a server that is away is waited for, and that what does not pass by itself
+//! ends the start with a message that says what to change.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

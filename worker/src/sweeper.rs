@@ -10,8 +10,8 @@
 //! the marker is delivered, to whichever worker, all that was published before it has been
 //! delivered, too; what was created well before the marker and is still `initial` has no message.
 //! Only the database's clock counts, and no date that somebody has written into a document. Stamps
-//! what it finds before it publishes it, so that what can't be stamped is not published again and
-//! again. Fails quietly while a server is away: the next round tries again. What fails for good is a
+//! what it finds before it publishes it, so that a document that can't be written is not published in
+//! every round. Fails quietly while a server is away: the next round tries again. What fails for good is a
 //! warning, and keeps no other kind from being swept.
 
 use std::collections::VecDeque;
@@ -61,7 +61,7 @@ pub struct SweeperSettings {
     pub orphan_ms: i64,
 }
 
-/// See the module.
+/// What one sweeper needs.
 pub struct Sweeper {
     /// The database. Its clock decides what is due.
     pub store: Store,
@@ -118,7 +118,7 @@ impl Passage {
     /// Takes in the markers that have come through since the last round. The newest counts after a
     /// while: what was delivered before it may still wait in another worker for its turn.
     fn take_in(&mut self, markers: &[ServerMs], now: ServerMs, orphan_ms: i64) {
-        // A marker from the future is somebody's joke, or of a server whose clock was ahead.
+        // A marker from the future comes from a stranger, or from a server whose clock was ahead.
         let newest = markers.iter().copied().filter(|marker| *marker <= now).max();
         if let Some(newest) = newest
             && newest > self.passed
@@ -183,7 +183,7 @@ impl Sweeper {
         Ok(())
     }
 
-    /// What no producer and no worker of ours has written so.
+    /// What neither a producer nor a worker writes.
     async fn odd_round(&self) -> Result<(), SweepError> {
         let now = self.store.server_now().await?;
         let future = Stranded::FromTheFuture { created_after: now + FUTURE_MS };

@@ -115,8 +115,8 @@ pub struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    /// Tells it to stop: it begins nothing new, finishes what it can within `drain_ms`, and hands the
-    /// rest back.
+    /// Tells it to stop: it begins nothing new, finishes what it can within `drain_ms`, and requeues
+    /// the rest.
     pub fn stop(&self) {
         self.token().cancel();
     }

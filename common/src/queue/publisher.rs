@@ -105,7 +105,7 @@ struct Session {
     calls: Semaphore,
 }
 
-/// See the module.
+/// A publishing connection, shared by all who publish.
 pub struct Publisher {
     url: String,
     topology: Topology,

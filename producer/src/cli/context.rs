@@ -7,7 +7,7 @@ use producer::Client;
 use crate::cli::advice::Advice;
 use crate::cli::console::Console;
 
-/// See the module.
+/// What every command of the program needs.
 pub struct Context {
     /// The ledger.
     pub client: Client,

@@ -18,7 +18,7 @@ pub enum Pace {
     Rate(f64),
 }
 
-/// See the module.
+/// Hands out the transfers of a workload, each once.
 pub struct Feed {
     total: usize,
     pace: Pace,

@@ -22,7 +22,7 @@ use harness::world::World;
 const CONNECTIONS_MAX: u32 = 256;
 const OP_LIMIT: Duration = Duration::from_secs(30);
 
-/// See the module.
+/// A fresh database for one run.
 pub struct Field {
     /// Its database and queues.
     pub world: World,

@@ -9,7 +9,7 @@ use super::summary::Summary;
 use super::table::{self, Row};
 use super::workload::Workload;
 
-/// See the module.
+/// Everything that one benchmark has measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The figures that the targets are about.

@@ -9,7 +9,7 @@ use super::report::{Report, Trial};
 use super::table::find;
 use super::workload::Workload::{HalfHot, Uniform};
 
-/// See the module; what was not measured is null.
+/// The figures that matter most; what was not measured is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "each name says what it is; the README explains them")]
 pub struct Summary {

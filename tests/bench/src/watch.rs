@@ -18,7 +18,7 @@ use super::workload::SAMPLE;
 /// A transaction in one of these states has passed its commit point, or will never come to it.
 const DECIDED: [&str; 3] = ["applied", "done", "canceled"];
 
-/// See the module.
+/// Tells when transactions reach a state, by a change stream.
 pub struct Watcher {
     seen: UnboundedReceiver<(String, Instant)>,
     watching: JoinHandle<()>,

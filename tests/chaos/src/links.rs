@@ -10,7 +10,7 @@ use super::servers::Servers;
 use harness::proxy::{ByteProxy, ReplicaProxy};
 use harness::servers::with_address;
 
-/// See the module.
+/// The proxies between one program and its servers.
 pub struct Link {
     database: ReplicaProxy,
     database_uri: String,

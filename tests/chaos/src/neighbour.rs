@@ -52,7 +52,7 @@ pub struct Written {
     pub mend: Option<Document>,
 }
 
-/// See the module.
+/// A program that writes odd documents and messages beside Tandem.
 pub struct Neighbour {
     store: Store,
     queues: Queues,

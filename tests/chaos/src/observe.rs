@@ -26,7 +26,7 @@ pub struct Unfinished {
     pub claimed_by: Option<String>,
 }
 
-/// See the module.
+/// Counts what is unfinished, past all proxies.
 #[derive(Clone)]
 pub struct Observer {
     /// The ledger.

@@ -15,7 +15,7 @@ use super::schedule::Kind;
 /// How many violations are printed; all are in the JSON.
 const SHOWN_MAX: usize = 20;
 
-/// See the module.
+/// What one run of chaos did, and what came of it.
 #[derive(Debug)]
 pub struct Report {
     /// The seed that repeats the schedule and the rows.

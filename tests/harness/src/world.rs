@@ -25,7 +25,7 @@ use crate::servers::{self, Servers, address_of, with_address};
 use crate::wait::wait_until;
 use crate::worker::Plan;
 
-/// See the module.
+/// The database and the queues of one test.
 pub struct World {
     /// The database and the prefix of the queues.
     pub name: String,

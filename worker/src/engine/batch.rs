@@ -18,7 +18,7 @@ use super::{Engine, Environment, Outcome};
 /// by itself, but because of one of them.
 const APART_FROM: u32 = 3;
 
-/// See the module.
+/// The transactions that one run of the protocol has claimed.
 pub(super) struct Batch<'a, L, E> {
     pub(super) engine: &'a Engine<L, E>,
     pub(super) claim: Claim,
@@ -205,7 +205,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     /// Gives up what is not final, so that it can be claimed again after a delay, and never before
     /// a posting in doubt is surely dead. A lost release only means waiting for the lease's end.
     async fn release_rest(&mut self) {
-        // By its own attempts, since one that fails for long is nobody else's measure.
+        // Each waits by its own attempts: one that has failed for long must not hold up the others.
         let attempts: BTreeSet<u32> = self.held.values().map(|held| held.attempts).collect();
         let delays: BTreeMap<u32, i64> =
             attempts.into_iter().map(|attempts| (attempts, self.delay_ms(attempts))).collect();

@@ -13,8 +13,8 @@ use common::ledger::{POSTINGS_MAX, Size};
 /// The most legs of a batch: some 30 commands for posting and as many for settling.
 const LEGS_MAX: usize = 16_384;
 
-/// The fewest legs to which a slow server brings the limit down: those of one command. What takes
-/// too long by itself, the halving of calls deals with.
+/// The fewest legs to which a slow server brings the limit down: those of one command. A command
+/// that takes too long by itself is halved by `pieces`.
 const LEGS_LEAST: usize = POSTINGS_MAX;
 
 /// The most bytes of a batch: contents, and a mark for each leg.

@@ -43,7 +43,7 @@ struct Waiting {
     deferral: Arc<Deferral>,
 }
 
-/// See the module.
+/// The settlements of one worker that wait.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
     waiting: Mutex<HashMap<AccountId, Vec<Waiting>>>,

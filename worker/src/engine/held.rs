@@ -14,7 +14,7 @@ pub(super) enum Left {
     Surplus,
 }
 
-/// See the module.
+/// What a batch knows of one transaction.
 pub(super) struct Held {
     pub state: State,
     pub attempts: u32,

@@ -2,9 +2,9 @@
 //!
 //! Owns the order of the phases (`batch`) and the fence around the posts (`post`), what is done with
 //! a call that fails (`pieces`), and the second engine (`native`), which may run beside the first on
-//! the same data. Promises that whatever happens between
-//! two lines (a crash, a stall of any length, a lost reply, a second run) no money is made or lost
-//! and nobody else has to know. Fails by releasing: what is not final is released and requeued.
+//! the same data. Promises that whatever happens between two lines (a crash, a stall of any
+//! length, a lost reply, a second run) no money is made or lost, and that no other worker has to be
+//! told. Fails by releasing: what is not final is released and requeued.
 //! Talks to the world through [`Ledger`] and [`Environment`] only.
 
 mod batch;
@@ -94,8 +94,8 @@ pub struct Engine<L, E> {
     capacity: Capacity,
     /// Batches that have not come to their commit point.
     before_commit: AtomicUsize,
-    /// Whose turn it is to run a native transaction: lanes of one process would only be in each
-    /// other's way.
+    /// Whose turn it is to run a native transaction: batches of one process would only conflict with
+    /// each other.
     turn: Mutex<()>,
 }
 

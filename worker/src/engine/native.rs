@@ -29,7 +29,7 @@ use super::{Engine, Environment, Outcome, Underway};
 /// How often a batch is tried as it is, before it is halved.
 const CONFLICTS_MAX: u32 = 3;
 
-/// After so many conflicts in a row what is left goes the way of two phases: it waits for single
+/// After so many conflicts in a row the rest is settled in two phases, which wait for single
 /// documents, not for all of them at once.
 const CONFLICTS_IN_A_ROW_MAX: u32 = 4 * CONFLICTS_MAX;
 

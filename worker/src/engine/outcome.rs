@@ -3,7 +3,7 @@
 use common::ledger::Seen;
 use common::transaction::State;
 
-/// See the module.
+/// What one run made of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is `done` or `canceled`, durably: by this run or before it.

@@ -9,7 +9,7 @@ use common::limits::echo;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// See the module.
+/// A JSON value in which no object names a field twice.
 pub(super) struct Unique(pub Value);
 
 impl<'de> Deserialize<'de> for Unique {

@@ -13,7 +13,7 @@ use crate::cli::console::per_second;
 use crate::cli::exit::Exit;
 use crate::cli::follow::Ends;
 
-/// See the module.
+/// How many rows came to which end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Rows of the file.

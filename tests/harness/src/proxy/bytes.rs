@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::listener::{Forecast, Listener, Outlook, Weather};
 
-/// See the module.
+/// A proxy that knows nothing of the protocol that goes through it.
 pub struct ByteProxy {
     listener: Listener,
 }

@@ -55,7 +55,7 @@ struct Shared {
     without_fence: AtomicBool,
 }
 
-/// See the module.
+/// A proxy that knows MongoDB's commands.
 pub struct MongoProxy {
     listener: Listener,
     shared: Arc<Shared>,

@@ -22,7 +22,7 @@ const HELLO_BYTES_MAX: usize = 8 * 1024;
 /// An address of a member, and that of the proxy before it, as they are written in answers.
 type Renamed = Arc<OnceLock<Vec<(Vec<u8>, Vec<u8>)>>>;
 
-/// See the module.
+/// Proxies before all members of a replica set.
 pub struct ReplicaProxy {
     members: Vec<Listener>,
 }

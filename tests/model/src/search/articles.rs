@@ -21,7 +21,7 @@ const AGE: i64 = 2;
 
 const VALUE: i64 = 7;
 
-/// See the module.
+/// The pattern of the articles as a protocol that can be searched.
 #[derive(Clone, Copy, Debug)]
 pub struct Articles {
     /// Its name on the command line.

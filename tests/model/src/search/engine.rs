@@ -35,7 +35,7 @@ pub const OP_LIMIT: u8 = 1;
 /// By how much the worker's clock is wrong that is wrong: more than any lease.
 const CLOCK_ERROR: i64 = 20;
 
-/// See the module.
+/// The real engine as a protocol that can be searched.
 pub struct Tandem<'a> {
     scope: &'a Scope,
     planted: Option<Planted>,

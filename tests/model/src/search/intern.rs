@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 
-/// See the module.
+/// Values as numbers: equal values have the same number.
 #[derive(Debug)]
 pub struct Interner<T> {
     numbers: HashMap<String, u32>,

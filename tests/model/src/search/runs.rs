@@ -39,7 +39,7 @@ struct Node {
     inputs: Vec<(Hears, u8)>,
 }
 
-/// See the module.
+/// The histories of all runs met so far.
 #[derive(Debug)]
 pub struct Runs<R> {
     nodes: Vec<Node>,

@@ -23,7 +23,7 @@ pub enum Client {
     BringsBack(&'static str),
 }
 
-/// See the module.
+/// What is searched, and within which bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
     /// Its name on the command line.

@@ -28,7 +28,7 @@ pub enum Stage {
 /// A run of a worker: what it has heard, and where its request is. `None`: it has ended.
 pub type Run = Option<(u32, Stage)>;
 
-/// See the module.
+/// One state of the world that is searched.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     /// The time.

@@ -21,7 +21,7 @@ pub struct Queued {
     pub due: i64,
 }
 
-/// See the module.
+/// The model of the queues.
 #[derive(Debug, Default)]
 pub struct Queue {
     waiting: Vec<Queued>,

@@ -13,7 +13,7 @@ use super::replication::Write;
 /// So many of the newest writes may be hidden by a fail-over.
 const HIDDEN_MAX: usize = 12;
 
-/// See the module.
+/// How far the other members are behind the primary.
 #[derive(Debug)]
 pub struct Lag {
     /// The documents without the newest writes.

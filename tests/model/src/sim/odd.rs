@@ -49,7 +49,7 @@ impl Oddity {
     }
 }
 
-/// See the module.
+/// The documents that are odd at this moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Odd(BTreeSet<(Arc<str>, Oddity)>);
 

@@ -87,7 +87,7 @@ impl Profile {
     }
 }
 
-/// See the module.
+/// Everything that a seed decides before a run begins.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The books at the start.

@@ -35,7 +35,7 @@ pub enum Stepped {
     Refused,
 }
 
-/// See the module.
+/// The model of MongoDB.
 #[derive(Debug)]
 pub struct Server {
     /// What the primary has.

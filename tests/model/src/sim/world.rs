@@ -75,7 +75,7 @@ impl Operation {
     }
 }
 
-/// See the module.
+/// One run of the simulator.
 pub struct World {
     pub(super) shared: Arc<Mutex<Shared>>,
     pub(super) server: Server,

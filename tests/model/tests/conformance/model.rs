@@ -18,7 +18,7 @@ use crate::terms::{FOREIGN, Terms, broken, contents};
 /// A content with more legs is too long to be read together with others.
 const LEGS_MAX_OF_SMALL: usize = 3;
 
-/// See the module.
+/// The model, as the sequences use it.
 pub struct Model {
     server: Server,
     /// When each transaction was changed last, which the model itself does not keep.

@@ -15,7 +15,7 @@ use crate::operation::{Lease, Operation, TRANSACTIONS, account_names};
 use crate::sequence::Sequence;
 use crate::terms::{FOREIGN, Terms, broken, contents};
 
-/// See the module.
+/// A real MongoDB, as the sequences use it.
 pub struct Real {
     client: Client,
 }

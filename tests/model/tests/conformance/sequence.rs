@@ -23,7 +23,7 @@ use crate::operation::{
     ACCOUNTS, Claimant, Grouping, LARGE, Lease, Operation, TRANSACTIONS, When, account_names,
 };
 
-/// See the module.
+/// The documents and operations of one sequence.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     /// The accounts at the start.
