@@ -3,18 +3,13 @@
 //! On SIGINT and SIGTERM it says what the command advises and ends: in good order if that takes no
 //! longer than [`TIDY_UP_LIMIT`], and at once on a second signal.
 
-mod cli;
-
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
 use clap::Parser;
+use producer::program::{Advice, Cli, Exit, run};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
-
-use cli::advice::Advice;
-use cli::args::{Cli, run};
-use cli::exit::Exit;
 
 /// How long the command may take to end after a signal. A command that is blocked, because nobody
 /// reads its output, would otherwise never end.
