@@ -53,7 +53,7 @@ pub struct Seen {
     pub state: State,
     /// The token of its owner, if it has one.
     pub claim: Option<String>,
-    /// The owner may post until then; the fence of design §3.
+    /// The owner may post until then: the fence refuses later posts.
     pub lease_until: ServerMs,
     /// Nobody else may claim it before then: the lease, its owner's grace, or a retry's delay.
     pub takeover_at: ServerMs,

@@ -1,7 +1,7 @@
 //! A transaction to be submitted, and putting it into the database so that a repeat changes nothing.
 //!
-//! Owns design rule 6: a known `_id` with the same content is left alone, with other content it is
-//! refused. Promises that whatever is answered [`Answer::Submitted`] or [`Answer::Unchanged`] is
+//! Owns invariant 6 of `ARCHITECTURE.md`: a known `_id` with the same content changes nothing, with
+//! other content it is refused. Promises that whatever is answered [`Answer::Submitted`] or [`Answer::Unchanged`] is
 //! durable; only then may its id be published.
 
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! What to do with a message: pure decisions, every case named.
 //!
-//! Owns the failure classes of design §5. [`intake`] decides on delivery, [`leftovers`] once the
+//! Owns the failure classes of a message. [`intake`] decides on delivery, [`leftovers`] once the
 //! engine has spoken. The acknowledger only carries out what is decided here.
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,4 @@
-//! The tables as people read them: on the console, and pasted into the README.
+//! The tables in Markdown: printed on the console, and copied into the README of this crate.
 
 use std::fmt::{Result, Write};
 

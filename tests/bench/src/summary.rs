@@ -11,7 +11,7 @@ use super::workload::Workload::{HalfHot, Uniform};
 
 /// See the module; what was not measured is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "each name says what it is; the README explains them")]
+#[expect(missing_docs, reason = "each name says what it is; README.md explains them")]
 pub struct Summary {
     pub uniform_vs_native: Option<f64>,
     pub half_hot_vs_native: Option<f64>,

@@ -1,7 +1,7 @@
-//! The rules that hold when everything has come to rest (design §6, 1–5), from the documents alone.
+//! Rules 1 to 5 of `ARCHITECTURE.md`, which hold at rest, checked from the documents alone.
 //!
-//! A second, independent `audit`: it reads raw documents, shares no rule with the producer's, and
-//! so each of the two is a test of the other. Returns what is wrong, in sentences.
+//! A second, independent audit: it reads raw documents and shares no code with the audit of
+//! `producer`, so each of the two tests the other. Returns a sentence for each violation.
 
 use std::collections::BTreeMap;
 

@@ -70,7 +70,7 @@ pub struct EngineSettings {
     pub application: String,
     /// How long a posting may wait before the server refuses it, in milliseconds.
     pub post_window_ms: i64,
-    /// How long after a posting's deadline it may still be running (design §3), in milliseconds.
+    /// How long after a posting's deadline it may still be running, in milliseconds.
     pub grace_ms: i64,
     /// After so many claims a pending transaction is rolled back.
     pub attempts_max: u32,

@@ -111,6 +111,8 @@ impl Tree {
             "--example" => (in_folder("examples"), "example"),
             _ => return None,
         };
+        // In capital letters it stands for any name.
+        let there = there || !name.contains(|c: char| c.is_lowercase());
         (!there).then(|| format!("there is no {what} {name}"))
     }
 

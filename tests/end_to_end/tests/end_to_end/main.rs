@@ -1,4 +1,4 @@
-//! End-to-end tests: every promise of the design on real servers, with real processes.
+//! End-to-end tests: every promise to users, on real servers, with real processes.
 //!
 //! Run them by `deploy/test`. One program for all of them, so that they share one build and run
 //! side by side; each has a database and queues of its own. The modules are the themes; a test's

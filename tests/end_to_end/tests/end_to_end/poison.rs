@@ -1,8 +1,8 @@
-//! What kills its workers is found out and put aside alone. Its neighbours end as they should,
-//! whether in the same window of deliveries, in the same batch, or in the same message; the other
-//! workers go on.
+//! A transaction that kills its workers is found and parked alone. Transactions that were delivered
+//! with it end as they should, whether in the same batch or in the same message; the other workers
+//! go on.
 //!
-//! The workers here are real ones that abort when they touch the poison (`src/bin/poisoned.rs`),
+//! The workers here are real ones that abort when they process that transaction (`tests/end_to_end/src/bin/poisoned.rs`),
 //! under a supervisor that starts another whenever one has died.
 
 use std::collections::BTreeMap;

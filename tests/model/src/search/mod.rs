@@ -1,11 +1,12 @@
 //! Exhaustive search of small scopes: every interleaving of the engine's steps, within bounds.
 //!
 //! The simulator picks schedules by chance; here all of them are visited, for few transactions and
-//! few runs of workers. The engine is the real one. It is a function of what it has heard, so a
-//! state is: the documents, the time, what each run has heard and where its request is, and the
-//! requests that nobody waits for any more. In every state visited the money must add up by marks
-//! and states, no floor may be broken, and one last worker, which comes when all others are dead,
-//! must bring everything to an end in which the rules of `design.md` §6 hold.
+//! few runs of workers. The engine is the real one. What it does next depends only on the answers
+//! that it has received, so a state is: the documents, the time, the answers and the open request of
+//! each run, and the requests that nobody waits for any more. In every state visited, marks and
+//! states must explain the money, no floor may be broken, and one last worker, which starts after
+//! all others have died, must bring everything to an end in which the invariants of
+//! `ARCHITECTURE.md` hold.
 //!
 //! - `scope`: what is searched, and how far.
 //! - `engine`, `articles`: the protocols that are put through it.

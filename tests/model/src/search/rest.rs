@@ -1,7 +1,7 @@
-//! Whether a state can still come to a good end: everybody is dead, and one last worker comes.
+//! Whether a state can still come to a good end when all workers are dead and a last one starts.
 //!
-//! Owns the rules of `design.md` §6 as the search checks them: in every state that it visits, not
-//! only where a schedule ends. The answer depends on the documents alone, so it is asked once for
+//! Owns the invariants of `ARCHITECTURE.md` as the search checks them: in every state that it visits,
+//! not only where a schedule ends. The answer depends on the documents alone, so it is asked once for
 //! each different content of them.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The rules of `design.md` §6 on the model's books.
+//! The invariants of `ARCHITECTURE.md`, checked on the model's documents.
 
 use std::collections::BTreeMap;
 
