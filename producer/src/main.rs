@@ -20,8 +20,8 @@ fn main() {
     let exit = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let exit = runtime.block_on(run_or_interrupt(&cli));
-            // Never dropped: that would wait for a thread that reads standard input, and end the
-            // tasks by which the database driver says goodbye in the middle, with a panic.
+            // The runtime is never dropped. Dropping it would wait for a thread that reads standard
+            // input, and would stop the driver's background tasks midway, which panics.
             std::mem::forget(runtime);
             exit
         }
@@ -65,13 +65,13 @@ async fn run_or_interrupt(cli: &Cli) -> Exit {
     }
 }
 
-/// Waits for a signal, says so with the advice, and has the command dropped. Runs beside the
-/// command and never blocks, so that it sees a second signal even while all else is blocked.
+/// Waits for a signal, prints the advice, and has the command dropped. Runs beside the command and
+/// never blocks, so that it sees a second signal even while everything else is blocked.
 async fn end_on_signal(mut signals: Signals, advice: Advice, interrupt: oneshot::Sender<Exit>) {
     let exit = signals.next().await;
     let saying = tokio::task::spawn_blocking(move || say(&format!("interrupted; {advice}")));
     let in_good_order = async {
-        // Both fail only when the command has come to its end at this moment.
+        // Both fail only if the command has ended at this moment.
         let _ = saying.await;
         let _ = interrupt.send(exit);
         std::future::pending::<()>().await;
