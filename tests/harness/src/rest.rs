@@ -10,7 +10,7 @@ use futures_util::TryStreamExt;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
-/// What an account should hold, and does, in units of 10^-9.
+/// What an account should hold and what it holds, in units of 10^-9.
 #[derive(Default)]
 struct Books {
     opening: BTreeMap<String, i128>,
