@@ -15,11 +15,11 @@
 //! - `runs`, `intern`: histories and documents as numbers, so that a state is a few bytes.
 //! - `rest`: the rules. `trace`: the way to a state, for people.
 //!
-//! What is bounded, scope by scope: the runs, the clock's last moment, how many requests lose their
-//! answer. What is left out: fail-overs (the store has one copy here) and the broker; the simulator has
+//! Each scope bounds the runs, the last moment of the clock, and the requests that lose their
+//! answer. Fail-overs (the store has one copy here) and the broker are left out; the simulator has
 //! both. A read of several documents is one step.
-//! It is our own explorer rather than the `stateright` crate's: that one wants every state whole,
-//! where most of ours is shared between states, and brings a web server.
+//! The explorer is our own and not the crate `stateright`: that crate needs every state as a whole,
+//! while most parts of our states are shared between states, and it brings a web server.
 
 mod articles;
 mod engine;
