@@ -57,7 +57,7 @@ fn throughput(rows: &[Row], text: &mut String) -> Result {
     Ok(())
 }
 
-/// What a transfer costs on the uniform workload, or else on the first there is.
+/// The cost of a transfer on the uniform workload, or else on the first one.
 fn costs(rows: &[Row], text: &mut String) -> Result {
     let Some(workload) = rows.iter().map(|row| row.workload).min() else { return Ok(()) };
     let columns = [
