@@ -1,8 +1,9 @@
 //! What documents and comments name: files, headings, packages, programs.
 //!
 //! Looks at links and at everything between backticks, in all Markdown files and in the comments of
-//! all Rust files. Owns what counts as a name ([`Tree::problem`]); what it does not take for one is
-//! not judged. Fails only when a file can't be read.
+//! all Rust files. Owns what counts as a name: paths that begin with a folder of the repository,
+//! names with the extension of a file, and the packages, programs and examples in commands for cargo.
+//! All other words are not judged. Fails only when a file can't be read.
 
 mod text;
 mod tree;
