@@ -1,39 +1,41 @@
-//! Parses the command, runs it, and turns the outcome into an exit code.
+//! The command line of what the scripts in `deploy/` run.
 
 use clap::{Parser, Subcommand};
-use harness::console::{Failure, conclude};
-use local::demo;
+use harness::console::conclude;
+use local::{demo, down, run, test, up};
 
-/// Exit code of a command line that makes no sense.
-const EXIT_USAGE: i32 = 2;
-
-/// Tandem's servers, tests and demo on one machine.
+/// Starts servers for development, and runs programs on servers of their own.
 #[derive(Parser)]
-#[command(name = "local", version)]
-struct Cli {
+#[command(
+    name = "local",
+    after_help = "Each command has a script in deploy/, which also finds the \
+                                        servers' programs."
+)]
+struct Args {
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Settles transfers on real servers while a worker is killed
-    Demo(demo::Options),
+    Up(up::Args),
+    Down(down::Args),
+    Demo(demo::Args),
+    Test(test::Args),
+    Run(run::Args),
 }
 
 #[tokio::main]
 async fn main() {
-    conclude(run(Cli::parse().command)).await
-}
-
-async fn run(command: Command) -> Result<i32, Failure> {
-    match command {
-        Command::Demo(options) => match options.validate() {
-            Ok(()) => demo::demo(&options).await,
-            Err(problem) => {
-                eprintln!("deploy/demo: {problem}");
-                Ok(EXIT_USAGE)
-            }
-        },
-    }
+    let args = Args::parse();
+    conclude(async {
+        match args.command {
+            Command::Up(args) => up::up(&args).await,
+            Command::Down(args) => down::down(&args).await,
+            Command::Demo(args) => demo::demo(&args).await,
+            Command::Test(args) => test::test(&args).await,
+            Command::Run(args) => run::run(&args).await,
+        }
+    })
+    .await
 }

@@ -215,7 +215,9 @@ mod tests {
         };
         let [accounts, transfers] = files();
         assert_eq!([accounts.clone(), transfers.clone()], files());
-        assert!(accounts.starts_with("account,balance,floor,currency,status\nacct-0001,1000000,0,"));
+        assert!(
+            accounts.starts_with("account,balance,floor,currency,status\nacct-0001,1000000,0,")
+        );
         assert!(transfers.starts_with("id,source,destination,value,currency\ndemo-0000001,"));
         assert_eq!((accounts.lines().count(), transfers.lines().count()), (21, 501));
         std::fs::remove_dir_all(home).expect("it is ours");

@@ -93,7 +93,8 @@ impl Kill {
             })?;
             last = last.max(Some(moment));
         }
-        let since = |last: DateTime| last.timestamp_millis() - DateTime::from(at).timestamp_millis();
+        let since =
+            |last: DateTime| last.timestamp_millis() - DateTime::from(at).timestamp_millis();
         Ok(last.map(|last| since(last) as f64 / 1000.0))
     }
 }

@@ -41,7 +41,9 @@ impl Leftovers {
         sweep(&mark(&self.home))?;
         if self.keep_servers {
             let home = self.home.display();
-            say(format!("servers are left running; stop them with: deploy/down --dir {home} --wipe"));
+            say(format!(
+                "servers are left running; stop them with: deploy/down --dir {home} --wipe"
+            ));
             return Ok(());
         }
         down(&self.home, Duration::ZERO, Keep::Logs).map(drop)

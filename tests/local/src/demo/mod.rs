@@ -3,15 +3,16 @@
 //! Exit code 0 means: every transfer came to the end that its input calls for, and the audit found
 //! nothing. Whatever the outcome, also when interrupted, no process is left (but see `--keep`).
 //!
+//! - [`args`]: the flags, and which of them make sense together.
 //! - [`data`]: accounts and transfers, and what must become of them.
 //! - [`programs`], [`producer`], [`workers`]: the project's programs as a user has them.
 //! - [`kill`]: kills a worker in the middle, tells the recovery.
 //! - [`verdict`]: compares, and makes the table.
 
+pub mod args;
 pub mod data;
 pub mod kill;
 mod leftovers;
-pub mod options;
 pub mod producer;
 pub mod programs;
 pub mod verdict;
@@ -28,15 +29,18 @@ use harness::deployment::{Addresses, Deployment};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+pub use args::Args;
+
 use data::Input;
 use kill::Kill;
 use leftovers::Leftovers;
-pub use options::Options;
 use producer::Producer;
 use programs::Programs;
 use verdict::{Pace, grouped, problems, table};
 use workers::Workers;
 
+/// The exit code after bad usage.
+const EXIT_USAGE: i32 = 2;
 const SEED: u64 = 1;
 const SUBMIT_LIMIT_MIN: Duration = Duration::from_secs(600);
 const TRANSFERS_PER_S_MIN: u64 = 100;
@@ -45,14 +49,18 @@ const TRANSFERS_PER_S_MIN: u64 = 100;
 ///
 /// # Errors
 /// When it can't be carried out to its verdict.
-pub async fn demo(options: &Options) -> Result<i32, Failure> {
-    let home = options.home();
+pub async fn demo(args: &Args) -> Result<i32, Failure> {
+    if let Err(problem) = args.validate() {
+        eprintln!("deploy/demo: {problem}");
+        return Ok(EXIT_USAGE);
+    }
+    let home = args.home();
     let _lock = Lock::take(&home.join("demo.lock"))?;
     let found = {
         let mut leftovers = Leftovers::of_earlier_runs(&home)?;
         let mut timings = Timings::default();
-        let found = run(options, &home, &mut timings).await?;
-        leftovers.keep_servers = options.keep;
+        let found = run(args, &home, &mut timings).await?;
+        leftovers.keep_servers = args.keep;
         found
     };
     for problem in &found {
@@ -68,19 +76,15 @@ pub async fn demo(options: &Options) -> Result<i32, Failure> {
 }
 
 /// The demo from the servers to the audit; what is wrong with the result.
-async fn run(
-    options: &Options,
-    home: &Path,
-    timings: &mut Timings,
-) -> Result<Vec<String>, Failure> {
-    let transfers = options.transfers;
+async fn run(args: &Args, home: &Path, timings: &mut Timings) -> Result<Vec<String>, Failure> {
+    let transfers = args.transfers;
     let mut deployment = Deployment::new(home);
     let servers = timings.part("servers", deployment.up()).await?;
     let programs = Programs::new(leftovers::mark(home), environment(servers, SystemTime::now()))?;
     let producer = Producer::new(&programs);
 
     let generate = async {
-        let input = Input::generate(&mut StdRng::seed_from_u64(SEED), transfers, options.accounts);
+        let input = Input::generate(&mut StdRng::seed_from_u64(SEED), transfers, args.accounts);
         input.write(home).map(|()| input.expected)
     };
     let expected = timings.part("generate", generate).await?;
@@ -90,7 +94,7 @@ async fn run(
     };
     timings.part("import accounts", import).await?;
     let logs = home.join("logs");
-    let start = Workers::start(&programs, options.workers, &logs);
+    let start = Workers::start(&programs, args.workers, &logs);
     let mut workers = timings.part("start workers", start).await?;
 
     say(format!("submitting {} transfers", grouped(transfers as u64)));

@@ -40,11 +40,7 @@ impl Workers {
     ///
     /// # Errors
     /// When one can't be started, ends, or does not listen in time.
-    pub async fn start(
-        programs: &Programs,
-        count: usize,
-        logs: &Path,
-    ) -> Result<Workers, Failure> {
+    pub async fn start(programs: &Programs, count: usize, logs: &Path) -> Result<Workers, Failure> {
         let mut workers = Workers { all: Vec::new() };
         // Each port is reserved until the worker listens on it.
         let reserved = ports::choose(count)?;

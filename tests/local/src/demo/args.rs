@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::Parser;
 
 use super::data::{ACCOUNTS_MIN, BALANCE, TRANSFERS_MIN};
 
@@ -22,10 +22,10 @@ Exit codes:
   2    bad usage
   130  interrupted; nothing is left running";
 
-/// What the demo is asked to do.
-#[derive(Args, Clone, Debug)]
+/// Settles transfers on real servers while a worker is killed.
+#[derive(Clone, Debug, Parser)]
 #[command(override_usage = "deploy/demo [OPTIONS]", after_help = EXAMPLES)]
-pub struct Options {
+pub struct Args {
     /// How many transfers to submit
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub transfers: usize,
@@ -43,7 +43,7 @@ pub struct Options {
     pub dir: Option<PathBuf>,
 }
 
-impl Options {
+impl Args {
     /// Checks that the demo can work with these numbers.
     ///
     /// # Errors
@@ -81,13 +81,13 @@ mod tests {
 
     #[test]
     fn numbers_that_cannot_work_are_refused_by_the_name_of_the_flag() {
-        let good = Options { transfers: 10, accounts: 3, workers: 1, keep: false, dir: None };
+        let good = Args { transfers: 10, accounts: 3, workers: 1, keep: false, dir: None };
         assert_eq!(good.validate(), Ok(()));
         for (bad, flag) in [
-            (Options { transfers: 9, ..good.clone() }, "--transfers must be at least 10"),
-            (Options { accounts: 2, ..good.clone() }, "--accounts must be at least 3"),
-            (Options { transfers: 300_001, ..good.clone() }, "--transfers is too high"),
-            (Options { workers: 0, ..good.clone() }, "--workers must be at least 1"),
+            (Args { transfers: 9, ..good.clone() }, "--transfers must be at least 10"),
+            (Args { accounts: 2, ..good.clone() }, "--accounts must be at least 3"),
+            (Args { transfers: 300_001, ..good.clone() }, "--transfers is too high"),
+            (Args { workers: 0, ..good.clone() }, "--workers must be at least 1"),
         ] {
             let problem = bad.validate().expect_err(flag);
             assert!(problem.starts_with(flag), "{problem}");
