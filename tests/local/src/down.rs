@@ -12,11 +12,14 @@ use harness::deployment::{self, Keep, STOP_LIMIT};
 
 /// Stops the servers that deploy/up has started.
 #[derive(Debug, Parser)]
-#[command(override_usage = "deploy/down [OPTIONS]", after_help = "\
+#[command(
+    override_usage = "deploy/down [OPTIONS]",
+    after_help = "\
 Examples:
   deploy/down                          stop, keep the data
   deploy/down --wipe                   stop, remove data and logs (fetched programs stay)
-  deploy/down --dir /tmp/rs --wipe     the servers of another directory")]
+  deploy/down --dir /tmp/rs --wipe     the servers of another directory"
+)]
 pub struct Args {
     /// As given to deploy/up [default: .local]
     #[arg(long)]

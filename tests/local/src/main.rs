@@ -6,8 +6,11 @@ use local::{down, run, test, up};
 
 /// Starts servers for development, and runs programs on servers of their own.
 #[derive(Parser)]
-#[command(name = "local", after_help = "Each command has a script in deploy/, which also finds the \
-                                        servers' programs.")]
+#[command(
+    name = "local",
+    after_help = "Each command has a script in deploy/, which also finds the \
+                                        servers' programs."
+)]
 struct Args {
     #[command(subcommand)]
     command: Command,

@@ -18,7 +18,9 @@ use crate::up::Only;
 
 /// Starts fresh servers, runs a program on them, and takes them down.
 #[derive(Debug, Parser)]
-#[command(override_usage = "local run --dir DIR [OPTIONS] -- PROGRAM [ARGUMENT...]", after_help = "\
+#[command(
+    override_usage = "local run --dir DIR [OPTIONS] -- PROGRAM [ARGUMENT...]",
+    after_help = "\
 Examples:
   local run --dir /tmp/r -- sh -c 'echo $TANDEM_MONGODB_URI $TANDEM_AMQP_URL'
   local run --dir /tmp/b --measured -- target/release/bench --quick
@@ -27,7 +29,8 @@ The program sees
   TANDEM_MONGODB_URI, TANDEM_AMQP_URL       where the servers are
   TANDEM_MONGODB_PID, TANDEM_RABBITMQ_PID   the processes of servers that were started
   TANDEM_TEST_DIR                           a directory for files and servers of its own
-Another run with the same directory is refused. What is in the directory is removed before and after.")]
+Another run with the same directory is refused. What is in the directory is removed before and after."
+)]
 pub struct Args {
     /// Where the servers live meanwhile
     #[arg(long)]

@@ -19,7 +19,9 @@ const TEST_THREADS: &str = "8";
 
 /// Runs all tests on real servers, which it starts and stops.
 #[derive(Debug, Parser)]
-#[command(override_usage = "deploy/test [ARGUMENT...]", after_help = "\
+#[command(
+    override_usage = "deploy/test [ARGUMENT...]",
+    after_help = "\
 Examples:
   deploy/test                       all tests of the workspace
   deploy/test killed_worker         those whose names contain this
@@ -27,7 +29,8 @@ Examples:
 
 A server named by TANDEM_MONGODB_URI or TANDEM_AMQP_URL is used instead of an own one.
 Tests see these variables, and
-  TANDEM_TEST_DIR    a directory for servers of their own, which are stopped at the end")]
+  TANDEM_TEST_DIR    a directory for servers of their own, which are stopped at the end"
+)]
 pub struct Args {
     /// What comes after `cargo test --workspace --no-fail-fast --`
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]

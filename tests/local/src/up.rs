@@ -13,7 +13,9 @@ use harness::deployment::{self, Deployment, Server};
 
 /// Starts MongoDB and RabbitMQ for development, on free ports of 127.0.0.1.
 #[derive(Debug, Parser)]
-#[command(override_usage = "deploy/up [OPTIONS]", after_help = "\
+#[command(
+    override_usage = "deploy/up [OPTIONS]",
+    after_help = "\
 Examples:
   deploy/up                             start both, print where they are
   export $(deploy/up)                   and let this shell's programs know
@@ -22,7 +24,8 @@ Examples:
 
 Run it again at any time: what runs stays, what was killed comes back on its port with its data.
 A server named by TANDEM_MONGODB_URI or TANDEM_AMQP_URL is used as it is, unless --private.
-What is missing on the machine is fetched (mongod) or installed (rabbitmq-server, as root).")]
+What is missing on the machine is fetched (mongod) or installed (rabbitmq-server, as root)."
+)]
 pub struct Args {
     /// Data, logs and state [default: .local]
     #[arg(long)]

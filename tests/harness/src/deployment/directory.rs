@@ -190,7 +190,8 @@ impl Lock {
         }
         // The holder before may have removed the file: then this lock protects nothing.
         let (locked, there) = (file.metadata().map_err(failed)?, std::fs::metadata(path));
-        let same = there.is_ok_and(|there| (there.dev(), there.ino()) == (locked.dev(), locked.ino()));
+        let same =
+            there.is_ok_and(|there| (there.dev(), there.ino()) == (locked.dev(), locked.ino()));
         Ok(same.then_some(Lock { _file: file }))
     }
 }

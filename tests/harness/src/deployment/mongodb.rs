@@ -155,7 +155,9 @@ impl ReplicaSet {
             tokio::time::sleep(POLL).await;
         }
         let end = tail(&log(directory, 0));
-        Err(Failure(format!("the replica set does not serve after {READY_LIMIT:?}: {problem}\n{end}")))
+        Err(Failure(format!(
+            "the replica set does not serve after {READY_LIMIT:?}: {problem}\n{end}"
+        )))
     }
 
     async fn hellos(&self, clients: &[Client]) -> Result<Vec<Document>, String> {

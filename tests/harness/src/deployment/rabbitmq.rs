@@ -22,6 +22,7 @@ use tokio::net::UnixDatagram;
 use super::answers;
 use super::directory::Directory;
 use super::identity::Identity;
+use super::mark::MARK;
 use crate::console::{Failure, tail};
 
 const READY_LIMIT: Duration = Duration::from_secs(120);
@@ -100,7 +101,7 @@ impl Node {
     #[must_use]
     pub fn control(&self, directory: &Directory, server: &Path) -> Command {
         let mut command = Command::new(control_program(server));
-        command.envs(self.control_environment(directory));
+        command.envs(self.control_environment(directory)).env(MARK, home(directory));
         command
     }
 
@@ -215,7 +216,10 @@ impl Node {
         let mut ready = reports.is_none();
         while begun.elapsed() < READY_LIMIT {
             if !self.process.as_ref().is_some_and(Identity::is_alive) {
-                return Err(Failure(format!("rabbitmq has ended by itself:\n{}", tails(directory))));
+                return Err(Failure(format!(
+                    "rabbitmq has ended by itself:\n{}",
+                    tails(directory)
+                )));
             }
             if let (false, Some(reports)) = (ready, &reports) {
                 ready = reports.say_ready().await;
