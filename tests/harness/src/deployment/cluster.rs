@@ -6,7 +6,6 @@
 //! caller to take down.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use futures_util::future::try_join_all;
 
@@ -16,7 +15,6 @@ use super::{Deployment, Server, ports};
 use crate::console::{Failure, say};
 
 const COOKIE: &str = ".erlang.cookie";
-const JOIN_LIMIT: Duration = Duration::from_secs(120);
 
 /// Starts a node in each directory, and joins them.
 ///
@@ -57,24 +55,9 @@ async fn join(first: &Deployment, node: &Deployment) -> Result<(), Failure> {
     let (known, name) = (node_of(first)?.node.clone(), node_of(node)?.node.clone());
     say(format!("rabbitmq: {name} joins {known}"));
     for arguments in [&["stop_app"][..], &["join_cluster", &known], &["start_app"]] {
-        rabbitmqctl(node, arguments).await?;
+        node.rabbitmqctl(arguments).await?;
     }
     Ok(())
-}
-
-async fn rabbitmqctl(node: &Deployment, arguments: &[&str]) -> Result<(), Failure> {
-    let mut command = tokio::process::Command::from(node.rabbitmqctl()?);
-    command.args(arguments).stdin(std::process::Stdio::null()).kill_on_drop(true);
-    let said = arguments.join(" ");
-    let output = match tokio::time::timeout(JOIN_LIMIT, command.output()).await {
-        Ok(output) => output.map_err(|error| Failure(format!("rabbitmqctl: {error}")))?,
-        Err(_) => return Err(Failure(format!("rabbitmqctl {said}: no end within {JOIN_LIMIT:?}"))),
-    };
-    if output.status.success() {
-        return Ok(());
-    }
-    let text = [output.stdout, output.stderr].concat();
-    Err(Failure(format!("rabbitmqctl {said} failed:\n{}", String::from_utf8_lossy(&text))))
 }
 
 fn node_of(deployment: &Deployment) -> Result<&Node, Failure> {

@@ -12,7 +12,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -28,18 +28,19 @@ pub mod mongodb;
 pub mod ports;
 pub mod programs;
 pub mod rabbitmq;
+mod start;
+mod stop;
 
 pub use mark::{MARK, sweep};
+pub use stop::{Keep, STOP_LIMIT, down};
 
 use directory::{Directory, Lock, State};
-use identity::{Identity, stop};
 use mongodb::ReplicaSet;
-use rabbitmq::{Node, Reports};
+use rabbitmq::Node;
+use start::Starting;
 
-/// How long servers may take to end by themselves.
-pub const STOP_LIMIT: Duration = Duration::from_secs(20);
-/// The same for what a RabbitMQ node leaves behind, which ends with the node.
-const HELPERS_LIMIT: Duration = Duration::from_secs(2);
+/// How long the administrator's program may take; joining a cluster takes longest.
+const CONTROL_LIMIT: Duration = Duration::from_secs(120);
 /// How long a listening port may take to accept a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 
@@ -213,13 +214,29 @@ impl Deployment {
         self.state.rabbitmq.as_ref().filter(|_| self.wanted.contains(&Server::Rabbitmq))
     }
 
-    /// The administrator's program for the broker of this directory.
+    /// Runs the administrator's program for the broker of this directory.
     ///
     /// # Errors
-    /// When there is no broker of this directory, or its program is not known.
-    pub fn rabbitmqctl(&self) -> Result<Command, Failure> {
+    /// When there is no broker of this directory, or the program fails or does not end.
+    pub async fn rabbitmqctl(&self, arguments: &[&str]) -> Result<(), Failure> {
         let node = self.rabbitmq().ok_or_else(|| Failure("no broker was started".to_owned()))?;
-        Ok(node.control(&self.directory, &programs::rabbitmq_server()?))
+        let control = node.control(&self.directory, &programs::rabbitmq_server()?);
+        let mut control = tokio::process::Command::from(control);
+        control.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+        let said = arguments.join(" ");
+        let output = match tokio::time::timeout(CONTROL_LIMIT, control.output()).await {
+            Ok(output) => output.map_err(|error| Failure(format!("rabbitmqctl: {error}")))?,
+            Err(_) => {
+                return Err(Failure(format!(
+                    "rabbitmqctl {said}: no end within {CONTROL_LIMIT:?}"
+                )));
+            }
+        };
+        if output.status.success() {
+            return Ok(());
+        }
+        let text = [output.stdout, output.stderr].concat();
+        Err(Failure(format!("rabbitmqctl {said} failed:\n{}", String::from_utf8_lossy(&text))))
     }
 
     /// Everything a program may want to know about the servers.
@@ -269,189 +286,6 @@ impl Deployment {
     fn node_to_wait_for(&self) -> Option<&Node> {
         self.rabbitmq().filter(|_| self.external(Server::Rabbitmq).is_none())
     }
-
-    /// Starts what does not run; returns where the broker will report itself, if it was started.
-    async fn start(&mut self, starting: &mut Starting) -> Result<Option<Reports>, Failure> {
-        self.directory.create()?;
-        self.state = self.directory.load()?;
-        let own = self.own();
-        if own.contains(&Server::Mongodb) {
-            self.start_mongodb(starting)?;
-        }
-        if own.contains(&Server::Rabbitmq) { self.start_rabbitmq(starting).await } else { Ok(None) }
-    }
-
-    fn start_mongodb(&mut self, starting: &mut Starting) -> Result<(), Failure> {
-        if self.state.mongodb.is_none() {
-            let ports = starting.reserve(self.members.unwrap_or(1))?;
-            self.state.mongodb = Some(ReplicaSet::at(&ports, self.frugal));
-            self.directory.save(&self.state)?;
-        }
-        let Some(set) = self.state.mongodb.clone() else { return Ok(()) };
-        let present = set.members.len();
-        if let Some(members) = self.members.filter(|members| *members != present) {
-            return Err(Failure(format!(
-                "{} holds a replica set with {present} member(s), not {members}: choose another \
-                 --dir, or `deploy/down --wipe` it first",
-                self.directory.path.display()
-            )));
-        }
-        for (index, member) in set.members.iter().enumerate() {
-            if member.is_alive() {
-                continue;
-            }
-            let (name, data) = (mongodb::name(index), mongodb::data(&self.directory, index));
-            // A member that was started and never written down would hold the files.
-            sweep(&data)?;
-            ports::require_free(member.port, &name)?;
-            say(format!("{name}: starting on 127.0.0.1:{}", member.port));
-            std::fs::create_dir_all(&data)
-                .map_err(|error| Failure(format!("{}: {error}", data.display())))?;
-            let mut command = set.command(&self.directory, index, &programs::mongod()?);
-            let log = mongodb::output(&self.directory, index);
-            let process = starting.start(&mut command, &log, data)?;
-            if let Some(set) = &mut self.state.mongodb {
-                set.members[index].process = Some(process);
-            }
-            self.directory.save(&self.state)?;
-        }
-        Ok(())
-    }
-
-    async fn start_rabbitmq(
-        &mut self,
-        starting: &mut Starting,
-    ) -> Result<Option<Reports>, Failure> {
-        let directory = self.directory.clone();
-        if self.state.rabbitmq.is_none() {
-            let ports = starting.reserve(3)?;
-            self.state.rabbitmq = Some(Node::at([ports[0], ports[1], ports[2]]));
-            directory.save(&self.state)?;
-        }
-        let Some(mut node) = self.state.rabbitmq.clone() else { return Ok(None) };
-        if !node.epmd.as_ref().is_some_and(Identity::is_alive) {
-            sweep(&rabbitmq::epmd_mark(&directory))?;
-            ports::require_free(node.epmd_port, "RabbitMQ's epmd")?;
-            let mut command = node.epmd_command(&directory, &programs::epmd()?);
-            let (log, mark) = (rabbitmq::epmd_output(&directory), rabbitmq::epmd_mark(&directory));
-            node.epmd = Some(starting.start(&mut command, &log, mark)?);
-            self.state.rabbitmq = Some(node.clone());
-            directory.save(&self.state)?;
-            node.wait_for_epmd(&directory).await?;
-        }
-        if node.process.as_ref().is_some_and(Identity::is_alive) {
-            return Ok(None);
-        }
-        // What a killed node has left behind would hold its files.
-        sweep(&rabbitmq::home(&directory))?;
-        for (port, what) in node.ports() {
-            ports::require_free(port, what)?;
-        }
-        say(format!("rabbitmq: starting on 127.0.0.1:{}", node.port));
-        let (mut command, reports) = node.command(&directory, &programs::rabbitmq_server()?)?;
-        let (log, mark) = (rabbitmq::output(&directory), rabbitmq::home(&directory));
-        node.process = Some(starting.start(&mut command, &log, mark)?);
-        self.state.rabbitmq = Some(node);
-        directory.save(&self.state)?;
-        Ok(Some(reports))
-    }
-}
-
-/// What one call of [`Deployment::up`] has started; killed with the value unless it succeeded.
-#[derive(Default)]
-struct Starting {
-    marks: Vec<PathBuf>,
-    reserved: Vec<ports::Reserved>,
-}
-
-impl Starting {
-    /// Chooses ports, which stay reserved until the servers listen.
-    fn reserve(&mut self, count: usize) -> Result<Vec<u16>, Failure> {
-        let chosen = ports::choose(count)?;
-        let ports = chosen.iter().map(|one| one.port).collect();
-        self.reserved.extend(chosen);
-        Ok(ports)
-    }
-
-    fn start(
-        &mut self,
-        command: &mut Command,
-        log: &Path,
-        mark: PathBuf,
-    ) -> Result<Identity, Failure> {
-        let started = daemon::start(command, log, &mark)?;
-        self.marks.push(mark);
-        Ok(started)
-    }
-
-    /// Lets everything run on; whether anything was started.
-    fn succeeded(mut self) -> bool {
-        !std::mem::take(&mut self.marks).is_empty()
-    }
-}
-
-impl Drop for Starting {
-    fn drop(&mut self) {
-        for mark in &self.marks {
-            if let Err(failure) = sweep(mark) {
-                say(failure);
-            }
-        }
-    }
-}
-
-/// What [`down`] leaves in a directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// Data, logs and state.
-    Everything,
-    /// Logs.
-    Logs,
-    /// Nothing that the servers have written.
-    Nothing,
-}
-
-/// Stops what was started in a directory; returns the names of what ran.
-///
-/// # Errors
-/// When something can't be stopped.
-pub fn down(path: &Path, limit: Duration, keep: Keep) -> Result<Vec<String>, Failure> {
-    let directory = Directory::new(path);
-    if !directory.path.is_dir() {
-        return Ok(Vec::new());
-    }
-    let _lock = Lock::wait_blocking(&directory.lock_file())?;
-    let state = directory.load()?;
-    let mut stopped = Vec::new();
-    if let Some(node) = state.rabbitmq {
-        let helpers = mark::owned(&rabbitmq::home(&directory));
-        stopped.extend(stop_named(Server::Rabbitmq, node.process.as_slice(), limit)?);
-        // The node's helpers end with it by themselves; its epmd has no reason to stay.
-        let others = [helpers, node.epmd.into_iter().collect()].concat();
-        stopped.extend(stop_named(Server::Rabbitmq, &others, limit.min(HELPERS_LIMIT))?);
-    }
-    if let Some(set) = state.mongodb {
-        let members = set.members.into_iter().filter_map(|member| member.process);
-        stopped.extend(stop_named(Server::Mongodb, &members.collect::<Vec<_>>(), limit)?);
-    }
-    // What was started and never written down.
-    sweep(&directory.data)?;
-    if keep != Keep::Everything {
-        directory.wipe(keep == Keep::Logs);
-        directory.remove_if_empty();
-    }
-    Ok(stopped)
-}
-
-fn stop_named(
-    server: Server,
-    recorded: &[Identity],
-    limit: Duration,
-) -> Result<Vec<String>, Failure> {
-    let named: Vec<_> = recorded.iter().map(|process| (process, process.name())).collect();
-    let stopped = stop(recorded, limit)?;
-    let ran = named.into_iter().filter(|(process, _)| stopped.contains(process));
-    Ok(ran.map(|(process, name)| format!("{}: {name} ({})", server.name(), process.pid)).collect())
 }
 
 /// Whether something listens on a port of 127.0.0.1.

@@ -22,6 +22,7 @@ use tokio::net::UnixDatagram;
 use super::answers;
 use super::directory::Directory;
 use super::identity::Identity;
+use super::mark::MARK;
 use crate::console::{Failure, tail};
 
 const READY_LIMIT: Duration = Duration::from_secs(120);
@@ -100,7 +101,7 @@ impl Node {
     #[must_use]
     pub fn control(&self, directory: &Directory, server: &Path) -> Command {
         let mut command = Command::new(control_program(server));
-        command.envs(self.control_environment(directory));
+        command.envs(self.control_environment(directory)).env(MARK, home(directory));
         command
     }
 
