@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::Mutex;
 
+use harness::deployment::MARK;
 use harness::process::{Process, program};
 
 /// How much of a log is quoted.
@@ -28,7 +29,9 @@ pub struct Place {
 impl Place {
     /// An empty place for a program of this workspace.
     #[must_use]
-    pub fn new(name: &str, of: &str, env: BTreeMap<String, String>, logs: &Path) -> Place {
+    pub fn new(name: &str, of: &str, mut env: BTreeMap<String, String>, logs: &Path) -> Place {
+        // By which the next run ends it, should this one be killed.
+        env.insert(MARK.to_owned(), logs.display().to_string());
         Place {
             name: name.to_owned(),
             program: program(of),

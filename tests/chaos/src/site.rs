@@ -40,12 +40,11 @@ pub struct Site {
 }
 
 impl Site {
-    /// Opens accounts, starts the workers, and waits until they consume.
+    /// Opens accounts on these servers, starts the workers, and waits until they consume.
     ///
     /// # Errors
     /// When the servers can't be used.
-    pub async fn new(options: &Options) -> Result<Site, String> {
-        let servers = Servers::read(&options.servers).await?;
+    pub async fn new(options: &Options, servers: Servers) -> Result<Site, String> {
         let name = format!("chaos_{}", now_ms());
         let observer = Observer::new(&servers.database.uri, &name).await?;
         open(&observer).await?;
