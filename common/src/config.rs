@@ -79,7 +79,8 @@ pub struct AmqpArgs {
     )]
     pub amqp_url: String,
 
-    /// Prefix of all queue and exchange names, so that several ledgers share a broker
+    /// Prefix of all queue and exchange names, so that several ledgers share a broker; up to 200 bytes,
+    /// not beginning with `amq.`
     #[cfg_attr(
         feature = "cli",
         arg(long, env = "TANDEM_QUEUE_PREFIX", default_value = "tandem", global = true)
@@ -114,7 +115,7 @@ impl AmqpArgs {
     }
 }
 
-/// Checks a name that servers are told.
+/// Checks a name that is sent to a server.
 ///
 /// # Errors
 /// Names the variable and the fix.
@@ -157,7 +158,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// The times on which the fence rests (design §3). All of them count on the server's clock.
+/// The times on which the fence rests. All of them count on the server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct TimingArgs {
@@ -168,7 +169,8 @@ pub struct TimingArgs {
     )]
     pub lease_ms: u32,
 
-    /// How long after the lease nobody else may claim; at least the operation limit plus the skew
+    /// How long after the lease nobody else may claim, in milliseconds; at least the operation limit
+    /// plus the clock skew
     #[cfg_attr(
         feature = "cli",
         arg(long, env = "TANDEM_GRACE_MS", default_value_t = 4_000, global = true)

@@ -1,8 +1,9 @@
 //! Canceling: taking a transaction back before it is applied.
 //!
-//! Promises that two guarded updates decide, whatever workers do meanwhile: what is `initial`
-//! becomes `canceled`, what is `pending` becomes `canceling`. The claim stays: the owner notices at
-//! its commit and undoes what it has posted; a dead owner's successor does, after the takeover time.
+//! Promises that two guarded updates decide, whatever workers do at the same time: `initial`
+//! becomes `canceled`, `pending` becomes `canceling`. The claim stays: the owner notices at its
+//! commit and undoes what it has posted. If the owner is dead, the next owner does so after the
+//! takeover time.
 
 use common::transaction::{Reason, ReasonCode, State};
 
@@ -20,12 +21,12 @@ impl Client {
     pub async fn cancel(&self, id: &str) -> Result<Standing, Error> {
         let reason = Reason::new(ReasonCode::Requested, "canceled on request");
         self.insist(|| self.store().request_cancel(id, &reason)).await?;
-        // Whatever the updates' answers were, or were lost: the document says what holds.
+        // The document shows the result, even if an answer was lost.
         let document = self.transaction(id).await?.ok_or_else(|| Error::no_transaction(id))?;
         match state_of(&document)? {
             State::Canceled => Ok(Standing::of(&document)),
             State::Canceling => {
-                // A hint for whoever may take it over.
+                // A message for a worker that may take the transaction over.
                 self.publish(&[id.into()]).await?;
                 Ok(Standing::of(&document))
             }

@@ -1,8 +1,9 @@
-//! A client of the ledger: the servers it works on, and how long it insists when one is away.
+//! A client of the ledger: its servers, and how long it tries when one of them is away.
 //!
-//! Promises that what passes by itself (a fail-over, a broker's restart) is tried again until
-//! [`Config::give_up_after`](crate::Config::give_up_after), and then fails with an error that names
-//! the server. Every operation can be repeated after a failure without doing anything twice.
+//! Promises that an operation is tried again until
+//! [`Config::give_up_after`](crate::Config::give_up_after) if waiting may help (a fail-over, a
+//! restart of the broker), and then fails with an error that names the server. Every operation can
+//! be repeated after a failure without a second effect.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use crate::group::Groups;
 use crate::readable::readable;
 use crate::watch::Watch;
 
-/// Every how many failed attempts a note is said again.
+/// After so many failed attempts the note is repeated.
 const NOTE_EVERY: u32 = 5;
 
 /// The server's time limit of one operation. Nothing here holds a lease, so there is no hurry.
@@ -95,8 +96,8 @@ impl Client {
         Ok(self.insist(find).await?.pop().map(|found| readable(&found)))
     }
 
-    /// Publishes ids until the broker has them. A message is a hint: what is published twice is
-    /// settled once.
+    /// Publishes ids until the broker has them. A message only tells workers where to look: a
+    /// transaction that is published twice is settled once.
     ///
     /// # Errors
     /// When the broker stays away.
@@ -104,17 +105,18 @@ impl Client {
         self.servers.publish(ids, self.servers.config.give_up_after).await
     }
 
-    /// Publishes ids of durable transactions, which the workers' sweepers would do otherwise.
+    /// Publishes ids of durable transactions, within a short limit; if that fails, the workers'
+    /// sweepers publish them.
     pub(crate) async fn publish_or_leave(&self, ids: &[TransactionId]) -> Result<(), Error> {
         self.servers.publish_or_leave(ids).await
     }
 
-    /// Says goodbye to the broker. Later calls connect anew.
+    /// Closes the connection to the broker. Later calls connect again.
     pub async fn close(&self) {
         self.servers.publisher.close().await;
     }
 
-    /// Says something that is no error.
+    /// Passes on a message that is no error.
     pub(crate) fn note(&self, note: &str) {
         (self.servers.config.notes)(note);
     }
@@ -136,7 +138,7 @@ impl Client {
         &self.watch
     }
 
-    /// Tries until it works, fails for good, or the patience is over.
+    /// Tries until it succeeds, fails for good, or the time limit is over.
     pub(crate) async fn insist<T, E, F>(&self, attempt: impl FnMut() -> F) -> Result<T, Error>
     where
         E: Attempt,
@@ -153,7 +155,7 @@ impl Servers {
         self.insist(limit, || self.publisher.publish(&messages)).await
     }
 
-    /// Publishes ids of durable transactions, and does not try for long: see
+    /// Publishes ids of durable transactions, for a short time only: see
     /// [`Config::publish_within`].
     pub async fn publish_or_leave(&self, ids: &[TransactionId]) -> Result<(), Error> {
         let limit = self.config.publish_within;
@@ -164,7 +166,7 @@ impl Servers {
         })
     }
 
-    /// Tries until it works, fails for good, or `limit` has passed since the first failure.
+    /// Tries until it succeeds, fails for good, or `limit` has passed since the first failure.
     pub async fn insist<T, E, F>(
         &self,
         limit: Duration,
@@ -195,7 +197,7 @@ impl Servers {
         }
     }
 
-    /// Says that a server is tried again: after the first failure, and now and then.
+    /// Reports that a server is tried again: after the first failure, and then from time to time.
     pub fn note(&self, failures: u32, problem: &str) {
         if failures % NOTE_EVERY == 1 {
             (self.config.notes)(&format!("{problem}; trying again"));

@@ -41,12 +41,12 @@ pub struct Config {
     pub ids_per_message: usize,
     /// Change one document with each statement, as on a sharded cluster, where it is the default.
     pub one_document_statements: bool,
-    /// Is told, in a sentence, that a server is away and is tried again. By default that is a warning
-    /// of `tracing`.
+    /// Is called with a sentence when a server is away and is tried again. By default that is a
+    /// warning of `tracing`.
     pub notes: Notes,
 }
 
-/// Who is told what a client waits for.
+/// The function that is called with such a sentence.
 pub type Notes = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Config {

@@ -22,7 +22,7 @@ pub enum Server {
     RabbitMq,
 }
 
-/// What a name names.
+/// The kind of thing that was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An account.
@@ -35,7 +35,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What was handed in breaks a rule. Nothing was written; the same call fails again.
+    /// The argument breaks a rule. Nothing was written; the same call would fail again.
     #[error("{field}: {problem}")]
     Invalid {
         /// What to correct.
@@ -61,10 +61,11 @@ pub enum Error {
         /// What can't be done in this state.
         problem: &'static str,
     },
-    /// Something is in the way, or the server will never take it. Nothing was written.
+    /// Something in the database prevents it, or the server will never accept it. Nothing was
+    /// written.
     #[error("{id}: {problem}")]
     Refused {
-        /// The account or transaction.
+        /// The account or transaction that prevents it.
         id: String,
         /// What is in the way.
         problem: String,
@@ -77,19 +78,19 @@ pub enum Error {
         /// Its name.
         id: String,
     },
-    /// A server stayed away. What was asked for may have been done, wholly or in part: the same call
-    /// with the same ids goes on where this one stopped.
+    /// A server stayed away. Some or all of the request may have been done: the same call with the
+    /// same ids continues where this one stopped.
     #[error("{problem}{}", given_up(*after))]
     Unavailable {
         /// Which one.
         server: Server,
-        /// What it said, or did not say.
+        /// The server's message, or what it did not answer.
         problem: String,
         /// How long it was tried again; zero when it was tried only once.
         after: Duration,
     },
-    /// A server refuses for good: rights, options, a database that is not set up. Somebody has to put
-    /// it right.
+    /// A server refuses for good: rights, options, a database that is not set up. A person has to
+    /// repair that.
     #[error("{problem}")]
     Denied {
         /// Which one.
@@ -120,7 +121,8 @@ impl Error {
         Error::Invalid { field: field.to_owned(), problem: problem.into() }
     }
 
-    /// A setting is wrong, which `problem` names as the programs' `variable`.
+    /// A setting is wrong. `problem` names it by the `variable` of the programs; the error names it
+    /// by its field.
     pub(crate) fn setting(field: &str, variable: &str, problem: &str) -> Error {
         Error::invalid(field, problem.strip_prefix(variable).unwrap_or(problem))
     }
@@ -143,7 +145,7 @@ impl From<BodyError> for Error {
 }
 
 impl From<mongodb::error::Error> for Error {
-    /// Of a question that is asked only once.
+    /// The error of a query that is tried only once.
     fn from(error: mongodb::error::Error) -> Error {
         let (server, problem) = (Server::MongoDb, format!("MongoDB: {error}"));
         match common::mongo::fault_of(&error) {
@@ -155,11 +157,11 @@ impl From<mongodb::error::Error> for Error {
     }
 }
 
-/// An error of one attempt, which may pass by itself.
+/// An error of one attempt; waiting may help.
 pub(crate) trait Attempt {
     /// Whether waiting may help.
     fn passes(&self) -> bool;
-    /// Whose error it is.
+    /// The server that it comes from.
     fn server(&self) -> Server;
     /// The error in words that name the server.
     fn told(&self) -> String;

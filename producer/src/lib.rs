@@ -26,8 +26,14 @@
 //! The program `producer` is a command line over this library. It comes with the feature `cli`, which
 //! is on by default; depend on this crate with `default-features = false`.
 
+// The command line uses the library by its name, as any program does.
+#[cfg(feature = "cli")]
+extern crate self as producer;
+
 pub mod audit;
 mod cancel;
+#[cfg(feature = "cli")]
+mod cli;
 mod client;
 mod config;
 mod dead_letters;
@@ -59,3 +65,12 @@ pub use stats::Stats;
 pub use status::Change;
 pub use submission::{Receipt, Submission};
 pub use watch::{Outcome, Standing};
+
+/// What the program `producer` runs, and what its documentation is made of. Not meant for others.
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod program {
+    pub use crate::cli::advice::Advice;
+    pub use crate::cli::args::{Cli, run};
+    pub use crate::cli::exit::Exit;
+}

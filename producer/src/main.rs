@@ -3,18 +3,13 @@
 //! On SIGINT and SIGTERM it says what the command advises and ends: in good order if that takes no
 //! longer than [`TIDY_UP_LIMIT`], and at once on a second signal.
 
-mod cli;
-
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
 use clap::Parser;
+use producer::program::{Advice, Cli, Exit, run};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
-
-use cli::advice::Advice;
-use cli::args::{Cli, run};
-use cli::exit::Exit;
 
 /// How long the command may take to end after a signal. A command that is blocked, because nobody
 /// reads its output, would otherwise never end.
@@ -25,8 +20,8 @@ fn main() {
     let exit = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let exit = runtime.block_on(run_or_interrupt(&cli));
-            // Never dropped: that would wait for a thread that reads standard input, and end the
-            // tasks by which the database driver says goodbye in the middle, with a panic.
+            // The runtime is never dropped. Dropping it would wait for a thread that reads standard
+            // input, and would stop the driver's background tasks midway, which panics.
             std::mem::forget(runtime);
             exit
         }
@@ -70,13 +65,13 @@ async fn run_or_interrupt(cli: &Cli) -> Exit {
     }
 }
 
-/// Waits for a signal, says so with the advice, and has the command dropped. Runs beside the
-/// command and never blocks, so that it sees a second signal even while all else is blocked.
+/// Waits for a signal, prints the advice, and has the command dropped. Runs beside the command and
+/// never blocks, so that it sees a second signal even while everything else is blocked.
 async fn end_on_signal(mut signals: Signals, advice: Advice, interrupt: oneshot::Sender<Exit>) {
     let exit = signals.next().await;
     let saying = tokio::task::spawn_blocking(move || say(&format!("interrupted; {advice}")));
     let in_good_order = async {
-        // Both fail only when the command has come to its end at this moment.
+        // Both fail only if the command has ended at this moment.
         let _ = saying.await;
         let _ = interrupt.send(exit);
         std::future::pending::<()>().await;

@@ -1,6 +1,6 @@
 //! Accounts: inserting them so that a repeat changes nothing, and reading one.
 //!
-//! An account is the same when what it *started* with is the same: its balance moves on.
+//! An account counts as the same if it *started* with the same values: its balance changes later.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::error::{Error, Kind};
 /// The most accounts of one insert.
 const CHUNK: usize = 1_000;
 
-/// An account that is there as it was asked for.
+/// An account that exists as it was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opened {
     /// It is new.
@@ -24,7 +24,7 @@ pub enum Opened {
     Unchanged,
 }
 
-/// What became of an account to be created.
+/// The result for an account to be created.
 #[derive(Clone, Debug, PartialEq)]
 enum Answer {
     /// It is new.
@@ -93,7 +93,8 @@ async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answer>, Ledger
         let mut found = find(store, ids.collect()).await?;
         for at in left.existing {
             let account = &accounts[at];
-            // Not found: inserted a moment ago, by us or others, and not durable yet.
+            // Not found: it was inserted a moment ago, by this or another client, and is not
+            // durable yet.
             let existing = found.remove(account.id.as_ref()).ok_or_else(|| {
                 LedgerError::passing("accounts", format!("{} is not durable yet", account.id))
             })?;
@@ -103,7 +104,7 @@ async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answer>, Ledger
     Ok(answers)
 }
 
-/// Accounts by their names, without the marks, which move and may be many.
+/// Accounts by their ids, without the marks, which change and may be many.
 async fn find(
     store: &Store,
     ids: Vec<&str>,

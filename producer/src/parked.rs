@@ -1,9 +1,9 @@
-//! Transactions that were set apart, and bringing them back.
+//! Parked transactions, and bringing them back.
 //!
-//! Promises that what is brought back is published only when its document says that it may be
-//! claimed again, so that a message never meets a transaction that is still parked. One that the
-//! database still refuses to write stays parked, is named, and keeps no other from coming back.
-//! Doing it again changes nothing. Fails when a server stays away.
+//! Promises that an id is published only when its document says that the transaction may be claimed
+//! again, so that a message never meets a transaction that is still parked. A transaction that the
+//! database still refuses to write stays parked, is named, and does not keep others from coming
+//! back. Doing it again changes nothing. Fails when a server stays away.
 
 use common::mongo::{ParkedEntry, Unparked};
 use common::transaction::{TransactionId, check_name};

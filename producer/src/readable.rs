@@ -1,10 +1,10 @@
-//! Stored documents as far as they can be read. Whatever is stored can be shown.
+//! Stored documents as far as they can be read. Every stored document can be shown.
 
 use mongodb::bson::raw::RawElement;
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, Utf8Lossy};
 
-/// A stored document as far as it can be read: text that is not valid comes with `�`, of a field that
-/// stands twice the first counts, and what follows a name that is not valid is left out.
+/// A stored document as far as it can be read. Invalid text is shown with `�`, the first of two
+/// fields with the same name counts, and everything after an invalid field name is left out.
 #[must_use]
 pub fn readable(stored: &RawDocument) -> Document {
     let mut document = Document::new();

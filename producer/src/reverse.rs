@@ -1,7 +1,8 @@
 //! Reversing: taking an applied transaction back by a new one with its legs turned round.
 //!
-//! Promises at most one effective reversal an original: its id is derived from the original's, and
-//! the next attempt's id is used only when the one before is finally canceled, without effect.
+//! Promises at most one effective reversal for each original: its id is made from the original's,
+//! and the id of the next attempt is used only when the attempt before is finally canceled, without
+//! effect.
 
 use common::limits::NAME_BYTES_MAX;
 use common::transaction::{Body, State, TransactionId};
@@ -32,7 +33,7 @@ impl Client {
                     let submission = Submission::of(body.clone()).with_id(reversal.as_str());
                     match self.submit(submission).await {
                         Ok(receipt) if receipt.known.is_none() => return Ok(receipt),
-                        // Somebody was faster: look at what is there now.
+                        // Another client was faster: look at the result.
                         Ok(_) | Err(Error::Conflict { .. }) => {}
                         Err(error) => return Err(error),
                     }
@@ -77,8 +78,8 @@ impl Client {
     }
 }
 
-/// Always the same for an original and an attempt. Where the original's id leaves no room, its hash
-/// stands for it.
+/// Always the same for one original and one attempt. If the original's id is too long, its hash is
+/// used instead.
 fn reversal_id(original: &str, attempt: u32) -> String {
     let of = |original: &str| match attempt {
         1 => format!("reverse:{original}"),
@@ -93,13 +94,13 @@ fn reversal_id(original: &str, attempt: u32) -> String {
     of(&format!("sha256:{hex}"))
 }
 
-/// What stands under a reversal's id.
+/// What exists under a reversal's id.
 #[derive(Debug, PartialEq, Eq)]
 enum Standing {
     /// The reversal, effective or still on its way.
     Effective(State),
-    /// Nothing that counts: the reversal without effect, or a transaction of somebody else (an
-    /// original may itself be called `t:2`). Neither ever changes, so all who ask agree.
+    /// Nothing that counts: a reversal that was canceled, or another transaction (an original may
+    /// itself be called `t:2`). Neither ever changes, so all callers agree.
     NextAttempt,
 }
 

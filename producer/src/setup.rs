@@ -31,7 +31,7 @@ impl Client {
     }
 
     /// Says what the database lacks, and writes nothing. `validators` says whether Tandem's
-    /// validators are wanted; `None` as the ledger remembers.
+    /// validators are wanted; `None` means as the ledger's settings say.
     ///
     /// # Errors
     /// When the server stays away or refuses.
@@ -39,7 +39,7 @@ impl Client {
         self.insist(|| self.store().inspect(validators)).await
     }
 
-    /// Creates what the database lacks. What is somebody else's (validators, indexes) stays as it is.
+    /// Creates what the database lacks. Validators and indexes of the user's own stay as they are.
     ///
     /// # Errors
     /// As [`Client::inspect`].

@@ -13,14 +13,14 @@ use crate::error::Error;
 /// How many transactions there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
-    /// By state; every state is there.
+    /// By state; every state has an entry.
     pub states: BTreeMap<String, u64>,
     /// The canceled ones, by the code of their reason.
     pub reasons: BTreeMap<String, u64>,
 }
 
 impl Client {
-    /// Counts all transactions. Takes the server as long as reading all of them.
+    /// Counts all transactions. The server reads all of them for this.
     ///
     /// # Errors
     /// When the server is away.

@@ -30,7 +30,7 @@ impl Change {
         }
     }
 
-    /// Why the guard does not hold for the account as it was found afterwards.
+    /// Why the guard did not hold, from the account as it was found afterwards.
     fn refusal(self, found: &Document) -> String {
         let status = found.get_str("status").unwrap_or("unknown");
         if status == Status::Closed.as_str() {
@@ -53,7 +53,7 @@ impl Change {
 }
 
 impl Client {
-    /// Changes an account's status. One that has it already is left as it is.
+    /// Changes an account's status. An account that has this status already is left as it is.
     ///
     /// # Errors
     /// [`Error::Refused`] when the account stands in the way (it is closed, or is to be closed and

@@ -1,7 +1,7 @@
-//! A transaction to be submitted, and putting it into the database so that a repeat changes nothing.
+//! A transaction to be submitted, and inserting it so that a repetition changes nothing.
 //!
-//! Owns design rule 6: a known `_id` with the same content is left alone, with other content it is
-//! refused. Promises that whatever is answered [`Answer::Submitted`] or [`Answer::Unchanged`] is
+//! Owns invariant 6 of `ARCHITECTURE.md`: a known `_id` with the same content changes nothing, with
+//! other content it is refused. Promises that whatever is answered [`Answer::Submitted`] or [`Answer::Unchanged`] is
 //! durable; only then may its id be published.
 
 use std::collections::HashMap;
@@ -14,8 +14,8 @@ use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 
 use crate::error::Error;
 
-/// A transaction to be submitted. Its id is there before anything is sent, so a submission that
-/// failed can be handed in again, as a clone: it is paid once.
+/// A transaction to be submitted. It has its id before anything is sent, so a failed submission can
+/// be submitted again, as a clone: it is paid once.
 ///
 /// ```
 /// use producer::Submission;
@@ -33,7 +33,7 @@ pub struct Submission {
 
 impl Submission {
     /// A transfer from one account to another, of whole minor units or of an exact decimal
-    /// ([`Amount::parse`]). What is wrong with it is said when it is submitted.
+    /// ([`Amount::parse`]). Errors in it are reported when it is submitted.
     #[must_use]
     pub fn transfer(source: &str, destination: &str, value: impl Into<Amount>) -> Submission {
         Submission::new(Body::transfer(source, destination, value.into()).map_err(Error::from))
@@ -74,7 +74,7 @@ impl Submission {
         self
     }
 
-    /// The same with something to keep beside it. The engine never reads it.
+    /// The same with metadata of the caller's own. The engine never reads it.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Document) -> Submission {
         if let Ok(body) = &mut self.body {
@@ -89,7 +89,7 @@ impl Submission {
         &self.id
     }
 
-    /// Its id and content, when every rule holds.
+    /// Its id and content, if every rule holds.
     pub(crate) fn into_order(self) -> Result<Order, Error> {
         let body = self.body?;
         check_name("id", &self.id)?;
@@ -97,7 +97,7 @@ impl Submission {
             check_name("currency", currency)?;
         }
         for leg in body.legs() {
-            // Within the limits: a value that was made from a number may not be.
+            // Checks the limits: a value made from a plain number may exceed them.
             Amount::from_bson(&leg.amount.into())
                 .map_err(|error| Error::invalid("value", error.to_string()))?;
         }
@@ -133,26 +133,26 @@ pub struct Receipt {
     /// The state in which it was there before, with the same content: then nothing was inserted.
     pub known: Option<State>,
     /// Why the broker does not have it, if so. It is accepted all the same: the workers' sweepers
-    /// publish what waits for long.
+    /// publish transactions that wait for long.
     pub unpublished: Option<Error>,
 }
 
 /// What became of an order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// It is in the database, by this submission.
+    /// This submission has inserted it.
     Submitted,
-    /// It was there before, with the same content, and stands so.
+    /// It existed before, with the same content, and is in this state.
     Unchanged(State),
-    /// Its `_id` is taken by a transaction with other content; what differs.
+    /// Another transaction with other content has its `_id`; the text says what differs.
     Conflict(String),
-    /// The server will never take it; why.
+    /// The server will never accept it; the text says why.
     Refused(String),
 }
 
 impl Answer {
-    /// Whether its id is to be published: also for a known one that nobody has finished, since its
-    /// message may never have been sent.
+    /// Whether its id should be published. A known transaction that is not final is published, too,
+    /// because its message may never have been sent.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         match self {
@@ -163,13 +163,13 @@ impl Answer {
     }
 }
 
-/// How to find out which orders are known.
+/// How to find out which orders exist already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Insert, and look at what is refused as a duplicate.
+    /// Insert, and look up those that are refused as duplicates.
     New,
-    /// Look before, and insert the rest: an insert of a known `_id` costs the server five times as
-    /// much as a look at it.
+    /// Look them up first, and insert the rest: inserting a known `_id` costs the server five times
+    /// as much as looking it up.
     Known,
 }
 
@@ -208,7 +208,7 @@ pub async fn insert(
     Ok(answers.into_iter().map(|answer| answer.unwrap_or(Answer::Submitted)).collect())
 }
 
-/// Answers those of the orders `at` that are durably in the database.
+/// Answers those of the orders `at` that are durable in the database.
 async fn compare_known(
     store: &Store,
     orders: &[Order],
@@ -253,7 +253,7 @@ fn compare(body: &Body, created_at: DateTime, existing: &RawDocument) -> Answer 
     }
 }
 
-/// The first field in which two bodies differ; the order of legs says nothing.
+/// The first field in which two bodies differ; the order of legs does not count.
 pub(crate) fn difference(one: &Body, other: &Body) -> Option<&'static str> {
     let same_legs = one.legs().len() == other.legs().len()
         && (one.legs() == other.legs() || {

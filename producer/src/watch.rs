@@ -1,9 +1,9 @@
 //! Waiting for the ends of transactions.
 //!
-//! Owns one task that asks for all awaited ids together, so that a thousand callers cost one
-//! question. It asks often while transactions end or are newly awaited, and more rarely while
-//! nothing happens. Promises an answer to everybody who still waits. Fails when the database stays
-//! away for longer than [`Config::give_up_after`](crate::Config::give_up_after).
+//! Owns one task that asks for all awaited ids together, so that a thousand callers cost one query.
+//! It asks often while transactions end or new ones are awaited, and more rarely while nothing
+//! happens. Promises an answer to everyone who still waits. Fails when the database stays away for
+//! longer than [`Config::give_up_after`](crate::Config::give_up_after).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::error::{Error, Server};
 use crate::readable::readable;
 use crate::way_in::WayIn;
 
-/// The most ids of one question.
+/// The most ids of one query.
 const QUESTION_MAX: usize = 1_000;
-/// The shortest and the longest pause between questions.
+/// The shortest and the longest pause between queries.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
-/// The most calls that are taken in between two questions.
+/// The most calls that are accepted between two queries.
 const CALLS_MAX: usize = 1_000;
 
 /// How a transaction ended. Final: nothing ever happens to it again.
@@ -44,7 +44,7 @@ pub enum Outcome {
 /// A transaction as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Its state; none when the document has one that is not known.
+    /// Its state; `None` if the document has an unknown one.
     pub state: Option<State>,
     /// The code and the message of its reason, if it is being canceled or is canceled.
     pub reason: Option<(String, String)>,
@@ -77,19 +77,19 @@ impl Standing {
 
 impl Client {
     /// Waits until a transaction has come to its end, however long that takes: put a time limit
-    /// around it where that matters. Nothing happens to the transaction when the call is dropped.
+    /// around the call if needed. Dropping the call does not affect the transaction.
     ///
     /// # Errors
     /// When there is no such transaction, or MongoDB stays away.
     pub async fn outcome(&self, id: &str) -> Result<Outcome, Error> {
         self.watch().put(id.into()).await.await.unwrap_or_else(|_| {
-            // The task that would have answered is gone: it panicked, or its runtime has ended.
+            // The task that would have answered has panicked, or its runtime has ended.
             let problem = "nobody is there any more to ask for it".to_owned();
             Err(Error::Unavailable { server: Server::MongoDb, problem, after: Duration::ZERO })
         })
     }
 
-    /// How transactions stand now, by id; those that do not exist are not in it.
+    /// The present state of transactions, by id; ids that do not exist are left out.
     ///
     /// # Errors
     /// When MongoDB stays away.
@@ -114,7 +114,7 @@ async fn standings(store: &Store, ids: &[&str]) -> Result<HashMap<String, Standi
 type Answer = oneshot::Sender<Result<Outcome, Error>>;
 type Call = (TransactionId, Answer);
 
-/// The way to the task. Clones lead to the same one.
+/// The handle to the task. Clones share the task.
 #[derive(Clone)]
 pub(crate) struct Watch {
     way_in: WayIn<Call>,
@@ -154,12 +154,12 @@ async fn run(servers: Arc<Servers>, mut calls: mpsc::Receiver<Call>) {
         let asked = Instant::now();
         let ended = ask(&servers, &mut waiting).await;
         pause = if ended > 0 || news > 0 { PAUSE.0 } else { (pause * 3 / 2).min(PAUSE.1) };
-        // With many ids a question takes long: at least half of the time nothing is asked.
+        // With many ids a query takes long: at least half of the time no query runs.
         pause = pause.max(asked.elapsed());
     }
 }
 
-/// Asks for all, and answers those that have ended; how many that were.
+/// Asks for all ids, answers those that have ended, and returns how many these were.
 async fn ask(servers: &Servers, waiting: &mut HashMap<TransactionId, Vec<Answer>>) -> usize {
     waiting.retain(|_, answers| {
         answers.retain(|answer| !answer.is_closed());
@@ -181,7 +181,7 @@ async fn ask(servers: &Servers, waiting: &mut HashMap<TransactionId, Vec<Answer>
             },
         };
         for answer in waiting.remove(id).into_iter().flatten() {
-            // A caller that has gone away does not want to know.
+            // Sending fails only if the caller has gone away.
             drop(answer.send(result.clone()));
         }
     }

@@ -1,13 +1,13 @@
-//! The way to a task that works for all clones of a client.
+//! The handle to a background task that serves all clones of a client.
 //!
-//! The task starts with the first call, which is where the runtime is known, and is started anew when
-//! it is gone: its runtime has ended, or it panicked. It ends when every clone is gone.
+//! The task starts with the first call, because only then the runtime is known. It is started again
+//! if its runtime has ended or it has panicked. It ends when every clone is gone.
 
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// The most calls that wait to be taken in; more make their callers wait.
+/// The most calls that wait for the task; further callers wait until there is room.
 const CALLS_MAX: usize = 64;
 
 /// The sending side of a task that is started with the first item.
@@ -26,7 +26,8 @@ impl<T> Default for WayIn<T> {
 }
 
 impl<T: Send + 'static> WayIn<T> {
-    /// Hands a call to the task. When the task is gone, the call is dropped, which its caller sees.
+    /// Passes a call to the task. If the task is gone, the call is dropped, which its caller
+    /// notices.
     pub async fn send<F>(&self, call: T, task: impl FnOnce(Receiver<T>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,

@@ -68,7 +68,7 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_PREFETCH", default_value_t = 200))]
     pub prefetch: u16,
 
-    /// After so many claims a transaction that is not committed is rolled back
+    /// After so many claims for it alone a transaction that is not committed is rolled back
     #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_ATTEMPTS_MAX", default_value_t = 10))]
     pub attempts_max: u32,
 

@@ -1,10 +1,11 @@
 //! Native transactions whose worker is gone.
 //!
 //! The server keeps a transaction that nobody ends for `transactionLifetimeLimitSeconds` (a minute
-//! by default), and nobody else can write its documents for so long. Owns ending it sooner. Promises
-//! to touch only what Tandem's own clients have begun and left alone for longer than an operation
-//! may take. A worker that merely stalled then finds its transaction gone, which is a conflict to it
-//! and no harm to anybody. Fails quietly where the server does not allow it: the minute still ends.
+//! by default), and meanwhile nobody else can write its documents. Owns ending such a transaction
+//! sooner. Promises to touch only transactions that Tandem's own clients have begun and that were
+//! idle for longer than an operation may take. If its worker was only stalled, the worker gets a
+//! conflict and tries again, which harms nobody. Fails quietly where the server does not allow it;
+//! then the transaction ends after the minute.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use mongodb::options::ReadConcern;
 use super::Store;
 use crate::ledger::LedgerError;
 
-/// Marks connections as Tandem's.
+/// Connections of Tandem have application names that begin with this.
 pub(super) const APP_NAME_PREFIX: &str = "tandem ";
 
 impl Store {
@@ -28,7 +29,8 @@ impl Store {
         let admin = self.database.client().database("admin");
         let pipeline = pipeline(&self.app_name, self.op_limit * 2);
         self.limited("abandoned", async move {
-            // The server's operations are no data: they know no majority.
+            // The list of running operations is no stored data, so a majority read concern makes no
+            // sense.
             let looking = admin.aggregate(pipeline).read_concern(ReadConcern::local());
             let found: Vec<Document> = looking.await?.try_collect().await?;
             let session = |idle: &Document| idle.get_document("lsid").ok()?.get("id").cloned();
@@ -46,7 +48,8 @@ impl Store {
 fn pipeline(app_name: &str, idle_for: Duration) -> [Document; 2] {
     let idle_us = i64::try_from(idle_for.as_micros()).unwrap_or(i64::MAX);
     let ours = [
-        // Who shares a connection string with a name in it shares the name.
+        // A connection string may set the application name; all that use this string have the same
+        // one.
         doc! { "appName": app_name },
         doc! { "appName": { "$regex": format!("^{APP_NAME_PREFIX}") } },
     ];

@@ -1,8 +1,9 @@
-//! What the collections of a ledger should look like, and whether one that is there does.
+//! How the collections of a ledger should look, and whether an existing collection looks so.
 //!
-//! Owns the names and definitions of the indexes, and how a validator is known as Tandem's: it
-//! carries a `$comment` with a hash of its own content, which the server ignores. A validator
-//! whose hash does not fit was written or edited by somebody else, and is never overwritten.
+//! Owns the names and definitions of the indexes, and how Tandem recognizes its own validator: the
+//! validator carries a `$comment` with a hash of its own content, which the server ignores. If the
+//! hash does not fit, somebody else has written or edited the validator, and Tandem never
+//! overwrites it.
 
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -44,7 +45,8 @@ pub(super) fn definitions() -> Vec<Definition> {
     ]
 }
 
-/// Whether a collection is one of those that are set up: the others are made by whoever writes them.
+/// Whether setting up creates this collection. The others are created by the first program that
+/// writes to them.
 pub(super) fn is_defined(name: &str) -> bool {
     [ACCOUNTS, TRANSACTIONS].contains(&name)
 }
@@ -76,7 +78,7 @@ impl Index {
         doc! { "name": self.name, "key": &self.key, "partialFilterExpression": &self.filter }
     }
 
-    /// Whether an index that is there is this one. By its name, too: the queries name their index.
+    /// Whether an existing index is this one, by name, too: the queries name their index.
     pub(super) fn is_served_by(&self, there: &IndexModel) -> bool {
         self.has_name_of(there)
             && self.is_blocked_by(there)
@@ -85,8 +87,8 @@ impl Index {
             })
     }
 
-    /// Whether the server takes an index that is there for this one, and so refuses this one under
-    /// any other name. It compares neither `hidden` nor `expireAfterSeconds`.
+    /// Whether the server takes an existing index for this one, and so refuses this one under any
+    /// other name. The server compares neither `hidden` nor `expireAfterSeconds`.
     pub(super) fn is_blocked_by(&self, there: &IndexModel) -> bool {
         let plain = |flag: Option<bool>| flag != Some(true);
         same_key(&there.keys, &self.key)
@@ -98,18 +100,18 @@ impl Index {
             })
     }
 
-    /// Whether an index that is there has its name.
+    /// Whether an existing index has the name of this one.
     pub(super) fn has_name_of(&self, there: &IndexModel) -> bool {
         name_of(there) == Some(self.name)
     }
 }
 
-/// The name of an index that is there.
+/// The name of an existing index.
 pub(super) fn name_of(there: &IndexModel) -> Option<&str> {
     there.options.as_ref()?.name.as_deref()
 }
 
-/// Some shells write 1 as a double, which is the same to the server.
+/// Some shells write 1 as a double. The server makes no difference between the two.
 fn same_key(there: &Document, ours: &Document) -> bool {
     let number = |value: &Bson| match value {
         Bson::Int32(number) => Some(f64::from(*number)),
@@ -123,7 +125,7 @@ fn same_key(there: &Document, ours: &Document) -> bool {
     parts(there) == parts(ours)
 }
 
-/// What stands where a validator should be.
+/// What the collection has as its validator.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Fit {
     /// Nothing.
@@ -138,7 +140,7 @@ pub(super) enum Fit {
     Foreign(Document),
 }
 
-/// Tells what stands where the validator `ours` should be.
+/// Tells what the collection has in place of the validator `ours`.
 pub(super) fn fit(there: Option<&Document>, ours: &Document) -> Fit {
     let Some(there) = there.filter(|there| !there.is_empty()) else { return Fit::Absent };
     if there == ours {
@@ -179,7 +181,7 @@ fn is_marked(validator: &Document) -> bool {
 fn mark(rules: &Document) -> String {
     const DIGITS: usize = 16;
     let bytes = RawDocumentBuf::try_from(rules).map(RawDocumentBuf::into_bytes);
-    // No rule has a name with a NUL in it, which is all that BSON can't carry.
+    // BSON can't carry a field name with a NUL character, and no rule has such a name.
     let hash = Sha256::digest(bytes.unwrap_or_default());
     let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("tandem {}", &digits[..DIGITS])

@@ -1,8 +1,8 @@
 //! What kind of failure an error of the driver or the server is.
 //!
 //! Owns the one place where errors are told apart: of the connection, of the command, of a
-//! document. Everything further up decides by [`Fault`] only. A code that is not named here lasts,
-//! and may lie in a document.
+//! document. All other code decides by [`Fault`] only. An error code that is not named here counts
+//! as lasting, and as one that a single document may have caused.
 
 use mongodb::bson::Document;
 use mongodb::error::{Error, ErrorKind, RETRYABLE_WRITE_ERROR, TRANSIENT_TRANSACTION_ERROR};
@@ -69,8 +69,8 @@ pub(super) fn classify(operation: &'static str, error: &Error) -> LedgerError {
     LedgerError { operation, message, fault }
 }
 
-/// Whether the server has answered, but with text that is not valid: its refusal repeats what stands
-/// in a document. What else it may have said of other documents is lost with it.
+/// Whether the server has answered with text that is not valid UTF-8: its refusal repeats text of a
+/// document. The driver can't read such an answer, so what it says about other documents is lost.
 pub(super) fn is_garbled(error: &Error) -> bool {
     matches!(
         error.kind.as_ref(),

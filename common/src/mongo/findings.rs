@@ -1,8 +1,7 @@
-//! What a database lacks to be a ledger of this version, said so that its owner can put it right.
+//! What a database lacks to be a ledger of this version, in words that tell its owner what to do.
 //!
-//! Pure: [`compare`] judges what was [`Seen`]. A [`Finding`] either can be applied by
-//! `producer init --apply`, or names the command for `mongosh`, because it touches what is the
-//! user's own.
+//! Pure: [`compare`] judges what was [`Seen`]. `producer init --apply` applies some [`Finding`]s.
+//! The others concern something of the user's own, so they name the command for `mongosh`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +28,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Whether there is anything that a ledger is made of. Notes and settings alone are nothing.
+    /// Whether the database has any part of a ledger. Notes and settings alone do not count.
     pub(super) fn is_begun(&self) -> bool {
         self.collections.keys().any(|name| is_defined(name))
     }
@@ -47,9 +46,10 @@ pub struct Finding {
 /// What a collection may lack.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lack {
-    /// All of it.
+    /// The whole collection.
     Collection,
-    /// What every ledger rests on. It can't be changed, so the collection has to be made anew.
+    /// The collection has a property that a ledger can't have and that can't be changed, so it has
+    /// to be created anew.
     Plainness(Unsuitable),
     /// An index: its name, and its definition as `mongosh` takes it.
     Index {
@@ -63,8 +63,8 @@ pub enum Lack {
         /// The name.
         name: &'static str,
     },
-    /// An index with its definition is there under another name: the queries would not find it, and
-    /// the server takes no second one.
+    /// An index with this definition exists under another name. The queries would not find it, and
+    /// the server accepts no second index with the same definition.
     IndexNamed {
         /// The name that it needs.
         name: &'static str,
@@ -75,12 +75,13 @@ pub enum Lack {
     Validator,
     /// This version's validator: there is that of another version.
     ValidatorVersion,
-    /// Tandem's rules: there is a validator of the user's own. With what both are together.
+    /// Tandem's rules: the collection has a validator of the user's own. Holds both validators
+    /// merged.
     ValidatorForeign {
         /// The command for `mongosh` that merges them.
         command: String,
     },
-    /// Force: the validator is there, but it does not refuse every bad write.
+    /// The validator is there, but its level or action lets some bad writes through.
     ValidatorLax {
         /// Whether it is Tandem's alone.
         ours: bool,
@@ -89,7 +90,7 @@ pub enum Lack {
     Settings,
     /// A settings document of this version.
     SettingsVersion(Misfit),
-    /// The note in the settings document whether validators are wanted.
+    /// The settings document does not say yet whether validators are wanted.
     SettingsValidators {
         /// Whether they are.
         wanted: bool,
@@ -97,8 +98,8 @@ pub enum Lack {
 }
 
 impl Finding {
-    /// Whether `producer init --apply` puts it right; else the user has to, by
-    /// [`Finding::command`] where there is one.
+    /// Whether `producer init --apply` repairs it. If not, the user has to, by [`Finding::command`]
+    /// where there is one.
     #[must_use]
     pub fn applies(&self) -> bool {
         !self.is_unsuitable() && self.command().is_none()
@@ -201,7 +202,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The collections that can hold no ledger. While there is one, nothing else is worth a change.
+/// The collections that can hold no ledger. While there is one, nothing else is changed.
 fn unsuitable(seen: &Seen) -> Vec<Finding> {
     let of = |name: &'static str| {
         let (there, _) = seen.collections.get(name)?;

@@ -79,14 +79,14 @@ impl Store {
             format!("TANDEM_MONGODB_URI ({}): {error}", crate::config::redacted(&args.mongodb_uri))
         };
         let mut options = ClientOptions::parse(&args.mongodb_uri).await.map_err(bad)?;
-        // Always ours, whatever the connection string says: by it the connections are known whose
-        // abandoned transactions may be ended.
+        // The name is always ours, whatever the connection string says: by this name Tandem
+        // recognizes the connections whose abandoned transactions it may end.
         let app_name = format!("{}{name}", abandoned::APP_NAME_PREFIX);
         options.app_name = Some(app_name.clone());
         options.max_pool_size.get_or_insert(64);
         options.server_selection_timeout.get_or_insert(Duration::from_secs(5));
         options.connect_timeout.get_or_insert(Duration::from_secs(5));
-        // Not negotiable, whatever the URI says: an acknowledgement means durable.
+        // Set here and not by the URI: an acknowledgement has to mean that the write is durable.
         options.write_concern =
             Some(WriteConcern::builder().w(Acknowledgment::Majority).journal(true).build());
         options.read_concern = Some(ReadConcern::majority());
@@ -157,8 +157,9 @@ impl Store {
         self.limited("hello", async move { database.run_command(doc! { "hello": 1 }).await }).await
     }
 
-    /// Runs driver code to its end or to the client's time limit. The code is spawned: dropping a
-    /// driver future midway may corrupt its connection. On a time-out it may still take effect.
+    /// Runs driver code to its end or to the client's time limit. The code runs in a task of its
+    /// own, because dropping a future of the driver midway may corrupt its connection. After a
+    /// time-out the operation may still take effect.
     ///
     /// # Errors
     /// What the driver says, classified; a time-out is transient.
@@ -173,7 +174,8 @@ impl Store {
             Ok(Ok(Ok(value))) => Ok(value),
             Ok(Ok(Err(error))) => Err(fault::classify(operation, &error)),
             Ok(Err(panicked)) => Err(LedgerError::lasting(operation, panicked.to_string())),
-            // The server would have ended it sooner: it is the network that is silent.
+            // The server would have ended the operation sooner, so the network has stopped
+            // answering.
             Err(_) => Err(LedgerError::passing(operation, format!("no answer within {limit:?}"))),
         }
     }

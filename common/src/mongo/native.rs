@@ -16,9 +16,9 @@
 //! - runs twice, or beside a two-phase worker, or beside a client that cancels: the first to write
 //!   the transaction's document wins, the other has a conflict or finds it no longer `initial`.
 //!
-//! What is read and not written may have changed meanwhile, and does no harm: the account that
-//! refuses a transaction, and one whose debits and credits within the batch are equal, count as of
-//! the snapshot, which is a moment within this operation. No balance follows from them.
+//! Accounts that are read and not written may have changed meanwhile, without harm: an account that
+//! refuses a transaction, and an account whose debits and credits within the batch are equal, count
+//! as of the snapshot, which is a moment within this operation. No balance follows from them.
 //!
 //! What is read may not be on a majority yet; the commit, which comes later, waits until it is.
 //! Fails with an `Err` where the outcome is unknown or a document breaks its schema; the whole
@@ -43,7 +43,7 @@ const OPERATION: &str = "transact";
 /// How often a commit of unknown outcome is repeated, beyond the driver's own repetition.
 const COMMITS_MAX: u32 = 3;
 
-/// A lock that is not to be had, a write conflict, a snapshot that is too old or not there, a
+/// A lock that can't be had now, a write conflict, a snapshot that is too old or not available, a
 /// transaction that the server has already ended.
 const CONFLICT_CODES: [i32; 5] = [24, 112, 239, 246, 251];
 
@@ -105,7 +105,8 @@ impl Attempt {
         let verdicts = match self.steps(&mut session).await {
             Ok(verdicts) => verdicts,
             Err(halt) => {
-                // Only to be polite: without a commit it never takes effect.
+                // Only to free the server sooner: without a commit the transaction never takes
+                // effect.
                 if let Err(error) = session.abort_transaction().await {
                     tracing::debug!(%error, "a transaction was not aborted");
                 }
@@ -157,7 +158,7 @@ impl Attempt {
         Ok(accounts)
     }
 
-    /// Every statement has to match as many documents as it stands for.
+    /// Every statement has to match exactly as many documents as it was made for.
     async fn update(
         &self,
         session: &mut ClientSession,
@@ -186,7 +187,7 @@ impl Attempt {
     }
 }
 
-/// Commits, again and again while it is unknown whether it has.
+/// Commits, and repeats the commit while its outcome is unknown.
 async fn commit(session: &mut ClientSession) -> Result<(), Halt> {
     let mut tries = 1;
     loop {
@@ -198,7 +199,7 @@ async fn commit(session: &mut ClientSession) -> Result<(), Halt> {
                 tracing::debug!(%error, tries, "a commit is repeated");
                 tries += 1;
             }
-            // Any other failure says for sure that it has not.
+            // Any other failure says for sure that the commit has not happened.
             committed => return Ok(committed?),
         }
     }

@@ -1,9 +1,9 @@
 //! What the numbers of an account must be, as expressions for the server.
 //!
-//! The guard of a post and the validator of accounts are made of the same expressions, and say the
-//! same as [`Account::from_raw`](crate::account::Account::from_raw). Promises that no expression
-//! fails, whatever the fields hold, provided that [`in_range`] is asked first: `$and` looks at its
-//! operands in their order and stops at the first that is false.
+//! The guard of a post and the validator of accounts are made of these expressions, and accept the
+//! same accounts as [`Account::from_raw`](crate::account::Account::from_raw). Promises that no
+//! expression fails, whatever the fields hold, provided that [`in_range`] comes first: `$and`
+//! evaluates its operands in order and stops at the first that is false.
 
 use mongodb::bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 
@@ -13,7 +13,7 @@ use crate::amount::Amount;
 pub(super) const NUMBERS: [&str; 5] =
     ["$balance", "$pendingDebits", "$pendingCredits", "$openingBalance", "$floor"];
 
-/// Those that money moves between.
+/// The numbers between which money moves.
 pub(super) const HOLDINGS: [&str; 3] = ["$balance", "$pendingDebits", "$pendingCredits"];
 
 /// Each of the fields is null, missing, or a number within the limits of an amount. The server
@@ -35,9 +35,9 @@ pub(super) fn whole() -> RawDocumentBuf {
     ] }
 }
 
-/// All of the fields are there and whole numbers. The type of a sum tells the types of its parts: with
-/// a float or a decimal it is that, with null or nothing it is null. The sum of what is in range never
-/// overflows.
+/// All of the fields are there and are whole numbers. The type of a sum shows the types of its
+/// operands: it is a float or a decimal if one of them is, and null if one of them is null or
+/// missing. The sum of numbers in range never overflows.
 pub(super) fn sum_is_whole(fields: &[&str]) -> RawDocumentBuf {
     let fields: RawArrayBuf = fields.iter().copied().collect();
     rawdoc! { "$in": [{ "$type": { "$add": fields } }, ["long", "int"]] }

@@ -2,9 +2,9 @@
 //!
 //! The transactions collection is the outbox: a producer that dies between insert and publish
 //! leaves `initial` documents, a worker that dies leaves expired leases. Owns the queries that find
-//! them. Promises to leave out what is parked, and to set apart what can never be published, so that
-//! it stands in nobody's way. Promises nothing about their being on the queue: publishing an id
-//! twice is harmless.
+//! them. Promises to leave out parked transactions, and to park those that can never be published,
+//! so that they do not hold up others. A transaction found here may be on the queue as well:
+//! publishing an id twice is harmless.
 
 use mongodb::bson::{DateTime, RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 
@@ -15,14 +15,16 @@ use super::write::{Counts, together};
 use crate::ledger::{LedgerError, ServerMs};
 use crate::transaction::{ParkCode, Parked, State, TransactionId, check_name};
 
-/// The fewest documents of one question: a few more cost nothing, and some may be noted as parked.
+/// The least number of documents of one query. Reading a few more costs nothing, and some of them
+/// may be noted as parked.
 const PAGE_MIN: usize = 1_000;
 
-/// The most questions of one look: beyond so many noted ones the rest waits until somebody unparks.
+/// The most queries of one look. If more documents than these are noted as parked, the rest is
+/// found only after somebody has unparked some.
 const PAGES_MAX: usize = 100;
 
-/// How far from now a takeover time or a sweep's stamp may be and still make sense, in milliseconds: a
-/// day, where the longest lease is an hour.
+/// How far from now a takeover time or a sweep's stamp may be, in milliseconds. The longest lease
+/// is an hour, so a time more than a day away was not written by Tandem.
 const SENSIBLE_MS: i64 = 24 * 3_600_000;
 
 /// Which transactions to look for.
@@ -33,29 +35,29 @@ pub enum Stranded {
         /// Server time.
         created_before: ServerMs,
     },
-    /// `initial` and created after this moment, which is in the future: the clock of whoever wrote
-    /// it is wrong, so that its age says nothing.
+    /// `initial` and created after this moment, which is in the future: the clock of the writer was
+    /// wrong, so the document's age is unknown.
     FromTheFuture {
         /// Server time.
         created_after: ServerMs,
     },
-    /// `initial`, and without a date of creation, or with something else in its place.
+    /// `initial`, with no creation date or with another type in its place.
     Undated(NoDate),
     /// In flight, with a takeover time before this moment.
     InFlight {
         /// Server time.
         takeover_before: ServerMs,
     },
-    /// In flight, with a takeover time that no worker has written: it is days ahead.
+    /// In flight, with a takeover time that is days ahead, which no worker writes.
     FarAhead {
         /// Server time.
         now: ServerMs,
     },
-    /// In flight, and without a takeover time, or with something else in its place.
+    /// In flight, with no takeover time or with another type in its place.
     Timeless(NoDate),
 }
 
-/// What stands where a date should be. Comparisons with a date find neither.
+/// What a field holds that should be a date. Comparisons with a date find neither of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoDate {
     /// Nothing, or null.
@@ -66,7 +68,8 @@ pub enum NoDate {
 
 impl NoDate {
     fn bound(self) -> RawDocumentBuf {
-        // Not `array`: an index has the elements of a list, so that would be a look at all of it.
+        // Not `array`: the index has an entry for each element of a list, so this would read all of
+        // it.
         const OTHER_TYPES: [&str; 18] = [
             "double",
             "string",
@@ -98,7 +101,7 @@ impl NoDate {
 }
 
 impl Stranded {
-    /// The index that finds them, the field that it sorts by, and what this field has to be.
+    /// The index that finds them, the field that it sorts by, and the condition on this field.
     fn query(self) -> (&'static str, &'static str, RawDocumentBuf, RawArrayBuf) {
         let date = DateTime::from_millis;
         let (hint, field, bound) = match self {
@@ -188,7 +191,8 @@ impl MongoOutbox {
         self.park_timeless(&ids, no_time).await
     }
 
-    /// Nobody claims what has no sensible takeover time: an owner of it may still live.
+    /// Parks transactions without a sensible takeover time: nobody may claim them, because an owner
+    /// may still be alive.
     async fn park_timeless(
         &self,
         ids: &[TransactionId],
@@ -201,8 +205,8 @@ impl MongoOutbox {
         Ok(Found { ids: Vec::new(), parked: Some((ids.len(), why.code)) })
     }
 
-    /// Those that are not noted as parked. What is noted can't be stamped, so it comes first each
-    /// time, and must not stand in the way of others.
+    /// Those that are not noted as parked. A noted document can't be stamped, so each query finds
+    /// it first again; it must not hide the others.
     async fn find_unnoted(
         &self,
         which: Stranded,
@@ -256,8 +260,9 @@ impl MongoOutbox {
         self.store.find("stranded", command, |id| Some(id.to_owned())).await
     }
 
-    /// Keeps all sweepers away from what is to be published until `sweep_after`. A document that the
-    /// server refuses to write can't be stamped: it is published, which ends in its being parked.
+    /// Keeps all sweepers away from the ids to be published until `sweep_after`. A document that
+    /// the server refuses to write can't be stamped. It is published all the same; the worker that
+    /// claims it then parks it.
     ///
     /// # Errors
     /// When the server is away; any of them may be stamped.
@@ -282,7 +287,7 @@ impl MongoOutbox {
             .map(|_| ())
     }
 
-    /// Sets transactions apart that kill their workers: only a person should bring them back.
+    /// Parks transactions that kill their workers: only a person should bring them back.
     ///
     /// # Errors
     /// When the server is away.
@@ -299,7 +304,7 @@ impl MongoOutbox {
     /// When the server is away.
     pub async fn oldest_unfinished(&self) -> Result<Option<ServerMs>, LedgerError> {
         let mut oldest: Option<ServerMs> = None;
-        // Those in flight are sorted in the server's memory: they are a few batches at most.
+        // The server sorts those in flight in memory: they are a few batches at most.
         for (states, hint) in
             [(&[State::Initial][..], "unclaimed"), (&State::IN_FLIGHT[..], "in_flight")]
         {
@@ -309,7 +314,7 @@ impl MongoOutbox {
                 "filter": {
                     "state": { "$in": states },
                     "parked": null,
-                    // What is no date sorts before all dates.
+                    // Values that are no date would sort before all dates.
                     "createdAt": { "$type": "date" },
                 },
                 "sort": { "createdAt": 1 },

@@ -1,10 +1,10 @@
-//! Setting transactions apart, and bringing them back.
+//! Parking transactions, and bringing them back.
 //!
-//! Owns the field `parked` of a transaction and the collection `parked`, which notes those whose
-//! document can't be written. Promises that a parked transaction keeps its state, its marks and its
-//! takeover time, that nobody claims it, and that only a person brings it back. One that is noted in
-//! the collection only can't be kept from being claimed; but the server refuses its claim.
-//! Fails with an error of the command; sending it again changes nothing.
+//! Owns the field `parked` of a transaction and the collection `parked`, which notes transactions
+//! whose documents can't be written. Promises that a parked transaction keeps its state, its marks
+//! and its takeover time, that nobody claims it, and that only a person brings it back. A
+//! transaction that is noted in the collection only has no guard against a claim, but the server
+//! refuses the claim. Fails with an error of the command; sending it again changes nothing.
 
 use std::collections::HashSet;
 
@@ -22,8 +22,8 @@ use crate::transaction::{Parked, State, TransactionId};
 /// The collection of notes on transactions that can't be written.
 pub(super) const NOTES: &str = "parked";
 
-/// A document `{_id: …}` as the server has sent it: an `_id` of whatever type, also a text that is not
-/// valid, which nothing else can hold.
+/// A document `{_id: …}` as the server has sent it. It keeps an `_id` of any type, also text that
+/// is not valid UTF-8, which no other type can hold.
 pub type RawId = RawDocumentBuf;
 
 /// The [`RawId`] of a text.
@@ -37,9 +37,9 @@ pub fn raw_id(id: &str) -> RawId {
 pub struct ParkedEntry {
     /// Its `_id`, of whatever type.
     pub id: Bson,
-    /// Its state, where its document says one.
+    /// Its state, if its document has a valid one.
     pub state: Option<State>,
-    /// Why, as it was written.
+    /// The code of the reason, as it was written.
     pub code: String,
     /// The sentence for people.
     pub message: String,
@@ -57,7 +57,7 @@ pub(super) async fn park(
         let Parking { id, state, claim, why } = group[0];
         let claim = match claim {
             Some(token) => rawdoc! { "$eq": token.as_str() },
-            // Nobody's: whatever else stands there is no claim.
+            // No claim: a value that is no string is not a claim.
             None => rawdoc! { "$not": { "$type": "string" } },
         };
         let guard = rawdoc! {
@@ -108,7 +108,8 @@ async fn note(store: &Store, noted: &[(RawId, &Parked)]) -> Result<(), LedgerErr
         }
     };
     let written = store.write("park", NOTES, noted, groups, Counts::Matched, statement).await?;
-    // The answer to a new note repeats its `_id`. Where that is no valid text, the note was made.
+    // The answer to a new note repeats its `_id`. If that is not valid text, the answer can't be
+    // read, but the note was written.
     let is_refused = |refused: &Refused| refused.problem != GARBLED;
     match written.refused.into_iter().find(is_refused) {
         None => Ok(()),
@@ -118,7 +119,7 @@ async fn note(store: &Store, noted: &[(RawId, &Parked)]) -> Result<(), LedgerErr
 
 impl Store {
     /// Parks unfinished transactions by their `_id`, of whatever type and state, whoever owns them.
-    /// An owner that lives goes on; nobody claims them after it.
+    /// A living owner goes on; nobody claims them after it.
     ///
     /// # Errors
     /// When the server is away.
@@ -136,7 +137,7 @@ impl Store {
         note(self, &noted).await
     }
 
-    /// Which of these ids are noted as parked in the collection of their own.
+    /// Which of these ids are noted as parked in the collection `parked`.
     ///
     /// # Errors
     /// When the server is away.
@@ -152,8 +153,8 @@ impl Store {
         Ok(noted.into_iter().collect())
     }
 
-    /// The parked transactions, at most so many: those whose documents say so, then those noted in a
-    /// collection of their own.
+    /// The parked transactions, at most so many: first those whose documents say so, then those
+    /// noted in the collection `parked`.
     ///
     /// # Errors
     /// When the server is away.
@@ -169,7 +170,8 @@ impl Store {
         let pipeline = in_documents.into_iter().collect();
         let mut parked = self
             .aggregate("parked", TRANSACTIONS, pipeline, batch, |document| {
-                // What is no document was written by somebody else, and sets apart all the same.
+                // If the field is no document, somebody else has written it; the transaction counts
+                // as parked all the same.
                 let why = document.get_document("parked");
                 let why = why.map_or_else(|_| rawdoc! {}, ToOwned::to_owned);
                 let state = document.get_str("state").ok().and_then(State::parse);
@@ -203,7 +205,7 @@ impl Store {
     }
 
     /// Brings parked transactions back: they may be claimed again once their takeover time has come.
-    /// The attempts that they made alone count from the beginning.
+    /// Attempts that they made alone are counted from zero again.
     ///
     /// # Errors
     /// When the server is away.
@@ -250,7 +252,7 @@ pub struct Unparked {
     pub refused: Vec<(TransactionId, String)>,
 }
 
-/// The filter for these documents. The server makes one look at the index of it.
+/// The filter for these documents. The server looks them up in its index in one go.
 fn any_of(ids: &[RawId]) -> RawDocumentBuf {
     rawdoc! { "$or": ids.iter().cloned().collect::<RawArrayBuf>() }
 }

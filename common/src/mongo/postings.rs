@@ -1,12 +1,12 @@
 //! The guarded updates of accounts: one statement for many accounts, and what each of them gets.
 //!
 //! A statement selects its accounts by `_id`, and its pipeline finds the update that belongs to
-//! the account at hand. Check and write are one atomic step for each account; between accounts
-//! nothing is atomic. The server takes a pipeline apart once for a statement, which costs as much
-//! as running it on an account: with 64 accounts in a statement one update costs half of what it
-//! costs alone. Strings from outside always stand in `$literal`: a `$` in an id must never become a
-//! field path. The statements are built as bytes at once: as trees of `Document` they cost a worker
-//! more than all the rest.
+//! the current account. Check and write are one atomic step for each account; between accounts
+//! nothing is atomic. The server parses the pipeline once for each statement, which costs as much
+//! as running it on one account: with 64 accounts in a statement an update costs half as much as
+//! alone. Strings from outside always stand in `$literal`: a `$` in an id must never become a field
+//! path. The statements are written as BSON bytes directly: built as trees of `Document` they would
+//! cost a worker more than all its other work.
 //!
 //! The guards are total: whatever an account's fields hold, the pipeline never fails. The guard of a
 //! post takes exactly those accounts that [`Account::from_raw`](crate::account::Account::from_raw)
@@ -21,8 +21,8 @@ use crate::amount::Amount;
 use crate::ledger::{Posting, Removal, RemovalKind, ServerMs};
 use crate::transaction::{AccountId, TransactionId};
 
-/// The most accounts of one statement. More saves nothing: finding an account's posting among them
-/// begins to cost what is left of taking the pipeline apart.
+/// The most accounts of one statement. More accounts save nothing: searching an account's posting
+/// among them then costs as much as parsing the pipeline less often saves.
 pub(super) const ACCOUNTS_MAX: usize = 64;
 
 /// A guarded update of one account.
@@ -59,9 +59,10 @@ pub(super) fn groups<T: OnAccount>(updates: &[T], most: usize) -> Vec<Vec<usize>
     rounds.iter().flat_map(|round| round.chunks(most)).map(<[_]>::to_vec).collect()
 }
 
-/// Posts all legs of a batch on each account, or none of that account: open, same currency and
-/// kind, enough money, no mark there yet, and the server's clock before the fence. A ride leaves
-/// with it: what its settlement changes and what the post changes is one sum for each field.
+/// Posts all legs of a batch on each account, or none on that account. The conditions are: open,
+/// same currency and kind, enough money, no mark there yet, and the server's clock before the
+/// fence. A ride is applied in the same update: the changes of settlement and post are added up for
+/// each field.
 pub(super) fn post(postings: &[&Posting], before: ServerMs) -> RawDocumentBuf {
     let balance = sum("$balance", "$$my.settledCredits", "$$my.debits");
     let debits = sum("$pendingDebits", "$$my.debits", "$$my.settledDebits");
@@ -73,7 +74,7 @@ pub(super) fn post(postings: &[&Posting], before: ServerMs) -> RawDocumentBuf {
         { "$eq": ["$status", "open"] },
         { "$lt": ["$$NOW", DateTime::from_millis(before)] },
         { "$eq": [{ "$ifNull": ["$currency", null] }, "$$my.currency"] },
-        // First the range: without it, what follows could fail.
+        // Check the range first: without it, the expressions below could fail.
         numbers::in_range(&numbers::NUMBERS),
         exact(postings),
         { "$isArray": "$pendingTransactions" },
@@ -91,7 +92,7 @@ pub(super) fn post(postings: &[&Posting], before: ServerMs) -> RawDocumentBuf {
     statement(postings, wanted, guard, changed)
 }
 
-/// What a post wants of its account.
+/// What a post demands of its account.
 fn wanted(posting: &Posting) -> RawDocumentBuf {
     let (settled_debits, settled_credits, leaving) =
         posting.ride.as_ref().map_or((Amount::ZERO, Amount::ZERO, &[][..]), |ride| {
@@ -110,8 +111,8 @@ fn wanted(posting: &Posting) -> RawDocumentBuf {
     }
 }
 
-/// The numbers of each account are exact, and of the kind of its posting. What is about decimal
-/// accounts stands only in a statement for such accounts: others shall not pay for it.
+/// The numbers of each account are exact, and of the kind of its posting. The checks for decimal
+/// accounts are only in statements that post decimals, so others do not pay for them.
 fn exact(postings: &[&Posting]) -> RawDocumentBuf {
     let any_whole = postings.iter().any(|posting| posting.is_int());
     let any_decimal = postings.iter().any(|posting| !posting.is_int());
@@ -122,19 +123,19 @@ fn exact(postings: &[&Posting]) -> RawDocumentBuf {
     }
 }
 
-/// Neither the floor nor the limits of an amount are broken by the debits.
+/// The debits break neither the floor nor the limits of an amount.
 fn can_spend(balance: &RawDocumentBuf, debits: &RawDocumentBuf) -> RawDocumentBuf {
     rawdoc! { "$and": [
-        // A floor that is null is unlimited but for what an amount may be; no floor is below that.
+        // A floor of null means only the limit of amounts; no floor is lower than that.
         { "$gte": [balance.clone(), { "$ifNull": ["$floor", -Amount::MAX] }] },
-        // A negative balance makes room for sums beyond what an amount may be, and an account with
-        // such a sum could not be read.
+        // With a negative balance the sum of debits could exceed the limit of an amount, and an
+        // account with such a sum could not be read.
         { "$lte": [debits.clone(), Amount::MAX] },
     ] }
 }
 
-/// The limits of an amount hold with the credits. The holdings are those before the debit, which
-/// only moves them about.
+/// With the credits the limits of an amount hold. The debit does not change the account's total, it
+/// only moves an amount from one field to another, so the total before the debit is used.
 fn can_receive(credits: &RawDocumentBuf) -> RawDocumentBuf {
     let pending = sum("$pendingCredits", "$$my.credits", "$$my.settledDebits");
     let holdings = rawdoc! { "$add": ["$balance", "$pendingDebits", pending] };
@@ -158,11 +159,11 @@ pub(super) fn remove(kind: RemovalKind, removals: &[&Removal]) -> RawDocumentBuf
             "marks": marks(&removal.transactions),
         }
     };
-    // Held money goes home whatever the status, the floor and the opening balance are.
+    // Held amounts are returned whatever the status, the floor and the opening balance are.
     let guard = rawdoc! { "$and": [
         { "$eq": ["$_id", "$$my.account"] },
         numbers::in_range(&numbers::HOLDINGS),
-        // Nearly always the first, which costs less.
+        // The first condition nearly always holds, and it is the cheaper one.
         { "$or": [numbers::sum_is_whole(&numbers::HOLDINGS), numbers::no_floats(&numbers::HOLDINGS)] },
         { "$isArray": "$pendingTransactions" },
         { "$setIsSubset": ["$$my.marks", "$pendingTransactions"] },

@@ -1,10 +1,10 @@
-//! Reading documents so that one of them costs the others nothing.
+//! Reading documents so that a bad document does not affect others.
 //!
-//! Owns how reads are sent and how their answers are taken apart: raw, document by document, so that
-//! a document that is no valid text or far too large is an answer about itself and no failure of the
-//! read. Promises majority read concern, after every write that was acknowledged to this process: a
-//! new primary may know of such a write later than its client, and a mark that is not visible yet
-//! must not count as gone. Fails with an error of the whole command.
+//! Owns how reads are sent and how their answers are parsed: raw, document by document, so that a
+//! document with invalid text or of enormous size yields a result about itself and no failure of
+//! the read. Promises majority read concern, after every write that was acknowledged to this
+//! process: a new primary may learn of such a write later than its client, and a mark that is not
+//! visible yet must not count as gone. Fails with an error of the whole command.
 
 use std::sync::atomic::Ordering;
 
@@ -23,7 +23,7 @@ pub(super) const CONTENT: [&str; 5] = ["source", "destination", "value", "legs",
 const ACCOUNT: [&str; 7] =
     ["balance", "pendingDebits", "pendingCredits", "openingBalance", "floor", "status", "currency"];
 
-/// The most bytes of what a transaction asks for: its legs, or a few names.
+/// The most bytes of one field of a transaction's content: its legs, or a few names.
 pub(super) const CONTENT_BYTES_MAX: usize = limits::LEGS_BYTES_MAX + 2_000;
 
 /// The most bytes of those fields. A number has 16 at most, a name 200.
@@ -63,8 +63,9 @@ impl Store {
         rawdoc! { "level": "majority", "afterClusterTime": Timestamp { time, increment } }
     }
 
-    /// What `parse` makes of each document that a pipeline yields, `batch` of them in one answer.
-    /// One after the other, since a batch of them as trees is most of a worker's memory.
+    /// The result of `parse` for each document that a pipeline yields, `batch` of them in one
+    /// answer. They are parsed one after the other, because a whole batch as trees would be most of
+    /// a worker's memory.
     ///
     /// # Errors
     /// When the command fails.
@@ -88,7 +89,7 @@ impl Store {
         self.cursor(operation, command, parse).await
     }
 
-    /// What `parse` makes of each document that a `find` command yields.
+    /// The result of `parse` for each document that a `find` command yields.
     ///
     /// # Errors
     /// When the command fails.
@@ -157,7 +158,7 @@ pub(super) fn path(field: &str) -> String {
     format!("${field}")
 }
 
-/// The fields, as an expression for a document that has those of them that are there.
+/// These fields as an expression for a document; it leaves out missing fields.
 pub(super) fn fields(names: &[&str]) -> RawDocumentBuf {
     let mut fields = RawDocumentBuf::new();
     for name in names {
@@ -175,12 +176,12 @@ pub(super) fn matching(ids: &[std::sync::Arc<str>]) -> RawDocumentBuf {
     rawdoc! { "$match": { "_id": { "$in": ids } } }
 }
 
-/// What transactions ask for, of any size that makes sense.
+/// The contents of transactions, up to the largest size that a valid one can have.
 pub(super) fn contents(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
     let vars = rawdoc! { "content": fields(&CONTENT) };
     let bytes = rawdoc! { "$bsonSize": "$$content" };
     let fits = rawdoc! { "$lte": [bytes.clone(), CONTENT_BYTES_MAX as i64] };
-    // Merging a document with nothing keeps the first of each field.
+    // `$mergeObjects` keeps only the first of two fields with the same name.
     let each_once = rawdoc! { "$eq": ["$$ROOT", { "$mergeObjects": ["$$ROOT"] }] };
     let with_id = rawdoc! { "$mergeObjects": [{ "_id": "$_id" }, "$$content"] };
     let without = rawdoc! { "_id": "$_id", "tooLarge": bytes };
@@ -192,7 +193,7 @@ pub(super) fn contents(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
         .collect()
 }
 
-/// Accounts as they stand, with those of the marks that they have.
+/// Accounts as they are now, with those of these marks that they have.
 pub(super) fn accounts(ids: &[std::sync::Arc<str>], marks: &[std::sync::Arc<str>]) -> RawArrayBuf {
     let marks: RawArrayBuf = marks.iter().map(AsRef::as_ref).collect();
     let asked = rawdoc! { "$setIntersection": ["$pendingTransactions", { "$literal": marks }] };

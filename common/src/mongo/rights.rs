@@ -1,9 +1,10 @@
 //! What the user may do on the server.
 //!
 //! Owns telling a missing right from all other errors, and the check that a worker makes when it
-//! starts: one that may read but not write would be ready, take deliveries and hand each of them
-//! back, and its sweeper would publish again and again what it can't stamp. Promises to write
-//! nothing for that. Fails with [`NotReady`], which names the right.
+//! starts. Without the check, a worker that may read but not write would be ready, take deliveries
+//! and return each of them, and its sweeper would publish again and again transactions that it
+//! can't stamp. Promises that the check writes nothing. Fails with [`NotReady`], which names the
+//! right.
 
 use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind};
@@ -46,8 +47,8 @@ impl Action {
         }
     }
 
-    /// A command that needs the right. The server asks for the rights of a command that it only
-    /// explains, too, and then runs nothing of it.
+    /// A command that needs the right. The server also asks for the rights of a command that it
+    /// only explains, and then runs nothing of it.
     fn probe(self, collection: &str) -> Document {
         let update = |upsert: bool| {
             let change = doc! { "$set": { "probe": 1 } };
@@ -80,7 +81,7 @@ impl Store {
         Ok(())
     }
 
-    /// Runs driver code, and tells what the user may not from all other errors.
+    /// Runs driver code, and separates missing rights from all other errors.
     pub(super) async fn permitted<T: Send + 'static>(
         &self,
         what: &str,

@@ -1,9 +1,10 @@
-//! Collections, validators, indexes and the settings document: looking, and setting up.
+//! Collections, validators, indexes and the settings document: checking them and setting them up.
 //!
-//! Promises that what is already there is changed by [`Store::apply_schema`] only, and that a
-//! user's own validator and indexes are never changed. A fresh database is set up by whoever comes
-//! first, several at once included: the settings document is written first and marked complete
-//! last, so that whoever sees half of it goes on. Fails with a sentence that names the remedy.
+//! Promises that only [`Store::apply_schema`] changes what already exists, and that a user's own
+//! validators and indexes are never changed. The first program sets a fresh database up, also if
+//! several start at the same time: the settings document is written first and marked complete last,
+//! so another program that finds it incomplete goes on. Fails with a sentence that names the
+//! remedy.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,9 +46,9 @@ pub enum NotReady {
          on this database, and `dbAdmin` for `producer init --apply`"
     )]
     NotPermitted {
-        /// What it may not do.
+        /// The operation that the user may not do.
         what: String,
-        /// What the server says.
+        /// The server's message.
         said: String,
     },
     /// The server takes an index of the user's own for one of Tandem's, and refuses a second one.
@@ -65,7 +66,7 @@ pub enum NotReady {
 }
 
 impl NotReady {
-    /// Whether it may pass by itself.
+    /// Whether waiting may help.
     #[must_use]
     pub fn passes(&self) -> bool {
         match self {
@@ -95,18 +96,19 @@ fn unfit(findings: &[Finding]) -> String {
     )
 }
 
-/// What a look at a database came to.
+/// The result of a look at a database.
 #[derive(Clone, Debug)]
 pub struct Inspection {
-    /// Nobody has a ledger's collections here, or somebody has begun to create them and is not
-    /// through: whoever comes may set it up.
+    /// The database has no collections of a ledger, or another program has begun to create them and
+    /// is not done. Any program may go on setting it up.
     pub unfinished: bool,
     /// What it lacks.
     pub findings: Vec<Finding>,
 }
 
 impl Store {
-    /// Checks the database; one that is fresh is set up. Safe to repeat, and from several at once.
+    /// Checks the database, and sets a fresh one up. Safe to repeat, and from several programs at
+    /// once.
     ///
     /// # Errors
     /// When the server is away or refuses, or something that was there before does not fit.
@@ -119,7 +121,7 @@ impl Store {
         as_needed(inspection.findings)
     }
 
-    /// Checks the database and writes nothing; one that is fresh is as good as empty.
+    /// Checks the database and writes nothing. A fresh database passes the check.
     ///
     /// # Errors
     /// As [`Store::ensure_schema`].
@@ -128,8 +130,8 @@ impl Store {
         if inspection.unfinished { Ok(()) } else { as_needed(inspection.findings) }
     }
 
-    /// Looks at the database. `validators` says whether they are wanted; `None` as the ledger's
-    /// settings say.
+    /// Looks at the database. `validators` says whether they are wanted; `None` means as the
+    /// ledger's settings say.
     ///
     /// # Errors
     /// When the server is away or refuses, or the settings are of a newer version.
@@ -140,8 +142,9 @@ impl Store {
             let remembered = seen.settings.as_ref().is_none_or(|settings| settings.validators);
             let wanted = validators.unwrap_or(remembered);
             let findings = compare(&seen, &definitions(), Known::THIS, wanted);
-            // Somebody may have begun to set it up between the two looks. The settings come
-            // first, so if they are unchanged the half that was seen is the user's own.
+            // Another program may have begun to set the database up between the two reads. The
+            // settings are written first; so if they are unchanged, the user has created the
+            // collections that were seen.
             let after =
                 if findings.is_empty() { seen.settings.clone() } else { self.settings().await? };
             if after == seen.settings {
@@ -154,9 +157,9 @@ impl Store {
         }
     }
 
-    /// Applies what is missing and touches nobody's own validators and indexes; raises the
-    /// settings to this version. Run it when workers of older versions are drained. What is left
-    /// shows at the next [`Store::inspect`].
+    /// Applies what is missing, and changes no validator or index of the user's own; raises the
+    /// settings to this version. Run it when the workers of older versions have drained. What is
+    /// still missing shows at the next [`Store::inspect`].
     ///
     /// # Errors
     /// As [`Store::inspect`].
@@ -176,7 +179,7 @@ impl Store {
         }
         let settings = LedgerSettings::new(Known::THIS, validators.unwrap_or(true));
         self.write_settings(doc! { "$setOnInsert": settings.to_document() }).await?;
-        // Somebody else may have been first, and have said whether validators are wanted.
+        // Another program may have been first, and may have said whether validators are wanted.
         let remembered = self.settings().await?.is_none_or(|settings| settings.validators);
         let validators = validators.unwrap_or(remembered);
         let lacking = |name: &str| {
@@ -199,8 +202,8 @@ impl Store {
         self.write_settings(raise).await
     }
 
-    /// Checks that this version knows what the ledger's settings name. None are no misfit: somebody may
-    /// have dropped the database.
+    /// Checks that this version knows everything that the ledger's settings name. Missing settings
+    /// are accepted: somebody may have dropped the database.
     ///
     /// # Errors
     /// When it does not, or the server is away or refuses.
@@ -226,7 +229,7 @@ impl Store {
         let collection = self.settings_collection();
         let write = async move {
             match collection.update_one(doc! { "_id": ID }, update).upsert(true).await {
-                // Two were first at once: the document is there.
+                // Another program inserted the document at the same time, so it is there.
                 Err(error) if code(&error) == Some(DUPLICATE_KEY) => Ok(()),
                 written => written.map(|_| ()),
             }
@@ -245,7 +248,7 @@ impl Store {
         };
         let mut collections = BTreeMap::new();
         for found in self.permitted("list the collections", list).await? {
-            // Of a view the server would not list any.
+            // The server refuses to list the indexes of a view.
             if !is_defined(&found.name) || found.collection_type != CollectionType::Collection {
                 collections.insert(found.name.clone(), (found, vec![]));
                 continue;
@@ -254,7 +257,7 @@ impl Store {
             let list = async move {
                 match collection.list_indexes().await {
                     Ok(indexes) => indexes.try_collect::<Vec<_>>().await,
-                    // Dropped since it was listed.
+                    // The collection was dropped after it was listed.
                     Err(error) if code(&error) == Some(NAMESPACE_NOT_FOUND) => Ok(vec![]),
                     Err(error) => Err(error),
                 }
@@ -270,7 +273,7 @@ impl Store {
         let database = self.database.clone();
         let run = async move {
             match database.run_command(command).await {
-                // Somebody else was first; the next look judges what they have created.
+                // Another program was first; the next look judges what it has created.
                 Err(error) if code(&error) == Some(NAMESPACE_EXISTS) => Ok(()),
                 ran => ran.map(|_| ()),
             }
@@ -279,7 +282,7 @@ impl Store {
     }
 }
 
-/// The commands that put right what a collection lacks.
+/// The commands that repair what a collection lacks.
 fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Document> {
     let (name, validator) = (definition.name, &definition.validator);
     let mut commands: Vec<Document> = lacks

@@ -1,7 +1,7 @@
-//! Reading transactions for the protocol: their heads, and what they ask for.
+//! Reading transactions for the protocol: their heads (state, claim, times) and their contents.
 //!
-//! Promises an answer for every document that has a readable `_id` and state, whatever else is in it,
-//! and no answer that is large. Fails with an error of the whole command.
+//! Promises an answer for every document with a readable `_id` and state, whatever else is in it,
+//! and promises that no answer is large. Fails with an error of the whole command.
 
 use std::collections::HashSet;
 
@@ -16,8 +16,8 @@ use crate::transaction::{Body, State, TransactionId};
 /// The most bytes of a field of a transaction's head (its claim, say).
 const HEAD_BYTES_MAX: i32 = 500;
 
-/// Transactions as they are now. Unknown ids are not there, nor are documents without a readable `_id`
-/// or state: they are not ours.
+/// Transactions as they are now. Unknown ids are left out, and so are documents without a readable
+/// `_id` or state: Tandem can't process them.
 pub(super) async fn seen(store: &Store, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
     let read = async |ids: &[TransactionId], pipeline| {
         store.aggregate("read", TRANSACTIONS, pipeline, ids.len(), seen_one).await
@@ -31,23 +31,23 @@ pub(super) async fn seen(store: &Store, ids: &[TransactionId]) -> Result<Vec<See
     Ok(seen)
 }
 
-/// Transactions as they stand. A small document comes as it is: whatever is picked from it by the
-/// server costs more than all the rest of it. Of a large one comes its size, and each field of the
-/// head if it is short.
+/// Transactions as they are stored. A small document comes whole, because letting the server pick
+/// fields costs more than everything else in the query. Of a large document come its size and those
+/// fields of the head that are short.
 fn transactions(ids: &[TransactionId]) -> RawArrayBuf {
     let whole = rawdoc! { "serverNow": "$$NOW", "document": "$$ROOT" };
     one_of(ids, whole)
 }
 
-/// The same, with the head of small documents beside them, field by field: for those in which a field
-/// has a name that is no text, so that nobody here can look for another one.
+/// The same, and for small documents also the head, field by field. This is for documents with a
+/// field name that is no valid text: the client can't look up fields in those.
 fn with_heads(ids: &[TransactionId]) -> RawArrayBuf {
     let mut whole = head(|name| path(name).into());
     whole.append(cstr("document"), "$$ROOT");
     one_of(ids, whole)
 }
 
-/// `small` for each small document, its size and its head for a large one.
+/// `small` for a small document; size and head for a large one.
 fn one_of(ids: &[TransactionId], small: RawDocumentBuf) -> RawArrayBuf {
     let is_small = rawdoc! { "$lte": [{ "$bsonSize": "$$ROOT" }, INLINE_BYTES_MAX as i64] };
     let mut large = head(|name| short(name).into());
@@ -60,9 +60,9 @@ fn one_of(ids: &[TransactionId], small: RawDocumentBuf) -> RawArrayBuf {
         .collect()
 }
 
-/// What the protocol reads of a transaction, beside what it asks for.
+/// What the protocol reads of a transaction beside its content.
 fn head(field: impl Fn(&str) -> RawBson) -> RawDocumentBuf {
-    // As `parked: null` of a filter has it: neither nothing nor null.
+    // The same as the filter `parked: null`: neither missing nor null.
     let is_parked =
         rawdoc! { "$not": { "$in": [{ "$type": "$parked" }, ["missing", "null", "undefined"]] } };
     let mut head = rawdoc! {
@@ -91,11 +91,11 @@ fn seen_one(answer: &RawDocument) -> Option<Seen> {
         return seen_from(answer, answer);
     }
     let document = answer.get_document("document").ok()?;
-    // A look for a field ends at the first name that is no text.
+    // Looking up a field stops at the first field name that is not valid text.
     document.iter().all(|field| field.is_ok()).then(|| seen_from(answer, document)).flatten()
 }
 
-/// A transaction as an answer shows it, whose head is in `head`.
+/// A transaction from an answer, with its head in `head`.
 fn seen_from(answer: &RawDocument, head: &RawDocument) -> Option<Seen> {
     let time = |field: &str| head.get_datetime(field).map_or(0, |time| time.timestamp_millis());
     let count = |field: &str| {
@@ -123,13 +123,13 @@ fn seen_from(answer: &RawDocument, head: &RawDocument) -> Option<Seen> {
     })
 }
 
-/// How much a transaction is, and what it asks for, unless it is large.
+/// The size of a transaction, and its content unless it is large.
 fn content(answer: &RawDocument) -> Option<(Size, Option<Result<Body, String>>)> {
     let Ok(large) = answer.get_document("large") else {
         let document = answer.get_document("document").ok()?;
         let mut body = Body::from_raw(document).map_err(|error| error.to_string());
         if let Ok(body) = &mut body {
-            // The engine has no use for them, and a batch holds thousands of bodies.
+            // The engine does not use these two, and a batch holds thousands of bodies.
             (body.metadata, body.reverses) = (None, None);
         }
         let legs = body.as_ref().map_or(0, |body| body.legs().len());

@@ -1,9 +1,9 @@
 //! The settings document of a ledger: what every program that works on it has to know.
 //!
-//! Owns `{_id: "settings"}` in the collection `tandem`. Whoever sets a database up writes it;
-//! `producer init --apply` raises it once the old workers are drained. Programs read it when they
-//! start, workers again and again: one that finds a protocol or a feature that it does not know
-//! stops, because it could misread what newer programs have written.
+//! Owns `{_id: "settings"}` in the collection `tandem`. The program that sets a database up writes
+//! it; `producer init --apply` raises it once the old workers have drained. Programs read it when
+//! they start, and workers again at every sweep. A program that finds a protocol version or a
+//! feature that it does not know stops, because it could misread what newer programs have written.
 
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
@@ -19,7 +19,7 @@ pub(super) const ID: &str = "settings";
 /// What a version of Tandem knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
-    /// Raised when programs of before would misread what is written now.
+    /// Raised when older programs would misread what this version writes.
     pub protocol: i64,
     /// Names of what a ledger may use beyond the protocol.
     pub features: &'static [&'static str],
@@ -39,8 +39,7 @@ pub struct LedgerSettings {
     pub features: Vec<String>,
     /// Whether the collections are to have Tandem's validators.
     pub validators: bool,
-    /// Whether collections and indexes have been created to the end. If not, whoever comes next
-    /// goes on.
+    /// Whether all collections and indexes have been created. If not, the next program goes on.
     pub complete: bool,
 }
 
@@ -59,7 +58,7 @@ pub enum Misfit {
          then run `producer init --apply`"
     )]
     Behind(String),
-    /// Somebody has written it by hand, and wrongly.
+    /// Somebody has edited it by hand, and it is not valid.
     #[error(
         "the settings document of the ledger (collection `tandem`, _id \"settings\") is not \
          readable: {0}; correct it"
@@ -112,10 +111,10 @@ impl LedgerSettings {
         }
     }
 
-    /// Whether a program that knows this much may work on the ledger.
+    /// Whether a program with this knowledge may work on the ledger.
     ///
     /// # Errors
-    /// When they name more, or less than it needs.
+    /// When the settings name more than it knows, or less than it needs.
     pub fn fits(&self, known: Known) -> Result<(), Misfit> {
         let named = |feature: &&String| known.features.contains(&feature.as_str());
         if self.protocol > known.protocol {

@@ -1,8 +1,8 @@
 //! The guarded updates of transactions, as pure functions from the ledger's vocabulary to MongoDB
 //! statements; those of accounts are in [`super::postings`].
 //!
-//! Each is compared with the state it leaves and the claim. Strings from outside always stand in
-//! `$literal`: a `$` in an id must never become a field path.
+//! Each update compares the state that it leaves, and the claim. Strings from outside always stand
+//! in `$literal`: a `$` in an id must never become a field path.
 
 use mongodb::bson::raw::cstr;
 use mongodb::bson::{Bson, DateTime, Document, RawArrayBuf, RawDocumentBuf, doc, rawdoc};
@@ -23,9 +23,10 @@ fn states<const N: usize>(states: [State; N]) -> RawArrayBuf {
     states.iter().map(|state| state.as_str()).collect()
 }
 
-/// Claims what is `initial`, or in flight past its takeover time, unless it is parked. The clock is
-/// the server's. `alone` says that the claim is for this transaction only, which counts where it
-/// is not the first: what fails alone fails by itself.
+/// Claims transactions that are `initial`, or in flight past their takeover time, unless they are
+/// parked. The clock is the server's. `alone` means that the claim is for one transaction only.
+/// Such a claim counts in `attemptsAlone` unless it is the first: a transaction that fails alone
+/// fails by itself.
 pub(super) fn claim(
     ids: &[&TransactionId],
     claim: &Claim,
@@ -55,7 +56,8 @@ pub(super) fn claim(
                 {
                     "state": { "$in": states(State::IN_FLIGHT) },
                     "$expr": { "$gt": ["$$NOW", "$takeoverAt"] },
-                    // A text or a number would sort before every date.
+                    // Without this condition, a text or a number would count as earlier than every
+                    // date.
                     "$or": [{ "takeoverAt": { "$type": "date" } }, { "takeoverAt": null }],
                 },
             ],
@@ -65,14 +67,14 @@ pub(super) fn claim(
     }
 }
 
-/// A count and one more. Whatever somebody has written into the field, the result is a whole number
-/// that the validator takes: a claim must not fail for it.
+/// A count plus one. Whatever somebody has written into the field, the result is a whole number
+/// that the validator accepts; otherwise the claim would fail.
 fn one_more(field: &str) -> RawDocumentBuf {
     let whole = rawdoc! { "$in": [{ "$type": field }, ["int", "long"]] };
     let in_range =
         rawdoc! { "$and": [{ "$gte": [field, 0] }, { "$lt": [field, i32::MAX] }, whole] };
     let counted = rawdoc! { "$cond": [in_range, { "$add": [field, 1] }, i32::MAX] };
-    // Nothing, or null.
+    // The field is missing or null.
     rawdoc! { "$cond": [{ "$lte": [field, null] }, 1, counted] }
 }
 
@@ -80,8 +82,9 @@ fn one_more(field: &str) -> RawDocumentBuf {
 pub(super) const UNFINISHED: [&str; 5] =
     ["claim", "leaseUntil", "takeoverAt", "sweepAfter", "parked"];
 
-/// Moves a batch from one state to the next, where still in it and under this claim. Plain operators:
-/// a pipeline with `$$NOW` costs the server a sixth more.
+/// Moves the transactions of a batch from one state to the next, where they are still in this state
+/// and under this claim. Uses plain operators: a pipeline with `$$NOW` costs the server a sixth
+/// more.
 pub(super) fn advance(step: Advance, ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
     let (from, to) = step.states();
     let mut update = rawdoc! {
@@ -122,9 +125,9 @@ pub(super) fn cancel((id, reason): &(TransactionId, Reason), claim: &Claim) -> R
     }
 }
 
-/// A client's wish to cancel: what is `initial` becomes `canceled`, what is `pending` becomes
-/// `canceling`. One statement after the other: a claim between them turns the first one's case into
-/// the second's. The claim stays: the owner notices at its commit and undoes what it has posted.
+/// A client's request to cancel: `initial` becomes `canceled`, `pending` becomes `canceling`. The
+/// statements run in this order, so a transaction that is claimed between them still matches the
+/// second. The claim stays: the owner notices at its commit and undoes what it has posted.
 pub(super) fn request_cancel(id: &str, reason: &Reason) -> Vec<Document> {
     let reason = reason.to_document();
     let statement = |from: State, to: State| {
@@ -138,14 +141,14 @@ pub(super) fn request_cancel(id: &str, reason: &Reason) -> Vec<Document> {
         }
     };
     let mut unclaimed = statement(State::Initial, State::Canceled);
-    // What the sweeper leaves on waiting documents means nothing on a final one.
+    // The sweeper's stamp means nothing on a final transaction.
     if let Ok(pipeline) = unclaimed.get_array_mut("u") {
         pipeline.push(doc! { "$unset": ["sweepAfter"] }.into());
     }
     vec![unclaimed, statement(State::Pending, State::Canceling)]
 }
 
-/// Gives a claim up: the token goes, and the takeover time becomes the later of a delay from now
+/// Releases a claim: removes the token, and sets the takeover time to the later of a delay from now
 /// and a given moment.
 pub(super) fn release(
     ids: &[&TransactionId],
@@ -168,7 +171,7 @@ pub(super) fn release(
     }
 }
 
-/// Takes a first claim back, as if nobody had claimed.
+/// Takes a first claim back, as if the transaction had never been claimed.
 pub(super) fn unclaim(ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
     rawdoc! {
         "q": {
@@ -188,14 +191,14 @@ pub(super) fn unclaim(ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
     }
 }
 
-/// Adds to a balance, within a native transaction: one that compares nothing, since the server
-/// compares the document with what was read. With it, how many documents it has to match.
+/// Adds to a balance within a native transaction. It needs no guard, because the server compares
+/// the document with the snapshot. Also returns how many documents it has to match.
 pub(super) fn add(account: &str, change: Amount) -> (Document, usize) {
     (doc! { "q": { "_id": account }, "u": { "$inc": { "balance": change } } }, 1)
 }
 
-/// Moves `initial` transactions to their ends, within a native transaction. With each statement,
-/// how many documents it has to match.
+/// Moves `initial` transactions to their ends within a native transaction. With each statement
+/// comes the number of documents that it has to match.
 pub(super) fn ends(verdicts: &[Verdict], application: &str) -> Vec<(Document, usize)> {
     let end = |state: State, reason: Option<&Reason>| {
         let mut set = doc! { "state": state, "application": application };

@@ -1,6 +1,7 @@
-//! Collections that can hold no ledger: what a collection was created with can't be changed.
+//! Collections that can hold no ledger, because an option of their creation, which can't be
+//! changed, forbids it.
 //!
-//! Owns what speaks against a collection. Pure; `findings` says it to the user.
+//! Owns these options. Pure; `findings` reports them to the user.
 
 use std::fmt;
 
@@ -25,12 +26,12 @@ pub enum Unsuitable {
 }
 
 impl Unsuitable {
-    /// All that speaks against a collection that is there.
+    /// Every such option of an existing collection.
     pub(super) fn all_of(there: &CollectionSpecification) -> impl Iterator<Item = Unsuitable> {
         let kind = match there.collection_type {
             CollectionType::View => Some(Unsuitable::View),
             CollectionType::Timeseries => Some(Unsuitable::TimeSeries),
-            // Plain collections, and what a newer driver may know.
+            // Plain collections, and types that only a newer driver knows.
             _ => None,
         };
         let options = &there.options;

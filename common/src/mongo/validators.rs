@@ -1,10 +1,10 @@
-//! What the database admits into `accounts` and `transactions`, whoever writes.
+//! Which documents the database accepts in `accounts` and `transactions`, whoever writes them.
 //!
-//! Owns the two validators. Promises that an account that is admitted can be read
+//! Owns the two validators. Promises that an accepted account can be read
 //! ([`Account::from_raw`](crate::account::Account::from_raw)), and that the `_id` of a transaction
-//! that is inserted as `initial` can be sent in a message
-//! ([`Message::parse`](crate::message::Message::parse)). Finer rules on a transaction's content are
-//! those of [`Body`](crate::transaction::Body): a worker cancels what breaks them.
+//! inserted as `initial` fits a message ([`Message::parse`](crate::message::Message::parse)). Finer
+//! rules on a transaction's content are those of [`Body`](crate::transaction::Body): a worker
+//! cancels transactions that break them.
 //!
 //! Each of the five writes of a transfer pays for them. A `$jsonSchema` would cost 2 µs more than a
 //! plain query; for five numbers of an account one `$expr` costs less than plain comparisons.
@@ -19,8 +19,8 @@ use crate::amount::Amount;
 use crate::limits::{LEGS_MAX, NAME_BYTES_MAX};
 use crate::transaction::State;
 
-/// Not empty, and without control characters, those beyond ASCII among them. `$` would match before
-/// a line feed at the end, `\z` does not. Text that is not valid UTF-8 matches nothing.
+/// Not empty, and without control characters, also those beyond ASCII. `$` would match before a
+/// line feed at the end; `\z` does not. Text that is not valid UTF-8 matches nothing.
 const NAME: &str = r"^[^\x00-\x1f\x7f-\x9f]{1,200}\z";
 
 // The pattern counts characters, each of at least one byte; see `short_id` for the bytes.
@@ -40,8 +40,9 @@ pub(super) fn accounts() -> Document {
             { "$isArray": "$pendingTransactions" },
             { "$in": ["$status", &statuses[..]] },
             { "$in": [{ "$type": "$currency" }, ["missing", "string", "null"]] },
-            // An account is inserted without marks, and with its opening balance. Others were looked
-            // at before.
+            // These conditions hold when an account is inserted: no marks, and the opening balance.
+            // Only then the fields are checked for repetition; an existing account was checked at
+            // its insert.
             { "$or": [
                 { "$ne": ["$balance", "$openingBalance"] },
                 { "$ne": ["$pendingTransactions", []] },
@@ -51,8 +52,8 @@ pub(super) fn accounts() -> Document {
     }
 }
 
-/// Which documents are transactions. What never changes is looked at while a transaction is
-/// `initial`, which costs the insert a little, and the other four writes of a transfer nothing.
+/// Which documents are transactions. Fields that never change are checked only while a transaction
+/// is `initial`. That costs the insert a little, and the other four writes of a transfer nothing.
 pub(super) fn transactions() -> Document {
     let text = doc! { "$gt": "" };
     let mut value = in_range();
@@ -72,7 +73,7 @@ pub(super) fn transactions() -> Document {
     }
 }
 
-/// What is looked at once.
+/// The checks on a new transaction only.
 fn new_transaction() -> Document {
     let name = Bson::RegularExpression(Regex {
         pattern: NAME.try_into().expect("the pattern has no zero byte"),
@@ -87,7 +88,8 @@ fn new_transaction() -> Document {
         "currency": no_name_or(&name),
         "reverses": no_name_or(&name),
         format!("legs.{LEGS_MAX}"): { "$exists": false },
-        // A claim makes a whole number of whatever stands there; this only tells who writes it.
+        // A claim does not depend on this rule: it replaces a wrong value by a whole number. The
+        // rule tells the writer of a wrong value at once.
         "$nor": [
             { "attempts": { "$exists": true, "$not": of_type(&["long", "int"]) } },
             { "attempts": of_type(&["array"]) },
@@ -104,9 +106,9 @@ fn short_id() -> Document {
     doc! { "$lte": [{ "$strLenBytes": "$_id" }, most] }
 }
 
-/// No field of the document stands twice: merging it with nothing keeps the first of each. A pipeline
-/// update of a field that stands twice ends MongoDB 6.0 itself (an invariant in
-/// `document_diff_serialization.cpp`), and claims and postings are such updates.
+/// No field of the document occurs twice: `$mergeObjects` of the document alone keeps only the
+/// first of each name. A pipeline update of a repeated field makes MongoDB 6.0 abort (an invariant
+/// in `document_diff_serialization.cpp`), and claims and postings are such updates.
 fn each_field_once() -> Document {
     doc! { "$eq": ["$$ROOT", { "$mergeObjects": ["$$ROOT"] }] }
 }

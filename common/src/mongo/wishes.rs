@@ -1,8 +1,8 @@
-//! What clients ask of the ledger while workers work on it: to cancel, to freeze, to close.
+//! What clients request while workers use the same documents: cancel, freeze, close.
 //!
-//! Promises one guarded update for each wish, so that it is granted or not, whatever happens at the
-//! same time. Sending one again changes nothing. What became of it stands in the document: a lost
-//! answer is no reason to doubt. Fails with an error of the command.
+//! Promises one guarded update for each request, so that it takes effect wholly or not at all,
+//! whatever happens at the same time. Sending it again changes nothing. The document shows the
+//! result, so a lost answer does no harm. Fails with an error of the command.
 
 use mongodb::bson::{Document, doc};
 
@@ -22,8 +22,8 @@ impl Store {
         self.change("cancel", TRANSACTIONS, statements).await.map(|_| ())
     }
 
-    /// Gives an account a status, if it may have that now: only what is open is frozen, only what is
-    /// frozen is opened, and only an account with nothing on it is closed.
+    /// Gives an account a status if its present status allows it: only an open account can be
+    /// frozen, only a frozen one opened, and only an account with nothing on it closed.
     ///
     /// # Errors
     /// When the server is away, or refuses.

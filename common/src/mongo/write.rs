@@ -1,13 +1,13 @@
-//! Writing many documents with one command, so that none of them is another's fate.
+//! Writing many documents with one command, so that a refused document does not affect the others.
 //!
 //! Owns how statements are sent. A statement for many documents ends at the first one that the
-//! server refuses to write (a validator, a size limit); the rest of its documents are not reached.
-//! So the documents of such a statement are sent once more, each with a statement of its own, and
-//! those that are refused then are named. That is safe because every statement compares what it
-//! changes, so a document that was changed the first time is left alone the second time. An answer
-//! that can't be read (it repeats text of a refused document that is not valid) says nothing about
-//! any of its documents, so its command is halved until one document stands alone. Promises majority
-//! write concern with journal. Fails with an error of the whole command.
+//! server refuses to write (a validator, a size limit), and the rest of its documents are not
+//! reached. So the documents of such a statement are sent once more, each with a statement of its
+//! own, and the server names those that it refuses. Sending them twice is safe: every statement
+//! compares what it changes, so a document that was changed the first time is left alone the second
+//! time. If the answer can't be read (it repeats invalid text of a refused document), it says
+//! nothing about any document; then the command is halved until one document stands alone. Promises
+//! majority write concern with journal. Fails with an error of the whole command.
 //!
 //! On a sharded cluster every statement is for one document by its `_id`. A statement for many
 //! documents that live on several shards is sent without a shard version: while a chunk moves it may
@@ -18,26 +18,26 @@ use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, rawdoc};
 use super::{Store, fault};
 use crate::ledger::{LedgerError, Refused, Written};
 
-/// What an `update` command counts as changed.
+/// What counts as a change in the answer of an `update` command.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Counts {
     /// Documents whose filter matched.
     Matched,
-    /// Documents whose content changed: where the guard is in the pipeline.
+    /// Documents whose content changed; for statements whose guard is in the pipeline.
     Modified,
 }
 
-/// The documents of an insert that were not inserted, by their places.
+/// The documents of an insert that were not inserted, by their positions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inserted {
-    /// Their `_id` exists.
+    /// Documents whose `_id` exists already.
     pub existing: Vec<usize>,
-    /// The server will never take them.
+    /// Documents that the server will never accept.
     pub refused: Vec<Refused>,
 }
 
-/// How many answers that can't be read one call bears: enough for a few such documents in the largest
-/// call. With more of them the call is too much, and its caller makes it smaller.
+/// How many unreadable answers one call accepts: enough for a few such documents in the largest
+/// call. With more of them the call counts as too large, and its caller makes it smaller.
 const GARBLED_MAX: usize = 48;
 
 /// What is wrong with a document whose refusal can't be read.
@@ -57,8 +57,8 @@ impl Counts {
 }
 
 impl Store {
-    /// Sends one statement for each group of items (given by their places), and again one for each
-    /// item of a group that was refused.
+    /// Sends one statement for each group of items (given by their positions), and then one for
+    /// each item of a refused group.
     ///
     /// # Errors
     /// When a command failed, or is not known to be durable; some of it may have run.
@@ -162,7 +162,7 @@ impl Store {
         Ok(inserted)
     }
 
-    /// Sends one `update` command; its answer may name statements that failed. None when the answer
+    /// Sends one `update` command; its answer may name statements that failed. `None` if the answer
     /// can't be read.
     async fn update(
         &self,
@@ -194,8 +194,8 @@ impl Store {
     }
 }
 
-/// Takes the answer for some groups in. Returns what is to be sent again: the items of a group that
-/// was refused, each alone.
+/// Evaluates the answer for some groups. Returns what is to be sent again: each item of a refused
+/// group, alone.
 fn take_in(
     operation: &'static str,
     reply: &Document,

@@ -22,7 +22,7 @@ use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument};
 
 use super::findings::{Findings, Rule};
 
-/// A field that a reading adds: false where a field of the document stands there twice.
+/// The name of a field that the query adds: false if a field of the document occurs twice.
 pub(super) const EACH_FIELD_ONCE: &str = "tandemEachFieldOnce";
 
 /// The most parked transactions that are named.
@@ -49,19 +49,19 @@ struct Sums {
 struct Ledger {
     opening: i128,
     balance: i128,
-    /// What `balance` lacks while transactions are in flight: debits held that may still come back,
-    /// and credits of applied ones that are still to come.
+    /// The amounts that `balance` lacks while transactions are in flight: held debits that may
+    /// still come back, and credits of applied transactions that are not settled yet.
     held: i128,
 }
 
-/// The books while documents come in.
+/// The books while documents are being read.
 pub(super) struct Books {
     /// `None` is an account whose document can't be read.
     accounts: HashMap<Arc<str>, Option<usize>>,
     books: Vec<Book>,
     ledgers: Vec<Ledger>,
     ledger_names: BTreeMap<(Option<String>, bool), usize>,
-    /// Marks that no transaction has come for yet: the books they stand in.
+    /// Marks whose transaction has not been read yet, with the accounts that have them.
     marks: HashMap<Arc<str>, Vec<usize>>,
     at_rest: bool,
     transactions: u64,
@@ -70,8 +70,8 @@ pub(super) struct Books {
     findings: Findings,
 }
 
-/// Transactions that can't go on until somebody looks at them. What they hold is explained by their
-/// states and marks, as with any other in flight.
+/// Transactions that can't go on until somebody looks at them. Their states and marks explain their
+/// money, as with any other transaction in flight.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
     pub count: u64,
@@ -188,7 +188,7 @@ impl Books {
             }
         }
         let marked = self.marks.remove(id.as_str()).unwrap_or_default();
-        // An invalid one may wait to be canceled, or be canceled for it.
+        // A transaction with an invalid body may wait to be canceled, or be canceled already.
         let legs = match Body::from_raw(document) {
             Ok(body) => body.legs().to_vec(),
             Err(problem) => {
@@ -223,7 +223,7 @@ impl Books {
     fn leg(&mut self, id: &str, state: State, leg: &Leg, marked: &[usize]) {
         let at = match self.accounts.get(&leg.account) {
             Some(Some(at)) => *at,
-            // Its document was found to be broken.
+            // The account's document is broken, which was reported already.
             Some(None) => return,
             None => {
                 if matches!(state, State::Applied | State::Done) {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// The rules that a ledger must keep, by their numbers in the design.
+/// The rules that a ledger must keep, with the numbers of the invariants in `ARCHITECTURE.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
     /// The sum of balances is what it was, per currency.

@@ -4,8 +4,9 @@
 //! - `findings`: what breaks them.
 //! - `scan`: reading the documents, in one snapshot.
 //!
-//! Promises an exact answer on a live database: all reads see the same moment, and what is in
-//! flight is reckoned in. Memory grows with accounts and marks, not with transactions.
+//! Promises an exact answer on a live database: all reads see the same moment, and transactions in
+//! flight are counted by their states and marks. Memory grows with accounts and marks, not with
+//! transactions.
 
 mod books;
 mod findings;

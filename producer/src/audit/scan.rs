@@ -1,7 +1,7 @@
 //! Reading all accounts and transactions, in one snapshot.
 //!
-//! A server that has no snapshot reads (not a replica set) is read as it comes, with a warning: on
-//! a live database such an audit may find what was never wrong.
+//! A server without snapshot reads (no replica set) is read without a snapshot, with a warning: on
+//! a live database such an audit may report violations that never existed.
 
 use common::transaction::State;
 use mongodb::ClientSession;
@@ -17,13 +17,13 @@ use crate::error::{Error, Server};
 /// Every how many documents progress is shown.
 const PROGRESS_EVERY: u64 = 1 << 13;
 const BATCH: u32 = 5_000;
-/// How often a snapshot that is not there yet is asked for again.
+/// How often to ask again for a snapshot that is not available yet.
 const RETRIES_MAX: u32 = 5;
 
 /// What a server's answer says about snapshot reads.
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal {
-    /// It has none at all.
+    /// The server has no snapshot reads.
     Unsupported,
     /// Not at this moment: a collection or index was just created.
     NotYet,
@@ -107,8 +107,8 @@ async fn read(
             progress(read, what);
         }
     };
-    // A snapshot session keeps the level that the client is set to, and then is none; so each read
-    // asks for it, too.
+    // In a snapshot session the driver drops the read concern that the client is set to, so each
+    // read sets it explicitly.
     let level = snapshot.then(ReadConcern::snapshot);
     let mut reading = Reading { session: &mut session, level };
     reading
@@ -124,7 +124,7 @@ async fn read(
     Ok((books, session.snapshot_time().is_some()))
 }
 
-/// What the rules are about: fields of others may be large.
+/// Only the fields that the rules need: the user's own fields may be large.
 fn account_fields() -> Document {
     doc! {
         "status": 1, "currency": 1, "pendingTransactions": 1, "floor": 1, "balance": 1,
@@ -142,7 +142,7 @@ fn transaction_fields() -> Document {
     }
 }
 
-/// Merging a document with nothing keeps the first of each field.
+/// `$mergeObjects` keeps only the first of two fields with the same name.
 fn each_field_once() -> Document {
     doc! { "$eq": ["$$ROOT", { "$mergeObjects": ["$$ROOT"] }] }
 }
@@ -164,7 +164,8 @@ impl Reading<'_> {
             find = find.read_concern(level.clone());
         }
         let mut cursor = find.session(&mut *self.session).await?;
-        // Bytes, and one document at a time: what can't be read is a finding, not the end.
+        // Raw bytes, one document at a time: a document that can't be read is a finding and does
+        // not end the audit.
         while cursor.advance(self.session).await? {
             each(cursor.current());
         }

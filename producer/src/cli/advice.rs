@@ -1,14 +1,14 @@
 //! What the user should do when a command fails or is interrupted before its end.
 //!
-//! Each command says it for itself, since only the command knows what its repetition does: a
-//! transfer without `--id`, for example, gets a new id each time. Until a command says something,
-//! and for commands that only read, it is that nothing was written. Never fails.
+//! Each command sets its own advice, because only the command knows what a repetition of it does: a
+//! transfer without `--id`, for example, gets a new id each time. Before a command sets an advice,
+//! and for commands that only read, the advice is that nothing was written. Never fails.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-/// The advice that is true at this moment. Clones share it: a command sets it, and whoever reports
-/// the failure or the interruption reads it.
+/// The advice that is true at this moment. Clones share it: the command sets it, and the code that
+/// reports a failure or an interruption reads it.
 #[derive(Clone, Debug)]
 pub struct Advice(Arc<Mutex<String>>);
 

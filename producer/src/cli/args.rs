@@ -38,10 +38,13 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "producer", version, after_help = HELP)]
 pub struct Cli {
+    /// The database.
     #[command(flatten)]
     pub mongo: MongoArgs,
+    /// The broker.
     #[command(flatten)]
     pub amqp: AmqpArgs,
+    /// How to log.
     #[command(flatten)]
     pub log: LogArgs,
     /// How long a server may be away before the command fails, in seconds

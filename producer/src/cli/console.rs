@@ -102,7 +102,7 @@ impl Drop for Progress<'_> {
     }
 }
 
-/// A rate that is zero rather than infinite where no time has passed.
+/// A rate; zero instead of infinite if no time has passed.
 #[must_use]
 pub fn per_second(count: u64, elapsed: Duration) -> f64 {
     let seconds = elapsed.as_secs_f64();

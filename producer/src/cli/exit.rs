@@ -58,7 +58,7 @@ pub enum Error {
     /// A server or a file failed. What was asked for may have been done already, wholly or in part.
     #[error("{0}")]
     Failed(String),
-    /// Whoever read standard output has gone away, like `head` after its ten lines.
+    /// The reader of standard output has gone away, as `head` does after ten lines.
     #[error("standard output is closed")]
     OutputClosed,
 }
@@ -103,7 +103,7 @@ impl From<producer::Error> for Error {
         use producer::Error as E;
         let whole = error.to_string();
         match error {
-            // Named as the user sets it.
+            // Names the setting as the user wrote it.
             E::Invalid { field, problem } if field == "mongodb_uri" => {
                 Error::BadInput(format!("TANDEM_MONGODB_URI {problem}"))
             }
@@ -123,7 +123,7 @@ impl From<producer::Error> for Error {
                 }
             }),
             E::Conflict { .. } | E::Refused { .. } | E::NotFound { .. } => Error::Refused(whole),
-            // Of servers, and what later versions of the library may add.
+            // Errors of servers, and errors that later versions of the library may add.
             _ => Error::Failed(whole),
         }
     }

@@ -1,8 +1,8 @@
 //! Waiting until transactions are final.
 //!
-//! Asks the database, oldest first, at most every 200 ms, and looks at later ones only
-//! while earlier ones make progress, so that a long queue of work costs few questions. Memory is
-//! the ids themselves and one byte each.
+//! Asks the database at most every 200 ms, for the oldest ids first. It asks for later ids only
+//! while earlier ones become final, so that a long queue costs few queries. Memory is the ids
+//! themselves and one byte each.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -53,12 +53,12 @@ impl Ends {
     }
 }
 
-/// The most ids of one question.
+/// The most ids of one query.
 const BATCH: usize = 1_000;
-/// The most questions in a row.
+/// The most queries in a row.
 const QUESTIONS_MAX: usize = 20;
-/// After so many fruitless looks a batch goes behind the others: its owner may be dead, and theirs
-/// alive.
+/// After so many queries without progress a batch goes behind the others: its owner may be dead,
+/// and the owners of the others may be alive.
 const PATIENCE: u32 = 10;
 
 /// Ids that are not known to be final, in the order of submission.
@@ -112,7 +112,7 @@ impl Pending {
         self.batches.is_empty()
     }
 
-    /// Takes the oldest batch, filled up with the next ones if little is left of it.
+    /// Takes the oldest batch. If few of its ids are left, adds the next batches.
     fn take(&mut self) -> Option<Batch> {
         let mut batch = self.batches.pop_front()?;
         while let Some(next) = self.batches.front()
@@ -125,7 +125,8 @@ impl Pending {
         Some(batch)
     }
 
-    /// Puts back what is left of batches, the oldest first; those that are stuck go to the end.
+    /// Puts back the ids of batches that are not final, the oldest first; batches without progress
+    /// go to the end.
     fn put_back(&mut self, left: Vec<Batch>) {
         for mut batch in left.into_iter().rev() {
             if batch.count == 0 {
@@ -185,7 +186,7 @@ pub async fn follow(
     }
 }
 
-/// Asks for the oldest ones, and on while there is progress.
+/// Asks for the oldest ids, and for later ones while there is progress.
 async fn look(context: &Context, pending: &mut Pending, ends: &mut Ends) -> Result<(), Error> {
     let mut left = Vec::new();
     for _ in 0..QUESTIONS_MAX {
@@ -202,7 +203,7 @@ async fn look(context: &Context, pending: &mut Pending, ends: &mut Ends) -> Resu
     Ok(())
 }
 
-/// Counts what is final; returns the rest.
+/// Counts the final ones; returns the others.
 fn sort_out(batch: &Batch, states: &HashMap<String, Standing>, ends: &mut Ends) -> Batch {
     let mut rest = Batch::default();
     for id in batch.ids() {
@@ -216,7 +217,7 @@ fn sort_out(batch: &Batch, states: &HashMap<String, Standing>, ends: &mut Ends) 
                 let code = standing.reason.as_ref().map_or("unknown", |(code, _)| code);
                 *ends.canceled.entry(code.to_owned()).or_default() += 1;
             }
-            // An unknown state is somebody's hand at work, who may put it right.
+            // Someone edited the state by hand and may correct it, so keep polling this id.
             Some(State::Initial | State::Pending | State::Applied | State::Canceling) | None => {
                 rest.push(id);
             }

@@ -1,8 +1,9 @@
-//! `init`: sets a fresh database up, says what an existing one lacks, and applies it when told to.
+//! `init`: sets a fresh database up, says what an existing one lacks, and applies it with
+//! `--apply`.
 //!
-//! Promises that collections that are there are not touched without `--apply`, and that a user's
-//! own validators and indexes are never changed: for those it prints the command to decide on.
-//! Queues are declared when they are missing.
+//! Promises that existing collections are not changed without `--apply`, and that a user's own
+//! validators and indexes are never changed: for those it prints the command that the user may run.
+//! Missing queues are declared.
 
 use std::io::Write;
 
@@ -47,7 +48,7 @@ pub struct InitArgs {
 }
 
 impl InitArgs {
-    /// Whether validators are wanted; `None` as the ledger remembers.
+    /// Whether validators are wanted; `None` means as the ledger's settings say.
     fn validators(&self) -> Option<bool> {
         match (self.validator, self.no_validator) {
             (true, _) => Some(true),
@@ -57,7 +58,7 @@ impl InitArgs {
     }
 }
 
-/// What became of it.
+/// The result of the command.
 struct Report {
     applied: Vec<Finding>,
     missing: Vec<Finding>,
@@ -74,7 +75,8 @@ pub async fn run(
 ) -> Result<Exit, Error> {
     context.advice.set("run the same command again: it creates what is still missing");
     let report = database(context, args).await?;
-    // Before the queues: with the broker away the user should know what became of the database.
+    // Checked before the queues: if the broker is away, the user still learns the state of the
+    // database.
     let written = if args.json { report.json(out) } else { report.text(out) };
     let written = written.and_then(|()| out.flush());
     context.client.ensure_queue().await?;

@@ -21,7 +21,7 @@ fn from_bson(value: &Bson) -> Value {
         Bson::DateTime(moment) => Value::String(timestamp(*moment)),
         Bson::Array(values) => Value::Array(values.iter().map(from_bson).collect()),
         Bson::Document(document) => from_document(document),
-        // Decimal128, and what no program of ours writes.
+        // Decimal128, and types that Tandem never writes.
         other => Value::String(other.to_string()),
     }
 }

@@ -1,8 +1,8 @@
-//! The command line, a shell over the library.
+//! The command line, a thin layer over the library.
 //!
 //! - [`args`]: flags, and which function runs. [`exit`]: exit codes and errors.
-//! - [`context`], [`console`]: the client, and what is said meanwhile.
-//! - [`advice`]: what to do when a command could not come to its end.
+//! - [`context`], [`console`]: the client, and messages during a command.
+//! - [`advice`]: what the user should do if a command did not come to its end.
 //! - [`input`]: files of transfers and accounts.
 //! - [`submit`]: a file of transfers. [`follow`]: waiting for their ends.
 //! - [`accounts`], [`transactions`]: commands on single documents.

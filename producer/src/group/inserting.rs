@@ -1,8 +1,8 @@
 //! From a group of submissions to their answers.
 //!
-//! Owns what happens when a group can't be inserted as it is: one that fails twice is halved, without
-//! newcomers, until the culprit stands alone. Whatever part of it is inserted is published and
-//! answered at once. Fails as the module above says.
+//! Owns what happens when a group can't be inserted as a whole: a group that fails twice is halved
+//! until the submission that causes the failure stands alone. No new submissions join it meanwhile.
+//! Each part that is inserted is published and answered at once. Fails as the module above says.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,15 +22,16 @@ use crate::submission::{Answer, Expect, Order, Receipt, insert};
 
 /// How often a piece is tried as a whole before it is halved.
 const TRIES_WHOLE: u32 = 2;
-/// How long the server's clock, once read, is carried on by our own.
+/// For how long the server's time is estimated from one reading and the local clock.
 const CLOCK_FOR: Duration = Duration::from_secs(10);
 
-/// What the groups share.
+/// State that all groups share.
 pub(super) struct Inserting {
     servers: Arc<Servers>,
-    /// The server's clock as it was read, and when.
+    /// The server's time at the last reading, and when it was read.
     clock: Mutex<Option<(ServerMs, Instant)>>,
-    /// Whether most of what was inserted last were known: then the next are looked at first.
+    /// Whether most of the last submissions were known already: then the next ones are looked up
+    /// first.
     known: AtomicBool,
 }
 
@@ -43,7 +44,7 @@ impl Inserting {
     pub async fn run(self: Arc<Self>, group: Vec<Job>) {
         let limit = self.servers.config.give_up_after;
         let mut pieces = VecDeque::from([Piece::new(group)]);
-        // The same for every attempt: by it our own documents are recognized.
+        // Every attempt writes the same time, so the group recognizes its own documents by it.
         let created_at = match self.servers.insist(limit, || self.now()).await {
             Ok(now) => now,
             Err(error) => return pieces.into_iter().for_each(|piece| piece.fail(&error)),
@@ -91,7 +92,7 @@ impl Inserting {
         let waiting: Vec<TransactionId> = waiting.map(|(order, _)| order.id.clone()).collect();
         let unpublished = self.servers.publish_or_leave(&waiting).await.err();
         for ((order, caller), answer) in piece.orders.into_iter().zip(piece.callers).zip(answers) {
-            // A caller that has gone away does not want to know.
+            // Sending fails only if the caller has gone away.
             drop(caller.send(result(order.id, answer, unpublished.as_ref())));
         }
     }
@@ -100,7 +101,7 @@ impl Inserting {
         if self.known.load(Ordering::Relaxed) { Expect::Known } else { Expect::New }
     }
 
-    /// The server's time: read now and then, and carried on in between.
+    /// The server's time: read now and then, and estimated in between.
     async fn now(&self) -> Result<DateTime, LedgerError> {
         let mut clock = self.clock.lock().await;
         let (read, at) = match *clock {
@@ -112,7 +113,7 @@ impl Inserting {
     }
 }
 
-/// A file that was interrupted is known up to some row, and new from there on.
+/// When an interrupted file is submitted again, its rows are known up to some row and new after it.
 fn expectation(answers: &[Answer]) -> Expect {
     let new = answers.iter().filter(|answer| **answer == Answer::Submitted).count();
     if new * 2 < answers.len() { Expect::Known } else { Expect::New }
@@ -121,7 +122,7 @@ fn expectation(answers: &[Answer]) -> Expect {
 /// A group, or a part of one: what is inserted with one command.
 struct Piece {
     orders: Vec<Order>,
-    /// Whoever waits for the answer, an order each.
+    /// The callers that wait for the answers, one for each order.
     callers: Vec<oneshot::Sender<Result<Receipt, Error>>>,
     /// How often it was tried.
     tries: u32,
@@ -157,13 +158,13 @@ impl Piece {
 enum Next {
     /// It is tried again.
     Again,
-    /// It is tried again when the other pieces are through: it may be the culprit.
+    /// It is tried again after the other pieces: it may be the one that causes the failure.
     Later,
-    /// Its halves are tried: one of them may work.
+    /// It is halved: one of the halves may succeed.
     Halve,
-    /// It is one order, which the server will never take.
+    /// It is one order, and the server will never accept it.
     Refuse,
-    /// Nothing of the group that is left can be inserted.
+    /// No remaining part of the group can be inserted.
     GiveUp,
 }
 
@@ -178,7 +179,7 @@ fn next(fault: Fault, orders: usize, tries: u32, patience_is_over: bool) -> Next
     }
 }
 
-/// How long one group insists.
+/// How long one group keeps trying.
 struct Patience {
     limit: Duration,
     failed_since: Option<Instant>,
@@ -190,7 +191,7 @@ impl Patience {
         Patience { limit, failed_since: None, failures: 0 }
     }
 
-    /// Whether nothing has worked for so long, now that something has failed.
+    /// Whether nothing has succeeded for the whole limit. Called after a failure.
     fn is_over(&mut self) -> bool {
         self.failed_since.get_or_insert_with(Instant::now).elapsed() >= self.limit
     }
@@ -203,8 +204,8 @@ impl Patience {
         }
     }
 
-    /// Waits before the next try of something that was tried so often. A half that is new is tried
-    /// at once: while one culprit stands in the way, the others are through long before the limit.
+    /// Waits before the next try; `tries` says how often this piece was tried. A new half is tried
+    /// at once, so the other submissions are inserted long before the limit.
     async fn wait(&mut self, error: &LedgerError, tries: u32, servers: &Servers) {
         self.failures += 1;
         servers.note(self.failures, &error.told());

@@ -3,13 +3,14 @@
 //! - `waiting`: which submissions go into the next group, and when it starts; pure.
 //! - `inserting`: from a group to its answers.
 //!
-//! What waits while a group is being inserted becomes the next one. A lone submission starts at once.
-//! A second group is started beside a running one only when it is full or when its oldest submission
-//! has waited for a few milliseconds. Promises that each submission gets its own answer; that no id is
-//! in two groups at once, so that equal ids are told apart; that a caller that goes away harms nobody,
-//! because a group runs in a task of its own; and that what is durable is accepted, whatever the
-//! broker says. Fails when the database stays away for longer than
-//! [`Config::give_up_after`](crate::Config::give_up_after), counted from the group's first failure.
+//! Submissions that wait while a group is being inserted become the next group. A lone submission
+//! starts at once. A second group starts beside a running one only when it is full or when its
+//! oldest submission has waited for a few milliseconds. Promises that each submission gets its own
+//! answer; that no id is in two groups at once, so that equal ids can't be confused; that a caller
+//! that drops its call does not affect the others, because a group runs in a task of its own; and
+//! that a durable submission is accepted, whatever the broker says. Fails when the database stays
+//! away for longer than [`Config::give_up_after`](crate::Config::give_up_after), counted from the
+//! group's first failure.
 
 mod inserting;
 mod waiting;
@@ -29,10 +30,10 @@ use crate::error::{Error, Server};
 use crate::submission::{Receipt, Submission};
 use crate::way_in::WayIn;
 
-/// So many submissions wait before no more are taken in, and their callers wait.
+/// How many submissions may wait. Further callers wait until there is room.
 const WAITING_MAX: usize = 4 * GROUP_MAX;
 
-/// The answer to one submission, when it comes.
+/// The answer to one submission, once it arrives.
 type Answered = oneshot::Receiver<Result<Receipt, Error>>;
 
 impl Client {
@@ -49,8 +50,8 @@ impl Client {
         answer(answered).await
     }
 
-    /// Submits transactions; a result for each, in their order. None of them is another's fate. See
-    /// [`Client::submit`].
+    /// Submits transactions; a result for each, in their order. A failure of one does not affect
+    /// the others. See [`Client::submit`].
     pub async fn submit_all(
         &self,
         submissions: impl IntoIterator<Item = Submission>,
@@ -85,13 +86,13 @@ fn job(submission: Submission) -> Result<(Job, Answered), Error> {
 
 async fn answer(answered: Answered) -> Result<Receipt, Error> {
     answered.await.unwrap_or_else(|_| {
-        // The task that would have answered is gone: it panicked, or its runtime has ended.
+        // The task that would have answered has panicked, or its runtime has ended.
         let problem = "nobody is there any more to submit it".to_owned();
         Err(Error::Unavailable { server: Server::MongoDb, problem, after: Duration::ZERO })
     })
 }
 
-/// The way to the groups. Clones lead to the same ones.
+/// The handle to the task that runs the groups. Clones share the task.
 #[derive(Clone)]
 pub(crate) struct Groups {
     way_in: WayIn<Vec<Job>>,
@@ -103,7 +104,8 @@ impl Groups {
         Groups { way_in: WayIn::default(), servers }
     }
 
-    /// Puts submissions in together, so that they do not start as groups of one and the rest.
+    /// Adds several submissions at once, so that the first of them does not start as a group of its
+    /// own.
     async fn put(&self, jobs: Vec<Job>) {
         if !jobs.is_empty() {
             self.way_in.send(jobs, |arrivals| run(self.servers.clone(), arrivals)).await;
@@ -111,7 +113,7 @@ impl Groups {
     }
 }
 
-/// Takes submissions in until every client is gone, and runs their groups.
+/// Accepts submissions until every client is gone, and runs their groups.
 async fn run(servers: Arc<Servers>, mut arrivals: mpsc::Receiver<Vec<Job>>) {
     let inserting = Arc::new(Inserting::new(servers));
     let mut waiting = Waiting::default();
@@ -130,14 +132,14 @@ async fn run(servers: Arc<Servers>, mut arrivals: mpsc::Receiver<Vec<Job>>) {
         }
         tokio::select! {
             Some(ended) = groups.join_next_with_id() => {
-                // Also of a group that panicked: its callers see that their answers are gone.
+                // Also after a panic of the group: its callers see that no answer will come.
                 let task = ended.map_or_else(|error| error.id(), |(task, ())| task);
                 waiting.ended(ids_of.remove(&task).unwrap_or_default());
             }
             arrived = arrivals.recv(), if open && waiting.len() < WAITING_MAX => {
                 open = arrived.is_some();
                 arrived.into_iter().flatten().for_each(|job| waiting.push(job));
-                // All that has arrived by now goes into one group.
+                // All submissions that have arrived by now go into one group.
                 while waiting.len() < WAITING_MAX && let Ok(jobs) = arrivals.try_recv() {
                     jobs.into_iter().for_each(|job| waiting.push(job));
                 }
@@ -147,7 +149,7 @@ async fn run(servers: Arc<Servers>, mut arrivals: mpsc::Receiver<Vec<Job>>) {
     }
 }
 
-/// Waits for a moment; for ever without one.
+/// Waits until a moment; for ever if there is none.
 async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment.into()).await,

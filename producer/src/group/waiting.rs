@@ -11,7 +11,7 @@ use crate::submission::{Order, Receipt};
 
 /// The most submissions of one group.
 pub(super) const GROUP_MAX: usize = 1_000;
-/// The most bytes of one group, as estimated: a quarter of what one command may hold.
+/// The most bytes of one group, estimated: a quarter of the most that one command may hold.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 /// The most groups at once.
 const GROUPS_MAX: usize = 4;
@@ -36,7 +36,7 @@ impl Job {
     }
 }
 
-/// About what the order's document will take.
+/// The estimated size of the order's document.
 fn bytes(order: &Order) -> usize {
     let legs = order.body.legs().iter().map(|leg| leg.account.len() + 64);
     let metadata = order.body.metadata.as_ref();
@@ -44,8 +44,8 @@ fn bytes(order: &Order) -> usize {
     256 + order.id.len() + legs.sum::<usize>() + metadata.map_or(0, |it| it.len())
 }
 
-/// What waits. An id is in it once: another submission of it is held back until the first has its
-/// answer.
+/// The waiting submissions. An id occurs in them once: another submission of the same id is held
+/// back until the first has its answer.
 #[derive(Default)]
 pub(super) struct Waiting {
     jobs: VecDeque<Job>,
@@ -66,7 +66,7 @@ impl Waiting {
         }
     }
 
-    /// How many submissions wait, those held back among them.
+    /// How many submissions wait, including those held back.
     pub fn len(&self) -> usize {
         self.jobs.len() + self.held_back_count
     }
@@ -87,14 +87,15 @@ impl Waiting {
         let mut bytes = 0;
         let fits = |(at, job): (usize, &Job)| {
             bytes += job.bytes;
-            // One that is larger than a group is a group.
+            // A single submission larger than the limit is a group of its own.
             at == 0 || (at < GROUP_MAX && bytes <= GROUP_BYTES_MAX)
         };
         let count = self.jobs.iter().enumerate().map(fits).take_while(|fits| *fits).count();
         self.jobs.drain(..count).collect()
     }
 
-    /// The submissions of these ids have their answers; those held back for them wait now.
+    /// These ids have their answers. Submissions that were held back for them may go into the next
+    /// group.
     pub fn ended(&mut self, ids: Vec<TransactionId>) {
         for id in ids {
             let next = self.held_back.get_mut(&id).and_then(VecDeque::pop_front);

@@ -109,17 +109,17 @@ pub enum Part {
 pub struct Scale {
     /// Transfers of a run of Tandem.
     pub transfers: usize,
-    /// The most transfers of a baseline's run.
+    /// The most transfers of one run of a baseline.
     pub baseline_transfers: usize,
     /// Its time limit.
     pub baseline_limit: Duration,
-    /// How long one concurrency is tried.
+    /// How long each concurrency is tried.
     pub trial: Duration,
     /// Repetitions.
     pub repeat: usize,
-    /// How long half the load lasts.
+    /// How long the run at half of the full rate lasts.
     pub latency: Duration,
-    /// Single transfers when idle.
+    /// Single transfers on an idle system.
     pub idle: usize,
     /// Rounds of the book's scenario.
     pub rounds: usize,
@@ -146,7 +146,7 @@ impl Args {
         }
     }
 
-    /// How often a workload is repeated: those that the targets are about most often.
+    /// How often a workload is repeated: most often those that have a target.
     #[must_use]
     pub fn repeats(&self, workload: Workload) -> usize {
         let all = self.scale().repeat;
@@ -167,14 +167,14 @@ impl Args {
         }
     }
 
-    /// Who takes part.
+    /// The contenders of this run.
     #[must_use]
     pub fn contenders(&self) -> Vec<Contender> {
         let wanted = |contender: &&Contender| self.only.is_empty() || self.only.contains(contender);
         Contender::value_variants().iter().filter(wanted).copied().collect()
     }
 
-    /// On what, of those that are measured for throughput.
+    /// The workloads of this run, of those that are measured for throughput.
     #[must_use]
     pub fn workloads(&self) -> Vec<Workload> {
         let quick = [Workload::Uniform, Workload::HalfHot];
@@ -217,7 +217,7 @@ mod tests {
         Args::command().debug_assert();
         for line in EXAMPLES.lines().filter(|line| line.starts_with("  bench")) {
             let command = line.split("   ").next().unwrap_or(line).trim().replace('\'', "");
-            // Quoted flags are one word on a real command line.
+            // A shell passes quoted flags as one word.
             let command = command.replace("--lanes 4 --batch-size 2000", "--lanes=4");
             parse(&command);
         }

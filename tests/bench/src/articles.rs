@@ -1,8 +1,8 @@
 //! The articles' two-phase commit, one operation at a time, as the manual and the schema-design
 //! book write it: states, marks, and the funds in the debit's filter.
 //!
-//! It is given the best of it: the transaction is at hand, so nothing looks for work; nobody
-//! recovers anything; and the updates find their documents by `_id`.
+//! The conditions are the best for it: the transaction is given, so nothing searches for work;
+//! nothing is recovered; and the updates find their documents by `_id`.
 
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
@@ -36,7 +36,7 @@ pub async fn settle(
     advance(transactions, transfer, "applied", "done").await
 }
 
-/// Debits first; whether every account took it.
+/// Debits first; returns whether every account was updated.
 async fn post(accounts: &Collection<Document>, transfer: &Transfer) -> Result<bool> {
     for (account, amount) in &transfer.legs {
         let mut unmarked =

@@ -1,7 +1,7 @@
 //! The contenders that this program runs itself, and how it drives them.
 //!
-//! A transfer is at hand, as a client has it; it is settled when both its record and all balances
-//! are durable. Every contender keeps one record per transfer, in the same form.
+//! A transfer is given, as a client has it; it is settled when its record and all balances are
+//! durable. Every contender keeps one record per transfer, in the same form.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::native_batch::Writer;
 use super::workload::{Load, Transfer, account_id};
 use super::{articles, native};
 
-/// Which of them.
+/// The contenders of this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
     /// One operation at a time.
@@ -29,7 +29,7 @@ pub enum Baseline {
 }
 
 impl Baseline {
-    /// What is tried before a workload is measured: transfers at once, or in a batch.
+    /// The concurrencies, or batch sizes, that are tried before a workload is measured.
     #[must_use]
     pub fn sizes(self) -> &'static [usize] {
         match self {
@@ -48,14 +48,14 @@ impl Baseline {
     }
 }
 
-/// What a drive came to.
+/// The result of a drive.
 #[derive(Clone, Debug)]
 pub struct Driven {
-    /// So many transfers of the load, from its beginning, came to their end.
+    /// How many transfers, from the beginning of the load, came to their end.
     pub executed: usize,
     /// From the start to the end of the last.
     pub elapsed: Duration,
-    /// From when a transfer was due to its end, each.
+    /// For each transfer, the time from when it was due to its end.
     pub latencies: Vec<Duration>,
 }
 
@@ -65,7 +65,7 @@ pub struct Driven {
 /// What the driver says.
 pub async fn prepare(field: &Field, baseline: Baseline, accounts: usize) -> Result<()> {
     let database = field.store.database();
-    // Tandem's validators and indexes would only cost the others time.
+    // Tandem's validators and indexes would only slow the others down.
     database.drop().await?;
     database.create_collection("transactions").await?;
     let documents = plain_accounts(accounts, baseline == Baseline::Articles);

@@ -1,4 +1,4 @@
-//! Who takes part, and one run of one of them: prepare, settle, count, audit.
+//! The contenders, and one run of one of them: prepare, settle, count, audit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::tandem::{self, Crew};
 use super::usage::Cpu;
 use super::workload::{Load, Workload};
 
-/// Who takes part.
+/// A contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Contender {
@@ -39,7 +39,7 @@ pub enum Contender {
 pub enum Kind {
     /// By this program.
     Baseline(Baseline),
-    /// By producer and workers; `filled` says whether the queue is full when they start.
+    /// By producer and workers; `filled` says whether the queue is full before the workers start.
     Tandem {
         /// The worker's `--engine`, where it is not the default.
         engine: Option<&'static str>,
@@ -77,7 +77,7 @@ impl Contender {
         }
     }
 
-    /// What a reader of a table is told.
+    /// Its name in tables.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Contender {
         }
     }
 
-    /// The workers that it runs, if it runs workers.
+    /// Its workers, if it has any.
     #[must_use]
     pub fn crew(self, given: &Crew) -> Crew {
         let mut crew = given.clone();
@@ -138,7 +138,7 @@ pub struct Run {
     /// How long the producer ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submit_seconds: Option<f64>,
-    /// What the audit found. With anything here, none of the figures count.
+    /// What the audit found. If there is anything here, none of the figures count.
     pub problems: Vec<String>,
 }
 
@@ -150,7 +150,7 @@ impl Run {
     }
 }
 
-/// What was measured, before it is put into relation.
+/// The measurements before they are divided by the number of transfers.
 struct Measured {
     executed: usize,
     elapsed: Duration,
@@ -160,17 +160,17 @@ struct Measured {
     submitted: Option<tandem::Submitted>,
 }
 
-/// What a run is to do.
+/// The task of a run.
 pub struct Task<'a> {
-    /// Who pays whom.
+    /// The workload.
     pub workload: Workload,
-    /// Who settles.
+    /// The contender.
     pub contender: Contender,
     /// Which repetition.
     pub repeat: usize,
     /// Transfers at once, or in a batch, of a baseline.
     pub size: usize,
-    /// The time limit of a baseline; its rate needs no more.
+    /// The time limit of a baseline; a longer run would not change its rate.
     pub limit: Duration,
     /// The workers.
     pub crew: &'a Crew,
@@ -189,7 +189,7 @@ impl Task<'_> {
         let mut problems = field.problems(load, measured.executed).await;
         if let Kind::Tandem { .. } = self.contender.kind() {
             problems.extend(tandem::audit(field, measured.executed).await.err());
-            // This program has only watched.
+            // This program has only observed.
             measured.cpu.client = 0.0;
         } else {
             measured.cpu.rabbitmq = 0.0;

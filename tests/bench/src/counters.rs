@@ -1,7 +1,7 @@
-//! The server's own account of its work: what `serverStatus` counts.
+//! The server's own counts of its work, from `serverStatus`.
 //!
-//! Documents come from `metrics.document`, commands from `metrics.commands` without those by which
-//! clients keep in touch. Nothing is reckoned by the contenders themselves.
+//! Documents come from `metrics.document`; commands come from `metrics.commands`, without those by
+//! which clients stay in contact. Nothing is counted by the contenders themselves.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 use serde::Serialize;
 
-/// Commands that are no work: monitoring, logins, and asking for these very counters.
+/// Commands that are no work: monitoring, logins, and reading these counters.
 const HOUSEKEEPING: [&str; 9] = [
     "hello",
     "isMaster",

@@ -1,8 +1,8 @@
 //! Handing out the transfers of a load: all at once, or each at its time.
 //!
-//! Promises that what was handed out is always the beginning of the load, so that whoever audits
-//! knows what was executed. At its time, a transfer counts as submitted when it was due, not when
-//! somebody got round to it: a contender that falls behind does not hide it.
+//! Promises that the transfers handed out are always the beginning of the load, so that the audit
+//! knows which were executed. A transfer with a fixed time counts as submitted when it was due, not
+//! when it was taken: a contender that falls behind can't hide it.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ impl Feed {
         self.begun
     }
 
-    /// When a transfer is submitted, as far as its latency goes.
+    /// The moment from which a transfer's latency counts.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "numbers of transfers are small")]
     pub fn due(&self, index: usize) -> Instant {
@@ -68,13 +68,13 @@ impl Feed {
         Some(first..*next)
     }
 
-    /// How many were handed out.
+    /// How many transfers were handed out.
     pub async fn taken(&self) -> usize {
         *self.next.lock().await
     }
 }
 
-/// How many are due; the first is at once.
+/// How many transfers are due; the first is due at once.
 fn due_after(elapsed: Duration, per_s: f64) -> usize {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative")]
     let whole = (elapsed.as_secs_f64() * per_s) as usize;

@@ -1,8 +1,8 @@
-//! The ground of one run: a fresh database and fresh queues on the servers that all contenders
-//! share, and the check of the books afterwards.
+//! The surroundings of one run: a fresh database and fresh queues on the servers that all
+//! contenders share, and the check of the books afterwards.
 //!
-//! Promises that every run finds the servers alike: what earlier runs have written is on disk
-//! before it starts, and nothing of it is left in the way afterwards.
+//! Promises that every run finds the servers in the same condition: everything that earlier runs
+//! have written is on disk before it starts, and nothing of it is left.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::workload::{Load, OPENING, account_id};
 use harness::servers::Servers;
 use harness::world::World;
 
-/// Enough for every concurrency that is tried.
+/// Enough connections for every concurrency that is tried.
 const CONNECTIONS_MAX: u32 = 256;
 const OP_LIMIT: Duration = Duration::from_secs(30);
 
@@ -57,7 +57,7 @@ impl Field {
         Field { world, store, pids }
     }
 
-    /// Everything that was written so far goes to disk, so that it is not counted as ours.
+    /// Writes everything so far to disk, so that it does not count for the next run.
     ///
     /// # Panics
     /// When the server is away.
@@ -84,8 +84,8 @@ impl Field {
         (now.counters.since(&earlier.counters), now.cpu.since(earlier.cpu))
     }
 
-    /// What is wrong with the books, reckoned from the load alone: the balance of every account,
-    /// what is left in flight, and how many transactions came to which end.
+    /// The errors in the books, computed from the load alone: the balance of every account, what is
+    /// left in flight, and how many transactions came to which end.
     ///
     /// # Panics
     /// When the database can't be read.

@@ -1,7 +1,7 @@
 //! What a transfer costs as things grow: the backlog, the accounts, the workers.
 //!
-//! Costs of a backlog are taken while workers drain it, between two moments, so that neither their
-//! start nor their end is in them.
+//! The costs of a backlog are measured while workers drain it, between two moments, so that neither
+//! start nor end of the workers counts.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,14 +15,14 @@ use super::usage::Cpu;
 use super::workload::{Load, Workload};
 use super::{Bench, say};
 
-/// The small backlog, to which the large one is compared.
+/// The small backlog, for comparison with the large one.
 const SMALL: usize = 10_000;
-/// Draining it takes a second or two, so it is done some times.
+/// Draining it takes a second or two, so it is repeated.
 const SMALL_TIMES: usize = 5;
-/// What is not counted of a large backlog: more than is in flight at once, so that as much is under
-/// way when the count begins as when it ends. A small one is counted whole.
+/// How much of a large backlog is not counted: more than is in flight at once, so that as much is
+/// in progress when the count begins as when it ends. A small one is counted whole.
 const FIRST: usize = 20_000;
-/// So many of a large backlog are drained.
+/// So much of a large backlog is drained.
 const DRAINED_MAX: usize = 100_000;
 /// The numbers of accounts, and of workers, that are compared.
 const ACCOUNTS: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
@@ -49,16 +49,16 @@ pub struct Backlog {
     pub cpu_per_1000: Cpu,
     /// The highest memory of a worker.
     pub worker_peak_mib: f64,
-    /// What the audit found. With anything here, none of the figures count.
+    /// What the audit found. If there is anything here, none of the figures count.
     pub problems: Vec<String>,
 }
 
-/// Something that was made larger, and what a transfer then cost.
+/// A size that was increased, and the cost of a transfer with it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Step {
-    /// What: `accounts` or `workers`.
+    /// The size: `accounts` or `workers`.
     pub of: &'static str,
-    /// To what.
+    /// Its value.
     pub to: usize,
     /// The run.
     pub run: Run,
@@ -136,7 +136,7 @@ async fn backlog(bench: &Bench, field: &Field, size: usize) -> Result<Backlog, S
     })
 }
 
-/// The cost of a transfer with the largest backlog, by that with the smallest.
+/// The cost of a transfer with the largest backlog, divided by that with the smallest.
 #[must_use]
 pub fn cost_ratio(backlogs: &[Backlog]) -> Option<f64> {
     let cost = |size: usize| {
@@ -192,7 +192,7 @@ async fn step(bench: &mut Bench, of: &'static str, to: usize, accounts: usize, c
 pub(super) mod tests {
     use super::*;
 
-    /// A backlog whose transfers cost this.
+    /// A backlog in which a transfer costs this much.
     pub fn backlog(size: usize, drained: u64, cost: f64) -> Backlog {
         Backlog {
             backlog: size,

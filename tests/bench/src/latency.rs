@@ -1,8 +1,8 @@
-//! From submission to `applied`: under half of a contender's own load, one at a time when nothing
-//! else happens, and in the schema-design book's scenario.
+//! The time from submission to `applied`: at half of a contender's own full rate, one transfer at a
+//! time on an idle system, and in the schema-design book's scenario.
 //!
-//! A transfer counts as submitted when it was due. Tandem's is observed by a change stream, so the
-//! time in which the client learns of it is in the figure; a baseline's ends with its call.
+//! A transfer counts as submitted when it was due. Tandem's end is observed by a change stream, so
+//! the time until the client learns of it is included; a baseline's ends with its call.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,22 +19,23 @@ use super::tandem::{self, Crew};
 use super::watch::Watcher;
 use super::workload::{Load, Transfer, Workload};
 
-/// Producers that submit at once, each what has gathered meanwhile.
+/// Tasks that submit at the same time, each with the transfers that have gathered meanwhile.
 const SUBMITTERS: usize = 2;
-/// The most transfers that one of them submits together.
+/// The most transfers that one of these tasks submits together.
 const SUBMIT_MAX: usize = 1_000;
 /// At most about so many transfers of a run are watched.
 const SAMPLES_MAX: usize = 5_000;
-/// No transfer may take longer.
+/// A transfer that takes longer is an error.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Between two single transfers, in milliseconds; varied, so as not to keep step with anything.
+/// The pause between two single transfers, in milliseconds. It varies, so that it does not keep
+/// step with anything.
 const PAUSE_MS: std::ops::Range<u64> = 20..40;
 
-/// In which situation.
+/// The situation that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Situation {
-    /// Under half of the load that the contender can take.
+    /// At half of the contender's full rate.
     Half,
     /// One at a time.
     Idle,
@@ -49,7 +50,7 @@ pub struct Latency {
     pub workload: Workload,
     /// The contender's.
     pub contender: Contender,
-    /// In which situation.
+    /// The situation.
     pub situation: Situation,
     /// Transfers submitted a second; none when one waited for the other.
     pub rate_per_s: Option<f64>,
@@ -57,9 +58,9 @@ pub struct Latency {
     pub transfers: usize,
     /// From the first submission to the last that was seen applied.
     pub seconds: f64,
-    /// Those whose time was taken.
+    /// The number of measured transfers.
     pub samples: usize,
-    /// Their mean, in milliseconds, and so on.
+    /// Their mean, in milliseconds, as all that follow.
     pub mean_ms: f64,
     /// Half took at most this.
     pub p50_ms: f64,
@@ -71,17 +72,17 @@ pub struct Latency {
     pub p99_ms: f64,
     /// All did.
     pub max_ms: f64,
-    /// What the audit found. With anything here, none of the figures count.
+    /// What the audit found. If there is anything here, none of the figures count.
     pub problems: Vec<String>,
 }
 
 /// What is to be measured.
 pub struct Task<'a> {
-    /// Who pays whom.
+    /// The workload.
     pub workload: Workload,
-    /// Who settles.
+    /// The contender.
     pub contender: Contender,
-    /// In which situation.
+    /// The situation.
     pub situation: Situation,
     /// Transfers a second; not for one at a time.
     pub rate: Option<f64>,
@@ -91,7 +92,7 @@ pub struct Task<'a> {
     pub crew: &'a Crew,
 }
 
-/// What was seen.
+/// The observations.
 struct Seen {
     latencies: Vec<Duration>,
     elapsed: Duration,
@@ -101,7 +102,7 @@ impl Task<'_> {
     /// Measures on a fresh field, and audits it.
     ///
     /// # Errors
-    /// Why there is no figure at all.
+    /// Why there is no figure.
     pub async fn run(&self, field: &Field, mut load: Load) -> Result<Latency, String> {
         let total = load.transfers.len();
         load.mark_samples(total.div_ceil(SAMPLES_MAX));
@@ -195,7 +196,7 @@ fn client(field: &Field) -> Client {
     Client::over(field.world.store.clone(), &config)
 }
 
-/// Submits each transfer when it is due, as soon as a submitter is free, and watches.
+/// Submits each transfer when it is due, as soon as a task is free, and observes.
 async fn at_rate(
     client: &Client,
     load: &Arc<Load>,
@@ -277,7 +278,7 @@ async fn pause() {
     tokio::time::sleep(Duration::from_millis(pause)).await;
 }
 
-/// The least value that so large a share of the sorted values does not exceed.
+/// The smallest of the sorted values that at least this share of them does not exceed.
 fn percentile(sorted: &[Duration], share: f64) -> Option<Duration> {
     #[expect(
         clippy::cast_precision_loss,

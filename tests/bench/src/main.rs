@@ -1,4 +1,4 @@
-//! Runs the benchmark and writes what came of it.
+//! Runs the benchmark and writes its results.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The tables as people read them: on the console, and pasted into the README.
+//! The tables in Markdown: printed on the console, and copied into the README of this crate.
 
 use std::fmt::{Result, Write};
 
@@ -57,7 +57,7 @@ fn throughput(rows: &[Row], text: &mut String) -> Result {
     Ok(())
 }
 
-/// What a transfer costs on the uniform workload, or else on the first there is.
+/// The cost of a transfer on the uniform workload, or else on the first one.
 fn costs(rows: &[Row], text: &mut String) -> Result {
     let Some(workload) = rows.iter().map(|row| row.workload).min() else { return Ok(()) };
     let columns = [

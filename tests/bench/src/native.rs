@@ -23,7 +23,7 @@ pub enum Form {
 /// Runs one transfer to its end.
 ///
 /// # Errors
-/// What the driver says, when trying again did not help.
+/// The driver's error, if trying again did not help.
 pub async fn settle(
     session: &mut ClientSession,
     database: &Database,
@@ -47,7 +47,7 @@ pub async fn settle(
     }
 }
 
-/// An account does not have the money: the transaction is aborted, and not tried again.
+/// An account lacks the money: the transaction is aborted, and not tried again.
 struct Refused;
 
 async fn attempt(

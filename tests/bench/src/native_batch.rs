@@ -1,8 +1,9 @@
-//! What an expert would write: one native transaction per batch, netted per account, one writer.
+//! What an expert would write: one native transaction per batch, netted per account, with one
+//! writer.
 //!
-//! Being alone it meets no write conflicts. It hopes that nothing is refused, which costs one
-//! `update` command; when an account lacks the money it reads the accounts, decides each transfer
-//! in order, and from then on reads at once until a batch passes whole.
+//! One writer alone meets no write conflicts. It first assumes that nothing is refused, which costs
+//! one `update` command. If an account lacks the money, it reads the accounts, decides each
+//! transfer in order, and from then on reads first until a whole batch passes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -38,7 +39,7 @@ impl Writer {
     /// Runs a batch to its end.
     ///
     /// # Errors
-    /// What the driver says, when trying again did not help.
+    /// The driver's error, if trying again did not help.
     pub async fn settle(&mut self, transfers: &[Transfer]) -> Result<()> {
         let context = (self.database.clone(), transfers.to_vec());
         if !self.careful {
@@ -82,7 +83,7 @@ async fn hopeful(
     record(session, database, transfers, &[]).await
 }
 
-/// Each on its own, from the balances as this transaction sees them; returns how many are refused.
+/// Decides each transfer on the balances that this transaction sees; returns how many are refused.
 async fn careful(
     session: &mut ClientSession,
     database: &Database,

@@ -1,4 +1,4 @@
-//! The comparison as a picture for the README.
+//! The comparison as a picture for the README of this crate.
 
 use super::contender::Contender;
 use super::latency::Situation;

@@ -12,9 +12,9 @@ use super::workload::Workload;
 /// Everything that one benchmark has measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// The figures that the targets are about.
+    /// The figures that have targets.
     pub summary: Summary,
-    /// What was measured on.
+    /// The machine and the servers.
     pub machine: Machine,
     /// A row for each contender and workload.
     pub table: Vec<Row>,
@@ -28,13 +28,13 @@ pub struct Report {
     pub backlogs: Vec<Backlog>,
     /// Every step of growth.
     pub steps: Vec<Step>,
-    /// What went wrong: runs without figures, and why.
+    /// Failures: runs without figures, and why.
     pub failures: Vec<String>,
     /// How long each part took.
     pub seconds: Vec<(String, f64)>,
 }
 
-/// A short look at how fast a baseline is with this many at once, or in a batch.
+/// A short measurement of a baseline's rate with this concurrency or batch size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Trial {
     /// The workload.
@@ -50,7 +50,7 @@ pub struct Trial {
 /// The machine and the servers.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Machine {
-    /// What the kernel calls the processor.
+    /// The processor's name, as the kernel gives it.
     pub processor: String,
     /// How many cores programs may use.
     pub cores: usize,
@@ -61,7 +61,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// This machine.
     #[must_use]
     pub fn here(mongodb: &str) -> Machine {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -77,7 +77,7 @@ impl Machine {
 }
 
 impl Report {
-    /// Reckons table and summary from what was measured.
+    /// Computes table and summary from the measurements.
     pub fn reckon(&mut self) {
         self.table = table::rows(&self.runs);
         self.summary = Summary::of(self);

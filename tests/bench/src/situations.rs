@@ -1,4 +1,4 @@
-//! Which latencies are measured: of everybody, at rates that their own throughput gives.
+//! Which latencies are measured: of every contender, at rates that depend on its own throughput.
 
 use super::args::Part;
 use super::contender::{Contender, Kind};
@@ -43,7 +43,7 @@ fn answers_at_once(contender: &Contender) -> bool {
     !matches!(contender.kind(), Kind::Tandem { filled: true, .. })
 }
 
-/// Half of what it has done, or does now where nothing was measured.
+/// Half of its measured rate; if none was measured, the rate is measured now.
 async fn half_rate(bench: &mut Bench, workload: Workload, contender: Contender) -> Option<f64> {
     let row = |bench: &Bench| {
         let rows = table::rows(&bench.report.runs);

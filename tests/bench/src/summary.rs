@@ -1,4 +1,4 @@
-//! The figures that the targets are about, by name.
+//! The figures that have targets, by name.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use super::workload::Workload::{HalfHot, Uniform};
 
 /// The figures that matter most; what was not measured is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "each name says what it is; the README explains them")]
+#[expect(missing_docs, reason = "each name says what it is; README.md explains them")]
 pub struct Summary {
     pub uniform_vs_native: Option<f64>,
     pub half_hot_vs_native: Option<f64>,
@@ -73,8 +73,8 @@ impl Summary {
     }
 }
 
-/// Tandem by native transactions with as many at once as are best where no account is hot: whoever
-/// runs a service does not know beforehand which account will be.
+/// Tandem's rate divided by that of native transactions, with the concurrency that is best for them
+/// if no account is hot: an operator does not know beforehand which account will be hot.
 fn as_on_uniform(report: &Report) -> Option<f64> {
     let tandem = find(&report.table, HalfHot, Tandem)?.per_s;
     let size = find(&report.table, Uniform, Native)?.size;
@@ -114,7 +114,7 @@ mod tests {
         let summary = report().summary;
         assert_eq!(summary.uniform_vs_native, Some(10.0));
         assert_eq!(summary.half_hot_vs_native, Some(60.0));
-        // The runs on the uniform workload had one at once.
+        // The runs on the uniform workload had a concurrency of one.
         assert_eq!(summary.half_hot_vs_native_as_on_uniform, Some(80.0));
         assert_eq!(summary.uniform_vs_articles, Some(20.0));
         assert_eq!(summary.uniform_vs_native_batch, Some(0.8));

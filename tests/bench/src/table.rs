@@ -25,7 +25,7 @@ pub struct Row {
     pub per_s_min: f64,
     /// The highest.
     pub per_s_max: f64,
-    /// The median by that of the native transactions on the same workload.
+    /// The median, divided by that of the native transactions on the same workload.
     pub vs_native: Option<f64>,
     /// Documents updated per transfer.
     pub documents_per_transfer: f64,
@@ -37,7 +37,7 @@ pub struct Row {
     pub worker_peak_mib: Option<f64>,
 }
 
-/// The middle of some numbers; the mean of the middle two where there is no single one.
+/// The middle of some numbers; the mean of the middle two if their count is even.
 #[must_use]
 pub fn median(numbers: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = numbers.into_iter().collect();

@@ -1,8 +1,8 @@
-//! The contender that is the point of it: the real producer and real workers, as processes.
+//! Tandem as a contender: the real producer and real workers, as processes.
 //!
 //! Its time runs from the start of the submission to the last transaction in a final state. The
-//! workers' own metrics say when that is, so that nothing looks at the database meanwhile; the
-//! audit says afterwards whether it was true.
+//! workers' own metrics tell when that is, so that nothing reads the database meanwhile; the audit
+//! checks it afterwards.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,12 +19,12 @@ use harness::worker::{Plan, Worker};
 
 /// How long nothing may happen before a run counts as stuck.
 const STUCK: Duration = Duration::from_secs(60);
-/// Between two looks at the metrics: often near the end, so that the end is seen when it comes.
+/// The pause between two looks at the metrics; short near the end, so that the end is seen in time.
 const LOOK_NEAR: Duration = Duration::from_millis(10);
 const LOOK_FAR: Duration = Duration::from_millis(100);
-/// Between two looks at the memory of a producer.
+/// The pause between two looks at the memory of a producer.
 const WATCH_EVERY: Duration = Duration::from_millis(5);
-/// How soon the database must show what the metrics say.
+/// How soon the database must show the same as the metrics.
 const FINAL_LIMIT: Duration = Duration::from_secs(30);
 /// More than a worker's own limit for draining.
 const STOP_LIMIT: Duration = Duration::from_secs(25);
@@ -78,7 +78,7 @@ impl Crew {
         let numbers = 1..=self.workers;
         numbers.map(|number| {
             let plan = field.world.worker(&format!("bench-{number}"));
-            // Not the short leases of the tests, but what a user gets.
+            // Not the short leases of the tests, but the defaults.
             plan.only_flags(self.flags.clone())
         })
     }
@@ -98,7 +98,7 @@ impl Workers {
     pub async fn settled(&self) -> u64 {
         let mut settled = 0.0;
         for worker in &self.0 {
-            // One that is just starting has settled nothing.
+            // A worker that is just starting has settled nothing.
             let Some(answer) = worker.get("/metrics").await else { continue };
             let metrics = harness::http::Metrics::new(answer.body);
             for state in [State::Done, State::Canceled] {
@@ -170,7 +170,7 @@ pub async fn prepare(field: &Field, accounts: usize) {
     }
 }
 
-/// What a submission came to.
+/// The result of a submission.
 #[derive(Clone, Copy, Debug)]
 pub struct Submitted {
     /// From the start of the process to its end.
@@ -204,7 +204,8 @@ pub async fn submit(field: &Field, file: &Path) -> Result<Submitted, String> {
 /// Waits until nothing is in flight in the database, then audits it as a user does.
 ///
 /// # Errors
-/// What the audit said, or that it did not look at every document, or that some stay in flight.
+/// The audit's message, or that it did not read every document, or that transactions stay in
+/// flight.
 pub async fn audit(field: &Field, transactions: usize) -> Result<(), String> {
     // The metrics count what a worker has done; this makes sure that the database agrees.
     let begun = Instant::now();
@@ -220,7 +221,7 @@ pub async fn audit(field: &Field, transactions: usize) -> Result<(), String> {
 /// Audits a database in which much is still in flight.
 ///
 /// # Errors
-/// What the audit said, or that it did not look at every document.
+/// The audit's message, or that it did not read every document.
 pub async fn audit_live(field: &Field, transactions: usize) -> Result<(), String> {
     ask_audit(field, &["audit", "--json"], transactions).await
 }

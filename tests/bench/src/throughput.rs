@@ -1,5 +1,5 @@
-//! All contenders on all workloads: interleaved, so that a slow minute of the machine hits
-//! everybody, and repeated, each time beginning with another one.
+//! All contenders on all workloads: interleaved, so that a slow minute of the machine affects all
+//! of them, and repeated, each time beginning with another contender.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(super) async fn once(bench: &mut Bench, workload: Workload, contender: Conte
     one(bench, workload, contender, 0, size, &loads).await;
 }
 
-/// Those that the built worker can do.
+/// The contenders that the built worker supports.
 pub(super) fn available(contenders: Vec<Contender>) -> Vec<Contender> {
     let help = std::process::Command::new(program("worker")).arg("--help").output();
     let help = help.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
@@ -55,7 +55,8 @@ pub(super) fn available(contenders: Vec<Contender>) -> Vec<Contender> {
     contenders.into_iter().filter(can).collect()
 }
 
-/// The same transfers for everybody; baselines, which are measured by time, have more to go on.
+/// The same transfers for every contender. Baselines are measured for a fixed time, so they get
+/// more transfers.
 struct Loads {
     tandem: Arc<Load>,
     baseline: Arc<Load>,
@@ -76,7 +77,7 @@ impl Loads {
     }
 }
 
-/// Everybody runs once for nothing: files grow, caches fill, connections and code get warm.
+/// Every contender runs once without being measured: files grow, caches fill, connections open.
 async fn warm_up(bench: &mut Bench, contenders: &[Contender]) {
     say("warming up");
     let mut short = bench.args.clone();

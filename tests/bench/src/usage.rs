@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-/// The kernel's clock ticks a second, as seen in `/proc`; fixed for all Linux platforms we run on.
+/// The kernel's clock ticks per second in `/proc`; the same on all supported Linux platforms.
 const TICKS_PER_S: f64 = 100.0;
 
 /// CPU seconds by process.
@@ -12,13 +12,13 @@ const TICKS_PER_S: f64 = 100.0;
 pub struct Cpu {
     /// The database.
     pub mongod: f64,
-    /// The broker with all its helpers.
+    /// The broker with all its child processes.
     pub rabbitmq: f64,
     /// All workers.
     pub worker: f64,
     /// The producer.
     pub producer: f64,
-    /// This program, where it is itself the client.
+    /// This program, if it is the client.
     pub client: f64,
 }
 
@@ -35,7 +35,7 @@ impl Cpu {
         }
     }
 
-    /// Every part by a factor.
+    /// Multiplies every part by a factor.
     #[must_use]
     pub fn times(self, factor: f64) -> Cpu {
         Cpu {
@@ -47,7 +47,7 @@ impl Cpu {
         }
     }
 
-    /// All of it.
+    /// The sum of all parts.
     #[must_use]
     pub fn total(self) -> f64 {
         self.mongod + self.rabbitmq + self.worker + self.producer + self.client
@@ -60,7 +60,7 @@ impl Cpu {
     }
 }
 
-/// The servers' processes; 0 stands for one that is not known (a server of somebody else).
+/// The servers' processes; 0 if a process is not known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerPids {
     /// The database.
@@ -89,7 +89,7 @@ fn seconds_of(pid: u32) -> f64 {
     if pid == 0 { 0.0 } else { Stat::read(pid).unwrap_or_default().own_s }
 }
 
-/// A process and all that it has started, directly or not.
+/// A process and all its descendants.
 fn seconds_of_tree(root: u32) -> f64 {
     if root == 0 {
         return 0.0;
@@ -99,7 +99,8 @@ fn seconds_of_tree(root: u32) -> f64 {
     let stats: HashMap<u32, Stat> = pids.filter_map(|pid| Some((pid, Stat::read(pid)?))).collect();
     let in_tree = |pid: &u32| {
         let mut at = *pid;
-        // A chain of parents is short; the bound is against a table that changed while it was read.
+        // A chain of parents is short; the limit protects against a process table that changed
+        // while it was read.
         for _ in 0..64 {
             if at == root {
                 return true;
@@ -111,7 +112,7 @@ fn seconds_of_tree(root: u32) -> f64 {
         }
         false
     };
-    // What its ended children have used is in the root's own record.
+    // The root's own record includes what its ended children have used.
     let ended = stats.get(&root).map_or(0.0, |stat| stat.children_s);
     ended + stats.iter().filter(|(pid, _)| in_tree(pid)).map(|(_, stat)| stat.own_s).sum::<f64>()
 }

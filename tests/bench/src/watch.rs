@@ -1,7 +1,7 @@
 //! When transactions are applied, as a client of the database sees it: by a change stream.
 //!
-//! An event comes when the change is on a majority, so what is seen here can't be lost. Only
-//! transactions whose ids begin with [`SAMPLE`] are looked for, to keep the load of looking small.
+//! An event comes when a majority has the change, so it can't be lost. Only transactions whose ids
+//! begin with [`SAMPLE`] are observed, to keep the load of observing small.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::field::Field;
 use super::workload::SAMPLE;
 
-/// A transaction in one of these states has passed its commit point, or will never come to it.
+/// A transaction in one of these states has passed its commit point, or will never reach it.
 const DECIDED: [&str; 3] = ["applied", "done", "canceled"];
 
 /// Tells when transactions reach a state, by a change stream.
@@ -28,7 +28,7 @@ impl Watcher {
     /// Watches the transactions of a field, from now on.
     ///
     /// # Errors
-    /// When the server does not let us.
+    /// When the server does not allow it.
     pub async fn open(field: &Field) -> Result<Watcher, String> {
         // A client of its own: its only connection waits for events.
         let mongo = MongoArgs {

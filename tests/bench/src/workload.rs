@@ -1,8 +1,8 @@
-//! What the contenders are given: accounts and transfers, the same for all, from a seed.
+//! The input of the contenders: accounts and transfers, the same for all, from a seed.
 //!
 //! Promises that exactly the transfers marked as refused can be refused, in any order of
-//! settlement: no account sends more than it has at the start, and a refused value exceeds all the
-//! money there is. So the balances that must come out are known beforehand.
+//! settlement: no account sends more than it has at the start, and a refused value exceeds all
+//! money. So the final balances are known beforehand.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -14,18 +14,18 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::Serialize;
 
-/// What every account has at the start, in minor units.
+/// The opening balance of every account, in minor units.
 pub const OPENING: i64 = 1_000_000_000;
-/// More than all accounts have together.
+/// More money than all accounts have together.
 const REFUSED_VALUE: i64 = 1_000_000_000_000_000_000;
 /// The highest value of a leg that is not refused.
 const VALUE_MAX: i64 = 100;
-/// How many of the accounts are merchants, where there are some: one in so many.
+/// One of so many accounts is a merchant, if there are merchants.
 const MERCHANTS_ONE_IN: usize = 10;
-/// Ids that a watcher looks for begin so.
+/// The beginning of ids that are observed.
 pub const SAMPLE: &str = "sample-";
 
-/// Who pays whom.
+/// Which accounts pay which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
@@ -57,7 +57,7 @@ impl Workload {
         }
     }
 
-    /// What a reader of a table is told.
+    /// Its name in tables.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -83,7 +83,7 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// The producer's form of it.
+    /// The transfer as the producer submits it.
     ///
     /// # Panics
     /// When it is not a valid transaction: a mistake in this file.
@@ -121,13 +121,13 @@ impl Load {
         Load { accounts, transfers }
     }
 
-    /// Gives every so many-th transfer an id that a watcher looks for; returns how many.
+    /// Gives one of so many transfers an id that is observed; returns how many.
     pub fn mark_samples(&mut self, every: usize) -> usize {
         let sampled = self.transfers.iter_mut().step_by(every.max(1));
         sampled.map(|transfer| transfer.id.insert_str(0, SAMPLE)).count()
     }
 
-    /// What each account must have when the first `executed` transfers have come to their end.
+    /// The balance of each account after the first `executed` transfers.
     #[must_use]
     pub fn expected(&self, executed: usize) -> Vec<i64> {
         let mut balances = vec![OPENING; self.accounts];
@@ -283,7 +283,7 @@ mod tests {
                 assert_eq!(transfer.refused, value > OPENING * 1_000, "{workload:?}");
             }
             let lowest = load.expected(10_000).into_iter().min().expect("accounts");
-            // Even when all debits come before any credit.
+            // Also if all debits come before any credit.
             assert!(lowest > OPENING / 2, "{workload:?}: an account could run out of money");
             let sum: i64 = load.expected(10_000).iter().sum();
             assert_eq!(sum, OPENING * 1_000);

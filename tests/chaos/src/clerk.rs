@@ -1,7 +1,7 @@
 //! A clerk cancels and reverses single transactions while they are being submitted and settled.
 //!
-//! Works through a link of its own that nobody cuts; whatever the servers do, hits it as well. What
-//! it was told is kept and judged. A request that failed says nothing.
+//! Works through a link of its own that nobody cuts; faults of the servers hit it as well. Its
+//! answers are kept and judged. A request that failed proves nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use producer::{Client, Config, Error, State};
 use tokio::sync::mpsc;
 
-/// How long the clerk insists.
+/// How long the clerk keeps trying.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the clerk is asked for.
+/// What the clerk is asked to do.
 #[derive(Clone, Debug)]
 pub enum Ask {
     /// Cancel it, after a while.
@@ -21,7 +21,7 @@ pub enum Ask {
     Reverse(String),
 }
 
-/// What the clerk was told.
+/// The answer that the clerk got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answered {
     /// It is canceled, or will be.
@@ -54,7 +54,7 @@ impl Clerk {
         Ok(Clerk { client })
     }
 
-    /// Does what it is asked until nobody asks any more; returns what it was told.
+    /// Does what it is asked until the channel is closed; returns the answers.
     pub async fn run(self, mut asks: mpsc::Receiver<Ask>) -> Vec<Answered> {
         let mut answered = Vec::new();
         while let Some(ask) = asks.recv().await {

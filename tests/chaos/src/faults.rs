@@ -1,4 +1,5 @@
-//! Making a fault happen, and noting when it began, when it was over, and what it met.
+//! Making a fault happen, and noting when it began, when it was over, and which transactions were
+//! unfinished.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,13 +11,13 @@ use super::servers::Broker;
 use super::site::Site;
 use harness::queues::Queues;
 
-/// How long to look for a producer's process: between two chunks there is none.
+/// How long to look for a producer's process: between two chunks none runs.
 const FIND_PRODUCER: Duration = Duration::from_secs(8);
-/// How long to look for a worker that holds something: between two batches none does.
+/// How long to look for a worker that has claimed something: between two batches no worker has.
 const FIND_CLAIM: Duration = Duration::from_secs(10);
-/// How long such a worker goes on between two looks at what it holds.
+/// How long such a worker runs between two looks at what it has claimed.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(15);
-/// What a slow link holds every piece up for.
+/// How long a slow link delays every piece.
 const SLOW: Duration = Duration::from_millis(60);
 
 /// A fault that happened.
@@ -26,9 +27,10 @@ pub struct Happened {
     pub fault: Fault,
     /// When it began, in Unix milliseconds.
     pub began_ms: i64,
-    /// From when on recovery counts: when it was over, or for a killed process when it began.
+    /// The beginning of the recovery: the end of the fault, or for a killed process the kill.
     pub over_ms: i64,
-    /// The transactions that it met; `None` when the database could not be asked.
+    /// The transactions that were unfinished when it began; `None` if the database could not be
+    /// asked.
     pub met: Option<Vec<String>>,
     /// Whether nothing else failed at the time.
     pub alone: bool,
@@ -45,7 +47,7 @@ impl Site {
     /// Makes a fault happen, to its end. `Ok(None)` when its target was not there.
     ///
     /// # Errors
-    /// When a server did not come back: then nothing that follows says anything.
+    /// When a server did not come back: then no later result says anything about the programs.
     pub async fn inflict(&self, fault: Fault) -> Result<Option<Happened>, String> {
         match fault.target {
             Target::Worker(number) => Ok(self.hit_worker(fault, number).await),
@@ -62,14 +64,14 @@ impl Site {
         }
     }
 
-    /// What is unfinished now, before something is hit.
+    /// What is unfinished now, before the fault begins.
     async fn met(&self) -> Option<Vec<String>> {
         let unfinished = self.observer.unfinished().await?;
         Some(unfinished.into_iter().map(|one| one.id).collect())
     }
 
-    /// Kills a worker at a moment when it holds transactions, and starts it again; `None` when it
-    /// never did. It stands still while it is asked for what it holds, so nothing slips through.
+    /// Kills a worker while it has claimed transactions, and starts it again; `None` if it never
+    /// had any. It is stopped while its claims are read, so nothing changes meanwhile.
     pub(super) async fn kill_holder(&self, fault: Fault, number: usize) -> Option<Happened> {
         let place = &self.workers[number];
         let looking = Instant::now();
@@ -109,7 +111,7 @@ impl Site {
             return None;
         }
         let began_ms = now_ms();
-        // The dead claim nothing any more, so what they hold can be asked afterwards.
+        // A dead worker claims nothing more, so its claims can be read after the kill.
         let met = self.claimed_by(&place.name).await;
         tokio::time::sleep(fault.lasts).await;
         self.start_worker(number).await;
@@ -120,7 +122,7 @@ impl Site {
         let place = &self.producers[number].place;
         let met = self.met().await;
         let looking = Instant::now();
-        // Somewhere in the life of the next process, not always at its first moment.
+        // The kill comes at some moment in the life of the next process, not always at its first.
         let moment = Duration::from_millis(fault.lasts.subsec_millis().into()) / 4;
         while looking.elapsed() < FIND_PRODUCER {
             if place.signal("CONT", None).await.is_some() {
@@ -160,14 +162,14 @@ impl Site {
         let met = self.met().await;
         let began_ms = now_ms();
         if fault.kind != Kind::PrimaryKilled {
-            // Refused when no secondary could follow: then nothing has happened.
+            // The server refuses if no secondary could follow: then nothing has happened.
             if database.step_down().await.is_err() {
                 return Ok(None);
             }
             database.wait_for_primary().await?;
             return Ok(Some(Happened { fault, began_ms, over_ms: now_ms(), met, alone: false }));
         }
-        // It may have changed at this very moment: then nothing has happened.
+        // Another member may have become primary at this very moment: then nothing has happened.
         if let Err(problem) = database.kill_primary().await {
             eprintln!("chaos: {} did not happen: {problem}", fault.kind.name());
             return Ok(None);
@@ -223,7 +225,7 @@ impl Site {
             // The other kinds have other targets.
             _cut => link.cut(side),
         }
-        // Of a cut there is nothing to wait for, and nothing to restore.
+        // For a cut, nothing is waited for and nothing is restored.
         tokio::time::sleep(fault.lasts).await;
         link.restore(side);
         Happened { fault, began_ms, over_ms: now_ms(), met, alone: false }

@@ -1,7 +1,7 @@
 //! Judging a run that has come to rest: every row, every reversal, every account.
 //!
-//! Goes through what was submitted, makes each row again and compares it with its document. The
-//! balances are counted from the rows themselves. Fails when the database can't be read.
+//! Makes each submitted row again and compares it with its document. Counts the balances from the
+//! rows themselves. Fails when the database can't be read.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -17,7 +17,7 @@ use super::neighbour::Neighbour;
 use super::produce::{Producer, Told};
 use super::verdict::{Found, of_account, of_answer, of_neighbour, of_reversal, of_row};
 
-/// One transaction's way through time, in Unix milliseconds.
+/// The times of one transaction, in Unix milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
     /// When it was submitted.
@@ -28,20 +28,20 @@ pub struct Life {
     pub done: bool,
 }
 
-/// What came out.
+/// The result.
 #[derive(Debug, Default)]
 pub struct Judged {
     /// What breaks a rule.
     pub violations: Vec<String>,
     /// Every transaction of the ledger.
     pub lives: Vec<Life>,
-    /// When those that were asked for came to their end.
+    /// When the requested ids came to their end.
     pub finals: HashMap<String, i64>,
-    /// How many rows were told what.
+    /// How many rows got which answer.
     pub told: BTreeMap<&'static str, u64>,
-    /// How many ended how: `done`, or the reason of the cancelation.
+    /// How many transactions ended how: `done`, or the reason of the cancelation.
     pub ends: BTreeMap<String, u64>,
-    /// The same of the careless neighbour's transactions, and what else it has done.
+    /// The same for the neighbour's transactions, and the number of its other steps.
     pub mischief: BTreeMap<String, u64>,
     /// How many transactions of the neighbour are in the ledger.
     neighbours: u64,
@@ -179,7 +179,7 @@ impl Judged {
         self.balances.extend(mischief::accounts().into_iter().map(|account| (account, OPENING)));
         let steps = neighbour.steps.iter().map(|(step, count)| ((*step).to_owned(), *count));
         self.mischief.extend(steps);
-        // Neither what is large nor what is no text.
+        // Leaves out fields that may be large or no valid text.
         let fields = doc! { "state": 1, "reason": 1 };
         for some in neighbour.written.chunks(500) {
             let ids: Vec<_> = some.iter().map(|written| written.id.clone()).collect();

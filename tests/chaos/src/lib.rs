@@ -4,6 +4,7 @@
 //! - [`site`]: what runs and can be hit: [`servers`], [`links`], [`programs`], [`produce`],
 //!   [`clerk`], [`neighbour`] (and [`mischief`], what that one does).
 //! - [`faults`]: hitting it. [`observe`], [`progress`]: what is unfinished meanwhile.
+//! - [`home`]: the directory of a run, in which nothing is left running.
 //! - [`verdict`], [`judge`]: whether everything is as everybody was told.
 //! - [`recovery`], [`report`], [`timeline`]: how long it took, in figures and as a picture.
 //! - [`run`](mod@run): one run from its start to its report.
@@ -13,6 +14,7 @@
 
 pub mod clerk;
 pub mod faults;
+pub mod home;
 pub mod judge;
 pub mod links;
 pub mod load;

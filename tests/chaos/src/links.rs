@@ -1,5 +1,5 @@
-//! The network of one process: proxies of its own before every server, so that a fault of its
-//! links is nobody else's.
+//! The network of one process: proxies of its own before every server, so that a fault of its links
+//! does not affect other processes.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,8 +19,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// The link of the `number`th process: of several brokers each process prefers another one, and
-    /// is led to the next when that is away.
+    /// The link of the `number`th process. With several brokers each process prefers a different
+    /// one, and is connected to the next when that one is away.
     pub async fn start(servers: &Servers, number: usize) -> Link {
         let database = ReplicaProxy::start(&servers.database.addresses()).await;
         let count = servers.brokers.len();
@@ -63,7 +63,7 @@ impl Link {
         self.on(side, ReplicaProxy::refuse, ByteProxy::refuse);
     }
 
-    /// Lets nothing through and closes nothing.
+    /// Lets nothing through, and closes no connection.
     pub fn silence(&self, side: Side) {
         self.on(side, ReplicaProxy::silence, ByteProxy::silence);
     }

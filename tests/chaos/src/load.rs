@@ -1,8 +1,8 @@
 //! What is submitted: every row a pure function of seed, producer, chunk and place.
 //!
-//! So nobody has to remember millions of rows: whoever judges a run makes them again. Promises that
-//! every row is of one of the [`Sort`]s, each of which must end in its own way, and that half of
-//! all transfers touch one of a few hot accounts.
+//! So nobody has to store millions of rows: the judge makes them again. Promises that every row is
+//! of one of the [`Sort`]s, each of which must end in its own way, and that half of all transfers
+//! touch one of a few hot accounts.
 
 use std::collections::HashSet;
 
@@ -10,19 +10,19 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::json;
 
-/// Accounts of the many.
+/// How many ordinary accounts there are.
 const ACCOUNTS: usize = 400;
-/// Accounts that half of all transfers touch.
+/// How many hot accounts there are, which half of all transfers touch.
 const HOT: usize = 4;
-/// What every account has at the start, in minor units: little enough that some run dry.
+/// The opening balance of every account, in minor units: so little that some accounts run empty.
 pub const OPENING: i64 = 20_000;
 /// The currency of all accounts and rows.
 pub const CURRENCY: &str = "EUR";
 /// An account that takes no postings.
 pub const FROZEN: &str = "frozen";
-/// More than there is in the whole ledger.
+/// A value larger than all money of the ledger.
 const TOO_MUCH: i64 = 1_000_000_000;
-/// How many chunks back a row is repeated.
+/// A row is repeated from so many chunks before.
 const REPEATED_CHUNKS: u32 = 5;
 
 /// The names of all accounts.
@@ -37,13 +37,13 @@ pub fn accounts() -> Vec<String> {
 pub enum Sort {
     /// It is done, or refused for lack of funds.
     Transfer,
-    /// It is canceled: an account is missing or frozen, or has never so much.
+    /// It is canceled: an account is missing or frozen, or never has so much money.
     Refused,
-    /// It is the row of an earlier chunk once more, and changes nothing.
+    /// It repeats the row of an earlier chunk, and changes nothing.
     Repeated,
-    /// It has the id of such a row and other content, and is not taken.
+    /// It has the id of such a row and other content, and is refused.
     Conflicting,
-    /// It is no transfer at all, and is not taken.
+    /// It is no valid transfer, and is refused.
     Invalid,
 }
 
@@ -59,7 +59,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// It as a line of a file.
+    /// The row as a line of a file.
     #[must_use]
     pub fn line(&self) -> String {
         let line = match self.legs.as_slice() {
@@ -89,8 +89,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// The rows of a chunk. No id stands twice in one: a producer would take the second one for a
-    /// mistake in the file.
+    /// The rows of a chunk. No id occurs twice in a chunk, because the producer would take the
+    /// second one for a mistake in the file.
     #[must_use]
     pub fn chunk(&self, producer: usize, chunk: u32) -> Vec<Row> {
         let mut ids = HashSet::new();
@@ -124,7 +124,7 @@ impl Load {
         }
     }
 
-    /// A row that no other row is like.
+    /// A row that is different from all others.
     fn fresh(&self, producer: usize, chunk: u32, place: u32) -> Row {
         let mut rng = self.rng(producer, chunk, place ^ 0x8000_0000);
         let id = self.id(producer, chunk, place);
@@ -141,13 +141,13 @@ impl Load {
         Row { id, legs, sort }
     }
 
-    /// A fresh row of an earlier chunk.
+    /// A unique row of an earlier chunk.
     fn earlier(&self, producer: usize, chunk: u32, rng: &mut StdRng) -> Row {
         let back = rng.random_range(1..=REPEATED_CHUNKS.min(chunk));
         let mut place = rng.random_range(0..self.chunk_rows);
         loop {
             let row = self.fresh(producer, chunk - back, place);
-            // Only if that is what stands there, and not itself a repetition.
+            // Only if that row is no repetition itself.
             if self.is_fresh(producer, chunk - back, place) {
                 return Row { sort: Sort::Repeated, ..row };
             }
@@ -174,7 +174,7 @@ impl Load {
     }
 }
 
-/// An account of the many.
+/// An ordinary account.
 pub(super) fn any(rng: &mut StdRng) -> String {
     format!("a{:03}", rng.random_range(0..ACCOUNTS))
 }

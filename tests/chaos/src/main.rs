@@ -1,92 +1,99 @@
-//! Runs chaos on servers that `deploy/chaos` has started.
+//! Runs chaos on servers of its own.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
+use chaos::home::Home;
 use chaos::run::{Options, run};
+use chaos::servers::Servers;
 use chaos::timeline::timeline;
-use clap::Parser;
-use tokio::signal::unix::{SignalKind, signal};
+use clap::{CommandFactory, Parser, error::ErrorKind};
+use harness::console::{Failure, Timings, conclude};
+use harness::deployment;
 
-/// Submits transactions for minutes while workers, producers, servers and links fail by a schedule;
-/// then checks that everything is as everybody was told.
+/// Runs Tandem on real servers while everything fails, and judges the result.
 #[derive(Parser)]
-#[command(after_help = "\
+#[command(override_usage = "deploy/chaos [OPTIONS]", after_help = "\
 Examples:
-  deploy/chaos --minutes 2            starts servers, and runs this on them
-  chaos --servers servers.json --minutes 30 --seed 7 --json chaos.json
+  deploy/chaos                             2 minutes
+  deploy/chaos --minutes 32 --json c.json  half an hour with more than 300 faults
+  deploy/chaos --seed 7                    other faults, other transactions
+  deploy/chaos --cluster                   three brokers instead of one
+  deploy/chaos --neighbour                 somebody writes odd documents and messages all the time
+
+A tenth of the time (15 s to 120 s) is calm, for comparison. Then a worker, a producer or the
+primary is killed or stands still, the primary steps down, the broker is killed, its connections
+are closed, the work queue is deleted, or a link is cut, refused, slow or half-open: one fault every
+five seconds. Then rest; then every row is compared with what its producer was told, all balances are
+counted again, and the ledger is audited.
+
+Everything it writes is in .local/chaos: logs/, and the timeline chaos.svg and chaos.png. Whatever the
+outcome, also when interrupted, no process is left; after a violation the servers' data and all logs
+stay for a look.
 
 Exit codes: 0 no violation, 1 a violation was found, or the run could not be carried out,
-2 bad usage, 130 interrupted.")]
+2 bad usage, 128 + signal when interrupted.")]
 struct Args {
-    /// The description of the servers, as deploy/chaos writes it
-    #[arg(long)]
-    servers: PathBuf,
-    /// How long to submit: a tenth (15 s to 120 s) in calm, then for a while only workers die
-    #[arg(long, default_value_t = 2.0)]
+    /// How long to submit
+    #[arg(long, value_name = "M", default_value_t = 2.0)]
     minutes: f64,
     /// What decides faults and transactions
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// Rows a second that are submitted
-    #[arg(long, default_value_t = 400)]
+    #[arg(long, value_name = "N", default_value_t = 400)]
     rate: u32,
-    /// Where logs and files go
+    /// Three brokers, one fails at a time
     #[arg(long)]
-    home: PathBuf,
-    /// Have a careless neighbour insert odd documents, spoil accounts of its own and publish odd
-    /// messages all the time
+    cluster: bool,
+    /// With odd documents and messages all the time
     #[arg(long)]
     neighbour: bool,
-    /// Where to write the report as JSON
-    #[arg(long)]
+    /// Write the report as JSON
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Where to draw the timeline, without ending; default: chaos in the home
-    #[arg(long)]
+    /// Where to draw the timeline, without the ending [default: .local/chaos/chaos]
+    #[arg(long, value_name = "PATH")]
     figure: Option<PathBuf>,
 }
 
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn main() {
     let args = Args::parse();
     if !(0.5..=600.0).contains(&args.minutes) {
-        eprintln!("--minutes is {}; it must be between 0.5 and 600", args.minutes);
-        return ExitCode::from(2);
+        let problem = "--minutes must be between 0.5 and 600";
+        Args::command().error(ErrorKind::ValueValidation, problem).exit();
     }
-    let mut told_to_end = signal(SignalKind::terminate()).expect("signals can be listened to");
-    tokio::select! {
-        code = chaos(args) => code,
-        _ = tokio::signal::ctrl_c() => ExitCode::from(130),
-        _ = told_to_end.recv() => ExitCode::from(130),
-    }
+    conclude(chaos(args)).await
 }
 
-async fn chaos(args: Args) -> ExitCode {
+/// One run; its exit code.
+async fn chaos(args: Args) -> Result<i32, Failure> {
+    let mut timings = Timings::default();
+    let mut home = Home::take(&deployment::local().join("chaos"))?;
+    let servers = timings.part("servers", Servers::start(&home, args.cluster)).await?;
+    let code = timings.part("chaos", on_servers(args, &home, servers)).await?;
+    home.well = code == 0;
+    Ok(code)
+}
+
+async fn on_servers(args: Args, home: &Home, servers: Servers) -> Result<i32, Failure> {
     let options = Options {
-        servers: args.servers,
         length: Duration::from_secs_f64(60.0 * args.minutes),
         seed: args.seed,
         rate: args.rate,
-        home: args.home,
+        home: home.path().to_owned(),
         neighbour: args.neighbour,
     };
-    let report = match run(&options).await {
-        Ok(report) => report,
-        Err(problem) => {
-            eprintln!("chaos: {problem}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let report = run(&options, servers).await.map_err(Failure)?;
     println!("{report}");
-    let figure = args.figure.unwrap_or_else(|| options.home.join("chaos"));
+    let figure = args.figure.unwrap_or_else(|| home.path().join("chaos"));
     let drawn = timeline(&report).write(&figure);
-    let written =
-        args.json.map_or(Ok(()), |path| std::fs::write(&path, format!("{:#}\n", report.json())));
-    if let Err(problem) = drawn.and(written) {
-        eprintln!("chaos: {problem}");
-        return ExitCode::FAILURE;
+    drawn.map_err(|error| Failure(format!("{}: {error}", figure.display())))?;
+    if let Some(path) = args.json {
+        std::fs::write(&path, format!("{:#}\n", report.json()))
+            .map_err(|error| Failure(format!("{}: {error}", path.display())))?;
     }
     println!("timeline: {0}.svg, {0}.png", figure.display());
-    if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(i32::from(!report.violations.is_empty()))
 }

@@ -1,7 +1,7 @@
-//! What the careless neighbour does: every step a pure function of a random number generator.
+//! The steps of the careless neighbour, each a pure function of a random number generator.
 //!
-//! Owns the kinds of odd transactions, messages and edits, and what must become of each. Promises
-//! that only accounts of the neighbour's own are spoiled, while its transactions also name the
+//! Owns the kinds of odd transactions, messages and edits, and how each of them must end. Promises
+//! that only accounts of the neighbour's own are made unreadable. Its transactions also name the
 //! load's accounts: so good accounts are touched by odd transactions, never the other way round.
 
 use common::queue::{SOLO, WORK};
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::load::{self, CURRENCY};
 use harness::odd::{self, AccountFault, account_faults, bookkeeping_faults, filled_up, large};
 
-/// What all ids of the neighbour begin with.
+/// The beginning of all ids of the neighbour.
 pub const PREFIX: &str = "neighbour-";
 
 /// How many accounts the neighbour has.
@@ -25,15 +25,15 @@ pub fn accounts() -> Vec<String> {
     (0..ACCOUNTS).map(|number| format!("{PREFIX}account-{number:02}")).collect()
 }
 
-/// What must become of an odd transaction.
+/// How an odd transaction must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It is sound, or is once its bookkeeping is mended: done or canceled.
+    /// It is valid, or becomes valid when its bookkeeping is repaired: done or canceled.
     Either,
-    /// Canceled: nobody could settle it.
+    /// Canceled: no worker could settle it.
     Canceled,
-    /// The neighbour deletes it in the end: no message can carry its id, or the validator lets nobody
-    /// write to it. Until then it stays as it was, or is canceled.
+    /// The neighbour deletes it at the end: no message can carry its id, or the validator refuses
+    /// every change of it. Until then it stays as it was, or is canceled.
     Deleted,
 }
 
@@ -44,11 +44,11 @@ pub struct OddTransaction {
     pub id: Bson,
     /// What is inserted.
     pub document: RawDocumentBuf,
-    /// What it does to balances if it is done.
+    /// Its changes of balances if it is done.
     pub legs: Vec<(String, i64)>,
-    /// What must become of it.
+    /// How it must end.
     pub end: End,
-    /// The update that lets it be claimed and read in the end.
+    /// The update that makes it possible to claim and read it at the end.
     pub mend: Option<Document>,
 }
 
@@ -57,9 +57,9 @@ pub struct OddTransaction {
 pub enum Mischief {
     /// Makes an account of its own unreadable.
     Spoil(String, AccountFault),
-    /// Puts right what it has spoiled in an account.
+    /// Repairs an account that it has made unreadable.
     Mend(String),
-    /// Inserts a transaction past the validator, and publishes it if there is a message.
+    /// Inserts a transaction past the validator, and publishes it if it has a message.
     Insert(Box<OddTransaction>, Option<Vec<u8>>),
     /// Publishes something to the queue of a routing key.
     Publish(&'static str, Vec<u8>),
@@ -81,7 +81,7 @@ pub fn next(rng: &mut StdRng, number: u32) -> Mischief {
         }
         _ => {
             let transaction = transaction(rng, number);
-            // What is not published is the sweepers' to find.
+            // Sweepers have to find the transactions that are not published.
             let published = rng.random_bool(0.5);
             let message = published.then(|| beside(rng, transaction.id.as_str())).flatten();
             Mischief::Insert(Box::new(transaction), message)
@@ -89,7 +89,7 @@ pub fn next(rng: &mut StdRng, number: u32) -> Mischief {
     }
 }
 
-/// A message with an id between others that may or may not be there.
+/// A message with an id among others that may or may not exist.
 fn beside(rng: &mut StdRng, id: Option<&str>) -> Option<Vec<u8>> {
     let mut ids = stray(rng);
     ids.insert(ids.len() / 2, id?.to_owned());
@@ -114,7 +114,7 @@ fn message(rng: &mut StdRng) -> Vec<u8> {
         3 => json!({ "ids": vec!["x"; 1_001] }).to_string().into_bytes(),
         4 => json!({ "ids": stray(rng), "tries": u32::MAX }).to_string().into_bytes(),
         5 => json!({ "ids": stray(rng), "strikes": u32::MAX }).to_string().into_bytes(),
-        // Sweepers send such markers, dated now.
+        // Sweepers send such markers, with the present time.
         6 => json!({ "ids": [], "marker": i64::MAX }).to_string().into_bytes(),
         _ => {
             let mut ids = stray(rng);
@@ -161,12 +161,12 @@ fn transaction(rng: &mut StdRng, number: u32) -> OddTransaction {
     }
 }
 
-/// The update that takes a field away.
+/// The update that removes a field.
 fn unset(field: &str) -> Option<Document> {
     Some(doc! { "$unset": { field: "" } })
 }
 
-/// A field that makes a transfer senseless.
+/// A field that makes a transfer invalid.
 fn invalid(rng: &mut StdRng, sound: &Sound) -> (&'static str, Bson) {
     let nan: Decimal128 = "NaN".parse().expect("a Decimal128");
     let mut wrong = vec![
@@ -185,7 +185,7 @@ fn invalid(rng: &mut StdRng, sound: &Sound) -> (&'static str, Bson) {
     wrong.swap_remove(rng.random_range(0..wrong.len()))
 }
 
-/// A transfer that nothing is wrong with yet.
+/// A valid transfer.
 struct Sound {
     id: String,
     from: String,
@@ -216,7 +216,7 @@ impl Sound {
         }
     }
 
-    /// So full that no claim can be written into it.
+    /// It is so large that no claim can be written into it.
     fn without_room(&self) -> OddTransaction {
         self.odd(&filled_up(self.document(), 60), End::Either, unset("padding"))
     }

@@ -1,13 +1,13 @@
-//! The careless neighbour: all the time it inserts odd documents, spoils and mends accounts of its
-//! own, and publishes odd messages.
+//! The careless neighbour: all the time it inserts odd documents, makes accounts of its own
+//! unreadable and repairs them, and publishes odd messages.
 //!
-//! It has connections of its own that nobody cuts; whatever the servers do, hits it as well. It
-//! remembers what it has inserted, so that it can be judged. In the end it puts right what it has
-//! done: accounts are mended, bookkeeping that kept a transaction from being claimed is taken away,
-//! what no message can carry is deleted, and what was parked is brought back. What nobody can read
-//! and may have been posted gets legs that can be read and is canceled, as an operator would do it.
-//! An edit remembers in the document itself what it has replaced, so one whose answer got lost is
-//! mended as well.
+//! It has connections of its own that nobody cuts; faults of the servers hit it as well. It
+//! remembers what it has inserted, so that it can be judged. At the end it repairs everything: it
+//! repairs accounts, removes bookkeeping that kept a transaction from being claimed, deletes
+//! transactions that no message can carry, and brings parked ones back. A transaction that nobody
+//! can read and that may have been posted gets readable legs and is canceled, as an operator would
+//! do it. An edit stores in the document what it has replaced, so it can be undone even if its
+//! answer was lost.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -30,9 +30,9 @@ use harness::odd::AccountFault;
 use harness::process::program;
 use harness::queues::Queues;
 
-/// Between two steps.
+/// The pause between two steps.
 const PACE: Duration = Duration::from_millis(200);
-/// How long a broker may take to take a message, before the neighbour loses its patience.
+/// How long the broker may take to accept a message before the neighbour gives up.
 const PUBLISH_LIMIT: Duration = Duration::from_secs(5);
 /// The field of an account that keeps what a fault has replaced.
 const SPOILED: &str = "spoiled";
@@ -42,13 +42,13 @@ const SPOILED: &str = "spoiled";
 pub struct Written {
     /// Its id.
     pub id: Bson,
-    /// What it does to balances if it is done.
+    /// Its changes of balances if it is done.
     pub legs: Vec<(String, i64)>,
-    /// What must become of it.
+    /// How it must end.
     pub end: End,
-    /// Whether the server has said that it is there.
+    /// Whether the server has acknowledged it.
     pub certain: bool,
-    /// The update that lets it be claimed and read in the end.
+    /// The update that makes it possible to claim and read it at the end.
     pub mend: Option<Document>,
 }
 
@@ -62,7 +62,7 @@ pub struct Neighbour {
     pub written: Vec<Written>,
     /// Steps that worked, by name.
     pub steps: BTreeMap<&'static str, u64>,
-    /// The places in `written` of what still needs mending.
+    /// The positions in `written` of transactions that still need repair.
     wrong: Vec<usize>,
 }
 
@@ -88,7 +88,7 @@ impl Neighbour {
         Ok(Neighbour { store, queues, env, rng, written, steps, wrong })
     }
 
-    /// Does mischief until it is told to stop.
+    /// Takes one step after the other until it is told to stop.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Neighbour {
         for number in 0.. {
             tokio::select! {
@@ -104,7 +104,7 @@ impl Neighbour {
         self
     }
 
-    /// The step's name, when it worked. When a server is away, it does not, and nobody minds.
+    /// The step's name if it succeeded. While a server is away it fails, which does not matter.
     async fn carry_out(&mut self, step: Mischief) -> Option<&'static str> {
         match step {
             Mischief::Spoil(account, fault) => {
@@ -139,7 +139,7 @@ impl Neighbour {
         tokio::time::timeout(PUBLISH_LIMIT, publishing).await.is_ok_and(|sent| sent.is_ok())
     }
 
-    /// Spoils an account that is whole; whether it was.
+    /// Makes an account unreadable; returns whether it was readable before.
     async fn spoil(&self, account: &str, fault: &AccountFault) -> Result<bool, Error> {
         let field = fault.field();
         let keep = doc! { "field": field, "value": format!("${field}") };
@@ -152,7 +152,7 @@ impl Neighbour {
         Ok(spoil.bypass_document_validation(true).await?.modified_count == 1)
     }
 
-    /// Mends an account; whether it was spoiled.
+    /// Repairs an account; returns whether it was unreadable.
     async fn mend(&self, account: &str) -> Result<bool, Error> {
         let accounts = self.store.accounts();
         let spoiled = doc! { "_id": account, SPOILED: { "$exists": true } };
@@ -170,8 +170,8 @@ impl Neighbour {
         Ok(mend.await?.modified_count == 1)
     }
 
-    /// Puts right whatever is still wrong, and brings back what was parked for it. Called until
-    /// nothing is unfinished, since a worker may park something while this runs.
+    /// Repairs what is still wrong, and brings back transactions that were parked for it. Called
+    /// until nothing is unfinished, because a worker may park a transaction while this runs.
     ///
     /// # Errors
     /// When a server is away; or says what the producer said.
@@ -210,8 +210,8 @@ impl Neighbour {
         if success { Ok(()) } else { Err(format!("producer {arguments:?}: {said}")) }
     }
 
-    /// Gives legs that can be read to its transactions that were claimed by a worker that died, and
-    /// that the next one could not read. Returns their ids.
+    /// Gives readable legs to its transactions that were claimed by a worker that died, and that
+    /// the next worker could not read. Returns their ids.
     async fn make_readable(&self) -> Result<Vec<String>, Error> {
         let unreadable = doc! {
             "_id": { "$regex": format!("^{PREFIX}") },
@@ -231,11 +231,11 @@ impl Neighbour {
         Ok(ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect())
     }
 
-    /// Whether nothing is left to do for it.
+    /// Whether nothing is left to repair in it.
     async fn put_right(&self, written: &Written) -> Result<bool, Error> {
         let transactions = self.store.transactions();
         let itself = doc! { "_id": &written.id };
-        // Nobody can claim it before somebody has put a date in.
+        // No worker claims it before its takeover time is a date.
         let mut timeless = itself.clone();
         timeless.insert("takeoverAt", doc! { "$exists": true, "$not": { "$type": "date" } });
         let dated = doc! { "$currentDate": { "takeoverAt": true } };
@@ -249,7 +249,8 @@ impl Neighbour {
             return Ok(transactions.count_documents(itself).await? == 0);
         }
         if let Some(mend) = &written.mend {
-            // Also what has ended: every text must be text for those who read all documents.
+            // Final transactions, too: some readers read all documents, and need valid text in
+            // them.
             let update = transactions.update_one(itself, mend.clone());
             update.bypass_document_validation(true).await?;
         }

@@ -1,6 +1,6 @@
-//! What is unfinished, asked of the database past all proxies.
+//! Which transactions are unfinished, read from the database past all proxies.
 //!
-//! Uses the indexes that hold unfinished transactions only, so that asking costs nothing however
+//! Uses the indexes that hold unfinished transactions only, so that a look costs the same however
 //! many have been settled. Answers `None` while the database is away.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use mongodb::options::Hint;
 
 use super::neighbour::is_neighbours;
 
-/// How long an answer may take before it counts as none.
+/// How long an answer may take before it counts as missing.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// A transaction that is not final.
@@ -48,8 +48,8 @@ impl Observer {
         Ok(Observer { store })
     }
 
-    /// Everything that is not final, but for what is the careless neighbour's: that may be parked
-    /// until the end.
+    /// Everything that is not final, without the careless neighbour's transactions: those may be
+    /// parked until the end.
     pub async fn unfinished(&self) -> Option<Vec<Unfinished>> {
         let mut all = self.unfinished_of_all().await?;
         all.retain(|one| !is_neighbours(&one.id));

@@ -1,7 +1,7 @@
-//! Producers: one chunk of rows after another, each submitted until its outcome is told.
+//! Producers: one chunk of rows after another, each submitted until its outcome is known.
 //!
-//! A producer process that dies is started again with the same file. What it said in the end, row
-//! by row, is kept: it is what the ledger is judged by.
+//! A producer process that dies is started again with the same file. Its last answers, row by row,
+//! are kept, and the ledger is judged by them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::clerk::Ask;
 use super::load::{Load, Row, Sort};
 use super::programs::Place;
 
-/// How far a producer that was held up may lag behind its pace before it leaves rows out.
+/// How far a delayed producer may fall behind its pace before it leaves rows out.
 const LAG_MAX: Duration = Duration::from_secs(15);
 /// How long the last chunk may take after the end.
 const LAST_CHUNK_LIMIT: Duration = Duration::from_secs(120);
-/// What a waiting producer tells as unfinished after so long.
+/// A producer that waits reports a row as unfinished after so long.
 const WAIT_LIMIT_S: &str = "45";
-/// Between two attempts of one chunk.
+/// The pause between two attempts of one chunk.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// What a producer was told about a row.
@@ -28,11 +28,11 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 pub enum Told {
     /// It is in the ledger, by this submission.
     Submitted,
-    /// It was there before.
+    /// It existed before.
     Known,
     /// It is in the ledger, and was not final when the producer had waited long enough.
     Unfinished,
-    /// Its id is taken by other content.
+    /// Another content has its id.
     Conflict,
     /// It is no valid row.
     Invalid,
@@ -40,7 +40,7 @@ pub enum Told {
     Done,
     /// It is canceled, and why.
     Canceled(String),
-    /// Nothing, because no attempt came to its end.
+    /// No answer, because no attempt came to its end.
     Unknown,
 }
 
@@ -73,14 +73,14 @@ pub struct Producer {
     pub waits: bool,
     /// Where its files are.
     pub files: PathBuf,
-    /// What was told, by chunk and row.
+    /// The answers, by chunk and row.
     pub told: Mutex<Vec<Vec<Told>>>,
-    /// What no producer should ever do.
+    /// Faults of the producer itself, which must never happen.
     pub problems: Mutex<Vec<String>>,
 }
 
 impl Producer {
-    /// Submits a chunk every `pace` until told to stop; then ends the one it is at.
+    /// Submits a chunk every `pace` until it is told to stop; then finishes the present one.
     pub async fn run(
         self: Arc<Producer>,
         pace: Duration,
@@ -100,7 +100,8 @@ impl Producer {
             let transfers: Vec<&Row> =
                 rows.iter().filter(|row| row.sort == Sort::Transfer).collect();
             let chosen = |place: usize| transfers.get(place).map(|row| row.id.clone());
-            // While it is being submitted. A clerk who has enough to do is not asked.
+            // The clerk acts while the rows are being submitted. It gets nothing more while it is
+            // busy.
             if let Some(id) = chosen(chunk as usize % 40) {
                 let _ = asks
                     .try_send(Ask::Cancel(id, Duration::from_millis(u64::from(chunk % 16) * 50)));
@@ -154,7 +155,8 @@ impl Producer {
                     let _ = std::fs::remove_file(&results);
                     return told;
                 }
-                // It was killed, or has given up on a server that is away; the log says why.
+                // The process was killed, or gave up because a server stayed away; the log says
+                // why.
                 Ok(None) if ended.status.is_none_or(|status| status.code() != Some(2)) => {}
                 Ok(None) => {
                     self.problem(format!("its file was refused: {}", ended.last_words)).await
@@ -170,7 +172,7 @@ impl Producer {
     }
 }
 
-/// What was told; `None` when the results were not written to their end.
+/// The answers; `None` if the results were not written to their end.
 fn read_results(path: &Path, rows: usize) -> Result<Option<Vec<Told>>, String> {
     let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
     let told: Result<Vec<Told>, String> = text.lines().map(Told::parse).collect();

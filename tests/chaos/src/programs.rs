@@ -1,6 +1,6 @@
-//! The programs under chaos as processes that die, stand still and come back.
+//! The programs under chaos as processes that are killed, stopped and started again.
 //!
-//! Promises that a process which ends although nobody has killed it is told of: that is a finding.
+//! Promises to report a process that ends although nobody has killed it: that is a finding.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::Mutex;
 
+use harness::deployment::MARK;
 use harness::process::{Process, program};
 
 /// How much of a log is quoted.
 const LAST_LINES: usize = 5;
 
-/// A place where one process runs at a time.
+/// A slot in which one process runs at a time.
 pub struct Place {
     /// Its name: of the process, and of its logs.
     pub name: String,
@@ -28,7 +29,9 @@ pub struct Place {
 impl Place {
     /// An empty place for a program of this workspace.
     #[must_use]
-    pub fn new(name: &str, of: &str, env: BTreeMap<String, String>, logs: &Path) -> Place {
+    pub fn new(name: &str, of: &str, mut env: BTreeMap<String, String>, logs: &Path) -> Place {
+        // By which the next run ends it, should this one be killed.
+        env.insert(MARK.to_owned(), logs.display().to_string());
         Place {
             name: name.to_owned(),
             program: program(of),
@@ -47,7 +50,7 @@ impl Place {
         *self.running.lock().await = Some(Process::start(&mut command, self.log_of(start)));
     }
 
-    /// Kills what runs here; `false` when nothing does.
+    /// Kills the process that runs here; `false` if none does.
     pub async fn kill(&self) -> bool {
         match self.running.lock().await.take() {
             Some(mut process) => {
@@ -58,8 +61,8 @@ impl Place {
         }
     }
 
-    /// Sends a signal to what runs here, or to the process of this number only; the number of the
-    /// process that got it.
+    /// Sends a signal to the process that runs here, or only to the process with this number;
+    /// returns the number of the process that got it.
     pub async fn signal(&self, name: &str, only: Option<u32>) -> Option<u32> {
         let mut running = self.running.lock().await;
         let process = running.as_mut()?;
@@ -71,7 +74,7 @@ impl Place {
         Some(pid)
     }
 
-    /// How what ran here has ended; `None` while it runs. An ended process leaves its place.
+    /// How the process has ended; `None` while it runs. An ended process leaves the slot empty.
     pub async fn ended(&self) -> Option<Ended> {
         let mut running = self.running.lock().await;
         let Some(process) = running.as_mut() else {
@@ -85,7 +88,7 @@ impl Place {
         Some(Ended { status: Some(status), last_words })
     }
 
-    /// How a process that was started here, and that nobody has killed, has ended all the same.
+    /// How a process that was started here has ended, although nobody has killed it.
     pub async fn ended_unasked(&self) -> Option<String> {
         let runs = self.running.lock().await.is_some();
         let ended = if runs { self.ended().await? } else { return None };
@@ -93,9 +96,9 @@ impl Place {
         Some(format!("{} ended by itself ({status}):\n{}", self.name, ended.last_words))
     }
 
-    /// Removes the log of the last start, of which there is nothing more to learn.
+    /// Removes the log of the last start; it is not needed any more.
     pub fn forget_log(&self) {
-        // Fails only when there is none.
+        // Fails only if there is no log.
         let _ = std::fs::remove_file(self.log_of(self.starts.load(Ordering::Relaxed)));
     }
 

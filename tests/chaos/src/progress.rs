@@ -1,4 +1,5 @@
-//! Looking on while it runs: what is unfinished, who has died unasked, and how far it is.
+//! Observing a run: what is unfinished, which workers have died by themselves, and how far the run
+//! is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,9 +10,9 @@ use tokio::sync::Mutex;
 use super::faults::now_ms;
 use super::site::Site;
 
-/// Between two looks at what is unfinished.
+/// The pause between two looks at what is unfinished.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Between two lines of progress.
+/// The pause between two lines of progress.
 const SAY_EVERY: Duration = Duration::from_secs(5);
 
 /// How much was unfinished at a moment.
@@ -37,7 +38,7 @@ impl Progress {
     }
 }
 
-/// Looks at what is unfinished and whether all workers live, and says how far it is.
+/// Looks at what is unfinished and whether all workers live, and prints how far the run is.
 pub async fn look(site: Arc<Site>, progress: Arc<Progress>, length: Duration) {
     let begun = Instant::now();
     let mut said = Instant::now();

@@ -1,9 +1,10 @@
-//! How long it took until what a fault had met was final.
+//! How long it took until the transactions that a fault had met were final.
 //!
 //! For each fault: the transactions that had been submitted and were not final when it began. It is
-//! recovered when the last of them is final. The time counts from the moment the fault was over (a
-//! server serves again, a process goes on, a link works again); for a killed process, from the kill;
-//! for a killed worker, only what it had claimed counts. What was over before the fault was, took 0.
+//! recovered when the last of them is final. The time begins when the fault was over (a server
+//! serves again, a process goes on, a link works again); for a killed process it begins with the
+//! kill, and for a killed worker only the transactions that it had claimed count. The time is 0 if
+//! they were final before the fault was over.
 
 use std::collections::HashMap;
 
@@ -36,7 +37,8 @@ impl Ranks {
     }
 }
 
-/// Seconds until a fault was recovered from; `None` when it met nothing, or nobody could ask.
+/// Seconds until a fault was recovered from; `None` if no transaction was unfinished, or the
+/// database could not be asked.
 #[must_use]
 pub fn of_fault(happened: &Happened, finals: &HashMap<String, i64>) -> Option<f64> {
     let met = happened.met.as_ref()?;
@@ -44,8 +46,8 @@ pub fn of_fault(happened: &Happened, finals: &HashMap<String, i64>) -> Option<f6
     Some(seconds(last - happened.over_ms))
 }
 
-/// Seconds from the death of a worker to the end of each transaction that it had claimed; of deaths
-/// while nothing else failed, or of the others.
+/// Seconds from the death of a worker to the end of each transaction that it had claimed; either of
+/// deaths while nothing else failed, or of the others.
 #[must_use]
 pub fn of_deaths(happened: &[Happened], alone: bool, finals: &HashMap<String, i64>) -> Vec<f64> {
     let deaths =

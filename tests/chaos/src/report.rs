@@ -1,4 +1,4 @@
-//! What a run came to: for people as text, for scripts as JSON.
+//! The result of a run: for people as text, for scripts as JSON.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -20,7 +20,7 @@ const SHOWN_MAX: usize = 20;
 pub struct Report {
     /// The seed that repeats the schedule and the rows.
     pub seed: u64,
-    /// When what was.
+    /// The times of the parts of the run.
     pub phases: Phases,
     /// Every fault, by its beginning.
     pub faults: Vec<Happened>,
@@ -35,11 +35,11 @@ pub struct Report {
     recovery_by_kind: BTreeMap<Kind, Ranks>,
     deaths_alone: Ranks,
     deaths_among_faults: Ranks,
-    /// What was seen beside.
+    /// Further observations.
     pub beside: Beside,
 }
 
-/// What was seen beside the faults and the ledger.
+/// Observations beside the faults and the ledger.
 #[derive(Debug)]
 pub struct Beside {
     /// Faults whose target was not there.
@@ -94,8 +94,8 @@ impl Report {
         (between(calm_ms, deaths_ms), between(faults_ms, rest_ms))
     }
 
-    /// Seconds from submission to the end of the settled transactions that were submitted within a
-    /// time; the careless neighbour's are not among them.
+    /// Seconds from submission to the end, of settled transactions that were submitted within a
+    /// period; without those of the careless neighbour.
     fn settling(&self, from: i64, to: i64) -> Ranks {
         let lives = self.lives.iter();
         let settled = lives.filter(|life| life.done && (from..to).contains(&life.created_ms));
@@ -111,7 +111,7 @@ impl Report {
         ]
     }
 
-    /// It as JSON.
+    /// The report as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         let (calm, under_faults) = self.throughput();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use mongodb::bson::{Bson, doc};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use super::clerk::{Answered, Clerk};
 use super::faults::{Happened, now_ms};
@@ -21,6 +21,7 @@ use super::progress::{Progress, look};
 use super::recovery::of_fault;
 use super::report::{Beside, Report};
 use super::schedule::{Fault, Kind, PRODUCERS, Target, WORKERS, schedule};
+use super::servers::Servers;
 use super::site::Site;
 use harness::process::program;
 use harness::queues::Queues;
@@ -44,8 +45,6 @@ const SLOWEST: usize = 10;
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The description of the servers, as `deploy/chaos` writes it.
-    pub servers: PathBuf,
     /// How long to submit, calm and faults together.
     pub length: Duration,
     /// What decides everything.
@@ -87,18 +86,19 @@ fn deaths(length: Duration) -> usize {
 ///
 /// # Errors
 /// When the servers can't be used, or did not come back: then nothing can be said of the programs.
-pub async fn run(options: &Options) -> Result<Report, String> {
-    let site = Arc::new(Site::new(options).await?);
+pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> {
+    let site = Arc::new(Site::new(options, servers).await?);
     let progress = Arc::new(Progress::default());
     let watching = tokio::spawn(look(site.clone(), progress.clone(), WARM_UP + options.length));
     let (stop, stopped) = watch::channel(false);
     let (asks, asked) = mpsc::channel(16);
     let clerk_link = Link::start(&site.servers, WORKERS + PRODUCERS).await;
     let clerk = tokio::spawn(Clerk::new(&clerk_link.env(&site.name)).await?.run(asked));
-    let producing: Vec<JoinHandle<()>> = site
+    // A set, because its tasks end with it: an interrupted run starts no producer any more.
+    let mut producing: JoinSet<()> = site
         .producers
         .iter()
-        .map(|producer| tokio::spawn(producer.clone().run(PACE, stopped.clone(), asks.clone())))
+        .map(|producer| producer.clone().run(PACE, stopped.clone(), asks.clone()))
         .collect();
     drop(asks);
     let neighbour = neighbour(&site, options).await?;
@@ -116,8 +116,8 @@ pub async fn run(options: &Options) -> Result<Report, String> {
     stop.send_replace(true);
     let rest_ms = now_ms();
     progress.say(format!("{} faults; coming to rest", happened.len()));
-    for producer in producing {
-        producer.await.map_err(|panic| panic.to_string())?;
+    while let Some(producer) = producing.join_next().await {
+        producer.map_err(|panic| panic.to_string())?;
     }
     let answers = clerk.await.map_err(|panic| panic.to_string())?;
     let mut neighbour = match neighbour {

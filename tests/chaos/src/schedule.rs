@@ -1,8 +1,8 @@
 //! Which fault comes when: a pure function of a seed and a length.
 //!
-//! Promises that every kind comes before any kind comes often, that about one fault begins every
-//! five seconds, and that no target is hit again before it had time to come back: what else
-//! overlaps, overlaps.
+//! Promises that every kind comes once before any kind comes often, that one fault begins about
+//! every five seconds, and that no target is hit again before it had time to recover. Faults of
+//! different targets may overlap.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub const WORKERS: usize = 4;
 /// How many producers run.
 pub const PRODUCERS: usize = 2;
 
-/// Between the beginnings of two faults, in milliseconds: five seconds on average.
+/// The mean time between the beginnings of two faults, in milliseconds: five seconds.
 const GAP_MS: std::ops::RangeInclusive<u64> = 2_000..=8_000;
 
 /// A kind of fault.
@@ -73,8 +73,8 @@ impl Kind {
         Kind::LinkHalfOpen,
     ];
 
-    /// What comes again in the second half of a deck: the cheap ones, so that the servers are up
-    /// most of the time.
+    /// The kinds that come again in the second half of a round: the short ones, so that the servers
+    /// are up most of the time.
     const OFTEN: [Kind; 10] = [
         Kind::WorkerKilled,
         Kind::WorkerKilled,
@@ -110,8 +110,8 @@ impl Kind {
         }
     }
 
-    /// How long it lasts, in milliseconds; a moment lasts nothing. A killed process or server stays
-    /// away for so long before it is started again.
+    /// How long it lasts, in milliseconds; zero for a fault of one moment. A killed process or
+    /// server stays away for so long before it is started again.
     fn lasts_ms(self) -> std::ops::RangeInclusive<u64> {
         match self {
             Kind::WorkerKilled => 200..=3_000,
@@ -164,7 +164,7 @@ pub enum Side {
     Both,
 }
 
-/// Whom a fault hits.
+/// The target of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A worker, by number.
@@ -180,8 +180,8 @@ pub enum Target {
 }
 
 impl Target {
-    /// Whether a fault of one and a fault of the other wait for each other. All brokers count as
-    /// one target: of a cluster a majority must stay.
+    /// Whether faults of these two targets must not overlap. All brokers count as one target: a
+    /// majority of a cluster must stay.
     fn is_same(self, other: Target) -> bool {
         match (self, other) {
             (Target::Link(one, _), Target::Link(another, _)) => one == another,
@@ -204,7 +204,7 @@ pub struct Fault {
     pub lasts: Duration,
 }
 
-/// The faults of so long a time, with so many brokers.
+/// The faults for a run of this length, with so many brokers.
 #[must_use]
 pub fn schedule(seed: u64, length: Duration, brokers: usize) -> Vec<Fault> {
     let mut rng = StdRng::seed_from_u64(seed);
@@ -242,7 +242,7 @@ fn shuffled_deck(rng: &mut StdRng) -> Vec<Kind> {
     first.into_iter().chain(second).collect()
 }
 
-/// A target of a kind that nothing else is hitting.
+/// A target of this kind that no other fault is hitting.
 fn target(
     kind: Kind,
     rng: &mut StdRng,

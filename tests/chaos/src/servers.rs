@@ -1,23 +1,28 @@
 //! The servers as chaos sees them: where they are, how they die, how they come back.
 //!
-//! They are described by a file that `deploy/chaos` writes, and are started again by `deploy/up`,
-//! with their data and on their ports. Fails with a sentence.
+//! They are children of this program. A server that is started again has its data and its port.
+//! Fails with a sentence.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mongodb::Client;
 use mongodb::bson::doc;
 use mongodb::options::ClientOptions;
-use serde_json::Value;
-use tokio::process::Command;
 use tokio::sync::Mutex;
 
-use harness::process::signal;
+use harness::console::Failure;
+use harness::deployment::identity::Identity;
+use harness::deployment::{Deployment, Server, cluster, mongodb::REPLICA_SET};
 use harness::servers::address_of;
 
-/// How long the replica set may be without a primary, or a start may take.
+use super::home::{BROKERS_MAX, Home};
+
+/// The least that has a majority when one is away.
+const MEMBERS: usize = 3;
+/// How long an administrator's request to close all connections may take, in seconds.
+const CLOSE_LIMIT_S: &str = "20";
+/// How long the replica set may be without a primary.
 const SERVES_LIMIT: Duration = Duration::from_secs(120);
 
 /// All servers of a run.
@@ -31,58 +36,38 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Reads the description.
+    /// Starts a replica set, and a broker or a cluster of them.
     ///
     /// # Errors
-    /// When something is missing in it.
-    pub async fn read(path: &Path) -> Result<Servers, String> {
-        let named = |problem: &dyn std::fmt::Display| format!("{}: {problem}", path.display());
-        let text = std::fs::read_to_string(path).map_err(|error| named(&error))?;
-        let told: Value = serde_json::from_str(&text).map_err(|error| named(&error))?;
-        let up = PathBuf::from(text_of(&told, "up").map_err(|error| named(&error))?);
-        let database = Database::new(&told["mongodb"], up.clone()).await;
-        let brokers = told["brokers"].as_array().into_iter().flatten();
-        let brokers: Result<Vec<_>, _> =
-            brokers.map(|broker| Broker::new(broker, up.clone())).collect();
+    /// When one does not start. The home ends what runs.
+    pub async fn start(home: &Home, clustered: bool) -> Result<Servers, Failure> {
+        let mut database = Deployment::new(&home.database())
+            .only(Server::Mongodb)
+            .members(MEMBERS)
+            .private();
+        let directories = home.brokers(if clustered { BROKERS_MAX } else { 1 });
+        let (_, brokers) = tokio::try_join!(database.up(), cluster::up(&directories))?;
         Ok(Servers {
-            database: database.map_err(|error| named(&error))?,
-            brokers: brokers.map_err(|error| named(&error))?,
+            database: Database::new(database).await.map_err(Failure)?,
+            brokers: brokers.into_iter().map(Broker::new).collect(),
             one_broker: Mutex::new(()),
         })
     }
 }
 
-fn text_of(told: &Value, field: &str) -> Result<String, String> {
-    told[field].as_str().map(str::to_owned).ok_or_else(|| format!("{field}: is missing"))
-}
-
-fn pid_of(told: &Value) -> Result<u32, String> {
-    let pid = told["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
-    pid.ok_or_else(|| "pid: is missing".to_owned())
-}
-
-/// Starts again what does not run in a directory, and waits until it serves.
-async fn bring_up(up: &Path, only: &str, directory: &Path) -> Result<Value, String> {
-    let mut command = Command::new(up);
-    command.args(["--private", "--json", "--only", only, "--dir"]).arg(directory);
-    let output = tokio::time::timeout(SERVES_LIMIT, command.kill_on_drop(true).output()).await;
-    let output = output
-        .map_err(|_| format!("{only}: does not serve after {SERVES_LIMIT:?}"))?
-        .map_err(|error| format!("{}: {error}", up.display()))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{only} did not come back:\n{said}"));
+/// Kills exactly this process.
+fn kill(process: Option<&Identity>, what: &str) -> Result<(), String> {
+    match process.map(Identity::kill) {
+        Some(Ok(true)) => Ok(()),
+        Some(Err(failure)) => Err(failure.to_string()),
+        Some(Ok(false)) | None => Err(format!("{what} is not there")),
     }
-    let mut told: Value =
-        serde_json::from_slice(&output.stdout).map_err(|error| format!("deploy/up: {error}"))?;
-    Ok(told[only].take())
 }
 
 struct Member {
     address: SocketAddr,
     /// Past all proxies, and to this member only.
     client: Client,
-    pid: Mutex<u32>,
 }
 
 /// The replica set.
@@ -92,33 +77,31 @@ pub struct Database {
     /// Its name.
     pub replica_set: String,
     members: Vec<Member>,
-    directory: PathBuf,
-    up: PathBuf,
+    deployment: Mutex<Deployment>,
     /// Held while a member is being hit: one at a time, so that a majority stays.
     one_member: Mutex<()>,
 }
 
 impl Database {
-    async fn new(told: &Value, up: PathBuf) -> Result<Database, String> {
+    async fn new(deployment: Deployment) -> Result<Database, String> {
+        let set = deployment.mongodb().ok_or("no replica set was started")?;
+        let uri = set.uri();
         let mut members = Vec::new();
-        for member in told["members"].as_array().into_iter().flatten() {
-            let port = member["port"].as_u64().and_then(|port| u16::try_from(port).ok());
-            let port = port.ok_or("members: a port is missing")?;
-            let address = SocketAddr::from(([127, 0, 0, 1], port));
+        for member in &set.members {
+            let address = SocketAddr::from(([127, 0, 0, 1], member.port));
             let uri = format!("mongodb://{address}/?directConnection=true");
             let mut options =
                 ClientOptions::parse(&uri).await.map_err(|error| error.to_string())?;
             options.server_selection_timeout = Some(Duration::from_secs(1));
             options.connect_timeout = Some(Duration::from_secs(1));
             let client = Client::with_options(options).map_err(|error| error.to_string())?;
-            members.push(Member { address, client, pid: Mutex::new(pid_of(member)?) });
+            members.push(Member { address, client });
         }
         Ok(Database {
-            uri: text_of(told, "uri")?,
-            replica_set: text_of(told, "replica_set")?,
+            uri,
+            replica_set: REPLICA_SET.to_owned(),
             members,
-            directory: text_of(told, "directory")?.into(),
-            up,
+            deployment: Mutex::new(deployment),
             one_member: Mutex::new(()),
         })
     }
@@ -134,14 +117,14 @@ impl Database {
         self.one_member.lock().await
     }
 
-    async fn primary(&self) -> Option<&Member> {
+    /// The primary's number.
+    async fn primary(&self) -> Option<usize> {
         let asked = self.members.iter().map(async |member| {
             let hello = member.client.database("admin").run_command(doc! { "hello": 1 }).await;
             hello.is_ok_and(|hello| hello.get_bool("isWritablePrimary").unwrap_or(false))
         });
         let answers = futures_util::future::join_all(asked).await;
-        let primary = answers.iter().position(|is_primary| *is_primary)?;
-        self.members.get(primary)
+        answers.iter().position(|is_primary| *is_primary)
     }
 
     /// Waits until there is a writable primary.
@@ -165,8 +148,9 @@ impl Database {
     /// When there is none.
     pub async fn kill_primary(&self) -> Result<(), String> {
         let primary = self.primary().await.ok_or("there is no primary to kill")?;
-        let pid = *primary.pid.lock().await;
-        if signal(pid, "KILL") { Ok(()) } else { Err(format!("mongod {pid} is not there")) }
+        let deployment = self.deployment.lock().await;
+        let member = deployment.mongodb().and_then(|set| set.members.get(primary));
+        kill(member.and_then(|member| member.process.as_ref()), "the primary")
     }
 
     /// Starts again whatever member was killed, and waits until all are in step.
@@ -174,13 +158,8 @@ impl Database {
     /// # Errors
     /// When one does not start.
     pub async fn restart(&self) -> Result<(), String> {
-        let told = bring_up(&self.up, "mongodb", &self.directory).await?;
-        for (member, told) in
-            self.members.iter().zip(told["members"].as_array().into_iter().flatten())
-        {
-            *member.pid.lock().await = pid_of(told)?;
-        }
-        Ok(())
+        let up = self.deployment.lock().await.up().await;
+        up.map(|_| ()).map_err(|failure| format!("the database did not come back: {failure}"))
     }
 
     /// Lets the primary step down.
@@ -190,7 +169,7 @@ impl Database {
     pub async fn step_down(&self) -> Result<(), String> {
         let primary = self.primary().await.ok_or("there is no primary to step down")?;
         let command = doc! { "replSetStepDown": 10, "secondaryCatchUpPeriodSecs": 5 };
-        let answer = primary.client.database("admin").run_command(command).await;
+        let answer = self.members[primary].client.database("admin").run_command(command).await;
         answer.map(|_| ()).map_err(|error| format!("stepping down: {error}"))
     }
 }
@@ -199,25 +178,13 @@ impl Database {
 pub struct Broker {
     /// Where clients connect, past all proxies.
     pub url: String,
-    directory: PathBuf,
-    pid: Mutex<u32>,
-    up: PathBuf,
-    control: PathBuf,
-    control_env: Vec<(String, String)>,
+    deployment: Mutex<Deployment>,
 }
 
 impl Broker {
-    fn new(told: &Value, up: PathBuf) -> Result<Broker, String> {
-        let env = told["control"]["env"].as_object().into_iter().flatten();
-        let env = env.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
-        Ok(Broker {
-            url: text_of(told, "uri")?,
-            directory: text_of(told, "directory")?.into(),
-            pid: Mutex::new(pid_of(told)?),
-            up,
-            control: text_of(&told["control"], "program")?.into(),
-            control_env: env.collect(),
-        })
+    fn new(deployment: Deployment) -> Broker {
+        let url = deployment.uri(Server::Rabbitmq).unwrap_or_default();
+        Broker { url, deployment: Mutex::new(deployment) }
     }
 
     /// Where it listens.
@@ -231,8 +198,8 @@ impl Broker {
     /// # Errors
     /// When it does not run.
     pub async fn kill(&self) -> Result<(), String> {
-        let pid = *self.pid.lock().await;
-        if signal(pid, "KILL") { Ok(()) } else { Err(format!("the broker {pid} is not there")) }
+        let deployment = self.deployment.lock().await;
+        kill(deployment.rabbitmq().and_then(|node| node.process.as_ref()), "the broker")
     }
 
     /// Starts it again, and waits until it serves.
@@ -240,9 +207,8 @@ impl Broker {
     /// # Errors
     /// When it does not.
     pub async fn restart(&self) -> Result<(), String> {
-        let told = bring_up(&self.up, "rabbitmq", &self.directory).await?;
-        *self.pid.lock().await = pid_of(&told)?;
-        Ok(())
+        let up = self.deployment.lock().await.up().await;
+        up.map(|_| ()).map_err(|failure| format!("the broker did not come back: {failure}"))
     }
 
     /// Closes all connections, as an administrator would.
@@ -250,15 +216,8 @@ impl Broker {
     /// # Errors
     /// When the administrator's program fails.
     pub async fn close_connections(&self) -> Result<(), String> {
-        let mut command = Command::new(&self.control);
-        command.args(["--timeout", "20", "close_all_connections", "chaos"]);
-        command.envs(self.control_env.iter().map(|(name, value)| (name, value)));
-        let output = command.kill_on_drop(true).output().await;
-        let output = output.map_err(|error| format!("{}: {error}", self.control.display()))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = [output.stdout, output.stderr].concat();
-        Err(format!("close_all_connections: {}", String::from_utf8_lossy(&said)))
+        let close = ["--timeout", CLOSE_LIMIT_S, "close_all_connections", "chaos"];
+        let closed = self.deployment.lock().await.rabbitmqctl(&close).await;
+        closed.map_err(|failure| failure.to_string())
     }
 }

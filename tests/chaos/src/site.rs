@@ -1,4 +1,4 @@
-//! Everything that runs in one run, and can be hit.
+//! Everything that runs in one run and can be hit by a fault.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use harness::queues::Queues;
 pub struct Site {
     /// The servers.
     pub servers: Servers,
-    /// The workers' places.
+    /// The workers.
     pub workers: Vec<Place>,
     /// What a worker is started with, by number.
     pub worker_arguments: Vec<Vec<String>>,
@@ -40,12 +40,11 @@ pub struct Site {
 }
 
 impl Site {
-    /// Opens accounts, starts the workers, and waits until they consume.
+    /// Opens accounts on these servers, starts the workers, and waits until they consume.
     ///
     /// # Errors
     /// When the servers can't be used.
-    pub async fn new(options: &Options) -> Result<Site, String> {
-        let servers = Servers::read(&options.servers).await?;
+    pub async fn new(options: &Options, servers: Servers) -> Result<Site, String> {
         let name = format!("chaos_{}", now_ms());
         let observer = Observer::new(&servers.database.uri, &name).await?;
         open(&observer).await?;
@@ -74,7 +73,7 @@ impl Site {
                 place: Place::new(&of, "producer", links[WORKERS + number].env(&name), &logs),
                 number,
                 load: Load { seed: options.seed, chunk_rows },
-                // One hears how each of its transactions ends, the other goes on at once.
+                // One producer waits for the end of each chunk, the other goes on at once.
                 waits: number == 0,
                 files: files.clone(),
                 told: Mutex::default(),

@@ -21,12 +21,12 @@ impl Axis {
         (ms - self.begin_ms) as f64 / 1_000.0
     }
 
-    /// How long a piece is that is drawn as one point.
+    /// The length of the period that one point stands for.
     fn piece_ms(self) -> i64 {
         ((self.end_ms - self.begin_ms) / POINTS_MAX).max(1_000)
     }
 
-    /// How many a second there were, as the points of a line.
+    /// The rate over time, as the points of a line.
     fn rate(self, moments: impl Iterator<Item = i64>) -> Vec<(f64, f64)> {
         let length_ms = self.end_ms - self.begin_ms;
         let bin_ms = self.piece_ms();
@@ -86,7 +86,7 @@ fn rates(report: &Report, axis: Axis) -> Vec<Line> {
 }
 
 fn unfinished(report: &Report, axis: Axis) -> Line {
-    // The highest of each piece: with every sample, a long run's line would be a smear.
+    // The maximum of each period: with every sample, the line of a long run could not be read.
     let mut highest = BTreeMap::<i64, f64>::new();
     let piece_ms = axis.piece_ms();
     for (ms, count) in &report.beside.samples {

@@ -1,7 +1,7 @@
-//! What one row, one reversal and one account must have come to: rules without any I/O.
+//! How one row, one reversal and one account must have ended: rules without any I/O.
 //!
-//! Told against found: a producer's word binds the ledger. Returns a sentence for whatever breaks a
-//! rule. Shares no rule with the producer's audit.
+//! Compares the answers with the database: what a producer has answered must be true. Returns a
+//! sentence for each violation. Shares no code with the producer's audit.
 
 use mongodb::bson::Document;
 
@@ -11,7 +11,7 @@ use super::mischief::End;
 use super::neighbour::Written;
 use super::produce::Told;
 
-/// Why a sound transfer may be canceled.
+/// Reasons for which a valid transfer may be canceled.
 const EXCUSES: [&str; 3] = ["insufficient_funds", "requested", "retries_exhausted"];
 
 /// A transaction as the database has it.
@@ -25,7 +25,7 @@ pub struct Found {
     pub reason: String,
     /// Its signed changes.
     pub legs: Vec<(String, i64)>,
-    /// What it takes back.
+    /// The transaction that it reverses.
     pub reverses: Option<String>,
     /// When it was submitted, in Unix milliseconds.
     pub created_ms: i64,
@@ -34,7 +34,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Reads a document, without asking whether it makes sense.
+    /// Reads a document without checking whether it is valid.
     #[must_use]
     pub fn read(document: &Document) -> Found {
         let text = |field: &str| document.get_str(field).unwrap_or_default().to_owned();
@@ -98,7 +98,7 @@ fn legs(document: &Document) -> Vec<(String, i64)> {
     }
 }
 
-/// How a row, what was told about it and what is there contradict each other.
+/// The contradictions between a row, its answer and the database.
 #[must_use]
 pub fn of_row(row: &Row, told: &Told, found: Option<&Found>) -> Option<String> {
     let broken = |rule: &str| Some(format!("{}: told {told:?}, {rule}: {found:?}", row.id));
@@ -120,7 +120,7 @@ pub fn of_row(row: &Row, told: &Told, found: Option<&Found>) -> Option<String> {
     };
     match row.sort {
         Sort::Invalid => return broken("and it is in the ledger"),
-        // What it must be is judged with the row whose id it has.
+        // It is judged with the row whose id it has.
         Sort::Conflicting => return None,
         Sort::Repeated | Sort::Transfer | Sort::Refused => {}
     }
@@ -146,7 +146,7 @@ pub fn of_row(row: &Row, told: &Told, found: Option<&Found>) -> Option<String> {
     }
 }
 
-/// How a transaction of the careless neighbour contradicts what must become of it.
+/// The contradiction between a transaction of the careless neighbour and the way it must end.
 #[must_use]
 pub fn of_neighbour(written: &Written, found: Option<&Found>) -> Option<String> {
     let broken = |rule: &str| Some(format!("{}: {rule}: {found:?}", written.id));
@@ -163,7 +163,7 @@ pub fn of_neighbour(written: &Written, found: Option<&Found>) -> Option<String> 
     }
 }
 
-/// How a reversal contradicts its original.
+/// The contradiction between a reversal and its original.
 #[must_use]
 pub fn of_reversal(reversal: &Found, original: Option<&Found>) -> Option<String> {
     let broken = |rule: &str| Some(format!("{rule}: {reversal:?} of {original:?}"));
@@ -181,7 +181,7 @@ pub fn of_reversal(reversal: &Found, original: Option<&Found>) -> Option<String>
     }
 }
 
-/// How what the clerk was told and what is there contradict each other.
+/// The contradiction between an answer to the clerk and the database.
 #[must_use]
 pub fn of_answer(answer: &Answered, found: impl Fn(&str) -> Option<Found>) -> Option<String> {
     let kept = match answer {
@@ -195,7 +195,7 @@ pub fn of_answer(answer: &Answered, found: impl Fn(&str) -> Option<Found>) -> Op
     (!kept).then(|| format!("the clerk was told {answer:?}, which does not hold"))
 }
 
-/// How an account contradicts what was done.
+/// The contradiction between an account and the transactions that are done.
 #[must_use]
 pub fn of_account(account: &Document, expected: i64) -> Option<String> {
     let amount = |field: &str| account.get_i64(field).ok();

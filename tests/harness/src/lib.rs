@@ -1,6 +1,8 @@
 //! The harness of the end-to-end tests: real servers, real processes, and networks that misbehave.
 //!
-//! - [`servers`]: where MongoDB and RabbitMQ are, and a broker of a test's own.
+//! - [`deployment`]: MongoDB and RabbitMQ as child processes in a directory of their own.
+//! - [`console`], [`interrupt`]: what the programs that run servers say, and how they are interrupted.
+//! - [`servers`]: where the shared servers are, and servers of a test's own.
 //! - [`world`]: one test's database and queues, with what it submits and looks at.
 //! - [`process`], [`worker`], [`producer`]: the programs under test, as processes.
 //! - [`proxy`]: what stands between a worker and its servers to hold, lose, delay or cut.
@@ -9,7 +11,10 @@
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
 //! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
 
+pub mod console;
+pub mod deployment;
 pub mod http;
+pub mod interrupt;
 pub mod odd;
 pub mod process;
 pub mod producer;

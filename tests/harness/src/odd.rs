@@ -2,7 +2,7 @@
 //!
 //! Owns the ways in which an account or a transaction can be wrong, each with a name for messages,
 //! and writing them with `bypassDocumentValidation`: a collection may have been filled before it
-//! had a validator. Panics when the database is away, but for [`try_insert`].
+//! had a validator. Panics when the database is away, except in [`try_insert`].
 
 use common::account::Account;
 use common::amount::Amount;
@@ -10,7 +10,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawDocumentBuf, doc, rawdoc};
 use mongodb::error::Error;
 
-/// What a string must have at least to be called large: more than half of a command or a reply.
+/// The least size of a string that counts as large: more than half of a command or a reply.
 pub const LARGE_BYTES: usize = 9 * 1024 * 1024;
 
 /// The most bytes that the server lets a document have.
@@ -35,7 +35,8 @@ pub async fn insert(collection: &Collection<Document>, documents: &[Document]) {
     try_insert(collection, documents).await.expect("nothing but a validator would refuse them");
 }
 
-/// Inserts a document that is no [`Document`]: with a key twice, or with bytes that are not UTF-8.
+/// Inserts a document that a [`Document`] can't hold: with a key twice, or with bytes that are not
+/// UTF-8.
 ///
 /// # Panics
 /// When the server refuses, or is away.
@@ -107,8 +108,8 @@ pub fn with_bytes_that_are_no_text(mut document: Document) -> RawDocumentBuf {
     RawDocumentBuf::from_bytes(bytes).expect("its frame is whole")
 }
 
-/// A transaction of 1 whose first leg names account and amount twice: whoever reads the first of
-/// each finds another transaction than who reads the last.
+/// A transaction of 1 whose first leg names account and amount twice: a reader that takes the first
+/// of each finds another transaction than a reader that takes the last.
 #[must_use]
 pub fn with_repeated_keys(id: &str, source: &str, destination: &str) -> RawDocumentBuf {
     let now = DateTime::now();
@@ -151,7 +152,7 @@ impl AccountFault {
         self.field
     }
 
-    /// What stands in it; `None` when it is missing.
+    /// The value in it; `None` if it is missing.
     #[must_use]
     pub fn value(&self) -> Option<&Bson> {
         self.value.as_ref()
@@ -164,7 +165,7 @@ fn hundred(decimal: bool) -> Amount {
     Amount::parse(text).expect("an amount")
 }
 
-/// Every way in which an account can't be read that we know of.
+/// Every known way in which an account can't be read.
 #[must_use]
 pub fn account_faults() -> Vec<AccountFault> {
     let fault = |decimal: bool, field: &'static str, what: &str, value: Option<Bson>| {
@@ -214,7 +215,7 @@ pub fn account_faults() -> Vec<AccountFault> {
 }
 
 /// Ways in which the bookkeeping of a waiting transaction can be wrong, so that a claim would fail
-/// or come to nothing: each a name and what to set.
+/// or have no effect: each with a name and the fields to set.
 #[must_use]
 pub fn bookkeeping_faults() -> Vec<(&'static str, Document)> {
     vec![

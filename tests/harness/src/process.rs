@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::wait::eventually;
 
-/// How much of a log is shown when a test fails.
+/// How much of a log is printed when a test fails.
 const LOG_LINES_SHOWN: usize = 60;
 
-/// A running program. It is killed when the value goes.
+/// A running program. It is killed when the value is dropped.
 pub struct Process {
     child: Child,
     log: PathBuf,
@@ -46,7 +46,7 @@ impl Process {
         assert!(signal(self.pid(), name), "process {} should be there for SIG{name}", self.pid());
     }
 
-    /// Kills it and waits for its end: nothing it has not yet sent will ever be sent.
+    /// Kills it and waits for its end: it can't send anything after that.
     ///
     /// # Panics
     /// When it can't be killed.
@@ -80,7 +80,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only when it has been waited for already.
+        // Both fail only if it has been waited for already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
@@ -92,7 +92,7 @@ impl Drop for Process {
     }
 }
 
-/// Sends a signal; whether there was such a process.
+/// Sends a signal; returns whether there was such a process.
 #[must_use]
 pub fn signal(pid: u32, name: &str) -> bool {
     Command::new("kill")

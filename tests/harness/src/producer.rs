@@ -11,14 +11,14 @@ use crate::process::program;
 /// No call may take longer, on a machine that is busy with other tests.
 const CALL_LIMIT: Duration = Duration::from_secs(120);
 
-/// What a call of the producer came to.
+/// The result of a call of the producer.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Its exit code; `None` when a signal ended it.
     pub code: Option<i32>,
-    /// What it printed as its result.
+    /// Its standard output.
     pub stdout: String,
-    /// What it said beside it.
+    /// Its standard error.
     pub stderr: String,
 }
 

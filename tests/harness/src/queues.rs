@@ -1,7 +1,7 @@
 //! The broker's side as a test sees it: raw messages, dead letters, queues that vanish.
 //!
-//! Every call has a connection of its own: tests ask rarely, and what one does to its channel
-//! must not meet another.
+//! Every call has a connection of its own: tests call rarely, and a call that closes its channel
+//! must not affect another.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub struct Queues {
     topology: Topology,
 }
 
-/// What lay in the dead-letter queue.
+/// A message from the dead-letter queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
     /// The header `tandem-reason`.
@@ -48,7 +48,7 @@ impl Queues {
         self.connect().await.expect("the broker is there")
     }
 
-    /// Publishes a body as it is to the queue of a routing key, confirmed.
+    /// Publishes a body unchanged to the queue of a routing key, with a confirm.
     ///
     /// # Panics
     /// When the broker does not take it.
@@ -81,7 +81,7 @@ impl Queues {
         letters.into_iter().map(|(letter, _)| letter).collect()
     }
 
-    /// The same, each with the bytes of its headers that are text.
+    /// The same, each with the text headers as bytes.
     ///
     /// # Panics
     /// When there are fewer within `limit`.

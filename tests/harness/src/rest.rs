@@ -1,7 +1,7 @@
-//! The rules that hold when everything has come to rest (design §6, 1–5), from the documents alone.
+//! Rules 1 to 5 of `ARCHITECTURE.md`, which hold at rest, checked from the documents alone.
 //!
-//! A second, independent `audit`: it reads raw documents, shares no rule with the producer's, and
-//! so each of the two is a test of the other. Returns what is wrong, in sentences.
+//! A second, independent audit: it reads raw documents and shares no code with the audit of
+//! `producer`, so each of the two tests the other. Returns a sentence for each violation.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use futures_util::TryStreamExt;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
-/// What an account should hold, and does, in units of 10^-9.
+/// What an account should hold and what it holds, in units of 10^-9.
 #[derive(Default)]
 struct Books {
     opening: BTreeMap<String, i128>,

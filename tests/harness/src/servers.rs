@@ -5,13 +5,14 @@
 //! down with the value.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
-use tokio::process::Command;
 
-use crate::process::{self, Process};
+use crate::deployment::{self, Deployment, Keep, STOP_LIMIT, Server, programs};
+use crate::process::Process;
 use crate::wait::{s, wait_until};
 
 /// The servers that all tests share.
@@ -79,12 +80,9 @@ pub fn address_of(uri: &str) -> SocketAddr {
 
 /// A RabbitMQ of a test's own.
 pub struct OwnBroker {
-    directory: PathBuf,
+    deployment: Deployment,
     /// Its connection string, the same after a restart.
     pub amqp_url: String,
-    pid: u32,
-    control: PathBuf,
-    control_env: Vec<(String, String)>,
 }
 
 impl OwnBroker {
@@ -102,14 +100,10 @@ impl OwnBroker {
     /// # Panics
     /// When it does not start.
     pub async fn start(name: &str) -> OwnBroker {
-        let directory = directory(&format!("{name}-broker"));
         // Before anything runs, so that a start that fails halfway is taken down as well.
         let mut broker = OwnBroker {
-            directory,
+            deployment: own(&format!("{name}-broker"), Server::Rabbitmq),
             amqp_url: String::new(),
-            pid: 0,
-            control: PathBuf::new(),
-            control_env: vec![],
         };
         broker.up().await;
         broker
@@ -120,7 +114,9 @@ impl OwnBroker {
     /// # Panics
     /// When it does not run.
     pub fn kill(&self) {
-        assert!(process::signal(self.pid, "KILL"), "the broker should have been running");
+        let node = self.deployment.rabbitmq().and_then(|node| node.process.as_ref());
+        let killed = node.expect("it was started").kill().expect("it is ours");
+        assert!(killed, "the broker should have been running");
     }
 
     /// Starts it again on its port with its data, and waits until it serves.
@@ -128,13 +124,8 @@ impl OwnBroker {
     /// # Panics
     /// When it does not start.
     pub async fn up(&mut self) {
-        let told = bring_up("rabbitmq", &self.directory).await;
-        self.amqp_url = told["uri"].as_str().expect("a uri").to_owned();
-        self.pid = pid_of(&told);
-        self.control = told["control"]["program"].as_str().expect("a program").into();
-        let env = told["control"]["env"].as_object().into_iter().flatten();
-        let env = env.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
-        self.control_env = env.collect();
+        let addresses = self.deployment.up().await;
+        self.amqp_url = addresses.unwrap_or_else(|failure| panic!("{failure}")).amqp_url;
     }
 
     /// Makes a user who may configure, write and read what these patterns name, and returns the
@@ -149,24 +140,20 @@ impl OwnBroker {
     }
 
     async fn control(&self, arguments: &[&str]) {
-        let mut command = Command::new(&self.control);
-        command.args(arguments).envs(self.control_env.iter().cloned()).kill_on_drop(true);
-        let output = command.output().await.expect("rabbitmqctl can be run");
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said);
-        assert!(output.status.success(), "rabbitmqctl {arguments:?}: {said}");
+        let done = self.deployment.rabbitmqctl(arguments).await;
+        done.unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
 
 impl Drop for OwnBroker {
     fn drop(&mut self) {
-        take_down(&self.directory);
+        take_down(&self.deployment);
     }
 }
 
 /// A MongoDB of a test's own that asks for users and their rights.
 pub struct GuardedMongo {
-    directory: PathBuf,
+    deployment: Deployment,
     address: SocketAddr,
     process: Option<Process>,
 }
@@ -178,22 +165,20 @@ impl GuardedMongo {
     /// # Panics
     /// When it does not start, or refuses a command.
     pub async fn start(name: &str, commands: &[Document]) -> GuardedMongo {
-        let directory = directory(&format!("{name}-mongod"));
+        let deployment = own(&format!("{name}-mongod"), Server::Mongodb);
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut mongo = GuardedMongo { directory, address, process: None };
-        let told = bring_up("mongodb", &mongo.directory).await;
-        let uri = told["uri"].as_str().expect("a uri");
-        mongo.address = address_of(uri);
+        let mut mongo = GuardedMongo { deployment, address, process: None };
+        let addresses = mongo.deployment.up().await;
+        let uri = addresses.unwrap_or_else(|failure| panic!("{failure}")).mongodb_uri;
+        mongo.address = address_of(&uri);
         let client = Client::with_uri_str(uri).await.expect("the uri is good");
         for command in commands {
             client.database("admin").run_command(command.clone()).await.expect("it is run");
         }
-        let pid = pid_of(&told);
-        let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).expect("it runs");
-        assert!(process::signal(pid, "TERM"), "the server should have been running");
+        mongo.deployment.down(STOP_LIMIT).await.expect("it ends");
         wait_until("its port is free", s(30), async || TcpListener::bind(mongo.address).is_ok())
             .await;
-        mongo.guard(&String::from_utf8_lossy(&command_line));
+        mongo.guard();
         let login = mongo.uri("root", "admin");
         let client = Client::with_uri_str(login).await.expect("the uri is good");
         wait_until("it has a primary again", s(60), async || {
@@ -204,16 +189,17 @@ impl GuardedMongo {
         mongo
     }
 
-    fn guard(&mut self, command_line: &str) {
-        let key = self.directory.join("key");
+    fn guard(&mut self) {
+        let directory = self.deployment.directory();
+        let key = directory.path.join("key");
         std::fs::write(&key, "only for this test").expect("it can be written");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         std::fs::set_permissions(&key, mode).expect("the file is ours");
-        let mut words = command_line.split_terminator('\0');
-        let mut command = std::process::Command::new(words.next().expect("a program"));
-        command.args(words).arg("--keyFile").arg(key);
-        let log = self.directory.join("logs").join("guarded.out");
-        self.process = Some(Process::start(&mut command, log));
+        let mongod = programs::mongod().expect("it was started before");
+        let set = self.deployment.mongodb().expect("it was started before");
+        let mut command = set.command(directory, 0, &mongod);
+        let log = directory.logs.join("guarded.out");
+        self.process = Some(Process::start(command.arg("--keyFile").arg(key), log));
     }
 
     /// The connection string of a user whose password is `secret`.
@@ -227,39 +213,21 @@ impl GuardedMongo {
 impl Drop for GuardedMongo {
     fn drop(&mut self) {
         self.process = None;
-        take_down(&self.directory);
+        take_down(&self.deployment);
+        // The key, which is no server's.
+        let _ = std::fs::remove_dir_all(&self.deployment.directory().path);
     }
 }
 
-/// Starts a private server; what `deploy/up` says about it.
-async fn bring_up(server: &str, directory: &Path) -> serde_json::Value {
-    let output = Command::new(required("TANDEM_DEPLOY_UP"))
-        .args(["--private", "--only", server, "--json", "--dir"])
-        .arg(directory)
-        .kill_on_drop(true)
-        .output()
-        .await
-        .expect("deploy/up can be run");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "deploy/up failed:\n{said}");
-    let told: serde_json::Value =
-        serde_json::from_slice(&output.stdout).expect("deploy/up --json prints JSON");
-    told[server].clone()
+/// A server of a test's own, in a directory of its own.
+fn own(name: &str, server: Server) -> Deployment {
+    Deployment::new(&directory(name)).only(server).private()
 }
 
-fn pid_of(told: &serde_json::Value) -> u32 {
-    u32::try_from(told["pid"].as_u64().expect("a pid")).expect("a pid is small")
-}
-
-fn take_down(directory: &Path) {
-    let down = PathBuf::from(required("TANDEM_DEPLOY_UP")).with_file_name("down");
-    let stopped = std::process::Command::new(down)
-        .args(["--wipe", "--limit-s", "0", "--dir"])
-        .arg(directory)
-        .stdout(std::process::Stdio::null())
-        .status();
-    if !stopped.is_ok_and(|status| status.success()) {
-        eprintln!("the server in {} is still there", directory.display());
+fn take_down(deployment: &Deployment) {
+    let directory = &deployment.directory().path;
+    if let Err(failure) = deployment::down(directory, Duration::ZERO, Keep::Nothing) {
+        eprintln!("the server in {} is still there: {failure}", directory.display());
     }
 }
 

@@ -1,17 +1,17 @@
 //! Waiting for a condition with a deadline, instead of sleeping and hoping.
 //!
-//! Promises to look often, and to look once more after the deadline, so that a machine that stood
-//! still does not fail a test. Fails by a panic that says what was waited for.
+//! Promises to look often, and to look once more after the deadline, so that a machine that was
+//! stopped for a while does not fail a test. Panics with the name of the condition.
 
 use std::time::{Duration, Instant};
 
 /// The pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Looks until there is something, and returns it.
+/// Looks until there is a value, and returns it.
 ///
 /// # Panics
-/// When there is nothing within `limit`.
+/// When there is none within `limit`.
 pub async fn eventually<T>(
     what: &str,
     limit: Duration,

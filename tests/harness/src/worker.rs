@@ -15,7 +15,7 @@ use crate::wait::{s, wait_until};
 /// How long a worker may take to be ready, on a machine that is busy with other tests.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
-/// The lease of test workers: short, so that a takeover does not take long.
+/// The lease of test workers: short, so that taking over does not take long.
 pub const LEASE: Duration = Duration::from_millis(2_000);
 /// Their grace.
 pub const GRACE: Duration = Duration::from_millis(1_200);
@@ -67,9 +67,10 @@ impl Plan {
         self
     }
 
-    /// Lets it abort just before this operation on any of these transactions: `claim`, `post`,
-    /// `applied`, `settle`. Its deaths decide what becomes of them, not their attempts: on a busy
-    /// machine the sweeper publishes them again, and ten claims are soon used up.
+    /// Makes it abort just before this operation on any of these transactions: `claim`, `post`,
+    /// `applied`, `settle`. Allows so many attempts that the deaths end these transactions and not
+    /// the limit of attempts: on a busy machine the sweeper publishes them again, and ten claims
+    /// are soon used up.
     #[must_use]
     pub fn poisoned(self, ids: &[&str], at: &str) -> Plan {
         let plan = self
@@ -79,13 +80,13 @@ impl Plan {
         Plan { program: "poisoned", ..plan }
     }
 
-    /// Lets it reach MongoDB by another connection string.
+    /// Sets its MongoDB connection string, for example that of a proxy.
     #[must_use]
     pub fn mongodb(self, uri: &str) -> Plan {
         self.env("TANDEM_MONGODB_URI", uri)
     }
 
-    /// Lets it reach RabbitMQ by another connection string.
+    /// Sets its RabbitMQ connection string, for example that of a proxy.
     #[must_use]
     pub fn amqp(self, url: &str) -> Plan {
         self.env("TANDEM_AMQP_URL", url)
@@ -140,7 +141,7 @@ impl DerefMut for Worker {
 }
 
 impl Worker {
-    /// What it answers on a path; `None` when it does not.
+    /// Its answer on a path; `None` if it does not answer.
     pub async fn get(&self, path: &str) -> Option<Answer> {
         http::get(self.http, path).await
     }
@@ -160,7 +161,7 @@ impl Worker {
         Metrics::new(answer.body)
     }
 
-    /// Stands it still, as a swapping machine would.
+    /// Stops it, as a machine that swaps would.
     ///
     /// # Panics
     /// When it does not stop.
@@ -180,8 +181,8 @@ impl Worker {
     }
 }
 
-/// An address for one worker: below the ports that the system hands out by itself, so that no
-/// connection of somebody else takes it before the worker does.
+/// An address for one worker. The port is below those that the system assigns by itself, so that no
+/// other connection takes it before the worker does.
 ///
 /// # Panics
 /// When no port is free.
@@ -190,7 +191,7 @@ pub fn free_address() -> SocketAddr {
     const FIRST: u16 = 10_000;
     const COUNT: u16 = 10_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Two runs of tests side by side begin in different places.
+    // Two runs of tests at the same time begin at different ports.
     let offset = u16::try_from(std::process::id() % u32::from(COUNT)).unwrap_or(0);
     let mut ports = (0..COUNT).map(|_| {
         let next = NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;

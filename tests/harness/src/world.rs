@@ -1,7 +1,7 @@
 //! One test's world: a database and queues of its own on the shared servers.
 //!
-//! Owns what a test submits and looks at. Ends with [`World::finish`], which removes everything;
-//! a test that fails leaves its database behind for a look.
+//! Owns what a test submits and looks at. Ends with [`World::finish`], which removes everything; a
+//! failed test leaves its database behind, so that one can look at it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -102,7 +102,7 @@ impl World {
         self.directory.clone()
     }
 
-    /// What the programs are told by their environment.
+    /// The environment variables of the programs.
     #[must_use]
     pub fn env(&self) -> BTreeMap<String, String> {
         let env = [
@@ -143,7 +143,7 @@ impl World {
         let hello = hello.expect("MongoDB is there");
         let primary = hello.get_str("primary").expect("it is a replica set with a primary");
         let proxy = MongoProxy::start(address_of(primary)).await;
-        // With the replica set's name the driver would find the server behind the proxy.
+        // With the name of the replica set the driver would connect past the proxy.
         let uri = format!("mongodb://{}/?directConnection=true", proxy.address());
         (proxy, uri)
     }
@@ -259,12 +259,12 @@ impl World {
         .await
     }
 
-    /// What breaks the rules of rest, by the harness's own check.
+    /// The violations that the harness's own check finds.
     pub async fn problems(&self) -> Vec<String> {
         rest::problems(&self.store.accounts(), &self.store.transactions()).await
     }
 
-    /// The rules 1–5 hold: by the producer's audit and by the harness's own check.
+    /// Asserts that rules 1–5 hold, by the producer's audit and by the harness's own check.
     ///
     /// # Panics
     /// When one of them finds something.
@@ -275,7 +275,7 @@ impl World {
         assert_eq!(audit.code, Some(0), "the audit:\n{}\n{}", audit.stdout, audit.stderr);
     }
 
-    /// The rules 1–5 are broken, and both checks see it.
+    /// Asserts that rules 1–5 are broken, and that both checks see it.
     ///
     /// # Panics
     /// When one of them finds nothing.
@@ -287,8 +287,8 @@ impl World {
         assert_eq!(audit.code, Some(1), "the audit has not found {own:?}:\n{said}");
     }
 
-    /// The producer's audit, which must have looked at every document: an exit code alone would
-    /// also come from a program that looked at nothing.
+    /// The producer's audit, which must have read every document: a program that reads nothing
+    /// would also exit with 0.
     ///
     /// # Panics
     /// When it has not.

@@ -2,7 +2,7 @@
 //!
 //! - `cargo run --release -p model --bin simulate -- --seeds 100000`: random schedules.
 //! - `cargo run --release -p model --bin search`: every interleaving of small scopes.
-//! - `tests/conformance`: the model answers as a real MongoDB does, sequence by sequence.
+//! - `tests/model/tests/conformance`: the model answers as a real MongoDB does, sequence by sequence.
 
 pub mod search;
 pub mod sim;

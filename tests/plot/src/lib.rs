@@ -1,8 +1,8 @@
 //! Figures for reports: panels of lines, bars or lanes under one another, written as SVG and PNG.
 //!
-//! Owns how they look; who calls says what is to be seen. The font is part of the program, so a
-//! figure comes out the same on a machine without any fonts. Fails only when a file can't be
-//! written; a panel without data is drawn empty.
+//! Owns the look of the figures; the caller gives the data. The font is part of the program, so a
+//! figure looks the same on a machine without fonts. Fails only if a file can't be written; a panel
+//! without data is drawn empty.
 
 mod bars;
 mod lanes;

@@ -67,7 +67,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     /// Sends postings until the server answers, under the fence; true when all of them took effect.
     /// Every failure leaves doubt.
     async fn post_all(&mut self, postings: &[Posting], refusals: &mut Refusals) -> bool {
-        debug_assert!(postings.iter().all(carries_others_only), "a ride of its own transactions");
+        debug_assert!(rides_have_one_place(postings), "a settlement is carried twice");
         let doubts: Mutex<Vec<(&[Posting], ServerMs)>> = Mutex::default();
         let pieces = cut(postings, POSTINGS_MAX, BYTES_MAX, Posting::bytes);
         let post = async |postings| {
@@ -187,9 +187,12 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     }
 }
 
-/// Whether a posting carries settlements of other transactions only: one that is posted is not
-/// settled.
-fn carries_others_only(posting: &Posting) -> bool {
-    let carried = posting.ride.iter().flat_map(|ride| &ride.transactions);
-    !carried.into_iter().any(|id| posting.transactions.contains(id))
+/// Whether no account carries the settlement of a transaction twice: its credits would be spendable
+/// twice if the guard of its mark were wrong.
+fn rides_have_one_place(postings: &[Posting]) -> bool {
+    let mut carried = BTreeSet::new();
+    postings.iter().all(|posting| {
+        let ids = posting.ride.iter().flat_map(|ride| &ride.transactions);
+        ids.into_iter().all(|id| carried.insert((&posting.account, id)))
+    })
 }

@@ -1,6 +1,6 @@
 //! `accounts`: creating, showing, freezing and closing them.
 //!
-//! Every change is one guarded update, so it holds whatever workers do at the same moment.
+//! Every change is one guarded update, so it is right whatever workers do at the same moment.
 
 mod import;
 mod status;
@@ -226,7 +226,7 @@ async fn list(
     };
     let accounts = context.client.store().accounts();
     let mut found = accounts.find(filter).sort(doc! { "_id": 1 }).limit(args.limit.into()).await?;
-    // Bytes, and one document at a time: one that can't be read does not end the list.
+    // Raw bytes, one document at a time: a document that can't be read does not end the list.
     while found.advance().await? {
         print(&readable(found.current()), args.json, out)?;
     }

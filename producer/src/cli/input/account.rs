@@ -22,7 +22,7 @@ pub fn parse(mut record: Record, kind: Kind) -> Result<Parsed<Account>, String> 
         Some(floor) => {
             let floor =
                 super::record::amount(&floor, kind).map_err(|error| format!("floor: {error}"))?;
-            // Zero is of both kinds: the account has the one of its balance.
+            // A floor of zero fits both kinds of amounts, so it takes the kind of the balance.
             if !floor.is_zero() {
                 account.floor = Some(floor);
             }

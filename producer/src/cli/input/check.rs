@@ -1,9 +1,9 @@
-//! The first pass: every row is looked at before anything is written.
+//! The first pass: every row is checked before anything is written.
 //!
-//! Owns which rows are bad, ids that stand twice in the file among them, and which contents stand
-//! more than once among the rows without an id. Memory is bounded: while it reads, sixteen bytes an
-//! explicit id and twelve a row without one; afterwards four a bad repeated row, twelve a repeated
-//! content, and the first [`SHOWN_MAX`] problems.
+//! Owns which rows are bad, including ids that occur twice in the file, and which contents occur
+//! more than once among the rows without an id. Memory is bounded: while it reads, sixteen bytes
+//! for each explicit id and twelve for each row without one; afterwards four for each bad repeated
+//! row, twelve for each repeated content, and the first [`SHOWN_MAX`] problems.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,16 +21,16 @@ pub const SHOWN_MAX: usize = 100;
 /// Every how many rows progress is shown.
 const PROGRESS_ROWS: u64 = 1 << 14;
 
-/// What tells a row from the others of its file.
+/// What distinguishes a row from the other rows of its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// Its own key, which must not stand twice in the file.
+    /// Its own key, which must not occur twice in the file.
     Key(String),
     /// It has no key. Rows of the same content are told apart by counting them.
     Content(ContentDigest),
 }
 
-/// A row as understood: what identifies it, and the rest.
+/// A row after parsing: what identifies it, and the rest.
 #[derive(Debug)]
 pub struct Parsed<T> {
     /// What identifies it.
@@ -78,7 +78,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Why a row is bad, or what it says. Says the same in every pass.
+    /// Why a row is bad, or its content. The same in every pass.
     ///
     /// # Errors
     /// The problem, without file and line.
@@ -180,7 +180,7 @@ impl Checked {
         }
     }
 
-    /// Counts repeated rows as bad, reading again up to the last one to be shown.
+    /// Counts repeated rows as bad. Reads the file again, up to the last one to be shown.
     fn name_repeated<T>(
         &mut self,
         input: &Input,
@@ -209,8 +209,8 @@ impl Checked {
     }
 }
 
-/// 96 bits of the key's digest before the line: sorting brings equal keys together, in line order.
-/// A million distinct keys have a chance of 10^-17 to look alike.
+/// 96 bits of the key's digest, then the line: sorting brings equal keys together, in line order.
+/// For a million different keys the chance that two digests are equal is 10^-17.
 fn fingerprint(key: &str, line: u32) -> u128 {
     let digest = Sha256::digest(key.as_bytes());
     let bits = digest.iter().take(12).fold(0, |bits, byte| (bits << 8) | u128::from(*byte));

@@ -1,16 +1,16 @@
-//! What a row without an id asks for, as a digest that does not depend on how the row is spelled.
+//! The content of a row without an id, as a digest that does not depend on how the row is written.
 //!
-//! Two rows have the same digest when a transaction of one would be found unchanged by the other
-//! (see `submission`): the order of legs, the order of metadata's fields and needless zeros of a
-//! decimal do not count. Ids are made from these digests, so their definition must never change: a
-//! file that was submitted with an older version would be paid again.
+//! Two rows have the same digest if a transaction made from one counts as unchanged for the other
+//! (see `submission`): the order of legs, the order of metadata fields and unneeded zeros of a
+//! decimal do not count. Ids are made from these digests, so their definition must never change:
+//! otherwise a file that was submitted with an older version would be paid again.
 
 use common::transaction::Body;
 use mongodb::bson::{Bson, Document, serialize_to_vec};
 use sha2::{Digest, Sha256};
 
-/// The first 96 bits of a digest. Among ten million rows, two different contents have a chance of
-/// 10^-15 to look alike; even then they get two ids, as two rows of the same content do.
+/// The first 96 bits of a digest. Among ten million rows, the chance that two different contents
+/// have the same digest is 10^-15; even then they get two ids, as two rows of the same content do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContentDigest(pub [u8; 12]);
 
@@ -22,7 +22,7 @@ impl ContentDigest {
     pub fn of(body: &Body) -> Result<ContentDigest, String> {
         let mut fields = Fields(Sha256::new());
         let mut legs: Vec<_> = body.legs().iter().collect();
-        // No account has two legs, so this is one order only.
+        // No account has two legs, so sorting by account gives one order only.
         legs.sort_unstable_by_key(|leg| &leg.account);
         fields.add(&(legs.len() as u64).to_le_bytes());
         for leg in legs {
@@ -41,7 +41,8 @@ impl ContentDigest {
     }
 }
 
-/// A digest of fields. The length stands before each, so that no two lists of fields look alike.
+/// A digest of fields. Each field is preceded by its length, so different lists of fields never
+/// give the same bytes.
 struct Fields(Sha256);
 
 impl Fields {
@@ -73,7 +74,7 @@ fn sorted_value(value: Bson) -> Bson {
     }
 }
 
-/// The contents that stand more than once, sorted: only their rows have to be counted.
+/// The contents that occur more than once, sorted: only their rows have to be counted.
 pub(super) fn repeated(mut digests: Vec<ContentDigest>) -> Vec<ContentDigest> {
     digests.sort_unstable();
     let same = digests.chunk_by(|one, other| one == other);

@@ -1,8 +1,8 @@
 //! CSV, one record a line.
 //!
-//! The `csv` crate reads a quote that nobody closes to the end of the file, in unbounded memory and
-//! without an error. No field here may hold a line feed, so a record is a line, and such a quote is
-//! an error of that line alone.
+//! If a quote is never closed, the `csv` crate reads on to the end of the file, in unbounded memory
+//! and without an error. Here no field may hold a line feed, so a record is one line, and an open
+//! quote is an error of that line alone.
 
 use common::limits::echo;
 

@@ -1,7 +1,8 @@
 //! Lines of a file of any size, in bounded memory, with their numbers.
 //!
-//! Promises that a line is never longer in memory than [`LINE_BYTES_MAX`], that a byte-order mark
-//! is skipped, and that the digest covers every byte. A bad line is an item, not the end.
+//! Promises that at most [`LINE_BYTES_MAX`] bytes of a line are in memory, that a byte-order mark
+//! is skipped, and that the digest covers every byte. A bad line is an item and does not end the
+//! reading.
 
 use std::io::{self, BufRead};
 
@@ -12,7 +13,7 @@ pub const LINE_BYTES_MAX: usize = 1 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// A line and its number, from 1; or what is wrong with it.
+/// A line and its number, from 1; or what is wrong with the line.
 pub struct Line {
     /// Its number.
     pub number: u32,

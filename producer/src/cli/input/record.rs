@@ -145,11 +145,11 @@ pub fn amount(value: &Value, kind: Kind) -> Result<Amount, AmountError> {
     }
 }
 
-/// The parser counts lines within one line; only its column says something.
+/// The parser gets one line at a time, so only the column of its position is useful.
 fn located(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
-    // It may repeat what stands there.
+    // The parser's message may repeat text of the line.
     format!("{} (column {})", echo(message), error.column())
 }
 

@@ -9,7 +9,7 @@ use super::check::{Identity, Parsed};
 use super::content::ContentDigest;
 use super::record::{Kind, Record, amount};
 
-/// What holds for rows that do not say it themselves.
+/// Values for rows that do not give their own.
 #[derive(Clone, Debug)]
 pub struct Defaults {
     /// Their currency.
@@ -89,7 +89,7 @@ fn metadata(value: Value) -> Result<Document, String> {
         Bson::Document(metadata) => metadata,
         other => return Err(format!("metadata: {} is not an object", echo(&other.to_string()))),
     };
-    // The limits are those for what is read back.
+    // The limits are those that apply when a transaction is read back.
     let raw = RawDocumentBuf::try_from(&metadata).map_err(|error| format!("metadata: {error}"))?;
     check_metadata(&raw).map_err(|error| error.to_string())?;
     Ok(metadata)

@@ -1,7 +1,7 @@
 //! JSON values in which no object names a field twice.
 //!
-//! A tree of `serde_json` keeps the last of two fields of the same name, so that a leg with two
-//! accounts would silently pay one of them. Fails with the name of the field.
+//! `serde_json` keeps the last of two fields with the same name, so a leg with two accounts would
+//! silently pay only one of them. Fails with the name of the field.
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
 //! Names of batches, and the ids of rows that have none of their own.
 //!
 //! Promises that such an id depends on the batch's name, the row's content and its occurrence (it
-//! is the n-th row of this content), and on nothing else: neither on the line nor on what else
-//! stands in the file. So a corrected, longer or reordered file, submitted under the same name,
-//! meets the transactions that are there already. The ids must be the same in every version.
+//! is the n-th row with this content), and on nothing else: neither on the line nor on other rows
+//! of the file. So a corrected, longer or reordered file, submitted under the same name, finds the
+//! transactions that exist already. The ids must be the same in every version.
 
 use std::fmt;
 
@@ -53,7 +53,7 @@ impl Batch {
     /// range they can't be in the order of the file, which may change.
     pub(super) fn id(&self, content: ContentDigest, occurrence: u32) -> String {
         let batch = Sha256::digest(self.0.as_bytes());
-        // No name has a zero byte in it, so it separates the two.
+        // No name contains a zero byte, so a zero byte separates the two.
         let row = Sha256::new().chain_update(&self.0).chain_update([0]).chain_update(content.0);
         format!("{}-{}-{occurrence}", hex(&batch[..6]), hex(&row.finalize()[..12]))
     }
@@ -109,7 +109,7 @@ mod tests {
         assert!(longest.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'), "{longest}");
     }
 
-    /// What was submitted with an earlier version would be paid again if this changed.
+    /// If this changed, rows that an earlier version has submitted would be paid again.
     #[test]
     fn ids_are_the_same_in_every_version() {
         let mut body = Body::transfer("alice", "bob", Amount::parse("12.50").expect("a decimal"))

@@ -133,8 +133,8 @@ pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Err
     Ok(Summary::new(&transfers, &counts, ends, begun.elapsed()))
 }
 
-/// What completes a submission that failed or was interrupted. Naming the batch makes it true even
-/// if the file is corrected in between.
+/// How to complete a submission that failed or was interrupted. It names the batch, so that it is
+/// right even if the file is corrected in between.
 fn advice(batch: Option<&Batch>) -> String {
     let flag = batch.map(|batch| format!(" with {}", typed("--batch", batch.as_str())));
     format!(

@@ -1,7 +1,7 @@
 //! The second pass: rows → inserted → published.
 //!
-//! A thread reads while chunks are submitted, two at a time: so a chunk is inserted while the one
-//! before is published.
+//! A thread reads the file while chunks are submitted, two at a time, so that one chunk is inserted
+//! while the chunk before it is published.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::cli::exit::Error;
 use crate::cli::follow::Pending;
 use crate::cli::input::SHOWN_MAX;
 
-/// Chunks that were read and wait.
+/// Chunks that were read and wait to be submitted.
 const WAITING_MAX: usize = 2;
 /// Chunks that are submitted at once.
 const UNDERWAY_MAX: usize = 2;
@@ -54,7 +54,7 @@ impl Counts {
     }
 }
 
-/// What the pass leaves.
+/// The result of the pass.
 pub(super) struct Progressed {
     pub counts: Counts,
     /// By row.
@@ -110,7 +110,7 @@ async fn submit_chunks(
     Ok(stage.done)
 }
 
-/// Where an order stands in the file, and its id.
+/// The position of an order in the file, and its id.
 struct Place {
     line: u32,
     ordinal: usize,
@@ -139,7 +139,7 @@ impl Submitting<'_> {
     /// Notes what became of a chunk.
     ///
     /// # Errors
-    /// When a server stays away, which is not about any row.
+    /// When a server stays away; that is no fault of a row.
     fn take_in(
         &mut self,
         places: Vec<Place>,
@@ -147,7 +147,7 @@ impl Submitting<'_> {
     ) -> Result<(), Error> {
         for (place, result) in places.iter().zip(results) {
             let outcome = self.count(place, result)?;
-            // A row beyond the count stands in a file that grew; the reader will say so.
+            // A row beyond the count means that the file has grown; the reader will report that.
             if let Some(slot) = self.done.outcomes.get_mut(place.ordinal) {
                 *slot = outcome;
             }
@@ -159,7 +159,7 @@ impl Submitting<'_> {
     fn count(&mut self, place: &Place, result: Result<Receipt, E>) -> Result<Outcome, Error> {
         let counts = &mut self.done.counts;
         match result {
-            // For a command, what the broker does not have is a failure.
+            // For a command, a transaction that the broker does not have is a failure.
             Ok(Receipt { unpublished: Some(error), .. }) => Err(error.into()),
             Ok(Receipt { known: None, .. }) => {
                 counts.submitted += 1;

@@ -1,7 +1,7 @@
 //! `--results`: a row for each row of the input, in its order.
 //!
-//! The input is read once more for it, so memory stays bounded. The file appears under its name
-//! only when it is complete; until then it has the suffix `.partial`, and is removed on failure.
+//! The input is read a second time for it, so memory stays bounded. The file appears under its name
+//! only when it is complete; until then its name ends in `.partial`, and it is removed on failure.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -41,7 +41,7 @@ enum Writer {
 }
 
 impl ResultsFile {
-    /// Creates it, before anything else is done that could not be reported then.
+    /// Creates the file first: if that fails, nothing has been done that could not be reported.
     pub fn create(path: &Path) -> Result<ResultsFile, Error> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
@@ -121,7 +121,7 @@ pub(super) async fn write(
     file.complete()
 }
 
-/// What is known without asking.
+/// The result of a row, as far as it is known without asking the database.
 fn local(line: u32, id: &str, outcome: Outcome) -> Line {
     let (outcome, message) = match outcome {
         Outcome::Invalid => ("invalid", ""),

@@ -58,7 +58,7 @@ pub(super) struct Placed {
 }
 
 impl Transfers {
-    /// Opens and checks a file, off the runtime's threads: standard input may take its time.
+    /// Opens and checks a file, in a thread of its own: reading standard input may block for long.
     pub async fn open(
         context: &Context,
         args: &SubmitArgs,
@@ -94,7 +94,7 @@ impl Transfers {
         Ok(Orders { transfers: self, rows, occurrences })
     }
 
-    /// Sends all orders in chunks; stops when nobody takes them any more.
+    /// Sends all orders in chunks; stops when the receiver is gone.
     pub fn send(self: &Arc<Self>, chunks: &Sender<Vec<Placed>>) -> Result<(), Error> {
         let mut orders = self.orders()?;
         let (mut chunk, mut bytes) = (Vec::with_capacity(CHUNK_ROWS), 0);

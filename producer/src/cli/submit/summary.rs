@@ -75,7 +75,8 @@ impl Summary {
         }
     }
 
-    /// The exit code: refused transfers are results, rows that could not be submitted are not.
+    /// The exit code. A refused transfer is a result; a row that could not be submitted is a
+    /// failure.
     #[must_use]
     pub fn exit(&self) -> Exit {
         if self.conflicts > 0 || self.refused > 0 || self.missing.is_some_and(|n| n > 0) {

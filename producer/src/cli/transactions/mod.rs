@@ -42,7 +42,8 @@ async fn wait_for(context: &Context, id: &str, wait: &WaitArgs) -> Result<Option
         context.console.note(format!("{id}: not finished within the wait limit; {advice}"));
         return Ok(None);
     }
-    // No advice to repeat: without the document, a repetition would submit the transaction anew.
+    // Without the document, a repetition would submit the transaction again; so the advice does not
+    // say to repeat.
     let gone = || Error::Refused(format!("transactions/{id}: is gone"));
     context.client.transaction(id).await?.ok_or_else(gone).map(Some)
 }

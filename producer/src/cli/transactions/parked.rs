@@ -1,7 +1,8 @@
-//! `list --parked` and `unpark`: transactions that were set apart, and bringing them back.
+//! `list --parked` and `unpark`: parked transactions, and bringing them back.
 //!
-//! Promises that one which the database still refuses to write stays parked, is named, and keeps no
-//! other from coming back. Doing it again changes nothing. Fails when a server stays away.
+//! Promises that a transaction which the database still refuses to write stays parked, is named,
+//! and does not keep others from coming back. Doing it again changes nothing. Fails when a server
+//! stays away.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -104,8 +105,9 @@ pub async fn unpark(
     unpark_all(context, args.json, out).await
 }
 
-/// Brings all back that can be brought back, and names the others. Fails when there are any that the
-/// database refuses; what has an `_id` that no message can hold is beyond help, and only named.
+/// Brings back every transaction that can be brought back, and names the others. Fails if the
+/// database refuses any. A transaction whose `_id` fits no message can't be brought back, and is
+/// only named.
 async fn unpark_all(
     context: &Context,
     as_json: bool,
@@ -114,7 +116,7 @@ async fn unpark_all(
     let progress = context.console.progress("unparked", None);
     let (mut count, mut stuck, mut exit) = (0, HashSet::new(), Exit::Ok);
     loop {
-        // What stays parked is found again each time.
+        // Transactions that stay parked are found again by each query.
         let limit = STEP.saturating_add(u32::try_from(stuck.len()).unwrap_or(u32::MAX));
         let mut parked = context.client.parked(limit).await?;
         parked.retain(|entry| !stuck.contains(&entry.id.to_string()));

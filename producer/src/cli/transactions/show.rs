@@ -1,7 +1,7 @@
 //! `status` and `list`: transactions as they stand.
 //!
-//! Unfinished states are read through the partial indexes that the sweeper uses, so that a list of
-//! them costs the same in a collection of any size.
+//! Unfinished states are read through the partial indexes that the sweeper uses, so that listing
+//! them costs the same however large the collection is.
 
 use std::io::Write;
 
@@ -99,14 +99,14 @@ pub async fn list(
         }
         let mut find = transactions.find(filter).sort(sort).limit(left);
         if !args.json {
-            // All that is printed: fields of others may be large.
+            // Only the fields that are printed: the user's own fields may be large.
             find = find.projection(printed_fields());
         }
         if let Some(hint) = hint {
             find = find.hint(Hint::Name(hint.to_owned()));
         }
         let mut found = find.await?;
-        // Bytes, and one document at a time: one that can't be read does not end the list.
+        // Raw bytes, one document at a time: a document that can't be read does not end the list.
         while found.advance().await? {
             print(&readable(found.current()), args.json, out)?;
             left -= 1;
@@ -122,7 +122,7 @@ struct Query {
     hint: Option<&'static str>,
 }
 
-/// One query an index.
+/// One query for each index.
 fn queries(states: &[State]) -> Vec<Query> {
     let newest_first = doc! { "_id": -1 };
     if states.is_empty() {
@@ -138,7 +138,7 @@ fn queries(states: &[State]) -> Vec<Query> {
         sort: doc! { "takeoverAt": 1 },
         hint: Some("in_flight"),
     });
-    // Exactly the index's own condition.
+    // The same condition as in the index; otherwise the server would not use it.
     let waiting = states.contains(&State::Initial).then(|| Query {
         filter: doc! { "state": State::Initial },
         sort: doc! { "createdAt": 1 },

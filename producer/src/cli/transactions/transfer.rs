@@ -41,8 +41,8 @@ pub struct TransferArgs {
     pub json: bool,
 }
 
-/// Submits a transfer and prints its id; with `--wait` also how it ended. An id that it made is
-/// noted on standard error first.
+/// Submits a transfer and prints its id; with `--wait` also how it ended. If the id was made here,
+/// it is first printed on standard error.
 ///
 /// # Errors
 /// When an argument is wrong, the id is taken, or a server stays away.
@@ -71,8 +71,9 @@ pub async fn transfer(
     }
 }
 
-/// Says the id before anything is sent: whatever happens from here on, the user can repeat the
-/// transfer under it. Standard output stays what scripts expect, the result alone.
+/// Prints the id before anything is sent, so that the user can repeat the transfer under this id
+/// whatever happens next. It goes to standard error: scripts expect only the result on standard
+/// output.
 fn advise(context: &Context, args: &TransferArgs, id: &str) {
     let flag = typed("--id", id);
     if args.id.is_none() {
@@ -98,7 +99,7 @@ fn submission(args: &TransferArgs) -> Result<Submission, Error> {
     Ok(Submission::of(body.in_currency(args.currency.clone())).with_id(id))
 }
 
-/// Submits it. For a command, what the broker does not have is a failure.
+/// Submits it. For a command, a transaction that the broker does not have is a failure.
 async fn submit(context: &Context, submission: Submission) -> Result<Receipt, Error> {
     let receipt = match context.client.submit(submission).await {
         Err(producer::Error::Conflict { id, problem }) => {

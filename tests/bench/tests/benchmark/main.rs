@@ -1,4 +1,4 @@
-//! The benchmark measures, and does not believe what it measures before the books balance.
+//! The benchmark measures, and gives no figure unless the books balance.
 
 use std::process::Command;
 use std::sync::Arc;

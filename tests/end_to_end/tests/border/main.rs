@@ -1,4 +1,4 @@
-//! Reader, guard, validator and message grammar agree on what is admitted.
+//! Reader, guard, validator and messages accept the same documents and ids.
 //!
 //! Generated documents with something odd in them are given to a real MongoDB and to the reader.
 //! The seeds are fixed, so that a failure is repeated by running the test again; more cases:
@@ -36,8 +36,8 @@ fn cases() -> usize {
     given.map_or(600, |text| text.parse().expect("TANDEM_BORDER_CASES is a whole number"))
 }
 
-/// Takes the validator of accounts away, so that any document can be there; has the server keep a
-/// record of statements that fail.
+/// Removes the validator of accounts, so that any document can be inserted, and makes the server
+/// record statements that fail.
 async fn without_validator(world: &World) -> MongoLedger {
     let database = world.store.database();
     let off = doc! { "collMod": "accounts", "validator": {}, "validationLevel": "off" };
@@ -46,7 +46,7 @@ async fn without_validator(world: &World) -> MongoLedger {
     MongoLedger::new(world.store.clone(), LeaseMs { lease: 10_000, grace: 5_000 })
 }
 
-/// No statement on accounts has failed: the pipelines are total.
+/// No statement on accounts has failed: the pipelines accept every content.
 async fn assert_no_statement_failed(world: &World) {
     let database = world.store.database();
     let of_accounts = doc! { "ns": format!("{}.accounts", world.name), "op": "update" };
@@ -131,7 +131,7 @@ async fn the_border_guard_takes_a_posting_exactly_where_the_reader_finds_nothing
     world.finish().await;
 }
 
-/// Whether money can come back to this number: exact, and within the limits.
+/// Whether money can be returned to this number: it is exact and within the limits.
 fn takes_money_back(account: &RawDocumentBuf) -> bool {
     ["balance", "pendingDebits", "pendingCredits"].iter().all(|field| {
         let value = account.get(field).expect("BSON").map(Amount::from_raw);
@@ -173,7 +173,7 @@ fn shown(document: &RawDocumentBuf) -> String {
     Document::try_from(document).map_or_else(|error| error.to_string(), |tree| tree.to_string())
 }
 
-/// Inserts a document; whether the server admits it.
+/// Inserts a document; returns whether the server accepts it.
 async fn admitted(collection: &Collection<RawDocumentBuf>, document: &RawDocumentBuf) -> bool {
     match collection.insert_one(document).await {
         Ok(_) => true,
@@ -187,10 +187,10 @@ async fn admitted(collection: &Collection<RawDocumentBuf>, document: &RawDocumen
 fn is_refusal(error: &Error) -> bool {
     match error.kind.as_ref() {
         ErrorKind::Write(WriteFailure::WriteError(error)) => error.code == FAILED_VALIDATION,
-        // A spoiled byte was part of a length.
+        // The changed byte was part of a length.
         ErrorKind::Command(error) => error.code == INVALID_BSON,
-        // The server repeats the refused document in its answer, and the driver does not read an
-        // answer with text in it that is not valid.
+        // The server repeats the refused document in its answer, and the driver can't read an
+        // answer with invalid text.
         _ => error.to_string().contains("Invalid UTF-8"),
     }
 }

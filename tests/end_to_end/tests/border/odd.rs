@@ -1,4 +1,5 @@
-//! Documents with something odd in them: where a hand, a script or another driver wrote them.
+//! Documents with something odd in them, as a person, a script or another driver may have written
+//! them.
 //!
 //! Owns which oddities there are. Each document is a good one in which one or two fields hold a
 //! value from a list of all types and of the numbers at every limit.
@@ -13,14 +14,14 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-/// The mark that a removal takes away.
+/// The mark that a removal removes.
 pub const MARK: &str = "marked";
 
 fn decimal(text: &str) -> Bson {
     Bson::Decimal128(text.parse::<Decimal128>().expect("a decimal"))
 }
 
-/// Numbers at every limit, and what is no number. None is a field that is not there.
+/// Numbers at every limit, and values that are no number. `None` is a missing field.
 fn values() -> Vec<Option<Bson>> {
     let whole = [0, 5, -5, Amount::MAX, -Amount::MAX, Amount::MAX + 1, i64::MIN, i64::MAX];
     let decimals = [
@@ -126,14 +127,14 @@ fn marks() -> Vec<Option<Bson>> {
     ]
 }
 
-/// A leg's amount of one of both kinds.
+/// A leg's amount, of one kind or the other.
 pub fn amount(random: &mut StdRng) -> Amount {
     let amounts = ["1", "5", "1000000000000000000", "0.5", "5.0", "1000000000000000000.0"];
     let amount = Amount::parse(pick(random, &amounts)).expect("an amount");
     if random.random() { amount } else { amount.negated() }
 }
 
-/// What a posting asks for as the account's currency.
+/// The currency that a posting asks for.
 pub fn currency(random: &mut StdRng) -> Option<String> {
     pick(random, &[None, None, None, Some("EUR".to_owned())])
 }
@@ -226,12 +227,12 @@ fn legs() -> Vec<Option<Bson>> {
     ]
 }
 
-/// One byte of a text or a name changed to what is in no valid text.
+/// Changes one byte of a text or a name to a byte that no valid text contains.
 fn spoiled(random: &mut StdRng, raw: &RawDocumentBuf) -> RawDocumentBuf {
     let mut bytes = raw.as_bytes().to_vec();
     let letters = bytes.iter().enumerate().filter(|(_, byte)| byte.is_ascii_alphabetic());
     let places: Vec<usize> = letters.map(|(at, _)| at).filter(|at| *at > 8).collect();
     bytes[pick(random, &places)] = 0xff;
-    // A letter may also have been part of a length or a number; then the bytes are no document.
+    // The letter may also have been part of a length or a number; then the bytes are no document.
     RawDocumentBuf::from_bytes(bytes).unwrap_or_else(|_| raw.clone())
 }

@@ -1,5 +1,5 @@
-//! Whatever the producer advises after a failure or a signal is done here as it is written, and
-//! pays once.
+//! The tests follow every advice that the producer gives after a failure or a signal, exactly as it
+//! is written; the transfer must then be paid once.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -106,7 +106,7 @@ async fn an_interrupted_transfer_has_said_its_id_and_is_paid_once() {
     world.finish().await;
 }
 
-/// Interrupts `submit` of a file with ids or without at its second insert.
+/// Interrupts `submit` of a file, with or without ids, at its second insert.
 async fn interrupted_submit(world: &World, file: &str, signal: &str) -> (Process, Option<i32>) {
     let (database, uri) = world.mongodb_proxy().await;
     let held = database.hold("insert", 2, Part::Request);
@@ -179,7 +179,7 @@ async fn a_reversal_that_failed_is_made_once_by_the_command_that_it_advises() {
 #[tokio::test]
 async fn a_canceling_that_failed_is_completed_by_the_command_that_it_advises() {
     let world = world().await;
-    // The state in which a worker has claimed it and died, so that canceling has to publish its id.
+    // A worker has claimed the transaction and died; so canceling has to publish its id.
     world.insert(&[transfer("t", "a", "b", 1)]).await;
     let claimed = doc! { "$set": {
         "state": State::Pending, "claim": "of a dead worker", "attempts": 1,
@@ -262,8 +262,8 @@ async fn a_refused_command_gives_no_advice_to_repeat_it() {
     world.finish().await;
 }
 
-/// Starts a command whose output is more than a pipe holds, and waits until it is blocked, since
-/// nobody reads the pipe.
+/// Starts a command whose output is larger than a pipe holds, and waits until it is blocked,
+/// because nobody reads the pipe.
 async fn blocked_list(world: &World) -> std::process::Child {
     let rows: Vec<_> = (0..2_000).map(|n| transfer(&format!("t{n}"), "a", "b", 1)).collect();
     world.insert(&rows).await;
@@ -301,7 +301,7 @@ async fn a_second_signal_ends_a_command_at_once() {
     let world = world().await;
     let mut child = blocked_list(&world).await;
     let begun = Instant::now();
-    // The signals would be one if the second came before the first was taken.
+    // If the second signal came before the first was handled, the two would count as one.
     wait_until("it has ended", s(60), async || {
         let _ = signal(child.id(), "TERM");
         child.try_wait().expect("a child can be asked for").is_some()

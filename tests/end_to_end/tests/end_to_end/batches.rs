@@ -1,4 +1,5 @@
-//! Rows without ids: what is known under a batch's name changes nothing, however the file changed.
+//! Rows without ids: rows that are known under a batch's name change nothing, however the file
+//! changed.
 
 use common::amount::Amount;
 use common::transaction::State;

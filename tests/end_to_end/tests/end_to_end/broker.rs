@@ -1,4 +1,5 @@
-//! The broker may restart, cut, fall silent or lose a queue: workers consume again by themselves.
+//! The broker may restart, cut connections, fall silent or lose a queue: workers consume again
+//! without help.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use harness::wait::{ms, s, wait_until};
 use harness::worker::Worker;
 use harness::world::{World, transfer};
 
-/// The promise: so long after the broker is back, messages are consumed.
+/// The promise: this long after the broker is back, messages are consumed.
 const AGAIN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Submits one transfer and waits until it is done.
@@ -28,10 +29,10 @@ async fn world_with_money() -> World {
     world
 }
 
-/// A worker that reaches the broker through a proxy, and has settled something.
+/// A worker that reaches the broker through a proxy and has settled a transaction.
 async fn worker_behind_proxy(world: &World) -> (Worker, ByteProxy) {
     let (proxy, url) = world.amqp_proxy().await;
-    // The sweeper would publish what is merely late; here the message itself has to arrive.
+    // No sweeper, which would publish late transactions: here the message itself has to arrive.
     let worker = world.worker("one").amqp(&url).flag("--orphan-ms", 600_000).start().await;
     settles_one(world, "before", s(30)).await;
     (worker, proxy)
@@ -114,7 +115,7 @@ async fn a_queue_declared_again_is_consumed_from_while_the_solo_queue_is_busy() 
     world.queues.replace(WORK).await;
     let busy = async {
         loop {
-            // Settled long ago: only its delivery counts.
+            // The transaction was settled long ago: only the delivery of its message counts.
             world.queues.publish_raw(SOLO, br#"{"ids":["before-0"]}"#).await;
             tokio::time::sleep(s(1)).await;
         }
@@ -159,7 +160,7 @@ async fn a_cut_connection_is_made_anew_within_ten_seconds() {
 async fn a_connection_cut_again_and_again_under_load_settles_everything_once() {
     let world = world_with_money().await;
     let (proxy, url) = world.amqp_proxy().await;
-    // One lane: if anything of a lost connection keeps it, nothing else is begun any more.
+    // One lane: if a lost connection still occupies it, nothing else can begin.
     let plan = world.worker("one").amqp(&url).flag("--orphan-ms", 600_000);
     let worker = plan.flag("--lanes", 1).start().await;
     let transfers: Vec<_> = (0..1_200).map(|n| transfer(&format!("t{n}"), "a", "b", 1)).collect();
@@ -180,8 +181,8 @@ async fn a_connection_cut_again_and_again_under_load_settles_everything_once() {
 
 #[tokio::test]
 async fn a_silent_connection_is_given_up_and_made_anew() {
-    /// The worker notices after some seconds and connects anew; the broker still believes in the
-    /// old consumer and gives it messages, until heartbeats fail to come.
+    /// The worker notices after some seconds and connects again. The broker still takes the old
+    /// consumer for alive and gives it messages, until its heartbeats stay away.
     const WITHIN: Duration = Duration::from_secs(45);
     let world = world_with_money().await;
     let (worker, proxy) = worker_behind_proxy(&world).await;

@@ -26,7 +26,7 @@ async fn an_initial_transaction_is_canceled_at_once_and_its_message_does_nothing
     world.submit(&[transfer("t", "a", "b", 10)], 1).await;
     world.producer(&["cancel", "t"]).await.expect_success();
     assert_eq!(world.state("t").await, State::Canceled);
-    // Again changes nothing.
+    // Canceling again changes nothing.
     world.producer(&["cancel", "t"]).await.expect_success();
     let worker = world.worker("one").start().await;
     wait_until("the message is consumed", s(30), async || {
@@ -70,7 +70,7 @@ async fn a_pending_transaction_of_a_dead_owner_is_canceled_and_undone_by_another
     held.discard();
     let second = world.worker("second").start().await;
     let answer = world.producer(&["cancel", "t", "--wait", "--wait-limit", "30"]).await;
-    // Unless the successor was faster, and had committed it already.
+    // Unless the next owner was faster and has committed it already.
     if answer.is_success() {
         assert_undone(&world, "t").await;
     } else {
@@ -108,7 +108,7 @@ async fn an_unknown_transaction_is_not_canceled() {
     world.finish().await;
 }
 
-/// The owner's post is still on its way when the transaction is canceled, undone and over.
+/// The owner's post is still on its way when the transaction is canceled, undone and final.
 async fn late_post_of_a_canceled_one(fenced: bool) -> World {
     let world = world().await;
     let (proxy, uri) = world.mongodb_proxy().await;
@@ -151,7 +151,7 @@ async fn cancels_that_race_with_settling_take_back_all_or_nothing() {
     let ids: Vec<String> = (0..TRANSFERS).map(|n| format!("t{n}")).collect();
     let transfers: Vec<_> = ids.iter().map(|id| transfer(id, "a", "b", 1)).collect();
     world.submit(&transfers, 1).await;
-    // From the end, so that canceling and settling meet somewhere.
+    // Cancels from the end, so that canceling and settling meet somewhere in the middle.
     for id in ids.iter().rev().step_by(2) {
         let answer = world.producer(&["cancel", id]).await;
         let after = world.state(id).await;

@@ -120,7 +120,7 @@ async fn a_server_that_stays_away_is_named_and_the_same_submission_is_paid_once(
     assert!(matches!(away, Error::Unavailable { server: Server::RabbitMq, .. }), "{away:?}");
     amqp.restore();
 
-    // Its answer is lost, so nobody knows whether it was submitted.
+    // The answer is lost, so nobody knows whether it was submitted.
     let held = mongodb.hold("insert", 1, Part::Reply);
     let submission = one("t");
     let submitting = tokio::spawn({
@@ -181,7 +181,7 @@ async fn a_caller_dropped_midway_harms_nobody() {
         })
         .collect();
     held.caught(s(20)).await;
-    // Whoever came first, second, and so on, has gone away.
+    // Each of these callers has dropped its call.
     let (gone, left): (Vec<_>, Vec<_>) =
         callers.into_iter().enumerate().partition(|(n, _)| n % 2 == 0);
     for (_, caller) in gone {
@@ -194,7 +194,7 @@ async fn a_caller_dropped_midway_harms_nobody() {
         assert_eq!((&*receipt.id, receipt.known), (format!("t{n}").as_str(), None));
     }
     let worker = world.worker("one").start().await;
-    // Whoever has gone away may submit again.
+    // They may submit again.
     for n in 0..20 {
         let id = format!("t{n}");
         client.submit(one(&id)).await.expect("it is the same");
@@ -272,7 +272,7 @@ async fn one_that_breaks_every_command_it_is_in_costs_only_itself() {
     world.finish().await;
 }
 
-/// So many tasks, each of which submits one after the other.
+/// So many tasks; each submits one transaction after the other.
 async fn each_alone(client: &Client, tasks: usize, each: usize) -> Duration {
     let begun = std::time::Instant::now();
     let callers: Vec<_> = (0..tasks)

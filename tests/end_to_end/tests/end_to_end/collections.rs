@@ -1,5 +1,5 @@
-//! Collections and indexes that look as if they would do, and would not: each is named at the start,
-//! with what to do about it.
+//! Collections and indexes that look right and are not: each is named at the start, with what to do
+//! about it.
 
 use common::transaction::State;
 use harness::wait::s;
@@ -8,7 +8,7 @@ use mongodb::bson::{Document, doc};
 
 use super::ownership::{change, empty_world, init, missing, refused_start};
 
-/// An index of the user's own on transactions, in place of Tandem's of that name.
+/// An index of the user's own on transactions, under the name of one of Tandem's.
 async fn replace_index(world: &World, ours: &str, key: Document, theirs: &str, filter: Document) {
     change(world, doc! { "dropIndexes": "transactions", "index": ours }).await;
     let index = doc! { "name": theirs, "key": key, "partialFilterExpression": filter };
@@ -38,7 +38,7 @@ async fn the_same_index_under_another_name_is_named_with_the_command_that_drops_
         change(&world, doc! { "dropIndexes": "transactions", "index": theirs }).await;
         assert_eq!(init(&world, &["--apply"]).await.code, Some(0));
     }
-    // Nobody has published it: only the sweeper finds it, by the index.
+    // Its id was never published: only the sweeper finds it, through the index.
     let worker = world.worker("one").start().await;
     world.insert(&[transfer("t", "a", "b", 1)]).await;
     world.wait_state("t", State::Done, s(30)).await;

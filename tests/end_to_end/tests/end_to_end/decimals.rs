@@ -21,7 +21,7 @@ async fn a_decimal_ledger_is_exact_to_the_last_place() {
         .map(|(id, balance)| Account::new(id, decimal(balance)));
     world.open(&accounts).await;
     let worker = world.worker("one").start().await;
-    // A tenth has no exact binary form: summed as floats these would not add up.
+    // A tenth has no exact binary form: a sum of floats would be wrong.
     let mut all: Vec<_> = (0..300).map(|n| pay(&format!("t{n}"), "a", "b", "0.10")).collect();
     all.push(pay("dust", "c", "b", "0.000000001"));
     all.push(pay("too-much-dust", "c", "b", "0.000000002"));

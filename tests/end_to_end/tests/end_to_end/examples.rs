@@ -7,7 +7,7 @@ use harness::world::World;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-/// Runs an example to its end; what it has printed.
+/// Runs an example to its end; returns what it has printed.
 async fn example(world: &World, name: &str, arguments: &[&str], input: &str) -> String {
     let mut running = Command::new(program(&format!("examples/{name}")))
         .args(arguments)

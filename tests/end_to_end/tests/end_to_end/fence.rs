@@ -1,7 +1,8 @@
 //! The fence: a post that arrives when its transaction is over makes no money.
 //!
-//! The mark alone can't tell: it is gone by then. Every schedule here is also run with the fence
-//! taken out on the wire, where it must make or lose money: otherwise it would prove nothing.
+//! The mark alone does not help: it has been removed by then. Every schedule here also runs without
+//! the fence (a proxy removes it), and must then make or lose money: otherwise the test would prove
+//! nothing.
 
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use harness::wait::{s, wait_until};
 use harness::worker::{Plan, Worker};
 use harness::world::{World, transfer};
 
-/// What becomes of the transaction while its first owner stands still.
+/// How the transaction ends while its first owner is stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Settled,
@@ -26,22 +27,22 @@ impl End {
         }
     }
 
-    /// A successor that brings it about.
+    /// The next owner, which brings the transaction to this end.
     fn successor(self, world: &World) -> Plan {
         let attempts_max = if self == End::Settled { 10 } else { 1 };
         world.worker("successor").flag("--attempts-max", attempts_max)
     }
 }
 
-/// Lease and grace so short that a successor is done before the first owner's own time-outs, which
-/// count from before its stall, let it forget what it was about to do.
+/// Lease and grace so short that the next owner is done before the first owner's own time-outs,
+/// which started before its stall, make it drop its next operation.
 fn hasty(plan: Plan) -> Plan {
     plan.flag("--lease-ms", 300)
         .flag("--grace-ms", 200)
         .flag("--op-limit-ms", 150)
         .flag("--clock-skew-ms", 50)
         .flag("--sweep-ms", 3_600_000)
-        // It holds its one message, so the broker gives what is published later to the successor.
+        // It holds its one message, so the broker gives later messages to the next owner.
         .flag("--prefetch", 1)
 }
 
@@ -52,8 +53,8 @@ struct Stall {
 }
 
 impl Stall {
-    /// The first owner stands still with a reply in its socket; its transaction comes to its end
-    /// by a successor; then the first owner wakes up.
+    /// The first owner is stopped with a reply in its socket; the next owner brings the transaction
+    /// to its end; then the first owner goes on.
     async fn run(reply_of: &str, end: End, fenced: bool) -> Stall {
         let world = World::new().await;
         world.accounts(&[("a", 100), ("b", 0)]).await;
@@ -69,7 +70,7 @@ impl Stall {
         held.release();
         held.passed(s(20)).await;
         let successor = end.successor(&world).launch();
-        // The message is still with the one who stands still.
+        // The stopped worker still holds the message.
         world.publish(&["t".into()], 1).await;
         world.wait_state("t", end.state(), s(30)).await;
         drop(successor);
@@ -77,7 +78,7 @@ impl Stall {
         Stall { world, proxy, first }
     }
 
-    /// Lets the first owner do whatever it was about to do, to the end.
+    /// Lets the first owner finish whatever it was about to do.
     async fn settle_down(mut self) -> World {
         self.first.signal("TERM");
         assert!(self.first.exit(s(30)).await.success());
@@ -85,8 +86,8 @@ impl Stall {
     }
 }
 
-/// Runs the schedule until the late post has really been sent: on a machine that stands still for
-/// a moment, the worker's own time-outs get in first.
+/// Runs the schedule until the late post has really been sent: on a machine that is stopped for a
+/// moment, the worker's own time-outs come first.
 async fn late_post(end: End, fenced: bool) -> World {
     for _ in 0..5 {
         let stall = Stall::run("read", end, fenced).await;
@@ -158,8 +159,8 @@ async fn a_worker_stalled_before_its_last_step_finds_it_done() {
     stalled_after("settle", End::Settled).await;
 }
 
-/// A worker whose first post is on its way for so long that everything else is over before it
-/// arrives, and which is its own successor.
+/// A worker whose first post is on its way for so long that everything else is finished before it
+/// arrives, and which is its own next owner.
 async fn delayed_post(lease_ms: u32, fenced: bool) -> World {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;
@@ -211,7 +212,7 @@ async fn no_mark_goes_while_a_post_of_unknown_fate_may_still_arrive() {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;
     let (proxy, uri) = world.mongodb_proxy().await;
-    // A post may wait for the operation limit, and run for the grace after that.
+    // A post may wait for the operation limit, and may run for the grace after that.
     let worker = world
         .worker("one")
         .mongodb(&uri)
@@ -224,7 +225,7 @@ async fn no_mark_goes_while_a_post_of_unknown_fate_may_still_arrive() {
     world.submit(&[transfer("t", "a", "b", 10)], 1).await;
     held.caught(s(20)).await;
     let sent = Instant::now();
-    // The connection breaks: the worker tries again at once, and the first try is still out there.
+    // The connection breaks: the worker tries again at once, while the first try may still arrive.
     held.hang_up();
     wait_until("it has committed, and gone on", s(20), async || {
         proxy.answered("applied") > 0 && proxy.requested("release") + proxy.requested("settle") > 0

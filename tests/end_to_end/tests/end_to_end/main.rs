@@ -1,8 +1,8 @@
-//! End-to-end tests: every promise of the design on real servers, with real processes.
+//! End-to-end tests: every promise to users, on real servers, with real processes.
 //!
-//! Run them by `deploy/test`. One program for all of them, so that they share one build and run
-//! side by side; each has a database and queues of its own. The modules are the themes; a test's
-//! name is the promise it holds.
+//! Run them by `deploy/test`. All of them are one program, so that they share one build and run at
+//! the same time; each has a database and queues of its own. Each module is one subject; a test's
+//! name is the promise that it holds.
 
 mod advice;
 mod batches;

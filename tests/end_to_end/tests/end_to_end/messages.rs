@@ -1,5 +1,5 @@
-//! Messages that can't be worked on go to the dead letters, with their reason, as they came; their
-//! neighbours never notice.
+//! Messages that can't be processed go to the dead-letter queue, unchanged and with their reason;
+//! other messages are not affected.
 
 use common::message::IDS_MAX;
 use common::queue::{DEAD, SOLO, WORK};
@@ -68,7 +68,7 @@ async fn ids_that_nobody_inserted_are_dead_lettered_without_those_beside_them() 
 async fn an_id_published_before_its_document_is_inserted_is_settled() {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;
-    // No sweeper that could help.
+    // No sweeper, which would help.
     let worker = world.worker("one").flag("--orphan-ms", 600_000).start().await;
     world.publish(&["early".into()], 1).await;
     wait_until("the worker has looked for it", s(30), async || {
@@ -95,7 +95,8 @@ async fn a_message_that_kills_its_workers_is_dead_lettered_alone() {
     let mut deaths = 0;
     while world.queues.depth(DEAD).await == Some(0) {
         assert!(deaths < 10, "the poison is still not a dead letter after {deaths} deaths");
-        // Whoever touches the poison dies of it. No sweeper, which would hand it out twice.
+        // A worker that processes the poisoned transaction dies. No sweeper, which would publish it
+        // twice.
         let held = proxy.hold_about("claim", "poison", Part::Request);
         let name = format!("n{deaths}");
         let plan = world.worker(&name).mongodb(&uri).flag("--orphan-ms", 600_000);
@@ -114,8 +115,8 @@ async fn a_message_that_kills_its_workers_is_dead_lettered_alone() {
     assert_eq!(letter.reason.as_deref(), Some("kills_worker"));
     assert!(String::from_utf8_lossy(&letter.body).contains("poison"), "{letter:?}");
     let worker = world.worker("survivor").flag("--orphan-ms", 500).start().await;
-    // Younger than the poison, and never published: by the time the sweeper has brought this one,
-    // it has passed the poison over.
+    // It is newer than the poisoned one, and never published: when the sweeper has published it,
+    // the sweeper has left the poisoned one out.
     world.insert(&[transfer("forgotten", "a", "b", 5)]).await;
     wait_until("the neighbours are settled", s(60), async || {
         world.count(&[State::Done]).await == 7
@@ -126,7 +127,7 @@ async fn a_message_that_kills_its_workers_is_dead_lettered_alone() {
     }
     assert_eq!(world.state("poison").await, State::Initial);
     eprintln!("poison: dead letter after {deaths} deaths");
-    // A stray message does not wake it; a person brings it back.
+    // A stray message does not start it again; a person brings it back.
     world.publish(&["poison".into()], 1).await;
     let unparked = world.producer(&["unpark", "poison"]).await;
     assert_eq!(unparked.code, Some(0), "{unparked:?}");

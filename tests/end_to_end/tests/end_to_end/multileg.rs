@@ -21,7 +21,7 @@ async fn a_purchase_pays_seller_fee_and_tax_at_once() {
     let purchases: Vec<_> = (0..30).map(|n| legs(&format!("p{n}"), &purchase)).collect();
     world.submit(&purchases, 7).await;
     world.wait_final(s(60)).await;
-    // Ten of them could be paid for.
+    // There is money for ten of them.
     assert_eq!(world.count(&[State::Done]).await, 10);
     assert_balances(&world, &[("buyer", 0), ("seller", 800), ("fees", 10), ("tax", 190)]).await;
     world.assert_at_rest().await;
@@ -40,7 +40,7 @@ async fn one_refused_leg_refuses_all_of_them() {
     world.wait_final(s(60)).await;
     assert_eq!(world.reason("both").await.as_deref(), Some("insufficient_funds"));
     assert_eq!(world.reason("missing").await.as_deref(), Some("account_not_found"));
-    // While the others held a's money the good one may have found too little: then it is refused.
+    // While the others held a's money, the valid one may have found too little: then it is refused.
     let good = world.state("good").await;
     let expected = if good == State::Done { (0, 100) } else { (100, 0) };
     assert_balances(&world, &[("a", expected.0), ("b", 5), ("c", 0), ("d", expected.1)]).await;
@@ -62,7 +62,7 @@ async fn a_payroll_pays_everybody_in_one_transaction() {
     payroll.extend(names.iter().map(|name| (name.as_str(), 1_000)));
     let worker = world.worker("one").start().await;
     world.submit(&[legs("march", &payroll), legs("april", &payroll)], 1).await;
-    // The money for May is not there: nobody gets anything.
+    // There is no money for May: nobody gets anything.
     world.submit(&[legs("may", &payroll)], 1).await;
     world.wait_final(s(60)).await;
     assert_eq!(world.count(&[State::Done]).await, 2);

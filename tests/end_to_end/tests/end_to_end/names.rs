@@ -1,4 +1,4 @@
-//! Names that servers are told are checked before any server is asked.
+//! Names that are sent to servers are checked before any server is asked.
 
 use std::collections::BTreeMap;
 

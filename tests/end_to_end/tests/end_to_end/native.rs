@@ -1,5 +1,6 @@
-//! The second engine: each batch in one native transaction, with the same ends as two phases, also
-//! beside two-phase workers on the same accounts, and whatever becomes of its process.
+//! The second engine: each batch in one native transaction. It gives the same results as the
+//! two-phase engine, also beside two-phase workers on the same accounts, and whatever happens to
+//! its process.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,7 +14,8 @@ use harness::worker::{GRACE, LEASE, Plan};
 use harness::world::{World, legs, transfer};
 use mongodb::bson::{Bson, doc};
 
-/// Beyond lease and grace: noticing, ending what was left open, starting the successor.
+/// The time beyond lease and grace: noticing, ending open native transactions, starting the next
+/// worker.
 const SLACK: Duration = Duration::from_secs(5);
 
 fn native(plan: Plan) -> Plan {
@@ -56,7 +58,7 @@ fn accepted_and_refused() -> Vec<(TransactionId, Body)> {
     ]
 }
 
-/// What is left in the database, but for times and the order of fields.
+/// The content of the database, without times and the order of fields.
 async fn ends(world: &World) -> BTreeMap<String, BTreeMap<String, Bson>> {
     let mut ends = BTreeMap::new();
     for (id, _) in accepted_and_refused() {
@@ -137,7 +139,7 @@ async fn what_two_phases_left_in_flight_is_finished() {
     first.kill();
     commit.discard();
     let second = native(world.worker("second")).start().await;
-    // The account's held money stays as it is.
+    // The amount that the account holds stays as it is.
     world.submit(&[transfer("too much", "a", "b", 91), transfer("fits", "a", "b", 90)], 2).await;
     world.wait_state("fits", State::Done, s(30)).await;
     assert_eq!(world.reason("too much").await.as_deref(), Some("insufficient_funds"));
@@ -312,7 +314,7 @@ async fn an_account_frozen_after_it_was_read_refuses() {
 
 #[tokio::test]
 async fn a_transaction_canceled_while_it_is_being_settled_has_no_effect() {
-    // Before the snapshot the state tells, after it the server's comparison.
+    // Before the snapshot the state shows the change; after it, the server's comparison does.
     for operation in ["transact read", "transact accounts"] {
         let world = overtaken_at(operation, async |world| {
             world.producer(&["cancel", "t"]).await.expect_success();

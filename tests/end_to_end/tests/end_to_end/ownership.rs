@@ -1,5 +1,5 @@
-//! The database is the user's: what is there is checked and never changed unasked, and a server
-//! that refuses for good ends a start at once with a sentence that says how to go on.
+//! The database is the user's: what exists is checked and never changed unasked. A server that
+//! refuses for good ends a start at once, with a sentence that says what to do.
 
 use common::transaction::State;
 use futures_util::TryStreamExt;
@@ -39,7 +39,7 @@ pub(super) async fn change(world: &World, command: Document) {
     world.store.database().run_command(command).await.expect("MongoDB takes it");
 }
 
-/// Which lacks `init` names, as `collection: kind`.
+/// The missing things that `init` names, as `collection: kind`.
 pub(super) fn missing(answer: &Answer) -> Vec<String> {
     let told = answer.json();
     let missing = told["missing"].as_array().expect("a list").iter();
@@ -51,7 +51,7 @@ pub(super) async fn init(world: &World, arguments: &[&str]) -> Answer {
     world.producer(&[&["init", "--json"], arguments].concat()).await
 }
 
-/// A worker ends by itself with exit code 1, and what it said.
+/// A worker ends by itself with exit code 1; returns its message.
 pub(super) async fn refused_start(world: &World) -> String {
     let mut worker = world.worker("refused").launch();
     let exit = worker.exit(s(30)).await;
@@ -128,7 +128,7 @@ async fn a_validator_of_the_users_own_is_never_overwritten() {
     let command = command.expect("a command that merges");
     assert!(command.contains("\"owner\"") && command.contains("$balance"), "{command}");
 
-    // What the command does, with the validator of another ledger.
+    // The effect of the command, with the validator of another ledger.
     let other = World::new().await;
     let ours = validator(&other, "accounts").await.expect("a validator");
     other.finish().await;

@@ -1,5 +1,5 @@
-//! A worker one of whose parts ends is not ready any more, drains, and fails: it never stays up,
-//! healthy and idle. Each part is ended while a batch is in flight.
+//! A worker is not ready any more when one of its parts ends; it drains and fails, and never stays
+//! up doing nothing. Each part is ended while a batch is in flight.
 
 use std::time::Instant;
 
@@ -30,8 +30,8 @@ fn config(world: &World, mongodb: &str, http: &str) -> Config {
     config
 }
 
-/// Ends a part while a batch can't get on, looks at the pages, lets the batch go on, and checks
-/// how the worker ends.
+/// Ends a part while a batch is held, looks at the pages, lets the batch go on, and checks how the
+/// worker ends.
 async fn ends_with(part: Part) {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;

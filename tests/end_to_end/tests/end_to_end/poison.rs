@@ -1,8 +1,8 @@
-//! What kills its workers is found out and put aside alone. Its neighbours end as they should,
-//! whether in the same window of deliveries, in the same batch, or in the same message; the other
-//! workers go on.
+//! A transaction that kills its workers is found and parked alone. Transactions that were delivered
+//! with it end as they should, whether in the same batch or in the same message; the other workers
+//! go on.
 //!
-//! The workers here are real ones that abort when they touch the poison (`src/bin/poisoned.rs`),
+//! The workers here are real ones that abort when they process that transaction (`tests/end_to_end/src/bin/poisoned.rs`),
 //! under a supervisor that starts another whenever one has died.
 
 use std::collections::BTreeMap;
@@ -16,18 +16,18 @@ use harness::wait::{s, wait_until};
 use harness::worker::{Plan, Worker};
 use harness::world::{World, transfer};
 
-/// How long the whole story may take: every death costs a lease and its grace.
+/// How long the whole test may take: every death costs a lease and its grace.
 const STORY: Duration = Duration::from_secs(120);
 
-/// How long a healthy transfer may take while poison kills workers: it may be delivered together
-/// with the poison, wait for a dead worker's lease, and then for its turn alone.
+/// How long a good transfer may take while poisoned ones kill workers: it may be delivered together
+/// with a poisoned one, wait for a dead worker's lease, and then for its turn alone.
 const HEALTHY_LIMIT: Duration = Duration::from_secs(30);
 
 /// Keeps so many workers running.
 struct Supervisor<'w> {
     plan: Box<dyn Fn(&str) -> Plan + 'w>,
     workers: Vec<Worker>,
-    /// What each dead worker has said when it touched the poison.
+    /// What each dead worker wrote when it processed the poisoned transaction.
     deaths: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl<'w> Supervisor<'w> {
         Supervisor { plan: Box::new(plan), workers, deaths: Vec::new() }
     }
 
-    /// Replaces the dead.
+    /// Starts a new worker for each dead one.
     fn look(&mut self) {
         for worker in &mut self.workers {
             if let Some(exit) = worker.exited() {
@@ -67,7 +67,7 @@ impl<'w> Supervisor<'w> {
     }
 }
 
-/// How many transactions were touched together with the poison.
+/// How many transactions were processed together with the poisoned one.
 fn transactions_in(death: &str) -> usize {
     let number = death.split_whitespace().find_map(|word| word.parse().ok());
     number.expect("it says how many there were")
@@ -79,7 +79,7 @@ async fn world_with_money() -> World {
     world
 }
 
-/// Takes all dead letters out; each must be of the poison alone.
+/// Takes all dead letters out; each must hold the poisoned transaction alone.
 async fn dead_letters_of(world: &World, poison: &[&str]) -> Vec<DeadLetter> {
     let count = world.queues.depth(DEAD).await.expect("the broker is there");
     let letters = world.queues.dead_letters(count as usize, s(20)).await;
@@ -92,14 +92,15 @@ async fn dead_letters_of(world: &World, poison: &[&str]) -> Vec<DeadLetter> {
     letters
 }
 
-/// A person brings the poison back, to workers that it does not kill.
+/// A person brings the poisoned transaction back, to workers that it does not kill.
 async fn ends_well(world: World, poison: &[&str]) {
     let unparked = world.producer(&[&["unpark"][..], poison].concat()).await;
     assert!(unparked.is_success(), "{unparked:?}");
-    // Its deaths, and second messages of it, may have used up the claims that are allowed by default.
+    // Its deaths and its repeated messages may have used up the attempts that are allowed by
+    // default.
     let healthy = world.worker("healthy").flag("--attempts-max", 1_000).start().await;
-    // A second message of it, which a dead worker still held, may have its last strike only now; then
-    // it is parked once more.
+    // A dead worker may still have held a second message of it, which may get its last strike only
+    // now; then it is parked once more.
     wait_until("every transaction is final", s(60), async || {
         let again = world.producer(&["unpark", "--all"]).await;
         again.is_success() && world.count(&State::UNFINISHED).await == 0
@@ -110,8 +111,8 @@ async fn ends_well(world: World, poison: &[&str]) {
         let what = format!("{queue} is empty");
         wait_until(&what, s(30), async || world.queues.depth(queue).await == Some(0)).await;
     }
-    // The sweeper may have published a second message of the poison before it was parked; that one
-    // ends as the first did, whenever its turn comes.
+    // The sweeper may have published a second message of it before it was parked; that message ends
+    // as the first did, when its turn comes.
     dead_letters_of(&world, poison).await;
     world.assert_at_rest().await;
     drop(healthy);
@@ -124,7 +125,7 @@ async fn a_poison_document_dies_alone_among_its_neighbours_while_others_go_on() 
     let mut transfers: Vec<_> = (0..150).map(|n| transfer(&format!("t{n}"), "a", "b", 5)).collect();
     transfers.insert(75, transfer("poison", "a", "b", 7));
     world.submit(&transfers, 1).await;
-    // One window of deliveries and one batch for all of them, with time to collect it.
+    // All are delivered together and in one batch; the batch waits long enough to collect them.
     let plan = |name: &str| {
         let plan = world.worker(name).flag("--prefetch", 200).flag("--linger-ms", 300);
         plan.poisoned(&["poison"], "post")
@@ -185,7 +186,7 @@ async fn a_message_with_one_poisonous_id_loses_only_that_one() {
     let mut transfers: Vec<_> = (0..40).map(|n| transfer(&format!("t{n}"), "a", "b", 5)).collect();
     transfers.insert(23, transfer("poison", "a", "b", 7));
     world.submit(&transfers, 10).await;
-    // No sweeper: what becomes of the message's other ids is up to the message.
+    // No sweeper: the other ids of the message must be settled through the message alone.
     let plan =
         |name: &str| world.worker(name).flag("--orphan-ms", 600_000).poisoned(&["poison"], "claim");
     let mut supervisor = Supervisor::new(2, plan);
@@ -234,7 +235,8 @@ async fn many_poisons_take_none_of_the_healthy_with_them() {
     let world = world_with_money().await;
     let poisons: Vec<String> = (0..POISONS).map(|n| format!("poison-{n}")).collect();
     let poisons: Vec<&str> = poisons.iter().map(AsRef::as_ref).collect();
-    // Each poison kills a batch of its own, while those of earlier deaths wait for their turn.
+    // Each poisoned one kills a batch of its own, while those of earlier deaths wait for their
+    // turn.
     let mut transfers = Vec::new();
     for (n, poison) in poisons.iter().enumerate() {
         let healthy = (0..10).map(|k| transfer(&format!("t{n}-{k}"), "a", "b", 5));

@@ -1,4 +1,5 @@
-//! What the producer has accepted is never lost and never done twice, whatever happens to it.
+//! A transaction that the producer has accepted is never lost and never settled twice, whatever
+//! happens to it.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -158,7 +159,7 @@ async fn a_producer_killed_between_insert_and_publish_loses_nothing() {
     let env = [("TANDEM_MONGODB_URI", uri.as_str()), ("TANDEM_AMQP_URL", url.as_str())];
     let mut producer = world.spawn_producer(&["submit", text(&file)], &env);
     held.caught(s(60)).await;
-    // It has its connections; from here on nothing it says reaches the broker.
+    // It is connected; from here on nothing that it sends reaches the broker.
     broker.silence();
     held.release();
     wait_until("all are inserted", s(60), async || world.count(&State::ALL).await == 200).await;
@@ -282,7 +283,7 @@ async fn an_audit_of_a_live_ledger_finds_nothing_and_of_a_spoiled_one_names_the_
     world.finish().await;
 }
 
-/// Submits so many rows and returns the most memory that took.
+/// Submits so many rows and returns the producer's peak memory.
 async fn memory_of_submitting(world: &World, rows: usize) -> u64 {
     let file = transfers_csv(world, rows);
     let mut producer = world.spawn_producer(&["submit", text(&file)], &[]);

@@ -1,4 +1,5 @@
-//! What must not be settled is canceled with its reason, has no effect, and harms no neighbour.
+//! A transaction that must not be settled is canceled with its reason, has no effect, and does not
+//! affect others.
 
 use common::account::{Account, Status};
 use common::amount::Amount;
@@ -101,7 +102,7 @@ async fn what_fits_is_settled_when_the_sum_does_not() {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0), ("rich", 1_000)]).await;
     let worker = world.worker("one").start().await;
-    // Together they ask for more than there is; which of them are refused is the worker's choice.
+    // Together they ask for more money than there is; the worker decides which of them are refused.
     let mut transfers: Vec<_> = (0..10).map(|n| transfer(&format!("t{n}"), "a", "b", 30)).collect();
     transfers.push(transfer("neighbour", "rich", "b", 500));
     world.submit(&transfers, 100).await;
@@ -123,7 +124,7 @@ async fn money_that_is_only_on_its_way_cannot_be_spent() {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0), ("c", 0)]).await;
     let worker = world.worker("one").start().await;
-    // In one batch: b would only have the money once the first is irrevocable.
+    // In one batch: b gets the money for the second only when the first is irrevocable.
     let transfers = [transfer("t1", "a", "b", 100), transfer("t2", "b", "c", 100)];
     world.submit(&transfers, 2).await;
     world.wait_final(s(60)).await;

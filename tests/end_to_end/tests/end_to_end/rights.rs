@@ -12,7 +12,7 @@ use lapin::types::FieldTable;
 use lapin::{Connection, ConnectionProperties};
 use mongodb::bson::{Bson, Document, doc};
 
-/// A worker ends by itself with exit code 1, and what it said.
+/// A worker ends by itself with exit code 1; returns its message.
 async fn refused_start(plan: Plan) -> String {
     let mut worker = plan.launch();
     let exit = worker.exit(s(30)).await;
@@ -86,12 +86,12 @@ async fn a_user_who_may_not_configure_works_on_what_others_have_declared() {
     let arguments = [&["transfer", "a", "b", "5", "--wait"][..], &amqp].concat();
     world.producer(&arguments).await.expect_success();
     drop(worker);
-    // What is missing it can't create, and says so.
+    // It can't create the missing queue, and says so.
     world.queues.delete(WORK).await;
     let said = refused_start(world.worker("two").amqp(&limited)).await;
     assert!(said.contains(&format!("{}.work.v1", world.name)), "{said}");
     assert!(said.contains("producer init"), "{said}");
-    // Nor may everybody read.
+    // This user may not read either.
     world.queues.try_declare().await.expect("the guest may");
     let deaf = broker.user("deaf", ["^$", ".*", "^$"]).await;
     let said = refused_start(world.worker("three").amqp(&deaf)).await;
@@ -160,7 +160,7 @@ async fn a_mongodb_user_with_few_rights_works_on_what_others_have_set_up() {
     world.finish().await;
 }
 
-/// Takes away or gives what the role `few` may do with the notes.
+/// Removes or grants a right of the role `few` on the notes.
 async fn change_rights(world: &World, command: &str, actions: &[&str]) {
     let resource = doc! { "db": "", "collection": "parked" };
     let privileges = [doc! { "resource": resource, "actions": actions }];

@@ -1,4 +1,4 @@
-//! Documents that nobody could settle are refused by the server, whoever writes them.
+//! The server refuses documents that nobody could settle, whoever writes them.
 
 use harness::world::World;
 use mongodb::Collection;

@@ -1,4 +1,4 @@
-//! What is submitted gets settled, once.
+//! Every submitted transaction is settled, once.
 
 use common::amount::Amount;
 use common::transaction::{State, TransactionId};
@@ -75,7 +75,7 @@ async fn a_transaction_published_many_times_is_settled_once() {
     let often: Vec<TransactionId> = (0..15).flat_map(|_| ids.iter().cloned()).collect();
     world.publish(&often, 4).await;
     world.wait_final(s(60)).await;
-    // Those still queued find everything done.
+    // Messages that are still in the queue find everything done.
     world.publish(&ids, 1).await;
     harness::wait::wait_until("the queue is empty", s(60), async || {
         world.queues.depth("work").await == Some(0)
@@ -95,7 +95,8 @@ async fn settlements_ride_on_the_posts_of_later_batches() {
     let names = ["a", "b", "c"];
     let transfers: Vec<_> = (0..1_500)
         .map(|n| match n % 50 {
-            // Refusals make posts incomplete, and those who ride with them have to be looked for.
+            // Refusals make posts incomplete, and the rides of these posts have to be looked at
+            // again.
             49 => transfer(&format!("t{n}"), "poor", names[n % 3], 1),
             _ => transfer(&format!("t{n}"), names[n % 3], names[(n + 1) % 3], 1),
         })

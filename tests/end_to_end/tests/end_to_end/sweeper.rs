@@ -1,4 +1,4 @@
-//! The transactions collection is the outbox: what has no message gets one.
+//! The transactions collection is the outbox: a transaction without a message gets one.
 
 use common::mongo::{MongoOutbox, Stranded};
 use common::queue::{SOLO, WORK};
@@ -36,7 +36,7 @@ async fn transactions_whose_owner_and_message_are_gone_are_finished() {
     held.caught(s(20)).await;
     first.kill();
     held.discard();
-    // The message went back to its queue; now that is gone, too.
+    // The message returned to its queue; now the queue is gone, too.
     world.queues.replace(WORK).await;
     world.queues.replace(SOLO).await;
     let second = world.worker("second").start().await;
@@ -55,7 +55,8 @@ async fn a_backlog_is_not_published_again() {
     world.accounts(&[("a", 100_000), ("b", 0)]).await;
     let transfers: Vec<_> = (0..2_000).map(|n| transfer(&format!("t{n}"), "a", "b", 1)).collect();
     world.submit(&transfers, 1).await;
-    // They get old in the queue while nobody works, far beyond the age of forgotten ones.
+    // They wait in the queue while no worker runs, much longer than the age of forgotten
+    // transactions.
     let (_proxy, uri) = world.mongodb_proxy().await;
     let oldest = mongodb::bson::doc! { "$expr": { "$gt": [
         { "$subtract": ["$$NOW", "$createdAt"] }, 1_500,
@@ -65,7 +66,7 @@ async fn a_backlog_is_not_published_again() {
         old.expect("MongoDB is there") == 2_000
     })
     .await;
-    // Slow enough to be seen at work: small batches, one at a time.
+    // Slow enough to be observed: small batches, one at a time.
     let worker = world
         .worker("one")
         .mongodb(&uri)

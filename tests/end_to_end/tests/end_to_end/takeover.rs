@@ -1,8 +1,8 @@
-//! A worker that is killed in the middle of a phase leaves nothing behind that another does not
-//! finish: within its lease, its grace and five seconds.
+//! When a worker is killed in the middle of a phase, another finishes its transactions within
+//! lease, grace and five seconds.
 //!
 //! Each operation of the protocol is lost in three ways: the request never arrives; it arrives and
-//! the worker dies before the reply; it arrives when everything is over.
+//! the worker dies before the reply; it arrives when everything else is finished.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use harness::wait::{ms, s, wait_until};
 use harness::worker::{GRACE, LEASE};
 use harness::world::{World, transfer};
 
-/// Beyond lease and grace: noticing, waiting in a retry queue, starting the successor.
+/// The time beyond lease and grace: noticing, waiting in a retry queue, starting the next worker.
 const SLACK: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,7 @@ async fn nobody_takes_over_before_lease_and_grace_are_over() {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;
     let (proxy, uri) = world.mongodb_proxy().await;
-    // It holds its one message, so the broker gives what is published later to the other.
+    // It holds its one message, so the broker gives later messages to the other worker.
     let mut first = world.worker("first").mongodb(&uri).flag("--prefetch", 1).start().await;
     let claimed = proxy.hold("claim", 1, Part::Reply);
     world.submit(&[transfer("t", "a", "b", 10)], 1).await;
@@ -102,7 +102,7 @@ async fn nobody_takes_over_before_lease_and_grace_are_over() {
     })
     .await;
     let waited = begun.elapsed();
-    // Its claim was a moment before it was caught.
+    // The claim was written a moment before its reply was held.
     assert!(waited > LEASE + GRACE - ms(500), "taken over after {waited:?}");
     first.kill();
     claimed.discard();

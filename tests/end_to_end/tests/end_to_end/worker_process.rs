@@ -19,7 +19,7 @@ async fn a_terminated_worker_finishes_what_it_began_and_leaves_nothing_in_flight
     assert_eq!(exit.code(), Some(0));
     assert_eq!(world.count(&State::IN_FLIGHT).await, 0, "something is left in flight");
     assert!(world.count(&[State::Initial]).await > 0, "it was told to stop in the middle");
-    // What it did not begin is back in the queue, at once and without a sweeper.
+    // Messages that it has not begun are back in the queue, at once and without a sweeper.
     let second = world.worker("two").flag("--orphan-ms", 600_000).start().await;
     world.wait_final(s(60)).await;
     assert_eq!(world.count(&[State::Done]).await, 1_000);

@@ -51,23 +51,23 @@ impl ByteProxy {
         self.listener.cut();
     }
 
-    /// Lets nothing through any more, in either direction, and closes nothing: half-open.
+    /// Lets nothing through any more, in either direction, and closes no connection: half-open.
     pub fn silence(&self) {
         self.listener.turn(Weather::Silent);
     }
 
-    /// Lets nothing through the connections of now any more and closes none of them: half-open, as
-    /// after a fail-over that nobody was told of. New ones work.
+    /// Lets nothing more through the connections that exist now, and closes none of them:
+    /// half-open, as after a fail-over that the client was not told of. New connections work.
     pub fn abandon(&self) {
         self.listener.abandon();
     }
 
-    /// Holds every piece up for so long before it goes on.
+    /// Delays every piece by so long.
     pub fn slow(&self, wait: Duration) {
         self.listener.turn(Weather::Slow(wait));
     }
 
-    /// Works again; what was held in silence goes on.
+    /// Works again; pieces that were held back are sent on.
     pub fn restore(&self) {
         self.listener.turn(Weather::Fair);
     }
@@ -83,7 +83,7 @@ async fn forward(client: TcpStream, server: TcpStream, forecast: watch::Receiver
     );
 }
 
-/// Forwards one direction as the weather lets it.
+/// Forwards one direction, as the state of the network allows.
 pub(super) async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut outlook: Outlook) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
@@ -91,9 +91,9 @@ pub(super) async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut ou
             break;
         }
     }
-    // The end of one side must not become an end for the other in silence either.
+    // While the proxy is silent, the end of one side must not reach the other side either.
     outlook.lets_through().await;
-    // Fails only when the other side has closed already.
+    // Fails only if the other side has closed already.
     let _ = to.shutdown().await;
 }
 

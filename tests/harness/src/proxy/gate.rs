@@ -1,4 +1,4 @@
-//! A gate in the way of one message: the proxy stops at it, the test opens it.
+//! A gate for one message: the proxy stops the message, the test lets it go on or drops it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::wait::wait_until;
 enum Stage {
     /// Not yet seen.
     Awaited,
-    /// It stands before the gate.
+    /// It is held at the gate.
     Caught,
     /// The server has answered it, or its held answer has gone on.
     Passed,
@@ -34,7 +34,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Stands before the gate until the test decides; whether it may pass.
+    /// Holds the message until the test decides; returns whether it may pass.
     pub(super) async fn opens(&self) -> bool {
         self.stage.send_replace(Stage::Caught);
         let mut decided = self.verdict.subscribe();
@@ -42,7 +42,7 @@ impl Gate {
         verdict.is_ok_and(|verdict| *verdict == Verdict::Forward)
     }
 
-    /// Waits until the test wants the client to be hung up on.
+    /// Waits until the test wants the connection to the client closed.
     pub(super) async fn hung_up(&self) {
         let mut told = self.hung_up.subscribe();
         let told = told.wait_for(|told| *told).await.is_ok();
@@ -54,7 +54,7 @@ impl Gate {
     }
 }
 
-/// A message that the proxy holds, or is going to.
+/// A message that the proxy holds or will hold.
 #[derive(Clone, Debug)]
 pub struct Held(pub(super) Arc<Gate>);
 
@@ -81,18 +81,18 @@ impl Held {
         wait_until("the proxy has caught the message", limit, async || self.is_caught()).await;
     }
 
-    /// Lets it go on to where it was going, whether its sender still waits or not.
+    /// Sends it on, whether its sender still waits or not.
     pub fn release(&self) {
         self.0.verdict.send_replace(Verdict::Forward);
     }
 
-    /// Loses it for ever.
+    /// Drops it for ever.
     pub fn discard(&self) {
         self.0.verdict.send_replace(Verdict::Discard);
     }
 
-    /// Closes the connection towards its sender, who learns at once that something went wrong. The
-    /// message itself stays where it is.
+    /// Closes the connection to the sender, who learns at once that something went wrong. The
+    /// message itself stays held.
     pub fn hang_up(&self) {
         self.0.hung_up.send_replace(true);
     }

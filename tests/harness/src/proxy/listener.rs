@@ -8,28 +8,28 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What the network does.
+/// The state of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weather {
     /// It works.
     Fair,
     /// Every new connection is closed at once.
     Refusing,
-    /// Connections stay, new ones are taken, and nothing gets through.
+    /// Connections stay open, new ones are accepted, and nothing gets through.
     Silent,
-    /// Everything gets through, each piece after so long a wait.
+    /// Everything gets through, each piece with this delay.
     Slow(Duration),
 }
 
-/// The weather, and how often all connections of before were abandoned: they stay open, and
-/// nothing gets through any more.
+/// The state of the network, and how often all existing connections were abandoned: an abandoned
+/// connection stays open, and nothing more gets through it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Forecast {
     pub(super) weather: Weather,
     pub(super) abandoned: usize,
 }
 
-/// What one connection sees of the weather.
+/// The state of the network for one connection.
 #[derive(Clone)]
 pub(super) struct Outlook {
     forecast: watch::Receiver<Forecast>,
@@ -43,7 +43,7 @@ impl Outlook {
         Outlook { forecast, born }
     }
 
-    /// Waits until a piece may go on; `false` when the proxy is gone.
+    /// Waits until a piece may be sent on; `false` if the proxy is gone.
     pub(super) async fn lets_through(&mut self) -> bool {
         let born = self.born;
         let open = |now: &Forecast| now.weather != Weather::Silent && now.abandoned == born;
@@ -76,8 +76,8 @@ impl Listener {
         Listener::before_any_of(vec![upstream], serve).await
     }
 
-    /// The same before several servers, as a load balancer stands: every connection goes to the
-    /// first that takes it, in the order given.
+    /// The same before several servers, like a load balancer: every connection goes to the first
+    /// server that accepts it, in the order given.
     pub(super) async fn before_any_of<S, F>(upstream: Vec<SocketAddr>, serve: S) -> Listener
     where
         S: Fn(TcpStream, TcpStream, watch::Receiver<Forecast>) -> F + Send + 'static,
@@ -123,7 +123,7 @@ impl Listener {
         self.forecast.send_modify(|forecast| forecast.weather = weather);
     }
 
-    /// Leaves every connection open and lets nothing through it any more; new ones work.
+    /// Leaves every connection open and lets nothing more through it; new ones work.
     pub(super) fn abandon(&self) {
         self.forecast.send_modify(|forecast| forecast.abandoned += 1);
     }

@@ -1,10 +1,10 @@
 //! Proxies between a program and its servers: the network as the programs must survive it.
 //!
-//! [`MongoProxy`] understands where messages begin and end and which of Tandem's operations they
-//! are, so that a test can hold, lose or delay exactly one. [`ByteProxy`] knows bytes only: it
-//! cuts, slows down, or falls silent. [`ReplicaProxy`] does so before a whole replica set, whose
-//! clients go on finding the primary. All can refuse everybody for a while. Nothing in the programs
-//! knows.
+//! [`MongoProxy`] knows where messages begin and end and which of Tandem's operations they are, so
+//! that a test can hold, drop or delay exactly one. [`ByteProxy`] knows bytes only: it cuts, slows
+//! down, or falls silent. [`ReplicaProxy`] does the same before a whole replica set, whose clients
+//! still find the primary. All of them can refuse every connection for a while. The programs do not
+//! know about the proxies.
 
 mod bytes;
 mod gate;

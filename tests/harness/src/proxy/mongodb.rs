@@ -1,8 +1,8 @@
 //! A proxy in front of MongoDB that can hold, lose or delay one chosen message.
 //!
-//! A held request is sent on when it is released, even when its client has long gone: this is the
-//! delayed delivery that the fence exists for. A held reply means: the write has happened and its
-//! sender does not know.
+//! A held request is sent on when it is released, even if its client has long gone: this is the
+//! delayed delivery that the fence exists for. A held reply means that the write has happened and
+//! its sender does not know.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -21,16 +21,16 @@ use super::wire::Frame;
 /// Which half of an operation is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// On its way to the server: nothing has happened yet.
+    /// The request: nothing has happened yet.
     Request,
-    /// On its way back: it has happened.
+    /// The reply: the operation has happened.
     Reply,
 }
 
-/// Hold one part of the `nth` operation of this name from now on.
+/// Hold one half of the `nth` operation of this name, counted from now on.
 struct Rule {
     operation: String,
-    /// Only requests that speak of this id count.
+    /// Only requests that contain this id count.
     about: Option<String>,
     nth: usize,
     part: Part,
@@ -76,19 +76,20 @@ impl MongoProxy {
         MongoProxy { listener, shared }
     }
 
-    /// Where clients connect; with `directConnection`, or they find the server behind.
+    /// The address for clients. They need `directConnection`, or they would find the server behind.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
 
-    /// Holds a part of the `nth` (from 1) request of an operation (`post`, `claim`, …) from now on.
+    /// Holds one half of the `nth` (from 1) request of an operation (`post`, `claim`, …), counted
+    /// from now on.
     #[must_use]
     pub fn hold(&self, operation: &str, nth: usize, part: Part) -> Held {
         self.add(Rule::new(operation, nth, part))
     }
 
-    /// Holds a part of the next request of an operation that speaks of this id.
+    /// Holds one half of the next request of an operation that contains this id.
     #[must_use]
     pub fn hold_about(&self, operation: &str, id: &str, part: Part) -> Held {
         self.add(Rule { about: Some(id.to_owned()), ..Rule::new(operation, 1, part) })
@@ -100,7 +101,7 @@ impl MongoProxy {
         held
     }
 
-    /// From now on every post gets through as if its fence never closed: what would happen without.
+    /// From now on the fence of every post is removed: shows what would happen without it.
     pub fn take_fence_out(&self) {
         self.shared.without_fence.store(true, Ordering::Relaxed);
     }
@@ -144,7 +145,7 @@ impl Shared {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request down in every rule on it; the first that it fulfils is used up.
+    /// Counts a request in every rule for it; the first rule that it fulfils is removed.
     fn rule_for(&self, operation: &str, frame: &Frame) -> Option<Rule> {
         let mut rules = self.rules();
         let mut fulfilled = None;
@@ -160,7 +161,7 @@ impl Shared {
     }
 }
 
-/// What is known of a request whose reply is still to come.
+/// What is known of a request whose reply has not come yet.
 struct Expected {
     operation: String,
     gate: Option<(Part, Arc<Gate>)>,
@@ -191,12 +192,12 @@ async fn serve(client: TcpStream, server: TcpStream, shared: Arc<Shared>) {
     let (from_client, to_client) = client.into_split();
     let (from_server, mut to_server) = server.into_split();
     let connection = Connection::default();
-    // Shared, because a held request may end with hanging up on its sender.
+    // Shared, because a held request may end with the connection to its sender closed.
     let to_client = tokio::sync::Mutex::new(to_client);
     let up = async {
         requests(from_client, &mut to_server, &to_client, &shared, &connection).await;
-        // The client has gone. Its connection stays until the server has answered, so that what
-        // was delivered late is carried out as if nobody had left.
+        // The client has gone. The connection to the server stays until the server has answered, so
+        // that a late request is carried out as if the client were still there.
         let _ = connection.outstanding.subscribe().wait_for(|count| *count == 0).await;
         let _ = to_server.shutdown().await;
     };
@@ -237,7 +238,8 @@ async fn requests(
     }
 }
 
-/// Waits before a gate, and hangs up on the client meanwhile if told so; whether it opened.
+/// Waits at a gate, and meanwhile closes the connection to the client if the test says so; returns
+/// whether the gate opened.
 async fn passes(gate: &Gate, to_client: &ToClient) -> bool {
     let opens = gate.opens();
     tokio::pin!(opens);
@@ -245,7 +247,7 @@ async fn passes(gate: &Gate, to_client: &ToClient) -> bool {
         open = &mut opens => return open,
         () = gate.hung_up() => {}
     }
-    // Fails only when the client has gone by itself.
+    // Fails only if the client has closed the connection itself.
     let _ = to_client.lock().await.shutdown().await;
     opens.await
 }
@@ -265,7 +267,7 @@ async fn answers(
                 passes_on = passes(gate, to_client).await;
             }
         }
-        // A client that has gone is no reason to stop: the server's answer is still of interest.
+        // The client may have gone; the server's answer is still needed.
         if passes_on {
             let _ = to_client.lock().await.write_all(frame.bytes()).await;
         }

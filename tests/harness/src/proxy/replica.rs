@@ -1,8 +1,8 @@
 //! Proxies before every member of a replica set, through which a client finds the primary.
 //!
-//! A driver takes the members' addresses from the server's own answers (`hello`), past any proxy.
-//! So the addresses in small answers are replaced by those of the proxies. Both have the same
-//! length, because all ports have five digits, and nothing else in the message changes.
+//! A driver takes the members' addresses from the server's own answers (`hello`), and would connect
+//! past any proxy. So the proxies replace these addresses by their own in small answers. Both have
+//! the same length, because all ports have five digits, and nothing else in the message changes.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ use super::bytes::copy;
 use super::listener::{Listener, Outlook, Weather};
 use super::wire::Frame;
 
-/// An answer to `hello` is far smaller; answers with documents need not be searched.
+/// An answer to `hello` is far smaller than this; larger answers are not searched.
 const HELLO_BYTES_MAX: usize = 8 * 1024;
 
 /// An address of a member, and that of the proxy before it, as they are written in answers.
@@ -73,17 +73,17 @@ impl ReplicaProxy {
         self.cut();
     }
 
-    /// Lets nothing through any more, in either direction, and closes nothing: half-open.
+    /// Lets nothing through any more, in either direction, and closes no connection: half-open.
     pub fn silence(&self) {
         self.turn(Weather::Silent);
     }
 
-    /// Holds every piece up for so long before it goes on.
+    /// Delays every piece by so long.
     pub fn slow(&self, wait: Duration) {
         self.turn(Weather::Slow(wait));
     }
 
-    /// Works again; what was held in silence goes on.
+    /// Works again; pieces that were held back are sent on.
     pub fn restore(&self) {
         self.turn(Weather::Fair);
     }
@@ -119,7 +119,7 @@ async fn answers(
         }
     }
     outlook.lets_through().await;
-    // Fails only when the client has closed already.
+    // Fails only if the client has closed the connection already.
     let _ = to.shutdown().await;
 }
 

@@ -1,5 +1,5 @@
 //! MongoDB's wire protocol as far as a proxy needs it: where a message ends, which request a reply
-//! answers, which of our operations a request is, and where its fence stands.
+//! answers, which of Tandem's operations a request is, and where its fence is.
 
 use std::io;
 
@@ -13,8 +13,8 @@ const OP_MSG: i32 = 2013;
 /// Length, then kind 0: one document.
 const BODY_KIND: u8 = 0;
 
-/// What stands before the date in a post's guard `{$lt: ["$$NOW", <date>]}`, byte by byte: the
-/// string element "0", then the type and name of the date element "1".
+/// The bytes before the date in a post's guard `{$lt: ["$$NOW", <date>]}`: the string element "0",
+/// then the type and name of the date element "1".
 const FENCE: &[u8] = b"\x020\0\x06\0\0\0$$NOW\0\x091\0";
 
 /// 9999-12-31, in milliseconds: a fence that never closes.
@@ -25,7 +25,7 @@ const NEVER_MS: i64 = 253_402_214_400_000;
 pub struct Frame(Vec<u8>);
 
 impl Frame {
-    /// Reads one message; `None` at an orderly end between two.
+    /// Reads one message; `None` if the stream ends between two messages.
     ///
     /// # Errors
     /// When the stream fails, ends inside a message, or does not speak this protocol.
@@ -74,7 +74,7 @@ impl Frame {
         }
     }
 
-    /// Whether this text stands in it as a whole string.
+    /// Whether the message contains this text as a whole string.
     #[must_use]
     pub fn mentions(&self, text: &str) -> bool {
         let mut needle = u32::try_from(text.len() + 1).unwrap_or(0).to_le_bytes().to_vec();
@@ -83,10 +83,10 @@ impl Frame {
         self.0.windows(needle.len()).any(|bytes| bytes == needle)
     }
 
-    /// Writes `to` wherever `from` stands.
+    /// Replaces every `from` by `to`.
     ///
     /// # Panics
-    /// When they are not of one length: everything else in a message counts on it.
+    /// When they differ in length: other lengths in the message would become wrong.
     pub fn replace(&mut self, from: &[u8], to: &[u8]) {
         assert_eq!(from.len(), to.len(), "a message keeps its length");
         let mut at = 0;

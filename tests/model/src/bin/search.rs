@@ -42,7 +42,7 @@ struct Args {
     threads: usize,
 }
 
-/// What is put through the search.
+/// A protocol that is searched.
 #[derive(Clone, Copy)]
 enum Subject {
     Engine(Scope),
@@ -84,7 +84,7 @@ impl Subject {
         }
     }
 
-    /// Whether a violation is what should be found.
+    /// Whether the search should find a violation.
     fn must_fail(&self) -> bool {
         matches!(self, Subject::Articles(_))
     }
@@ -131,7 +131,7 @@ fn parsed(args: &Args) -> Result<(Option<Planted>, Vec<Subject>), String> {
     };
     let engine = |scope: &Scope| Subject::Engine(if args.short { scope.short() } else { *scope });
     let engines = SCOPES.iter().map(engine);
-    // The faults are the model's, and the articles' pattern does not run on it.
+    // The planted faults are in the model, and the articles' pattern does not run on the model.
     let articles = ARTICLES.iter().filter(|_| planted.is_none()).map(Subject::Articles);
     let all: Vec<_> = engines.chain(articles).collect();
     if args.scope.is_empty() {

@@ -36,7 +36,7 @@ struct Args {
     threads: u64,
 }
 
-/// What one thread has seen.
+/// The results of one thread.
 #[derive(Default)]
 struct Tally {
     schedules: u64,

@@ -1,4 +1,4 @@
-//! The pattern of the articles as a protocol to search, to see that the search finds what it lacks.
+//! The pattern of the articles as a protocol to search; the search shows what it lacks.
 //!
 //! Owns a small machine for one transfer `t` of 7 from `a` to `b`: claim by findAndModify, post each
 //! account where `pendingTransactions` has no mark (and the money is there), `applied`, pull the
@@ -35,7 +35,7 @@ pub struct Articles {
     pub checks_owner: bool,
 }
 
-/// The articles' pattern, and what looks like its cure.
+/// The articles' pattern, and changes that seem to repair it.
 pub const ARTICLES: [Articles; 4] = [
     Articles {
         name: "articles",
@@ -63,12 +63,12 @@ pub const ARTICLES: [Articles; 4] = [
     },
 ];
 
-/// What its workers ask of the store.
+/// The requests of its workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// findAndModify: `initial`, or in flight and not modified for long.
     Claim(String),
-    /// Reads the transaction to see whose it is.
+    /// Reads the transaction to see who owns it.
     Look,
     /// Adds to `balance` and marks, where there is no mark.
     Post(&'static str, i64),
@@ -76,7 +76,7 @@ pub enum Request {
     Pull(&'static str),
     /// Takes back what was posted, where there is a mark.
     Undo(&'static str, i64),
-    /// Changes the state, where it is the old one, and where the transaction is this owner's.
+    /// Changes the state, if the transaction is in the old state and has this owner.
     Move(State, State, Option<String>),
 }
 
@@ -87,13 +87,13 @@ impl Articles {
         ARTICLES.iter().find(|articles| articles.name == name)
     }
 
-    /// What bounds its search.
+    /// The bounds of its search.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         Bounds { horizon: 5, losses: 0, op_limit: 0, late_answers: true }
     }
 
-    /// What a worker does with a transaction that it has claimed in this state.
+    /// What a worker does with a transaction that it claimed in this state.
     fn plan(&self, mine: &str, state: State, recovers: bool) -> Vec<Request> {
         let owner = self.checks_owner.then(|| mine.to_owned());
         let moves = |from, to| Request::Move(from, to, owner.clone());

@@ -1,8 +1,8 @@
 //! The real engine as a protocol to search, over the simulator's model of the database.
 //!
-//! Owns nothing of the protocol: it starts the engine's future anew, tells it what its run has
-//! heard, and takes the request that it then waits for. Couples to the engine through its two
-//! traits only, [`common::ledger::Ledger`] and [`Environment`].
+//! Owns nothing of the protocol: it starts the engine's future from the beginning, gives it the
+//! answers that its run has received, and takes the request that it then waits for. Uses the engine
+//! through its two traits only, [`common::ledger::Ledger`] and [`Environment`].
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -32,7 +32,7 @@ use crate::sim::server::{Server, Stepped};
 /// How long an operation may run after its start, and how far ahead a post's deadline is.
 pub const OP_LIMIT: u8 = 1;
 
-/// By how much the worker's clock is wrong that is wrong: more than any lease.
+/// The error of the wrong clock: more than any lease.
 const CLOCK_ERROR: i64 = 20;
 
 /// The real engine as a protocol that can be searched.
@@ -55,7 +55,8 @@ impl<'a> Tandem<'a> {
         Tandem { scope, planted, grace, forgets: true, metrics: Arc::new(Metrics::new()) }
     }
 
-    /// The same, with every history apart: to see that nothing that matters is forgotten.
+    /// The same, but no two histories are taken as equal: shows that taking them as equal loses
+    /// nothing.
     #[must_use]
     pub fn forgetting_nothing(self) -> Tandem<'a> {
         Tandem { forgets: false, ..self }
@@ -71,7 +72,7 @@ impl<'a> Tandem<'a> {
             retry: Policy { first: Duration::from_millis(1), max: Duration::from_millis(1) },
             tries_in_place: 2,
             ride_wait: Duration::ZERO,
-            // With one batch there is no later one to ride on.
+            // With one batch only, there is no later batch to ride on.
             rides_from: if self.second(run).is_empty() { usize::MAX } else { 1 },
         }
     }
@@ -79,13 +80,14 @@ impl<'a> Tandem<'a> {
     fn server(&self, books: &Books) -> Server {
         let lease = LeaseMs { lease: self.scope.lease, grace: self.grace };
         let mut server = Server::new(books.clone(), lease, self.planted);
-        // The dangerous direction: a post is taken for longer than the transactions' member thinks.
+        // The dangerous direction: the accounts' member accepts a post for longer than the
+        // transactions' member assumes.
         server.skew = -self.scope.skew;
         server
     }
 
-    /// The second run's clock is fast, and so is the last worker's, by all the time that has passed.
-    /// Only the fault that believes a worker's clock can tell.
+    /// The clocks of the second run and of the last worker are fast, by more than all the time that
+    /// has passed. Only the planted fault that trusts a worker's clock depends on it.
     fn clock_error(&self, run: usize) -> i64 {
         match run {
             1 => CLOCK_ERROR,
@@ -110,8 +112,8 @@ fn ids(batch: &[&str]) -> Vec<TransactionId> {
     batch.iter().map(|id| (*id).into()).collect()
 }
 
-/// A worker's life: its first batch, and a second one that begins when the first has committed, so
-/// that the first's settlements may ride on the second's post.
+/// What a worker does: its first batch, and a second batch that begins when the first has
+/// committed, so that the settlements of the first may ride on the posts of the second.
 async fn live<E: Environment>(
     engine: &Engine<Ledger, E>,
     first: &[TransactionId],
@@ -183,7 +185,7 @@ impl Protocol for Tandem<'_> {
         let mut task = pin!(live(&engine, &first, &second));
         let mut context = Context::from_waker(Waker::noop());
         let mut over = task.as_mut().poll(&mut context).is_ready();
-        // A worker's own requests take turns.
+        // The requests of one worker are sent one after the other.
         let mut sent = std::mem::take(&mut shared.lock().expect("one thread").sent);
         for heard in heard {
             clock.set(heard.at, matches!(heard.what, What::Awake));
@@ -212,7 +214,8 @@ impl Protocol for Tandem<'_> {
 
     fn remembered(&self, heard: &Heard, lost: Option<&Request>) -> String {
         match &heard.what {
-            // Nor with two batches: what the one waits for is then not all that the other remembers.
+            // With two batches, everything is kept: the history of one does not show what the other
+            // still needs.
             _ if !self.forgets || !self.scope.second.is_empty() => format!("{heard:?} {lost:?}"),
             What::Answer(Reply::Seen(seen)) => {
                 let mut seen = seen.clone();
@@ -224,7 +227,7 @@ impl Protocol for Tandem<'_> {
                 format!("{seen:?}")
             }
             What::Answer(reply) => format!("{reply:?}"),
-            // Until when it may still arrive.
+            // The request shows until when it may still arrive.
             What::Lost => format!("{lost:?}"),
             What::Awake => String::new(),
         }
@@ -267,7 +270,7 @@ impl Protocol for Tandem<'_> {
     }
 }
 
-/// A worker's environment: time stands still but for what the search says.
+/// A worker's environment: its clock shows the time of the search.
 #[derive(Clone, Debug, Default)]
 struct Clock {
     run: usize,
@@ -299,7 +302,7 @@ impl Environment for Clock {
     fn now_ms(&self) -> i64 {
         let mut state = self.state();
         state.looked = true;
-        // Counts from somewhere else than the server's, as a monotonic clock does.
+        // This clock starts at another value than the server's, as a monotonic clock does.
         state.now - 1_000_000
     }
 

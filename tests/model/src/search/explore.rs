@@ -1,8 +1,9 @@
-//! The search: breadth first from the first state, so that what it finds is a shortest way there.
+//! The search: breadth first from the first state, so that each trace that it finds is a shortest
+//! one.
 //!
-//! Owns the set of visited states, as fingerprints of 64 bits with their predecessors; two of ten
-//! million states share one with a probability of one in 300,000. A trace is made by walking the
-//! fingerprints back and the actions forth.
+//! Owns the set of visited states, as fingerprints of 64 bits with their predecessors. Among ten
+//! million states, two have the same fingerprint with a probability of one in 300,000. A trace is
+//! made by following the fingerprints back and then running the actions forward.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,7 +15,7 @@ use super::rest::Verdicts;
 use super::state::{State, World};
 use super::trace;
 
-/// How often progress is told.
+/// How often progress is printed.
 const PROGRESS: Duration = Duration::from_secs(5);
 
 /// How far a search has come, or how it ended.
@@ -24,24 +25,24 @@ pub struct Found {
     pub states: u64,
     /// Transitions between them.
     pub transitions: u64,
-    /// How many steps the longest of the shortest ways has.
+    /// The greatest number of steps on a shortest way to a state.
     pub depth: u32,
-    /// How many different contents the documents had.
+    /// How many different contents of the documents there were.
     pub contents: usize,
-    /// How many different histories the runs had.
+    /// How many different histories of runs there were.
     pub histories: usize,
     /// How long it took.
     pub seconds: f64,
-    /// What was wrong, at the end of a shortest way to it.
+    /// The violation at the end of a shortest way to it, if there is one.
     pub violation: Option<Violation>,
 }
 
 /// A rule broken.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// Which, and how.
+    /// Which rule, and how it is broken.
     pub what: Vec<String>,
-    /// The way there, a line a step.
+    /// The steps that lead there, one a line.
     pub trace: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
-//! Small numbers for large values, so that a state is a few bytes and is hashed in no time.
+//! Small numbers for large values, so that a state is a few bytes and can be hashed quickly.
 //!
-//! Values are told apart by their debug form, which names every field: whatever the ledger's
-//! types gain, it counts without a line here.
+//! Values are compared by their debug form, which names every field: a field that is added to the
+//! ledger's types counts without any change here.
 
 use std::collections::HashMap;
 use std::fmt::Debug;

@@ -1,11 +1,12 @@
 //! Exhaustive search of small scopes: every interleaving of the engine's steps, within bounds.
 //!
 //! The simulator picks schedules by chance; here all of them are visited, for few transactions and
-//! few runs of workers. The engine is the real one. It is a function of what it has heard, so a
-//! state is: the documents, the time, what each run has heard and where its request is, and the
-//! requests that nobody waits for any more. In every state visited the money must add up by marks
-//! and states, no floor may be broken, and one last worker, which comes when all others are dead,
-//! must bring everything to an end in which the rules of `design.md` §6 hold.
+//! few runs of workers. The engine is the real one. What it does next depends only on the answers
+//! that it has received, so a state is: the documents, the time, the answers and the open request of
+//! each run, and the requests that nobody waits for any more. In every state visited, marks and
+//! states must explain the money, no floor may be broken, and one last worker, which starts after
+//! all others have died, must bring everything to an end in which the invariants of
+//! `ARCHITECTURE.md` hold.
 //!
 //! - `scope`: what is searched, and how far.
 //! - `engine`, `articles`: the protocols that are put through it.
@@ -14,11 +15,11 @@
 //! - `runs`, `intern`: histories and documents as numbers, so that a state is a few bytes.
 //! - `rest`: the rules. `trace`: the way to a state, for people.
 //!
-//! What is bounded, scope by scope: the runs, the clock's last moment, how many requests lose their
-//! answer. What is left out: fail-overs (the store has one copy here) and the broker; the simulator has
+//! Each scope bounds the runs, the last moment of the clock, and the requests that lose their
+//! answer. Fail-overs (the store has one copy here) and the broker are left out; the simulator has
 //! both. A read of several documents is one step.
-//! It is our own explorer rather than the `stateright` crate's: that one wants every state whole,
-//! where most of ours is shared between states, and brings a web server.
+//! The explorer is our own and not the crate `stateright`: that crate needs every state as a whole,
+//! while most parts of our states are shared between states, and it brings a web server.
 
 mod articles;
 mod engine;

@@ -1,8 +1,8 @@
-//! What the search needs to know of a protocol: workers that talk to a store in requests.
+//! What the search needs to know of a protocol: workers that send requests to a store.
 //!
-//! Owns the vocabulary between [`super::explore`] and the protocols put through it: the real engine
+//! Owns the types between [`super::explore`] and the protocols that it searches: the real engine
 //! ([`super::engine`]) and the articles' pattern ([`super::articles`]). A run of a worker has no
-//! state of its own here: it is a function of what it has heard so far.
+//! state of its own here: it is a function of the answers that it has received.
 
 use std::fmt::Debug;
 
@@ -12,7 +12,7 @@ use crate::sim::model::Books;
 use crate::sim::request::Reply;
 use crate::sim::server::Stepped;
 
-/// What a run has heard at one moment, and when.
+/// An event that a run has received, and when.
 #[derive(Clone, Debug)]
 pub struct Heard {
     /// The time.
@@ -43,12 +43,12 @@ pub enum Next<R> {
     Over,
 }
 
-/// What the steps of a request have done so far.
+/// The results of the steps of a request so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tally {
     /// How many documents matched.
     pub matched: u8,
-    /// Which steps' documents were refused, a bit a step.
+    /// Which steps had their documents refused; one bit for each step.
     refused: u16,
 }
 
@@ -64,7 +64,7 @@ impl Tally {
         self
     }
 
-    /// As the ledger tells it.
+    /// In the form of the ledger's answer.
     #[must_use]
     pub fn written(self) -> Written {
         let is_refused = |item: &usize| self.refused & (1 << item) != 0;
@@ -74,30 +74,31 @@ impl Tally {
     }
 }
 
-/// A protocol with everything that takes part: documents, runs of workers, requests of clients.
+/// A protocol with documents, runs of workers, and requests of clients.
 pub trait Protocol {
-    /// What its workers ask of the store.
+    /// The requests of its workers.
     type Request: Clone + Debug;
 
     /// The documents at the start.
     fn opening(&self) -> Books;
 
-    /// How many runs there are. The run of this number is the last worker's, which comes when all
-    /// others are dead, meets no fault, and is to bring everything to its end.
+    /// How many runs there are. The run with this number is the last worker: it starts when all
+    /// others are dead, meets no fault, and must bring everything to its end.
     fn runs(&self) -> usize;
 
-    /// The first run that differs from this one in nothing but its number.
+    /// The first run that differs from this one only in its number.
     fn twin(&self, run: usize) -> usize;
 
-    /// Requests of clients, on their way from the start; nobody waits for their answers.
+    /// Requests of clients. They are on their way from the start, and nobody waits for their
+    /// answers.
     fn clients(&self) -> Vec<Self::Request>;
 
-    /// What a run does after what it has heard, and whether it has looked at its clock since the
-    /// last of that.
+    /// What a run does next after these events, and whether it has looked at its clock since the
+    /// last of them.
     fn next(&self, run: usize, heard: &[Heard]) -> (Next<Self::Request>, bool);
 
-    /// What of something heard can matter to a run later, beside what it does next: two runs that
-    /// remember the same and do the same are taken as equal. `lost` is the request that failed.
+    /// The part of an event that can matter to a run later: two runs that remember the same and do
+    /// the same next are taken as equal. `lost` is the request that failed.
     fn remembered(&self, heard: &Heard, lost: Option<&Self::Request>) -> String;
 
     /// Whether a request that has not started can't take effect any more.
@@ -121,17 +122,17 @@ pub trait Protocol {
         started: i64,
     ) -> Stepped;
 
-    /// What a request answers when all its steps have run.
+    /// The answer to a request when all its steps have run.
     fn reply(&self, books: &Books, request: &Self::Request, tally: Tally, now: i64) -> Reply;
 
-    /// What must not be, at any moment.
+    /// Violations of rules that hold at every moment.
     fn wrong_now(&self, books: &Books) -> Vec<String>;
 
-    /// A request for the reader of a trace.
+    /// A request as text for a trace.
     fn describe(&self, request: &Self::Request) -> String;
 }
 
-/// What bounds a search: all else is visited.
+/// The bounds of a search. Everything within them is visited.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// The clock's last moment.
@@ -140,7 +141,7 @@ pub struct Bounds {
     pub losses: u8,
     /// How long a request may run after its start.
     pub op_limit: u8,
-    /// Whether answers take any time, too, where the worker looks at its clock when one arrives;
-    /// else they arrive at once, and what takes its time is the next request.
+    /// Whether an answer may take time to arrive, if the worker looks at its clock when it arrives.
+    /// Otherwise answers arrive at once, and the next request may take time instead.
     pub late_answers: bool,
 }

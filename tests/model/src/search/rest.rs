@@ -1,7 +1,7 @@
-//! Whether a state can still come to a good end: everybody is dead, and one last worker comes.
+//! Whether a state can still come to a good end when all workers are dead and a last one starts.
 //!
-//! Owns the rules of `design.md` §6 as the search checks them: in every state that it visits, not
-//! only where a schedule ends. The answer depends on the documents alone, so it is asked once for
+//! Owns the invariants of `ARCHITECTURE.md` as the search checks them: in every state that it visits,
+//! not only where a schedule ends. The answer depends on the documents alone, so it is asked once for
 //! each different content of them.
 
 use std::collections::HashMap;
@@ -15,19 +15,19 @@ use crate::sim::check;
 use crate::sim::model::Books;
 use crate::sim::odd::Odd;
 
-/// When the last worker comes: later than any lease, deadline or delay.
+/// When the last worker starts: later than any lease, deadline or delay.
 pub const LAST_WORKER_AT: u8 = 180;
 
-/// How long it waits before it comes again, if it has to.
+/// How long it waits before it starts again, if it has to.
 const PAUSE: usize = 15;
 
-/// How often it comes before all is mended.
+/// How often it runs before all documents are repaired.
 const VISITS_WHILE_ODD: usize = 2;
 
 /// A run that has not ended after so many answers never will.
 const ANSWERS_MAX: usize = 500;
 
-/// The rules that the documents break, by their number.
+/// The rules that the documents break, with their numbers.
 #[derive(Debug, Default)]
 pub struct Verdicts {
     known: HashMap<u32, bool>,
@@ -35,7 +35,7 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// What is wrong with these documents, now or in the end. Says it once.
+    /// The violations in these documents, now or at the end. Each document content is checked once.
     pub fn wrong<P: Protocol>(&mut self, world: &mut World<P>, books: u32) -> Option<Vec<String>> {
         if self.known.insert(books, true).is_some() {
             return None;
@@ -51,7 +51,7 @@ impl Verdicts {
     }
 }
 
-/// The documents as they look when every claim is over.
+/// The documents as they look when every claim has expired.
 fn without_owners(books: &Books) -> String {
     let mut books = books.clone();
     for doc in books.transactions.values_mut() {
@@ -62,8 +62,8 @@ fn without_owners(books: &Books) -> String {
     format!("{books:?}")
 }
 
-/// The last worker comes, while what is odd stays odd; then all is mended, what is set apart is
-/// brought back, and it comes again.
+/// The last worker runs while odd documents stay odd; then all are repaired, parked transactions
+/// are brought back, and it runs again.
 fn in_the_end<P: Protocol>(world: &mut World<P>, mut books: u32) -> Vec<String> {
     let mut visits = (LAST_WORKER_AT..u8::MAX).step_by(PAUSE);
     if world.books.value(books).odd != Odd::default() {
@@ -94,7 +94,7 @@ fn unfinished(books: &Books) -> Vec<TransactionId> {
     open.map(|doc| doc.id.clone()).collect()
 }
 
-/// The last worker does what it can.
+/// The last worker processes everything that it can.
 fn visit<P: Protocol>(world: &mut World<P>, mut books: u32, now: u8) -> u32 {
     let mut node = world.protocol.runs() as u32;
     for _ in 0..ANSWERS_MAX {

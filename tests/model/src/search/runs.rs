@@ -1,9 +1,9 @@
-//! The runs of workers as a tree: a node is what a run has heard, and what it does next.
+//! The runs of workers as a tree: a node is the history of a run, and what the run does next.
 //!
-//! Owns the replaying. A run that has heard the same does the same, so each history is replayed
-//! once, however many states it is part of. Histories that differ in nothing that the protocol
-//! says matters ([`Protocol::remembered`]) share a node. That is not taken on trust: a node keeps
-//! several of its histories, replays all of them, and panics where they do not agree.
+//! Owns the replaying. Runs with the same history do the same, so each history is replayed once,
+//! however many states it is part of. Histories share a node if they differ only in things that do
+//! not matter by [`Protocol::remembered`]. This is checked: a node keeps several of its histories,
+//! replays all of them, and panics if they do not agree.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ use crate::sim::request::Reply;
 /// How many histories of a node are replayed.
 const WITNESSES_MAX: usize = 3;
 
-/// What a run hears, with the answer as a number.
+/// An event of a run, with the answer as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hears {
     /// See [`What::Answer`].
@@ -26,14 +26,14 @@ pub enum Hears {
     Awake,
 }
 
-/// What a run has heard, and when, oldest first.
+/// The events of a run and their times, oldest first.
 type History = Vec<(Hears, u8)>;
 
 #[derive(Debug)]
 struct Node {
     run: usize,
     next: Next<u32>,
-    /// What the protocol says matters of its histories, oldest first.
+    /// What its histories remember, by the protocol, oldest first.
     remembered: Vec<u32>,
     witnesses: Vec<History>,
     inputs: Vec<(Hears, u8)>,
@@ -44,7 +44,7 @@ struct Node {
 pub struct Runs<R> {
     nodes: Vec<Node>,
     numbers: HashMap<(usize, Vec<u32>, Next<u32>), u32>,
-    /// By node and what it hears; by when, too, where it looks at its clock then.
+    /// The next node by node and event; also by time, if the run looks at its clock then.
     children: HashMap<(u32, Hears, Option<u8>), u32>,
     looks: HashMap<(u32, Hears), bool>,
     memories: Interner<String>,
@@ -83,7 +83,7 @@ impl<R: Clone + Debug> Runs<R> {
         self.nodes[node as usize].next
     }
 
-    /// Whether a run, when it hears this, looks at its clock before it does anything else.
+    /// Whether a run that receives this looks at its clock before it does anything else.
     pub fn looks<P>(&mut self, protocol: &P, node: u32, hears: Hears, now: u8) -> bool
     where
         P: Protocol<Request = R>,
@@ -92,7 +92,7 @@ impl<R: Clone + Debug> Runs<R> {
         self.looks[&(node, hears)]
     }
 
-    /// The run after it has heard this now.
+    /// The run after it has received this now.
     pub fn hear<P>(&mut self, protocol: &P, node: u32, hears: Hears, now: u8) -> u32
     where
         P: Protocol<Request = R>,
@@ -119,7 +119,7 @@ impl<R: Clone + Debug> Runs<R> {
         child
     }
 
-    /// Where a node comes to with one of its histories.
+    /// The next node of a node, by one of its histories.
     fn follow<P>(
         &mut self,
         protocol: &P,
@@ -144,7 +144,7 @@ impl<R: Clone + Debug> Runs<R> {
         (self.node(run, remembered, next), looked)
     }
 
-    /// A node has one more history. It must lead where the others do.
+    /// Adds a history to a node. It must lead to the same next step as the others.
     fn bear_witness<P>(&mut self, protocol: &P, node: u32, history: History)
     where
         P: Protocol<Request = R>,

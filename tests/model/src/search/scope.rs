@@ -6,7 +6,7 @@ use super::engine::OP_LIMIT;
 use super::protocol::Bounds;
 use crate::sim::odd::Oddity;
 
-/// What a client or an operator does at any one moment, or never.
+/// What a client or an operator does once, at any moment, or never.
 #[derive(Clone, Copy, Debug)]
 pub enum Client {
     /// A client cancels a transaction.
@@ -19,7 +19,7 @@ pub enum Client {
     Spoils(&'static str, Oddity),
     /// A document becomes what it was.
     Mends(&'static str),
-    /// An operator brings back a transaction that is set apart.
+    /// An operator brings back a parked transaction.
     BringsBack(&'static str),
 }
 
@@ -36,7 +36,7 @@ pub struct Scope {
     pub transfers: &'static [(&'static str, &'static str, &'static str, i64)],
     /// The batch of each run of a worker.
     pub runs: &'static [&'static [&'static str]],
-    /// The batch that a run takes up when its first one has committed: then settlements ride.
+    /// The batch that a run begins when its first one has committed: then settlements ride.
     pub second: &'static [&'static [&'static str]],
     /// What clients do.
     pub clients: &'static [Client],
@@ -56,7 +56,7 @@ pub struct Scope {
     pub skew: i64,
 }
 
-/// One transfer and two runs of a worker; what the other scopes differ from.
+/// One transfer and two runs of a worker; the other scopes are variations of it.
 const PAIR: Scope = Scope {
     name: "one-worker",
     about: "one transfer, a worker that is its own stalled predecessor, then another",
@@ -74,7 +74,7 @@ const PAIR: Scope = Scope {
     skew: 1,
 };
 
-/// A settlement that rides, and another worker with both.
+/// A settlement that rides, and another worker that has both transactions.
 const RIDING: Scope = Scope {
     name: "riding",
     about: "two transfers, the first's settlement rides on the post of the second; two workers",
@@ -275,21 +275,21 @@ impl Scope {
         SCOPES.iter().find(|scope| scope.name == name)
     }
 
-    /// With the bounds of the tests.
+    /// The same with the bounds of the tests.
     #[must_use]
     pub fn short(&self) -> Scope {
         let (losses, horizon) = self.short;
         Scope { losses, horizon, ..*self }
     }
 
-    /// What bounds its search.
+    /// The bounds of its search.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         let Scope { horizon, losses, late_answers, .. } = *self;
         Bounds { horizon, losses, op_limit: OP_LIMIT, late_answers }
     }
 
-    /// The bounds for people.
+    /// The bounds as text.
     #[must_use]
     pub fn told(&self) -> String {
         let Scope { runs, losses, horizon, lease, skew, .. } = self;

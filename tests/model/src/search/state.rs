@@ -1,8 +1,8 @@
 //! A state of the whole system, and what can happen in it.
 //!
-//! Owns the rules of the world: what a request may do on its way, when time may pass, who may hear
-//! what. A worker that crashes, or stalls for ever, is one that nothing happens to any more, so it
-//! needs no rule; nor does a request that never arrives.
+//! Owns the rules of the world: what may happen to a request on its way, when time may pass, what a
+//! run may receive. A worker that crashes, or stalls for ever, is a worker to which nothing more
+//! happens, so it needs no rule; the same holds for a request that never arrives.
 
 use std::collections::HashMap;
 
@@ -21,11 +21,11 @@ pub enum Stage {
     Running { started: u8, next: u8, tally: Tally },
     /// Executed; its answer is on the way back.
     Executed { reply: u32 },
-    /// Adrift; its run has yet to notice.
+    /// It goes on alone; its run has not noticed yet.
     Lost,
 }
 
-/// A run of a worker: what it has heard, and where its request is. `None`: it has ended.
+/// A run of a worker: its history, and where its request is. `None` if it has ended.
 pub type Run = Option<(u32, Stage)>;
 
 /// One state of the world that is searched.
@@ -43,12 +43,12 @@ pub struct State {
     pub adrift: Vec<(u32, Stage)>,
 }
 
-/// Whose request.
+/// Who waits for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// A run's.
+    /// A run.
     Run(usize),
-    /// One that nobody waits for.
+    /// Nobody.
     Adrift(usize),
 }
 
@@ -59,9 +59,9 @@ pub enum Action {
     Proceed(Whose),
     /// An answer arrives.
     Answer(usize),
-    /// A run's connection breaks: its request goes on alone.
+    /// The connection of a run breaks: its request goes on alone.
     Lose(usize),
-    /// The run notices, where that is not at once.
+    /// The run notices that, if it does not notice at once.
     Notice(usize),
     /// A run has slept long enough.
     Wake(usize),
@@ -69,14 +69,14 @@ pub enum Action {
     Tick,
 }
 
-/// The world that states are states of.
+/// The system whose states are searched.
 #[derive(Debug)]
 pub struct World<'a, P: Protocol> {
     /// What is searched.
     pub protocol: &'a P,
-    /// How far.
+    /// The bounds.
     pub bounds: Bounds,
-    /// The runs by what they have heard.
+    /// The runs by their histories.
     pub runs: Runs<P::Request>,
     /// The documents by number.
     pub books: Interner<Books>,
@@ -104,7 +104,7 @@ impl<'a, P: Protocol> World<'a, P> {
         (World { protocol, bounds, runs, books, steps: HashMap::new() }, first)
     }
 
-    /// Everything that can happen, with what comes of it.
+    /// Everything that can happen next, with the state after it.
     pub fn successors(&mut self, state: &State) -> Vec<(Action, State)> {
         let mut next = Vec::new();
         for run in 0..state.runs.len() {
@@ -143,7 +143,7 @@ impl<'a, P: Protocol> World<'a, P> {
         next
     }
 
-    /// Runs that differ in nothing but their number begin in the order of their numbers.
+    /// Runs that differ only in their number begin in the order of their numbers.
     fn waits_for_its_twin(&self, state: &State, run: usize) -> bool {
         let untouched = |run: usize| state.runs[run] == Some((run as u32, Stage::OnTheWay));
         let twin = self.protocol.twin(run);
@@ -186,9 +186,8 @@ impl<'a, P: Protocol> World<'a, P> {
         next.push((Action::Proceed(whose), after));
     }
 
-    /// A run's request is executed. Its answer arrives at once where nothing tells that from an
-    /// answer which takes its time, because the run does not look at its clock, and where the
-    /// bounds say so.
+    /// The request of a run is executed. Its answer arrives at once if the run does not look at its
+    /// clock, because a later arrival would make no difference, and if the bounds say so.
     fn executed(
         &mut self,
         state: &State,
@@ -213,8 +212,9 @@ impl<'a, P: Protocol> World<'a, P> {
         next.push((Action::Proceed(Whose::Run(run)), after));
     }
 
-    /// A run will not get its answer: its request goes on alone. To decide that when the request
-    /// is sent covers every later moment, since what goes on alone can do all that it could.
+    /// A run will not get its answer: its request goes on alone. Deciding that when the request is
+    /// sent covers every later moment, because a request that goes on alone can still do
+    /// everything.
     fn lost(&mut self, state: &State, run: usize, node: u32, request: u32) -> State {
         let mut after = if self.runs.looks(self.protocol, node, Hears::Lost, state.now) {
             moved(state, Whose::Run(run), Some(Stage::Lost))
@@ -229,7 +229,7 @@ impl<'a, P: Protocol> World<'a, P> {
         after
     }
 
-    /// A run hears something. It wakes up at once, too, where it does not look at its clock.
+    /// A run receives an event. A run that does not look at its clock also wakes up at once.
     fn heard(&mut self, state: &State, run: usize, node: u32, hears: Hears) -> State {
         let mut child = self.runs.hear(self.protocol, node, hears, state.now);
         while self.runs.next(child) == Next::Sleep
@@ -245,7 +245,7 @@ impl<'a, P: Protocol> World<'a, P> {
         after
     }
 
-    /// Time passes once something has happened: before that, it makes no difference.
+    /// Time passes only after something has happened: before that, it makes no difference.
     fn tick(&self, state: &State) -> Option<State> {
         let begun = state.books != 0 || state.losses < self.bounds.losses;
         let busy = state.runs.iter().any(Option::is_some) || !state.adrift.is_empty();
@@ -265,7 +265,8 @@ impl<'a, P: Protocol> World<'a, P> {
         Some(later)
     }
 
-    /// One step of a request on the books; the new books, and what it did.
+    /// Runs one step of a request on the documents; returns the new documents, and what the step
+    /// did.
     pub fn step(&mut self, books: u32, request: u32, step: u8, started: u8) -> (u32, Stepped) {
         let key = (books, request, step, started);
         if let Some(known) = self.steps.get(&key) {
@@ -280,7 +281,7 @@ impl<'a, P: Protocol> World<'a, P> {
     }
 }
 
-/// The state with a request at another stage, or gone.
+/// The state with a request at another stage, or without it.
 fn moved(state: &State, whose: Whose, stage: Option<Stage>) -> State {
     let mut after = state.clone();
     match (whose, stage) {

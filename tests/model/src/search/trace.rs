@@ -1,4 +1,4 @@
-//! A way through the states, for people.
+//! A way through the states as text.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub fn worker(run: usize) -> String {
     format!("worker {letter}")
 }
 
-/// The way with these fingerprints, a line a step.
+/// The steps between these fingerprints, one a line.
 pub fn lines<P: Protocol>(
     world: &mut World<P>,
     first: &State,
@@ -35,7 +35,7 @@ pub fn lines<P: Protocol>(
             break;
         };
         let line = told(world, &state, action, &after);
-        // Time that passes is told once, with what happens then.
+        // Time that passes is told together with the next event.
         if action != Action::Tick {
             lines.push(format!("{:>2}. at {}: {line}", lines.len() + 1, state.now));
         }
@@ -87,7 +87,7 @@ fn outcome<P: Protocol>(world: &World<P>, before: &State, after: &State, starts:
     format!(" → {}", changes.join("; "))
 }
 
-/// The documents that differ, as they are afterwards.
+/// The documents that a step has changed, as they are after it.
 fn changes(before: &Books, after: &Books) -> Vec<String> {
     let (before, after) = (shown(before), shown(after));
     let differ = |(name, document): &(&String, &String)| before.get(*name) != Some(*document);

@@ -1,6 +1,6 @@
 //! The model's accounts: what a posting, a removal of marks and an operator do to one of them.
 //!
-//! Owns the semantics of `common::mongo::postings`, in plain code. [`Planted`] faults bend single
+//! Owns the semantics of `common::mongo::postings`, in plain code. [`Planted`] faults change single
 //! rules.
 
 use common::account::{Account, Status};
@@ -9,7 +9,7 @@ use common::ledger::{Posting, Removal, RemovalKind, Ride, ServerMs};
 
 use super::planted::Planted;
 
-/// Posts to an account, after its ride has been settled; true when both took effect.
+/// Posts to an account, after the ride has been settled; true if both took effect.
 pub fn post(
     account: &mut Account,
     posting: &Posting,
@@ -17,7 +17,7 @@ pub fn post(
     now: ServerMs,
     planted: Option<Planted>,
 ) -> bool {
-    // As they are before anybody leaves.
+    // The marks as they are before any is removed.
     let marked = posting.transactions.iter().any(|id| account.pending_transactions.contains(id));
     if marked && planted != Some(Planted::MarkNotCheckedOnPost) {
         return false;
@@ -84,7 +84,8 @@ fn posted(
         debits = debits.checked_add(posting.debits)?;
     }
     if !posting.credits.is_zero() {
-        // The holdings as they were: a debit of the same posting only moves them about.
+        // The account's total before the posting: a debit of the same posting does not change the
+        // total.
         account
             .balance
             .checked_add(account.pending_debits)?
@@ -98,7 +99,7 @@ fn posted(
     Some((after, debits, credits))
 }
 
-/// Removes marks with what they held; true when it took effect.
+/// Removes marks with the amounts that they hold; true if it took effect.
 pub fn remove(
     account: &mut Account,
     kind: RemovalKind,

@@ -13,11 +13,11 @@ use super::client::Owner;
 pub struct Queued {
     /// Its body.
     pub body: Vec<u8>,
-    /// Whether it is to be processed alone.
+    /// Whether it must be processed alone.
     pub solo: bool,
     /// Whether it was delivered before.
     pub redelivered: bool,
-    /// Not to be delivered before this time.
+    /// It is not delivered before this time.
     pub due: i64,
 }
 
@@ -59,20 +59,20 @@ impl Queue {
         (self.receipts, queued)
     }
 
-    /// A delivery is over. Returns the ids it stood for, if the receipt still counted.
+    /// A delivery is acknowledged. Returns its ids, if the receipt was still valid.
     pub fn acknowledge(&mut self, receipt: u64) -> Option<Vec<TransactionId>> {
         let (_, queued) = self.unacked.remove(&receipt)?;
         Some(ids(&queued.body))
     }
 
-    /// A delivery comes again.
+    /// A delivery returns to the queue.
     pub fn nack(&mut self, receipt: u64) {
         if let Some((_, queued)) = self.unacked.remove(&receipt) {
             self.waiting.push(Queued { redelivered: true, ..queued });
         }
     }
 
-    /// A worker's connection is gone: all it had comes again.
+    /// A worker's connection is gone: all its deliveries return to the queue.
     pub fn disconnect(&mut self, worker: usize) {
         let lost: Vec<_> = self
             .unacked
@@ -83,7 +83,7 @@ impl Queue {
         lost.into_iter().for_each(|receipt| self.nack(receipt));
     }
 
-    /// Whether some message still stands for this transaction, be it a dead letter.
+    /// Whether some message still contains this transaction, also a dead letter.
     #[must_use]
     pub fn stands_for(&self, id: &TransactionId) -> bool {
         self.will_deliver(id) || self.dead.iter().any(|body| ids(body).contains(id))
@@ -97,7 +97,7 @@ impl Queue {
         waiting.chain(unacked).any(|body| ids(body).contains(id))
     }
 
-    /// Whether there is nothing in it, but for dead letters.
+    /// Whether the queue is empty, except for dead letters.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.unacked.is_empty()

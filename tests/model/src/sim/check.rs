@@ -1,4 +1,4 @@
-//! The rules of `design.md` §6 on the model's books.
+//! The invariants of `ARCHITECTURE.md`, checked on the model's documents.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use common::transaction::{AccountId, State};
 
 use super::model::Books;
 
-/// Whether an account is below its floor: forbidden at any moment.
+/// Whether an account is below its floor, which must never happen.
 #[must_use]
 pub fn below_floor(account: &Account) -> Option<String> {
     let floor = account.floor.filter(|floor| account.balance < *floor)?;
     Some(format!("rule 3: {} has {}, below its floor {floor}", account.id, account.balance))
 }
 
-/// What is wrong once everything has come to rest.
+/// The violations after everything has come to rest.
 #[must_use]
 pub fn at_rest(books: &Books) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -61,8 +61,8 @@ fn units(nanos: i128) -> String {
     if rest == 0 { units.to_string() } else { format!("{nanos} nanos") }
 }
 
-/// Where a balance or a pending sum is not what states and marks say, at any moment: a mark holds
-/// its leg, and once it is gone the leg has had its effect from `applied` on, and none before.
+/// Balances and pending sums that do not fit states and marks, at any moment: a mark holds its leg;
+/// without its mark, a leg has had its effect from `applied` on, and none before.
 #[must_use]
 pub fn off_the_books(books: &Books) -> Vec<String> {
     let mut wrong = Vec::new();

@@ -1,8 +1,8 @@
 //! The worker's side of the simulation: broker and environment for the real engine, and the way to
 //! the database (see [`super::ledger`]).
 //!
-//! Owns nothing but a handle on what is shared with the scheduler. Every call becomes a request
-//! that the scheduler delivers, answers, loses or delays as it likes.
+//! Owns nothing but a handle on the state that is shared with the scheduler. Every call becomes a
+//! request, which the scheduler delivers, answers, drops or delays.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -19,10 +19,10 @@ use worker::engine::Environment;
 use super::planted::Planted;
 use super::request::{Reply, Request};
 
-/// Which life of which worker.
+/// A worker, and how often it was started.
 pub type Owner = (usize, u32);
 
-/// Something on its way from a worker.
+/// A message from a worker.
 #[derive(Debug)]
 pub enum Sent {
     /// To the database.
@@ -31,7 +31,7 @@ pub enum Sent {
     Publish(Vec<Outgoing>),
 }
 
-/// What tasks and the scheduler share.
+/// The state that tasks and the scheduler share.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// The time, in milliseconds.
@@ -44,7 +44,7 @@ pub struct Shared {
     pub answers: BTreeMap<u64, Reply>,
     /// Receipts acknowledged (true) or given back, not yet taken by the scheduler.
     pub receipts: VecDeque<(u64, bool)>,
-    /// When sleepers want to be woken.
+    /// When sleeping tasks want to be woken.
     pub alarms: Vec<i64>,
 }
 
@@ -53,13 +53,13 @@ pub struct Shared {
 pub struct Client {
     shared: Arc<Mutex<Shared>>,
     owner: Owner,
-    /// By how much the worker's wall clock is wrong.
+    /// The error of the worker's wall clock.
     clock_error: i64,
     pub(super) planted: Option<Planted>,
 }
 
 impl Client {
-    /// A client for one life of a worker.
+    /// A client for one start of a worker.
     #[must_use]
     pub fn new(
         shared: Arc<Mutex<Shared>>,
@@ -100,7 +100,7 @@ impl Client {
         Ok(reply)
     }
 
-    /// The time, and a number that nobody else has.
+    /// The time, and a unique number.
     pub(super) fn now_and_number(&self) -> (i64, u64) {
         let mut shared = self.shared();
         shared.next += 1;
@@ -110,7 +110,7 @@ impl Client {
 
 impl Environment for Client {
     fn now_ms(&self) -> i64 {
-        // Counts from somewhere else than the server's, as a monotonic clock does.
+        // This clock starts at another value than the server's, as a monotonic clock does.
         self.shared().now - 1_000_000
     }
 

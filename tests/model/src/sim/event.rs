@@ -10,7 +10,7 @@ use super::world::{Stage, World};
 /// One thing that can happen. Numbers are indices.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// A request goes on: it arrives, its next document is written, or its answer arrives.
+    /// A request makes progress: it arrives, its next document is written, or its answer arrives.
     Proceed(usize),
     /// The client gives up on a request, or its connection breaks; the request may go on.
     GiveUp(usize),
@@ -18,7 +18,7 @@ pub(super) enum Event {
     Vanish(usize),
     /// Writes reach a majority.
     Replicate,
-    /// The primary learns of more writes that a majority has them.
+    /// The primary learns that a majority has more of its writes.
     CatchUp,
     /// Another member becomes primary.
     FailOver,
@@ -28,9 +28,9 @@ pub(super) enum Event {
     Disconnect(usize),
     /// A worker is killed and started again.
     Crash(usize),
-    /// A worker stops running without knowing it.
+    /// A worker stops running and does not notice.
     Stall(usize),
-    /// It goes on.
+    /// The worker goes on.
     Wake(usize),
     /// Time passes: this much.
     Tick(i64),
@@ -46,13 +46,13 @@ pub(super) enum Event {
     Reverse(usize),
     /// An operator freezes or opens an account.
     Toggle(usize),
-    /// A sweeper publishes what is neither final nor set apart.
+    /// A sweeper publishes transactions that are neither final nor parked.
     Sweep(usize),
     /// A document becomes odd.
     Spoil(usize),
     /// A document becomes what it was.
     Mend(usize),
-    /// An operator brings back what is set apart.
+    /// An operator brings back a parked transaction.
     Unpark(usize),
 }
 
@@ -136,7 +136,7 @@ impl World {
         events
     }
 
-    /// A moment ahead at which something changes by itself.
+    /// The next moment at which something changes by itself.
     fn next_moment(&mut self) -> Option<i64> {
         let mut moments: Vec<i64> = self.queue.next_due(self.now).into_iter().collect();
         {
@@ -163,7 +163,7 @@ impl World {
                 }
             }
             if self.budget > 0 && !operation.deaf {
-                // A producer that tries again and again would use up all the faults.
+                // A producer that tries again and again would use up all faults.
                 let weight = self.profile.give_up / if operation.owner.is_none() { 4 } else { 1 };
                 events.push((weight, Event::GiveUp(index)));
                 if matches!(operation.stage, Stage::OnTheWay) {
@@ -205,7 +205,7 @@ impl World {
                 events.push((10, Event::Publish(index)));
             }
             let Some(doc) = self.server.primary.transactions.get(&submission.id) else { continue };
-            // Dead letters, too: somebody looks at them in the end.
+            // Dead letters, too: in the end somebody looks at them.
             let parked = self.server.primary.is_parked(&submission.id);
             if !doc.state.is_final() && !parked && !self.queue.will_deliver(&submission.id) {
                 events.push((1, Event::Sweep(index)));

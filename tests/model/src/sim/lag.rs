@@ -1,8 +1,8 @@
-//! The majority commit point as the primary knows it: reads show what it has passed.
+//! The majority commit point as the primary knows it: majority reads show the writes up to it.
 //!
 //! Owns the newest writes that a majority has. A member that becomes primary has all of them, but
-//! may not know yet that a majority has: until it does, its majority reads show older documents.
-//! Promises that what is shown never goes back between fail-overs, and that writes appear in their
+//! may not know yet that a majority has them: until it does, its majority reads show older
+//! documents. Promises that reads never go back between fail-overs, and that writes appear in their
 //! order.
 
 use std::collections::VecDeque;
@@ -20,12 +20,13 @@ pub struct Lag {
     older: Books,
     /// The newest writes, oldest first.
     newest: VecDeque<Write>,
-    /// Whether the primary knows less than the majority has; the newest writes are hidden then.
+    /// Whether the primary knows of fewer writes than the majority has; the newest writes are
+    /// hidden then.
     behind: bool,
 }
 
 impl Lag {
-    /// Nothing is hidden of these books.
+    /// No write of these documents is hidden.
     #[must_use]
     pub fn new(books: Books) -> Lag {
         Lag { older: books, newest: VecDeque::new(), behind: false }
@@ -39,13 +40,13 @@ impl Lag {
         }
     }
 
-    /// A new primary knows of all writes but this many of the newest that a majority has them.
+    /// A new primary knows that a majority has all writes, except for so many of the newest.
     pub fn fail_over(&mut self, hidden: usize) {
         self.show_all_but(hidden);
         self.behind = !self.newest.is_empty();
     }
 
-    /// The primary learns of some more.
+    /// The primary learns of some more of them.
     pub fn catch_up(&mut self, count: usize) {
         self.show_all_but(self.newest.len().saturating_sub(count));
         self.behind &= !self.newest.is_empty();
@@ -59,7 +60,7 @@ impl Lag {
         }
     }
 
-    /// What a majority read shows, if that is not what a majority has.
+    /// The documents that a majority read shows, if they differ from those of the majority.
     #[must_use]
     pub fn shown(&self) -> Option<&Books> {
         self.behind.then_some(&self.older)
@@ -71,7 +72,7 @@ impl Lag {
         if self.behind { self.newest.len() } else { 0 }
     }
 
-    /// The documents without the newest writes, to note there what is odd.
+    /// The documents without the newest writes; odd documents are noted there, too.
     pub fn older(&mut self) -> &mut Books {
         &mut self.older
     }

@@ -1,6 +1,7 @@
 //! The ledger of a simulated worker: each call is a request or two to the model of the database.
 //!
-//! Owns the planted faults that are a client's: wrappers around calls, as somebody could write them.
+//! Owns the planted faults of clients: wrappers around calls, with mistakes that somebody could
+//! make.
 
 use common::ledger::{
     AccountRead, Advance, Claim, Claimed, Content, Ledger, LedgerError, Parking, Posting, Removal,

@@ -1,4 +1,4 @@
-//! What faults, brokers and clients do to the world: one function an event.
+//! What faults, brokers and clients do to the system: one function for each event.
 
 use common::account::Status;
 use common::ledger::Fault;
@@ -15,7 +15,7 @@ use super::scenario::Submission;
 use super::world::{Operation, Stage, World};
 
 impl World {
-    /// Tells the client that its request failed. What has not been executed may still be.
+    /// Tells the client that its request failed. The rest of the request may still be executed.
     pub(super) fn give_up(&mut self, index: usize, what: &'static str, fault: Fault) {
         let operation = &mut self.operations[index];
         let (owner, id, name) = (operation.owner, operation.id, operation.name());
@@ -32,7 +32,7 @@ impl World {
         let skew = self.rng.random_range(-skew_max..=skew_max);
         let hidden = [0, 0, 2, 4, 8, 12][self.rng.random_range(0..6)];
         self.server.fail_over(skew, hidden);
-        // Whatever ran on the old primary is cut off.
+        // Requests that ran on the old primary are cut off.
         for index in (0..self.operations.len()).rev() {
             let cut = match (&self.operations[index].sent, &self.operations[index].stage) {
                 (Sent::Publish(_), _) | (_, Stage::OnTheWay) => false,
@@ -144,7 +144,7 @@ impl World {
         self.client_request(Request::SetStatus(id, status));
     }
 
-    /// What may become odd, and what may be mended: while there are still faults.
+    /// What may become odd, and what may be repaired, while faults are left.
     pub(super) fn possible_oddities(&self, events: &mut Vec<(u32, Event)>) {
         let weight = self.profile.odd;
         if self.budget == 0 || weight == 0 {

@@ -1,8 +1,8 @@
 //! A model of the ledger: what each statement does to one transaction, and what a read shows.
 //!
 //! Owns the semantics of `common::mongo::statements`, in plain code over plain maps; those of
-//! accounts are in `super::accounts`. Promises to answer and to change exactly what MongoDB
-//! would; a conformance test holds it to that.
+//! accounts are in `super::accounts`. Promises to answer and to change exactly as MongoDB would; a
+//! conformance test checks that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use super::planted::Planted;
 pub struct Transaction {
     /// Its `_id`.
     pub id: TransactionId,
-    /// What it asks for, or why that makes no sense.
+    /// Its content, or why the content is invalid.
     pub body: Result<Body, String>,
     /// Its state.
     pub state: State,
@@ -28,15 +28,15 @@ pub struct Transaction {
     pub claim: Option<String>,
     /// Until when the owner may post.
     pub lease_until: ServerMs,
-    /// When others may claim.
+    /// When other workers may claim it.
     pub takeover_at: ServerMs,
     /// Who claimed it last.
     pub application: Option<String>,
     /// How often it was claimed.
     pub attempts: u32,
-    /// How often of that, beyond the first time, alone.
+    /// How often it was claimed alone, without the first claim.
     pub attempts_alone: u32,
-    /// Why it is set apart, if it is.
+    /// Why it is parked, if it is.
     pub parked: Option<Parked>,
     /// When it was inserted.
     pub created_at: ServerMs,
@@ -64,7 +64,7 @@ impl Transaction {
         }
     }
 
-    /// How much work it is.
+    /// Its size.
     #[must_use]
     pub fn size(&self) -> Size {
         let legs = self.body.iter().flat_map(|body| body.legs());
@@ -72,7 +72,7 @@ impl Transaction {
         Size { legs: legs.count(), bytes }
     }
 
-    /// The content as the engine asks for it.
+    /// The content in the form that the engine reads.
     fn content(&self, odd: &Odd) -> Result<Body, String> {
         if odd.is(&self.id, Oddity::Unreadable) {
             return Err("it makes no sense".to_owned());
@@ -85,7 +85,7 @@ impl Transaction {
 
 const BYTES_OF_AN_AMOUNT: usize = 8;
 
-/// Claims a document, alone or with others; true when it matched.
+/// Claims a document, alone or with others; true if it matched.
 pub fn claim(
     doc: &mut Transaction,
     claim: &Claim,
@@ -135,7 +135,7 @@ fn end_ownership(doc: &mut Transaction) {
     doc.parked = None;
 }
 
-/// Turns a pending transaction towards its undoing; true when it matched.
+/// Moves a pending transaction to `canceling`; true if it matched.
 pub fn cancel(doc: &mut Transaction, reason: &Reason, claim: &Claim) -> bool {
     let ours = doc.claim.as_deref() == Some(&claim.token);
     if doc.state != State::Pending || !ours {
@@ -146,7 +146,7 @@ pub fn cancel(doc: &mut Transaction, reason: &Reason, claim: &Claim) -> bool {
     true
 }
 
-/// Gives a claim up; true when it matched.
+/// Releases a claim; true if it matched.
 pub fn release(
     doc: &mut Transaction,
     claim: &Claim,
@@ -162,7 +162,7 @@ pub fn release(
     ours
 }
 
-/// Takes a first claim back; true when it matched.
+/// Takes a first claim back; true if it matched.
 pub fn unclaim(doc: &mut Transaction, claim: &Claim) -> bool {
     let ours = doc.claim.as_deref() == Some(&claim.token);
     let untouched = ours && doc.state == State::Pending && doc.attempts == 1;
@@ -175,7 +175,7 @@ pub fn unclaim(doc: &mut Transaction, claim: &Claim) -> bool {
     untouched
 }
 
-/// Sets a transaction apart: its claim goes, its state and its takeover time stay. True when it
+/// Parks a transaction: its claim is removed, its state and its takeover time stay. True if it
 /// matched.
 pub fn park(doc: &mut Transaction, parking: &Parking, planted: Option<Planted>) -> bool {
     let as_given = doc.state == parking.state && doc.claim == parking.claim;
@@ -190,7 +190,7 @@ pub fn park(doc: &mut Transaction, parking: &Parking, planted: Option<Planted>) 
     true
 }
 
-/// Sets a transaction apart that is not final, whoever owns it; true when it matched.
+/// Parks a transaction that is not final, whoever owns it; true if it matched.
 pub fn park_by_id(doc: &mut Transaction, why: &Parked) -> bool {
     let parks = !doc.state.is_final() && doc.parked.is_none();
     if parks {
@@ -208,7 +208,7 @@ pub fn unpark(doc: &mut Transaction) -> bool {
     matched
 }
 
-/// A client's wish to cancel, as the producer's command does it; true when it matched.
+/// A client's request to cancel, as the producer's command does it; true if it matched.
 pub fn request_cancel(doc: &mut Transaction) -> bool {
     match doc.state {
         State::Initial => {
@@ -229,14 +229,14 @@ pub struct Books {
     pub accounts: BTreeMap<AccountId, Account>,
     /// The transactions by id.
     pub transactions: BTreeMap<TransactionId, Transaction>,
-    /// Those that are set apart and whose document could not be written.
+    /// Parked transactions whose documents could not be written.
     pub aside: BTreeMap<TransactionId, Parked>,
-    /// What is odd about any of them.
+    /// The odd documents, and how they are odd.
     pub odd: Odd,
 }
 
 impl Books {
-    /// Whether this transaction is set apart.
+    /// Whether this transaction is parked.
     #[must_use]
     pub fn is_parked(&self, id: &TransactionId) -> bool {
         let in_document = |doc: &Transaction| doc.parked.is_some();
@@ -255,10 +255,10 @@ impl Books {
         let content = doc.content(&self.odd);
         let legs = match &content {
             Ok(_) => doc.size().legs,
-            // Of a large document only the number of legs is asked for, and what is no list counts as
-            // a transfer.
+            // Of a large document only the number of legs is read; a field that is no list counts
+            // as a transfer.
             Err(_) if large => 2,
-            // What can't be read has no legs, as far as its reader knows.
+            // For its reader, a document that can't be read has no legs.
             Err(_) => 0,
         };
         Seen {

@@ -1,9 +1,9 @@
 //! A model of a native transaction: a snapshot, a decision, and a commit that compares.
 //!
-//! Owns the semantics of `common::mongo::native`. Promises what snapshot isolation does: all is read
-//! at one moment, and the commit fails when a document that it writes has changed since; what is
-//! only read may have changed. The server's first-writer-wins is first-committer-wins here, which
-//! lets the same histories through.
+//! Owns the semantics of `common::mongo::native`. Promises snapshot isolation: all is read at one
+//! moment, and the commit fails if a document that it writes has changed since; documents that are
+//! only read may have changed. On the server the first writer wins; here the first committer wins,
+//! which allows the same histories.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use common::transaction::State;
 use super::model::{Books, Transaction};
 use super::planted::Planted;
 
-/// One that has begun.
+/// A native transaction that has begun.
 #[derive(Debug)]
 pub struct Native {
     /// What it read.
@@ -23,7 +23,7 @@ pub struct Native {
     netting: Netting,
 }
 
-/// The documents that it writes, as it leaves them.
+/// The documents that it writes, with their new content.
 #[derive(Clone, Debug, Default)]
 pub struct Documents {
     /// The accounts.
@@ -65,7 +65,7 @@ impl Native {
         Native { snapshot, netting }
     }
 
-    /// Commits to these books, or has a conflict and writes nothing.
+    /// Commits to these documents, or has a conflict and writes nothing.
     #[must_use]
     pub fn commit(
         self,

@@ -1,37 +1,39 @@
-//! What is odd about single documents: the server refuses to write them, or they can't be read.
+//! Odd documents: the server refuses to write them, or they can't be read.
 //!
-//! Owns the notes of which document is odd, and how. In a real database a validator of somebody
-//! else's or an edit by hand is to blame; here a note stands beside the documents, so that mending
-//! one is to strike its note. Ids of accounts and of transactions are never the same.
+//! Owns the notes of which document is odd, and how. In a real database the cause is a validator of
+//! the user's own or an edit by hand; here a note is kept beside the documents, so repairing a
+//! document is removing its note. Ids of accounts and of transactions are never the same.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What can be odd about a document.
+/// How a document can be odd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Oddity {
     /// The server refuses every change of it.
     Refuses,
-    /// A transaction whose content makes no sense.
+    /// A transaction with an invalid content.
     Unreadable,
-    /// A transaction whose content is too long to be read together with others.
+    /// A transaction whose content is too large to be read together with others.
     Large,
     /// A command for it and other documents takes too long; a command for it alone does not.
     Slow,
-    /// An account that can't be read because of its floor: nothing is posted, but marks can leave.
+    /// An account that can't be read because of its floor: nothing is posted, but marks can be
+    /// removed.
     BrokenFloor,
-    /// An account that can't be read because of its balance: nothing is posted, no mark leaves.
+    /// An account that can't be read because of its balance: nothing is posted, no mark can be
+    /// removed.
     BrokenBalance,
     /// The same, and its marks can't be read either.
     BrokenMarks,
 }
 
 impl Oddity {
-    /// What may be odd about an account, and come and go.
+    /// The ways in which an account may be odd for a while.
     pub const OF_ACCOUNTS: [Oddity; 4] =
         [Oddity::Refuses, Oddity::BrokenFloor, Oddity::BrokenBalance, Oddity::BrokenMarks];
 
-    /// What may be odd about a transaction, and come and go.
+    /// The ways in which a transaction may be odd for a while.
     pub const OF_TRANSACTIONS: [Oddity; 2] = [Oddity::Refuses, Oddity::Unreadable];
 
     /// The name in the coverage table.
@@ -66,7 +68,8 @@ impl Odd {
         self.is(account, Oddity::BrokenFloor) || self.is_stuck(account)
     }
 
-    /// Whether no mark can leave this account, because its numbers or its marks make no sense.
+    /// Whether no mark can be removed from this account, because its numbers or its marks are
+    /// invalid.
     #[must_use]
     pub fn is_stuck(&self, account: &Arc<str>) -> bool {
         self.is(account, Oddity::BrokenBalance) || self.is(account, Oddity::BrokenMarks)
@@ -94,7 +97,7 @@ impl Odd {
     }
 }
 
-/// Whether it can be mended, and may keep a transaction from its end until then.
+/// Whether it can be repaired, and may keep a transaction from its end until then.
 fn comes_and_goes(oddity: Oddity) -> bool {
     match oddity {
         Oddity::Refuses

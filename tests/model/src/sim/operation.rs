@@ -11,7 +11,7 @@ use super::server::Stepped;
 use super::world::{Operation, Stage, World};
 
 impl World {
-    /// Whether an operation can go on now.
+    /// Whether an operation can make progress now.
     pub(super) fn goes_on(&self, operation: &Operation) -> bool {
         match (&operation.stage, &operation.sent) {
             (Stage::OnTheWay, _) => true,
@@ -27,7 +27,7 @@ impl World {
         let too_slow = self.is_cut_off(index);
         let operation = &mut self.operations[index];
         let deaf_before = operation.deaf;
-        // A native transaction is many operations; how long its client takes between them is open.
+        // A native transaction is many operations, and its client may take any time between them.
         let native = matches!(operation.sent, Sent::Request(Request::Transact(..)));
         match &mut operation.stage {
             Stage::OnTheWay => {
@@ -57,7 +57,8 @@ impl World {
         }
     }
 
-    /// Whether a command for a slow document and others is cut off here: somewhere before its end.
+    /// Whether a command for a slow document and others is cut off here, at some step before its
+    /// end.
     fn is_cut_off(&mut self, index: usize) -> bool {
         let operation = &self.operations[index];
         let (Sent::Request(request), Stage::Running { next, .. }) =
@@ -98,11 +99,12 @@ impl World {
         if *next >= steps {
             let mut written = std::mem::take(written);
             if !written.refused.is_empty() {
-                // The count may be too low then.
+                // The count may be too low in this case.
                 written.count = self.rng.random_range(0..=written.count);
             }
             let (upto, reply) = match &operation.sent {
-                // A write answers when all before it is durable, a majority read at once.
+                // A write is answered when all writes before it are durable, a majority read at
+                // once.
                 Sent::Request(request) => {
                     let upto = if request.is_read() { 0 } else { self.server.written };
                     (upto, self.server.reply(request, written, self.now))

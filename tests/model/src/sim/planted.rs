@@ -11,17 +11,17 @@ pub enum Planted {
     GraceShorterThanTheOperation,
     /// The claim's times come from the worker's clock, which may be wrong.
     WorkerClockInsteadOfServerClock,
-    /// A post does not look whether its mark is there.
+    /// A post does not check whether its mark is there.
     MarkNotCheckedOnPost,
     /// A post whose reply was lost is sent again, and its success is taken as the end of doubt.
     UnknownPostResentAndSettledAtOnce,
-    /// An undo does not look whether its mark is there.
+    /// An undo does not check whether its mark is there.
     UndoWithoutTheMark,
-    /// A settlement, riding or not, does not look whether its marks are there.
+    /// A settlement, riding or not, does not check whether its marks are there.
     SettleWithoutTheMark,
-    /// A post leaves its ride behind and says nothing.
+    /// A post drops its ride and does not say so.
     RideLeftBehind,
-    /// A post whose reply was lost counts as one that did nothing and never will.
+    /// A post whose reply was lost counts as one that did nothing and can't arrive later.
     DoubtForgotten,
     /// A posting counts as complete whatever the server says.
     CommitBeforeAllLegsArePosted,
@@ -39,17 +39,18 @@ pub enum Planted {
     CoalescedPostDecidesOnTheSumOnly,
     /// Reads and acknowledgements do not wait for a majority.
     NotMajority,
-    /// A native transaction does not look whether what it settles is still `initial`.
+    /// A native transaction does not check whether the transactions that it settles are still
+    /// `initial`.
     NativeWithoutTheState,
     /// A native transaction writes to accounts that have changed since it read them.
     NativeAccountsNotCompared,
     /// A document that the server refuses to write fails the whole operation.
     RefusalFailsTheBatch,
-    /// What shared a batch with a transaction that did not end counts as ended, too.
+    /// Transactions that share a batch with one that did not end count as ended, too.
     NeighbourAcknowledgedUnsettled,
-    /// Setting a transaction apart removes its marks without what they held.
+    /// Parking a transaction removes its marks without the amounts that they hold.
     ParkingLosesAMark,
-    /// Setting a transaction apart lets others claim it as soon as it is back.
+    /// After parking, others may claim a transaction as soon as it is brought back.
     ParkingForgetsTheTakeover,
     /// A read does not wait until it shows the writes of its own client.
     ReadsBeforeTheirWrites,

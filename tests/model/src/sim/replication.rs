@@ -1,7 +1,7 @@
-//! How writes come to a majority, what a fail-over loses, and what majority reads show.
+//! How writes reach a majority, what a fail-over loses, and what majority reads show.
 //!
-//! Owns the way of a write from the primary's copy of the books to the majority's. Promises that
-//! writes keep their order, and that what is durable is never lost.
+//! Owns the way of a write from the primary's documents to the majority's. Promises that writes
+//! keep their order, and that a durable write is never lost.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ pub enum Write {
     Account(Account),
     /// A transaction.
     Transaction(Transaction),
-    /// What is noted beside a transaction that is set apart, or that it is struck.
+    /// A note on a parked transaction, or its removal.
     Aside(TransactionId, Option<Parked>),
     /// A majority has all of it or nothing.
     Together(Documents),
 }
 
 impl Write {
-    /// Makes it part of these books.
+    /// Applies it to these documents.
     pub fn store(self, books: &mut Books) {
         match self {
             Write::Account(account) => {
@@ -50,7 +50,7 @@ impl Write {
 }
 
 impl Server {
-    /// How many of the writes are on a majority.
+    /// How many of the writes a majority has.
     #[must_use]
     pub fn durable(&self) -> u64 {
         if self.planted == Some(Planted::NotMajority) {
@@ -88,8 +88,8 @@ impl Server {
         }
     }
 
-    /// Another member becomes primary: what was not on a majority is lost, and of the rest its
-    /// reads do not show the newest for a while.
+    /// Another member becomes primary: writes that no majority has are lost, and its reads do not
+    /// show the newest of the others for a while.
     pub fn fail_over(&mut self, skew: i64, hidden: usize) {
         self.written -= self.log.len() as u64;
         self.log.clear();
@@ -101,14 +101,14 @@ impl Server {
         }
     }
 
-    /// Reads show some more of what a majority has.
+    /// Reads show some more of the writes that a majority has.
     pub fn catch_up(&mut self, count: usize) {
         if let Some(lag) = &mut self.lag {
             lag.catch_up(count);
         }
     }
 
-    /// Makes a document odd. Nobody asks which copies know it: all do, at once.
+    /// Makes a document odd, in all copies at once.
     pub fn spoil(&mut self, id: &Arc<str>, oddity: Oddity) {
         self.copies().for_each(|books| books.odd.spoil(id.clone(), oddity));
     }

@@ -1,4 +1,4 @@
-//! What clients ask of the database, and what it answers.
+//! The requests of clients to the database, and its answers.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ pub enum Request {
     Spoil(Arc<str>, Oddity),
     /// A document becomes what it was.
     Mend(Arc<str>),
-    /// An operator brings back what was set apart.
+    /// An operator brings back a parked transaction.
     Unpark(TransactionId),
-    /// A worker sets apart what kills workers, whoever owns it.
+    /// A worker parks a transaction that kills workers, whoever owns it.
     ParkById(Vec<TransactionId>, Parked),
     /// See [`common::ledger::Ledger`]; the number is the worker's own idea of the time.
     Claim(Vec<TransactionId>, Claim, ServerMs),
@@ -42,13 +42,13 @@ pub enum Request {
     Remove(RemovalKind, Vec<Removal>),
     /// Moves transactions on.
     Advance(Advance, Vec<TransactionId>, Claim),
-    /// Turns transactions towards their undoing.
+    /// Moves transactions to `canceling`.
     Cancel(Vec<(TransactionId, Reason)>, Claim),
-    /// Gives a claim up.
+    /// Releases a claim.
     Release(Vec<TransactionId>, Claim, i64, ServerMs),
     /// Takes a first claim back.
     Unclaim(Vec<TransactionId>, Claim),
-    /// Sets transactions apart.
+    /// Parks transactions.
     Park(Vec<Parking>),
     /// A native transaction, by a number of its own, of an application.
     Transact(u64, Vec<Content>, String),
@@ -145,7 +145,7 @@ impl Request {
     }
 }
 
-/// What a request answers.
+/// The answer to a request.
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// How many documents matched (or changed, for accounts), and which were refused.
@@ -156,10 +156,10 @@ pub enum Reply {
     Bodies(Vec<Content>),
     /// Accounts read.
     Accounts(Vec<AccountRead>),
-    /// Which transactions are set apart now.
+    /// Which transactions are parked now.
     Parked(Vec<TransactionId>),
-    /// What became of a native transaction.
+    /// The result of a native transaction.
     Transacted(Transacted),
-    /// No answer, or none that tells what happened.
+    /// No answer, or one that does not tell what happened.
     Failed(Fault),
 }

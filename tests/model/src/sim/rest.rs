@@ -1,9 +1,9 @@
 //! How a run comes to rest, in two stages, and what must hold after each of them.
 //!
-//! First no more faults come, and what is odd stays odd: every transaction has to become final, or
-//! be set apart for a reason of its own, and nobody waits for it. Then all is mended, what is set
-//! apart is brought back, and every transaction has to become final. What was given up long ago
-//! arrives at the very end.
+//! First no more faults come, and odd documents stay odd: every transaction has to become final, or
+//! be parked for a reason of its own, and no other may wait for it. Then all documents are
+//! repaired, parked transactions are brought back, and every transaction has to become final. At
+//! the very end, requests arrive whose clients gave up long ago.
 
 use common::transaction::{ParkCode, State, TransactionId};
 
@@ -15,7 +15,7 @@ use super::world::World;
 /// A run that has not come to rest after so many turns never will.
 const REST_TURNS_MAX: u64 = 20_000;
 
-/// An hour: for operations that arrive when nobody remembers them.
+/// An hour: for requests that arrive when their clients have forgotten them.
 const LATE_MS: i64 = 3_600_000;
 
 impl World {
@@ -24,7 +24,7 @@ impl World {
         self.check_set_apart();
         self.mend_everything();
         self.rest();
-        // What was given up long ago may still arrive.
+        // Requests whose clients gave up long ago may still arrive.
         while self.report.violations.is_empty() && !self.operations.is_empty() {
             self.advance_time(LATE_MS);
             for operation in &mut self.operations {
@@ -37,7 +37,7 @@ impl World {
         }
     }
 
-    /// Goes on without faults until nothing is left to do, but for what nobody waits for.
+    /// Goes on without faults until nothing is left to do, except requests that nobody waits for.
     fn rest(&mut self) {
         for index in 0..self.workers.len() {
             self.wake(index);
@@ -60,7 +60,7 @@ impl World {
             && self.unfinished().next().is_none()
     }
 
-    /// The transactions that should go on.
+    /// The transactions that must still make progress.
     fn unfinished(&self) -> impl Iterator<Item = &Transaction> {
         let books = &self.server.primary;
         let waits = |id: &TransactionId| !self.mended && books.is_parked(id);
@@ -87,8 +87,8 @@ impl World {
         self.ever_odd.contains(&doc.id) || accounts.any(|account| self.ever_odd.contains(account))
     }
 
-    /// What is set apart has a cause, and holds nothing on accounts that were never odd, once it is
-    /// decided. Everybody else's money is where it belongs.
+    /// A parked transaction has a cause and, once it is decided, holds nothing on accounts that
+    /// were never odd. All other money is where it belongs.
     fn check_set_apart(&mut self) {
         if !self.report.violations.is_empty() {
             return;
@@ -120,14 +120,14 @@ impl World {
         wrong.into_iter().for_each(|what| self.violation(what));
     }
 
-    /// Somebody looks at last: what is odd is mended. [`Event::Unpark`] does the rest.
+    /// The odd documents are repaired. [`Event::Unpark`] brings the transactions back.
     fn mend_everything(&mut self) {
         let odd: Vec<_> = self.server.primary.odd.mendable().cloned().collect();
         odd.iter().for_each(|id| self.server.mend(id));
         self.mended = true;
     }
 
-    /// What an operator may bring back: anything at any time, and in the end everything.
+    /// The transactions that an operator may bring back: any at any time, and at the end all.
     pub(super) fn possible_returns(&self, events: &mut Vec<(u32, Event)>) {
         for (index, submission) in self.submissions.iter().enumerate() {
             let parked = self.server.primary.is_parked(&submission.id);

@@ -1,4 +1,4 @@
-//! What a run starts from: accounts with little money, transfers that compete for it, few workers.
+//! The start of a run: accounts with little money, transfers that compete for it, few workers.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ pub struct Submission {
     pub id: TransactionId,
     /// What it asks for.
     pub body: Body,
-    /// The insert that is on its way.
+    /// Its insert that is on its way.
     pub inserting: Option<u64>,
-    /// The database said yes.
+    /// The database has acknowledged it.
     pub accepted: bool,
     /// Its id was published, or its producer died and left that to the sweeper.
     pub published: bool,
@@ -36,7 +36,7 @@ impl Submission {
         Submission { id, body, inserting: None, accepted: false, published: false }
     }
 
-    /// An answer came; perhaps for us.
+    /// An answer arrived; it may be the one to this insert.
     pub fn answered(&mut self, operation: u64, ok: bool) {
         if self.inserting == Some(operation) {
             self.inserting = None;
@@ -45,8 +45,8 @@ impl Submission {
     }
 }
 
-/// How likely each kind of fault is in this run. Many runs have none of most kinds and a lot of the
-/// others: that reaches corners that a mean of everything never does.
+/// How likely each kind of fault is in this run. Many runs have none of most kinds and many of the
+/// others: that reaches cases that a mixture of all kinds never reaches.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
     /// Clients that give up on a request, or lose its answer.
@@ -65,7 +65,7 @@ pub struct Profile {
     pub odd: u32,
     /// Requests that arrive after their client has given up.
     pub late: u32,
-    /// How fast time passes, compared with everything else: in small steps, and up to a moment at
+    /// How fast time passes compared with everything else: in small steps, and up to a moment at
     /// which something is due.
     pub tick: (u32, u32),
 }
@@ -106,7 +106,7 @@ pub struct Scenario {
     pub lease: LeaseMs,
     /// How long an operation may run.
     pub op_limit: i64,
-    /// By how much the clock of the accounts' member may differ.
+    /// The greatest error of the clock of the accounts' member.
     pub skew_max: i64,
     /// How long settlements wait for a ride.
     pub ride_wait: Duration,
@@ -155,8 +155,8 @@ impl Scenario {
             ride_wait: Duration::from_millis([0, 20, 100, 400][rng.random_range(0..4)]),
         };
         match planted {
-            // It shows only where a post that nobody waits for any more comes after the settlement
-            // and before its own deadline: a long lease makes room for that.
+            // The fault shows only if a late post arrives after the settlement and before its own
+            // deadline: a long lease makes that possible.
             Some(Planted::UnknownPostResentAndSettledAtOnce | Planted::DoubtForgotten) => {
                 Scenario {
                     lease: LeaseMs { lease: 1_000, grace: 200 + skew_max },
@@ -170,8 +170,8 @@ impl Scenario {
     }
 }
 
-/// Long contents and slow documents, which are there from the beginning; in some runs what can't
-/// be written or read, too.
+/// Large contents and slow documents, which are there from the beginning; in some runs also
+/// documents that can't be written or read.
 fn random_odd(
     rng: &mut StdRng,
     accounts: &[&str],
@@ -201,7 +201,7 @@ fn random_odd(
     odd
 }
 
-/// Fleets of two-phase workers, of workers with native transactions, and mixed ones.
+/// Two-phase workers, workers with native transactions, or a mixture.
 fn random_workers(rng: &mut StdRng) -> Vec<EngineKind> {
     let native = [0.0, 0.0, 0.0, 0.5, 1.0][rng.random_range(0..5)];
     let count = rng.random_range(1..=3);

@@ -1,10 +1,10 @@
 //! A model of the database server: requests run document by document, become durable later, and a
 //! fail-over loses what was not durable.
 //!
-//! Owns two copies of the books, the primary's and the majority's, and what majority reads show.
-//! Promises that a request sees the clock of its start throughout, that clocks of different members
-//! differ by at most the skew, and that a document which the server refuses to write stays as it
-//! is and keeps no other document of the request from being written.
+//! Owns two copies of the documents, the primary's and the majority's, and what majority reads
+//! show. Promises that a request uses the clock of its start throughout, that clocks of different
+//! members differ by at most the skew, and that a document which the server refuses to write stays
+//! unchanged and does not keep other documents of the request from being written.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -27,11 +27,11 @@ use super::request::{Reply, Request};
 /// What one step of a request did to its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stepped {
-    /// Nothing: it did not match, or there is none.
+    /// Nothing: the document did not match, or there is none.
     Nothing,
     /// It was written.
     Wrote,
-    /// It would have been written, and the server refuses to.
+    /// It would have been written, but the server refuses it.
     Refused,
 }
 
@@ -44,9 +44,9 @@ pub struct Server {
     pub majority: Books,
     /// Writes on the primary that are not on a majority, oldest first.
     pub(super) log: VecDeque<Write>,
-    /// How many writes there have been.
+    /// The number of writes so far.
     pub written: u64,
-    /// By how much the clock of the accounts' member is ahead.
+    /// The error of the clock of the accounts' member.
     pub skew: i64,
     /// How long the next claims last; workers may differ in it.
     pub lease: LeaseMs,
@@ -55,7 +55,7 @@ pub struct Server {
     pub(super) lag: Option<Lag>,
     /// Native transactions that have begun.
     pub(super) begun: BTreeMap<u64, Native>,
-    /// What became of the one that ended last.
+    /// The result of the native transaction that ended last.
     transacted: Option<Reply>,
 }
 
@@ -151,8 +151,8 @@ impl Server {
         self.account(&removal.account, |account| accounts::remove(account, kind, removal, planted))
     }
 
-    /// The first step reads at a snapshot and decides, the second commits: all writes at once, or
-    /// none when a document to be written was changed in between, or is refused.
+    /// The first step reads at a snapshot and decides. The second commits: it writes everything at
+    /// once, or nothing if a document to be written was changed in between or is refused.
     fn step_of_transaction(&mut self, number: u64, contents: &[Content], application: &str) {
         let Some(native) = self.begun.remove(&number) else {
             self.begun.insert(number, Native::begin(contents, &self.primary));
@@ -203,7 +203,7 @@ impl Server {
         stepped
     }
 
-    /// Where the document can't be written, a note beside it says that it is set apart.
+    /// If the document can't be written, a note beside it says that it is parked.
     fn note_where_refused(&mut self, stepped: Stepped, id: &TransactionId, why: &Parked) {
         if stepped == Stepped::Refused {
             self.primary.aside.insert(id.clone(), why.clone());
@@ -211,7 +211,7 @@ impl Server {
         }
     }
 
-    /// Those that are noted beside their documents now, or whose documents say so.
+    /// Those that are noted as parked now, or whose documents say so.
     fn parked(&self, parkings: &[Parking], written: &Written) -> Vec<TransactionId> {
         let says = |id: &&TransactionId| {
             self.primary.transactions.get(*id).is_some_and(|doc| doc.parked.is_some())
@@ -267,7 +267,7 @@ impl Server {
         self.log.push_back(write);
     }
 
-    /// What a request answers when all its steps have run.
+    /// The answer to a request when all its steps have run.
     #[must_use]
     pub fn reply(&mut self, request: &Request, written: Written, now: ServerMs) -> Reply {
         let books = match self.planted {

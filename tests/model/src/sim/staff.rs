@@ -23,7 +23,7 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub struct Worker {
     /// How often it was started.
     pub life: u32,
-    /// It does not run, and does not know it.
+    /// Whether it is stalled. It does not notice.
     pub stalled: bool,
     /// Its batches in flight.
     pub tasks: Vec<Task>,
@@ -33,7 +33,7 @@ pub struct Worker {
     acknowledger: Arc<Acknowledger<Client, Client>>,
 }
 
-/// Who starts workers.
+/// Starts workers.
 pub struct Staff {
     shared: Arc<Mutex<Shared>>,
     /// How many batches a worker has in flight.
@@ -74,7 +74,7 @@ impl Staff {
     /// Starts a worker.
     #[must_use]
     pub fn hire(&self, index: usize, life: u32) -> Worker {
-        // One is right, one is fast, one is slow, by more than a lease.
+        // One clock is right, one is fast, one is slow, by more than a lease.
         let clock_error = [0, 400, -400][index % 3];
         let client = Client::new(self.shared.clone(), (index, life), clock_error, self.planted);
         let settings = EngineSettings { kind: self.engines[index], ..self.settings.clone() };
@@ -90,7 +90,7 @@ impl Staff {
         }
     }
 
-    /// Has a worker process deliveries, as its batches do.
+    /// Makes a worker process deliveries, as its batches do.
     pub fn assign(&self, worker: &mut Worker, deliveries: Vec<(u64, Queued)>) {
         let (engine, acknowledger) = (worker.engine.clone(), worker.acknowledger.clone());
         let too_early = self.planted == Some(Planted::AcknowledgeBeforeFinal);

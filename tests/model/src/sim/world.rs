@@ -29,13 +29,13 @@ pub type Coverage = BTreeMap<(&'static str, &'static str), u64>;
 /// How a run ended.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What was wrong; empty is good.
+    /// The violations; empty is good.
     pub violations: Vec<String>,
-    /// How many things happened.
+    /// The number of turns.
     pub turns: u64,
     /// Faults by operation.
     pub coverage: Coverage,
-    /// Every turn, when asked for.
+    /// Every turn, if asked for.
     pub trace: Vec<String>,
 }
 
@@ -58,11 +58,11 @@ pub(super) struct Operation {
     pub owner: Option<Owner>,
     pub sent: Sent,
     pub stage: Stage,
-    /// The newest write that its client knows of: a read waits until it is shown.
+    /// The newest write that its client knows of: a read waits until it shows this write.
     pub after: u64,
     /// Nobody waits for the answer any more.
     pub deaf: bool,
-    /// How fast it goes on, as a weight.
+    /// How fast it makes progress, as a weight.
     pub pace: u32,
 }
 
@@ -90,11 +90,11 @@ pub struct World {
     /// Faults that may still happen.
     pub(super) budget: u32,
     pub(super) profile: Profile,
-    /// What has been odd at any time and could be mended.
+    /// The documents that were odd at any time and could be repaired.
     pub(super) ever_odd: BTreeSet<Arc<str>>,
-    /// What an operator has brought back. A worker may have read it just before.
+    /// The transactions that an operator has brought back. A worker may have read one just before.
     pub(super) unparked: BTreeSet<TransactionId>,
-    /// Nothing becomes odd any more, and everything that is set apart is brought back.
+    /// Nothing becomes odd any more, and every parked transaction is brought back.
     pub(super) mended: bool,
     pub(super) report: Report,
     tracing: bool,
@@ -142,11 +142,11 @@ impl World {
         }
     }
 
-    /// Runs to the end and says what was wrong.
+    /// Runs to the end and returns the violations.
     #[must_use]
     pub fn run(mut self) -> Report {
         self.advance_time(1);
-        // Faults that begin at once would all be used up before the first commit.
+        // If faults began at once, all would be used up before the first commit.
         let calm_turns = [0, 0, 60, 200][self.rng.random_range(0..4)];
         let faults = std::mem::take(&mut self.budget);
         while self.report.turns < calm_turns && self.report.violations.is_empty() {
@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// Lets a worker's tasks go on, unless it is stalled.
+    /// Lets a worker's tasks run, unless it is stalled.
     pub(super) fn poll(&mut self, index: usize) {
         let worker = &mut self.workers[index];
         if worker.stalled {
@@ -234,7 +234,7 @@ impl World {
         }
     }
 
-    /// A producer's request, without anybody's future behind it.
+    /// A request of a producer, for which no task waits.
     pub(super) fn client_request(&mut self, request: Request) -> u64 {
         self.next_client_operation += 1;
         let id = self.next_client_operation;

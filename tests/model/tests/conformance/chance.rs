@@ -61,7 +61,7 @@ fn of_ledger() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Setting apart and bringing back, and what makes that necessary.
+/// Parking and bringing back, and what makes parking necessary.
 fn of_neighbours() -> impl Strategy<Value = Operation> {
     let transaction = 0..TRANSACTIONS.len();
     let of_account = select(&Oddity::OF_ACCOUNTS[..]);

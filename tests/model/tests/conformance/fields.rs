@@ -1,8 +1,8 @@
-//! Answers and documents in words that both sides share.
+//! Answers and documents in a form that both sides share.
 //!
 //! Owns what counts as the same: numbers of the same type and value, marks in any order, and times
-//! that are the same whole number of hours away from the sequence's beginning. A sequence takes
-//! far less than half an hour, so no two classes of time can be confused.
+//! that are the same whole number of hours away from the beginning of the sequence. A sequence
+//! takes far less than half an hour, so two different times can't be confused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,19 +30,19 @@ pub enum Answer {
     Written(usize, BTreeSet<usize>),
     /// Documents as read after a claim, and the places of those that the server refuses to write.
     Claimed(Shown, BTreeSet<usize>),
-    /// A release says nothing.
+    /// A release has no answer.
     Released,
-    /// These transactions are set apart.
+    /// These transactions are parked.
     Parked(BTreeSet<String>),
-    /// Somebody's hands have been at work.
+    /// A document was edited by hand.
     Edited,
     /// Documents as read.
     Documents(Shown),
-    /// A submission is in the database by this insert.
+    /// The submission was inserted.
     Submitted,
-    /// It was there before with the same content.
+    /// It existed before with the same content.
     Unchanged(State),
-    /// What was to be canceled is in this state.
+    /// The transaction to be canceled is in this state.
     Is(State),
     /// The account has the status that was asked for.
     Has(Status),
@@ -61,7 +61,7 @@ impl Answer {
     /// Accounts as read.
     pub fn accounts(accounts: Vec<AccountRead>) -> Answer {
         let one = |AccountRead { id, marks, account }: AccountRead| {
-            // Each side has its own words for what is wrong.
+            // Each side describes the problem in its own words.
             let mut fields = account.as_ref().map_or_else(|_| Fields::new(), of_account);
             fields.insert("readable".to_owned(), account.is_ok().to_string());
             fields.insert("marks".to_owned(), format!("{marks:?}"));
@@ -93,7 +93,8 @@ impl Answer {
         Answer::Parked(ids.iter().map(ToString::to_string).collect())
     }
 
-    /// What became of a native transaction. Each side has its own words for what makes no sense.
+    /// The result of a native transaction. Each side describes an invalid document in its own
+    /// words.
     pub fn transacted(transacted: Transacted) -> Answer {
         let wordless = |mut verdict: Verdict| {
             let reason =
@@ -137,7 +138,7 @@ fn of_all(seen: Vec<Seen>, begun: ServerMs) -> Shown {
     shown
 }
 
-/// Whether a reason's sentence says what is wrong with a document in words of each side's own.
+/// Whether the sentence of a reason describes an invalid document, in each side's own words.
 fn is_wordless(code: &str) -> bool {
     [ReasonCode::AccountInvalid, ReasonCode::Invalid].iter().any(|odd| odd.as_str() == code)
 }
@@ -199,7 +200,7 @@ fn in_words(field: &str, value: &Bson, begun: ServerMs) -> String {
             reason.get_str("code").unwrap_or_default().to_owned()
         }
         Bson::Document(document) => format!("{:?}", of(document, begun)),
-        // The client's own clock, which both sides are told.
+        // The client's own clock; both sides get the same value.
         Bson::DateTime(time) if field == "createdAt" => time.timestamp_millis().to_string(),
         Bson::DateTime(time) => hours(time.timestamp_millis(), begun),
         other => other.to_string(),
@@ -219,7 +220,7 @@ fn hours(at: ServerMs, begun: ServerMs) -> String {
     format!("{hours:+} h")
 }
 
-/// What differs, one sentence a field.
+/// The differences, one sentence for each field.
 pub fn differences(real: &Shown, model: &Shown) -> Vec<String> {
     let mut found = Vec::new();
     let ids: BTreeSet<_> = real.keys().chain(model.keys()).collect();
@@ -239,17 +240,18 @@ pub fn differences(real: &Shown, model: &Shown) -> Vec<String> {
     found
 }
 
-/// How two answers differ, if they do.
+/// The difference between two answers, if there is one.
 pub fn answers_differ(real: &Answer, model: &Answer) -> Option<String> {
     match (real, model) {
         (real, model) if real == model => None,
-        // The server may have written more than it says when it has refused something.
+        // If the server has refused something, it may have written more than it says.
         (Answer::Written(real, refused), Answer::Written(model, too))
             if refused == too && !refused.is_empty() && real <= model =>
         {
             None
         }
-        // Both say that nothing has happened; which of two reasons the server meets first is open.
+        // Both say that nothing has happened; it is open which of two reasons the server finds
+        // first.
         (Answer::Refused, Answer::Transacted(Transacted::Conflict))
         | (Answer::Transacted(Transacted::Conflict), Answer::Refused) => None,
         (Answer::Claimed(real, refused), Answer::Claimed(model, too)) if refused == too => {

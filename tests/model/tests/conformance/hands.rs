@@ -1,8 +1,9 @@
-//! Somebody's hands in MongoDB: documents that the server refuses to write, or that can't be read.
+//! Edits by hand in MongoDB: they make documents that the server refuses to write, or that can't be
+//! read.
 //!
-//! Owns how a document is made odd and mended. Edits go past the validators, as they do in a
-//! database that was filled before they were there. What an edit replaces is kept in the document,
-//! so that mending brings it back.
+//! Owns how a document is made odd and repaired. Edits bypass the validators, as in a database that
+//! was filled before it had any. The document keeps what an edit has replaced, so that repairing
+//! brings it back.
 
 use common::mongo::Store;
 use futures_util::TryStreamExt;
@@ -16,8 +17,8 @@ const REFUSES: &str = "refuses";
 /// The field that keeps what an edit has replaced.
 const KEPT: &str = "kept";
 
-/// Changes the validators: with the product's own rules they refuse what is to be refused, and let
-/// through what is to be odd in other ways.
+/// Changes the validators: beside Tandem's rules they refuse documents that are marked as refused,
+/// and they accept documents that are odd in other ways.
 pub async fn let_hands_in(store: &Store) {
     let database = store.database();
     let mut collections = database.list_collections().await.expect("MongoDB is there");
@@ -30,8 +31,8 @@ pub async fn let_hands_in(store: &Store) {
     }
 }
 
-/// The field that is broken, if the document is to be odd by its content. A transaction has either
-/// a value or legs; broken legs beside a value make no sense either.
+/// The field that is broken if the content is to be odd. A transaction has either a value or legs;
+/// broken legs beside a value are invalid, too.
 fn broken_field(oddity: Oddity) -> Option<&'static str> {
     match oddity {
         Oddity::Refuses | Oddity::Large | Oddity::Slow => None,
@@ -42,13 +43,13 @@ fn broken_field(oddity: Oddity) -> Option<&'static str> {
     }
 }
 
-/// Makes a document odd, if it is there.
+/// Makes a document odd, if it exists.
 pub async fn spoil(collection: &Collection<Document>, id: &str, oddity: Oddity) {
     let (filter, change) = match broken_field(oddity) {
         None => (doc! { "_id": id }, vec![doc! { "$set": { REFUSES: true } }]),
         Some(field) => {
             let kept = format!("{KEPT}.{field}");
-            // Nothing is kept of a field that is not there; the name alone says that it was broken.
+            // A missing field has nothing to keep; the name alone says that it was broken.
             let keep = doc! { KEPT: { field: { "was": format!("${field}") } } };
             let filter = doc! { "_id": id, kept: { "$exists": false } };
             (filter, vec![doc! { "$set": keep }, doc! { "$set": { field: "broken" } }])

@@ -39,10 +39,11 @@ use terms::Terms;
 const SEQUENCES: u64 = 300;
 const OPERATIONS_MAX: usize = 30;
 
-/// They wait for the server's disk, so more of them run than there are cores.
+/// Sequences wait for the server's disk, so more of them run at once than there are cores.
 const RUNNERS: usize = 4;
 
-/// From so many sequences on, every operation must have been seen to do something, and nothing.
+/// With so many sequences, every operation must have taken effect at least once, and must have had
+/// no effect at least once.
 const COVERING: u64 = 300;
 
 /// How often which operation took effect, and how often it did not.
@@ -140,7 +141,7 @@ impl Runner {
         self.coverage
     }
 
-    /// Runs the sequence of this number. The error tells of the shortest one that still fails.
+    /// Runs the sequence of this number. The error describes the shortest one that still fails.
     fn run(&mut self, number: u64) -> Result<(), String> {
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&number.to_le_bytes());
@@ -169,7 +170,7 @@ impl Runner {
     }
 }
 
-/// Runs a sequence on both sides; the error says where they part.
+/// Runs a sequence on both sides; the error says where they differ.
 async fn check(real: &Real, sequence: &Sequence) -> Result<Coverage, String> {
     let begun = real.now().await;
     let clock = Instant::now();
@@ -181,7 +182,7 @@ async fn check(real: &Real, sequence: &Sequence) -> Result<Coverage, String> {
         if model.leaves_out(operation) {
             continue;
         }
-        // Long ago, so that a change of `lastModified` shows.
+        // Long ago, so that a change of `lastModified` is visible.
         let created_at = begun - 5 * HOUR + at;
         let here = |what: String| format!("  at {at}. {operation}: {what}");
         let answer = real.run(&terms, operation, created_at).await;

@@ -1,4 +1,4 @@
-//! The model, asked as the simulator asks it: one request, document by document.
+//! The model, used as the simulator uses it: one request, document by document.
 
 use std::collections::BTreeMap;
 
@@ -151,7 +151,7 @@ impl Model {
             }
             Operation::SpoilTransaction(at, oddity) => {
                 let id: TransactionId = TRANSACTIONS[*at].into();
-                // Nobody's hands find what is not there.
+                // An edit by hand does not find a missing document.
                 if self.server.primary.transactions.contains_key(&id) {
                     self.server.spoil(&id, *oddity);
                 }
@@ -171,8 +171,9 @@ impl Model {
         }
     }
 
-    /// Whether an operation is left out, because it would edit what is odd in ways that are not the
-    /// ledger's: producers and operators, and a claim that is over at once, which could be made twice.
+    /// Whether an operation is left out, because it would edit odd documents in ways that are not
+    /// the ledger's: producers and operators, and a claim that expires at once, which could be made
+    /// twice.
     pub fn leaves_out(&self, operation: &Operation) -> bool {
         let odd = &self.server.primary.odd;
         let is_odd = |at: &usize| odd.is_mendable(&TRANSACTIONS[*at].into());

@@ -12,10 +12,10 @@ pub const ACCOUNTS: [&str; 4] = ["a", "$balance", "c.d", "$$NOW"];
 /// An account that is never there.
 const MISSING: &str = "nobody";
 
-/// The transactions, by index; the last is in the database from the start and makes no sense.
+/// The transactions, by index; the last is in the database from the start and is invalid.
 pub const TRANSACTIONS: [&str; 6] = ["t0", "$state", "t.2", "$$ROOT", "large", BROKEN];
 
-/// Which of them has a content that is too long to be read together with others.
+/// The one whose content is too large to be read together with others.
 pub const LARGE: usize = 4;
 
 /// The transaction that breaks the rules of a body.
@@ -85,7 +85,7 @@ pub enum Operation {
     Transact(Vec<usize>, Claimant),
     /// Each as if it were in this state and under this claim.
     Park(Vec<(usize, State)>, Option<Claimant>, ParkCode),
-    /// A worker sets apart what kills workers.
+    /// A worker parks a transaction that kills workers.
     ParkById(Vec<usize>),
     /// An operator brings a transaction back.
     Unpark(usize),
@@ -111,7 +111,7 @@ pub enum Claimant {
 }
 
 impl Claimant {
-    /// Its claim, always under the same token, so that its claims of earlier operations still hold.
+    /// Its claim, always with the same token, so that its earlier claims still hold.
     pub fn claim(self) -> Claim {
         let (token, application) = match self {
             Claimant::One => ("one", "worker-1"),

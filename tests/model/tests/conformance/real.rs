@@ -54,7 +54,7 @@ impl Real {
         );
     }
 
-    /// The notes on transactions that are set apart and can't be written.
+    /// The notes on parked transactions that can't be written.
     fn notes(&self) -> Collection<Document> {
         self.store().database().collection("parked")
     }
@@ -205,7 +205,7 @@ impl Real {
     }
 }
 
-/// What the server refuses as a whole, because of a document, is an answer here.
+/// If the server refuses a command because of a document, that is an answer here and no error.
 fn or_refused(answer: Result<Answer, LedgerError>) -> Result<Answer, LedgerError> {
     match answer {
         Err(error) if error.fault == Fault::Refused => Ok(Answer::Refused),

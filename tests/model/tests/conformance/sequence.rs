@@ -46,8 +46,9 @@ pub fn sequences(operations_max: usize) -> impl Strategy<Value = Sequence> {
     })
 }
 
-/// One operation, the same twice as a resend would, or what a worker does with a batch less a few
-/// steps: operations by chance alone would rarely get a transaction to its end.
+/// One operation, the same twice as a client would send it again, or all that a worker does with a
+/// batch except for a few steps: random operations alone would rarely bring a transaction to its
+/// end.
 fn part() -> impl Strategy<Value = Vec<Operation>> {
     let kept = || uniform6(prop::bool::weighted(0.85));
     let batch = || (ids(), claimant(), grouping(), kept());
@@ -139,7 +140,7 @@ fn account(name: &'static str) -> impl Strategy<Value = Account> {
         1 => Just(Status::Closed),
     ];
     (balance, floor, status, currency()).prop_map(move |(balance, floor, status, currency)| {
-        // With a whole balance, an account has whole numbers only.
+        // An account with a whole balance has whole numbers only.
         let mixed = |floor: Amount| balance.is_int() && !floor.is_int();
         let floor = floor.map(|floor| if mixed(floor) { Amount::ZERO } else { floor });
         Account { floor, status, currency, ..Account::new(name, balance) }
@@ -158,7 +159,7 @@ fn body() -> impl Strategy<Value = Body> {
     let small = int(&[1, 2, 5, 7, 10]);
     let large = int(&[MAX, MAX - 1, MAX / 2]);
     let fine = decimal(&["1", "0.000000001", "0.01", "1.50", "10", "1000000000000000000"]);
-    // The third leg takes what it gets from the second, which has more.
+    // The third leg takes part of the second, which is larger.
     let values = prop_oneof![
         8 => (small, Just(Amount::Int(1))),
         1 => (large, Just(Amount::Int(3))),

@@ -12,10 +12,10 @@ use crate::operation::{
 };
 use crate::sequence::Sequence;
 
-/// A field of an account that is not ours; postings must keep it.
+/// A field of the user's own on an account; postings must keep it.
 pub const FOREIGN: (&str, &str) = ("note", "$balance");
 
-/// What a client says of its transactions when it cancels them.
+/// The reason that a client gives when it cancels.
 const MESSAGE: &str = "account \"$balance\" says $$ROOT";
 
 /// A sequence in the ledger's own terms.
@@ -66,7 +66,7 @@ impl<'a> Terms<'a> {
         refused.iter().map(reason).collect()
     }
 
-    /// Transactions to be set apart, each as it is given.
+    /// Transactions to be parked, as they are given.
     pub fn parkings(each: &[(usize, State)], by: Option<Claimant>, code: ParkCode) -> Vec<Parking> {
         let claim = by.map(|by| by.claim().token);
         let parking = |(at, state): &(usize, State)| Parking {
@@ -78,7 +78,7 @@ impl<'a> Terms<'a> {
         each.iter().map(parking).collect()
     }
 
-    /// Why a worker sets apart what kills workers.
+    /// The reason why a worker parks a transaction that kills workers.
     pub fn kills_workers() -> Parked {
         Parked::new(ParkCode::KillsWorker, MESSAGE)
     }
@@ -152,7 +152,7 @@ fn join(posting: &mut Posting, other: &Posting) -> bool {
     true
 }
 
-/// The transaction that is there from the start.
+/// The transaction that exists from the start.
 pub fn broken() -> Document {
     let now = DateTime::from_millis(0);
     doc! { "_id": BROKEN, "source": "a", "destination": "a", "value": 5_i64,

@@ -1,6 +1,6 @@
 //! Every interleaving of small scopes keeps the rules; every broken protocol breaks one.
 //!
-//! The short form: `search` goes further, and says how far.
+//! This is the short form: the program `search` goes further, and prints its bounds.
 
 use model::search::{Articles, Found, SCOPES, Scope, Tandem, search};
 use model::sim::Planted;
@@ -87,7 +87,7 @@ fn checking_the_owner_before_each_write_does_not_help() {
     }
 }
 
-/// One test a fault, in the scope that shows it soonest.
+/// One test for each fault, in the scope that finds it soonest.
 macro_rules! planted_faults_are_found {
     ($($name:ident: $planted:ident in $scope:literal;)*) => {$(
         #[test]

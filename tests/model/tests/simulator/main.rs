@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::sim::{self, Planted};
 use worker::metrics::Metrics;
 
-/// A fault that is not found in so many schedules is not found.
+/// A fault that is not found in so many schedules counts as not found.
 const SEEDS_MAX: u64 = 60_000;
 
 fn first_violation(seeds: std::ops::Range<u64>, planted: Option<Planted>) -> Option<(u64, String)> {
@@ -44,7 +44,7 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
-/// One test a fault, so that they run side by side and each is named.
+/// One test for each fault, so that they run at the same time and each has its name.
 macro_rules! planted_faults_are_found {
     ($($name:ident: $planted:ident;)*) => {$(
         #[test]
@@ -57,8 +57,8 @@ macro_rules! planted_faults_are_found {
 
         #[test]
         fn every_planted_fault_that_luck_can_find_has_its_test() {
-            // It takes a lost answer, a refusal, a mend and an operator at four certain moments: the
-            // search goes through all moments, and finds it.
+            // It takes a lost answer, a refusal, a repair and an operator at four certain moments.
+            // The search goes through all moments, and finds it.
             let by_search = [Planted::ParkingForgetsTheTakeover];
             let here = Planted::ALL.into_iter().filter(|planted| !by_search.contains(planted));
             assert_eq!(here.collect::<Vec<_>>(), [$(Planted::$planted),*]);

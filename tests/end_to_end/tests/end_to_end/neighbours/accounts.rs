@@ -64,7 +64,7 @@ async fn an_account_that_cannot_be_read_is_neither_credited_nor_debited() {
     wait_done(&world, &good, SOON).await;
     for id in &odd_ids {
         wait_ended_or_parked(&world, id, s(60)).await;
-        // Where the marks can't be read, nobody knows whether money is held for it.
+        // If the marks can't be read, nobody knows whether the account holds money for it.
         if id.contains("pendingTransactions") && is_parked(&world, id).await {
             continue;
         }
@@ -103,7 +103,7 @@ fn ring(size: usize) -> (Vec<String>, Vec<(common::transaction::TransactionId, B
 #[tokio::test]
 async fn an_account_that_the_server_will_not_change_costs_only_those_who_name_it() {
     let world = World::new().await;
-    // In the middle of one statement for all of them, whichever order it takes.
+    // In the middle of one statement for all of them, in whichever order they are processed.
     let (names, transfers) = ring(20);
     let accounts: Vec<_> = names.iter().map(|name| (name.as_str(), 100)).collect();
     world.accounts(&accounts).await;

@@ -1,4 +1,5 @@
-//! A clock that is wrong on one producer's machine makes nobody else's backlog come twice.
+//! A wrong clock on one producer's machine does not make other producers' backlog be published
+//! twice.
 
 use common::queue::WORK;
 use common::transaction::State;
@@ -12,19 +13,20 @@ use super::wait_ended_or_parked;
 const BACKLOG: usize = 1_000;
 const THREE_DAYS_MS: i64 = 3 * 24 * 3_600_000;
 
-/// Puts a backlog into the queue, lets it get old there, and has it settled; the worker counts what
-/// its sweeper publishes.
+/// Puts a backlog into the queue, lets it grow old there, and has it settled; the worker counts
+/// what its sweeper publishes.
 async fn settles_its_backlog_once(world: &World) {
     let transfers: Vec<_> = (0..BACKLOG).map(|n| transfer(&format!("t{n}"), "a", "b", 1)).collect();
     world.submit(&transfers, 1).await;
-    // They get old in the queue while nobody works, far beyond the age of forgotten ones.
+    // They wait in the queue while no worker runs, much longer than the age of forgotten
+    // transactions.
     let oldest = doc! { "$expr": { "$gt": [{ "$subtract": ["$$NOW", "$createdAt"] }, 6_500] } };
     wait_until("they are old", s(30), async || {
         let old = world.store.transactions().count_documents(oldest.clone()).await;
         old.expect("MongoDB is there") == BACKLOG as u64
     })
     .await;
-    // Slow enough to be seen at work: small batches, one at a time, through a proxy.
+    // Slow enough to be observed: small batches, one at a time, through a proxy.
     let (_proxy, uri) = world.mongodb_proxy().await;
     let worker = world
         .worker("one")
@@ -33,7 +35,8 @@ async fn settles_its_backlog_once(world: &World) {
         .flag("--lanes", 1)
         .flag("--prefetch", 20)
         .flag("--sweep-ms", 100)
-        // A quarter of it is what a delivered message may wait for its turn, on a busy machine too.
+        // A quarter of it is the time that a delivered message may wait for its turn, also on a
+        // busy machine.
         .flag("--orphan-ms", 6_000)
         .start()
         .await;
@@ -47,7 +50,7 @@ async fn settles_its_backlog_once(world: &World) {
 async fn a_creation_time_in_the_future_does_not_have_a_backlog_published_again() {
     let world = World::new().await;
     world.accounts(&[("a", 100_000), ("b", 0)]).await;
-    // The first in the queue, so that all others are claimed after it.
+    // It is first in the queue, so all others are claimed after it.
     let mut early = odd::transfer("from-the-future", "a", "b", 1);
     let now = DateTime::now().timestamp_millis();
     early.insert("createdAt", DateTime::from_millis(now + THREE_DAYS_MS));
@@ -87,7 +90,7 @@ async fn a_forgotten_transaction_is_brought_back_although_the_queue_never_emptie
         .await;
     world.insert(&[transfer("forgotten", "a", "b", 1)]).await;
     let mut sent = 0;
-    // Always a few hundred messages more than the worker has dealt with.
+    // There are always a few hundred more messages than the worker has processed.
     wait_until("the forgotten one is done", s(60), async || {
         let done = world.count(&[State::Done]).await;
         while sent < done + 400 {
@@ -116,7 +119,7 @@ async fn a_date_of_another_type_hides_nothing_from_the_sweepers() {
         document.extend(fields);
         document
     };
-    // Nobody publishes them.
+    // Their ids are never published.
     let documents = [
         with("created-text", doc! { "createdAt": "today" }),
         with("taken-over-at-text", doc! { "state": "pending", "takeoverAt": "soon" }),
@@ -127,7 +130,7 @@ async fn a_date_of_another_type_hides_nothing_from_the_sweepers() {
     for id in ["taken-over-at-text", "taken-over-at-nothing", "created-text"] {
         wait_ended_or_parked(&world, id, s(30)).await;
     }
-    // Nobody can claim it before somebody has put a date in.
+    // No worker claims it before its takeover time is a date.
     let now = doc! { "$set": { "takeoverAt": DateTime::now() } };
     let transactions = world.store.transactions();
     let mended = transactions.update_one(doc! { "_id": "taken-over-at-text" }, now).await;

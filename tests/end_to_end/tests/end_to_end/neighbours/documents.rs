@@ -1,4 +1,5 @@
-//! A transaction document that can't be read, claimed or written costs only itself.
+//! A transaction document that can't be read, claimed or written does not affect other
+//! transactions.
 
 use common::queue::DEAD;
 use common::transaction::State;
@@ -13,10 +14,10 @@ use super::{
     worker_without_sweeper,
 };
 
-/// The most bytes of a reason's message, whatever it speaks of.
+/// The most bytes of a reason's message, whatever it repeats.
 const REASON_BYTES_MAX: usize = 1_024;
 
-/// What nobody may put into a message, since a message's ids have no control characters.
+/// An id that no message may contain, because it has a control character.
 const BAD_ID: &str = "bad\n";
 
 #[tokio::test]
@@ -46,13 +47,13 @@ async fn an_id_that_no_message_can_carry_is_not_published_again_and_again() {
     odd::insert(&world.store.transactions(), &[odd::transfer(BAD_ID, "a", "b", 1)]).await;
     let sweeping = world.worker("one").flag("--orphan-ms", 500).flag("--sweep-ms", 100);
     let worker = sweeping.start().await;
-    // The first sweep may still find it and has to set it apart.
+    // The first sweep may still find it, and has to park it.
     wait_for_a_sweep(&world, "sweep-0").await;
     wait_for_a_sweep(&world, "sweep-1").await;
     let depth = world.queues.depth(DEAD).await;
     let transactions = world.store.transactions();
     for n in 2..6 {
-        // Whatever was stamped for 30 s is due again. What was set apart for good stays so.
+        // Transactions that were stamped for 30 s are due again. Parked ones stay parked.
         let soon = DateTime::from_millis(DateTime::now().timestamp_millis() + 120_000);
         let stamped = doc! { "_id": BAD_ID, "sweepAfter": { "$lt": soon } };
         let due = transactions.update_one(stamped, doc! { "$unset": { "sweepAfter": "" } });
@@ -112,8 +113,8 @@ async fn reason(world: &World, id: &str) -> (String, String) {
     (code, message)
 }
 
-/// Documents that are far too large in one place, and the state that each is to end in; none for
-/// one that the validator lets nobody write to: it can only be parked.
+/// Documents that are far too large in one place, and the state in which each must end; `None` for
+/// one that the validator refuses to change: it can only be parked.
 fn oversized() -> Vec<(Document, Option<State>)> {
     let with = |id: &str, field: &str, value: Bson| {
         let mut document = odd::transfer(id, "a", "b", 1);
@@ -136,7 +137,7 @@ fn oversized() -> Vec<(Document, Option<State>)> {
         (with("large-currency", "currency", large().into()), Some(State::Canceled)),
         (with_legs("large-leg", vec![leg(&large(), -1), leg("b", 1)]), Some(State::Canceled)),
         (with_legs("many-legs", many), Some(State::Canceled)),
-        // Neither is read by a worker.
+        // No worker reads either of them.
         (with("large-metadata", "metadata", doc! { "note": large() }.into()), Some(State::Done)),
         (with("large-foreign-field", "attachment", large().into()), Some(State::Done)),
     ]
@@ -207,7 +208,7 @@ async fn a_transaction_that_cannot_be_claimed_costs_only_itself() {
             unfinished.push(*id);
         }
     }
-    // What is parked here was never posted, so it can go without a trace.
+    // These parked transactions were never posted, so they can be deleted without a trace.
     super::remove(&world, "transactions", &unfinished).await;
     super::remove(&world, "parked", &unfinished).await;
     world.assert_at_rest().await;

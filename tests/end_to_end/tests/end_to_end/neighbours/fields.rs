@@ -1,4 +1,4 @@
-//! Whatever stands in a document's fields, under whatever names, costs only that document.
+//! No content of a document's fields, under whatever names, affects another document.
 
 use common::transaction::State;
 use harness::odd;
@@ -11,7 +11,7 @@ use super::{
     wait_for_a_sweep, worker_without_sweeper,
 };
 
-/// The document with each `?` replaced by a byte that no text has.
+/// The document with each `?` replaced by a byte that no valid text contains.
 fn no_text(document: &Document) -> RawDocumentBuf {
     let raw = RawDocumentBuf::try_from(document).expect("BSON");
     let bytes = raw.as_bytes().iter().map(|byte| if *byte == b'?' { 0xff } else { *byte });
@@ -28,7 +28,7 @@ fn with(id: &str, fields: Document) -> Document {
 async fn a_refusal_that_repeats_what_is_no_text_costs_only_its_own_document() {
     let world = World::new().await;
     world.accounts(&[("a", 1_000), ("b", 0)]).await;
-    // The server says which value it refuses, in words that the driver can't read.
+    // The server repeats the refused value in its answer, which the driver then can't read.
     add_rule(&world, "transactions", doc! { "note": { "$not": { "$type": "string" } } }).await;
     let transactions = world.store.transactions();
     let names = ["odd-0", "odd-1", "odd-2"];

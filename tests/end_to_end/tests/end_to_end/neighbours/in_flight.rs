@@ -1,5 +1,5 @@
-//! An account that is made unreadable while money is held on it: what depends on it is parked, and
-//! goes on once the account is mended.
+//! An account becomes unreadable while it holds money: the transactions that depend on it are
+//! parked, and go on once the account is repaired.
 
 use common::transaction::State;
 use harness::odd;
@@ -18,9 +18,9 @@ async fn field(world: &World, account: &str, name: &str) -> Bson {
     found.get(name).cloned().expect("the field is there")
 }
 
-/// Submits `odd` from a to x beside good transfers, and holds the worker when all of them are
-/// posted; then the balance of x is text. Returns what it was, and the worker with the proxy that it
-/// needs.
+/// Submits `odd` from a to x together with good transfers, and holds the worker when all of them
+/// are posted; then sets the balance of x to a text. Returns the old balance, and the worker with
+/// the proxy that it needs.
 async fn spoiled_in_flight(world: &World) -> (Bson, Worker, MongoProxy) {
     world.accounts(&[("a", 1_000), ("b", 0), ("x", 50)]).await;
     world.insert(&[transfer("odd", "a", "x", 5)]).await;

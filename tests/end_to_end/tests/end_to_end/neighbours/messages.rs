@@ -1,5 +1,5 @@
-//! Whatever somebody publishes, the messages behind it are worked on, and what makes no sense is in
-//! the dead-letter queue at once, with a short reason.
+//! Whatever somebody publishes, the messages behind it are processed, and messages that make no
+//! sense are in the dead-letter queue at once, with a short reason.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use super::{SOON, good, ids, wait_done, worker_without_sweeper};
 /// The most bytes of a dead letter's headers: far below a frame, which is 128 KiB.
 const HEADER_BYTES_MAX: usize = 4_096;
 
-/// A message that makes no sense is dealt with on delivery. What took longer was delivered again
-/// and again: each time the connection had to be made anew.
+/// A message that makes no sense is handled on delivery. If that took longer, the message would be
+/// delivered again and again, each time after the connection was made anew.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn the_largest_counts_in_a_message_overflow_nothing() {
     let letters = world.queues.dead_letters(1, s(30)).await;
     assert_eq!(letters[0].reason.as_deref(), Some("unknown_transaction"));
     drop(worker);
-    // The worker of a message with many strikes dies with it once more: the next one must cope.
+    // The message has many strikes, so its worker dies once more: the next worker must handle it.
     world.insert(&[transfer("held", "a", "b", 1)]).await;
     let (proxy, uri) = world.mongodb_proxy().await;
     let mut doomed =

@@ -1,5 +1,5 @@
-//! Bulkheads: whatever is wrong with one transaction, account, id or message, everybody else's
-//! transactions come to their ends as if it were not there.
+//! Bulkheads: whatever is wrong with one transaction, account, id or message, the transactions of
+//! others end as if it were not there.
 
 mod accounts;
 mod backlog;
@@ -19,12 +19,12 @@ use harness::worker::Plan;
 use harness::world::{World, transfer};
 use mongodb::bson::{Document, doc};
 
-/// Within this time a good transaction is settled that an odd one is beside. It is far below the
-/// time after which sweepers bring back what was published once: 30 s.
+/// Within this time a good transaction that is beside an odd one must be settled. It is far below
+/// 30 s, the time after which sweepers publish an id again.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A worker whose sweeper publishes no `initial` transaction while a test lasts, so that what
-/// settles is not the sweeper's merit.
+/// A worker whose sweeper publishes no `initial` transaction while a test runs, so that the sweeper
+/// can't be the reason why something is settled.
 fn worker_without_sweeper(world: &World) -> Plan {
     world.worker("one").flag("--orphan-ms", 600_000)
 }
@@ -61,7 +61,7 @@ async fn wait_done(world: &World, transactions: &[(TransactionId, Body)], limit:
     .await;
 }
 
-/// Whether a transaction is parked: in its document, or, where that can't be written, beside it.
+/// Whether a transaction is parked: in its document, or, if that can't be written, in the notes.
 async fn is_parked(world: &World, id: &str) -> bool {
     let parked = world.store.database().collection::<Document>("parked");
     let beside = parked.find_one(doc! { "_id": id }).await.expect("MongoDB is there");
@@ -70,7 +70,7 @@ async fn is_parked(world: &World, id: &str) -> bool {
     beside.is_some() || within.expect("MongoDB is there").is_some()
 }
 
-/// Waits until a transaction is final or parked: it holds nobody up any more.
+/// Waits until a transaction is final or parked, so that it holds up no other.
 async fn wait_ended_or_parked(world: &World, id: &str, limit: Duration) {
     let what = format!("{id} is done, canceled or parked");
     wait_until(&what, limit, async || {
@@ -81,14 +81,14 @@ async fn wait_ended_or_parked(world: &World, id: &str, limit: Duration) {
     .await;
 }
 
-/// Waits until sweepers have been through all waiting transactions once more: until they have
-/// brought back one that was inserted just now and never published.
+/// Waits until sweepers have gone through all waiting transactions once more: until they have
+/// published one that was inserted just now and never published.
 async fn wait_for_a_sweep(world: &World, name: &str) {
     world.insert(&[transfer(name, "a", "b", 1)]).await;
     world.wait_state(name, State::Done, s(60)).await;
 }
 
-/// Takes odd documents out, so that the rules of rest can be checked for everybody else.
+/// Removes odd documents, so that the rules of rest can be checked for all others.
 async fn remove(world: &World, collection: &str, ids: &[&str]) {
     let collection = world.store.database().collection::<Document>(collection);
     collection.delete_many(doc! { "_id": { "$in": ids } }).await.expect("MongoDB is there");
@@ -109,8 +109,7 @@ async fn set_validator(world: &World, collection: &str, validator: Document) {
     world.store.database().run_command(change).await.expect("the validator is changed");
 }
 
-/// Adds a rule that nobody reckons with to the validator of a collection; returns the validator as
-/// it was.
+/// Adds an unexpected rule to the validator of a collection; returns the validator as it was.
 async fn add_rule(world: &World, collection: &str, rule: Document) -> Document {
     let before = validator(world, collection).await;
     set_validator(world, collection, doc! { "$and": [before.clone(), rule] }).await;

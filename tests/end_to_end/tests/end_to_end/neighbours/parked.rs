@@ -1,4 +1,5 @@
-//! What can't even be written is set apart in a collection of its own, and can be brought back.
+//! Transactions that can't even be written are noted in a collection of their own, and can be
+//! brought back.
 
 use common::amount::Amount;
 use common::transaction::State;
@@ -46,7 +47,7 @@ async fn a_document_without_room_is_parked_beside_and_settles_once_it_has_some()
     world.finish().await;
 }
 
-/// Its worker died with it, so the next one can't know what it was then, and whether it was posted.
+/// Its worker died, so the next one can't know how it looked before, and whether it was posted.
 #[tokio::test]
 async fn what_became_unreadable_in_flight_is_corrected_canceled_and_brought_back() {
     let world = World::new().await;
@@ -90,7 +91,7 @@ async fn all_that_is_parked_is_listed_and_comes_back_but_for_what_can_not() {
         document
     };
     let note = doc! { "code": "invalid_id", "message": "by hand", "at": DateTime::from_millis(0) };
-    // More than one step of `unpark --all` takes, and before the others.
+    // More than one step of `unpark --all` handles, and sorted before the others.
     let mut documents: Vec<_> =
         (0..1_100).map(|n: i64| parked(n.into(), note.clone().into())).collect();
     documents.push(parked("of-ours".into(), note.into()));

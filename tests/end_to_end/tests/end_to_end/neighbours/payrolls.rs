@@ -1,5 +1,5 @@
-//! A queue full of payrolls: transactions of hundreds of legs, whose batches are cut to what one
-//! command and one lease can hold.
+//! A queue full of payrolls: transactions of hundreds of legs, whose batches are limited to what
+//! one command and one lease can hold.
 //!
 //! The short forms are among the tests. `TANDEM_PAYROLLS=full deploy/test payrolls` runs the full
 //! sizes (several minutes, some gigabytes of disk) and prints what they took.
@@ -13,7 +13,7 @@ use harness::process::memory_max;
 use harness::wait::{s, wait_until};
 use harness::world::World;
 
-/// Who pays all of them.
+/// The account that pays all of them.
 const EMPLOYER: &str = "employer";
 
 /// Documents of one insert.
@@ -32,7 +32,7 @@ fn is_full() -> bool {
 #[derive(Clone, Copy, Debug)]
 struct Size {
     transactions: usize,
-    /// Of each, the employer's among them.
+    /// Legs of each transaction, including the employer's.
     legs: usize,
     /// Payees of all transactions together.
     payees: usize,
@@ -50,7 +50,7 @@ impl Size {
         format!("payee-{n:06}")
     }
 
-    /// The `n`th pays 1 to so many payees after those of the one before it.
+    /// The `n`th pays 1 to each of its payees, who follow those of the one before it.
     fn transaction(self, n: usize) -> (TransactionId, Body) {
         let payees = self.legs - 1;
         let debit = -i64::try_from(payees).expect("few legs");
@@ -68,7 +68,7 @@ impl Size {
     }
 }
 
-/// Opens the accounts, and inserts and publishes all payrolls before anybody works.
+/// Opens the accounts, and inserts and publishes all payrolls before any worker runs.
 async fn fill_the_queue(world: &World, size: Size) {
     let employer = Account { floor: None, ..Account::new(EMPLOYER, Amount::ZERO) };
     world.open(&[employer]).await;
@@ -87,7 +87,7 @@ async fn fill_the_queue(world: &World, size: Size) {
     world.publish(&ids, 100).await;
 }
 
-/// Settles all of them with one worker of default timing, and prints what it took.
+/// Settles all of them with one worker with default timing, and prints time and memory.
 async fn assert_settled(name: &str, size: Size) {
     let world = World::new().await;
     fill_the_queue(&world, size).await;
@@ -101,7 +101,8 @@ async fn assert_settled(name: &str, size: Size) {
         .flag("--orphan-ms", 30_000)
         .start()
         .await;
-    // Asking the worker costs the database nothing; counting thousands of large documents would.
+    // Asking the worker costs the database nothing; counting thousands of large documents would be
+    // slow.
     wait_until("the worker has settled all", size.limit, async || {
         let metrics = worker.metrics().await;
         metrics.sum("tandem_transitions_total", &[("state", "done")]) >= size.transactions as f64
@@ -111,9 +112,11 @@ async fn assert_settled(name: &str, size: Size) {
     let metrics = worker.metrics().await;
     let takeovers = metrics.sum("tandem_takeovers_total", &[]);
     let requeued = |cause: &str| metrics.sum("tandem_requeues_total", &[("cause", cause)]);
-    // What was too much for a batch is given back at once and claimed again, with nothing lost.
+    // Transactions that did not fit into a batch are released at once and claimed again; no lease
+    // is lost.
     let surplus = requeued("surplus");
-    // A message of the sweeper's may meet what is being worked on: that is no failure.
+    // A second message of the sweeper may find a transaction that is in progress: that is no
+    // failure.
     let failed = requeued("failed") + requeued("apart");
     let memory = memory_max(worker.pid()).unwrap_or(0) / 1024 / 1024;
     println!(
@@ -127,7 +130,7 @@ async fn assert_settled(name: &str, size: Size) {
         size.legs_together() as f64 / seconds,
     );
     assert_eq!(world.count(&[State::Done]).await, size.transactions as u64);
-    // The short form runs beside other tests, which may well take the worker's turn for a lease.
+    // The short form runs beside other tests, which may delay the worker beyond a lease.
     if is_full() {
         assert!(takeovers <= surplus, "{} leases were lost on the way", takeovers - surplus);
         assert!(failed < 1.0, "{failed} ids failed on the way");

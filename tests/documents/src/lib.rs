@@ -1,0 +1,31 @@
+//! The documents, held to the code.
+//!
+//! - [`configuration`]: `deploy/configuration.md`, made from the definitions of the command lines.
+//! - [`references`]: what documents and comments name (files, headings, packages) exists.
+//! - The programs in `README.md` compile: they are doctests of this crate.
+//!
+//! Fails as a test of the workspace that names file, line and what is missing there.
+
+mod configuration;
+pub mod references;
+
+use std::path::PathBuf;
+
+pub use configuration::configuration;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+/// Where [`configuration`] is kept.
+pub const CONFIGURATION: &str = "deploy/configuration.md";
+
+/// The folder of the workspace.
+///
+/// # Panics
+/// Never: this crate lies two folders below it.
+#[must_use]
+pub fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).expect("tests/documents is in the workspace").to_owned()
+}

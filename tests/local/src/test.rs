@@ -1,0 +1,84 @@
+//! `deploy/test`: runs the workspace's tests against servers of their own.
+//!
+//! The servers live in a fresh directory under `.local/` that is removed at the end, with every
+//! process that the tests have left behind, whatever the outcome. Logs are kept when tests fail.
+//! A run that was itself killed is cleaned up after by the next one. The exit code is cargo's.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use harness::console::{Failure, Timings};
+use harness::deployment::{self, Deployment};
+use tokio::process::Command;
+
+use crate::command::run;
+use crate::run_directory::RunDirectory;
+
+/// The tests mostly wait for leases and deadlines, so more of them run than there are cores.
+const TEST_THREADS: &str = "8";
+
+/// Runs all tests on real servers, which it starts and stops.
+#[derive(Debug, Parser)]
+#[command(
+    override_usage = "deploy/test [ARGUMENT...]",
+    after_help = "\
+Examples:
+  deploy/test                       all tests of the workspace
+  deploy/test killed_worker         those whose names contain this
+  deploy/test --test-threads 1      what comes after `cargo test --workspace --no-fail-fast --`
+
+A server named by TANDEM_MONGODB_URI or TANDEM_AMQP_URL is used instead of an own one.
+Tests see these variables, and
+  TANDEM_TEST_DIR    a directory for servers of their own, which are stopped at the end"
+)]
+pub struct Args {
+    /// What comes after `cargo test --workspace --no-fail-fast --`
+    #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// Runs the tests; cargo's exit code.
+///
+/// # Errors
+/// When servers do not start, or the build fails.
+pub async fn test(args: &Args) -> Result<i32, Failure> {
+    let mut timings = Timings::default();
+    let directory = RunDirectory::fresh(&deployment::local(), "test")?;
+    let tested = on_servers(args, &directory, &mut timings).await;
+    if !matches!(tested, Ok(0)) {
+        directory.keep_logs();
+    }
+    tested
+}
+
+/// Builds while the servers boot, then tests.
+async fn on_servers(
+    args: &Args,
+    directory: &RunDirectory,
+    timings: &mut Timings,
+) -> Result<i32, Failure> {
+    let mut servers = Deployment::new(directory.path());
+    let ready = async { tokio::try_join!(servers.up(), build(directory)) };
+    timings.part("servers and build", ready).await?;
+    let mut tests = cargo(directory, &["test", "--workspace", "--no-fail-fast", "--"]);
+    tests.args(&args.arguments).envs(servers.environment());
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        tests.env("RUST_TEST_THREADS", TEST_THREADS);
+    }
+    timings.part("tests", run(&mut tests, directory.path())).await
+}
+
+async fn build(directory: &RunDirectory) -> Result<(), Failure> {
+    let mut build = cargo(directory, &["build", "--workspace", "--bins", "--examples"]);
+    match run(&mut build, directory.path()).await? {
+        0 => Ok(()),
+        _ => Err(Failure("cargo build failed".to_owned())),
+    }
+}
+
+fn cargo(directory: &RunDirectory, arguments: &[&str]) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.args(arguments).current_dir(deployment::root());
+    cargo.env("TANDEM_TEST_DIR", directory.path());
+    cargo
+}
