@@ -121,6 +121,10 @@ impl Client {
         (self.servers.config.notes)(note);
     }
 
+    pub(crate) fn config(&self) -> &Config {
+        &self.servers.config
+    }
+
     pub(crate) fn publisher(&self) -> &Publisher {
         &self.servers.publisher
     }

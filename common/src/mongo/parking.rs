@@ -187,17 +187,30 @@ impl Store {
         Ok(parked)
     }
 
+    /// Which of these transactions are parked: by their documents, or by a note beside them.
+    ///
+    /// # Errors
+    /// When the server is away.
+    pub async fn parked_among(
+        &self,
+        ids: &[TransactionId],
+    ) -> Result<HashSet<TransactionId>, LedgerError> {
+        let raw: Vec<RawId> = ids.iter().map(|id| raw_id(id)).collect();
+        let noted = self.noted(&raw).await?;
+        let seen = seen::seen(self, ids).await?;
+        let by_document = seen.into_iter().filter(|seen| seen.parked).map(|seen| seen.id);
+        let is_noted =
+            |id: &&TransactionId| noted.contains(rawdoc! { "_id": id.as_ref() }.as_bytes());
+        Ok(by_document.chain(ids.iter().filter(is_noted).cloned()).collect())
+    }
+
     /// Brings parked transactions back: they may be claimed again once their takeover time has come.
     /// Attempts that they made alone are counted from zero again.
     ///
     /// # Errors
     /// When the server is away.
     pub async fn unpark(&self, ids: &[TransactionId]) -> Result<Unparked, LedgerError> {
-        let raw: Vec<RawId> = ids.iter().map(|id| raw_id(id)).collect();
-        let noted = self.noted(&raw).await?;
-        let seen = seen::seen(self, ids).await?;
-        let set_apart: HashSet<TransactionId> =
-            seen.iter().filter(|seen| seen.parked).map(|seen| seen.id.clone()).collect();
+        let parked = self.parked_among(ids).await?;
         let groups = each_alone(0..ids.len());
         let statement = |group: &[&TransactionId]| {
             rawdoc! {
@@ -215,9 +228,7 @@ impl Store {
         let is_refused = |id: &TransactionId| refused.iter().any(|(of, _)| of == id);
         let back = ids.iter().filter(|id| !is_refused(id));
         self.forget_notes(&back.clone().map(|id| raw_id(id)).collect::<Vec<_>>()).await?;
-        let was_parked = |id: &&TransactionId| {
-            set_apart.contains(*id) || noted.contains(rawdoc! { "_id": id.as_ref() }.as_bytes())
-        };
+        let was_parked = |id: &&TransactionId| parked.contains(*id);
         Ok(Unparked { back: back.filter(was_parked).cloned().collect(), refused })
     }
 

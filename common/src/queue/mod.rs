@@ -3,6 +3,7 @@
 //! Owns the queues and what they promise ([`Topology`]), and which of the broker's errors pass by
 //! themselves: decided once, where an error enters ([`QueueError::lasts`]).
 
+mod dead;
 mod publisher;
 mod topology;
 
@@ -11,6 +12,7 @@ use std::time::Duration;
 use lapin::uri::AMQPUri;
 use lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
 
+pub use dead::{DeadLetter, DeadLetters, Held};
 pub use publisher::{Outgoing, Publisher};
 pub use topology::Topology;
 

@@ -6,13 +6,14 @@
 //! so the caller publishes all of them again: duplicates are harmless.
 
 use std::sync::{Arc, Mutex as BlockingMutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::{AMQPValue, FieldTable, LongString};
 use lapin::{BasicProperties, Channel, Confirmation, Connection};
 use tokio::sync::{Mutex, Semaphore};
 
+use super::dead::{DETAIL, REASON};
 use super::{DEAD, QueueError, SOLO, Topology, WORK, answered, channel, connect, delay_class};
 use crate::config::AmqpArgs;
 use crate::limits::echo;
@@ -59,7 +60,7 @@ impl Outgoing {
     #[must_use]
     pub fn dead(body: Vec<u8>, reason: &str, detail: &str) -> Outgoing {
         let detail = echo(detail).into_owned();
-        let headers = vec![("tandem-reason", reason.to_owned()), ("tandem-detail", detail)];
+        let headers = vec![(REASON, reason.to_owned()), (DETAIL, detail)];
         Outgoing { headers, ..Outgoing::direct(DEAD, body) }
     }
 
@@ -89,11 +90,17 @@ impl Outgoing {
         for (name, value) in &self.headers {
             headers.insert((*name).into(), AMQPValue::LongString(LongString::from(value.as_str())));
         }
-        BasicProperties::default()
+        let properties = BasicProperties::default()
             .with_delivery_mode(PERSISTENT)
             .with_content_type("application/json".into())
-            .with_headers(headers)
+            .with_headers(headers);
+        // When it was given up: who looks at dead letters asks for their age.
+        if self.routing_key == DEAD { properties.with_timestamp(now_s()) } else { properties }
     }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// A connection with its channels. A call has one of them to itself: a returned message attaches to

@@ -27,6 +27,10 @@ use super::{
 /// that nobody lives to do it.
 const DELIVERY_LIMIT: i32 = 1_000;
 
+/// How often a dead letter may be looked at. Each look is a delivery that is not acknowledged, and from
+/// RabbitMQ 4.0 on a queue without a limit drops what was delivered 20 times.
+const LOOKS_LIMIT: i32 = i32::MAX;
+
 /// The names of one ledger's queues and exchanges.
 #[derive(Clone, Debug)]
 pub struct Topology {
@@ -150,11 +154,13 @@ impl Topology {
     }
 
     fn queues(&self) -> Vec<Queue> {
+        let mut arguments = quorum();
+        arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(LOOKS_LIMIT));
         let dead = Queue {
             name: self.queue(DEAD),
             exchange: self.exchange(),
             pattern: DEAD.to_owned(),
-            arguments: quorum(),
+            arguments,
         };
         let working = [WORK, SOLO].map(|key| {
             let mut arguments = quorum();

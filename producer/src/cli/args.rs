@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use common::config::{AmqpArgs, LogArgs, MongoArgs};
 use producer::{Client, Config};
 
-use super::{accounts, audit, init, submit, transactions};
+use super::{accounts, audit, dead_letters, init, submit, transactions};
 use crate::cli::advice::Advice;
 use crate::cli::console::Console;
 use crate::cli::context::Context;
@@ -81,6 +81,9 @@ pub enum Command {
     Cancel(transactions::CancelArgs),
     /// Bring parked transactions back, once what was wrong is mended
     Unpark(transactions::UnparkArgs),
+    /// List, show, replay or discard the messages that workers have given up
+    #[command(subcommand)]
+    DeadLetters(dead_letters::Command),
     /// Take an applied or done transaction back, by a new one with its legs turned round
     Reverse(transactions::ReverseArgs),
     /// Check every rule of the ledger on every document
@@ -101,9 +104,11 @@ enum Check {
 impl Command {
     fn check(&self) -> Check {
         match self {
-            Command::Status(_) | Command::List(_) | Command::Stats(_) | Command::Unpark(_) => {
-                Check::Database
-            }
+            Command::Status(_)
+            | Command::List(_)
+            | Command::Stats(_)
+            | Command::Unpark(_)
+            | Command::DeadLetters(_) => Check::Database,
             // A database that lacks something is when an audit is wanted most.
             Command::Audit(_) => Check::Settings,
             // Those that write set a fresh database up when they have read their input.
@@ -178,6 +183,7 @@ async fn dispatch(
         Command::Stats(args) => transactions::stats(context, args, out).await,
         Command::Cancel(args) => transactions::cancel(context, args, out).await,
         Command::Unpark(args) => transactions::unpark(context, args, out).await,
+        Command::DeadLetters(command) => dead_letters::run(context, command, out).await,
         Command::Reverse(args) => transactions::reverse(context, args, out).await,
         Command::Audit(args) => audit::run(context, args, out).await,
     }

@@ -6,6 +6,7 @@
 //! - [`input`]: files of transfers and accounts.
 //! - [`submit`]: a file of transfers. [`follow`]: waiting for their ends.
 //! - [`accounts`], [`transactions`]: commands on single documents.
+//! - [`dead_letters`]: what workers have given up.
 //! - [`audit`], [`init`]: commands on the whole ledger.
 //! - [`json`]: documents as JSON.
 
@@ -15,6 +16,7 @@ pub mod args;
 pub mod audit;
 pub mod console;
 pub mod context;
+pub mod dead_letters;
 pub mod exit;
 pub mod follow;
 pub mod init;

@@ -11,6 +11,7 @@ mod cancel;
 mod client;
 mod collections;
 mod database;
+mod dead_letters;
 mod decimals;
 mod examples;
 mod fence;
