@@ -12,7 +12,7 @@ use super::workload::Workload;
 
 /// Compares ways to settle transfers on MongoDB: the articles', native transactions, and Tandem.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "bench", after_help = EXAMPLES)]
+#[command(name = "bench", override_usage = "deploy/bench [OPTIONS]", after_help = EXAMPLES)]
 pub struct Args {
     /// Write everything that was measured to this file
     #[arg(long, value_name = "FILE")]
@@ -67,24 +67,28 @@ pub struct Args {
     pub seed: u64,
 
     /// The process of MongoDB, for its CPU seconds
-    #[arg(long, value_name = "PID", default_value_t = 0)]
+    #[arg(long, value_name = "PID", env = "TANDEM_MONGODB_PID", default_value_t = 0)]
     pub mongodb_pid: u32,
 
     /// The process of RabbitMQ, for its CPU seconds
-    #[arg(long, value_name = "PID", default_value_t = 0)]
+    #[arg(long, value_name = "PID", env = "TANDEM_RABBITMQ_PID", default_value_t = 0)]
     pub rabbitmq_pid: u32,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  bench --json bench.json --picture .       everything but growth
-  bench --quick                             a look at everything
-  bench --only tandem,native --workload uniform,half-hot --part throughput --repeat 5
-  bench --only tandem --part throughput --worker-args '--lanes 4 --batch-size 2000'
-  bench --part growth                       backlog, accounts and workers, each from few to many
+  deploy/bench --json bench.json --picture .       everything but growth
+  deploy/bench --quick                             a look at everything (a few minutes)
+  deploy/bench --only tandem,native --workload uniform,half-hot --part throughput --repeat 5
+  deploy/bench --only tandem --part throughput --worker-args '--lanes 4 --batch-size 2000'
+  deploy/bench --part growth                       backlog, accounts and workers in several steps
 
-Servers are those of TANDEM_MONGODB_URI and TANDEM_AMQP_URL; deploy/bench starts some and passes
-everything on. Exit codes: 0 all audits passed, 1 a run has failed or its books do not balance,
+deploy/bench builds the programs and starts servers of its own, a replica set of one member and a
+RabbitMQ node, which start empty and are gone afterwards. Servers that run elsewhere are never used:
+what else they do would be in the figures. Run by itself, the program uses those of
+TANDEM_MONGODB_URI and TANDEM_AMQP_URL.
+
+Exit codes: 0 the books of all runs balance, 1 a run has failed or its books do not balance,
 2 bad usage.";
 
 /// What is measured.
@@ -215,7 +219,7 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent_and_its_examples_parse() {
         Args::command().debug_assert();
-        for line in EXAMPLES.lines().filter(|line| line.starts_with("  bench")) {
+        for line in EXAMPLES.lines().filter(|line| line.starts_with("  deploy/bench")) {
             let command = line.split("   ").next().unwrap_or(line).trim().replace('\'', "");
             // Quoted flags are one word on a real command line.
             let command = command.replace("--lanes 4 --batch-size 2000", "--lanes=4");

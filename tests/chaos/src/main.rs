@@ -13,7 +13,9 @@ use harness::deployment;
 
 /// Runs Tandem on real servers while everything fails, and judges the result.
 #[derive(Parser)]
-#[command(override_usage = "deploy/chaos [OPTIONS]", after_help = "\
+#[command(
+    override_usage = "deploy/chaos [OPTIONS]",
+    after_help = "\
 Examples:
   deploy/chaos                             2 minutes
   deploy/chaos --minutes 32 --json c.json  half an hour with more than 300 faults
@@ -32,7 +34,8 @@ outcome, also when interrupted, no process is left; after a violation the server
 stay for a look.
 
 Exit codes: 0 no violation, 1 a violation was found, or the run could not be carried out,
-2 bad usage, 128 + signal when interrupted.")]
+2 bad usage, 128 + signal when interrupted."
+)]
 struct Args {
     /// How long to submit
     #[arg(long, value_name = "M", default_value_t = 2.0)]

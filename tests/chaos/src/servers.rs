@@ -41,10 +41,8 @@ impl Servers {
     /// # Errors
     /// When one does not start. The home ends what runs.
     pub async fn start(home: &Home, clustered: bool) -> Result<Servers, Failure> {
-        let mut database = Deployment::new(&home.database())
-            .only(Server::Mongodb)
-            .members(MEMBERS)
-            .private();
+        let mut database =
+            Deployment::new(&home.database()).only(Server::Mongodb).members(MEMBERS).private();
         let directories = home.brokers(if clustered { BROKERS_MAX } else { 1 });
         let (_, brokers) = tokio::try_join!(database.up(), cluster::up(&directories))?;
         Ok(Servers {
