@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use super::text::anchor;
 
 /// What no document speaks about: what is not kept, and scripts that are on their way out.
-const LEFT_OUT: [&str; 4] = [".git", ".local", "target", "deploy/lib"];
+const LEFT_OUT: [&str; 3] = [".git", ".local", "target"];
 
 /// A name that ends so is a file's, wherever it begins.
 const EXTENSIONS: [&str; 10] =

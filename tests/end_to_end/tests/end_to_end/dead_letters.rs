@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use common::mongo::raw_id;
 use common::queue::{DEAD, WORK};
-use common::transaction::State;
+use common::transaction::{ParkCode, Parked, State};
 use harness::producer::Answer;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
@@ -21,18 +22,11 @@ fn lines(answer: &Answer) -> Vec<Value> {
 /// The outcomes of a replay or a discard, by the reason of the letters as they were listed before.
 async fn outcomes(world: &World, command: &str) -> BTreeMap<String, String> {
     let listed = lines(&world.producer(&["dead-letters", "list", "--json"]).await.expect_success());
-    let reasons: BTreeMap<_, _> = listed
-        .iter()
-        .map(|letter| (letter["id"].clone(), letter["reason"].clone()))
-        .collect::<Vec<_>>()
-        .into_iter()
-        .map(|(id, reason)| (id.to_string(), reason.to_string().replace('"', "")))
-        .collect();
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let reasons: BTreeMap<_, _> =
+        listed.iter().map(|letter| (text(&letter["id"]), text(&letter["reason"]))).collect();
     let answer = world.producer(&["dead-letters", command, "--all", "--json"]).await;
-    let outcome = |line: &Value| {
-        let reason = reasons[&line["id"].to_string()].clone();
-        (reason, line["outcome"].as_str().expect("an outcome").to_owned())
-    };
+    let outcome = |line: &Value| (reasons[&text(&line["id"])].clone(), text(&line["outcome"]));
     lines(&answer).iter().map(outcome).collect()
 }
 
@@ -92,14 +86,8 @@ async fn a_replay_looks_at_each_transaction_and_says_why_a_letter_stays() {
     world.wait_state("paid", State::Done, s(30)).await;
     drop(worker);
     world.insert(&transfers[1..]).await;
-    let parked = world.producer(&["list", "--state", "initial", "--json"]).await.expect_success();
-    assert_eq!(parked.stdout.lines().count(), 2);
-    let ids = [vec![common::mongo::raw_id("parked")]].concat();
-    let why = common::transaction::Parked::new(
-        common::transaction::ParkCode::KillsWorker,
-        "its workers died with it",
-    );
-    world.store.park_by_id(&ids, &why).await.expect("MongoDB is there");
+    let why = Parked::new(ParkCode::KillsWorker, "its workers died with it");
+    world.store.park_by_id(&[raw_id("parked")], &why).await.expect("MongoDB is there");
     for ids in [r#"["paid"]"#, r#"["paid","waiting","parked"]"#, r#"["waiting","nobody"]"#] {
         let body = format!("{{\"ids\":{ids}}}");
         world.queues.publish_raw(DEAD, body.as_bytes()).await;
