@@ -27,9 +27,7 @@ use crate::sweeper::Sweeper;
 use crate::watch::watch_settings;
 
 /// What a program passes in instead of what a worker would make itself.
-pub(crate) struct Given<L, E> {
-    pub ledger: Box<dyn FnOnce(MongoLedger) -> L + Send>,
-    pub environment: E,
+pub(crate) struct Given {
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
     /// Is told each part, so that it can be ended from outside.
@@ -44,10 +42,12 @@ pub(crate) struct Given<L, E> {
 /// ready.
 pub(crate) async fn run<L: Ledger + 'static, E: Environment + 'static>(
     config: Config,
-    given: Given<L, E>,
+    given: Given,
+    ledger: impl FnOnce(MongoLedger) -> L,
+    environment: E,
     stop: CancellationToken,
 ) -> Result<(), Failure> {
-    let Given { ledger, environment, health, metrics, started } = given;
+    let Given { health, metrics, started } = given;
     config.validate().map_err(Failure::Settings)?;
     let url = common::queue::parse_url(&config.amqp.amqp_url);
     url.map_err(|error| Failure::Settings(error.to_string()))?;

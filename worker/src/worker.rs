@@ -31,64 +31,32 @@ use crate::start::{Failure, SystemEnvironment};
 /// worker.wait().await
 /// # }
 /// ```
-pub struct Worker<L = MongoLedger, E = SystemEnvironment> {
+pub struct Worker {
     config: Config,
-    given: Given<L, E>,
+    given: Given,
 }
 
 impl Worker {
     /// A worker with this configuration.
     #[must_use]
     pub fn new(config: Config) -> Worker {
-        let given = Given {
-            ledger: Box::new(|ledger| ledger),
-            environment: SystemEnvironment::default(),
-            health: Arc::default(),
-            metrics: Arc::default(),
-            started: Box::new(|_, _| {}),
-        };
-        Worker { config, given }
+        let (health, metrics) = (Arc::default(), Arc::default());
+        Worker { config, given: Given { health, metrics, started: Box::new(|_, _| {}) } }
     }
-}
 
-impl<L: Ledger + 'static, E: Environment + 'static> Worker<L, E> {
     /// Puts the worker's metrics into a registry of the program's.
     ///
     /// # Errors
     /// When one of their names is taken there, as by another worker: give that one a registry with
     /// labels of its own.
-    pub fn registry(mut self, registry: &Registry) -> Result<Worker<L, E>, prometheus::Error> {
+    pub fn registry(mut self, registry: &Registry) -> Result<Worker, prometheus::Error> {
         self.given.metrics = Arc::new(Metrics::in_registry(registry.clone())?);
         Ok(self)
     }
 
-    /// Puts something between the engine and MongoDB, to watch or to trouble it.
-    #[must_use]
-    pub fn ledger<M: Ledger + 'static>(
-        self,
-        wrap: impl FnOnce(MongoLedger) -> M + Send + 'static,
-    ) -> Worker<M, E> {
-        let Given { environment, health, metrics, started, .. } = self.given;
-        let given = Given { ledger: Box::new(wrap), environment, health, metrics, started };
-        Worker { config: self.config, given }
-    }
-
-    /// Replaces clock and randomness.
-    #[must_use]
-    pub fn environment<F: Environment + 'static>(self, environment: F) -> Worker<L, F> {
-        let Given { ledger, health, metrics, started, .. } = self.given;
-        Worker {
-            config: self.config,
-            given: Given { ledger, environment, health, metrics, started },
-        }
-    }
-
     /// Has each part told when it is started, so that it can be ended from outside: for tests.
     #[must_use]
-    pub fn observed(
-        mut self,
-        started: impl FnMut(Part, AbortHandle) + Send + 'static,
-    ) -> Worker<L, E> {
+    pub fn observed(mut self, started: impl FnMut(Part, AbortHandle) + Send + 'static) -> Worker {
         self.given.started = Box::new(started);
         self
     }
@@ -98,10 +66,24 @@ impl<L: Ledger + 'static, E: Environment + 'static> Worker<L, E> {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(self) -> WorkerHandle {
+        // Compiled here, and not once more in each program: what is generic below is most of a worker.
+        self.start_with(|ledger| ledger, SystemEnvironment::default())
+    }
+
+    /// Starts it with something between the engine and MongoDB, and with a clock and a randomness of
+    /// the program's own.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn start_with<L: Ledger + 'static, E: Environment + 'static>(
+        self,
+        wrap: impl FnOnce(MongoLedger) -> L + Send + 'static,
+        environment: E,
+    ) -> WorkerHandle {
         let stop = CancellationToken::new();
         let (health, metrics) = (self.given.health.clone(), self.given.metrics.clone());
-        let running = tokio::spawn(run(self.config, self.given, stop.clone()));
-        WorkerHandle { running, health, metrics, stop: stop.drop_guard() }
+        let running = run(self.config, self.given, wrap, environment, stop.clone());
+        WorkerHandle { running: tokio::spawn(running), health, metrics, stop: stop.drop_guard() }
     }
 }
 

@@ -15,7 +15,7 @@ use common::ledger::{
 };
 use common::mongo::MongoLedger;
 use common::transaction::{AccountId, Reason, TransactionId};
-use worker::{Config, Worker};
+use worker::{Config, SystemEnvironment, Worker};
 
 #[derive(Parser)]
 struct Cli {
@@ -32,7 +32,8 @@ async fn main() {
     let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
     let poison = variable("TANDEM_TEST_POISON").split(',').map(Into::into).collect();
     let at = variable("TANDEM_TEST_POISON_AT");
-    let worker = Worker::new(config).ledger(|ledger| Trap { ledger, poison, at }).start();
+    let worker = Worker::new(config)
+        .start_with(move |ledger| Trap { ledger, poison, at }, SystemEnvironment::default());
     // Nobody tells it to stop: it is killed, or kills itself.
     worker.wait().await.expect("the settings are valid");
 }
