@@ -2,7 +2,8 @@
 //!
 //! A process is remembered as pid, start time and boot. So a pid that the kernel has given to
 //! another program is never taken for ours, and never signalled: the signal goes through a pidfd
-//! that was opened before the check. A zombie counts as dead. Stopping is bounded: SIGTERM, a
+//! that was opened before the check. A zombie counts as dead once its last thread has ended, because
+//! until then its files are locked and its ports are taken. Stopping is bounded: SIGTERM, a
 //! limit, SIGKILL; it fails only when even that leaves a process (stuck in the kernel).
 
 use std::os::fd::OwnedFd;
@@ -39,7 +40,8 @@ impl Identity {
     pub(super) fn read(pid: u32) -> Option<(Identity, bool)> {
         let stat = Process::new(i32::try_from(pid).ok()?).ok()?.stat().ok()?;
         let boot = procfs::sys::kernel::random::boot_id().ok()?.trim().to_owned();
-        Some((Identity { pid, started: stat.starttime, boot }, !matches!(stat.state, 'Z' | 'X')))
+        let ended = matches!(stat.state, 'Z' | 'X') && stat.num_threads <= 1;
+        Some((Identity { pid, started: stat.starttime, boot }, !ended))
     }
 
     /// Whether exactly this process still runs.

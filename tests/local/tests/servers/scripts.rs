@@ -55,7 +55,8 @@ impl Scratch {
     pub async fn run_in(&self, name: &str, arguments: &[&str]) -> Said {
         let command = self.command(name, arguments);
         let mut command = tokio::process::Command::from(command);
-        let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        let output = command.output();
         let output = tokio::time::timeout(LIMIT, output).await.expect("it ends in time");
         let output = output.expect("the program can be run");
         Said {
@@ -111,7 +112,8 @@ impl Scratch {
 
     /// Inserts a document durably.
     pub async fn insert(&self, mongodb: &Value) {
-        let inserted = kept(mongodb).await.insert_one(doc! { "_id": 1 });
+        let kept = kept(mongodb).await;
+        let inserted = kept.insert_one(doc! { "_id": 1 });
         inserted.write_concern(WriteConcern::majority()).await.expect("it can be inserted");
     }
 
