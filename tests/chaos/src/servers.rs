@@ -12,7 +12,7 @@ use mongodb::options::ClientOptions;
 use tokio::sync::Mutex;
 
 use harness::console::Failure;
-use harness::deployment::identity::Identity;
+use harness::deployment::identity::{Identity, stop};
 use harness::deployment::{Deployment, Server, cluster, mongodb::REPLICA_SET};
 use harness::servers::address_of;
 
@@ -53,12 +53,13 @@ impl Servers {
     }
 }
 
-/// Kills exactly this process.
+/// Kills exactly this process, and waits until it is gone: what is dying would still look as if it
+/// ran to who starts it again.
 fn kill(process: Option<&Identity>, what: &str) -> Result<(), String> {
-    match process.map(Identity::kill) {
-        Some(Ok(true)) => Ok(()),
-        Some(Err(failure)) => Err(failure.to_string()),
-        Some(Ok(false)) | None => Err(format!("{what} is not there")),
+    match stop(&process.cloned().into_iter().collect::<Vec<_>>(), Duration::ZERO) {
+        Ok(killed) if killed.is_empty() => Err(format!("{what} is not there")),
+        Ok(_) => Ok(()),
+        Err(failure) => Err(failure.to_string()),
     }
 }
 

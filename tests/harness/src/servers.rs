@@ -11,6 +11,7 @@ use std::time::Duration;
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 
+use crate::deployment::identity::stop;
 use crate::deployment::{self, Deployment, Keep, STOP_LIMIT, Server, programs};
 use crate::process::Process;
 use crate::wait::{s, wait_until};
@@ -109,14 +110,15 @@ impl OwnBroker {
         broker
     }
 
-    /// Kills it, as a machine that loses its power.
+    /// Kills it, as a machine that loses its power, and waits until it is gone.
     ///
     /// # Panics
     /// When it does not run.
     pub fn kill(&self) {
         let node = self.deployment.rabbitmq().and_then(|node| node.process.as_ref());
-        let killed = node.expect("it was started").kill().expect("it is ours");
-        assert!(killed, "the broker should have been running");
+        let killed = stop(std::slice::from_ref(node.expect("it was started")), Duration::ZERO);
+        let killed = killed.expect("it is ours");
+        assert!(!killed.is_empty(), "the broker should have been running");
     }
 
     /// Starts it again on its port with its data, and waits until it serves.
