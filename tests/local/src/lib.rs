@@ -2,7 +2,7 @@
 //! `deploy/` run.
 //!
 //! - [`up`], [`down`]: servers that stay.
-//! - [`test`]: the workspace's tests on servers of their own.
+//! - [`mod@test`]: the workspace's tests on servers of their own.
 //! - [`run`]: any program on servers of its own, which are taken down whatever happens.
 //! - [`run_directory`], [`command`]: what both of these need.
 
