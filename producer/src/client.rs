@@ -62,13 +62,10 @@ impl Client {
     pub async fn open(config: &Config) -> Result<Client, Error> {
         let store = Store::connect(&config.mongo(), &config.name, OP_LIMIT)
             .await
-            .map_err(|problem| Error::setting("mongodb_uri", "TANDEM_MONGODB_URI ", &problem))?;
-        config
-            .amqp()
-            .validate()
-            .map_err(|problem| Error::setting("queue_prefix", "TANDEM_QUEUE_PREFIX ", &problem))?;
+            .map_err(|problem| Error::setting(&problem))?;
+        config.amqp().validate().map_err(|problem| Error::setting(&problem))?;
         common::queue::parse_url(&config.amqp_url)
-            .map_err(|error| Error::setting("amqp_url", "TANDEM_AMQP_URL: ", &error.to_string()))?;
+            .map_err(|error| Error::setting(&error.to_string()))?;
         Ok(Client::over(store, config))
     }
 

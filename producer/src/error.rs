@@ -109,6 +109,14 @@ impl fmt::Display for Kind {
     }
 }
 
+/// Settings by the field that a program sets, and by the variable that a user of the programs sets.
+pub(crate) const SETTINGS: [(&str, &str); 4] = [
+    ("mongodb_uri", "TANDEM_MONGODB_URI"),
+    ("database", "TANDEM_DATABASE"),
+    ("amqp_url", "TANDEM_AMQP_URL"),
+    ("queue_prefix", "TANDEM_QUEUE_PREFIX"),
+];
+
 fn given_up(after: Duration) -> String {
     match after {
         Duration::ZERO => String::new(),
@@ -121,10 +129,14 @@ impl Error {
         Error::Invalid { field: field.to_owned(), problem: problem.into() }
     }
 
-    /// A setting is wrong. `problem` names it by the `variable` of the programs; the error names it
-    /// by its field.
-    pub(crate) fn setting(field: &str, variable: &str, problem: &str) -> Error {
-        Error::invalid(field, problem.strip_prefix(variable).unwrap_or(problem))
+    /// A setting is wrong. `problem` begins with the variable of the programs; the error names the
+    /// field of [`Config`](crate::Config) instead.
+    pub(crate) fn setting(problem: &str) -> Error {
+        let of = |(field, variable): &(&str, &str)| {
+            let rest = problem.strip_prefix(variable)?;
+            Some(Error::invalid(field, rest.trim_start_matches(':').trim_start()))
+        };
+        SETTINGS.iter().find_map(of).unwrap_or_else(|| Error::invalid("config", problem))
     }
 
     pub(crate) fn refused(id: &str, problem: impl Into<String>) -> Error {

@@ -10,6 +10,7 @@ use common::transaction::BodyError;
 use producer::State;
 
 use crate::cli::advice::Advice;
+use crate::error::SETTINGS;
 
 /// The exit code of a command that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,13 +105,12 @@ impl From<producer::Error> for Error {
         let whole = error.to_string();
         match error {
             // Names the setting as the user wrote it.
-            E::Invalid { field, problem } if field == "mongodb_uri" => {
-                Error::BadInput(format!("TANDEM_MONGODB_URI {problem}"))
+            E::Invalid { field, problem } => {
+                let setting = SETTINGS.iter().find(|(of, _)| *of == field);
+                // Named as the user sets it.
+                let told = setting.map(|(_, variable)| format!("{variable}: {problem}"));
+                Error::BadInput(told.unwrap_or(whole))
             }
-            E::Invalid { field, problem } if field == "amqp_url" => {
-                Error::BadInput(format!("TANDEM_AMQP_URL: {problem}"))
-            }
-            E::Invalid { .. } => Error::BadInput(whole),
             E::WrongState { id, state, .. } => Error::Refused(match state {
                 State::Initial | State::Pending => {
                     format!("{whole}; take it back with: producer cancel {id}")

@@ -3,7 +3,7 @@
 //!
 //! - [`up`], [`down`]: servers that stay.
 //! - [`demo`]: settles transfers while a worker is killed, audits the result.
-//! - [`test`]: the workspace's tests on servers of their own.
+//! - [`mod@test`]: the workspace's tests on servers of their own.
 //! - [`run`]: any program on servers of its own, which are taken down whatever happens.
 //! - [`run_directory`], [`command`]: what both of these need.
 
