@@ -22,7 +22,7 @@ use crate::proxy::{ByteProxy, MongoProxy};
 use crate::queues::Queues;
 use crate::rest;
 use crate::servers::{self, Servers, address_of, with_address};
-use crate::wait::wait_until;
+use crate::wait::{s, wait_until};
 use crate::worker::Plan;
 
 /// The database and the queues of one test.
@@ -75,7 +75,9 @@ impl World {
         store.ensure_schema().await.expect("MongoDB is there");
         let amqp = AmqpArgs { amqp_url: servers.amqp_url.clone(), queue_prefix: name.clone() };
         let publisher = Publisher::new(&amqp, "tests");
-        publisher.ensure().await.expect("RabbitMQ is there");
+        // A broker that declares the queues of several tests at once may take its time.
+        wait_until("RabbitMQ has the queues", s(60), async || publisher.ensure().await.is_ok())
+            .await;
         let queues = Queues::new(&servers.amqp_url, &name);
         let directory = servers::directory(&name);
         World { name, servers, store, queues, publisher, directory }
