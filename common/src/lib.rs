@@ -6,11 +6,12 @@
 //! - [`message`], [`queue`]: ids on their way from producer to worker.
 //! - [`ledger`]: what the protocol needs from a store; [`mongo`] is that store.
 //! - [`netting`]: what a native transaction does with a batch; pure.
-//! - [`retry`]: how long to wait before trying again.
+//! - [`retry`]: how long to wait before trying again. [`hex`]: digests as text.
 
 pub mod account;
 pub mod amount;
 pub mod config;
+pub mod hex;
 pub mod ledger;
 pub mod limits;
 pub mod message;

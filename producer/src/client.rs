@@ -180,16 +180,12 @@ impl Servers {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
-            let (server, problem) = (error.server(), error.told());
-            if !error.passes() {
-                return Err(Error::Denied { server, problem });
-            }
             let since = *failed_since.get_or_insert_with(Instant::now);
-            if since.elapsed() >= limit {
-                return Err(Error::Unavailable { server, problem, after: limit });
+            if !error.passes() || since.elapsed() >= limit {
+                return Err(Error::of_server(&error, limit));
             }
             failures += 1;
-            self.note(failures, &problem);
+            self.note(failures, &error.told());
             tokio::time::sleep(reconnect.wait()).await;
         }
     }

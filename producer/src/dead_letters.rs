@@ -165,11 +165,7 @@ impl Client {
     /// # Errors
     /// When the broker is away; the letter may then be in the queue still.
     pub async fn discard(&self, held: &Held) -> Result<(), Error> {
-        held.remove().await.map_err(|error| Error::Unavailable {
-            server: crate::error::Server::RabbitMq,
-            problem: error.to_string(),
-            after: std::time::Duration::ZERO,
-        })
+        Ok(held.remove().await?)
     }
 
     /// The states of the transactions that are there; none where it is not one of ours.

@@ -139,6 +139,16 @@ impl Error {
         SETTINGS.iter().find_map(of).unwrap_or_else(|| Error::invalid("config", problem))
     }
 
+    /// A server's error that ends a call: after it was tried again for so long, or at once when it
+    /// does not pass.
+    pub(crate) fn of_server(error: &impl Attempt, after: Duration) -> Error {
+        let (server, problem) = (error.server(), error.told());
+        match error.passes() {
+            true => Error::Unavailable { server, problem, after },
+            false => Error::Denied { server, problem },
+        }
+    }
+
     pub(crate) fn refused(id: &str, problem: impl Into<String>) -> Error {
         Error::Refused { id: id.to_owned(), problem: problem.into() }
     }
@@ -166,6 +176,13 @@ impl From<mongodb::error::Error> for Error {
             }
             Fault::Refused | Fault::Denied => Error::Denied { server, problem },
         }
+    }
+}
+
+impl From<QueueError> for Error {
+    /// Of a call that is not tried again.
+    fn from(error: QueueError) -> Error {
+        Error::of_server(&error, Duration::ZERO)
     }
 }
 

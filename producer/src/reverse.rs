@@ -4,6 +4,7 @@
 //! and the id of the next attempt is used only when the attempt before is finally canceled, without
 //! effect.
 
+use common::hex::hex;
 use common::limits::NAME_BYTES_MAX;
 use common::transaction::{Body, State, TransactionId};
 use mongodb::bson::Document;
@@ -90,8 +91,7 @@ fn reversal_id(original: &str, attempt: u32) -> String {
         return plain;
     }
     let digest = Sha256::digest(original.as_bytes());
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    of(&format!("sha256:{hex}"))
+    of(&format!("sha256:{}", hex(&digest)))
 }
 
 /// What exists under a reversal's id.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::config::AmqpArgs;
 use common::mongo::MongoOutbox;
-use common::queue::{QueueError, Topology, WORK, answered, channel, connect};
+use common::queue::{QueueError, Topology, WORK, answered, channel, close, connect};
 use common::retry::Reconnect;
 use futures_util::StreamExt;
 use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
@@ -106,7 +106,7 @@ impl Consuming {
                     match self.consume(&mut session, &stop).await {
                         Ok(()) => return Ok(Some(self.wind_up(session).await)),
                         Err(error) => {
-                            tokio::spawn(close(session.connection));
+                            tokio::spawn(async move { close(&session.connection).await });
                             error
                         }
                     }
@@ -227,12 +227,5 @@ impl Consuming {
             }
         }
         session.connection
-    }
-}
-
-/// Closes the connection, if the broker is still there.
-pub async fn close(connection: Connection) {
-    if let Err(error) = answered("closing", connection.close(200, "done".into())).await {
-        tracing::debug!(%error, "the connection was already gone");
     }
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::acknowledge::Job;
 use crate::batches::{self, BatchSettings, Collector};
 use crate::config::Config;
-use crate::consume::{self, Consuming};
+use crate::consume::Consuming;
 use crate::engine::Environment;
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
@@ -185,7 +185,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             }
         }
         if let Some(connection) = connection {
-            consume::close(connection).await;
+            common::queue::close(&connection).await;
         }
         self.publisher.close().await;
         drained

@@ -10,6 +10,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use sha2::{Digest, Sha256};
 
 use super::{parking, settings, validators};
+use crate::hex::hex;
 use crate::transaction::State;
 
 /// The collection of accounts.
@@ -183,8 +184,7 @@ fn mark(rules: &Document) -> String {
     let bytes = RawDocumentBuf::try_from(rules).map(RawDocumentBuf::into_bytes);
     // BSON can't carry a field name with a NUL character, and no rule has such a name.
     let hash = Sha256::digest(bytes.unwrap_or_default());
-    let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("tandem {}", &digits[..DIGITS])
+    format!("tandem {}", &hex(&hash)[..DIGITS])
 }
 
 #[cfg(test)]

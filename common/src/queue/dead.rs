@@ -10,8 +10,9 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Acker, BasicProperties, Channel, Connection};
 use sha2::{Digest, Sha256};
 
-use super::{DEAD, QueueError, Topology, answered, channel, connect};
+use super::{DEAD, QueueError, Topology, answered, channel, close, connect};
 use crate::config::AmqpArgs;
+use crate::hex::hex;
 
 /// The header that says why, as one word.
 pub(super) const REASON: &str = "tandem-reason";
@@ -112,9 +113,7 @@ impl DeadLetters {
 
     /// Ends the look: what was not removed is in the queue again.
     pub async fn close(self) {
-        if let Err(error) = answered("closing", self.connection.close(200, "done".into())).await {
-            tracing::debug!(%error, "the connection was already gone");
-        }
+        close(&self.connection).await;
     }
 }
 
@@ -148,7 +147,7 @@ fn id(reason: &str, died_at: Option<u64>, body: &[u8]) -> String {
     digest.update([0]);
     digest.update(died_at.unwrap_or_default().to_be_bytes());
     digest.update(body);
-    digest.finalize()[..BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&digest.finalize()[..BYTES])
 }
 
 #[cfg(test)]

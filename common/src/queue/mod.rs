@@ -143,6 +143,13 @@ pub async fn connect(url: &str, name: &str) -> Result<Connection, QueueError> {
     answered("connecting", Connection::connect_uri(uri, properties)).await
 }
 
+/// Says goodbye to the broker, if it is still there. Ends all calls on the connection.
+pub async fn close(connection: &Connection) {
+    if let Err(error) = answered("closing", connection.close(200, "done".into())).await {
+        tracing::debug!(%error, "the connection was already gone");
+    }
+}
+
 /// Opens a channel. Every error of a channel closes it.
 ///
 /// # Errors

@@ -14,7 +14,9 @@ use lapin::{BasicProperties, Channel, Confirmation, Connection};
 use tokio::sync::{Mutex, Semaphore};
 
 use super::dead::{DETAIL, REASON};
-use super::{DEAD, QueueError, SOLO, Topology, WORK, answered, channel, connect, delay_class};
+use super::{
+    DEAD, QueueError, SOLO, Topology, WORK, answered, channel, close, connect, delay_class,
+};
 use crate::config::AmqpArgs;
 use crate::limits::echo;
 use crate::message::Message;
@@ -168,7 +170,7 @@ impl Publisher {
     pub async fn close(&self) {
         let session = self.session.lock().await.take();
         if let Some(session) = session {
-            session.close().await;
+            close(&session.connection).await;
         }
     }
 
@@ -200,7 +202,8 @@ impl Publisher {
                 *current = None;
             }
             drop(current);
-            session.close().await;
+            // Ends the calls of others as well, which try again.
+            close(&session.connection).await;
         }
         called
     }
@@ -245,15 +248,6 @@ impl Session {
     /// dropped midway, is not put back, which closes it: confirms may still be on their way to it.
     fn put_back(&self, channel: Channel) {
         self.idle.lock().expect("no holder panics").push(channel);
-    }
-
-    /// Says goodbye if the broker still listens, which ends the calls of others; they try again. A
-    /// lost connection is simply dropped.
-    async fn close(&self) {
-        let goodbye = self.connection.close(200, "done".into());
-        if let Err(error) = answered("closing", goodbye).await {
-            tracing::debug!(%error, "the connection was already gone");
-        }
     }
 }
 

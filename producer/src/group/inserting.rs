@@ -78,7 +78,7 @@ impl Inserting {
                 }
                 Next::Refuse => piece.refuse(&error.message),
                 Next::GiveUp => {
-                    let error = patience.error(&error);
+                    let error = Error::of_server(&error, patience.limit);
                     pieces.push_front(piece);
                     return pieces.into_iter().for_each(|piece| piece.fail(&error));
                 }
@@ -194,14 +194,6 @@ impl Patience {
     /// Whether nothing has succeeded for the whole limit. Called after a failure.
     fn is_over(&mut self) -> bool {
         self.failed_since.get_or_insert_with(Instant::now).elapsed() >= self.limit
-    }
-
-    fn error(&self, error: &LedgerError) -> Error {
-        let (server, problem) = (error.server(), error.told());
-        match error.passes() {
-            true => Error::Unavailable { server, problem, after: self.limit },
-            false => Error::Denied { server, problem },
-        }
     }
 
     /// Waits before the next try; `tries` says how often this piece was tried. A new half is tried

@@ -154,7 +154,7 @@ async fn look(
     let total = u64::from(letters.left());
     let progress = context.console.progress(label, Some(total));
     let gone_through = async {
-        while let Some(held) = letters.next().await.map_err(|error| failed(&error))? {
+        while let Some(held) = letters.next().await.map_err(producer::Error::from)? {
             if !each(held).await? {
                 break;
             }
@@ -165,10 +165,6 @@ async fn look(
     let ended = gone_through.await;
     letters.close().await;
     ended
-}
-
-fn failed(error: &common::queue::QueueError) -> Error {
-    Error::Failed(error.to_string())
 }
 
 fn died_at(letter: &DeadLetter) -> Option<String> {

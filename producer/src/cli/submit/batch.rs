@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use common::hex::hex;
 use sha2::{Digest, Sha256};
 
 use crate::cli::input::ContentDigest;
@@ -63,10 +64,6 @@ impl fmt::Display for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
