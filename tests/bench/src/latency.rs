@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use harness::figures::percentile;
 use producer::{Client, Config, Submission};
 use serde::Serialize;
 
@@ -165,7 +166,7 @@ impl Task<'_> {
     fn put_together(&self, transfers: usize, mut seen: Seen, problems: Vec<String>) -> Latency {
         seen.latencies.sort_unstable();
         let ms = |latency: Duration| latency.as_secs_f64() * 1_000.0;
-        let at = |share| percentile(&seen.latencies, share).map_or(0.0, ms);
+        let at = |percent| percentile(&seen.latencies, percent).map_or(0.0, ms);
         let sum: f64 = seen.latencies.iter().copied().map(ms).sum();
         Latency {
             workload: self.workload,
@@ -176,11 +177,11 @@ impl Task<'_> {
             seconds: seen.elapsed.as_secs_f64(),
             samples: seen.latencies.len(),
             mean_ms: sum / seen.latencies.len().max(1) as f64,
-            p50_ms: at(0.50),
-            p75_ms: at(0.75),
-            p95_ms: at(0.95),
-            p99_ms: at(0.99),
-            max_ms: at(1.0),
+            p50_ms: at(50),
+            p75_ms: at(75),
+            p95_ms: at(95),
+            p99_ms: at(99),
+            max_ms: at(100),
             problems,
         }
     }
@@ -276,31 +277,4 @@ async fn one_by_one(client: &Client, load: &Load, watcher: &mut Watcher) -> Resu
 async fn pause() {
     let pause = rand::random_range(PAUSE_MS);
     tokio::time::sleep(Duration::from_millis(pause)).await;
-}
-
-/// The smallest of the sorted values that at least this share of them does not exceed.
-fn percentile(sorted: &[Duration], share: f64) -> Option<Duration> {
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a count of samples is small"
-    )]
-    let rank = (sorted.len() as f64 * share).ceil() as usize;
-    sorted.get(rank.max(1) - 1).copied()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_values_that_were_seen() {
-        let sorted: Vec<Duration> = (1..=200).map(Duration::from_millis).collect();
-        for (share, ms) in [(0.0, 1), (0.5, 100), (0.75, 150), (0.99, 198), (1.0, 200)] {
-            assert_eq!(percentile(&sorted, share), Some(Duration::from_millis(ms)), "{share}");
-        }
-        assert_eq!(percentile(&sorted[..1], 0.99), Some(Duration::from_millis(1)));
-        assert_eq!(percentile(&[], 0.5), None);
-    }
 }

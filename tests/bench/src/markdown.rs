@@ -2,6 +2,8 @@
 
 use std::fmt::{Result, Write};
 
+use harness::figures::thousands;
+
 use super::contender::Contender;
 use super::growth::{Backlog, Step};
 use super::latency::{Latency, Situation};
@@ -191,33 +193,10 @@ fn thousands_of(number: usize) -> String {
     thousands(number as f64)
 }
 
-/// A rounded number with commas.
-#[must_use]
-pub fn thousands(number: f64) -> String {
-    let digits = format!("{:.0}", number.round());
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::table::tests::run;
     use super::*;
-
-    #[test]
-    fn large_numbers_have_commas() {
-        for (number, text) in
-            [(0.4, "0"), (999.0, "999"), (1_000.0, "1,000"), (1_234_567.0, "1,234,567")]
-        {
-            assert_eq!(thousands(number), text);
-        }
-    }
 
     #[test]
     fn every_row_of_a_table_has_a_cell_for_every_column() {

@@ -8,6 +8,8 @@
 
 use std::collections::HashMap;
 
+use harness::figures::percentile;
+
 use super::faults::Happened;
 use super::schedule::Kind;
 
@@ -29,10 +31,7 @@ impl Ranks {
     #[must_use]
     pub fn of(mut values: Vec<f64>) -> Ranks {
         values.sort_by(f64::total_cmp);
-        let rank = |percent: usize| {
-            let at = (values.len() * percent).div_ceil(100).max(1) - 1;
-            values.get(at).copied().unwrap_or_default()
-        };
+        let rank = |percent| percentile(&values, percent).unwrap_or_default();
         Ranks { count: values.len(), p50: rank(50), p99: rank(99), max: rank(100) }
     }
 }

@@ -9,10 +9,12 @@
 //! - [`odd`]: documents that a careless neighbour writes, past all validators.
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
+//! - [`figures`]: percentiles and numbers for people.
 //! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
 
 pub mod console;
 pub mod deployment;
+pub mod figures;
 pub mod http;
 pub mod interrupt;
 pub mod odd;

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Once;
 
+use harness::figures::thousands;
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::{
@@ -145,18 +146,6 @@ pub(super) fn number(value: f64) -> String {
     }
     let text = if magnitude >= 1.0 { format!("{value:.1}") } else { format!("{value:.3}") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-fn thousands(value: f64) -> String {
-    let digits = format!("{:.0}", value.abs());
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    if value < 0.0 { format!("-{text}") } else { text }
 }
 
 #[cfg(test)]

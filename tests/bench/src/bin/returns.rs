@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bench::returns::{LIMIT, Return, measure};
 use clap::Parser;
+use harness::figures::percentile;
 use serde_json::json;
 
 /// Kills and restarts a broker under load, and measures the recovery.
@@ -43,6 +44,7 @@ async fn main() -> ExitCode {
     let late = returns.each.iter().filter(|one| one.settled > LIMIT).count();
     let (consuming, settled) =
         (sorted(&returns.each, |one| one.consuming), sorted(&returns.each, |one| one.settled));
+    let at = |times: &[f64], percent| percentile(times, percent).unwrap_or(0.0);
     for (what, times) in [("consuming again", &consuming), ("settled", &settled)] {
         let [p50, p99, max] = [50, 99, 100].map(|percent| at(times, percent));
         println!("{what}: p50 {p50:.2} s, p99 {p99:.2} s, max {max:.2} s");
@@ -71,10 +73,4 @@ fn sorted(each: &[Return], time: impl Fn(&Return) -> Duration) -> Vec<f64> {
     let mut times: Vec<f64> = each.iter().map(|one| time(one).as_secs_f64()).collect();
     times.sort_by(f64::total_cmp);
     times
-}
-
-/// The smallest time that so many percent do not exceed; zero of none.
-fn at(sorted: &[f64], percent: usize) -> f64 {
-    let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    sorted.get(rank - 1).copied().unwrap_or(0.0)
 }

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant, SystemTime};
 use harness::console::{Failure, Timings, say};
 use harness::deployment::directory::Lock;
 use harness::deployment::{Addresses, Deployment};
+use harness::figures::thousands;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -36,7 +37,7 @@ use kill::Kill;
 use leftovers::Leftovers;
 use producer::Producer;
 use programs::Programs;
-use verdict::{Pace, grouped, problems, table};
+use verdict::{Pace, problems, table};
 use workers::Workers;
 
 /// The exit code after bad usage.
@@ -97,7 +98,7 @@ async fn run(args: &Args, home: &Path, timings: &mut Timings) -> Result<Vec<Stri
     let start = Workers::start(&programs, args.workers, &logs);
     let mut workers = timings.part("start workers", start).await?;
 
-    say(format!("submitting {} transfers", grouped(transfers as u64)));
+    say(format!("submitting {} transfers", thousands(transfers as f64)));
     let file = home.join("transfers.csv");
     let submit = submit_and_kill(&producer, &mut workers, &file, transfers);
     let (submit_code, took, kill) = timings.part("submit and settle", submit).await?;

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use harness::figures::thousands;
+
 use super::data::Expected;
 use super::kill::Kill;
 use super::producer::Stats;
@@ -61,9 +63,9 @@ pub fn table(expected: &Expected, stats: &Stats, kill: &Kill, pace: &Pace) -> St
         rows.push((format!("canceled: {reason}"), count(got, *wanted)));
     }
     let rate = pace.transfers as f64 / pace.took.as_secs_f64();
-    rows.push(("transfers/s, submit to last settled".to_owned(), grouped(rate.round() as u64)));
+    rows.push(("transfers/s, submit to last settled".to_owned(), thousands(rate)));
     if let Some(rate) = kill.rate_before {
-        rows.push(("transfers/s, submit to the kill".to_owned(), grouped(rate.round() as u64)));
+        rows.push(("transfers/s, submit to the kill".to_owned(), thousands(rate)));
     }
     rows.extend(kill_rows(kill, pace.recovery_s));
     let width = rows.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
@@ -72,9 +74,9 @@ pub fn table(expected: &Expected, stats: &Stats, kill: &Kill, pace: &Pace) -> St
 }
 
 fn count(got: u64, wanted: u64) -> String {
-    match grouped(got) {
+    match thousands(got as f64) {
         text if got == wanted => text,
-        text => format!("{text}  (expected {})", grouped(wanted)),
+        text => format!("{text}  (expected {})", thousands(wanted as f64)),
     }
 }
 
@@ -89,16 +91,6 @@ fn kill_rows(kill: &Kill, recovery_s: Option<f64>) -> Vec<(String, String)> {
     };
     let held = row("in flight at the kill", kill.held.len().to_string());
     vec![row("worker killed", kill.killed.join(", ")), held, recovery]
-}
-
-/// A number with a comma before each three digits.
-#[must_use]
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let (head, rest) = digits.split_at(digits.len() % 3);
-    let groups = rest.as_bytes().chunks(3).map(|three| String::from_utf8_lossy(three).into_owned());
-    let head = (!head.is_empty()).then(|| head.to_owned());
-    head.into_iter().chain(groups).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -169,11 +161,5 @@ mod tests {
         let pace = Pace { transfers: 10, took: Duration::from_secs(1), recovery_s: None };
         let told = table(&expected(), &good(), &Kill::default(), &pace);
         assert!(told.ends_with("  none: the transfers were settled before"), "{told}");
-    }
-
-    #[test]
-    fn numbers_are_grouped_by_three_digits() {
-        let texts = [0, 999, 1_000, 20_000, 1_234_567].map(grouped);
-        assert_eq!(texts, ["0", "999", "1,000", "20,000", "1,234,567"]);
     }
 }
