@@ -1,5 +1,6 @@
 //! Everything that was measured, in the form of the JSON file.
 
+use procfs::{CpuInfo, Current};
 use serde::Serialize;
 
 use super::contender::{Contender, Run};
@@ -64,11 +65,9 @@ impl Machine {
     /// This machine.
     #[must_use]
     pub fn here(mongodb: &str) -> Machine {
-        let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let model =
-            info.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
+        let model = CpuInfo::current().ok().and_then(|info| info.model_name(0).map(str::to_owned));
         Machine {
-            processor: model.unwrap_or("unknown").to_owned(),
+            processor: model.unwrap_or_else(|| "unknown".to_owned()),
             cores: std::thread::available_parallelism().map_or(0, Into::into),
             mongodb: mongodb.to_owned(),
             arguments: std::env::args().skip(1).collect(),

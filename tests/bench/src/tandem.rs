@@ -14,7 +14,7 @@ use common::transaction::State;
 
 use super::field::Field;
 use super::workload::{OPENING, account_id};
-use harness::process::{Process, memory_max};
+use harness::process::{Process, Signal, memory_max};
 use harness::worker::{Plan, Worker};
 
 /// How long nothing may happen before a run counts as stuck.
@@ -144,7 +144,7 @@ impl Workers {
     /// Lets them drain and end.
     pub async fn stop(mut self) {
         for worker in &self.0 {
-            worker.signal("TERM");
+            worker.signal(Signal::Term);
         }
         for worker in &mut self.0 {
             worker.exit(STOP_LIMIT).await;

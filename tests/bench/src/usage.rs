@@ -1,11 +1,12 @@
 //! What processes cost: CPU seconds and memory, as the kernel counts them.
 
 use std::collections::HashMap;
+use std::iter::successors;
 
+use harness::process::{Stat, stat};
+use procfs::process::all_processes;
+use procfs::ticks_per_second;
 use serde::Serialize;
-
-/// The kernel's clock ticks per second in `/proc`; the same on all supported Linux platforms.
-const TICKS_PER_S: f64 = 100.0;
 
 /// CPU seconds by process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -74,84 +75,50 @@ impl ServerPids {
     /// children that this program has waited for.
     #[must_use]
     pub fn cpu(self, workers: &[u32]) -> Cpu {
-        let own = Stat::read(std::process::id()).unwrap_or_default();
+        let this = stat(std::process::id());
         Cpu {
             mongod: seconds_of(self.mongod),
             rabbitmq: seconds_of_tree(self.rabbitmq),
             worker: workers.iter().map(|pid| seconds_of(*pid)).sum(),
-            producer: own.children_s,
-            client: own.own_s,
+            producer: this.as_ref().map_or(0.0, of_ended_children),
+            client: this.as_ref().map_or(0.0, own),
         }
     }
 }
 
 fn seconds_of(pid: u32) -> f64 {
-    if pid == 0 { 0.0 } else { Stat::read(pid).unwrap_or_default().own_s }
+    stat(pid).map_or(0.0, |stat| own(&stat))
 }
 
 /// A process and all its descendants.
 fn seconds_of_tree(root: u32) -> f64 {
-    if root == 0 {
-        return 0.0;
-    }
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let stats: HashMap<u32, Stat> = pids.filter_map(|pid| Some((pid, Stat::read(pid)?))).collect();
-    let in_tree = |pid: &u32| {
-        let mut at = *pid;
+    // Processes come and go while the table is read.
+    let processes = all_processes().into_iter().flatten().flatten();
+    let stats = processes.filter_map(|process| process.stat().ok());
+    let stats: HashMap<u32, Stat> =
+        stats.filter_map(|stat| Some((u32::try_from(stat.pid).ok()?, stat))).collect();
+    let in_tree = |pid: u32| {
+        let parent = |pid: &u32| u32::try_from(stats.get(pid)?.ppid).ok();
         // A chain of parents is short; the limit protects against a process table that changed
         // while it was read.
-        for _ in 0..64 {
-            if at == root {
-                return true;
-            }
-            match stats.get(&at) {
-                Some(stat) => at = stat.parent,
-                None => return false,
-            }
-        }
-        false
+        successors(Some(pid), parent).take(64).any(|at| at == root)
     };
     // The root's own record includes what its ended children have used.
-    let ended = stats.get(&root).map_or(0.0, |stat| stat.children_s);
-    ended + stats.iter().filter(|(pid, _)| in_tree(pid)).map(|(_, stat)| stat.own_s).sum::<f64>()
+    let ended = stats.get(&root).map_or(0.0, of_ended_children);
+    ended + stats.iter().filter(|(pid, _)| in_tree(**pid)).map(|(_, stat)| own(stat)).sum::<f64>()
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Stat {
-    parent: u32,
-    own_s: f64,
-    children_s: f64,
+fn own(stat: &Stat) -> f64 {
+    (stat.utime + stat.stime) as f64 / ticks_per_second() as f64
 }
 
-impl Stat {
-    fn read(pid: u32) -> Option<Stat> {
-        Stat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-    }
-
-    /// The fields after the name, which may itself hold spaces and brackets.
-    fn parse(text: &str) -> Option<Stat> {
-        let (_, rest) = text.rsplit_once(") ")?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok().map(|t| t / TICKS_PER_S);
-        Some(Stat {
-            parent: fields.get(1)?.parse().ok()?,
-            own_s: ticks(11)? + ticks(12)?,
-            children_s: ticks(13)? + ticks(14)?,
-        })
-    }
+fn of_ended_children(stat: &Stat) -> f64 {
+    (stat.cutime + stat.cstime) as f64 / ticks_per_second() as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_with_brackets_does_not_shift_the_fields() {
-        let text = "7 (a) b) S 3 7 7 0 -1 4194304 96 0 0 0 150 50 30 20 20 0 1 0 0 0 0";
-        assert_eq!(Stat::parse(text), Some(Stat { parent: 3, own_s: 2.0, children_s: 0.5 }));
-        assert_eq!(Stat::parse("7 (a"), None);
-    }
 
     #[test]
     fn a_tree_counts_what_its_parts_use() {

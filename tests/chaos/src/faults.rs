@@ -9,6 +9,7 @@ use super::observe::Unfinished;
 use super::schedule::{Fault, Kind, Side, Target};
 use super::servers::Broker;
 use super::site::Site;
+use harness::process::Signal;
 use harness::queues::Queues;
 
 /// How long to look for a producer's process: between two chunks none runs.
@@ -76,7 +77,7 @@ impl Site {
         let place = &self.workers[number];
         let looking = Instant::now();
         while looking.elapsed() < FIND_CLAIM {
-            let pid = place.signal("STOP", None).await?;
+            let pid = place.signal(Signal::Stop, None).await?;
             let began_ms = now_ms();
             let met = self.claimed_by(&place.name).await.filter(|met| !met.is_empty());
             if met.is_some() && place.kill().await {
@@ -84,7 +85,7 @@ impl Site {
                 self.start_worker(number).await;
                 return Some(Happened { fault, began_ms, over_ms: began_ms, met, alone: true });
             }
-            place.signal("CONT", Some(pid)).await;
+            place.signal(Signal::Cont, Some(pid)).await;
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }
         None
@@ -101,10 +102,10 @@ impl Site {
         let place = &self.workers[number];
         if fault.kind != Kind::WorkerKilled {
             let met = self.met().await;
-            let pid = place.signal("STOP", None).await?;
+            let pid = place.signal(Signal::Stop, None).await?;
             let began_ms = now_ms();
             tokio::time::sleep(fault.lasts).await;
-            place.signal("CONT", Some(pid)).await;
+            place.signal(Signal::Cont, Some(pid)).await;
             return Some(Happened { fault, began_ms, over_ms: now_ms(), met, alone: false });
         }
         if !place.kill().await {
@@ -125,10 +126,10 @@ impl Site {
         // The kill comes at some moment in the life of the next process, not always at its first.
         let moment = Duration::from_millis(fault.lasts.subsec_millis().into()) / 4;
         while looking.elapsed() < FIND_PRODUCER {
-            if place.signal("CONT", None).await.is_some() {
+            if place.signal(Signal::Cont, None).await.is_some() {
                 tokio::time::sleep(moment).await;
                 if fault.kind == Kind::ProducerKilled {
-                    if place.signal("KILL", None).await.is_some() {
+                    if place.signal(Signal::Kill, None).await.is_some() {
                         let began_ms = now_ms();
                         return Some(Happened {
                             fault,
@@ -138,10 +139,10 @@ impl Site {
                             alone: false,
                         });
                     }
-                } else if let Some(pid) = place.signal("STOP", None).await {
+                } else if let Some(pid) = place.signal(Signal::Stop, None).await {
                     let began_ms = now_ms();
                     tokio::time::sleep(fault.lasts).await;
-                    place.signal("CONT", Some(pid)).await;
+                    place.signal(Signal::Cont, Some(pid)).await;
                     return Some(Happened {
                         fault,
                         began_ms,

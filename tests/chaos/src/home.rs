@@ -14,7 +14,7 @@ use harness::deployment::{Keep, down, sweep};
 /// The most brokers of a run.
 pub const BROKERS_MAX: usize = 3;
 
-/// See the module.
+/// The directory of one run. What is started in it ends with the value.
 pub struct Home {
     path: PathBuf,
     /// Whether there is nothing to look at afterwards.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::Mutex;
 
 use harness::deployment::MARK;
-use harness::process::{Process, program};
+use harness::process::{Process, Signal, program};
 
 /// How much of a log is quoted.
 const LAST_LINES: usize = 5;
@@ -63,14 +63,14 @@ impl Place {
 
     /// Sends a signal to the process that runs here, or only to the process with this number;
     /// returns the number of the process that got it.
-    pub async fn signal(&self, name: &str, only: Option<u32>) -> Option<u32> {
+    pub async fn signal(&self, kind: Signal, only: Option<u32>) -> Option<u32> {
         let mut running = self.running.lock().await;
         let process = running.as_mut()?;
         let pid = process.pid();
         if process.exited().is_some() || only.is_some_and(|only| only != pid) {
             return None;
         }
-        process.signal(name);
+        process.signal(kind);
         Some(pid)
     }
 

@@ -23,7 +23,7 @@ use super::report::{Beside, Report};
 use super::schedule::{Fault, Kind, PRODUCERS, Target, WORKERS, schedule};
 use super::servers::Servers;
 use super::site::Site;
-use harness::process::program;
+use harness::process::{Signal, program};
 use harness::queues::Queues;
 use harness::rest;
 
@@ -241,7 +241,7 @@ async fn drain(site: &Site) -> Vec<String> {
     let mut violations = Vec::new();
     for worker in &site.workers {
         violations.extend(worker.ended_unasked().await);
-        worker.signal("TERM", None).await;
+        worker.signal(Signal::Term, None).await;
     }
     let begun = Instant::now();
     for worker in &site.workers {

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use mongodb::Client;
 use mongodb::bson::doc;
-use mongodb::options::ClientOptions;
 use tokio::sync::Mutex;
 
 use harness::console::Failure;
 use harness::deployment::identity::{Identity, stop};
-use harness::deployment::{Deployment, Server, cluster, mongodb::REPLICA_SET};
+use harness::deployment::mongodb::{REPLICA_SET, client as mongodb_client};
+use harness::deployment::{Deployment, Server, cluster};
 use harness::servers::address_of;
 
 use super::home::{BROKERS_MAX, Home};
@@ -22,6 +22,8 @@ use super::home::{BROKERS_MAX, Home};
 const MEMBERS: usize = 3;
 /// How long an administrator's request to close all connections may take, in seconds.
 const CLOSE_LIMIT_S: &str = "20";
+/// How long a member may take to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 /// How long the replica set may be without a primary.
 const SERVES_LIMIT: Duration = Duration::from_secs(120);
 
@@ -88,12 +90,8 @@ impl Database {
         let mut members = Vec::new();
         for member in &set.members {
             let address = SocketAddr::from(([127, 0, 0, 1], member.port));
-            let uri = format!("mongodb://{address}/?directConnection=true");
-            let mut options =
-                ClientOptions::parse(&uri).await.map_err(|error| error.to_string())?;
-            options.server_selection_timeout = Some(Duration::from_secs(1));
-            options.connect_timeout = Some(Duration::from_secs(1));
-            let client = Client::with_options(options).map_err(|error| error.to_string())?;
+            let client = mongodb_client(member.port, ANSWER_LIMIT).await;
+            let client = client.map_err(|error| error.to_string())?;
             members.push(Member { address, client });
         }
         Ok(Database {

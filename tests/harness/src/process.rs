@@ -1,9 +1,14 @@
 //! A program under test as a process: started with a log file, signalled, and never left behind.
 
 use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
+
+pub use procfs::process::Stat;
+pub use rustix::process::Signal;
+use rustix::process::{Pid, kill_process};
 
 use crate::wait::eventually;
 
@@ -38,12 +43,12 @@ impl Process {
         self.child.id()
     }
 
-    /// Sends it a signal by name: `KILL`, `STOP`, `CONT`, `TERM`.
+    /// Sends it a signal.
     ///
     /// # Panics
     /// When it has ended.
-    pub fn signal(&self, name: &str) {
-        assert!(signal(self.pid(), name), "process {} should be there for SIG{name}", self.pid());
+    pub fn signal(&self, kind: Signal) {
+        assert!(signal(self.pid(), kind), "process {} should be there for {kind:?}", self.pid());
     }
 
     /// Kills it and waits for its end: it can't send anything after that.
@@ -94,12 +99,15 @@ impl Drop for Process {
 
 /// Sends a signal; returns whether there was such a process.
 #[must_use]
-pub fn signal(pid: u32, name: &str) -> bool {
-    Command::new("kill")
-        .args([format!("-{name}"), pid.to_string()])
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+pub fn signal(pid: u32, kind: Signal) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| kill_process(pid, kind).is_ok())
+}
+
+/// The exit code as a shell tells it: 128 and the signal's number for a program that a signal ended.
+#[must_use]
+pub fn exit_code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
 /// The path of a program of this workspace, built beside the tests.
@@ -121,13 +129,17 @@ pub fn program(name: &str) -> PathBuf {
     program
 }
 
+/// What the kernel says of a process; `None` when there is none.
+#[must_use]
+pub fn stat(pid: u32) -> Option<Stat> {
+    procfs::process::Process::new(i32::try_from(pid).ok()?).ok()?.stat().ok()
+}
+
 /// The most memory a process has had so far (its high-water mark), in bytes.
 #[must_use]
 pub fn memory_max(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
+    let process = procfs::process::Process::new(i32::try_from(pid).ok()?).ok()?;
+    Some(process.status().ok()?.vmhwm? * 1024)
 }
 
 #[cfg(test)]
@@ -148,7 +160,7 @@ mod tests {
         .await;
         assert!(memory_max(process.pid()).is_some_and(|bytes| bytes > 0));
         assert!(process.exited().is_none());
-        process.signal("TERM");
+        process.signal(Signal::Term);
         assert!(!process.exit(s(10)).await.success());
         drop(process);
         std::fs::remove_dir_all(home).expect("the directory is ours");

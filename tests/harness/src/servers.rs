@@ -177,7 +177,7 @@ impl GuardedMongo {
         for command in commands {
             client.database("admin").run_command(command.clone()).await.expect("it is run");
         }
-        mongo.deployment.down(STOP_LIMIT).await.expect("it ends");
+        mongo.deployment.down(STOP_LIMIT, Keep::Everything).await.expect("it ends");
         wait_until("its port is free", s(30), async || TcpListener::bind(mongo.address).is_ok())
             .await;
         mongo.guard();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use crate::http::{self, Answer, Metrics};
-use crate::process::{Process, program};
+use crate::process::{Process, Signal, program, stat};
 use crate::wait::{s, wait_until};
 
 /// How long a worker may take to be ready, on a machine that is busy with other tests.
@@ -19,6 +19,9 @@ const READY_LIMIT: Duration = Duration::from_secs(60);
 pub const LEASE: Duration = Duration::from_millis(2_000);
 /// Their grace.
 pub const GRACE: Duration = Duration::from_millis(1_200);
+
+/// The state of a process that does not go on until it is told to, as the kernel writes it.
+const STOPPED: char = 'T';
 
 /// Flags that every test worker has; a test sets its own over them.
 const FLAGS: [(&str, &str); 7] = [
@@ -166,18 +169,16 @@ impl Worker {
     /// # Panics
     /// When it does not stop.
     pub async fn freeze(&self) {
-        self.signal("STOP");
-        let stat = format!("/proc/{}/stat", self.pid());
+        self.signal(Signal::Stop);
         wait_until("the worker stands still", s(10), async || {
-            let text = std::fs::read_to_string(&stat).unwrap_or_default();
-            text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+            stat(self.pid()).is_some_and(|stat| stat.state == STOPPED)
         })
         .await;
     }
 
     /// Lets it go on.
     pub fn thaw(&self) {
-        self.signal("CONT");
+        self.signal(Signal::Cont);
     }
 }
 

@@ -6,14 +6,10 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use std::os::unix::process::ExitStatusExt;
-
 use harness::console::Failure;
 use harness::deployment::MARK;
+use harness::process::exit_code;
 use tokio::process::Command;
-
-/// Added to the number of the signal that ended a program, as shells do.
-const SIGNALED: i32 = 128;
 
 /// Runs a program to its end; its exit code. It is killed when the future is dropped.
 ///
@@ -24,6 +20,5 @@ pub async fn run(command: &mut Command, mark: &Path) -> Result<i32, Failure> {
     let failed = |error: std::io::Error| Failure(format!("cannot start {program}: {error}"));
     command.stdin(Stdio::null()).env(MARK, mark).process_group(0).kill_on_drop(true);
     let ended = command.spawn().map_err(failed)?.wait().await.map_err(failed)?;
-    let signaled = SIGNALED + ended.signal().unwrap_or(0);
-    Ok(ended.code().unwrap_or(signaled))
+    Ok(exit_code(ended))
 }

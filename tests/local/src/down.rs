@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use harness::console::Failure;
-use harness::deployment::{self, Keep, STOP_LIMIT};
+use harness::deployment::{self, Deployment, Keep, STOP_LIMIT};
 
 /// Stops the servers that deploy/up has started.
 #[derive(Debug, Parser)]
@@ -43,9 +43,7 @@ pub async fn down(args: &Args) -> Result<i32, Failure> {
     let directory = args.dir.clone().unwrap_or_else(deployment::local);
     let keep = if args.wipe { Keep::Nothing } else { Keep::Everything };
     let limit = Duration::from_secs(args.limit_s);
-    let stopping = move || deployment::down(&directory, limit, keep);
-    // On a thread of its own, so that a signal ends the wait for servers that do not end.
-    let stopped = tokio::task::spawn_blocking(stopping).await.expect("stopping does not panic")?;
+    let stopped = Deployment::new(&directory).down(limit, keep).await?;
     for line in &stopped {
         println!("stopped {line}");
     }

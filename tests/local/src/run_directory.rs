@@ -12,7 +12,7 @@ use harness::console::{Failure, say};
 use harness::deployment::directory::Lock;
 use harness::deployment::{self, Keep, sweep};
 
-/// See the module.
+/// The directory of one run; it goes with the value.
 pub struct RunDirectory {
     path: PathBuf,
     _lock: Lock,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use harness::deployment::mark::owned;
 use harness::deployment::{Keep, down, sweep};
-use harness::process::Process;
+use harness::process::{Process, Signal};
 use harness::wait::{s, wait_until};
 
 /// On a machine that is busy with other tests.
@@ -82,7 +82,7 @@ async fn an_interrupted_demo_leaves_nothing_and_says_so() {
     assert_eq!(second.status.code(), Some(1), "{said}");
     assert!(said.contains("another run holds"), "{said}");
 
-    demo.signal("INT");
+    demo.signal(Signal::Int);
     assert_eq!(demo.exit(s(60)).await.code(), Some(130));
     assert!(demo.log().contains("interrupted by SIGINT"), "{}", demo.log());
     assert_eq!(owned(&home.0), []);

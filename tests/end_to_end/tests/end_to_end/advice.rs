@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::amount::Amount;
 use common::queue::WORK;
 use common::transaction::State;
-use harness::process::{Process, signal};
+use harness::process::{Process, Signal, signal};
 use harness::producer::{self, Answer};
 use harness::proxy::Part;
 use harness::wait::{eventually, s, wait_until};
@@ -16,7 +16,7 @@ use harness::world::{World, transfer};
 use mongodb::bson::doc;
 
 /// The exit codes of an interrupted producer.
-const SIGNALS: [(&str, i32); 2] = [("INT", 130), ("TERM", 143)];
+const SIGNALS: [(Signal, i32); 2] = [(Signal::Int, 130), (Signal::Term, 143)];
 
 async fn world() -> World {
     let world = World::new().await;
@@ -107,7 +107,7 @@ async fn an_interrupted_transfer_has_said_its_id_and_is_paid_once() {
 }
 
 /// Interrupts `submit` of a file, with or without ids, at its second insert.
-async fn interrupted_submit(world: &World, file: &str, signal: &str) -> (Process, Option<i32>) {
+async fn interrupted_submit(world: &World, file: &str, signal: Signal) -> (Process, Option<i32>) {
     let (database, uri) = world.mongodb_proxy().await;
     let held = database.hold("insert", 2, Part::Request);
     let env = [("TANDEM_MONGODB_URI", uri.as_str())];
@@ -150,7 +150,7 @@ async fn a_submission_with_ids_is_completed_by_the_same_command() {
     let rows: String = (0..2_500).map(|n| format!("t{n},a,b,1\n")).collect();
     std::fs::write(&file, format!("id,source,destination,value\n{rows}")).expect("written");
     let file = file.to_str().expect("a plain path");
-    let (interrupted, code) = interrupted_submit(&world, file, "TERM").await;
+    let (interrupted, code) = interrupted_submit(&world, file, Signal::Term).await;
     let said = interrupted.log();
     assert_eq!(code, Some(143), "{said}");
     assert!(said.contains("interrupted; run the same command on the same input"), "{said}");
@@ -291,7 +291,7 @@ async fn exit_code(child: &mut std::process::Child, limit: Duration) -> Option<i
 async fn a_command_whose_output_nobody_reads_ends_on_a_signal() {
     let world = world().await;
     let mut child = blocked_list(&world).await;
-    assert!(signal(child.id(), "TERM"), "it is there");
+    assert!(signal(child.id(), Signal::Term), "it is there");
     assert_eq!(exit_code(&mut child, s(60)).await, Some(143));
     world.finish().await;
 }
@@ -303,7 +303,7 @@ async fn a_second_signal_ends_a_command_at_once() {
     let begun = Instant::now();
     // If the second signal came before the first was handled, the two would count as one.
     wait_until("it has ended", s(60), async || {
-        let _ = signal(child.id(), "TERM");
+        let _ = signal(child.id(), Signal::Term);
         child.try_wait().expect("a child can be asked for").is_some()
     })
     .await;

@@ -7,6 +7,7 @@
 use std::time::Instant;
 
 use common::transaction::State;
+use harness::process::Signal;
 use harness::proxy::{Held, MongoProxy, Part};
 use harness::wait::{s, wait_until};
 use harness::worker::{Plan, Worker};
@@ -80,7 +81,7 @@ impl Stall {
 
     /// Lets the first owner finish whatever it was about to do.
     async fn settle_down(mut self) -> World {
-        self.first.signal("TERM");
+        self.first.signal(Signal::Term);
         assert!(self.first.exit(s(30)).await.success());
         self.world
     }

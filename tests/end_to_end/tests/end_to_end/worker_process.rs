@@ -1,6 +1,7 @@
 //! A worker as its operator sees it: signals, exit codes, settings, pages.
 
 use common::transaction::State;
+use harness::process::Signal;
 use harness::proxy::Part;
 use harness::wait::{ms, s, wait_until};
 use harness::world::{World, transfer};
@@ -14,7 +15,7 @@ async fn a_terminated_worker_finishes_what_it_began_and_leaves_nothing_in_flight
     world.submit(&transfers, 5).await;
     wait_until("it is in the middle of it", s(60), async || world.count(&[State::Done]).await > 50)
         .await;
-    worker.signal("TERM");
+    worker.signal(Signal::Term);
     let exit = worker.exit(s(20)).await;
     assert_eq!(exit.code(), Some(0));
     assert_eq!(world.count(&State::IN_FLIGHT).await, 0, "something is left in flight");
@@ -32,7 +33,7 @@ async fn a_terminated_worker_finishes_what_it_began_and_leaves_nothing_in_flight
 async fn an_idle_worker_stops_at_once() {
     let world = World::new().await;
     let mut worker = world.worker("one").start().await;
-    worker.signal("TERM");
+    worker.signal(Signal::Term);
     assert_eq!(worker.exit(s(10)).await.code(), Some(0));
     world.finish().await;
 }
@@ -54,7 +55,7 @@ async fn a_worker_stops_within_its_drain_limit_though_the_database_is_silent() {
     let held = proxy.hold("applied", 1, Part::Request);
     world.submit(&[transfer("t", "a", "b", 1)], 1).await;
     held.caught(s(20)).await;
-    worker.signal("TERM");
+    worker.signal(Signal::Term);
     let begun = std::time::Instant::now();
     let exit = worker.exit(s(30)).await;
     assert!(begun.elapsed() < s(8), "the drain limit is 1 s; it took {:?}", begun.elapsed());
@@ -76,10 +77,10 @@ async fn a_second_signal_ends_it_at_once_and_another_finishes() {
     let held = proxy.hold("settle", 1, Part::Request);
     world.submit(&[transfer("t", "a", "b", 1)], 1).await;
     held.caught(s(20)).await;
-    worker.signal("TERM");
+    worker.signal(Signal::Term);
     wait_until("it has heard the first", s(10), async || worker.log().contains("stopping")).await;
     assert!(worker.exited().is_none(), "it still waits for its batch");
-    worker.signal("TERM");
+    worker.signal(Signal::Term);
     let exit = worker.exit(s(2)).await;
     assert_ne!(exit.code(), Some(0), "what is left in flight is no success");
     held.discard();
@@ -204,7 +205,7 @@ async fn takeovers_and_the_age_of_the_oldest_show_in_the_metrics() {
 async fn the_log_is_one_json_object_a_line() {
     let world = World::new().await;
     let mut worker = world.worker("one").start().await;
-    worker.signal("TERM");
+    worker.signal(Signal::Term);
     worker.exit(s(10) + ms(500)).await;
     let log = worker.log();
     assert!(log.lines().count() > 1, "{log}");

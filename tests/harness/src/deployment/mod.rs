@@ -173,16 +173,17 @@ impl Deployment {
         Ok(Addresses { mongodb_uri: uri(Server::Mongodb), amqp_url: uri(Server::Rabbitmq) })
     }
 
-    /// Stops what runs in the directory, and keeps its data; returns the names of what ran.
+    /// Stops what runs in the directory; returns the names of what ran.
     ///
     /// # Errors
     /// When something can't be stopped.
     ///
     /// # Panics
     /// When the runtime ends meanwhile.
-    pub async fn down(&mut self, limit: Duration) -> Result<Vec<String>, Failure> {
+    pub async fn down(&self, limit: Duration, keep: Keep) -> Result<Vec<String>, Failure> {
         let path = self.directory.path.clone();
-        let stopping = tokio::task::spawn_blocking(move || down(&path, limit, Keep::Everything));
+        // On a thread of its own, so that a signal ends the wait for servers that do not end.
+        let stopping = tokio::task::spawn_blocking(move || down(&path, limit, keep));
         stopping.await.expect("stopping does not panic")
     }
 
@@ -289,7 +290,7 @@ impl Deployment {
 }
 
 /// Whether something listens on a port of 127.0.0.1.
-async fn answers(port: u16) -> bool {
+pub async fn answers(port: u16) -> bool {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let connecting = tokio::net::TcpStream::connect(address);
     matches!(tokio::time::timeout(CONNECT_LIMIT, connecting).await, Ok(Ok(_)))

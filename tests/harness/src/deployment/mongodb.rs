@@ -136,7 +136,11 @@ impl ReplicaSet {
         let begun = Instant::now();
         let mut clients = Vec::new();
         for member in &self.members {
-            clients.push(client(member.port).await.map_err(|error| Failure(error.to_string()))?);
+            clients.push(
+                client(member.port, ANSWER_LIMIT)
+                    .await
+                    .map_err(|error| Failure(error.to_string()))?,
+            );
         }
         let mut problem = "it was not asked yet".to_owned();
         while begun.elapsed() < READY_LIMIT {
@@ -201,12 +205,15 @@ impl ReplicaSet {
     }
 }
 
-/// A client of this member only.
-async fn client(port: u16) -> Result<Client, Error> {
+/// A client of this member only, which gives up after `limit` when the member does not answer.
+///
+/// # Errors
+/// When the driver can't be set up.
+pub async fn client(port: u16, limit: Duration) -> Result<Client, Error> {
     let uri = format!("mongodb://127.0.0.1:{port}/?directConnection=true");
     let mut options = ClientOptions::parse(uri).await?;
-    options.server_selection_timeout = Some(ANSWER_LIMIT);
-    options.connect_timeout = Some(ANSWER_LIMIT);
+    options.server_selection_timeout = Some(limit);
+    options.connect_timeout = Some(limit);
     Client::with_options(options)
 }
 

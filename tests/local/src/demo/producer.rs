@@ -5,11 +5,11 @@
 //! [`Failure`] with what it said.
 
 use std::collections::BTreeMap;
-use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::Duration;
 
 use harness::console::Failure;
+use harness::process::exit_code;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::process::Command;
@@ -66,7 +66,7 @@ impl Producer<'_> {
             .map_err(|error| failed(error.to_string()))?;
         if !output.status.success() {
             let command = arguments[..arguments.len().min(3)].join(" ");
-            let code = code(output.status);
+            let code = exit_code(output.status);
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(Failure(format!("producer {command} exited with {code}:\n{said}")));
         }
@@ -82,7 +82,7 @@ impl Producer<'_> {
         let status = ended
             .map_err(|_| Failure(format!("producer did not end within {} s", limit.as_secs())))?
             .map_err(|error| Failure(format!("cannot start producer: {error}")))?;
-        Ok(code(status))
+        Ok(exit_code(status))
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -141,9 +141,4 @@ fn transactions(lines: &str) -> Result<Vec<Transaction>, Failure> {
 fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
     serde_json::from_str(text)
         .map_err(|error| Failure(format!("producer printed other JSON than expected: {error}")))
-}
-
-/// The exit code as a shell tells it.
-fn code(status: std::process::ExitStatus) -> i32 {
-    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }

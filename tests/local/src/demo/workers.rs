@@ -9,16 +9,14 @@ use std::time::Duration;
 
 use harness::console::{Failure, say, tail};
 use harness::deployment::identity::{Identity, stop, wait_gone};
-use harness::deployment::{daemon, ports};
-use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use harness::deployment::{answers, daemon, ports};
+use tokio::time::{Instant, sleep};
 
 use super::programs::Programs;
 
 const READY_LIMIT: Duration = Duration::from_secs(30);
 /// More than the workers' own limit for draining, which is 20 s.
 const STOP_LIMIT: Duration = Duration::from_secs(25);
-const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(20);
 
 /// A running worker.
@@ -65,8 +63,7 @@ impl Workers {
         let begun = Instant::now();
         while begun.elapsed() < READY_LIMIT {
             self.require_all()?;
-            let connecting = TcpStream::connect((Ipv4Addr::LOCALHOST, worker.port));
-            if let Ok(Ok(_)) = timeout(CONNECT_LIMIT, connecting).await {
+            if answers(worker.port).await {
                 return Ok(());
             }
             sleep(POLL).await;

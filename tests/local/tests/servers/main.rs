@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use harness::deployment::identity::{Identity, wait_gone};
 use harness::deployment::mark::owned;
+use harness::process::Signal;
 use harness::wait::{s, wait_until};
 use scripts::{Scratch, pid_of, port_of};
 
@@ -79,7 +80,7 @@ async fn three_members_elect_a_new_primary_and_their_number_stays() {
 #[tokio::test]
 async fn an_interrupted_start_leaves_nothing_and_the_next_completes_it() {
     let scratch = Scratch::new();
-    for (signal, code, started) in [("INT", 130, "beam.smp"), ("TERM", 143, "mongod")] {
+    for (signal, code, started) in [(Signal::Int, 130, "beam.smp"), (Signal::Term, 143, "mongod")] {
         let mut up = scratch.launch(&["up", "--dir"], "a");
         wait_until("a server was started", s(60), async || {
             owned(&scratch.path).iter().any(|process| process.name() == started)
@@ -193,7 +194,7 @@ async fn an_interrupted_run_ends_its_servers_and_its_program() {
     let mut running = scratch.launch_in("a", &run);
     let sleeps = async || owned(&scratch.path).iter().any(|p| p.name() == "sleep");
     wait_until("the program runs", s(90), sleeps).await;
-    running.signal("INT");
+    running.signal(Signal::Int);
     assert_eq!(running.exit(s(30)).await.code(), Some(130));
     assert_eq!(owned(&scratch.path), []);
 }
