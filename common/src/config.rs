@@ -104,14 +104,28 @@ impl AmqpArgs {
                 limits::echo(prefix)
             ));
         }
-        if prefix.ends_with(".retry") {
-            return Err(format!(
-                "{VARIABLE} is {:?}; the retries of another ledger may have this name, choose one \
-                 that does not end in `.retry`",
-                limits::echo(prefix)
-            ));
+        for end in [".retry", ".events"] {
+            if prefix.ends_with(end) {
+                return Err(format!(
+                    "{VARIABLE} is {:?}; an exchange of another ledger may have this name, choose \
+                     one that does not end in `{end}`",
+                    limits::echo(prefix)
+                ));
+            }
         }
         Ok(())
+    }
+}
+
+/// Reads a flag that is `on` or `off`.
+///
+/// # Errors
+/// When it is neither.
+pub fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("it must be `on` or `off`".to_owned()),
     }
 }
 

@@ -14,6 +14,7 @@ use std::future::Future;
 
 use crate::account::Account;
 use crate::amount::Amount;
+use crate::event::{End, Ended};
 use crate::transaction::{AccountId, Body, Parked, Reason, State, TransactionId};
 
 /// A moment on the server's clock, in milliseconds since 1970.
@@ -272,6 +273,15 @@ pub struct Verdict {
     pub refused: Option<Reason>,
 }
 
+impl Verdict {
+    /// How it ends.
+    #[must_use]
+    pub fn ended(&self) -> Ended {
+        let end = if self.refused.is_none() { End::Done } else { End::Canceled };
+        Ended { id: self.id.clone(), end }
+    }
+}
+
 /// What became of an attempt to settle a batch in one native transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transacted {
@@ -424,13 +434,25 @@ pub trait Ledger: Send + Sync {
         marks: &[TransactionId],
     ) -> impl Future<Output = Result<Vec<AccountRead>, LedgerError>> + Send;
 
+    /// Notes durably that events are due now, under a token of their own: somebody will send them.
+    fn owe_events(
+        &self,
+        token: &str,
+        events: &[Ended],
+    ) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
+    /// Removes the note with this token: its events are confirmed.
+    fn forget_events(&self, token: &str) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
     /// Settles `initial` transactions in one native transaction: each is decided by
     /// [`netting::net`](crate::netting::net) and moved to its final state, and the balances change,
-    /// all of it at once or nothing. Held money and marks of others stay as they are. An `Err`
-    /// means *unknown*, here too, but needs no fence: see `mongo::native`.
+    /// all of it at once or nothing. Held money and marks of others stay as they are. With a token,
+    /// their events are noted as due by the same commit, for later. An `Err` means *unknown*, here
+    /// too, but needs no fence: see `mongo::native`.
     fn transact(
         &self,
         contents: &[Content],
         application: &str,
+        due: Option<&str>,
     ) -> impl Future<Output = Result<Transacted, LedgerError>> + Send;
 }

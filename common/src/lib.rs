@@ -5,13 +5,16 @@
 //! - [`amount`], [`transaction`], [`account`]: the documents and the rules on them.
 //! - [`message`], [`queue`]: ids on their way from producer to worker.
 //! - [`ledger`]: what the protocol needs from a store; [`mongo`] is that store.
+//! - [`event`]: what the world is told of a transaction at its end. [`json`]: documents as JSON.
 //! - [`netting`]: what a native transaction does with a batch; pure.
 //! - [`retry`]: how long to wait before trying again. [`hex`]: digests as text.
 
 pub mod account;
 pub mod amount;
 pub mod config;
+pub mod event;
 pub mod hex;
+pub mod json;
 pub mod ledger;
 pub mod limits;
 pub mod message;

@@ -1,6 +1,6 @@
 //! Setting a database and its queues up, and saying what they lack.
 
-use common::mongo::Inspection;
+use common::mongo::{Choice, Inspection};
 
 use crate::client::Client;
 use crate::error::Error;
@@ -19,7 +19,7 @@ impl Client {
     /// # Errors
     /// When it does not, or the server stays away or refuses.
     pub async fn check_settings(&self) -> Result<(), Error> {
-        self.insist(|| self.store().check_settings()).await
+        self.insist(|| self.store().check_settings()).await.map(drop)
     }
 
     /// Checks the database; a fresh one is set up.
@@ -30,21 +30,20 @@ impl Client {
         self.insist(|| self.store().ensure_schema()).await
     }
 
-    /// Says what the database lacks, and writes nothing. `validators` says whether Tandem's
-    /// validators are wanted; `None` means as the ledger's settings say.
+    /// Says what the database lacks to be as its owner chooses, and writes nothing.
     ///
     /// # Errors
     /// When the server stays away or refuses.
-    pub async fn inspect(&self, validators: Option<bool>) -> Result<Inspection, Error> {
-        self.insist(|| self.store().inspect(validators)).await
+    pub async fn inspect(&self, choice: Choice) -> Result<Inspection, Error> {
+        self.insist(|| self.store().inspect(choice)).await
     }
 
     /// Creates what the database lacks. Validators and indexes of the user's own stay as they are.
     ///
     /// # Errors
     /// As [`Client::inspect`].
-    pub async fn apply_schema(&self, validators: Option<bool>) -> Result<(), Error> {
-        self.insist(|| self.store().apply_schema(validators)).await
+    pub async fn apply_schema(&self, choice: Choice) -> Result<(), Error> {
+        self.insist(|| self.store().apply_schema(choice)).await
     }
 
     /// Creates what is missing on the broker.

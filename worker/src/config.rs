@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "cli")]
+use common::config::switch;
 use common::config::{AmqpArgs, MongoArgs, TimingArgs, name_is_good};
 use common::limits::APPLICATION_BYTES_MAX;
 use common::message::IDS_MAX;
@@ -46,6 +48,15 @@ pub struct Config {
     /// How a batch is settled; both may run side by side on the same data
     #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_ENGINE", value_enum, default_value_t))]
     pub engine: EngineKind,
+
+    /// Whether an event is published for each transaction that ends, `on` or `off`. The ledger's
+    /// settings decide; a worker that is told otherwise does not start, and a fresh ledger gets what is
+    /// told, or `on`
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, env = "TANDEM_EVENTS", value_name = "on|off", value_parser = switch)
+    )]
+    pub events: Option<bool>,
 
     /// The most ids of a batch
     #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_BATCH_SIZE", default_value_t = 2_000))]
@@ -108,6 +119,7 @@ impl Config {
             name: None,
             http: "off".to_owned(),
             engine: EngineKind::default(),
+            events: None,
             batch_size: 2_000,
             linger_ms: 3,
             lanes: 2,

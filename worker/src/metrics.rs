@@ -16,6 +16,7 @@ pub struct Metrics {
     transitions: IntCounterVec,
     refusals: IntCounterVec,
     parked: IntCounterVec,
+    events: IntCounterVec,
     phase_seconds: HistogramVec,
     /// Operations tried again in place, by operation.
     pub retries: IntCounterVec,
@@ -62,6 +63,7 @@ impl Metrics {
             transitions: make.counters("transitions_total", "State changes.", "state")?,
             refusals: make.counters("refusals_total", "Transactions canceled.", "reason")?,
             parked: make.counters("parked_total", "Transactions set apart.", "reason")?,
+            events: make.counters("events_total", "Outcome events.", "outcome")?,
             phase_seconds: make.phase_seconds()?,
             retries: make.counters("retries_total", "Operations tried again.", "operation")?,
             requeues: make.counters("requeues_total", "Ids published again.", "cause")?,
@@ -86,6 +88,9 @@ impl Metrics {
         for code in ParkCode::ALL {
             metrics.parked.with_label_values(&[code.as_str()]).inc_by(0);
         }
+        for outcome in ["confirmed", "unrouted", "due", "refused"] {
+            metrics.events(outcome, 0);
+        }
         Ok(metrics)
     }
 
@@ -102,6 +107,12 @@ impl Metrics {
     /// Counts a transaction that was set apart: alert on it.
     pub fn parked(&self, code: ParkCode) {
         self.parked.with_label_values(&[code.as_str()]).inc();
+    }
+
+    /// Counts events: `confirmed` by the broker, `unrouted` because nobody has bound a queue, `due`
+    /// later because no confirm came, or `refused` by a queue.
+    pub fn events(&self, outcome: &str, count: usize) {
+        self.events.with_label_values(&[outcome]).inc_by(count as u64);
     }
 
     /// Times a phase until the answer is dropped.

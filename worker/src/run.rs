@@ -22,7 +22,7 @@ use crate::engine::Environment;
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
 use crate::parts::{Outcome, Part, Parts};
-use crate::start::{Failure, Shared, listen};
+use crate::start::{Failure, Shared, Starting, listen};
 use crate::sweeper::Sweeper;
 use crate::watch::watch_settings;
 
@@ -52,27 +52,25 @@ pub(crate) async fn run<L: Ledger + 'static, E: Environment + 'static>(
     let url = common::queue::parse_url(&config.amqp.amqp_url);
     url.map_err(|error| Failure::Settings(error.to_string()))?;
     let listener = listen(&config.http).await?;
-    let shared = Shared::new(config, ledger, environment, health, metrics).await?;
+    let starting = Starting::new(config, health, metrics).await?;
     let mut parts = Parts::new(started);
     if let Some(listener) = listener {
-        let pages = health::serve(listener, shared.health.clone(), shared.metrics.clone());
+        let pages = health::serve(listener, starting.health.clone(), starting.metrics.clone());
         parts.start(Part::Pages, pages);
     }
     tracing::info!(
-        name = shared.config.application(),
-        mongodb = common::config::redacted(&shared.config.mongo.mongodb_uri),
-        amqp = common::config::redacted(&shared.config.amqp.amqp_url),
-        database = shared.store.database().name(),
+        name = starting.config.application(),
+        mongodb = common::config::redacted(&starting.config.mongo.mongodb_uri),
+        amqp = common::config::redacted(&starting.config.amqp.amqp_url),
+        database = starting.store.database().name(),
         "worker starts"
     );
-    let schema = tokio::select! {
-        schema = shared.schema_is_there(stop.clone()) => schema?,
+    let settings = tokio::select! {
+        settings = starting.schema_is_there(stop.clone()) => settings?,
         (part, outcome) = parts.next() => return Err(Failure::Ended(part, why(outcome))),
     };
-    if !schema {
-        return Ok(());
-    }
-    shared.work(parts, stop).await
+    let Some(settings) = settings else { return Ok(()) };
+    Shared::new(starting, &settings, ledger, environment).work(parts, stop).await
 }
 
 impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
@@ -117,12 +115,14 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         );
         parts.start(Part::DatabaseWatcher, watching.map(done));
         let every = self.config.sweeper().every;
-        let watching = watch_settings(self.store.clone(), every, stop.clone());
+        let watching =
+            watch_settings(self.store.clone(), self.events.is_some(), every, stop.clone());
         parts.start(Part::SettingsWatcher, watching);
         let sweeper = Sweeper {
             store: self.store.clone(),
             outbox,
             publisher: self.publisher.clone(),
+            events: self.events.clone(),
             metrics: self.metrics.clone(),
             settings: self.config.sweeper(),
         };
@@ -188,6 +188,9 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             common::queue::close(&connection).await;
         }
         self.publisher.close().await;
+        if let Some(events) = &self.events {
+            events.close().await;
+        }
         drained
     }
 }

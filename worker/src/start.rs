@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::ledger::Ledger;
-use common::mongo::{MongoLedger, MongoOutbox, NotReady, Store};
+use common::ledger::{Ledger, LedgerError};
+use common::mongo::{Choice, LedgerSettings, Misfit, MongoLedger, MongoOutbox, NotReady, Store};
 use common::queue::Publisher;
 use common::retry::{Reconnect, jitter};
 use tokio::net::TcpListener;
@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::Acknowledger;
 use crate::config::Config;
-use crate::engine::{Engine, Environment};
+use crate::engine::{Announcer, Engine, Environment};
+use crate::events::Events;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::parts::Part;
@@ -75,12 +76,22 @@ impl Environment for SystemEnvironment {
     }
 }
 
+/// What is there before the database is known to be ready.
+pub(crate) struct Starting {
+    pub(crate) config: Config,
+    pub(crate) store: Store,
+    pub(crate) health: Arc<Health>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
 /// What all parts share.
 pub(crate) struct Shared<L, E> {
     pub(crate) config: Config,
     pub(crate) store: Store,
     pub(crate) engine: Arc<Engine<L, E>>,
     pub(crate) publisher: Arc<Publisher>,
+    /// None where the ledger has no events.
+    pub(crate) events: Option<Arc<Events>>,
     pub(crate) acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
@@ -95,60 +106,89 @@ pub(crate) async fn listen(address: &str) -> Result<Option<TcpListener>, Failure
 }
 
 impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
-    pub(crate) async fn new(
-        config: Config,
+    /// On a database that is ready.
+    pub(crate) fn new(
+        starting: Starting,
+        settings: &LedgerSettings,
         ledger: impl FnOnce(MongoLedger) -> L,
         environment: E,
-        health: Arc<Health>,
-        metrics: Arc<Metrics>,
-    ) -> Result<Shared<L, E>, Failure> {
+    ) -> Shared<L, E> {
+        let Starting { config, store, health, metrics } = starting;
         let name = config.application();
-        let store = Store::connect(&config.mongo, &name, config.timing.op_limit()).await;
-        let store = store.map_err(Failure::Settings)?;
         let publisher = Arc::new(Publisher::new(&config.amqp, &format!("{name} publishing")));
         let outbox = MongoOutbox::new(store.clone());
         let ledger = ledger(MongoLedger::new(store.clone(), config.timing.lease()));
-        let engine = Engine::new(ledger, environment, config.engine_settings(), metrics.clone());
-        Ok(Shared {
+        let events = || Arc::new(Events::new(store.clone(), &config.amqp, &name, metrics.clone()));
+        let events = settings.events.then(events);
+        let announcer = events.clone().map(|events| events as Arc<dyn Announcer>);
+        let told = config.engine_settings();
+        let engine = Engine::new(ledger, environment, announcer, told, metrics.clone());
+        Shared {
             acknowledger: Arc::new(Acknowledger::new(
                 Rabbit::new(publisher.clone()),
                 outbox,
                 metrics.clone(),
             )),
             engine: Arc::new(engine),
+            events,
             health,
             config,
             store,
             publisher,
             metrics,
-        })
+        }
+    }
+}
+
+impl Starting {
+    pub(crate) async fn new(
+        config: Config,
+        health: Arc<Health>,
+        metrics: Arc<Metrics>,
+    ) -> Result<Starting, Failure> {
+        let name = config.application();
+        let store = Store::connect(&config.mongo, &name, config.timing.op_limit()).await;
+        let store = store.map_err(Failure::Settings)?;
+        Ok(Starting { config, store, health, metrics })
     }
 
     /// Waits for the database, sets it up when it is fresh, and checks that the user may work on it.
-    /// False when stopped before that.
-    pub(crate) async fn schema_is_there(&self, stop: CancellationToken) -> Result<bool, Failure> {
+    /// Returns the ledger's settings; none when stopped before that.
+    pub(crate) async fn schema_is_there(
+        &self,
+        stop: CancellationToken,
+    ) -> Result<Option<LedgerSettings>, Failure> {
         let mut reconnect = Reconnect::default();
         loop {
             let ensured = tokio::select! {
                 biased;
-                () = stop.cancelled() => return Ok(false),
+                () = stop.cancelled() => return Ok(None),
                 ensured = self.ensure_database() => ensured,
             };
             match ensured {
-                Ok(()) => return Ok(true),
+                Ok(settings) => return Ok(Some(settings)),
                 Err(error) if !error.passes() => return Err(Failure::NotReady(error)),
                 Err(error) => {
                     tracing::warn!(%error, "waiting for the database");
                     if !pause(&stop, reconnect.wait()).await {
-                        return Ok(false);
+                        return Ok(None);
                     }
                 }
             }
         }
     }
 
-    async fn ensure_database(&self) -> Result<(), NotReady> {
-        self.store.ensure_schema().await?;
-        self.store.check_rights().await
+    async fn ensure_database(&self) -> Result<LedgerSettings, NotReady> {
+        let events = self.config.events;
+        self.store.ensure_schema_with(Choice { validators: None, events }).await?;
+        self.store.check_rights().await?;
+        let settings = self.store.check_settings().await?;
+        let settings = settings.ok_or_else(|| {
+            NotReady::Ledger(LedgerError::passing("settings", "they have just been removed"))
+        })?;
+        match events {
+            Some(wanted) if wanted != settings.events => Err(Misfit::Events { wanted }.into()),
+            Some(_) | None => Ok(settings),
+        }
     }
 }

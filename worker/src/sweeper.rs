@@ -25,6 +25,7 @@ use common::queue::{Outgoing, Publisher, QueueError, WORK};
 use common::retry::jitter;
 use tokio_util::sync::CancellationToken;
 
+use crate::events::Events;
 use crate::metrics::Metrics;
 use crate::parts::pause;
 
@@ -69,6 +70,8 @@ pub struct Sweeper {
     pub outbox: MongoOutbox,
     /// Where they go.
     pub publisher: Arc<Publisher>,
+    /// Publishes events that are due, if the ledger has events.
+    pub events: Option<Arc<Events>>,
     /// Counts them.
     pub metrics: Arc<Metrics>,
     /// How to go about it.
@@ -170,6 +173,7 @@ impl Sweeper {
         let in_flight = Stranded::InFlight { takeover_before };
         self.sweep(in_flight, "in_flight", now, IDS_PER_ROUND).await;
 
+        self.sweep_events(now).await;
         let orphan_ms = self.settings.orphan_ms;
         let depth = self.publisher.depth(WORK).await?;
         passage.take_in(markers, now, orphan_ms);
@@ -202,6 +206,16 @@ impl Sweeper {
             Ok(0) => {}
             Ok(ended) => tracing::info!(ended, "ended native transactions whose worker is gone"),
             Err(error) => tracing::debug!(%error, "abandoned transactions have to run out"),
+        }
+    }
+
+    /// Publishes events that nobody has confirmed.
+    async fn sweep_events(&self, now: ServerMs) {
+        let Some(events) = &self.events else { return };
+        match events.sweep(now).await {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(events = count, "published events that were due"),
+            Err(error) => SweepError::from(error).log("events"),
         }
     }
 

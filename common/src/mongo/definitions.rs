@@ -9,7 +9,7 @@ use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use sha2::{Digest, Sha256};
 
-use super::{parking, settings, validators};
+use super::{due, parking, settings, validators};
 use crate::hex::hex;
 use crate::transaction::State;
 
@@ -18,9 +18,9 @@ pub const ACCOUNTS: &str = "accounts";
 /// The collection of transactions.
 pub const TRANSACTIONS: &str = "transactions";
 
-/// All collections of a ledger. Those of notes and settings have no definition.
-pub(super) const COLLECTIONS: [&str; 4] =
-    [ACCOUNTS, TRANSACTIONS, parking::NOTES, settings::COLLECTION];
+/// All collections of a ledger. Those of notes, due events and settings have no definition.
+pub(super) const COLLECTIONS: [&str; 5] =
+    [ACCOUNTS, TRANSACTIONS, parking::NOTES, due::EVENTS, settings::COLLECTION];
 
 /// A collection that every ledger has.
 pub(super) struct Definition {

@@ -12,7 +12,7 @@ use mongodb::options::{CreateCollectionOptions, ValidationAction, ValidationLeve
 use mongodb::results::CollectionSpecification;
 
 use super::definitions::{COLLECTIONS, Definition, Fit, Index, fit, is_defined, name_of};
-use super::settings::{Known, LedgerSettings, Misfit};
+use super::settings::{Choice, Known, LedgerSettings, Misfit};
 use super::shell;
 use super::unsuitable::Unsuitable;
 use crate::limits::echo;
@@ -95,6 +95,11 @@ pub enum Lack {
         /// Whether they are.
         wanted: bool,
     },
+    /// The settings document does not say yet whether workers publish events.
+    SettingsEvents {
+        /// Whether they are to.
+        wanted: bool,
+    },
 }
 
 impl Finding {
@@ -127,6 +132,7 @@ impl Finding {
             Lack::Settings => "settings",
             Lack::SettingsVersion(_) => "settings_version",
             Lack::SettingsValidators { .. } => "settings_validators",
+            Lack::SettingsEvents { .. } => "settings_events",
         }
     }
 
@@ -149,7 +155,8 @@ impl Finding {
             | Lack::ValidatorLax { ours: true }
             | Lack::Settings
             | Lack::SettingsVersion(_)
-            | Lack::SettingsValidators { .. } => None,
+            | Lack::SettingsValidators { .. }
+            | Lack::SettingsEvents { .. } => None,
         }
     }
 }
@@ -198,6 +205,10 @@ impl fmt::Display for Finding {
                 let wanted = if *wanted { "wanted" } else { "not wanted" };
                 write!(f, "the settings document does not say that validators are {wanted}")
             }
+            Lack::SettingsEvents { wanted } => {
+                let wanted = if *wanted { "on" } else { "off" };
+                write!(f, "the settings document does not say that events are {wanted}")
+            }
         }
     }
 }
@@ -214,13 +225,15 @@ fn unsuitable(seen: &Seen) -> Vec<Finding> {
     COLLECTIONS.into_iter().filter_map(of).flatten().collect()
 }
 
-/// Compares what is there with what should be. `validators` says whether they are wanted.
+/// Compares what is there with what should be.
 pub(super) fn compare(
     seen: &Seen,
     definitions: &[Definition],
     known: Known,
-    validators: bool,
+    choice: Choice,
 ) -> Vec<Finding> {
+    let remembered = seen.settings.clone().unwrap_or_else(|| LedgerSettings::new(known, choice));
+    let LedgerSettings { validators, events, .. } = remembered.chosen(choice);
     let mut findings = unsuitable(seen);
     if !findings.is_empty() {
         return findings;
@@ -248,6 +261,7 @@ pub(super) fn compare(
             Ok(()) if settings.validators != validators => {
                 Some(Lack::SettingsValidators { wanted: validators })
             }
+            Ok(()) if settings.events != events => Some(Lack::SettingsEvents { wanted: events }),
             Ok(()) => None,
         },
     };
@@ -322,13 +336,14 @@ mod tests {
             (definition.name.to_owned(), (with(definition.validator), indexes))
         });
         Seen {
-            settings: Some(LedgerSettings::new(Known::THIS, true)),
+            settings: Some(LedgerSettings::new(Known::THIS, Choice::default())),
             collections: collections.collect(),
         }
     }
 
     fn kinds(seen: &Seen, validators: bool) -> Vec<(&'static str, &'static str)> {
-        let findings = compare(seen, &definitions(), Known::THIS, validators);
+        let choice = Choice { validators: Some(validators), events: None };
+        let findings = compare(seen, &definitions(), Known::THIS, choice);
         findings.iter().map(|finding| (finding.collection, finding.kind())).collect()
     }
 
@@ -399,8 +414,13 @@ mod tests {
             found.options.validator = Some(doc! { "x": 1 });
         }
         assert_eq!(kinds(&seen, false), [("tandem", "settings_validators")]);
-        seen.settings = Some(LedgerSettings::new(Known::THIS, false));
+        let without = Choice { validators: Some(false), events: None };
+        seen.settings = Some(LedgerSettings::new(Known::THIS, without));
         assert_eq!(kinds(&seen, false), []);
+        let quiet = Choice { events: Some(false), ..without };
+        let findings = compare(&seen, &definitions(), Known::THIS, quiet);
+        let kinds: Vec<_> = findings.iter().map(Finding::kind).collect();
+        assert_eq!(kinds, ["settings_events"]);
     }
 
     #[test]
@@ -408,7 +428,7 @@ mod tests {
         let mut seen = whole();
         let (found, _) = seen.collections.get_mut(ACCOUNTS).expect("it is there");
         found.options.validator = Some(doc! { "x": 1 });
-        let findings = compare(&seen, &definitions(), Known::THIS, true);
+        let findings = compare(&seen, &definitions(), Known::THIS, Choice::default());
         assert!(!findings[0].applies());
         let command = findings[0].command().expect("a command");
         assert!(command.starts_with("db.runCommand({\"collMod\": \"accounts\""), "{command}");

@@ -7,6 +7,7 @@ use super::postings::OnAccount;
 use super::statements;
 use super::write::{Counts, each_alone, together};
 use super::{Store, native, parking, postings, read, seen};
+use crate::event::Ended;
 use crate::ledger::{
     AccountRead, Advance, Claim, Claimed, Content, LeaseMs, Ledger, LedgerError, Parking, Posting,
     Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
@@ -132,11 +133,20 @@ impl Ledger for MongoLedger {
         self.store.aggregate("accounts", ACCOUNTS, pipeline, ids.len(), read::account).await
     }
 
+    async fn owe_events(&self, token: &str, events: &[Ended]) -> Result<(), LedgerError> {
+        self.store.owe_events(token, events).await
+    }
+
+    async fn forget_events(&self, token: &str) -> Result<(), LedgerError> {
+        self.store.forget_events(token).await
+    }
+
     async fn transact(
         &self,
         contents: &[Content],
         application: &str,
+        due: Option<&str>,
     ) -> Result<Transacted, LedgerError> {
-        native::transact(&self.store, contents, application).await
+        native::transact(&self.store, contents, application, due).await
     }
 }

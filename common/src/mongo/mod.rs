@@ -6,6 +6,7 @@
 
 mod abandoned;
 mod definitions;
+mod due;
 mod fault;
 mod findings;
 mod ledger;
@@ -39,6 +40,7 @@ use mongodb::{Client, Collection, Database};
 use tokio::sync::OnceCell;
 
 pub use definitions::{ACCOUNTS, TRANSACTIONS};
+pub use due::{Due, Source};
 pub use fault::{of_code as fault_of_code, of_error as fault_of};
 pub use findings::{Finding, Lack};
 pub use ledger::MongoLedger;
@@ -46,7 +48,7 @@ pub use outbox::{Found, MongoOutbox, NoDate, Stranded};
 pub use parking::{ParkedEntry, RawId, Unparked, raw_id};
 pub use read::Fields;
 pub use schema::{Inspection, NotReady};
-pub use settings::Misfit;
+pub use settings::{Choice, LedgerSettings, Misfit};
 pub use unsuitable::Unsuitable;
 pub use write::Inserted;
 

@@ -32,6 +32,7 @@ use mongodb::error::{Error, ErrorKind, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use mongodb::options::ReadConcern;
 
 use super::definitions::{ACCOUNTS, TRANSACTIONS};
+use super::due::{EVENTS, owe_with_batch};
 use super::statements;
 use super::{Store, fault, read};
 use crate::ledger::{AccountRead, Content, LedgerError, Transacted, Verdict};
@@ -76,9 +77,11 @@ pub(super) async fn transact(
     store: &Store,
     contents: &[Content],
     application: &str,
+    due: Option<&str>,
 ) -> Result<Transacted, LedgerError> {
     let (contents, application) = (contents.to_vec(), application.to_owned());
-    let attempt = Attempt { store: store.clone(), contents, application };
+    let due = due.map(str::to_owned);
+    let attempt = Attempt { store: store.clone(), contents, application, due };
     match store.limited(OPERATION, async move { Ok(attempt.run().await) }).await? {
         Ok(verdicts) => Ok(Transacted::Committed(verdicts)),
         Err(Halt::Conflict) => Ok(Transacted::Conflict),
@@ -91,6 +94,8 @@ struct Attempt {
     store: Store,
     contents: Vec<Content>,
     application: String,
+    /// The token under which the events are noted as due.
+    due: Option<String>,
 }
 
 impl Attempt {
@@ -127,6 +132,10 @@ impl Attempt {
         self.update(session, ACCOUNTS, changes).await?;
         let ends = statements::ends(&verdicts, &self.application);
         self.update(session, TRANSACTIONS, ends).await?;
+        if let Some(token) = &self.due {
+            let events: Vec<_> = verdicts.iter().map(Verdict::ended).collect();
+            self.update(session, EVENTS, vec![(owe_with_batch(token, &events), 1)]).await?;
+        }
         Ok(verdicts)
     }
 

@@ -11,6 +11,7 @@ use mongodb::error::{Error, ErrorKind};
 
 use super::Store;
 use super::definitions::{ACCOUNTS, TRANSACTIONS};
+use super::due::EVENTS;
 use super::parking::NOTES;
 use super::schema::NotReady;
 use crate::limits;
@@ -19,8 +20,9 @@ const UNAUTHORIZED: i32 = 13;
 /// An index is there under another name, or with other options.
 const INDEX_TAKEN: [i32; 2] = [85, 86];
 
-/// What a worker does with the ledger's documents. It inserts notes only, by an upsert.
-const OF_A_WORKER: [(&str, Action); 7] = [
+/// What a worker does with the ledger's documents. It inserts only notes and due events, by an
+/// upsert.
+const OF_A_WORKER: [(&str, Action); 11] = [
     (ACCOUNTS, Action::Find),
     (ACCOUNTS, Action::Update),
     (TRANSACTIONS, Action::Find),
@@ -28,6 +30,10 @@ const OF_A_WORKER: [(&str, Action); 7] = [
     (NOTES, Action::Find),
     (NOTES, Action::Update),
     (NOTES, Action::Insert),
+    (EVENTS, Action::Find),
+    (EVENTS, Action::Update),
+    (EVENTS, Action::Insert),
+    (EVENTS, Action::Remove),
 ];
 
 /// An action as MongoDB's privileges name it.
@@ -36,6 +42,7 @@ enum Action {
     Find,
     Insert,
     Update,
+    Remove,
 }
 
 impl Action {
@@ -44,6 +51,7 @@ impl Action {
             Action::Find => "find",
             Action::Insert => "insert",
             Action::Update => "update",
+            Action::Remove => "remove",
         }
     }
 
@@ -59,6 +67,10 @@ impl Action {
             Action::Find => doc! { "find": collection, "filter": { "_id": "" } },
             Action::Insert => update(true),
             Action::Update => update(false),
+            Action::Remove => {
+                let statement = doc! { "q": { "_id": "" }, "limit": 1 };
+                doc! { "delete": collection, "deletes": [statement] }
+            }
         };
         doc! { "explain": command, "verbosity": "queryPlanner" }
     }

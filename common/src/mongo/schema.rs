@@ -18,7 +18,7 @@ use mongodb::results::CollectionType;
 use super::Store;
 use super::definitions::{COLLECTIONS, Definition, Index, definitions, is_defined};
 use super::findings::{Finding, Found, Lack, Seen, compare, strict};
-use super::settings::{ID, Known, LedgerSettings, Misfit};
+use super::settings::{Choice, ID, Known, LedgerSettings, Misfit};
 use crate::ledger::LedgerError;
 
 const NAMESPACE_NOT_FOUND: i32 = 26;
@@ -113,10 +113,19 @@ impl Store {
     /// # Errors
     /// When the server is away or refuses, or something that was there before does not fit.
     pub async fn ensure_schema(&self) -> Result<(), NotReady> {
-        let mut inspection = self.inspect(None).await?;
+        self.ensure_schema_with(Choice::default()).await
+    }
+
+    /// The same; a fresh database gets what is chosen.
+    ///
+    /// # Errors
+    /// As [`Store::ensure_schema`].
+    pub async fn ensure_schema_with(&self, choice: Choice) -> Result<(), NotReady> {
+        let as_it_is = Choice::default();
+        let mut inspection = self.inspect(as_it_is).await?;
         if inspection.unfinished && !inspection.findings.is_empty() {
-            self.set_up(&inspection.findings, None, self.op_limit).await?;
-            inspection = self.inspect(None).await?;
+            self.set_up(&inspection.findings, choice, self.op_limit).await?;
+            inspection = self.inspect(as_it_is).await?;
         }
         as_needed(inspection.findings)
     }
@@ -126,22 +135,19 @@ impl Store {
     /// # Errors
     /// As [`Store::ensure_schema`].
     pub async fn check_schema(&self) -> Result<(), NotReady> {
-        let inspection = self.inspect(None).await?;
+        let inspection = self.inspect(Choice::default()).await?;
         if inspection.unfinished { Ok(()) } else { as_needed(inspection.findings) }
     }
 
-    /// Looks at the database. `validators` says whether they are wanted; `None` means as the
-    /// ledger's settings say.
+    /// Looks at the database, and what it lacks to be as its owner chooses.
     ///
     /// # Errors
     /// When the server is away or refuses, or the settings are of a newer version.
-    pub async fn inspect(&self, validators: Option<bool>) -> Result<Inspection, NotReady> {
+    pub async fn inspect(&self, choice: Choice) -> Result<Inspection, NotReady> {
         let mut settings = self.settings().await?;
         loop {
             let seen = Seen { settings, collections: self.collections().await? };
-            let remembered = seen.settings.as_ref().is_none_or(|settings| settings.validators);
-            let wanted = validators.unwrap_or(remembered);
-            let findings = compare(&seen, &definitions(), Known::THIS, wanted);
+            let findings = compare(&seen, &definitions(), Known::THIS, choice);
             // Another program may have begun to set the database up between the two reads. The
             // settings are written first; so if they are unchanged, the user has created the
             // collections that were seen.
@@ -163,25 +169,25 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::inspect`].
-    pub async fn apply_schema(&self, validators: Option<bool>) -> Result<(), NotReady> {
-        let findings = self.inspect(validators).await?.findings;
-        self.set_up(&findings, validators, INDEX_LIMIT).await
+    pub async fn apply_schema(&self, choice: Choice) -> Result<(), NotReady> {
+        let findings = self.inspect(choice).await?.findings;
+        self.set_up(&findings, choice, INDEX_LIMIT).await
     }
 
     async fn set_up(
         &self,
         findings: &[Finding],
-        validators: Option<bool>,
+        choice: Choice,
         index_limit: Duration,
     ) -> Result<(), NotReady> {
         if findings.iter().any(Finding::is_unsuitable) {
             return Ok(());
         }
-        let settings = LedgerSettings::new(Known::THIS, validators.unwrap_or(true));
+        let settings = LedgerSettings::new(Known::THIS, choice);
         self.write_settings(doc! { "$setOnInsert": settings.to_document() }).await?;
-        // Another program may have been first, and may have said whether validators are wanted.
-        let remembered = self.settings().await?.is_none_or(|settings| settings.validators);
-        let validators = validators.unwrap_or(remembered);
+        // Another program may have been first, and may have chosen otherwise.
+        let settings = self.settings().await?.unwrap_or(settings).chosen(choice);
+        let LedgerSettings { validators, events, .. } = settings;
         let lacking = |name: &str| {
             let found = findings.iter().filter(|f| f.collection == name && f.applies());
             found.map(|finding| finding.lack.clone()).collect::<Vec<_>>()
@@ -195,23 +201,22 @@ impl Store {
             }
         }
         let raise = doc! {
-            "$max": { "protocol": settings.protocol },
-            "$addToSet": { "features": { "$each": settings.features } },
-            "$set": { "validators": validators, "complete": true },
+            "$max": { "protocol": Known::THIS.protocol },
+            "$addToSet": { "features": { "$each": Known::THIS.features } },
+            "$set": { "validators": validators, "events": events, "complete": true },
         };
         self.write_settings(raise).await
     }
 
-    /// Checks that this version knows everything that the ledger's settings name. Missing settings
-    /// are accepted: somebody may have dropped the database.
+    /// The ledger's settings, if this version knows everything that they name. `None` when they are
+    /// missing: somebody may have dropped the database.
     ///
     /// # Errors
     /// When it does not, or the server is away or refuses.
-    pub async fn check_settings(&self) -> Result<(), NotReady> {
-        match self.settings().await? {
-            Some(settings) => Ok(settings.fits(Known::THIS)?),
-            None => Ok(()),
-        }
+    pub async fn check_settings(&self) -> Result<Option<LedgerSettings>, NotReady> {
+        let settings = self.settings().await?;
+        settings.iter().try_for_each(|settings| settings.fits(Known::THIS))?;
+        Ok(settings)
     }
 
     async fn settings(&self) -> Result<Option<LedgerSettings>, NotReady> {
@@ -221,7 +226,7 @@ impl Store {
         let settings = found.as_ref().map(LedgerSettings::from_document).transpose()?;
         match settings.as_ref().map(|settings| settings.fits(Known::THIS)) {
             Some(Err(misfit @ (Misfit::Unknown(_) | Misfit::Unreadable(_)))) => Err(misfit.into()),
-            Some(Err(Misfit::Behind(_)) | Ok(())) | None => Ok(settings),
+            Some(Err(Misfit::Behind(_) | Misfit::Events { .. }) | Ok(())) | None => Ok(settings),
         }
     }
 
@@ -302,7 +307,8 @@ fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Do
             | Lack::ValidatorForeign { .. }
             | Lack::Settings
             | Lack::SettingsVersion(_)
-            | Lack::SettingsValidators { .. } => None,
+            | Lack::SettingsValidators { .. }
+            | Lack::SettingsEvents { .. } => None,
         })
         .collect();
     let missing = |name: &str| {

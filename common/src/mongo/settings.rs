@@ -27,7 +27,7 @@ pub struct Known {
 
 impl Known {
     /// This version.
-    pub const THIS: Known = Known { protocol: 1, features: &[] };
+    pub const THIS: Known = Known { protocol: 2, features: &[] };
 }
 
 /// The document as read.
@@ -39,6 +39,8 @@ pub struct LedgerSettings {
     pub features: Vec<String>,
     /// Whether the collections are to have Tandem's validators.
     pub validators: bool,
+    /// Whether workers publish an event for each transaction that ends.
+    pub events: bool,
     /// Whether all collections and indexes have been created. If not, the next program goes on.
     pub complete: bool,
 }
@@ -58,6 +60,16 @@ pub enum Misfit {
          then run `producer init --apply`"
     )]
     Behind(String),
+    /// A worker was told to publish events, or not to, and the ledger says otherwise.
+    #[error(
+        "TANDEM_EVENTS says {}, and the ledger has events {}; leave it out, or stop all workers \
+         and run `producer init --apply --events {}`",
+        on_off(*.wanted), on_off(!*.wanted), on_off(*.wanted)
+    )]
+    Events {
+        /// What the worker was told.
+        wanted: bool,
+    },
     /// Somebody has edited it by hand, and it is not valid.
     #[error(
         "the settings document of the ledger (collection `tandem`, _id \"settings\") is not \
@@ -66,15 +78,39 @@ pub enum Misfit {
     Unreadable(String),
 }
 
+/// What the owner of a ledger chooses; `None` leaves it as it is, and means yes for a fresh ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Whether the collections are to have Tandem's validators.
+    pub validators: Option<bool>,
+    /// Whether workers publish an event for each transaction that ends.
+    pub events: Option<bool>,
+}
+
+fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
 impl LedgerSettings {
     /// What a ledger of this version has.
     #[must_use]
-    pub fn new(known: Known, validators: bool) -> LedgerSettings {
+    pub fn new(known: Known, choice: Choice) -> LedgerSettings {
         LedgerSettings {
             protocol: known.protocol,
             features: known.features.iter().map(ToString::to_string).collect(),
-            validators,
+            validators: choice.validators.unwrap_or(true),
+            events: choice.events.unwrap_or(true),
             complete: false,
+        }
+    }
+
+    /// The same with what its owner chooses.
+    #[must_use]
+    pub fn chosen(&self, choice: Choice) -> LedgerSettings {
+        LedgerSettings {
+            validators: choice.validators.unwrap_or(self.validators),
+            events: choice.events.unwrap_or(self.events),
+            ..self.clone()
         }
     }
 
@@ -98,6 +134,8 @@ impl LedgerSettings {
             protocol,
             features: features.ok_or_else(|| bad("features", "a list of texts"))?,
             validators: flag("validators")?,
+            // Before the second version of the protocol no ledger had events.
+            events: if protocol < 2 { true } else { flag("events")? },
             complete: flag("complete")?,
         })
     }
@@ -107,6 +145,7 @@ impl LedgerSettings {
             "protocol": self.protocol,
             "features": &self.features,
             "validators": self.validators,
+            "events": self.events,
             "complete": self.complete,
         }
     }
@@ -150,7 +189,7 @@ mod tests {
 
     fn settings(protocol: i64, features: &[&str]) -> LedgerSettings {
         let features = features.iter().map(ToString::to_string).collect();
-        LedgerSettings { protocol, features, ..LedgerSettings::new(KNOWN, true) }
+        LedgerSettings { protocol, features, ..LedgerSettings::new(KNOWN, Choice::default()) }
     }
 
     #[test]
@@ -181,6 +220,7 @@ mod tests {
             ("features", Bson::from("holds")),
             ("features", Bson::Array(vec![1.into()])),
             ("validators", Bson::Null),
+            ("events", Bson::from("on")),
             ("complete", Bson::from(1)),
         ] {
             let mut document = written.to_document();

@@ -125,27 +125,28 @@ pub(super) fn cancel((id, reason): &(TransactionId, Reason), claim: &Claim) -> R
     }
 }
 
-/// A client's request to cancel: `initial` becomes `canceled`, `pending` becomes `canceling`. The
-/// statements run in this order, so a transaction that is claimed between them still matches the
-/// second. The claim stays: the owner notices at its commit and undoes what it has posted.
+/// A client's request to cancel: `initial` and `pending` become `canceling`; only workers write the
+/// end, because it has an event. The statements run in this order, so a transaction that is claimed
+/// between them still matches the second. Nobody owns what was `initial`, so a worker may claim it at
+/// once. The claim of what was `pending` stays: the owner notices at its commit and undoes what it has
+/// posted.
 pub(super) fn request_cancel(id: &str, reason: &Reason) -> Vec<Document> {
     let reason = reason.to_document();
-    let statement = |from: State, to: State| {
-        doc! {
-            "q": { "_id": id, "state": from },
-            "u": [{ "$set": {
-                "state": to,
-                "reason": { "$literal": &reason },
-                "lastModified": "$$NOW",
-            } }],
-        }
+    let canceling = doc! {
+        "state": State::Canceling,
+        "reason": { "$literal": &reason },
+        "lastModified": "$$NOW",
     };
-    let mut unclaimed = statement(State::Initial, State::Canceled);
-    // The sweeper's stamp means nothing on a final transaction.
-    if let Ok(pipeline) = unclaimed.get_array_mut("u") {
-        pipeline.push(doc! { "$unset": ["sweepAfter"] }.into());
-    }
-    vec![unclaimed, statement(State::Pending, State::Canceling)]
+    let mut unclaimed = canceling.clone();
+    unclaimed.insert("takeoverAt", "$$NOW");
+    vec![
+        doc! {
+            "q": { "_id": id, "state": State::Initial },
+            // The sweeper's stamp would keep the sweepers from it.
+            "u": [{ "$set": unclaimed }, { "$unset": ["sweepAfter"] }],
+        },
+        doc! { "q": { "_id": id, "state": State::Pending }, "u": [{ "$set": canceling }] },
+    ]
 }
 
 /// Releases a claim: removes the token, and sets the takeover time to the later of a delay from now

@@ -13,7 +13,7 @@ use lapin::uri::AMQPUri;
 use lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
 
 pub use dead::{DeadLetter, DeadLetters, Held};
-pub use publisher::{Outgoing, Publisher};
+pub use publisher::{Outgoing, Publisher, Taken};
 pub use topology::Topology;
 
 use crate::limits::AMQP_NAME_BYTES_MAX;
@@ -34,6 +34,8 @@ const HEARTBEAT_S: u16 = 8;
 pub const WORK: &str = "work";
 /// The routing key of messages that are processed alone.
 pub const SOLO: &str = "solo";
+/// The routing keys of outcome events begin with this word; the final state follows.
+pub const EVENT_KEY: &str = "transaction";
 /// The routing key of dead letters.
 pub const DEAD: &str = "dead";
 

@@ -3,7 +3,8 @@
 //! Owns one connection, made anew when it fails, and declares the topology with it. Calls at the same
 //! time have a channel each, so that none waits for the confirms of another. Promises that
 //! `Ok` means every message is in a queue on disk; `Err` means that any of them may be or not be,
-//! so the caller publishes all of them again: duplicates are harmless.
+//! so the caller publishes all of them again: duplicates are harmless. Events are confirmed one by
+//! one ([`Publisher::publish_each`]), because nobody waits for their subscribers.
 
 use std::sync::{Arc, Mutex as BlockingMutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,9 +16,11 @@ use tokio::sync::{Mutex, Semaphore};
 
 use super::dead::{DETAIL, REASON};
 use super::{
-    DEAD, QueueError, SOLO, Topology, WORK, answered, channel, close, connect, delay_class,
+    DEAD, EVENT_KEY, QueueError, SOLO, Topology, WORK, answered, channel, close, connect,
+    delay_class,
 };
 use crate::config::AmqpArgs;
+use crate::event::{Event, SCHEMA};
 use crate::limits::echo;
 use crate::message::Message;
 
@@ -27,12 +30,26 @@ const PUBLISH_LIMIT: Duration = Duration::from_secs(30);
 /// The most channels of a connection, which is the most calls at once; others wait.
 const CHANNELS_MAX: usize = 8;
 
+/// The exchange that a message goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Through {
+    /// The one in front of the queues of work.
+    Main,
+    /// The one in front of the retry queues.
+    Retry,
+    /// The one that subscribers bind their queues to.
+    Events,
+}
+
 /// A message on its way out.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// Through the retry exchange rather than the main one.
-    delayed: bool,
+    through: Through,
     routing_key: String,
+    /// Same for the same message, where its consumers drop repeats by it.
+    id: Option<String>,
+    /// Whether it has to find a queue.
+    mandatory: bool,
     body: Vec<u8>,
     headers: Vec<(&'static str, String)>,
 }
@@ -54,7 +71,7 @@ impl Outgoing {
     #[must_use]
     pub fn retry(message: &Message, key: &str, delay: Duration) -> Outgoing {
         let routing_key = format!("{}.{key}", delay_class(delay));
-        Outgoing { delayed: true, ..Outgoing::direct(&routing_key, message.to_bytes()) }
+        Outgoing { through: Through::Retry, ..Outgoing::direct(&routing_key, message.to_bytes()) }
     }
 
     /// A dead letter: the body as it came, with the reason beside it. The detail is cut: headers
@@ -64,6 +81,24 @@ impl Outgoing {
         let detail = echo(detail).into_owned();
         let headers = vec![(REASON, reason.to_owned()), (DETAIL, detail)];
         Outgoing { headers, ..Outgoing::direct(DEAD, body) }
+    }
+
+    /// An outcome event in the binary content mode of CloudEvents. `source` names the ledger.
+    /// If it is `mandatory`, [`Taken::Unrouted`] tells that nobody has bound a queue for it.
+    #[must_use]
+    pub fn event(event: &Event, source: &str, mandatory: bool) -> Outgoing {
+        let (id, end) = (event.id(), event.about.end.as_str());
+        let headers = vec![
+            ("cloudEvents_specversion", "1.0".to_owned()),
+            ("cloudEvents_id", id.clone()),
+            ("cloudEvents_source", source.to_owned()),
+            ("cloudEvents_type", format!("tandem.transaction.{end}")),
+            ("cloudEvents_subject", event.about.id.to_string()),
+            ("cloudEvents_dataschema", SCHEMA.to_owned()),
+        ];
+        let (through, routing_key) = (Through::Events, format!("{EVENT_KEY}.{end}"));
+        let body = event.body.to_string().into_bytes();
+        Outgoing { through, routing_key, id: Some(id), mandatory, body, headers }
     }
 
     /// What it is: its body.
@@ -77,13 +112,20 @@ impl Outgoing {
     #[must_use]
     pub fn destination(&self) -> (&str, Option<u32>) {
         match self.routing_key.split_once('.') {
-            Some((delay, key)) if self.delayed => (key, delay.parse().ok()),
+            Some((delay, key)) if self.through == Through::Retry => (key, delay.parse().ok()),
             _ => (&self.routing_key, None),
         }
     }
 
     fn direct(routing_key: &str, body: Vec<u8>) -> Outgoing {
-        Outgoing { delayed: false, routing_key: routing_key.to_owned(), body, headers: vec![] }
+        Outgoing {
+            through: Through::Main,
+            routing_key: routing_key.to_owned(),
+            id: None,
+            mandatory: true,
+            body,
+            headers: vec![],
+        }
     }
 
     fn properties(&self) -> BasicProperties {
@@ -96,9 +138,26 @@ impl Outgoing {
             .with_delivery_mode(PERSISTENT)
             .with_content_type("application/json".into())
             .with_headers(headers);
+        let properties = match &self.id {
+            Some(id) => properties.with_message_id(id.as_str().into()),
+            None => properties,
+        };
         // When it was given up: who looks at dead letters asks for their age.
         if self.routing_key == DEAD { properties.with_timestamp(now_s()) } else { properties }
     }
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is on disk in every queue that is bound for it.
+    Queued,
+    /// No queue is bound for it, so it is nowhere.
+    Unrouted,
+    /// A queue, or the broker, did not take it; other queues may have it.
+    Refused,
+    /// There was no answer in time.
+    Unknown,
 }
 
 fn now_s() -> u64 {
@@ -144,8 +203,36 @@ impl Publisher {
             return Ok(());
         }
         let session = self.session().await?;
-        let published = session.publish(&self.topology, messages).await;
-        self.settle(session, published).await
+        let mut taken = Vec::with_capacity(messages.len());
+        let published = session.publish(&self.topology, messages, &mut taken, PUBLISH_LIMIT).await;
+        let all_taken = published.and_then(|()| {
+            let problem = match taken.iter().find(|taken| **taken != Taken::Queued) {
+                None => return Ok(()),
+                Some(Taken::Unrouted) => "no queue is bound for it",
+                Some(_) => "the broker refused it",
+            };
+            Err(QueueError::NotTaken(problem.to_owned()))
+        });
+        self.settle(session, all_taken).await
+    }
+
+    /// Publishes all of them and says for each what became of it within the limit, beside the error
+    /// that has ended the call, if one has.
+    pub async fn publish_each(
+        &self,
+        messages: &[Outgoing],
+        limit: Duration,
+    ) -> (Vec<Taken>, Result<(), QueueError>) {
+        let mut taken = Vec::with_capacity(messages.len());
+        let publishing = async {
+            let session = self.session().await?;
+            let published = session.publish(&self.topology, messages, &mut taken, limit).await;
+            self.settle(session, published).await
+        };
+        let published = tokio::time::timeout(limit * 2, publishing).await;
+        let published = published.unwrap_or(Err(QueueError::Silent(limit, "publishing")));
+        taken.resize(messages.len(), Taken::Unknown);
+        (taken, published)
     }
 
     /// Connects and declares the topology, if not yet done.
@@ -215,11 +302,17 @@ impl Session {
         Session { connection, idle: BlockingMutex::default(), calls }
     }
 
-    async fn publish(&self, topology: &Topology, messages: &[Outgoing]) -> Result<(), QueueError> {
+    async fn publish(
+        &self,
+        topology: &Topology,
+        messages: &[Outgoing],
+        taken: &mut Vec<Taken>,
+        limit: Duration,
+    ) -> Result<(), QueueError> {
         let _call = self.calls.acquire().await.expect("it is never closed");
         let channel = self.take_channel().await?;
-        let sending = tokio::time::timeout(PUBLISH_LIMIT, send(&channel, topology, messages));
-        sending.await.unwrap_or(Err(QueueError::Silent(PUBLISH_LIMIT, "publishing")))?;
+        let sending = tokio::time::timeout(limit, send(&channel, topology, messages, taken));
+        sending.await.unwrap_or(Err(QueueError::Silent(limit, "publishing")))?;
         self.put_back(channel);
         Ok(())
     }
@@ -251,17 +344,23 @@ impl Session {
     }
 }
 
-/// Sends all, then waits for every confirm.
+/// Sends all, then waits for every confirm and notes what became of each message.
 async fn send(
     channel: &Channel,
     topology: &Topology,
     messages: &[Outgoing],
+    taken: &mut Vec<Taken>,
 ) -> Result<(), QueueError> {
-    let (main, retry) = (topology.exchange(), topology.retry_exchange());
-    let options = BasicPublishOptions { mandatory: true, ..Default::default() };
+    let (main, retry, events) =
+        (topology.exchange(), topology.retry_exchange(), topology.events_exchange());
     let mut confirms = Vec::with_capacity(messages.len());
     for message in messages {
-        let exchange = if message.delayed { &retry } else { &main };
+        let exchange = match message.through {
+            Through::Main => &main,
+            Through::Retry => &retry,
+            Through::Events => &events,
+        };
+        let options = BasicPublishOptions { mandatory: message.mandatory, ..Default::default() };
         let confirm = channel
             .basic_publish(
                 exchange.as_str().into(),
@@ -274,18 +373,14 @@ async fn send(
         confirms.push(confirm);
     }
     for confirm in confirms {
-        match confirm.await? {
-            Confirmation::Ack(None) => {}
-            Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned)) => {
-                return Err(QueueError::NotTaken(returned.reply_text.to_string()));
-            }
-            Confirmation::Nack(None) => {
-                return Err(QueueError::NotTaken("the broker refused it".into()));
-            }
+        taken.push(match confirm.await? {
+            Confirmation::Ack(None) => Taken::Queued,
+            Confirmation::Ack(Some(_)) | Confirmation::Nack(Some(_)) => Taken::Unrouted,
+            Confirmation::Nack(None) => Taken::Refused,
             Confirmation::NotRequested => {
                 return Err(QueueError::NotTaken("the channel has no confirms".into()));
             }
-        }
+        });
     }
     Ok(())
 }

@@ -10,6 +10,8 @@
 //!                        │  │ └───── P.retry.<ms>.v1 (expires back with its routing key)
 //!                        ▼  └─ exchange P.retry ◀── "<ms>.work", "<ms>.solo"
 //!                     P.dead.v1
+//!
+//! workers ──"transaction.done"──▶ exchange P.events ──▶ queues of subscribers
 //! ```
 
 use futures_util::TryFutureExt;
@@ -87,6 +89,12 @@ impl Topology {
         format!("{}.retry", self.prefix)
     }
 
+    /// The exchange to which workers publish outcome events.
+    #[must_use]
+    pub fn events_exchange(&self) -> String {
+        format!("{}.events", self.prefix)
+    }
+
     /// The queue of a routing key: [`WORK`], [`SOLO`] or [`DEAD`].
     #[must_use]
     pub fn queue(&self, key: &str) -> String {
@@ -149,8 +157,8 @@ impl Topology {
         Ok(())
     }
 
-    fn exchanges(&self) -> [String; 2] {
-        [self.exchange(), self.retry_exchange()]
+    fn exchanges(&self) -> [String; 3] {
+        [self.exchange(), self.retry_exchange(), self.events_exchange()]
     }
 
     fn queues(&self) -> Vec<Queue> {

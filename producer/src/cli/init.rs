@@ -8,7 +8,8 @@
 use std::io::Write;
 
 use clap::Args;
-use common::mongo::Finding;
+use common::config::switch;
+use common::mongo::{Choice, Finding};
 use serde_json::{Value, json};
 
 use crate::cli::context::Context;
@@ -28,6 +29,7 @@ Examples:
   producer init
   producer init --apply
   producer init --apply --no-validator     rely on what your own programs write
+  producer init --apply --events off       no outcome events
   producer init --json";
 
 /// What may be changed.
@@ -42,19 +44,23 @@ pub struct InitArgs {
     /// Have Tandem's validators after all, where --no-validator was said before
     #[arg(long)]
     pub validator: bool,
+    /// Have workers publish an event for each transaction that ends, from now on, or not; stop all
+    /// workers before [default: as it is; on for a fresh database]
+    #[arg(long, env = "TANDEM_EVENTS", value_name = "on|off", value_parser = switch)]
+    pub events: Option<bool>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
 impl InitArgs {
-    /// Whether validators are wanted; `None` means as the ledger's settings say.
-    fn validators(&self) -> Option<bool> {
-        match (self.validator, self.no_validator) {
+    fn choice(&self) -> Choice {
+        let validators = match (self.validator, self.no_validator) {
             (true, _) => Some(true),
             (false, true) => Some(false),
             (false, false) => None,
-        }
+        };
+        Choice { validators, events: self.events }
     }
 }
 
@@ -85,13 +91,13 @@ pub async fn run(
 }
 
 async fn database(context: &Context, args: &InitArgs) -> Result<Report, Error> {
-    let validators = args.validators();
-    let before = context.client.inspect(validators).await?;
+    let choice = args.choice();
+    let before = context.client.inspect(choice).await?;
     if before.findings.is_empty() || !(args.apply || before.unfinished) {
         return Ok(Report { applied: vec![], missing: before.findings });
     }
-    context.client.apply_schema(validators).await?;
-    let missing = context.client.inspect(validators).await?.findings;
+    context.client.apply_schema(choice).await?;
+    let missing = context.client.inspect(choice).await?.findings;
     let gone = |finding: &Finding| !missing.contains(finding);
     let applied = before.findings.into_iter().filter(gone).collect();
     Ok(Report { applied, missing })

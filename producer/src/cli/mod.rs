@@ -8,7 +8,6 @@
 //! - [`accounts`], [`transactions`]: commands on single documents.
 //! - [`dead_letters`]: what workers have given up.
 //! - [`audit`], [`init`]: commands on the whole ledger.
-//! - [`json`]: documents as JSON.
 
 pub mod accounts;
 pub mod advice;
@@ -21,6 +20,5 @@ pub mod exit;
 pub mod follow;
 pub mod init;
 pub mod input;
-pub mod json;
 pub mod submit;
 pub mod transactions;

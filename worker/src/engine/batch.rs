@@ -58,12 +58,13 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         self.post().await; //     pending:             hold the money, or learn why not
         self.commit().await; //   pending → applied    when every leg is posted: the commit point
         self.cancel().await; //   pending → canceling  when one was refused
-        self.undo().await; //     canceling → canceled debits go home, marks go
+        self.undo().await; //     canceling:           debits go home, marks go
         self
     }
 
     /// The protocol from its commit point on; says for each transaction what became of it.
     pub(super) async fn end(mut self) -> Vec<(TransactionId, Outcome)> {
+        self.abandon().await; //  canceling → canceled nothing of it is left
         self.settle().await; //   applied → done       credits become spendable
         self.park().await; //     what can't go on is set apart
         self.release_rest().await; // what is not final is given up, for now

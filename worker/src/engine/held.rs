@@ -80,6 +80,8 @@ impl Held {
                 let message = format!("given up after {} attempts alone", self.attempts_alone);
                 self.refused = Some(Reason::new(ReasonCode::RetriesExhausted, message));
             }
+            // Canceled before its first claim: nobody can have posted it.
+            (State::Canceling, Err(_)) if self.attempts == 1 => {}
             (State::Applied | State::Canceling, Err(problem)) => {
                 self.parking = unreadable(problem);
             }
@@ -177,7 +179,7 @@ mod tests {
         assert_eq!(code(claimed(State::Pending, 1, broken())), Some(ReasonCode::Invalid));
         for state in [State::Applied, State::Canceling] {
             assert_eq!(code(claimed(state, 1_000, sound())), None, "{state}");
-            assert_eq!(code(claimed(state, 1, broken())), None, "{state}");
+            assert_eq!(code(claimed(state, 2, broken())), None, "{state}");
         }
     }
 
@@ -188,6 +190,7 @@ mod tests {
         assert!(claimed(State::Applied, 2, broken()).parking.is_some());
         assert!(claimed(State::Canceling, 2, broken()).parking.is_some());
         assert!(claimed(State::Pending, 1, broken()).parking.is_none());
+        assert!(claimed(State::Canceling, 1, broken()).parking.is_none());
         assert!(claimed(State::Pending, 2, sound()).parking.is_none());
     }
 }

@@ -5,8 +5,9 @@
 //! the same data. Promises that whatever happens between two lines (a crash, a stall of any
 //! length, a lost reply, a second run) no money is made or lost, and that no other worker has to be
 //! told. Fails by releasing: what is not final is released and requeued.
-//! Talks to the world through [`Ledger`] and [`Environment`] only.
+//! Talks to the world through [`Ledger`], [`Announcer`] and [`Environment`] only.
 
+mod announce;
 mod batch;
 mod capacity;
 mod claim;
@@ -30,9 +31,11 @@ use common::retry::Policy;
 use common::transaction::TransactionId;
 use tokio::sync::Mutex;
 
+pub use announce::{Announcer, Unconfirmed};
 pub use outcome::Outcome;
 
 use crate::metrics::Metrics;
+use announce::Committed;
 use batch::Batch;
 use capacity::Capacity;
 use deferred::Deferred;
@@ -90,6 +93,8 @@ pub struct Engine<L, E> {
     environment: E,
     settings: EngineSettings,
     metrics: Arc<Metrics>,
+    /// None where nobody is told of outcomes.
+    announcer: Option<Arc<dyn Announcer>>,
     deferred: Deferred,
     capacity: Capacity,
     /// Batches that have not come to their commit point.
@@ -100,10 +105,11 @@ pub struct Engine<L, E> {
 }
 
 impl<L: Ledger, E: Environment> Engine<L, E> {
-    /// An engine on a ledger.
+    /// An engine on a ledger, which announces outcomes if it is given an announcer.
     pub fn new(
         ledger: L,
         environment: E,
+        announcer: Option<Arc<dyn Announcer>>,
         settings: EngineSettings,
         metrics: Arc<Metrics>,
     ) -> Engine<L, E> {
@@ -112,6 +118,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             environment,
             settings,
             metrics,
+            announcer,
             deferred: Deferred::default(),
             capacity: Capacity::default(),
             before_commit: AtomicUsize::new(0),
@@ -132,7 +139,12 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         match self.settings.kind {
             EngineKind::TwoPhase => {
                 let batch = Batch::new(self).begin(ids).await;
-                Underway { outcomes: Vec::new(), batch: Some(batch) }
+                Underway {
+                    engine: self,
+                    outcomes: Vec::new(),
+                    committed: Vec::new(),
+                    batch: Some(batch),
+                }
             }
             EngineKind::Transaction => NativeBatch::new(self).begin(ids).await,
         }
@@ -180,13 +192,18 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
 
 /// A batch past its decisions: some transactions have their outcome, the marks of others remain.
 pub struct Underway<'a, L, E> {
+    engine: &'a Engine<L, E>,
+    committed: Vec<Committed>,
     outcomes: Vec<(TransactionId, Outcome)>,
     batch: Option<Batch<'a, L, E>>,
 }
 
 impl<L: Ledger, E: Environment> Underway<'_, L, E> {
-    /// Removes the marks, and says for each transaction what became of it.
+    /// Removes the marks, announces what has ended, and says for each transaction what became of it.
     pub async fn end(mut self) -> Vec<(TransactionId, Outcome)> {
+        for committed in self.committed {
+            self.engine.announce_committed(committed).await;
+        }
         if let Some(batch) = self.batch {
             self.outcomes.extend(batch.end().await);
         }

@@ -21,6 +21,7 @@ use common::ledger::{
 use common::retry::Policy;
 use common::transaction::{State, TransactionId};
 
+use super::announce::Committed;
 use super::batch::Batch;
 use super::held::Left;
 use super::pieces::cut;
@@ -47,6 +48,8 @@ pub(super) struct NativeBatch<'a, L, E> {
     in_phases: Vec<TransactionId>,
     /// Conflicts since the last commit.
     conflicts: u32,
+    /// What was committed and is to be announced.
+    committed: Vec<Committed>,
 }
 
 /// Part of a batch.
@@ -58,7 +61,13 @@ struct Piece {
 
 impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
     pub(super) fn new(engine: &'a Engine<L, E>) -> NativeBatch<'a, L, E> {
-        NativeBatch { engine, outcomes: Vec::new(), in_phases: Vec::new(), conflicts: 0 }
+        NativeBatch {
+            engine,
+            outcomes: Vec::new(),
+            in_phases: Vec::new(),
+            conflicts: 0,
+            committed: Vec::new(),
+        }
     }
 
     pub(super) async fn begin(mut self, ids: &[TransactionId]) -> Underway<'a, L, E> {
@@ -79,7 +88,8 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
             [] => None,
             in_phases => Some(Batch::new(self.engine).begin(in_phases).await),
         };
-        Underway { outcomes: self.outcomes, batch }
+        let NativeBatch { engine, outcomes, committed, .. } = self;
+        Underway { engine, outcomes, committed, batch }
     }
 
     /// Settles a piece; returns what is to be halved.
@@ -92,9 +102,13 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
             if open.is_empty() {
                 return None;
             }
-            match self.transact(initial).await {
+            // Noted with the commit, for the sweepers, should this worker die before it announces.
+            let token = self.engine.announcer.as_ref().map(|_| self.engine.environment.token());
+            match self.transact(initial, token.as_deref()).await {
                 Ok(Transacted::Committed(verdicts)) => {
                     self.conflicts = 0;
+                    let events = verdicts.iter().map(Verdict::ended).collect();
+                    self.committed.extend(token.map(|token| Committed { token, events }));
                     verdicts.into_iter().for_each(|verdict| self.ended(verdict));
                     return None;
                 }
@@ -223,24 +237,24 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         }
     }
 
-    async fn transact(&self, initial: Vec<Seen>) -> Result<Transacted, LedgerError> {
+    async fn transact(
+        &self,
+        initial: Vec<Seen>,
+        due: Option<&str>,
+    ) -> Result<Transacted, LedgerError> {
         let gone = || Err("its document was deleted".to_owned());
         let contents: Vec<Content> =
             initial.into_iter().map(|seen| (seen.id, seen.body.unwrap_or_else(gone))).collect();
         let _turn = self.engine.turn.lock().await;
         let _timer = self.engine.metrics.phase("transaction");
-        self.engine.ledger.transact(&contents, &self.engine.settings.application).await
+        self.engine.ledger.transact(&contents, &self.engine.settings.application, due).await
     }
 
     fn ended(&mut self, verdict: Verdict) {
-        let state = match verdict.refused {
-            None => State::Done,
-            Some(reason) => {
-                self.engine.metrics.refused(reason.code);
-                State::Canceled
-            }
-        };
-        self.engine.metrics.moved(state, 1);
+        if let Some(reason) = &verdict.refused {
+            self.engine.metrics.refused(reason.code);
+        }
+        self.engine.metrics.moved(verdict.ended().end.state(), 1);
         self.outcomes.push((verdict.id, Outcome::Final));
     }
 

@@ -112,11 +112,18 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let singles = plan::removals_per_leg(self.bodies(&canceling));
         self.remove_checked(RemovalKind::Undo, &singles).await;
         drop(timer);
-        self.finish(Advance::Abandon, canceling).await;
     }
 
-    /// Moves those to their end whose marks are all gone.
+    /// Ends those that were undone.
+    pub(super) async fn abandon(&mut self) {
+        let undone = self.ids_where(Held::is_undoable);
+        self.finish(Advance::Abandon, undone).await;
+    }
+
+    /// Moves those to their end whose marks are all gone, once that is announced.
     async fn finish(&mut self, step: Advance, mut ids: Vec<TransactionId>) {
+        ids.retain(|id| self.held.get(id).is_some_and(Held::goes_on));
+        self.announce(step, &ids).await;
         ids.retain(|id| self.held.get(id).is_some_and(Held::goes_on));
         self.advance(step, ids).await;
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicI64;
 
 use common::account::Account;
 use common::amount::Amount;
+use common::event::Ended;
 use common::ledger::{
     AccountRead, Advance, Claim, Claimed, Content, LedgerError, Parking, Posting, Removal,
     RemovalKind, Seen, ServerMs, Size, Transacted, Verdict, Written,
@@ -23,6 +24,8 @@ struct Scripted {
     deadlines: Mutex<Vec<ServerMs>>,
     room: usize,
     tried: Mutex<Vec<usize>>,
+    /// The events that are noted as due.
+    owed: Mutex<Vec<Ended>>,
     /// The legs of each transaction, by its size.
     legs: usize,
     /// The time, and how much of it one post takes for each mark.
@@ -138,7 +141,21 @@ impl Ledger for Scripted {
         Ok(ids.iter().map(account).collect())
     }
 
-    async fn transact(&self, contents: &[Content], _: &str) -> Result<Transacted, LedgerError> {
+    async fn owe_events(&self, _: &str, events: &[Ended]) -> Result<(), LedgerError> {
+        self.owed.lock().expect("one thread").extend_from_slice(events);
+        Ok(())
+    }
+
+    async fn forget_events(&self, _: &str) -> Result<(), LedgerError> {
+        Ok(())
+    }
+
+    async fn transact(
+        &self,
+        contents: &[Content],
+        _: &str,
+        _: Option<&str>,
+    ) -> Result<Transacted, LedgerError> {
         self.tried.lock().expect("one thread").push(contents.len());
         if contents.len() > self.room {
             return Ok(Transacted::Conflict);
@@ -187,7 +204,7 @@ fn engine(kind: EngineKind, ledger: Scripted) -> Engine<Scripted, Still> {
         rides_from: usize::MAX,
     };
     let environment = Still { clock: ledger.clock.clone(), ..Still::default() };
-    Engine::new(ledger, environment, settings, Arc::new(Metrics::new()))
+    Engine::new(ledger, environment, None, settings, Arc::new(Metrics::new()))
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ pub use import::import;
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
 use crate::cli::input::{ACCOUNTS, Format, Kind, Record, parse_account};
-use crate::cli::json;
+use common::json;
 
 /// The subcommands of `accounts`.
 #[derive(Clone, Debug, Subcommand)]

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
-use crate::cli::json;
+use common::json;
 
 const REPEAT: &str = "run the same command again: what was done is not done twice";
 

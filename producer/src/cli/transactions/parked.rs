@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
-use crate::cli::json;
+use common::json;
 
 /// The most that `unpark --all` brings back in one step.
 const STEP: u32 = IDS_MAX as u32;

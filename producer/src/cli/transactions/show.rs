@@ -15,7 +15,7 @@ use producer::{Standing, readable};
 use super::reason_text;
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
-use crate::cli::json;
+use common::json;
 
 /// Which transactions to show.
 #[derive(Args, Clone, Debug)]

@@ -14,7 +14,7 @@ use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
 use crate::cli::follow::WaitArgs;
 use crate::cli::input::Kind;
-use crate::cli::json;
+use common::json;
 
 /// A transfer.
 #[derive(Args, Clone, Debug)]

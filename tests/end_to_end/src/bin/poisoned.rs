@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use clap::Parser;
 use common::config::LogArgs;
+use common::event::Ended;
 use common::ledger::{
     AccountRead, Advance, Claim, Claimed, Content, Ledger, LedgerError, Parking, Posting, Removal,
     RemovalKind, Seen, ServerMs, Transacted, Written,
@@ -101,9 +102,18 @@ impl Ledger for Trap {
         &self,
         contents: &[Content],
         application: &str,
+        due: Option<&str>,
     ) -> Result<Transacted, LedgerError> {
         self.spring("transact", contents.iter().map(|(id, _)| id));
-        self.ledger.transact(contents, application).await
+        self.ledger.transact(contents, application, due).await
+    }
+
+    async fn owe_events(&self, token: &str, events: &[Ended]) -> Result<(), LedgerError> {
+        self.ledger.owe_events(token, events).await
+    }
+
+    async fn forget_events(&self, token: &str) -> Result<(), LedgerError> {
+        self.ledger.forget_events(token).await
     }
 
     async fn release(

@@ -68,7 +68,7 @@ async fn a_fresh_database_is_set_up_by_several_at_once_and_settles() {
         for ensured in all {
             ensured.expect("every one of them finds a whole ledger");
         }
-        let inspection = world.store.inspect(None).await.expect("MongoDB is there");
+        let inspection = world.store.inspect(Choice::default()).await.expect("MongoDB is there");
         assert_eq!((inspection.unfinished, inspection.findings), (false, vec![]));
     }
     world.store.database().drop().await.expect("the database can be dropped");

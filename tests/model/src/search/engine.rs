@@ -15,7 +15,7 @@ use common::ledger::{Fault, LeaseMs};
 use common::retry::Policy;
 use common::transaction::{Body, TransactionId};
 use futures_util::future::join;
-use worker::engine::{Engine, EngineKind, EngineSettings, Environment};
+use worker::engine::{Announcer, Engine, EngineKind, EngineSettings, Environment};
 use worker::metrics::Metrics;
 
 use super::protocol::{Heard, Next, Protocol, Tally, What};
@@ -180,7 +180,9 @@ impl Protocol for Tandem<'_> {
         let shared = Arc::new(Mutex::new(Shared::default()));
         let ledger = Ledger::new(shared.clone(), (run, 0), self.clock_error(run), self.planted);
         let clock = Clock { run, ..Clock::default() };
-        let engine = Engine::new(ledger, clock.clone(), self.settings(run), self.metrics.clone());
+        let announcer = self.scope.events.then(|| Arc::new(ledger.clone()) as Arc<dyn Announcer>);
+        let (settings, metrics) = (self.settings(run), self.metrics.clone());
+        let engine = Engine::new(ledger, clock.clone(), announcer, settings, metrics);
         let (first, second) = (self.batch(run), ids(self.second(run)));
         let mut task = pin!(live(&engine, &first, &second));
         let mut context = Context::from_waker(Waker::noop());
@@ -262,7 +264,12 @@ impl Protocol for Tandem<'_> {
     }
 
     fn wrong_now(&self, books: &Books) -> Vec<String> {
-        check::off_the_books(books)
+        let mut wrong = check::off_the_books(books);
+        if self.scope.events {
+            wrong.extend(check::untrue_events(books));
+            wrong.extend(check::unannounced(books));
+        }
+        wrong
     }
 
     fn describe(&self, request: &Request) -> String {

@@ -86,7 +86,9 @@ fn in_the_end<P: Protocol>(world: &mut World<P>, mut books: u32) -> Vec<String> 
         }
         books = visit(world, books, now);
     }
-    check::at_rest(world.books.value(books))
+    let mut wrong = check::at_rest(world.books.value(books));
+    wrong.extend(world.protocol.wrong_now(world.books.value(books)));
+    wrong
 }
 
 fn unfinished(books: &Books) -> Vec<TransactionId> {

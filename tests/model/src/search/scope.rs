@@ -54,6 +54,8 @@ pub struct Scope {
     pub lease: i64,
     /// By how much the clock of the accounts' member is behind.
     pub skew: i64,
+    /// Whether the workers announce outcomes.
+    pub events: bool,
 }
 
 /// One transfer and two runs of a worker; the other scopes are variations of it.
@@ -72,6 +74,7 @@ const PAIR: Scope = Scope {
     attempts_max: 5,
     lease: 1,
     skew: 1,
+    events: false,
 };
 
 /// A settlement that rides, and another worker that has both transactions.
@@ -98,7 +101,7 @@ const THREE: &[&[&str]] = &[&["t"], &["t"], &["t"]];
 const BOTH: &[&str] = &["t", "u"];
 
 /// Every scope, the longest searches first.
-pub const SCOPES: [Scope; 19] = [
+pub const SCOPES: [Scope; 22] = [
     Scope {
         name: "takeovers",
         about: "one transfer, three workers that stall past their leases and go on",
@@ -191,6 +194,29 @@ pub const SCOPES: [Scope; 19] = [
         clients: &[Client::Cancels("t")],
         losses: 1,
         ..PAIR
+    },
+    Scope {
+        name: "announced",
+        about: "one transfer, two workers that announce its end",
+        losses: 1,
+        short: (1, 6),
+        events: true,
+        ..PAIR
+    },
+    Scope {
+        name: "announced-canceled",
+        about: "the same, and a client that cancels at any moment",
+        clients: &[Client::Cancels("t")],
+        losses: 1,
+        short: (0, 6),
+        events: true,
+        ..PAIR
+    },
+    Scope {
+        name: "announced-riding",
+        about: "two transfers, the first's settlement rides; another worker; ends are announced",
+        events: true,
+        ..RIDING
     },
     Scope {
         name: "account-refuses",

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use common::account::Account;
+use common::event::Ended;
 use common::ledger::{Posting, Removal, Ride};
 use common::transaction::{AccountId, TransactionId};
 
@@ -100,7 +101,12 @@ fn shown(books: &Books) -> BTreeMap<String, String> {
     let transactions =
         books.transactions.values().map(|doc| (doc.id.to_string(), shown_transaction(doc)));
     let aside = books.aside.keys().map(|id| (format!("{id}, beside it,"), "parked".to_owned()));
-    accounts.chain(transactions).chain(aside).collect()
+    let sent = books.sent.iter().map(|event| (shown_event(event), "sent".to_owned()));
+    let due = books.due.iter().map(|(token, events)| {
+        let events: Vec<_> = events.iter().map(shown_event).collect();
+        (format!("the note {token}"), events.join(", "))
+    });
+    accounts.chain(transactions).chain(aside).chain(sent).chain(due).collect()
 }
 
 fn shown_account(account: &Account) -> String {
@@ -118,6 +124,10 @@ fn shown_transaction(doc: &Transaction) -> String {
         return format!("is {}{owner}{parked}", doc.state);
     }
     format!("is {}{owner}{parked}, others after {}", doc.state, doc.takeover_at)
+}
+
+fn shown_event(event: &Ended) -> String {
+    format!("the event that {} is {}", event.id, event.end.as_str())
 }
 
 fn joined<'a>(ids: impl IntoIterator<Item = &'a TransactionId>) -> String {
@@ -168,9 +178,13 @@ pub fn request(request: &Request) -> String {
             format!("{name} {}", joined(parkings.iter().map(|parking| &parking.id)))
         }
         Request::SetStatus(id, status) => format!("{name} {id} {}", status.as_str()),
-        Request::Transact(_, orders, _) => {
+        Request::Transact(_, orders, ..) => {
             format!("{name} {}", joined(orders.iter().map(|(id, _)| id)))
         }
+        Request::Owe(_, events) | Request::Announce(events) => {
+            format!("{name} {}", joined(events.iter().map(|event| &event.id)))
+        }
+        Request::Forget(token) => format!("{name} {token}"),
         Request::Cancel(refused, _) => {
             format!("{name} {}", joined(refused.iter().map(|(id, _)| id)))
         }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use common::account::Account;
+use common::event::{End, Ended};
 use common::transaction::{AccountId, State};
 
-use super::model::Books;
+use super::model::{Books, Transaction};
 
 /// Whether an account is below its floor, which must never happen.
 #[must_use]
@@ -53,6 +54,40 @@ pub fn at_rest(books: &Books) -> Vec<String> {
         wrong.push(format!("rule 1: the sum was {opening}, now it is {closing}"));
     }
     wrong
+}
+
+/// Final transactions whose event was neither sent nor is noted as due, at any moment.
+#[must_use]
+pub fn unannounced(books: &Books) -> Vec<String> {
+    let event = |doc: &Transaction| Some(Ended { id: doc.id.clone(), end: End::of(doc.state)? });
+    let ended = books.transactions.values().filter_map(event);
+    let unannounced = ended.filter(|event| !books.is_announced(event));
+    unannounced.map(|event| format!("rule 8: nobody is told that {event:?}")).collect()
+}
+
+/// Events that were sent and say something else than the documents, at any moment: who hears that a
+/// transaction is done can spend the money, and what is canceled holds none.
+#[must_use]
+pub fn untrue_events(books: &Books) -> Vec<String> {
+    let mut untrue = Vec::new();
+    for Ended { id, end } in &books.sent {
+        let Some(doc) = books.transactions.get(id) else { continue };
+        let may_be = match end {
+            End::Done => [State::Applied, State::Done],
+            End::Canceled => [State::Canceling, State::Canceled],
+        };
+        if !may_be.contains(&doc.state) {
+            untrue.push(format!("rule 8: an event says that {id} is {end:?}; it is {}", doc.state));
+        }
+        let has_mark = |account: &&Account| account.pending_transactions.contains(id);
+        if let Some(account) = books.accounts.values().find(has_mark) {
+            untrue.push(format!(
+                "rule 8: an event says that {id} is {end:?}; its mark is on {}",
+                account.id
+            ));
+        }
+    }
+    untrue
 }
 
 /// An amount in nanos, for people.

@@ -4,7 +4,7 @@
 //! Owns nothing but a handle on the state that is shared with the scheduler. Every call becomes a
 //! request, which the scheduler delivers, answers, drops or delays.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
@@ -56,6 +56,8 @@ pub struct Client {
     /// The error of the worker's wall clock.
     clock_error: i64,
     pub(super) planted: Option<Planted>,
+    /// The transactions that this start of the worker has taken over.
+    taken_over: Arc<Mutex<BTreeSet<TransactionId>>>,
 }
 
 impl Client {
@@ -67,7 +69,15 @@ impl Client {
         clock_error: i64,
         planted: Option<Planted>,
     ) -> Client {
-        Client { shared, owner, clock_error, planted }
+        Client { shared, owner, clock_error, planted, taken_over: Arc::default() }
+    }
+
+    pub(super) fn take_over(&self, ids: impl IntoIterator<Item = TransactionId>) {
+        self.taken_over.lock().expect("one thread only").extend(ids);
+    }
+
+    pub(super) fn has_taken_over(&self, id: &TransactionId) -> bool {
+        self.taken_over.lock().expect("one thread only").contains(id)
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {

@@ -48,6 +48,8 @@ pub(super) enum Event {
     Toggle(usize),
     /// A sweeper publishes transactions that are neither final nor parked.
     Sweep(usize),
+    /// A sweeper publishes due events, or removes their note.
+    SweepEvents(usize),
     /// A document becomes odd.
     Spoil(usize),
     /// A document becomes what it was.
@@ -105,6 +107,7 @@ impl Event {
             Event::Reverse(index) => world.reverse(index),
             Event::Toggle(index) => world.toggle(index),
             Event::Sweep(index) => world.sweep(index),
+            Event::SweepEvents(index) => world.sweep_events(index),
             Event::Spoil(index) => world.spoil(index),
             Event::Mend(index) => world.mend(index),
             Event::Unpark(index) => world.unpark(index),
@@ -124,6 +127,7 @@ impl World {
         self.possible_clients(&mut events);
         self.possible_returns(&mut events);
         self.possible_oddities(&mut events);
+        events.extend((0..self.server.majority.due.len()).map(|at| (1, Event::SweepEvents(at))));
         if self.server.hidden() > 0 {
             events.push((3, Event::CatchUp));
         }

@@ -3,11 +3,14 @@
 //! Owns the planted faults of clients: wrappers around calls, with mistakes that somebody could
 //! make.
 
+use common::event::{End, Ended};
 use common::ledger::{
     AccountRead, Advance, Claim, Claimed, Content, Ledger, LedgerError, Parking, Posting, Removal,
     RemovalKind, Seen, ServerMs, Transacted, Written,
 };
 use common::transaction::{AccountId, Reason, TransactionId};
+
+use worker::engine::{Announcer, Unconfirmed};
 
 use super::client::Client;
 use super::planted::Planted;
@@ -26,6 +29,12 @@ impl Client {
         }
     }
 
+    /// Says that these are done.
+    async fn tell(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
+        let done = |id: &TransactionId| Ended { id: id.clone(), end: End::Done };
+        self.write(Request::Announce(ids.iter().map(done).collect())).await.map(|_| ())
+    }
+
     async fn posted(&self, postings: &[Posting], before: ServerMs) -> Result<Written, LedgerError> {
         self.write(Request::Post(postings.to_vec(), before)).await
     }
@@ -35,7 +44,10 @@ impl Ledger for Client {
     async fn claim(&self, ids: &[TransactionId], claim: &Claim) -> Result<Claimed, LedgerError> {
         let (now, _) = self.now_and_number();
         let written = self.write(Request::Claim(ids.to_vec(), claim.clone(), now)).await?;
-        Ok(Claimed { seen: self.read(ids).await?, refused: written.refused })
+        let seen = self.read(ids).await?;
+        let taken_over = seen.iter().filter(|seen| seen.attempts > 1);
+        self.take_over(taken_over.map(|seen| seen.id.clone()));
+        Ok(Claimed { seen, refused: written.refused })
     }
 
     async fn post(&self, postings: &[Posting], before: ServerMs) -> Result<Written, LedgerError> {
@@ -82,7 +94,14 @@ impl Ledger for Client {
         ids: &[TransactionId],
         claim: &Claim,
     ) -> Result<Written, LedgerError> {
-        self.write(Request::Advance(step, ids.to_vec(), claim.clone())).await
+        if step == Advance::Commit && self.planted == Some(Planted::EventForWhatIsRolledBack) {
+            self.tell(ids).await?;
+        }
+        let advanced = self.write(Request::Advance(step, ids.to_vec(), claim.clone())).await;
+        if step == Advance::Commit && self.planted == Some(Planted::EventBeforeTheMoney) {
+            self.tell(ids).await?;
+        }
+        advanced
     }
 
     async fn cancel(
@@ -142,16 +161,41 @@ impl Ledger for Client {
         Ok(accounts)
     }
 
+    async fn owe_events(&self, token: &str, events: &[Ended]) -> Result<(), LedgerError> {
+        self.write(Request::Owe(token.to_owned(), events.to_vec())).await.map(|_| ())
+    }
+
+    async fn forget_events(&self, token: &str) -> Result<(), LedgerError> {
+        self.write(Request::Forget(token.to_owned())).await.map(|_| ())
+    }
+
     async fn transact(
         &self,
         contents: &[Content],
         application: &str,
+        due: Option<&str>,
     ) -> Result<Transacted, LedgerError> {
         let (_, number) = self.now_and_number();
-        let request = Request::Transact(number, contents.to_vec(), application.to_owned());
+        let (application, due) = (application.to_owned(), due.map(str::to_owned));
+        let request = Request::Transact(number, contents.to_vec(), application, due);
         let Reply::Transacted(transacted) = self.request(request).await? else {
             unreachable!("a transaction answers what became of it")
         };
         Ok(transacted)
+    }
+}
+
+impl Announcer for Client {
+    fn announce<'a>(&'a self, events: &'a [Ended]) -> Unconfirmed<'a> {
+        Box::pin(async move {
+            let mut events = events.to_vec();
+            if self.planted == Some(Planted::EventForgottenAfterATakeover) {
+                events.retain(|event| !self.has_taken_over(&event.id));
+            }
+            let told = events.is_empty()
+                || self.request(Request::Announce(events.clone())).await.is_ok()
+                || self.planted == Some(Planted::FinalBeforeTheConfirm);
+            if told { Vec::new() } else { events }
+        })
     }
 }

@@ -36,6 +36,7 @@ impl World {
         for index in (0..self.operations.len()).rev() {
             let cut = match (&self.operations[index].sent, &self.operations[index].stage) {
                 (Sent::Publish(_), _) | (_, Stage::OnTheWay) => false,
+                (Sent::Request(request), _) if request.is_for_the_broker() => false,
                 (Sent::Request(_), Stage::Running { .. } | Stage::Executed { .. }) => true,
             };
             if cut {
@@ -120,6 +121,19 @@ impl World {
             vec![self.submissions[index].id.clone()]
         };
         self.queue.store(&Outgoing::work(&Message::new(ids)), self.now);
+    }
+
+    /// A sweeper publishes due events that a majority has noted, and then removes the note.
+    pub(super) fn sweep_events(&mut self, index: usize) {
+        let noted = self.server.majority.due.iter().nth(index);
+        let Some((token, events)) = noted.map(|(token, due)| (token.clone(), due.clone())) else {
+            return;
+        };
+        if events.iter().all(|event| self.server.majority.sent.contains(event)) {
+            self.client_request(Request::Forget(token));
+        } else {
+            self.client_request(Request::Announce(events));
+        }
     }
 
     pub(super) fn reverse(&mut self, index: usize) {

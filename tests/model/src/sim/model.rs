@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::account::Account;
+use common::event::Ended;
 use common::ledger::{
     AccountRead, Advance, Claim, Content, LeaseMs, Parking, Seen, ServerMs, Size,
 };
@@ -209,15 +210,13 @@ pub fn unpark(doc: &mut Transaction) -> bool {
 }
 
 /// A client's request to cancel, as the producer's command does it; true if it matched.
-pub fn request_cancel(doc: &mut Transaction) -> bool {
+pub fn request_cancel(doc: &mut Transaction, now: ServerMs) -> bool {
     match doc.state {
-        State::Initial => {
-            doc.state = State::Canceled;
-            end_ownership(doc);
-        }
-        State::Pending => doc.state = State::Canceling,
+        State::Initial => doc.takeover_at = now,
+        State::Pending => {}
         State::Applied | State::Done | State::Canceling | State::Canceled => return false,
     }
+    doc.state = State::Canceling;
     doc.reason = Some(Reason::new(ReasonCode::Requested, "canceled on request"));
     true
 }
@@ -233,9 +232,19 @@ pub struct Books {
     pub aside: BTreeMap<TransactionId, Parked>,
     /// The odd documents, and how they are odd.
     pub odd: Odd,
+    /// Events that are noted as due, by the token of the note.
+    pub due: BTreeMap<String, Vec<Ended>>,
+    /// Events that the broker has taken. They are in no document, and no fail-over loses them.
+    pub sent: BTreeSet<Ended>,
 }
 
 impl Books {
+    /// Whether an event was sent, or is noted as due.
+    #[must_use]
+    pub fn is_announced(&self, event: &Ended) -> bool {
+        self.sent.contains(event) || self.due.values().any(|due| due.contains(event))
+    }
+
     /// Whether this transaction is parked.
     #[must_use]
     pub fn is_parked(&self, id: &TransactionId) -> bool {

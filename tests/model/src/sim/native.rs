@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use common::account::Account;
-use common::ledger::{Content, Transacted};
+use common::event::Ended;
+use common::ledger::{Content, Transacted, Verdict};
 use common::netting::{self, Netting};
 use common::transaction::State;
 
@@ -30,6 +31,8 @@ pub struct Documents {
     pub accounts: Vec<Account>,
     /// The transactions.
     pub transactions: Vec<Transaction>,
+    /// The note on their events, by its token.
+    pub due: Option<(String, Vec<Ended>)>,
 }
 
 impl Documents {
@@ -39,6 +42,7 @@ impl Documents {
         books.accounts.extend(accounts);
         let transactions = self.transactions.into_iter().map(|doc| (doc.id.clone(), doc));
         books.transactions.extend(transactions);
+        books.due.extend(self.due);
     }
 
     /// Their ids.
@@ -71,6 +75,7 @@ impl Native {
         self,
         books: &Books,
         application: &str,
+        token: Option<&str>,
         planted: Option<Planted>,
     ) -> (Documents, Transacted) {
         if !self.is_initial(planted) || !self.is_unchanged(books, planted) {
@@ -97,6 +102,8 @@ impl Native {
             (doc.lease_until, doc.takeover_at) = (0, 0);
             written.transactions.push(doc);
         }
+        let events = self.netting.verdicts.iter().map(Verdict::ended).collect();
+        written.due = token.map(|token| (token.to_owned(), events));
         (written, Transacted::Committed(self.netting.verdicts))
     }
 

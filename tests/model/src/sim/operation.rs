@@ -106,15 +106,17 @@ impl World {
                 // A write is answered when all writes before it are durable, a majority read at
                 // once.
                 Sent::Request(request) => {
-                    let upto = if request.is_read() { 0 } else { self.server.written };
+                    let at_once = request.is_read() || request.is_for_the_broker();
+                    let upto = if at_once { 0 } else { self.server.written };
                     (upto, self.server.reply(request, written, self.now))
                 }
                 Sent::Publish(_) => (0, Reply::Written(written)),
             };
             operation.stage = Stage::Executed { upto, reply: Some(reply) };
         }
-        let below: Vec<_> =
+        let mut wrong: Vec<_> =
             self.server.primary.accounts.values().filter_map(check::below_floor).collect();
-        below.into_iter().for_each(|what| self.violation(what));
+        wrong.extend(check::untrue_events(&self.server.majority));
+        wrong.into_iter().for_each(|what| self.violation(what));
     }
 }

@@ -54,11 +54,19 @@ pub enum Planted {
     ParkingForgetsTheTakeover,
     /// A read does not wait until it shows the writes of its own client.
     ReadsBeforeTheirWrites,
+    /// An event counts as confirmed before the broker has confirmed it.
+    FinalBeforeTheConfirm,
+    /// Events are sent with the commit, before the credits are spendable.
+    EventBeforeTheMoney,
+    /// Events are sent when all legs are posted, also of what is rolled back then.
+    EventForWhatIsRolledBack,
+    /// Nobody is told of what a worker has taken over.
+    EventForgottenAfterATakeover,
 }
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 24] = [
+    pub const ALL: [Planted; 28] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
@@ -83,6 +91,10 @@ impl Planted {
         Planted::ParkingLosesAMark,
         Planted::ParkingForgetsTheTakeover,
         Planted::ReadsBeforeTheirWrites,
+        Planted::FinalBeforeTheConfirm,
+        Planted::EventBeforeTheMoney,
+        Planted::EventForWhatIsRolledBack,
+        Planted::EventForgottenAfterATakeover,
     ];
 
     /// The name for the command line: `no-fence`.

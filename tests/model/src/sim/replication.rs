@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use common::account::Account;
+use common::event::Ended;
 use common::transaction::{Parked, TransactionId};
 
 use super::lag::Lag;
@@ -24,6 +25,8 @@ pub enum Write {
     Transaction(Transaction),
     /// A note on a parked transaction, or its removal.
     Aside(TransactionId, Option<Parked>),
+    /// A note on due events, or its removal.
+    Due(String, Option<Vec<Ended>>),
     /// A majority has all of it or nothing.
     Together(Documents),
 }
@@ -43,6 +46,12 @@ impl Write {
             }
             Write::Aside(id, None) => {
                 books.aside.remove(&id);
+            }
+            Write::Due(token, Some(events)) => {
+                books.due.insert(token, events);
+            }
+            Write::Due(token, None) => {
+                books.due.remove(&token);
             }
             Write::Together(written) => written.store(books),
         }
@@ -116,6 +125,13 @@ impl Server {
     /// Makes a document what it was.
     pub fn mend(&mut self, id: &Arc<str>) {
         self.copies().for_each(|books| books.odd.mend(id));
+    }
+
+    /// The broker takes an event. No copy of the database has a say in it.
+    pub fn sent(&mut self, event: &Ended) {
+        for books in self.copies() {
+            books.sent.insert(event.clone());
+        }
     }
 
     fn copies(&mut self) -> impl Iterator<Item = &mut Books> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use common::account::Status;
+use common::event::Ended;
 use common::ledger::{
     AccountRead, Advance, Claim, Content, Fault, Parking, Posting, Removal, RemovalKind, Seen,
     ServerMs, Transacted, Written,
@@ -50,8 +51,15 @@ pub enum Request {
     Unclaim(Vec<TransactionId>, Claim),
     /// Parks transactions.
     Park(Vec<Parking>),
-    /// A native transaction, by a number of its own, of an application.
-    Transact(u64, Vec<Content>, String),
+    /// A native transaction, by a number of its own, of an application. It notes its events as due
+    /// under the token.
+    Transact(u64, Vec<Content>, String, Option<String>),
+    /// Notes events as due, under a token.
+    Owe(String, Vec<Ended>),
+    /// Removes such a note.
+    Forget(String),
+    /// Publishes events. This goes to the broker.
+    Announce(Vec<Ended>),
 }
 
 impl Request {
@@ -80,6 +88,9 @@ impl Request {
             Request::Unclaim(..) => "unclaim",
             Request::Park(_) => "park",
             Request::Transact(..) => "transact",
+            Request::Owe(..) => "owe",
+            Request::Forget(_) => "forget",
+            Request::Announce(_) => "announce",
         }
     }
 
@@ -95,7 +106,9 @@ impl Request {
             | Request::Unpark(_)
             | Request::Read(_)
             | Request::Bodies(_)
-            | Request::Accounts(..) => 1,
+            | Request::Accounts(..)
+            | Request::Owe(..)
+            | Request::Forget(_) => 1,
             Request::Claim(ids, ..)
             | Request::Advance(_, ids, _)
             | Request::Release(ids, ..)
@@ -107,6 +120,7 @@ impl Request {
             Request::Park(parkings) => parkings.len(),
             // It reads, then it commits.
             Request::Transact(..) => 2,
+            Request::Announce(events) => events.len(),
         }
     }
 
@@ -114,6 +128,12 @@ impl Request {
     #[must_use]
     pub fn is_read(&self) -> bool {
         matches!(self, Request::Read(_) | Request::Bodies(_) | Request::Accounts(..))
+    }
+
+    /// Whether it goes to the broker, whatever the database does.
+    #[must_use]
+    pub fn is_for_the_broker(&self) -> bool {
+        matches!(self, Request::Announce(_))
     }
 
     /// The documents that a worker's command names.
@@ -125,7 +145,10 @@ impl Request {
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)
-            | Request::Unpark(_) => Vec::new(),
+            | Request::Unpark(_)
+            | Request::Owe(..)
+            | Request::Forget(_)
+            | Request::Announce(_) => Vec::new(),
             Request::Claim(ids, ..)
             | Request::Read(ids)
             | Request::Bodies(ids)
@@ -140,7 +163,7 @@ impl Request {
             }
             Request::Cancel(refused, _) => refused.iter().map(|(id, _)| id).collect(),
             Request::Park(parkings) => parkings.iter().map(|parking| &parking.id).collect(),
-            Request::Transact(_, contents, _) => contents.iter().map(|(id, _)| id).collect(),
+            Request::Transact(_, contents, ..) => contents.iter().map(|(id, _)| id).collect(),
         }
     }
 }

@@ -34,6 +34,7 @@ impl World {
         }
         if self.report.violations.is_empty() {
             self.report.violations = check::at_rest(&self.server.majority);
+            self.report.violations.extend(check::unannounced(&self.server.majority));
         }
     }
 
@@ -54,6 +55,7 @@ impl World {
     fn is_at_rest(&self) -> bool {
         self.server.is_replicated()
             && self.queue.is_empty()
+            && self.server.majority.due.is_empty()
             && self.operations.iter().all(|operation| operation.deaf)
             && self.workers.iter().all(|worker| worker.tasks.is_empty())
             && self.submissions.iter().all(|submission| submission.published)

@@ -111,12 +111,30 @@ impl Server {
                     model::release(doc, claim, *after, *not_before, started)
                 }),
             Request::Park(parkings) => self.park(&parkings[step]),
-            Request::Transact(number, contents, application) => {
-                self.step_of_transaction(*number, contents, application);
+            Request::Transact(number, contents, application, token) => {
+                self.step_of_transaction(*number, contents, application, token.as_deref());
                 Stepped::Nothing
             }
+            Request::Owe(token, events) => {
+                self.primary.due.insert(token.clone(), events.clone());
+                self.wrote(Write::Due(token.clone(), Some(events.clone())));
+                Stepped::Wrote
+            }
+            Request::Forget(token) => {
+                if self.primary.due.remove(token).is_none() {
+                    return Stepped::Nothing;
+                }
+                self.wrote(Write::Due(token.clone(), None));
+                Stepped::Wrote
+            }
+            Request::Announce(events) => {
+                self.sent(&events[step]);
+                Stepped::Wrote
+            }
             Request::Insert(id, body) => self.insert(id, body, started),
-            Request::AskCancel(id) => self.transaction(id, model::request_cancel),
+            Request::AskCancel(id) => {
+                self.transaction(id, |doc| model::request_cancel(doc, started))
+            }
             Request::SetStatus(id, status) => {
                 self.account(id, |account| accounts::set_status(account, *status))
             }
@@ -153,12 +171,18 @@ impl Server {
 
     /// The first step reads at a snapshot and decides. The second commits: it writes everything at
     /// once, or nothing if a document to be written was changed in between or is refused.
-    fn step_of_transaction(&mut self, number: u64, contents: &[Content], application: &str) {
+    fn step_of_transaction(
+        &mut self,
+        number: u64,
+        contents: &[Content],
+        application: &str,
+        token: Option<&str>,
+    ) {
         let Some(native) = self.begun.remove(&number) else {
             self.begun.insert(number, Native::begin(contents, &self.primary));
             return;
         };
-        let (written, transacted) = native.commit(&self.primary, application, self.planted);
+        let (written, transacted) = native.commit(&self.primary, application, token, self.planted);
         let odd = &self.primary.odd;
         self.transacted = Some(match transacted {
             Transacted::Conflict => Reply::Transacted(transacted),
@@ -295,7 +319,10 @@ impl Server {
             | Request::Advance(..)
             | Request::Cancel(..)
             | Request::Release(..)
-            | Request::Unclaim(..) => Reply::Written(written),
+            | Request::Unclaim(..)
+            | Request::Owe(..)
+            | Request::Forget(_)
+            | Request::Announce(_) => Reply::Written(written),
         }
     }
 }

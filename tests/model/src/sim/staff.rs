@@ -8,7 +8,7 @@ use common::retry::Policy;
 use common::transaction::TransactionId;
 use worker::acknowledge::Acknowledger;
 use worker::decide::Origin;
-use worker::engine::{Engine, EngineKind, EngineSettings, Outcome};
+use worker::engine::{Announcer, Engine, EngineKind, EngineSettings, Outcome};
 use worker::metrics::Metrics;
 
 use super::broker::Queued;
@@ -79,7 +79,9 @@ impl Staff {
         let client = Client::new(self.shared.clone(), (index, life), clock_error, self.planted);
         let settings = EngineSettings { kind: self.engines[index], ..self.settings.clone() };
         let metrics = self.metrics.clone();
-        let engine = Engine::new(client.clone(), client.clone(), settings, metrics.clone());
+        let announcer = Some(Arc::new(client.clone()) as Arc<dyn Announcer>);
+        let engine =
+            Engine::new(client.clone(), client.clone(), announcer, settings, metrics.clone());
         Worker {
             life,
             stalled: false,

@@ -3,6 +3,7 @@
 //! Owns how likely each is.
 
 use common::account::Status;
+use common::event::End;
 use common::ledger::{Advance, RemovalKind};
 use common::transaction::{ParkCode, ReasonCode, State};
 use model::sim::odd::Oddity;
@@ -54,11 +55,20 @@ fn of_ledger() -> impl Strategy<Value = Operation> {
         6 => (removal, ids(), grouping()).prop_map(|(r, i, g)| Operation::Remove(r, i, g)),
         5 => (advance(), ids(), claimant()).prop_map(|(a, i, by)| Operation::Advance(a, i, by)),
         2 => cancel,
-        4 => (few(), claimant()).prop_map(|(ids, by)| Operation::Transact(ids, by)),
+        4 => (few(), claimant(), any::<bool>())
+            .prop_map(|(ids, by, due)| Operation::Transact(ids, by, due)),
+        1 => owe(),
+        1 => claimant().prop_map(Operation::Forget),
         2 => release,
         2 => (ids(), claimant()).prop_map(|(ids, by)| Operation::Unclaim(ids, by)),
         4 => parking(),
     ]
+}
+
+fn owe() -> impl Strategy<Value = Operation> {
+    let ends = vec(select(&End::ALL[..]), TRANSACTIONS.len());
+    (ids(), ends, claimant())
+        .prop_map(|(ids, ends, by)| Operation::Owe(ids.into_iter().zip(ends).collect(), by))
 }
 
 /// Parking and bringing back, and what makes parking necessary.

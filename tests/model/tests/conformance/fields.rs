@@ -52,6 +52,14 @@ pub enum Answer {
     Refused,
 }
 
+/// A note on due events; its time is the server's own matter.
+pub fn of_due(token: &str, done: Vec<Bson>, canceled: Vec<Bson>) -> (String, Fields) {
+    let ids = |ids: Vec<Bson>| format!("{ids:?}");
+    let fields = [("done", ids(done)), ("canceled", ids(canceled))];
+    let fields = fields.map(|(field, ids)| (field.to_owned(), ids));
+    (format!("{token}, due"), Fields::from(fields))
+}
+
 impl Answer {
     /// Transactions as read.
     pub fn seen(seen: Vec<Seen>, begun: ServerMs) -> Answer {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use common::event::End;
 use common::ledger::{Claim, Claimed, Refused, ServerMs, Written};
 use common::transaction::{AccountId, Body, Parked, TransactionId};
 use model::sim::model::{Books, Transaction};
 use model::sim::odd::Oddity;
 use model::sim::request::{Reply, Request};
 use model::sim::server::{Server, Stepped};
-use mongodb::bson::{DateTime, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::fields::{self, Answer, Shown};
 use crate::operation::{BROKEN, Lease, Operation, TRANSACTIONS, account_names};
@@ -61,6 +62,13 @@ impl Model {
             let mut note = note(why, terms.begun);
             note.insert("_id", id.as_ref());
             shown.insert(format!("{id}, beside it"), fields::of(&note, terms.begun));
+        }
+        for (token, events) in &self.server.primary.due {
+            let ids = |end| {
+                let of_this_end = events.iter().filter(|event| event.end == end);
+                of_this_end.map(|event| Bson::from(&*event.id)).collect()
+            };
+            shown.extend([fields::of_due(token, ids(End::Done), ids(End::Canceled))]);
         }
         shown
     }
@@ -124,10 +132,19 @@ impl Model {
             Operation::Cancel(refused, by) => {
                 self.answer(terms, &Request::Cancel(Terms::reasons(refused), by.claim()), now)
             }
-            Operation::Transact(ids, by) => {
+            Operation::Owe(events, by) => {
+                self.request(&Request::Owe(by.claim().token, Terms::events(events)), now);
+                Answer::Released
+            }
+            Operation::Forget(by) => {
+                self.request(&Request::Forget(by.claim().token), now);
+                Answer::Released
+            }
+            Operation::Transact(ids, by, due) => {
                 let contents = contents(self.server.primary.bodies(&Terms::ids(ids)));
-                let application = by.claim().application;
-                self.answer(terms, &Request::Transact(0, contents, application), now)
+                let Claim { token, application } = by.claim();
+                let due = due.then_some(token);
+                self.answer(terms, &Request::Transact(0, contents, application, due), now)
             }
             Operation::Park(each, by, code) => {
                 self.answer(terms, &Request::Park(Terms::parkings(each, *by, *code)), now)

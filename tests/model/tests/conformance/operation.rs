@@ -3,6 +3,7 @@
 use std::fmt;
 
 use common::account::Status;
+use common::event::End;
 use common::ledger::{Advance, Claim, RemovalKind};
 use common::transaction::{ParkCode, ReasonCode, State};
 use model::sim::odd::Oddity;
@@ -82,7 +83,12 @@ pub enum Operation {
     Remove(RemovalKind, Vec<usize>, Grouping),
     Advance(Advance, Vec<usize>, Claimant),
     Cancel(Vec<(usize, ReasonCode)>, Claimant),
-    Transact(Vec<usize>, Claimant),
+    /// Whether its events are noted as due, too.
+    Transact(Vec<usize>, Claimant, bool),
+    /// Notes events of these transactions as due, under the claimant's token.
+    Owe(Vec<(usize, End)>, Claimant),
+    /// Removes the claimant's note.
+    Forget(Claimant),
     /// Each as if it were in this state and under this claim.
     Park(Vec<(usize, State)>, Option<Claimant>, ParkCode),
     /// A worker parks a transaction that kills workers.
@@ -174,10 +180,18 @@ impl fmt::Display for Operation {
             }
             Operation::Remove(_, ids, grouping) => write!(f, "{name} {} {grouping:?}", names(ids)),
             Operation::Advance(_, ids, by)
-            | Operation::Transact(ids, by)
+            | Operation::Transact(ids, by, _)
             | Operation::Unclaim(ids, by) => {
                 write!(f, "{name} {} by {by:?}", names(ids))
             }
+            Operation::Owe(events, by) => {
+                let each: Vec<_> = events
+                    .iter()
+                    .map(|(at, end)| format!("{} {}", TRANSACTIONS[*at], end.as_str()))
+                    .collect();
+                write!(f, "{name} [{}] by {by:?}", each.join(", "))
+            }
+            Operation::Forget(by) => write!(f, "{name} by {by:?}"),
             Operation::Cancel(refused, by) => {
                 let each: Vec<_> = refused
                     .iter()
@@ -203,7 +217,7 @@ impl Operation {
             | Operation::SpoilTransaction(at, _) => vec![*at],
             Operation::Claim(ids, ..)
             | Operation::Advance(_, ids, _)
-            | Operation::Transact(ids, _)
+            | Operation::Transact(ids, ..)
             | Operation::Unclaim(ids, _)
             | Operation::ParkById(ids)
             | Operation::Release { ids, .. } => ids.clone(),
@@ -216,6 +230,8 @@ impl Operation {
             | Operation::Post { .. }
             | Operation::Remove(..)
             | Operation::SpoilAccount(..)
+            | Operation::Owe(..)
+            | Operation::Forget(_)
             | Operation::Mend => Vec::new(),
         }
     }
@@ -242,6 +258,8 @@ impl Operation {
             Operation::Remove(RemovalKind::Settle, ..) => "settle",
             Operation::Remove(RemovalKind::Undo, ..) => "undo",
             Operation::Transact(..) => "transact",
+            Operation::Owe(..) => "owe",
+            Operation::Forget(_) => "forget",
             Operation::Advance(step, ..) => step.states().1.as_str(),
             Operation::Cancel(..) => "cancel",
             Operation::Release { .. } => "release",

@@ -1,7 +1,7 @@
 //! MongoDB, through the real ledger and the real producer.
 
 use common::account::{Account, Status};
-use common::ledger::{Fault, Ledger, LedgerError, ServerMs};
+use common::ledger::{Claim, Fault, Ledger, LedgerError, ServerMs};
 use common::mongo::{MongoLedger, Store, Unparked, raw_id};
 use futures_util::TryStreamExt;
 use mongodb::Collection;
@@ -46,12 +46,18 @@ impl Real {
             collection.insert_many(documents).await.expect("documents can be inserted");
         };
         let accounts = sequence.accounts.iter().map(document).collect();
-        let notes = self.notes();
+        let (notes, events) = (self.notes(), self.events());
         tokio::join!(
             replaced(self.store().accounts(), accounts),
             replaced(self.store().transactions(), vec![broken()]),
             async { notes.delete_many(doc! {}).await.expect("notes can be deleted") },
+            async { events.delete_many(doc! {}).await.expect("notes can be deleted") },
         );
+    }
+
+    /// The notes on due events.
+    fn events(&self) -> Collection<Document> {
+        self.store().database().collection("events")
     }
 
     /// The notes on parked transactions that can't be written.
@@ -76,7 +82,14 @@ impl Real {
             (format!("{id}, beside it"), fields::of(note, terms.begun))
         };
         let notes = all(self.notes()).await;
-        accounts.iter().chain(&transactions).map(shown).chain(notes.iter().map(noted)).collect()
+        let due = |note: &Document| {
+            let token = note.get_str("_id").expect("ids are strings");
+            let ids = |field| note.get_array(field).expect("a list of ids").clone();
+            fields::of_due(token, ids("done"), ids("canceled"))
+        };
+        let events = all(self.events()).await;
+        let documents = accounts.iter().chain(&transactions).map(shown);
+        documents.chain(notes.iter().map(noted)).chain(events.iter().map(due)).collect()
     }
 
     /// Runs one operation.
@@ -129,9 +142,19 @@ impl Real {
             Operation::Cancel(refused, by) => {
                 ledger.cancel(&Terms::reasons(refused), &by.claim()).await.map(Answer::written)
             }
-            Operation::Transact(ids, by) => {
+            Operation::Owe(events, by) => {
+                let owed = ledger.owe_events(&by.claim().token, &Terms::events(events)).await;
+                owed.map(|()| Answer::Released)
+            }
+            Operation::Forget(by) => {
+                let forgotten = ledger.forget_events(&by.claim().token).await;
+                forgotten.map(|()| Answer::Released)
+            }
+            Operation::Transact(ids, by, due) => {
                 let contents = contents(ledger.bodies(&Terms::ids(ids)).await?);
-                let transacted = ledger.transact(&contents, &by.claim().application).await;
+                let Claim { token, application } = by.claim();
+                let due = due.then_some(token.as_str());
+                let transacted = ledger.transact(&contents, &application, due).await;
                 or_refused(transacted.map(Answer::transacted))
             }
             Operation::Park(each, by, code) => {

@@ -1,6 +1,7 @@
 //! A sequence in the ledger's own terms: ids, postings and moments, the same for both sides.
 
 use common::amount::Amount;
+use common::event::{End, Ended};
 use common::ledger::{Content, LeaseMs, Parking, Posting, Removal, Ride, ServerMs};
 use common::transaction::{
     AccountId, Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, TransactionId,
@@ -64,6 +65,12 @@ impl<'a> Terms<'a> {
         let reason =
             |(at, code): &(usize, _)| (TRANSACTIONS[*at].into(), Reason::new(*code, MESSAGE));
         refused.iter().map(reason).collect()
+    }
+
+    /// Events of transactions.
+    pub fn events(events: &[(usize, End)]) -> Vec<Ended> {
+        let event = |(at, end): &(usize, End)| Ended { id: TRANSACTIONS[*at].into(), end: *end };
+        events.iter().map(event).collect()
     }
 
     /// Transactions to be parked, as they are given.

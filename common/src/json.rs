@@ -1,4 +1,4 @@
-//! Documents as JSON for scripts: amounts exact, moments as RFC 3339.
+//! Documents as JSON for scripts and events: amounts exact, moments as RFC 3339.
 
 use mongodb::bson::{Bson, DateTime, Document};
 use serde_json::{Map, Value};
@@ -10,12 +10,15 @@ pub fn from_document(document: &Document) -> Value {
     Value::Object(fields.collect::<Map<_, _>>())
 }
 
-fn from_bson(value: &Bson) -> Value {
+/// A value as JSON; see [`from_document`].
+#[must_use]
+pub fn from_bson(value: &Bson) -> Value {
     match value {
         Bson::Null => Value::Null,
         Bson::Boolean(flag) => Value::Bool(*flag),
         Bson::Int32(number) => Value::from(*number),
         Bson::Int64(number) => Value::from(*number),
+        // What is no number in JSON (NaN, infinity) becomes null.
         Bson::Double(number) => Value::from(*number),
         Bson::String(text) => Value::String(text.clone()),
         Bson::DateTime(moment) => Value::String(timestamp(*moment)),
@@ -34,10 +37,10 @@ pub fn timestamp(moment: DateTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use common::amount::Amount;
     use mongodb::bson::doc;
 
     use super::*;
+    use crate::amount::Amount;
 
     #[test]
     fn amounts_and_moments_read_exactly() {

@@ -1,0 +1,245 @@
+//! Events that are due: their transactions are final, or may be, and no broker has confirmed them.
+//!
+//! Owns the collection `events`, which holds one document for the due events of a batch: only ids,
+//! because an event is made anew from the stored transaction. Promises that what is owed is durable
+//! before anybody relies on it, that one sweeper at a time works on a document, and that a document
+//! goes only when somebody says that its events are confirmed. Sending an event twice is harmless.
+//! Fails with an error of the command; sending it again changes nothing.
+
+use mongodb::bson::{DateTime, Document, RawArrayBuf, RawDocument, RawDocumentBuf, doc, rawdoc};
+
+use super::definitions::TRANSACTIONS;
+use super::read::{fields, matching};
+use super::write::{Counts, each_alone};
+use super::{Store, fault};
+use crate::event::{End, Ended, Event, FIELDS};
+use crate::ledger::{INLINE_BYTES_MAX, LedgerError, ServerMs};
+use crate::limits::{LEGS_BYTES_MAX, METADATA_BYTES_MAX};
+use crate::transaction::TransactionId;
+
+/// The collection of due events.
+pub(super) const EVENTS: &str = "events";
+
+/// How long the events of a native batch are left to the worker that has committed it, in
+/// milliseconds.
+const LEFT_TO_ITS_WORKER_MS: i64 = 10_000;
+
+/// How long a sweeper has for the events that it has taken, in milliseconds.
+const TAKEN_MS: i64 = 30_000;
+
+/// The longest wait after events were refused again and again, in milliseconds.
+const REFUSED_MS_MAX: i64 = 3_600_000;
+
+/// The most bytes of what an event is made of. Of a document that is larger only the reason and the
+/// dates are read.
+const BYTES_MAX: usize = LEGS_BYTES_MAX + METADATA_BYTES_MAX + 4_000;
+
+/// A document of due events, as a sweeper has taken it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Due {
+    token: String,
+    /// What is due.
+    pub events: Vec<Ended>,
+    /// How often some of them were refused.
+    refusals: u32,
+}
+
+/// What an event is made of, or how large it is if that is not read together with others.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// The event.
+    Ready(Event),
+    /// So many bytes; [`Store::event`] reads it.
+    Large(TransactionId, usize),
+}
+
+/// The ids of those events that are of this end.
+fn names(events: &[Ended], end: End) -> RawDocumentBuf {
+    let of_this_end = events.iter().filter(|event| event.end == end);
+    let names: RawArrayBuf = of_this_end.map(|event| event.id.as_ref()).collect();
+    rawdoc! { "$literal": names }
+}
+
+/// The statement that notes events as due in `wait_ms` milliseconds.
+fn owe(token: &str, events: &[Ended], wait_ms: i64) -> RawDocumentBuf {
+    rawdoc! {
+        "q": { "_id": token },
+        "u": [{ "$set": {
+            "done": names(events, End::Done),
+            "canceled": names(events, End::Canceled),
+            "dueAt": { "$add": ["$$NOW", wait_ms] },
+            "refusals": 0,
+        } }],
+        "upsert": true,
+    }
+}
+
+/// The same within a native transaction, which leaves them to its worker for a while.
+pub(super) fn owe_with_batch(token: &str, events: &[Ended]) -> Document {
+    Document::try_from(owe(token, events, LEFT_TO_ITS_WORKER_MS)).expect("texts are valid BSON")
+}
+
+impl Store {
+    /// Notes events as due now. They are durable when this succeeds.
+    ///
+    /// # Errors
+    /// When the server is away or refuses; they may be noted or not.
+    pub async fn owe_events(&self, token: &str, events: &[Ended]) -> Result<(), LedgerError> {
+        let statement = |_: &[&()]| owe(token, events, 0);
+        let written =
+            self.write("owe", EVENTS, &[()], each_alone(0..1), Counts::Matched, statement).await?;
+        match written.refused.into_iter().next() {
+            None => Ok(()),
+            Some(refused) => Err(LedgerError::lasting("owe", refused.problem)),
+        }
+    }
+
+    /// Takes documents of events that are due at `now`, at most `limit` of them. Nobody else gets
+    /// them for half a minute.
+    ///
+    /// # Errors
+    /// When the server is away or refuses.
+    pub async fn take_due_events(
+        &self,
+        now: ServerMs,
+        limit: i64,
+    ) -> Result<Vec<Due>, LedgerError> {
+        let find = rawdoc! {
+            "find": EVENTS,
+            "filter": { "dueAt": { "$lte": DateTime::from_millis(now) } },
+            "limit": limit,
+        };
+        let mut taken = Vec::new();
+        for (due, at) in self.find("due", find, due).await? {
+            let statement = |_: &[&()]| {
+                rawdoc! {
+                    "q": { "_id": due.token.as_str(), "dueAt": at },
+                    "u": [{ "$set": { "dueAt": { "$add": ["$$NOW", TAKEN_MS] } } }],
+                }
+            };
+            let groups = each_alone(0..1);
+            let written =
+                self.write("take_due", EVENTS, &[()], groups, Counts::Matched, statement).await?;
+            if written.count == 1 {
+                taken.push(due);
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Notes that these events are due no more, save those that were `refused`: they wait, and
+    /// longer after each refusal, since every repetition reaches subscribers that had them before.
+    ///
+    /// # Errors
+    /// When the server is away or refuses; then they are sent once more, later.
+    pub async fn events_confirmed(&self, due: &Due, refused: &[Ended]) -> Result<(), LedgerError> {
+        if refused.is_empty() {
+            return self.forget_events(&due.token).await;
+        }
+        let wait_ms = TAKEN_MS.checked_shl(due.refusals.min(16)).unwrap_or(REFUSED_MS_MAX);
+        let statement = |_: &[&()]| {
+            let rest = rawdoc! {
+                "done": names(refused, End::Done),
+                "canceled": names(refused, End::Canceled),
+                "dueAt": { "$add": ["$$NOW", wait_ms.min(REFUSED_MS_MAX)] },
+                "refusals": i64::from(due.refusals) + 1,
+            };
+            rawdoc! { "q": { "_id": due.token.as_str() }, "u": [{ "$set": rest }] }
+        };
+        let groups = each_alone(0..1);
+        self.write("confirm", EVENTS, &[()], groups, Counts::Matched, statement).await.map(drop)
+    }
+
+    /// Forgets the document of due events with this token.
+    ///
+    /// # Errors
+    /// As [`Store::events_confirmed`].
+    pub async fn forget_events(&self, token: &str) -> Result<(), LedgerError> {
+        let limit = self.op_limit_ms();
+        let command = doc! {
+            "delete": EVENTS,
+            "deletes": [{ "q": { "_id": token }, "limit": 1 }],
+            "maxTimeMS": limit,
+            "comment": "tandem confirm",
+            "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
+        };
+        let database = self.database.clone();
+        let reply = self.limited("confirm", async move { database.run_command(command).await });
+        fault::refusals("confirm", &reply.await?).map(drop)
+    }
+
+    /// What the events of transactions are made of. Ids without a document are left out: somebody
+    /// has deleted it, and there is nothing left to tell.
+    ///
+    /// # Errors
+    /// When the server is away or refuses.
+    pub async fn event_sources(
+        &self,
+        ids: &[TransactionId],
+        end: End,
+    ) -> Result<Vec<Source>, LedgerError> {
+        let large = |bytes: RawDocumentBuf| rawdoc! { "_id": "$_id", "large": bytes };
+        let pipeline = content(ids, INLINE_BYTES_MAX, large);
+        let parse = move |document: &RawDocument| match document.get_i32("large") {
+            Ok(bytes) => {
+                let bytes = usize::try_from(bytes).unwrap_or_default();
+                Some(Source::Large(document.get_str("_id").ok()?.into(), bytes.min(BYTES_MAX)))
+            }
+            Err(_) => Event::of(document, end).map(Source::Ready),
+        };
+        self.aggregate("events", TRANSACTIONS, pipeline, ids.len(), parse).await
+    }
+
+    /// The events of large transactions; the caller sees to it that they fit together.
+    ///
+    /// # Errors
+    /// When the server is away or refuses.
+    pub async fn events(&self, ids: &[TransactionId], end: End) -> Result<Vec<Event>, LedgerError> {
+        let short = |_| {
+            let mut short = fields(&["reason", "createdAt"]);
+            short.append(super::read::cstr("_id"), "$_id");
+            short.append(super::read::cstr("metadata"), rawdoc! { "$literal": "too large" });
+            short
+        };
+        let pipeline = content(ids, BYTES_MAX, short);
+        let parse = move |document: &RawDocument| Event::of(document, end);
+        self.aggregate("events", TRANSACTIONS, pipeline, ids.len(), parse).await
+    }
+}
+
+/// What events are made of, where it is at most `most` bytes long; else what `larger` makes of its
+/// size.
+fn content(
+    ids: &[TransactionId],
+    most: usize,
+    larger: impl Fn(RawDocumentBuf) -> RawDocumentBuf,
+) -> RawArrayBuf {
+    let content = rawdoc! { "$mergeObjects": [{ "_id": "$_id" }, fields(&FIELDS)] };
+    let bytes = rawdoc! { "$bsonSize": "$$content" };
+    let fits = rawdoc! { "$lte": [bytes.clone(), i64::try_from(most).unwrap_or(i64::MAX)] };
+    let chosen = rawdoc! { "$cond": [fits, "$$content", larger(bytes)] };
+    let vars = rawdoc! { "content": content };
+    [matching(ids), rawdoc! { "$replaceWith": { "$let": { "vars": vars, "in": chosen } } }]
+        .into_iter()
+        .collect()
+}
+
+/// A document of due events, and when it is due. What is no text was not written by Tandem.
+fn due(document: &RawDocument) -> Option<(Due, DateTime)> {
+    let named = |end: End| {
+        let names = document.get_array(end.as_str()).ok();
+        names
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(move |name| Some(Ended { id: name.as_str()?.into(), end }))
+    };
+    let refusals = document.get_i64("refusals").ok();
+    let refusals = refusals.or_else(|| document.get_i32("refusals").ok().map(i64::from));
+    let due = Due {
+        token: document.get_str("_id").ok()?.to_owned(),
+        events: End::ALL.into_iter().flat_map(named).collect(),
+        refusals: refusals.and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
+    };
+    Some((due, document.get_datetime("dueAt").ok()?))
+}
