@@ -46,6 +46,12 @@ impl End {
         }
     }
 
+    /// Reads the name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<End> {
+        State::parse(name).and_then(End::of)
+    }
+
     /// The name in events and documents.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -113,6 +119,19 @@ impl Event {
         let Ended { id, end } = &self.about;
         format!("{id}:{}", end.as_str())
     }
+}
+
+/// The ledger as events name it: a URI reference.
+#[must_use]
+pub fn source(database: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    let name: String = database.bytes().map(encode).collect();
+    format!("/tandem/{name}")
 }
 
 /// What the transaction asked for, if that makes sense.
@@ -189,6 +208,12 @@ mod tests {
             "reason": { "code": "requested", "message": "canceled on request" },
         });
         assert_eq!(event.body, expected);
+    }
+
+    #[test]
+    fn a_ledger_is_named_by_a_uri() {
+        assert_eq!(source("shop-1"), "/tandem/shop-1");
+        assert_eq!(source("käse%"), "/tandem/k%C3%A4se%25");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use mongodb::bson::Document;
 use crate::config::Config;
 use crate::error::{Attempt, Error, Server};
 use crate::group::Groups;
+use crate::listening::Listening;
 use crate::readable::readable;
 use crate::watch::Watch;
 
@@ -116,6 +117,17 @@ impl Client {
     /// Passes on a message that is no error.
     pub(crate) fn note(&self, note: &str) {
         (self.servers.config.notes)(note);
+    }
+
+    /// Hears of outcomes while somebody waits for them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn listening(&self) -> Listening {
+        Listening::new(self.servers.clone())
+    }
+
+    pub(crate) fn servers(&self) -> &Arc<Servers> {
+        &self.servers
     }
 
     pub(crate) fn config(&self) -> &Config {

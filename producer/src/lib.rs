@@ -39,7 +39,9 @@ mod config;
 mod dead_letters;
 mod error;
 mod group;
+mod listening;
 mod opening;
+mod outcomes;
 mod parked;
 mod readable;
 mod reverse;
@@ -59,7 +61,10 @@ pub use common::transaction::{AccountId, Body, Leg, ReasonCode, State, Transacti
 pub use config::{Config, Notes};
 pub use dead_letters::{Asked, Fate, Replay};
 pub use error::{Error, Kind, Server};
+#[doc(hidden)]
+pub use listening::Listening;
 pub use opening::Opened;
+pub use outcomes::{Ended, Outcomes};
 pub use readable::readable;
 pub use stats::Stats;
 pub use status::Change;

@@ -1,8 +1,8 @@
 //! Waiting for the ends of transactions.
 //!
 //! Owns one task that asks for all awaited ids together, so that a thousand callers cost one query.
-//! It asks often while transactions end or new ones are awaited, and more rarely while nothing
-//! happens. Promises an answer to everyone who still waits. Fails when the database stays away for
+//! It asks often while transactions end or new ones are awaited, at once when an event says that one
+//! has ended, and more rarely while nothing happens. Promises an answer to everyone who still waits. Fails when the database stays away for
 //! longer than [`Config::give_up_after`](crate::Config::give_up_after).
 
 use std::collections::HashMap;
@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::client::{Client, Servers};
 use crate::error::{Error, Server};
+use crate::listening::Listening;
 use crate::readable::readable;
 use crate::way_in::WayIn;
 
@@ -138,12 +139,18 @@ async fn run(servers: Arc<Servers>, mut calls: mpsc::Receiver<Call>) {
     let mut waiting: HashMap<TransactionId, Vec<Answer>> = HashMap::new();
     let mut arrived = Vec::new();
     let mut pause = PAUSE.0;
+    let mut listening = Listening::new(servers.clone());
     loop {
         let news = if waiting.is_empty() {
             calls.recv_many(&mut arrived, CALLS_MAX).await
         } else {
-            let news = calls.recv_many(&mut arrived, CALLS_MAX);
-            tokio::time::timeout(pause, news).await.unwrap_or(0)
+            tokio::select! {
+                biased;
+                news = calls.recv_many(&mut arrived, CALLS_MAX) => news,
+                // Its document is final within milliseconds.
+                () = one_of(&mut listening, &waiting) => { pause = PAUSE.0; 0 },
+                () = tokio::time::sleep(pause) => 0,
+            }
         };
         if news == 0 && waiting.is_empty() {
             return;
@@ -156,7 +163,16 @@ async fn run(servers: Arc<Servers>, mut calls: mpsc::Receiver<Call>) {
         pause = if ended > 0 || news > 0 { PAUSE.0 } else { (pause * 3 / 2).min(PAUSE.1) };
         // With many ids a query takes long: at least half of the time no query runs.
         pause = pause.max(asked.elapsed());
+        if waiting.is_empty() {
+            // Events that nobody takes would fill the broker.
+            listening = Listening::new(servers.clone());
+        }
     }
+}
+
+/// Returns when one of those that are awaited has ended, if that can be heard.
+async fn one_of(listening: &mut Listening, waiting: &HashMap<TransactionId, Vec<Answer>>) {
+    while !waiting.contains_key(&listening.heard().await.id) {}
 }
 
 /// Asks for all ids, answers those that have ended, and returns how many these were.

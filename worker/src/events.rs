@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::config::AmqpArgs;
-use common::event::{End, Ended, Event};
+use common::event::{End, Ended, Event, source};
 use common::ledger::{BYTES_MAX, LedgerError, ServerMs};
 use common::mongo::{Due, Source, Store};
 use common::queue::{Outgoing, Publisher, QueueError, Taken};
@@ -61,7 +61,7 @@ struct Sent {
 impl Events {
     pub(crate) fn new(store: Store, amqp: &AmqpArgs, name: &str, metrics: Arc<Metrics>) -> Events {
         Events {
-            source: format!("/tandem/{}", encoded(store.database().name())),
+            source: source(store.database().name()),
             publisher: Publisher::new(amqp, &format!("{name} events")),
             store,
             done_is_bound: AtomicBool::new(false),
@@ -257,27 +257,5 @@ impl Announcer for Events {
             self.metrics.events("due", unconfirmed.len());
             unconfirmed
         })
-    }
-}
-
-/// A name as a part of a URI reference.
-fn encoded(name: &str) -> String {
-    let encode = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-            char::from(byte).to_string()
-        }
-        _ => format!("%{byte:02X}"),
-    };
-    name.bytes().map(encode).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_ledger_is_named_by_a_uri() {
-        assert_eq!(encoded("shop-1"), "shop-1");
-        assert_eq!(encoded("käse%"), "k%C3%A4se%25");
     }
 }

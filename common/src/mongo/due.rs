@@ -128,7 +128,8 @@ impl Store {
     }
 
     /// Notes that these events are due no more, save those that were `refused`: they wait, and
-    /// longer after each refusal, since every repetition reaches subscribers that had them before.
+    /// longer after each attempt in which all were refused, since every repetition reaches subscribers
+    /// that had them before.
     ///
     /// # Errors
     /// When the server is away or refuses; then they are sent once more, later.
@@ -136,13 +137,15 @@ impl Store {
         if refused.is_empty() {
             return self.forget_events(&due.token).await;
         }
-        let wait_ms = TAKEN_MS.checked_shl(due.refusals.min(16)).unwrap_or(REFUSED_MS_MAX);
+        let some_were_taken = refused.len() < due.events.len();
+        let refusals = if some_were_taken { 0 } else { due.refusals.min(16) };
+        let wait_ms = TAKEN_MS.checked_shl(refusals).unwrap_or(REFUSED_MS_MAX);
         let statement = |_: &[&()]| {
             let rest = rawdoc! {
                 "done": names(refused, End::Done),
                 "canceled": names(refused, End::Canceled),
                 "dueAt": { "$add": ["$$NOW", wait_ms.min(REFUSED_MS_MAX)] },
-                "refusals": i64::from(due.refusals) + 1,
+                "refusals": i64::from(refusals) + 1,
             };
             rawdoc! { "q": { "_id": due.token.as_str() }, "u": [{ "$set": rest }] }
         };

@@ -5,6 +5,7 @@
 
 mod dead;
 mod publisher;
+mod subscription;
 mod topology;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
 
 pub use dead::{DeadLetter, DeadLetters, Held};
 pub use publisher::{Outgoing, Publisher, Taken};
+pub use subscription::Subscription;
 pub use topology::Topology;
 
 use crate::limits::AMQP_NAME_BYTES_MAX;

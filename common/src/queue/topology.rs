@@ -95,6 +95,11 @@ impl Topology {
         format!("{}.events", self.prefix)
     }
 
+    /// The queue of a program that listens to events.
+    pub(super) fn listener(&self, unique: &str) -> String {
+        format!("{}.events.{unique}", self.prefix)
+    }
+
     /// The queue of a routing key: [`WORK`], [`SOLO`] or [`DEAD`].
     #[must_use]
     pub fn queue(&self, key: &str) -> String {

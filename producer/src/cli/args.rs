@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use common::config::{AmqpArgs, LogArgs, MongoArgs};
 use producer::{Client, Config};
 
-use super::{accounts, audit, dead_letters, init, submit, transactions};
+use super::{accounts, audit, dead_letters, events, init, submit, transactions};
 use crate::cli::advice::Advice;
 use crate::cli::console::Console;
 use crate::cli::context::Context;
@@ -84,6 +84,9 @@ pub enum Command {
     /// List, show, replay or discard the messages that workers have given up
     #[command(subcommand)]
     DeadLetters(dead_letters::Command),
+    /// Tell of outcomes as they come, of those of the past, or publish those once more
+    #[command(after_help = events::HELP)]
+    Events(events::EventsArgs),
     /// Take an applied or done transaction back, by a new one with its legs turned round
     Reverse(transactions::ReverseArgs),
     /// Check every rule of the ledger on every document
@@ -108,7 +111,8 @@ impl Command {
             | Command::List(_)
             | Command::Stats(_)
             | Command::Unpark(_)
-            | Command::DeadLetters(_) => Check::Database,
+            | Command::DeadLetters(_)
+            | Command::Events(_) => Check::Database,
             // A database that lacks something is when an audit is wanted most.
             Command::Audit(_) => Check::Settings,
             // Those that write set a fresh database up when they have read their input.
@@ -184,6 +188,7 @@ async fn dispatch(
         Command::Cancel(args) => transactions::cancel(context, args, out).await,
         Command::Unpark(args) => transactions::unpark(context, args, out).await,
         Command::DeadLetters(command) => dead_letters::run(context, command, out).await,
+        Command::Events(args) => events::run(context, args, out).await,
         Command::Reverse(args) => transactions::reverse(context, args, out).await,
         Command::Audit(args) => audit::run(context, args, out).await,
     }

@@ -1,14 +1,15 @@
 //! Waiting until transactions are final.
 //!
-//! Asks the database at most every 200 ms, for the oldest ids first. It asks for later ids only
-//! while earlier ones become final, so that a long queue costs few queries. Memory is the ids
+//! Asks the database for the oldest ids first, and for later ids only while earlier ones become
+//! final, so that a long queue costs few queries: at most every 200 ms, or every 20 ms while events say
+//! that something ends. Memory is the ids
 //! themselves and one byte each.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use producer::{Standing, State};
+use producer::{Listening, Standing, State};
 
 use crate::cli::context::Context;
 use crate::cli::exit::Error;
@@ -25,10 +26,16 @@ pub struct WaitArgs {
 }
 
 impl WaitArgs {
+    /// How long, if there is a limit.
+    #[must_use]
+    pub fn limit(&self) -> Option<Duration> {
+        self.wait_limit.map(|seconds| Duration::from_secs(seconds.into()))
+    }
+
     /// Until when, if there is a limit.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.wait_limit.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()))
+        self.limit().map(|limit| Instant::now() + limit)
     }
 }
 
@@ -142,6 +149,12 @@ impl Pending {
     }
 }
 
+/// How long after an event the documents are looked at: others may end within the same moment.
+const AFTER_AN_EVENT: Duration = Duration::from_millis(20);
+
+/// With more ids than these, what counts is how many end in a second, and not the moment of the last.
+const LISTENING_MAX: u64 = 10_000;
+
 /// How long to wait between looks: longer while nothing happens.
 #[derive(Clone, Copy, Debug)]
 struct Pace(Duration);
@@ -168,6 +181,7 @@ pub async fn follow(
     let progress = context.console.progress("settled", Some(total));
     let mut ends = Ends::default();
     let mut pace = Pace(Pace::SHORTEST);
+    let mut listening = (total <= LISTENING_MAX).then(|| context.client.listening());
     loop {
         let before = pending.len();
         look(context, &mut pending, &mut ends).await?;
@@ -182,8 +196,22 @@ pub async fn follow(
         pace = pace.next(remaining < before);
         let until_deadline =
             deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        tokio::time::sleep(until_deadline.map_or(pace.0, |left| left.min(pace.0))).await;
+        let pause = until_deadline.map_or(pace.0, |left| left.min(pace.0));
+        // It fails when nothing was heard of.
+        let _ = tokio::time::timeout(pause, something_ends(&mut listening)).await;
     }
+}
+
+/// Returns a moment after something was heard of; never, where nobody listens.
+async fn something_ends(listening: &mut Option<Listening>) {
+    let Some(listening) = listening else { return std::future::pending().await };
+    listening.heard().await;
+    let others = async {
+        loop {
+            listening.heard().await;
+        }
+    };
+    let _ = tokio::time::timeout(AFTER_AN_EVENT, others).await;
 }
 
 /// Asks for the oldest ids, and for later ones while there is progress.

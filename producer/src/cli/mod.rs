@@ -7,7 +7,7 @@
 //! - [`submit`]: a file of transfers. [`follow`]: waiting for their ends.
 //! - [`accounts`], [`transactions`]: commands on single documents.
 //! - [`dead_letters`]: what workers have given up.
-//! - [`audit`], [`init`]: commands on the whole ledger.
+//! - [`events`]: what has ended. [`audit`], [`init`]: commands on the whole ledger.
 
 pub mod accounts;
 pub mod advice;
@@ -16,6 +16,7 @@ pub mod audit;
 pub mod console;
 pub mod context;
 pub mod dead_letters;
+pub mod events;
 pub mod exit;
 pub mod follow;
 pub mod init;

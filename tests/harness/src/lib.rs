@@ -9,6 +9,7 @@
 //! - [`odd`]: documents that a careless neighbour writes, past all validators.
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
+//! - [`subscriber`]: somebody who hears of outcomes.
 //! - [`figures`]: percentiles and numbers for people.
 //! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
 
@@ -24,6 +25,7 @@ pub mod proxy;
 pub mod queues;
 pub mod rest;
 pub mod servers;
+pub mod subscriber;
 pub mod wait;
 pub mod worker;
 pub mod world;

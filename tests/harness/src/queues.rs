@@ -147,6 +147,17 @@ impl Queues {
         Ok(())
     }
 
+    /// Deletes a queue of a subscriber's, by what follows the prefix in its name.
+    ///
+    /// # Panics
+    /// When the broker is away.
+    pub async fn delete_named(&self, name: &str) {
+        let (_connection, channel) = self.open().await;
+        let queue = format!("{}.{name}", self.topology.exchange());
+        let deleted = channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await;
+        deleted.expect("the broker deletes it");
+    }
+
     /// Declares whatever is missing.
     ///
     /// # Errors
@@ -187,7 +198,9 @@ impl Queues {
             self.delete(&format!("retry.{delay_ms}")).await;
         }
         let (_connection, channel) = self.open().await;
-        for exchange in [self.topology.exchange(), self.topology.retry_exchange()] {
+        let topology = &self.topology;
+        for exchange in [topology.exchange(), topology.retry_exchange(), topology.events_exchange()]
+        {
             let options = ExchangeDeleteOptions::default();
             channel.exchange_delete(exchange.into(), options).await.expect("it is deleted");
         }

@@ -130,6 +130,15 @@ impl OwnBroker {
         self.amqp_url = addresses.unwrap_or_else(|failure| panic!("{failure}")).amqp_url;
     }
 
+    /// Runs the administrator's program.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub async fn control(&self, arguments: &[&str]) {
+        let ran = self.deployment.rabbitmqctl(arguments).await;
+        ran.unwrap_or_else(|failure| panic!("{failure}"));
+    }
+
     /// Makes a user who may configure, write and read what these patterns name, and returns the
     /// connection string with it.
     ///
@@ -139,11 +148,6 @@ impl OwnBroker {
         self.control(&["add_user", name, "secret"]).await;
         self.control(&["set_permissions", name, configure, write, read]).await;
         self.amqp_url.replace("guest:guest@", &format!("{name}:secret@"))
-    }
-
-    async fn control(&self, arguments: &[&str]) {
-        let done = self.deployment.rabbitmqctl(arguments).await;
-        done.unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
 

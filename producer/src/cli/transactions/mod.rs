@@ -22,7 +22,7 @@ use producer::{Standing, State};
 
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
-use crate::cli::follow::{self, Pending, WaitArgs};
+use crate::cli::follow::WaitArgs;
 
 /// The state of a transaction's document.
 fn state_of(document: &Document) -> Result<State, Error> {
@@ -34,10 +34,14 @@ fn state_of(document: &Document) -> Result<State, Error> {
 
 /// Waits for one transaction, says how it ended, and returns it; `None` when the limit is reached.
 async fn wait_for(context: &Context, id: &str, wait: &WaitArgs) -> Result<Option<Document>, Error> {
-    let mut pending = Pending::default();
-    pending.push(id);
-    let ends = follow::follow(context, pending, wait.deadline()).await?;
-    if ends.unfinished > 0 {
+    let progress = context.console.progress("waiting", None);
+    progress.at(0, id);
+    let ended = match wait.limit() {
+        None => Some(context.client.outcome(id).await),
+        Some(limit) => tokio::time::timeout(limit, context.client.outcome(id)).await.ok(),
+    };
+    drop(progress);
+    if ended.transpose()?.is_none() {
         let advice = &context.advice;
         context.console.note(format!("{id}: not finished within the wait limit; {advice}"));
         return Ok(None);

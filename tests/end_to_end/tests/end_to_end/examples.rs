@@ -2,8 +2,10 @@
 
 use std::process::Stdio;
 
-use harness::process::program;
-use harness::world::World;
+use harness::deployment::root;
+use harness::process::{Process, program};
+use harness::wait::{s, wait_until};
+use harness::world::{World, transfer};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
@@ -39,11 +41,54 @@ async fn the_example_that_submits_awaits_the_outcome() {
     world.finish().await;
 }
 
+/// Starts what listens, waits until it does, and lets some transactions end.
+async fn listened(world: &World, command: &mut std::process::Command, log: &str) -> String {
+    let log = world.directory().join(log);
+    let mut listener = Process::start(command.envs(world.env()), log);
+    wait_until("it listens", s(60), async || {
+        assert!(listener.exited().is_none(), "{}", listener.log());
+        listener.log().contains("listening")
+    })
+    .await;
+    world.accounts(&[("a", 100), ("b", 0), ("c", 0)]).await;
+    let worker = world.worker("one").start().await;
+    let split = harness::world::legs("split", &[("a", -3), ("b", 2), ("c", 1)]);
+    let (paid, refused) = (transfer("paid", "a", "b", 40), transfer("refused", "b", "a", 99));
+    world.submit(&[paid, split, refused], 3).await;
+    assert!(listener.exit(s(60)).await.success(), "{}", listener.log());
+    drop(worker);
+    listener.log()
+}
+
+#[tokio::test]
+async fn the_example_that_follows_outcomes_counts_what_an_account_receives() {
+    let world = World::new().await;
+    let mut follow = std::process::Command::new(program("examples/follow"));
+    let printed = listened(&world, follow.args(["b", "3"]), "follow.log").await;
+    for line in ["paid: done\n", "refused: canceled: ", "b has received 40\n"] {
+        assert!(printed.contains(line), "{printed}");
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn the_example_in_python_keeps_balances_from_events_alone() {
+    let world = World::new().await;
+    let pika = std::env::var("TANDEM_PIKA").expect("deploy/test sets it");
+    let example = root().join("producer/examples/follow.py");
+    let mut python = std::process::Command::new("python3");
+    python.env("PYTHONPATH", pika).arg(example).args(["3", "a=100"]);
+    let printed = listened(&world, &mut python, "python.log").await;
+    assert!(printed.contains(r#"{"a": 57, "b": 42, "c": 1}"#), "{printed}");
+    world.queues.delete_named("balances").await;
+    world.finish().await;
+}
+
 #[tokio::test]
 async fn the_example_that_embeds_a_worker_settles_and_shows_its_metrics_in_its_own_registry() {
     let world = World::new().await;
     world.accounts(&[("a", 10), ("b", 0)]).await;
-    world.submit(&[harness::world::transfer("t", "a", "b", 1)], 1).await;
+    world.submit(&[transfer("t", "a", "b", 1)], 1).await;
     let printed = example(&world, "embed", &["5"], "").await;
     assert!(printed.contains("tandem_transitions_total{state=\"done\"} 1"), "{printed}");
     world.assert_at_rest().await;

@@ -13,6 +13,7 @@ mod collections;
 mod database;
 mod dead_letters;
 mod decimals;
+mod events;
 mod examples;
 mod fence;
 mod messages;

@@ -1,6 +1,7 @@
 //! The database is the user's: what exists is checked and never changed unasked. A server that
 //! refuses for good ends a start at once, with a sentence that says what to do.
 
+use common::mongo::Choice;
 use common::transaction::State;
 use futures_util::TryStreamExt;
 use futures_util::future::join_all;

@@ -97,6 +97,18 @@ impl Planted {
         Planted::EventForgottenAfterATakeover,
     ];
 
+    /// Whether it shows only where outcomes are announced.
+    #[must_use]
+    pub fn is_about_events(self) -> bool {
+        matches!(
+            self,
+            Planted::FinalBeforeTheConfirm
+                | Planted::EventBeforeTheMoney
+                | Planted::EventForWhatIsRolledBack
+                | Planted::EventForgottenAfterATakeover
+        )
+    }
+
     /// The name for the command line: `no-fence`.
     #[must_use]
     pub fn name(self) -> String {

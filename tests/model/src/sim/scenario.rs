@@ -110,6 +110,8 @@ pub struct Scenario {
     pub skew_max: i64,
     /// How long settlements wait for a ride.
     pub ride_wait: Duration,
+    /// Whether the workers announce outcomes.
+    pub events: bool,
 }
 
 impl Scenario {
@@ -153,6 +155,11 @@ impl Scenario {
             op_limit,
             skew_max,
             ride_wait: Duration::from_millis([0, 20, 100, 400][rng.random_range(0..4)]),
+            // The other faults show sooner where nobody waits for confirms.
+            events: match planted {
+                None => rng.random_bool(0.7),
+                Some(planted) => planted.is_about_events(),
+            },
         };
         match planted {
             // The fault shows only if a late post arrives after the settlement and before its own

@@ -44,6 +44,8 @@ pub struct Staff {
     engines: Vec<EngineKind>,
     planted: Option<Planted>,
     metrics: Arc<Metrics>,
+    /// Whether the workers announce outcomes.
+    pub events: bool,
 }
 
 impl Staff {
@@ -68,7 +70,16 @@ impl Staff {
         };
         let engines = scenario.workers.clone();
         let (lanes, skew_max) = (scenario.lanes, scenario.skew_max);
-        Staff { shared, lanes, skew_max, settings, engines, planted, metrics }
+        Staff {
+            shared,
+            lanes,
+            skew_max,
+            settings,
+            engines,
+            planted,
+            metrics,
+            events: scenario.events,
+        }
     }
 
     /// Starts a worker.
@@ -79,7 +90,7 @@ impl Staff {
         let client = Client::new(self.shared.clone(), (index, life), clock_error, self.planted);
         let settings = EngineSettings { kind: self.engines[index], ..self.settings.clone() };
         let metrics = self.metrics.clone();
-        let announcer = Some(Arc::new(client.clone()) as Arc<dyn Announcer>);
+        let announcer = self.events.then(|| Arc::new(client.clone()) as Arc<dyn Announcer>);
         let engine =
             Engine::new(client.clone(), client.clone(), announcer, settings, metrics.clone());
         Worker {

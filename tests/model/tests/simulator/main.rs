@@ -90,4 +90,8 @@ planted_faults_are_found! {
     a_neighbour_acknowledged_unsettled_is_found: NeighbourAcknowledgedUnsettled;
     parking_that_loses_a_mark_is_found: ParkingLosesAMark;
     reads_before_their_writes_are_found: ReadsBeforeTheirWrites;
+    an_end_before_the_confirm_of_its_event_is_found: FinalBeforeTheConfirm;
+    an_event_before_the_money_is_found: EventBeforeTheMoney;
+    an_event_for_what_is_rolled_back_is_found: EventForWhatIsRolledBack;
+    an_event_forgotten_after_a_takeover_is_found: EventForgottenAfterATakeover;
 }
