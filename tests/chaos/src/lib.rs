@@ -6,12 +6,14 @@
 //! - [`faults`]: hitting it. [`observe`], [`progress`]: what is unfinished meanwhile.
 //! - [`home`]: the directory of a run, in which nothing is left running.
 //! - [`verdict`], [`judge`]: whether everything is as everybody was told.
+//! - [`books`]: somebody who hears of nothing but outcomes, and keeps the balances.
 //! - [`recovery`], [`report`], [`timeline`]: how long it took, in figures and as a picture.
 //! - [`run`](mod@run): one run from its start to its report.
 //!
 //! Promises that nothing is judged by hearsay: an outcome that nobody was told is read from the
 //! ledger, and only then judged.
 
+pub mod books;
 pub mod clerk;
 pub mod faults;
 pub mod home;

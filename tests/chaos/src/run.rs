@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use super::books::Books;
 use super::clerk::{Answered, Clerk};
 use super::faults::{Happened, now_ms};
 use super::judge::{Judged, judge};
@@ -92,6 +93,8 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
     let watching = tokio::spawn(look(site.clone(), progress.clone(), WARM_UP + options.length));
     let (stop, stopped) = watch::channel(false);
     let (asks, asked) = mpsc::channel(16);
+    let logs = options.home.join("logs");
+    let books = Books::open(&site.servers.brokers[0].url, &site.name, &logs).await?;
     let clerk_link = Link::start(&site.servers, WORKERS + PRODUCERS).await;
     let clerk = tokio::spawn(Clerk::new(&clerk_link.env(&site.name)).await?.run(asked));
     // A set, because its tasks end with it: an interrupted run starts no producer any more.
@@ -125,6 +128,9 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
         None => None,
     };
     let mut violations = come_to_rest(&site, neighbour.as_mut()).await;
+    let (events, wrong) = books.close(&site.observer.store, neighbour.is_none()).await?;
+    eprintln!("chaos: a subscriber's books are made of {events} events");
+    violations.extend(wrong);
     let phases = Phases { calm_ms, deaths_ms, faults_ms, rest_ms, end_ms: now_ms() };
     // From here on the workers may end.
     watching.abort();

@@ -114,6 +114,15 @@ impl Queues {
         self.topology.depth(&channel, key).await.ok()
     }
 
+    /// The same for a queue of a subscriber's, by what follows the prefix in its name.
+    pub async fn depth_named(&self, name: &str) -> Option<u32> {
+        let (_connection, channel) = self.connect().await.ok()?;
+        let queue = format!("{}.{name}", self.topology.exchange());
+        let passive = QueueDeclareOptions { passive: true, ..Default::default() };
+        let declared = channel.queue_declare(queue.into(), passive, FieldTable::default()).await;
+        Some(declared.ok()?.message_count())
+    }
+
     /// Whether the broker accepts a login.
     pub async fn answers(&self) -> bool {
         self.connect().await.is_ok()

@@ -77,9 +77,10 @@ async fn the_example_in_python_keeps_balances_from_events_alone() {
     let pika = std::env::var("TANDEM_PIKA").expect("deploy/test sets it");
     let example = root().join("producer/examples/follow.py");
     let mut python = std::process::Command::new("python3");
-    python.env("PYTHONPATH", pika).arg(example).args(["3", "a=100"]);
+    python.env("PYTHONPATH", pika).arg(example).args(["5", "a=100"]);
     let printed = listened(&world, &mut python, "python.log").await;
-    assert!(printed.contains(r#"{"a": 57, "b": 42, "c": 1}"#), "{printed}");
+    let kept = r#"{"balances": {"a": 57, "b": 42, "c": 1}, "events": 3}"#;
+    assert!(printed.contains(kept), "{printed}");
     world.queues.delete_named("balances").await;
     world.finish().await;
 }
