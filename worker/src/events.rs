@@ -62,7 +62,7 @@ impl Events {
     pub(crate) fn new(store: Store, amqp: &AmqpArgs, name: &str, metrics: Arc<Metrics>) -> Events {
         Events {
             source: source(store.database().name()),
-            publisher: Publisher::new(amqp, &format!("{name} events")),
+            publisher: Publisher::of_events(amqp, &format!("{name} events")),
             store,
             done_is_bound: AtomicBool::new(false),
             canceled_is_bound: AtomicBool::new(false),
@@ -230,6 +230,13 @@ impl Events {
         }
         self.store.events_confirmed(due, &refused).await?;
         Ok(due.events.len() - refused.len())
+    }
+
+    /// Connects, so that the first batch does not wait for it.
+    pub(crate) async fn connect(&self) {
+        if let Err(error) = self.publisher.ensure().await {
+            tracing::debug!(%error, "events are published later");
+        }
     }
 
     /// Closes the connection.

@@ -78,6 +78,9 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     async fn work(self, mut parts: Parts, stop: CancellationToken) -> Result<(), Failure> {
         // Of their own, so that the end of one part stops the others.
         let told = CancellationToken::new();
+        if let Some(events) = self.events.clone() {
+            tokio::spawn(async move { events.connect().await });
+        }
         self.start_watchers(&mut parts, &told);
         self.start_consumer(&mut parts, &told);
         let failure = tokio::select! {

@@ -178,6 +178,8 @@ pub struct Publisher {
     url: String,
     topology: Topology,
     name: String,
+    /// Whether it publishes events and nothing else.
+    only_events: bool,
     // Held while connecting, so that only one call does; not while publishing.
     session: Mutex<Option<Arc<Session>>>,
 }
@@ -190,8 +192,15 @@ impl Publisher {
             url: args.amqp_url.clone(),
             topology: Topology::new(&args.queue_prefix),
             name: name.to_owned(),
+            only_events: false,
             session: Mutex::new(None),
         }
+    }
+
+    /// One that publishes events and nothing else; it needs no queue, and declares none.
+    #[must_use]
+    pub fn of_events(args: &AmqpArgs, name: &str) -> Publisher {
+        Publisher { only_events: true, ..Publisher::new(args, name) }
     }
 
     /// Publishes all of them and waits for every confirm.
@@ -269,7 +278,10 @@ impl Publisher {
             Some(_) | None => {
                 *session = None;
                 let connection = connect(&self.url, &self.name).await?;
-                self.topology.declare(&connection).await?;
+                match self.only_events {
+                    true => self.topology.declare_events(&connection).await?,
+                    false => self.topology.declare(&connection).await?,
+                }
                 Ok(session.insert(Arc::new(Session::new(connection))).clone())
             }
         }

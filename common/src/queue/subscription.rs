@@ -35,7 +35,7 @@ impl Subscription {
     pub async fn open(args: &AmqpArgs, name: &str) -> Result<Subscription, QueueError> {
         let topology = Topology::new(&args.queue_prefix);
         let connection = connect(&args.amqp_url, &format!("{name} events")).await?;
-        topology.declare(&connection).await?;
+        topology.declare_events(&connection).await?;
         let channel = channel(&connection).await?;
         // A name of the ledger's, since a user may be allowed to declare only those.
         let queue = topology.listener(&format!("{:032x}", rand::random::<u128>()));

@@ -127,6 +127,25 @@ impl Topology {
         }
     }
 
+    /// The same for the exchange of events only.
+    ///
+    /// # Errors
+    /// As [`Topology::declare`].
+    pub async fn declare_events(&self, connection: &Connection) -> Result<(), QueueError> {
+        let declare = async |passive: bool| {
+            let channel = channel(connection).await?;
+            let options =
+                ExchangeDeclareOptions { durable: !passive, passive, ..Default::default() };
+            let declaring = declare_exchange(&channel, self.events_exchange(), options);
+            let to_error = if passive { Failed::checking } else { Failed::declaring };
+            answered("declaring the exchange of events", declaring.map_err(to_error)).await
+        };
+        match declare(false).await {
+            Err(QueueError::Refused(_)) => declare(true).await,
+            declared => declared,
+        }
+    }
+
     async fn declare_all(&self, channel: &Channel) -> Result<(), Failed> {
         for name in self.exchanges() {
             let options = ExchangeDeclareOptions { durable: true, ..Default::default() };

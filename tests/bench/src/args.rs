@@ -62,6 +62,10 @@ pub struct Args {
     #[arg(long, value_name = "FLAGS", default_value = "", allow_hyphen_values = true)]
     pub worker_args: String,
 
+    /// Whether Tandem announces outcomes, and whether somebody has bound a queue for them
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Events::Unheard)]
+    pub events: Events,
+
     /// Where the load comes from
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -81,6 +85,7 @@ Examples:
   deploy/bench --quick                             a look at everything (a few minutes)
   deploy/bench --only tandem,native --workload uniform,half-hot --part throughput --repeat 5
   deploy/bench --only tandem --part throughput --worker-args '--lanes 4 --batch-size 2000'
+  deploy/bench --only tandem --part throughput --events heard     what events cost
   deploy/bench --part growth                       backlog, accounts and workers in several steps
 
 deploy/bench builds the programs and starts servers of its own, a replica set of one member and a
@@ -90,6 +95,17 @@ TANDEM_MONGODB_URI and TANDEM_AMQP_URL.
 
 Exit codes: 0 the books of all runs balance, 1 a run has failed or its books do not balance,
 2 bad usage.";
+
+/// What becomes of outcome events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Events {
+    /// There are none
+    Off,
+    /// Nobody has bound a queue
+    Unheard,
+    /// A durable queue gets all of them
+    Heard,
+}
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

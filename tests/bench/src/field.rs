@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use common::config::MongoArgs;
-use common::mongo::Store;
+use common::mongo::{Choice, Store};
 use futures_util::TryStreamExt;
 use mongodb::bson::{Bson, Document, doc};
 
+use super::args::Events;
 use super::counters::Counters;
 use super::usage::{Cpu, ServerPids};
 use super::workload::{Load, OPENING, account_id};
@@ -43,8 +44,16 @@ impl Field {
     ///
     /// # Panics
     /// When a server is away.
-    pub async fn new(servers: &Servers, pids: ServerPids) -> Field {
+    pub async fn new(servers: &Servers, pids: ServerPids, events: Events) -> Field {
         let world = World::on(servers.clone()).await;
+        match events {
+            Events::Unheard => {}
+            Events::Heard => world.queues.bind_named("heard", "transaction.*").await,
+            Events::Off => {
+                let off = Choice { events: Some(false), ..Choice::default() };
+                world.store.apply_schema(off).await.expect("the server is there");
+            }
+        }
         let mongo = MongoArgs {
             one_document_statements: false,
             mongodb_uri: with_option(
@@ -144,6 +153,7 @@ impl Field {
     /// # Panics
     /// When a server is away.
     pub async fn finish(self) {
+        self.world.queues.delete_named("heard").await;
         self.world.finish().await;
     }
 }

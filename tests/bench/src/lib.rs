@@ -122,7 +122,7 @@ impl Bench {
     }
 
     async fn field(&self) -> Field {
-        Field::new(&self.servers, self.args.pids()).await
+        Field::new(&self.servers, self.args.pids(), self.args.events).await
     }
 
     fn took(&mut self, part: &str, begun: Instant) {

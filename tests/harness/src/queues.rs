@@ -9,7 +9,7 @@ use common::queue::{DEAD, DELAYS_MS, QueueError, SOLO, Topology, WORK};
 use lapin::message::BasicGetMessage;
 use lapin::options::{
     BasicAckOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions,
-    ExchangeDeleteOptions, QueueDeclareOptions, QueueDeleteOptions,
+    ExchangeDeleteOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
@@ -156,7 +156,26 @@ impl Queues {
         Ok(())
     }
 
-    /// Deletes a queue of a subscriber's, by what follows the prefix in its name.
+    /// Declares a subscriber's durable queue, with a name that begins with the prefix, and binds it to
+    /// events.
+    ///
+    /// # Panics
+    /// When the broker is away.
+    pub async fn bind_named(&self, name: &str, key: &str) {
+        let (_connection, channel) = self.open().await;
+        let queue = format!("{}.{name}", self.topology.exchange());
+        let mut quorum = FieldTable::default();
+        quorum.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+        let durable = QueueDeclareOptions { durable: true, ..Default::default() };
+        let declared = channel.queue_declare(queue.as_str().into(), durable, quorum).await;
+        declared.expect("the broker declares it");
+        let (options, none) = (QueueBindOptions::default(), FieldTable::default());
+        let exchange = self.topology.events_exchange();
+        let bound = channel.queue_bind(queue.into(), exchange.into(), key.into(), options, none);
+        bound.await.expect("the broker binds it");
+    }
+
+    /// Deletes a queue of a subscriber's, if it is there, by what follows the prefix in its name.
     ///
     /// # Panics
     /// When the broker is away.

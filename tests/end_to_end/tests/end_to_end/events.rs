@@ -57,7 +57,7 @@ async fn every_end_has_its_event(engine: &str) {
     world.insert(&[(id, noted), split, refused, transfer("canceled", "a", "b", 1)]).await;
     let senseless = doc! {
         "_id": "senseless", "state": "initial", "source": "a", "destination": "a", "value": 5_i64,
-        "createdAt": mongodb::bson::DateTime::now(),
+        "createdAt": mongodb::bson::DateTime::now(), "lastModified": mongodb::bson::DateTime::now(),
     };
     world.store.transactions().insert_one(senseless).await.expect("there is no rule against it");
     world.producer(&["cancel", "canceled"]).await.expect_success();

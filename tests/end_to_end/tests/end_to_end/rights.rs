@@ -125,6 +125,7 @@ async fn a_mongodb_user_with_few_rights_works_on_what_others_have_set_up() {
                 ("accounts", &write),
                 ("transactions", &write),
                 ("parked", &write),
+                ("events", &["find", "insert", "update", "remove"]),
                 ("tandem", &["find"]),
                 ("", &["listCollections", "listIndexes"]),
             ],
@@ -160,9 +161,9 @@ async fn a_mongodb_user_with_few_rights_works_on_what_others_have_set_up() {
     world.finish().await;
 }
 
-/// Removes or grants a right of the role `few` on the notes.
-async fn change_rights(world: &World, command: &str, actions: &[&str]) {
-    let resource = doc! { "db": "", "collection": "parked" };
+/// Removes or grants a right of the role `few` on a collection.
+async fn change_rights(world: &World, command: &str, collection: &str, actions: &[&str]) {
+    let resource = doc! { "db": "", "collection": collection };
     let privileges = [doc! { "resource": resource, "actions": actions }];
     let command = doc! { command: "few", "privileges": privileges.to_vec() };
     let admin = world.store.database().client().database("admin");
@@ -171,10 +172,11 @@ async fn change_rights(world: &World, command: &str, actions: &[&str]) {
 
 #[tokio::test]
 async fn a_mongodb_user_who_lacks_a_right_of_a_worker_ends_the_start_and_harms_nobody() {
-    let write = ["find", "insert", "update"];
+    let write = ["find", "update", "insert"];
     let look = ["listCollections", "listIndexes"];
     let few =
         [("accounts", &write[..]), ("transactions", &write), ("tandem", &["find"]), ("", &look)];
+    let missing = [("parked", &write[..]), ("events", &["find", "update", "insert", "remove"])];
     let commands = [
         user("root", "root"),
         role("few", &few),
@@ -192,11 +194,13 @@ async fn a_mongodb_user_who_lacks_a_right_of_a_worker_ends_the_start_and_harms_n
     let said = refused_start(world.worker("reader").mongodb(&reader)).await;
     assert!(said.contains("may not `update` in the collection `accounts`"), "{said}");
     let few = mongo.uri("few", "t");
-    for missing in ["find", "update", "insert"] {
-        let said = refused_start(world.worker("few").mongodb(&few)).await;
-        let named = format!("may not `{missing}` in the collection `parked`");
-        assert!(said.contains(&named) && said.contains("readWrite"), "{said}");
-        change_rights(&world, "grantPrivilegesToRole", &[missing]).await;
+    for (collection, actions) in missing {
+        for missing in actions {
+            let said = refused_start(world.worker("few").mongodb(&few)).await;
+            let named = format!("may not `{missing}` in the collection `{collection}`");
+            assert!(said.contains(&named) && said.contains("readWrite"), "{said}");
+            change_rights(&world, "grantPrivilegesToRole", collection, &[missing]).await;
+        }
     }
     assert_eq!(world.state("t").await, State::Initial);
     let names = world.store.database().list_collection_names().await.expect("root may");
@@ -204,13 +208,13 @@ async fn a_mongodb_user_who_lacks_a_right_of_a_worker_ends_the_start_and_harms_n
 
     let worker = world.worker("whole").mongodb(&few).start().await;
     world.wait_state("t", State::Done, s(30)).await;
-    change_rights(&world, "revokePrivilegesFromRole", &["find"]).await;
+    change_rights(&world, "revokePrivilegesFromRole", "parked", &["find"]).await;
     world.insert(&[transfer("forgotten", "a", "b", 1)]).await;
     wait_until("it warns that it can't sweep", s(30), async || {
         worker.log().contains("can't sweep")
     })
     .await;
-    change_rights(&world, "grantPrivilegesToRole", &["find"]).await;
+    change_rights(&world, "grantPrivilegesToRole", "parked", &["find"]).await;
     world.wait_state("forgotten", State::Done, s(30)).await;
     drop(worker);
     world.assert_at_rest().await;

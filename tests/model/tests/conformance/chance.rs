@@ -34,7 +34,7 @@ fn of_clients() -> impl Strategy<Value = Operation> {
         1 => (0..account_names().len(), status).prop_map(|(at, to)| Operation::SetStatus(at, to)),
         1 => ids().prop_map(Operation::Read),
         1 => ids().prop_map(Operation::Bodies),
-        1 => (accounts(), ids()).prop_map(|(at, marks)| Operation::Accounts(at, marks)),
+        2 => (accounts(), ids()).prop_map(|(at, marks)| Operation::Accounts(at, marks)),
     ]
 }
 
