@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
+use bench::args::Events;
 use bench::baseline::{self, Baseline};
 use bench::feed::Pace;
 use bench::field::Field;
@@ -19,7 +20,7 @@ async fn books_that_do_not_balance_are_found_for_every_baseline() {
     for baseline in
         [Baseline::Articles, Baseline::Native, Baseline::NativeLean, Baseline::NativeBatch]
     {
-        let field = Field::new(&Servers::from_env(), ServerPids::default()).await;
+        let field = Field::new(&Servers::from_env(), ServerPids::default(), Events::Unheard).await;
         baseline::prepare(&field, baseline, load.accounts).await.expect("prepared");
         let pace = Pace::Flood(s(60));
         let driven = baseline::drive(&field, baseline, 8, &load, pace).await.expect("driven");
