@@ -181,15 +181,14 @@ impl Store {
         ids: &[TransactionId],
         end: End,
     ) -> Result<Vec<Source>, LedgerError> {
-        let large = |bytes: RawDocumentBuf| rawdoc! { "_id": "$_id", "large": bytes };
-        let pipeline = content(ids, INLINE_BYTES_MAX, large);
-        let parse = move |document: &RawDocument| match document.get_i32("large") {
-            Ok(bytes) => {
-                let bytes = usize::try_from(bytes).unwrap_or_default();
-                Some(Source::Large(document.get_str("_id").ok()?.into(), bytes.min(BYTES_MAX)))
-            }
-            Err(_) => Event::of(document, end).map(Source::Ready),
-        };
+        // A small document comes whole: letting the server pick fields costs more than all the rest.
+        let bytes = rawdoc! { "$bsonSize": "$$ROOT" };
+        let is_small = rawdoc! { "$lte": [bytes.clone(), INLINE_BYTES_MAX as i64] };
+        let large = rawdoc! { "_id": "$_id", "large": bytes };
+        let pipeline =
+            [matching(ids), rawdoc! { "$replaceWith": { "$cond": [is_small, "$$ROOT", large] } }];
+        let parse = move |document: &RawDocument| source(document, end);
+        let pipeline = pipeline.into_iter().collect();
         self.aggregate("events", TRANSACTIONS, pipeline, ids.len(), parse).await
     }
 
@@ -198,33 +197,30 @@ impl Store {
     /// # Errors
     /// When the server is away or refuses.
     pub async fn events(&self, ids: &[TransactionId], end: End) -> Result<Vec<Event>, LedgerError> {
-        let short = |_| {
-            let mut short = fields(&["reason", "createdAt"]);
-            short.append(super::read::cstr("_id"), "$_id");
-            short.append(super::read::cstr("metadata"), rawdoc! { "$literal": "too large" });
-            short
-        };
-        let pipeline = content(ids, BYTES_MAX, short);
+        let content = rawdoc! { "$mergeObjects": [{ "_id": "$_id" }, fields(&FIELDS)] };
+        let mut short = fields(&["reason", "createdAt"]);
+        short.append(super::read::cstr("_id"), "$_id");
+        short.append(super::read::cstr("metadata"), rawdoc! { "$literal": "too large" });
+        let fits = rawdoc! { "$lte": [{ "$bsonSize": "$$content" }, BYTES_MAX as i64] };
+        let chosen = rawdoc! { "$cond": [fits, "$$content", short] };
+        let chosen = rawdoc! { "$let": { "vars": { "content": content }, "in": chosen } };
+        let pipeline = [matching(ids), rawdoc! { "$replaceWith": chosen }].into_iter().collect();
         let parse = move |document: &RawDocument| Event::of(document, end);
         self.aggregate("events", TRANSACTIONS, pipeline, ids.len(), parse).await
     }
 }
 
-/// What events are made of, where it is at most `most` bytes long; else what `larger` makes of its
-/// size.
-fn content(
-    ids: &[TransactionId],
-    most: usize,
-    larger: impl Fn(RawDocumentBuf) -> RawDocumentBuf,
-) -> RawArrayBuf {
-    let content = rawdoc! { "$mergeObjects": [{ "_id": "$_id" }, fields(&FIELDS)] };
-    let bytes = rawdoc! { "$bsonSize": "$$content" };
-    let fits = rawdoc! { "$lte": [bytes.clone(), i64::try_from(most).unwrap_or(i64::MAX)] };
-    let chosen = rawdoc! { "$cond": [fits, "$$content", larger(bytes)] };
-    let vars = rawdoc! { "content": content };
-    [matching(ids), rawdoc! { "$replaceWith": { "$let": { "vars": vars, "in": chosen } } }]
-        .into_iter()
-        .collect()
+/// The event of a document that has come whole; the size of one that has not, or in which fields can't
+/// be looked up because a field's name is no valid text.
+fn source(document: &RawDocument, end: End) -> Option<Source> {
+    let bytes = match document.get_i32("large") {
+        Ok(bytes) => usize::try_from(bytes).unwrap_or_default(),
+        Err(_) if document.iter().all(|field| field.is_ok()) => {
+            return Event::of(document, end).map(Source::Ready);
+        }
+        Err(_) => document.as_bytes().len(),
+    };
+    Some(Source::Large(document.get_str("_id").ok()?.into(), bytes.min(BYTES_MAX)))
 }
 
 /// A document of due events, and when it is due. What is no text was not written by Tandem.
