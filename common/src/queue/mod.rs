@@ -4,6 +4,7 @@
 //! themselves: decided once, where an error enters ([`QueueError::lasts`]).
 
 mod dead;
+mod outgoing;
 mod publisher;
 mod subscription;
 mod topology;
@@ -14,7 +15,8 @@ use lapin::uri::AMQPUri;
 use lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
 
 pub use dead::{DeadLetter, DeadLetters, Held};
-pub use publisher::{Outgoing, Publisher, Taken};
+pub use outgoing::Outgoing;
+pub use publisher::{Publisher, Taken};
 pub use subscription::Subscription;
 pub use topology::Topology;
 
