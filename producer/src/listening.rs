@@ -66,6 +66,11 @@ impl Listening {
         }
     }
 
+    /// Stops listening; what is asked of it later begins after a while.
+    pub(crate) fn stop(&mut self) {
+        self.ear = Ear::Closed(Instant::now() + AFTER);
+    }
+
     fn silent(error: &str) -> Ear {
         tracing::debug!(error, "waiting without events");
         Ear::Closed(Instant::now() + AGAIN_AFTER)

@@ -142,7 +142,10 @@ async fn run(servers: Arc<Servers>, mut calls: mpsc::Receiver<Call>) {
     let mut listening = Listening::new(servers.clone());
     loop {
         let news = if waiting.is_empty() {
-            calls.recv_many(&mut arrived, CALLS_MAX).await
+            let news = calls.recv_many(&mut arrived, CALLS_MAX).await;
+            // Most waits are over before listening is worth it.
+            listening.stop();
+            news
         } else {
             tokio::select! {
                 biased;
@@ -165,7 +168,7 @@ async fn run(servers: Arc<Servers>, mut calls: mpsc::Receiver<Call>) {
         pause = pause.max(asked.elapsed());
         if waiting.is_empty() {
             // Events that nobody takes would fill the broker.
-            listening = Listening::new(servers.clone());
+            listening.stop();
         }
     }
 }
