@@ -163,6 +163,10 @@ impl Sweeper {
             {
                 error.log("odd");
             }
+            // Last, since many may be due, and money comes first.
+            if let Err(error) = self.sweep_events().await {
+                error.log("events");
+            }
         }
     }
 
@@ -173,7 +177,6 @@ impl Sweeper {
         let in_flight = Stranded::InFlight { takeover_before };
         self.sweep(in_flight, "in_flight", now, IDS_PER_ROUND).await;
 
-        self.sweep_events(now).await;
         let orphan_ms = self.settings.orphan_ms;
         let depth = self.publisher.depth(WORK).await?;
         passage.take_in(markers, now, orphan_ms);
@@ -210,13 +213,14 @@ impl Sweeper {
     }
 
     /// Publishes events that nobody has confirmed.
-    async fn sweep_events(&self, now: ServerMs) {
-        let Some(events) = &self.events else { return };
-        match events.sweep(now).await {
-            Ok(0) => {}
-            Ok(count) => tracing::info!(events = count, "published events that were due"),
-            Err(error) => SweepError::from(error).log("events"),
+    async fn sweep_events(&self) -> Result<(), SweepError> {
+        let Some(events) = &self.events else { return Ok(()) };
+        let now = self.store.server_now().await?;
+        let count = events.sweep(now).await?;
+        if count > 0 {
+            tracing::info!(events = count, "published events that were due");
         }
+        Ok(())
     }
 
     /// Sweeps one kind. Its failure says nothing about the others.
