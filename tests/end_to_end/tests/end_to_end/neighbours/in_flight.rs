@@ -48,8 +48,11 @@ async fn money_held_on_an_account_that_became_unreadable_is_parked_and_comes_bac
     let why: &Document = parked.get_document("parked").expect("why");
     assert!(why.get_str("code").is_ok() && why.get_datetime("at").is_ok(), "{why}");
     assert!(why.get_str("message").expect("a sentence").contains('x'), "{why}");
-    let counted = worker.metrics().await.sum("tandem_parked_total", &[]);
-    assert!(counted >= 1.0, "{counted} were counted as parked");
+    // The worker counts it when the database has answered.
+    wait_until("it is counted as parked", s(10), async || {
+        worker.metrics().await.sum("tandem_parked_total", &[]) >= 1.0
+    })
+    .await;
     let listed = world.producer(&["list", "--parked", "--json"]).await.expect_success();
     assert!(listed.stdout.contains("\"odd\""), "{}", listed.stdout);
     let audit = world.producer(&["audit", "--json"]).await;

@@ -129,7 +129,11 @@ async fn assert_settled(name: &str, size: Size) {
         size.id_bytes,
         size.legs_together() as f64 / seconds,
     );
-    assert_eq!(world.count(&[State::Done]).await, size.transactions as u64);
+    // One that a successor has ended may be counted twice.
+    wait_until("all are done", s(60), async || {
+        world.count(&[State::Done]).await == size.transactions as u64
+    })
+    .await;
     // The short form runs beside other tests, which may delay the worker beyond a lease.
     if is_full() {
         assert!(takeovers <= surplus, "{} leases were lost on the way", takeovers - surplus);
