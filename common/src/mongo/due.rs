@@ -49,7 +49,7 @@ pub struct Due {
 pub enum Source {
     /// The event.
     Ready(Event),
-    /// So many bytes; [`Store::event`] reads it.
+    /// So many bytes; [`Store::events`] reads it.
     Large(TransactionId, usize),
 }
 
