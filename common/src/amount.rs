@@ -14,6 +14,11 @@ use rust_decimal::Decimal;
 
 use crate::limits::echo;
 
+/// How many units of 10^-9 a whole is.
+const NANOS: i128 = 1_000_000_000;
+/// The largest coefficient of a Decimal128.
+const COEFFICIENT_MAX: u128 = 10_u128.pow(34) - 1;
+
 /// A signed amount, or a balance.
 #[derive(Clone, Copy, Debug)]
 pub enum Amount {
@@ -160,7 +165,6 @@ impl Amount {
     /// The amount in units of 10^-9, exact: what the auditor sums, far from any overflow.
     #[must_use]
     pub fn nanos(self) -> i128 {
-        const NANOS: i128 = 1_000_000_000;
         match self {
             Amount::Int(units) => i128::from(units) * NANOS,
             Amount::Decimal(decimal) => {
@@ -170,6 +174,34 @@ impl Amount {
                 scaled.mantissa() * 10_i128.pow(missing)
             }
         }
+    }
+
+    /// The amount of so many units of 10^-9, as minor units or as a decimal. It may be beyond
+    /// [`Amount::MAX`], because sums of the past may be. `None` if it does not fit the type.
+    #[must_use]
+    pub fn from_nanos(nanos: i128, is_int: bool) -> Option<Amount> {
+        if !is_int {
+            let decimal = Decimal::try_from_i128_with_scale(nanos, Amount::PLACES_MAX).ok()?;
+            return Some(Amount::Decimal(decimal.normalize()));
+        }
+        let is_whole = nanos % NANOS == 0;
+        is_whole.then(|| i64::try_from(nanos / NANOS).ok().map(Amount::Int)).flatten()
+    }
+
+    /// A sum that the server has made, in units of 10^-9. `None` if it has more than 9 decimal
+    /// places, is no number, or is too large for the 34 digits of a Decimal128 to be exact.
+    #[must_use]
+    pub fn nanos_of_sum(sum: Decimal128) -> Option<i128> {
+        let Finite { mut coefficient, mut exponent } = finite(sum)?;
+        while coefficient != 0 && coefficient % 10 == 0 {
+            (coefficient, exponent) = (coefficient / 10, exponent + 1);
+        }
+        if coefficient == 0 {
+            return Some(0);
+        }
+        let zeros = u32::try_from(exponent + Amount::PLACES_MAX as i32).ok()?;
+        let nanos = coefficient.checked_mul(10_i128.checked_pow(zeros)?)?;
+        (nanos.unsigned_abs() <= COEFFICIENT_MAX).then_some(nanos)
     }
 
     /// Reads what MongoDB stores, as bytes.
@@ -240,7 +272,6 @@ struct Finite {
 /// Takes the bits of a Decimal128 apart. As for the server, a coefficient of more than 34 digits,
 /// which no arithmetic makes, stands for zero.
 fn finite(decimal: Decimal128) -> Option<Finite> {
-    const COEFFICIENT_MAX: u128 = 10_u128.pow(34) - 1;
     const COEFFICIENT_BITS: u32 = 113;
     const EXPONENT_BIAS: i32 = 6_176;
     let bits = u128::from_le_bytes(decimal.bytes());
@@ -424,5 +455,29 @@ mod tests {
         assert_eq!(Amount::Int(Amount::MAX).nanos(), 10_i128.pow(27));
         assert_eq!(Amount::parse("-0.000000001").expect("a decimal").nanos(), -1);
         assert_eq!(Amount::parse("12.50").expect("a decimal").nanos(), 12_500_000_000);
+    }
+
+    #[test]
+    fn nanos_become_amounts_of_their_kind_again() {
+        for text in ["0", "-7", "1000000000000000000", "0.0", "-0.000000001", "12.5"] {
+            let amount = Amount::parse(text).expect(text);
+            assert_eq!(Amount::from_nanos(amount.nanos(), amount.is_int()), Some(amount), "{text}");
+        }
+        let beyond = Amount::Int(Amount::MAX).nanos() * 3;
+        assert_eq!(Amount::from_nanos(beyond, true), Some(Amount::Int(Amount::MAX * 3)));
+        assert_eq!(Amount::from_nanos(1, true), None, "it is not whole");
+        assert_eq!(Amount::from_nanos(beyond * 9, true), None);
+    }
+
+    #[test]
+    fn a_sum_of_the_server_is_exact_or_none() {
+        let sum = |text: &str| Amount::nanos_of_sum(Decimal128::from_str(text).expect(text));
+        assert_eq!(sum("0E+6111"), Some(0));
+        assert_eq!(sum("-12.50"), Some(-12_500_000_000));
+        assert_eq!(sum("3E+18"), Some(3 * 10_i128.pow(27)));
+        assert_eq!(sum("9999999999999999999999999.999999999"), Some(10_i128.pow(34) - 1));
+        for text in ["1E-10", "1E+25", "1E+6000", "NaN", "Infinity"] {
+            assert_eq!(sum(text), None, "{text}");
+        }
     }
 }

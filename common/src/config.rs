@@ -329,7 +329,9 @@ mod tests {
         for good in ["tandem", "t-1.b_ä c", "amqp", &longest] {
             assert_eq!(validate(good), Ok(()));
         }
-        for bad in ["", "amq", "amq.x", "a.retry", "a\nb", "a\u{0}", &format!("{longest}q")] {
+        for bad in
+            ["", "amq", "amq.x", "a.retry", "a.events", "a\nb", "a\u{0}", &format!("{longest}q")]
+        {
             let error = validate(bad).expect_err(bad);
             assert!(error.starts_with("TANDEM_QUEUE_PREFIX"), "{error}");
         }

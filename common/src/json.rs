@@ -3,6 +3,8 @@
 use mongodb::bson::{Bson, DateTime, Document};
 use serde_json::{Map, Value};
 
+use crate::amount::Amount;
+
 /// A document as a JSON object: Int64 as a number, Decimal128 as a string.
 #[must_use]
 pub fn from_document(document: &Document) -> Value {
@@ -26,6 +28,17 @@ pub fn from_bson(value: &Bson) -> Value {
         Bson::Document(document) => from_document(document),
         // Decimal128, and types that Tandem never writes.
         other => Value::String(other.to_string()),
+    }
+}
+
+/// An amount as text, so that no reader rounds it. A decimal amount always has a point, so it reads
+/// back as what it is.
+#[must_use]
+pub fn amount(amount: Amount) -> String {
+    let text = amount.to_string();
+    match amount {
+        Amount::Decimal(_) if !text.contains('.') => text + ".0",
+        Amount::Decimal(_) | Amount::Int(_) => text,
     }
 }
 
@@ -59,5 +72,15 @@ mod tests {
             "floor": null,
         });
         assert_eq!(from_document(&document), expected);
+    }
+
+    #[test]
+    fn an_amount_as_text_reads_back_as_what_it_is() {
+        for text in ["0", "-1250", "1000000000000000000", "12.50", "-0.000000001"] {
+            assert_eq!(amount(Amount::parse(text).expect(text)), text);
+        }
+        let whole_decimal = Amount::parse_decimal("12").expect("a decimal");
+        assert_eq!(amount(whole_decimal), "12.0");
+        assert_eq!(Amount::parse("12.0"), Ok(whole_decimal));
     }
 }

@@ -66,6 +66,8 @@ pub struct Seen {
     pub attempts_alone: u32,
     /// Somebody has set it apart: nobody claims it until it is brought back.
     pub parked: bool,
+    /// It was canceled before anybody could post it: see [`Cancelation::never_posted`].
+    pub never_posted: bool,
     /// The server's clock at this read.
     pub server_now: ServerMs,
     /// How many legs it has, and how many bytes its content is long.
@@ -73,6 +75,18 @@ pub struct Seen {
     /// What to do, or why the document makes no sense. None where it is longer than
     /// [`INLINE_BYTES_MAX`]: see [`Ledger::bodies`].
     pub body: Option<Result<Body, String>>,
+}
+
+/// A decision to cancel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cancelation {
+    /// Which transaction.
+    pub id: TransactionId,
+    /// Why.
+    pub reason: Reason,
+    /// Nobody has posted it or ever will. So whoever ends it need not know its accounts, and can
+    /// end it although its document can't be read.
+    pub never_posted: bool,
 }
 
 /// How much work a transaction is.
@@ -276,9 +290,14 @@ pub struct Verdict {
 impl Verdict {
     /// How it ends.
     #[must_use]
+    pub fn end(&self) -> End {
+        if self.refused.is_none() { End::Done } else { End::Canceled }
+    }
+
+    /// What its event is about.
+    #[must_use]
     pub fn ended(&self) -> Ended {
-        let end = if self.refused.is_none() { End::Done } else { End::Canceled };
-        Ended { id: self.id.clone(), end }
+        Ended { id: self.id.clone(), end: self.end() }
     }
 }
 
@@ -384,7 +403,7 @@ pub trait Ledger: Send + Sync {
     /// `pending` → `canceling` with a reason each, where still pending and under this claim.
     fn cancel(
         &self,
-        refused: &[(TransactionId, Reason)],
+        refused: &[Cancelation],
         claim: &Claim,
     ) -> impl Future<Output = Result<Written, LedgerError>> + Send;
 

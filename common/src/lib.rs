@@ -7,7 +7,8 @@
 //! - [`ledger`]: what the protocol needs from a store; [`mongo`] is that store.
 //! - [`event`]: what the world is told of a transaction at its end. [`json`]: documents as JSON.
 //! - [`netting`]: what a native transaction does with a batch; pure.
-//! - [`retry`]: how long to wait before trying again. [`hex`]: digests as text.
+//! - [`retry`]: how long to wait before trying again. [`hex`]: digests as text. [`uri`]: names as parts
+//!   of an address.
 
 pub mod account;
 pub mod amount;
@@ -23,3 +24,4 @@ pub mod netting;
 pub mod queue;
 pub mod retry;
 pub mod transaction;
+pub mod uri;

@@ -3,8 +3,8 @@
     pip install pika
     python3 follow.py SECONDS [ACCOUNT=BALANCE ...]
 
-It ends when nothing has come for so many seconds, or on SIGTERM or ^C, and prints the balances and the number of different
-events as JSON. What makes the balances right: a durable queue, which keeps what comes while nobody
+It ends when nothing has come for so many seconds, or on SIGTERM or ^C, and prints the balances and the
+number of different events as JSON. What makes the balances right: a durable queue, which keeps what comes while nobody
 listens; repeats are dropped by their id; an event is acknowledged after it is booked. A program that
 runs for ever writes balances and ids to its database together, and may forget ids after some days.
 """
@@ -27,12 +27,13 @@ def book(balances, event):
     if event["state"] != "done":
         return
     legs = event.get("legs") or [
-        {"account": event["source"], "amount": -event["value"]},
+        {"account": event["source"], "amount": "-" + event["value"]},
         {"account": event["destination"], "amount": event["value"]},
     ]
     for leg in legs:
         account = leg["account"]
-        balances[account] = balances.get(account, 0) + leg["amount"]
+        # Amounts are texts. Where accounts hold decimal amounts, use decimal.Decimal.
+        balances[account] = balances.get(account, 0) + int(leg["amount"])
 
 
 def listen(idle_s, balances, known):

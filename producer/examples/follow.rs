@@ -35,7 +35,9 @@ async fn main() -> Result<(), Failure> {
             Outcome::Canceled { message, .. } => println!("{}: canceled: {message}", ended.id),
         }
         if ended.event["state"] == "done" && ended.event["destination"] == account.as_str() {
-            received += ended.event["value"].as_i64().ok_or("not in minor units")?;
+            // Amounts are texts, so that no reader of JSON rounds them.
+            let value = ended.event["value"].as_str().ok_or("no value")?;
+            received += value.parse::<i64>()?;
         }
     }
     println!("{account} has received {received}");

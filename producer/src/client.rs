@@ -14,6 +14,7 @@ use common::queue::{ANSWER_LIMIT, Outgoing, Publisher};
 use common::retry::Reconnect;
 use common::transaction::{State, TransactionId};
 use mongodb::bson::Document;
+use tokio::sync::OnceCell;
 
 use crate::config::Config;
 use crate::error::{Attempt, Error, Server};
@@ -42,6 +43,8 @@ pub(crate) struct Servers {
     pub store: Store,
     pub publisher: Publisher,
     pub config: Config,
+    /// Set once the ledger was seen to have the indexes for lists and statements.
+    pub history: OnceCell<()>,
 }
 
 impl Client {
@@ -74,7 +77,12 @@ impl Client {
     #[must_use]
     pub fn over(store: Store, config: &Config) -> Client {
         let publisher = Publisher::new(&config.amqp(), &config.name);
-        let servers = Arc::new(Servers { store, publisher, config: config.clone() });
+        let servers = Arc::new(Servers {
+            store,
+            publisher,
+            config: config.clone(),
+            history: OnceCell::new(),
+        });
         Client { groups: Groups::new(servers.clone()), watch: Watch::new(servers.clone()), servers }
     }
 

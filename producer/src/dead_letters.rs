@@ -46,6 +46,26 @@ impl Fate {
         }
     }
 
+    /// The state of the transaction, where it is in flight or final.
+    #[must_use]
+    pub fn state(&self) -> Option<State> {
+        match self {
+            Fate::InFlight(state) | Fate::Final(state) => Some(*state),
+            Fate::Waiting | Fate::Parked | Fate::Unknown | Fate::Stuck(_) => None,
+        }
+    }
+
+    /// Why it can't be brought back, if it is stuck.
+    #[must_use]
+    pub fn problem(&self) -> Option<&str> {
+        match self {
+            Fate::Stuck(problem) => Some(problem),
+            Fate::Waiting | Fate::Parked | Fate::InFlight(_) | Fate::Final(_) | Fate::Unknown => {
+                None
+            }
+        }
+    }
+
     /// Whether a replay leaves nothing of it to the letter.
     fn is_served(&self) -> bool {
         match self {

@@ -50,6 +50,10 @@ pub enum Error {
         id: String,
         /// What differs, and what to do.
         problem: String,
+        /// The fields that differ, by their names in JSON: of a transaction `source`,
+        /// `destination` and `value`, or `legs`, `currency`, `reverses`, `metadata`; of an account
+        /// `balance`, `floor`, `currency`. None where what is there can't be read.
+        differs: Vec<&'static str>,
     },
     /// The state of the transaction does not allow it. Nothing was written.
     #[error("{id}: is {state} and {problem}")]
@@ -78,6 +82,13 @@ pub enum Error {
         /// Its name.
         id: String,
     },
+    /// The ledger does without the indexes that lists and statements are read through. Its owner may
+    /// add them at any time.
+    #[error(
+        "this ledger keeps no indexes for lists and statements; `producer init --history on \
+         --apply` adds them"
+    )]
+    WithoutHistory,
     /// A server stayed away. Some or all of the request may have been done: the same call with the
     /// same ids continues where this one stopped.
     #[error("{problem}{}", given_up(*after))]

@@ -30,6 +30,8 @@
 #[cfg(feature = "cli")]
 extern crate self as producer;
 
+#[cfg(feature = "cli")]
+mod api;
 pub mod audit;
 mod cancel;
 #[cfg(feature = "cli")]
@@ -39,6 +41,9 @@ mod config;
 mod dead_letters;
 mod error;
 mod group;
+mod history;
+#[cfg(feature = "cli")]
+mod input;
 mod listening;
 mod opening;
 mod outcomes;
@@ -61,6 +66,7 @@ pub use common::transaction::{AccountId, Body, Leg, ReasonCode, State, Transacti
 pub use config::{Config, Notes};
 pub use dead_letters::{Asked, Fate, Replay};
 pub use error::{Error, Kind, Server};
+pub use history::{Entry, Page, Period, Statement, TransactionFilter};
 #[doc(hidden)]
 pub use listening::Listening;
 pub use opening::Opened;

@@ -1,6 +1,6 @@
 //! The binary: parses, runs, and turns the outcome into an exit code.
 //!
-//! On SIGINT and SIGTERM it says what the command advises and ends: in good order if that takes no
+//! On SIGINT and SIGTERM a command that ends by itself is told to, and any other one is ended: it says what the command advises and ends: in good order if that takes no
 //! longer than [`TIDY_UP_LIMIT`], and at once on a second signal.
 
 use std::io::{BufWriter, Write};
@@ -69,6 +69,11 @@ async fn run_or_interrupt(cli: &Cli) -> Exit {
 /// never blocks, so that it sees a second signal even while everything else is blocked.
 async fn end_on_signal(mut signals: Signals, advice: Advice, interrupt: oneshot::Sender<Exit>) {
     let exit = signals.next().await;
+    if let Some(stop) = advice.stop() {
+        stop.cancel();
+        let exit = signals.next().await;
+        std::process::exit(exit.code().into());
+    }
     let saying = tokio::task::spawn_blocking(move || say(&format!("interrupted; {advice}")));
     let in_good_order = async {
         // Both fail only if the command has ended at this moment.

@@ -32,7 +32,12 @@ enum Answer {
     /// It exists with the same opening content.
     Unchanged,
     /// It exists with other content.
-    Conflict(String),
+    Conflict {
+        /// The fields that differ.
+        differs: Vec<&'static str>,
+        /// What differs, and what to do.
+        problem: String,
+    },
     /// The server refuses it.
     Refused(String),
 }
@@ -55,7 +60,9 @@ impl Client {
                 match answer {
                     Answer::Created => Ok(Opened::Created),
                     Answer::Unchanged => Ok(Opened::Unchanged),
-                    Answer::Conflict(problem) => Err(Error::Conflict { id, problem }),
+                    Answer::Conflict { differs, problem } => {
+                        Err(Error::Conflict { id, problem, differs })
+                    }
                     Answer::Refused(problem) => Err(Error::Refused { id, problem }),
                 }
             }));
@@ -69,11 +76,16 @@ impl Client {
     /// [`Error::NotFound`]; [`Error::Refused`] when its document makes no sense; and when the server
     /// stays away.
     pub async fn account(&self, id: &str) -> Result<Account, Error> {
+        let document = self.account_document(id).await?;
+        Account::from_raw(&document).map_err(|problem| Error::refused(id, problem))
+    }
+
+    /// Reads an account's document, whatever it holds.
+    pub(crate) async fn account_document(&self, id: &str) -> Result<RawDocumentBuf, Error> {
         let ids = [id];
         let read = || self.store().documents("account", ACCOUNTS, &ids, Fields::All);
         let not_found = || Error::NotFound { kind: Kind::Account, id: id.to_owned() };
-        let document = self.insist(read).await?.pop().ok_or_else(not_found)?;
-        Account::from_raw(&document).map_err(|problem| Error::refused(id, problem))
+        self.insist(read).await?.pop().ok_or_else(not_found)
     }
 }
 
@@ -120,22 +132,29 @@ fn compare(account: &Account, existing: &RawDocument) -> Answer {
     let stored = match Account::from_raw(existing) {
         Ok(stored) => stored,
         Err(problem) => {
-            return Answer::Conflict(format!("the account exists and is broken: {problem}"));
+            let problem = format!("the account exists and is broken: {problem}");
+            return Answer::Conflict { differs: vec![], problem };
         }
     };
-    let none = || "none".to_owned();
-    let (field, value) = if stored.opening_balance != account.opening_balance {
-        ("openingBalance", stored.opening_balance.to_string())
-    } else if stored.floor != account.floor {
-        ("floor", stored.floor.map_or_else(none, |floor| floor.to_string()))
-    } else if stored.currency != account.currency {
-        ("currency", stored.currency.unwrap_or_else(none))
-    } else {
-        return Answer::Unchanged;
+    let mut differs = Vec::new();
+    let mut theirs = Vec::new();
+    let mut compare = |field, told: &str, is_same: bool, value: Option<String>| {
+        if !is_same {
+            differs.push(field);
+            theirs.push(format!("its {told} is {}", value.as_deref().unwrap_or("none")));
+        }
     };
-    Answer::Conflict(format!(
-        "the account exists with other content (its {field} is {value}); choose another name"
-    ))
+    let (balance, floor) = (stored.opening_balance, stored.floor);
+    let is_same = balance == account.opening_balance;
+    compare("balance", "openingBalance", is_same, Some(balance.to_string()));
+    compare("floor", "floor", floor == account.floor, floor.map(|floor| floor.to_string()));
+    compare("currency", "currency", stored.currency == account.currency, stored.currency);
+    if differs.is_empty() {
+        return Answer::Unchanged;
+    }
+    let theirs = theirs.join(", ");
+    let problem = format!("the account exists with other content ({theirs}); choose another name");
+    Answer::Conflict { differs, problem }
 }
 
 #[cfg(test)]
@@ -154,16 +173,21 @@ mod tests {
         };
         let moved = Account { balance: Amount::Int(9), status: Status::Frozen, ..account.clone() };
         assert_eq!(compare(&account, &stored(&moved)), Answer::Unchanged);
-        for (other, field) in [
-            (Account { opening_balance: Amount::Int(6), ..account.clone() }, "openingBalance is 6"),
-            (Account { floor: None, ..account.clone() }, "floor is none"),
-            (Account { currency: Some("EUR".into()), ..account.clone() }, "currency is EUR"),
-        ] {
-            let answer = compare(&account, &stored(&other));
-            assert!(
-                matches!(&answer, Answer::Conflict(text) if text.contains(field)),
-                "{answer:?}"
-            );
+        let other = Account { opening_balance: Amount::Int(6), ..account.clone() };
+        let euros = Account { currency: Some("EUR".into()), floor: None, ..account.clone() };
+        let cases: [(Account, &[&str], &str); 3] = [
+            (other, &["balance"], "(its openingBalance is 6)"),
+            (Account { floor: None, ..account.clone() }, &["floor"], "(its floor is none)"),
+            (euros, &["floor", "currency"], "(its floor is none, its currency is EUR)"),
+        ];
+        for (other, fields, text) in cases {
+            match compare(&account, &stored(&other)) {
+                Answer::Conflict { differs, problem } => {
+                    assert_eq!(differs, fields);
+                    assert!(problem.contains(text), "{problem}");
+                }
+                answer => panic!("{fields:?}: {answer:?}"),
+            }
         }
     }
 }

@@ -20,6 +20,15 @@ impl Client {
         self.insist(|| self.store().parked(limit)).await
     }
 
+    /// Whether a transaction is parked now.
+    ///
+    /// # Errors
+    /// When the server stays away.
+    pub async fn is_parked(&self, id: &str) -> Result<bool, Error> {
+        let ids = [id.into()];
+        Ok(!self.insist(|| self.store().parked_among(&ids)).await?.is_empty())
+    }
+
     /// Brings parked transactions back and publishes them. At most
     /// [`IDS_MAX`](common::message::IDS_MAX) of them in one call.
     ///

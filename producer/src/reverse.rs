@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::client::{Client, state_of};
 use crate::error::Error;
-use crate::submission::{Receipt, Submission, difference};
+use crate::submission::{Receipt, Submission, differences};
 
 /// The most reversals of one original that are looked at.
 const ATTEMPTS_MAX: u32 = 10_000;
@@ -113,7 +113,7 @@ fn standing(existing: &Document, original: &str, reversed: &Body) -> Result<Stan
         return Ok(Standing::NextAttempt);
     }
     match Body::from_document(existing) {
-        Ok(stored) if difference(reversed, &stored).is_none() => Ok(Standing::Effective(state)),
+        Ok(stored) if differences(reversed, &stored).is_empty() => Ok(Standing::Effective(state)),
         Ok(_) | Err(_) => {
             let id = format!("transactions/{}", existing.get_str("_id").unwrap_or_default());
             let problem =

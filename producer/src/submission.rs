@@ -144,8 +144,14 @@ pub enum Answer {
     Submitted,
     /// It existed before, with the same content, and is in this state.
     Unchanged(State),
-    /// Another transaction with other content has its `_id`; the text says what differs.
-    Conflict(String),
+    /// Another transaction with other content has its `_id`.
+    Conflict {
+        /// The fields that differ, by their names in JSON; none where what is there is no valid
+        /// transaction.
+        differs: Vec<&'static str>,
+        /// What has the `_id`.
+        theirs: String,
+    },
     /// The server will never accept it; the text says why.
     Refused(String),
 }
@@ -158,7 +164,7 @@ impl Answer {
         match self {
             Answer::Submitted => true,
             Answer::Unchanged(state) => !state.is_final(),
-            Answer::Conflict(_) | Answer::Refused(_) => false,
+            Answer::Conflict { .. } | Answer::Refused(_) => false,
         }
     }
 }
@@ -239,38 +245,73 @@ async fn find(
 }
 
 fn compare(body: &Body, created_at: DateTime, existing: &RawDocument) -> Answer {
+    let no_transaction = |theirs| Answer::Conflict { differs: vec![], theirs };
     let Some(state) = existing.get_str("state").ok().and_then(State::parse) else {
-        return Answer::Conflict("a document without a known state".to_owned());
+        return no_transaction("a document without a known state".to_owned());
     };
     let stored = match Body::from_raw(existing) {
         Ok(stored) => stored,
-        Err(problem) => return Answer::Conflict(format!("an invalid transaction ({problem})")),
+        Err(problem) => return no_transaction(format!("an invalid transaction ({problem})")),
     };
-    match difference(body, &stored) {
-        Some(field) => Answer::Conflict(format!("a transaction with another {field}")),
-        None if existing.get_datetime("createdAt").ok() == Some(created_at) => Answer::Submitted,
-        None => Answer::Unchanged(state),
+    let differs = differences(body, &stored);
+    if !differs.is_empty() {
+        let theirs = format!("a transaction with another {}", enumerated(&differs));
+        return Answer::Conflict { differs, theirs };
+    }
+    match existing.get_datetime("createdAt").ok() == Some(created_at) {
+        true => Answer::Submitted,
+        false => Answer::Unchanged(state),
     }
 }
 
-/// The first field in which two bodies differ; the order of legs does not count.
-pub(crate) fn difference(one: &Body, other: &Body) -> Option<&'static str> {
-    let same_legs = one.legs().len() == other.legs().len()
-        && (one.legs() == other.legs() || {
-            let amounts: HashMap<_, _> =
-                other.legs().iter().map(|leg| (&leg.account, leg.amount)).collect();
-            one.legs().iter().all(|leg| amounts.get(&leg.account) == Some(&leg.amount))
-        });
-    if !same_legs {
-        Some("set of legs")
-    } else if one.currency != other.currency {
-        Some("currency")
-    } else if one.reverses != other.reverses {
-        Some("reverses")
-    } else if one.metadata != other.metadata {
-        Some("metadata")
-    } else {
-        None
+/// Names as a part of a sentence.
+fn enumerated(fields: &[&str]) -> String {
+    let word = |field: &&str| if *field == "legs" { "set of legs" } else { *field }.to_owned();
+    let words: Vec<String> = fields.iter().map(word).collect();
+    match words.as_slice() {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        words => words.concat(),
+    }
+}
+
+/// The fields in which two bodies differ, by their names in JSON; the order of legs does not count.
+/// Of two transfers each field counts alone; otherwise the legs as a whole.
+pub(crate) fn differences(one: &Body, other: &Body) -> Vec<&'static str> {
+    let mut differs = Vec::new();
+    let mut compare = |field, is_same: bool| {
+        if !is_same {
+            differs.push(field);
+        }
+    };
+    match (transfer(one), transfer(other)) {
+        (Some((source, destination, value)), Some(other)) => {
+            compare("source", source == other.0);
+            compare("destination", destination == other.1);
+            compare("value", value == other.2);
+        }
+        (_, _) => compare("legs", same_legs(one.legs(), other.legs())),
+    }
+    compare("currency", one.currency == other.currency);
+    compare("reverses", one.reverses == other.reverses);
+    compare("metadata", one.metadata == other.metadata);
+    differs
+}
+
+/// Source, destination and value of a body of two legs.
+fn transfer(body: &Body) -> Option<(&AccountId, &AccountId, Amount)> {
+    match body.legs() {
+        [one, other] if one.amount.is_negative() => {
+            Some((&one.account, &other.account, other.amount))
+        }
+        [one, other] => Some((&other.account, &one.account, one.amount)),
+        _ => None,
+    }
+}
+
+fn same_legs(one: &[Leg], other: &[Leg]) -> bool {
+    one.len() == other.len() && {
+        let amounts: HashMap<_, _> = other.iter().map(|leg| (&leg.account, leg.amount)).collect();
+        one.iter().all(|leg| amounts.get(&leg.account) == Some(&leg.amount))
     }
 }
 
@@ -314,18 +355,32 @@ mod tests {
         let (mut tagged, mut reversal) = (ours.clone(), ours.clone());
         tagged.metadata = Some(doc! { "n": 1_i64 });
         reversal.reverses = Some("x".into());
-        for (theirs, field) in [
-            (body(&[("a", -2), ("b", 2)]), "legs"),
-            (body(&[("a", -1), ("c", 1)]), "legs"),
-            (ours.clone().in_currency(Some("EUR".into())), "currency"),
-            (reversal, "reverses"),
-            (tagged, "metadata"),
-        ] {
-            let answer = compare(&ours, NOW, &raw(&theirs.to_document("t", BEFORE)));
-            assert!(
-                matches!(&answer, Answer::Conflict(text) if text.contains(field)),
-                "{answer:?}"
-            );
+        let euros = ours.clone().in_currency(Some("EUR".into()));
+        let tagged_euros = tagged.clone().in_currency(Some("EUR".into()));
+        let split = body(&[("a", -1), ("c", -1), ("b", 2)]);
+        let all = body(&[("c", -2), ("d", 2)]).in_currency(Some("EUR".into()));
+        let cases: [(Body, &[&str], &str); 8] = [
+            (body(&[("a", -2), ("b", 2)]), &["value"], "another value"),
+            (body(&[("c", 1), ("a", -1)]), &["destination"], "another destination"),
+            (split, &["legs"], "another set of legs"),
+            (euros, &["currency"], "another currency"),
+            (reversal, &["reverses"], "another reverses"),
+            (tagged, &["metadata"], "another metadata"),
+            (tagged_euros, &["currency", "metadata"], "another currency and metadata"),
+            (
+                all,
+                &["source", "destination", "value", "currency"],
+                "another source, destination, value and currency",
+            ),
+        ];
+        for (other, fields, text) in cases {
+            match compare(&ours, NOW, &raw(&other.to_document("t", BEFORE))) {
+                Answer::Conflict { differs, theirs } => {
+                    assert_eq!(differs, fields);
+                    assert_eq!(theirs, format!("a transaction with {text}"));
+                }
+                answer => panic!("{fields:?}: {answer:?}"),
+            }
         }
     }
 
@@ -341,6 +396,7 @@ mod tests {
     fn an_unfinished_transaction_is_published_again_and_a_final_one_is_not() {
         let waiting = |state| Answer::Unchanged(state).is_waiting();
         assert_eq!(State::ALL.map(waiting), State::ALL.map(|state| !state.is_final()));
-        assert!(!Answer::Conflict(String::new()).is_waiting());
+        let taken = Answer::Conflict { differs: vec!["value"], theirs: String::new() };
+        assert!(!taken.is_waiting());
     }
 }

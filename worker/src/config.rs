@@ -12,9 +12,13 @@ use common::limits::APPLICATION_BYTES_MAX;
 use common::message::IDS_MAX;
 use common::retry::Policy;
 
+use crate::ahead::Ahead;
 use crate::batches::BatchSettings;
 use crate::engine::{EngineKind, EngineSettings};
 use crate::sweeper::SweeperSettings;
+
+/// How many batches of ids are to be here, those under way included.
+const BATCHES_AHEAD: usize = 4;
 
 /// How a worker reaches its servers, and how it works. A plain value: fill in what differs from the
 /// defaults.
@@ -75,9 +79,9 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_RIDE_MS", default_value_t = 1_000))]
     pub ride_ms: u32,
 
-    /// Messages delivered ahead; each may hold many ids
-    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_PREFETCH", default_value_t = 200))]
-    pub prefetch: u16,
+    /// Messages delivered ahead; by default as many as hold four batches of ids, and 8,000 at most
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_PREFETCH"))]
+    pub prefetch: Option<u16>,
 
     /// After so many claims for it alone a transaction that is not committed is rolled back
     #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_ATTEMPTS_MAX", default_value_t = 10))]
@@ -124,7 +128,7 @@ impl Config {
             linger_ms: 3,
             lanes: 2,
             ride_ms: 1_000,
-            prefetch: 200,
+            prefetch: None,
             attempts_max: 10,
             retry_first_ms: 500,
             retry_max_ms: 60_000,
@@ -156,7 +160,7 @@ impl Config {
         in_range("TANDEM_LINGER_MS", self.linger_ms, 0, 1_000)?;
         in_range("TANDEM_RIDE_MS", self.ride_ms, 0, 60_000)?;
         in_range("TANDEM_LANES", self.lanes, 1, 256)?;
-        in_range("TANDEM_PREFETCH", self.prefetch.into(), 1, 65_535)?;
+        in_range("TANDEM_PREFETCH", self.prefetch.unwrap_or(1).into(), 1, 65_535)?;
         in_range("TANDEM_ATTEMPTS_MAX", self.attempts_max, 1, 1_000_000)?;
         in_range("TANDEM_RETRY_FIRST_MS", self.retry_first_ms, 1, 3_600_000)?;
         in_range("TANDEM_RETRY_MAX_MS", self.retry_max_ms, self.retry_first_ms, 86_400_000)?;
@@ -198,6 +202,11 @@ impl Config {
                 (self.batch_size as usize / 4).max(2)
             },
         }
+    }
+
+    /// How many messages the broker delivers ahead.
+    pub(crate) fn ahead(&self) -> Ahead {
+        Ahead::new(self.prefetch, BATCHES_AHEAD * self.batch_size as usize)
     }
 
     /// How batches are collected.

@@ -21,6 +21,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::{Acknowledger, Job};
+use crate::ahead::Ahead;
 use crate::decide::Origin;
 use crate::health::Health;
 use crate::metrics::Metrics;
@@ -43,8 +44,6 @@ pub struct Consuming {
     pub amqp: AmqpArgs,
     /// Shows in the broker's management.
     pub name: String,
-    /// Messages delivered ahead of their acknowledgement.
-    pub prefetch: u16,
     /// Where deliveries are admitted.
     pub acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
     /// Where jobs of the work queue go.
@@ -89,13 +88,17 @@ impl Consuming {
     /// # Errors
     /// When the first session can't be made for a reason that does not pass by itself. Later the
     /// same reason is waited for: an administrator may be at work.
-    pub async fn run(self, stop: CancellationToken) -> Result<Option<Connection>, QueueError> {
+    pub async fn run(
+        self,
+        mut ahead: Ahead,
+        stop: CancellationToken,
+    ) -> Result<Option<Connection>, QueueError> {
         let (mut reconnect, mut has_consumed) = (Reconnect::default(), false);
         loop {
             let opened = tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(None),
-                opened = self.open() => opened,
+                opened = self.open(&ahead) => opened,
             };
             let error = match opened {
                 Ok(mut session) => {
@@ -103,7 +106,7 @@ impl Consuming {
                     reconnect.reached();
                     self.health.broker(true);
                     tracing::info!(queue = session.topology.queue(WORK), "consuming");
-                    match self.consume(&mut session, &stop).await {
+                    match self.consume(&mut session, &mut ahead, &stop).await {
                         Ok(()) => return Ok(Some(self.wind_up(session).await)),
                         Err(error) => {
                             tokio::spawn(async move { close(&session.connection).await });
@@ -124,12 +127,12 @@ impl Consuming {
         }
     }
 
-    async fn open(&self) -> Result<Session, QueueError> {
+    async fn open(&self, ahead: &Ahead) -> Result<Session, QueueError> {
         let topology = Topology::new(&self.amqp.queue_prefix);
         let connection = connect(&self.amqp.amqp_url, &format!("{} consuming", self.name)).await?;
         topology.declare(&connection).await?;
-        let work = self.subscribe(&connection, &topology, Origin::Work).await?;
-        let solo = self.subscribe(&connection, &topology, Origin::Solo).await?;
+        let work = self.subscribe(&connection, &topology, Origin::Work, ahead).await?;
+        let solo = self.subscribe(&connection, &topology, Origin::Solo, ahead).await?;
         Ok(Session { connection, topology, work, solo })
     }
 
@@ -138,12 +141,23 @@ impl Consuming {
         connection: &Connection,
         topology: &Topology,
         origin: Origin,
+        ahead: &Ahead,
+    ) -> Result<QueueConsumer, QueueError> {
+        let channel = channel(connection).await?;
+        self.consume_through(channel, topology, origin, ahead).await
+    }
+
+    async fn consume_through(
+        &self,
+        channel: Channel,
+        topology: &Topology,
+        origin: Origin,
+        ahead: &Ahead,
     ) -> Result<QueueConsumer, QueueError> {
         let prefetch = match origin {
-            Origin::Work => self.prefetch,
+            Origin::Work => ahead.messages(),
             Origin::Solo => 1,
         };
-        let channel = channel(connection).await?;
         answered("setting the prefetch", channel.basic_qos(prefetch, BasicQosOptions::default()))
             .await?;
         let queue = topology.queue(origin.key());
@@ -156,7 +170,12 @@ impl Consuming {
 
     /// Looks whether a queue and its channel are there. A queue that has been quiet for a while is
     /// consumed through a new channel; what is delivered to the old one meanwhile comes again.
-    async fn look(&self, session: &mut Session, origin: Origin) -> Result<(), QueueError> {
+    async fn look(
+        &self,
+        session: &mut Session,
+        origin: Origin,
+        ahead: &Ahead,
+    ) -> Result<(), QueueError> {
         let channel = session.consumer(origin).channel.clone();
         session.topology.depth(&channel, origin.key()).await?;
         let consumer = session.consumer(origin);
@@ -164,7 +183,8 @@ impl Consuming {
         consumer.quiet_looks = if quiet { consumer.quiet_looks + 1 } else { 0 };
         if consumer.quiet_looks >= QUIET_LOOKS_MAX {
             answered("closing a channel", channel.close(200, "renewed".into())).await?;
-            let renewed = self.subscribe(&session.connection, &session.topology, origin).await?;
+            let renewed =
+                self.subscribe(&session.connection, &session.topology, origin, ahead).await?;
             *session.consumer(origin) = renewed;
             tracing::debug!(queue = origin.key(), "quiet; consuming through a new channel");
         }
@@ -175,6 +195,7 @@ impl Consuming {
     async fn consume(
         &self,
         session: &mut Session,
+        ahead: &mut Ahead,
         stop: &CancellationToken,
     ) -> Result<(), QueueError> {
         let mut look = interval(LOOK_EVERY);
@@ -184,8 +205,8 @@ impl Consuming {
                 biased;
                 () = stop.cancelled() => return Ok(()),
                 _ = look.tick() => {
-                    self.look(session, Origin::Work).await?;
-                    self.look(session, Origin::Solo).await?;
+                    self.look(session, Origin::Work, ahead).await?;
+                    self.look(session, Origin::Solo, ahead).await?;
                     continue;
                 }
                 delivery = session.solo.consumer.next() => (Origin::Solo, delivery),
@@ -194,14 +215,35 @@ impl Consuming {
             session.consumer(origin).quiet_looks = 0;
             let ended = || QueueError::NotTaken("the consumer was canceled by the broker".into());
             let delivery = delivery.ok_or_else(ended)??;
-            self.admit(origin, delivery).await;
+            let ids = self.admit(origin, delivery).await;
+            if origin == Origin::Work && ids > 0 && ahead.saw(ids) {
+                tracing::debug!(messages = ahead.messages(), "another number is delivered ahead");
+                self.consume_anew(session, ahead).await?;
+            }
         }
     }
 
-    async fn admit(&self, origin: Origin, delivery: lapin::message::Delivery) {
+    /// Consumes the work queue with another prefetch, which the broker applies to new consumers only.
+    /// What is here already can still be acknowledged, because the channel stays.
+    async fn consume_anew(&self, session: &mut Session, ahead: &Ahead) -> Result<(), QueueError> {
+        let QueueConsumer { channel, consumer, .. } = &mut session.work;
+        let canceled = channel.basic_cancel(consumer.tag(), BasicCancelOptions::default());
+        answered("stopping the consumer", canceled).await?;
+        while let Some(delivery) = consumer.next().await {
+            self.admit(Origin::Work, delivery?).await;
+        }
+        let channel = channel.clone();
+        session.work =
+            self.consume_through(channel, &session.topology, Origin::Work, ahead).await?;
+        Ok(())
+    }
+
+    /// Takes a delivery in; returns how many ids are to be processed.
+    async fn admit(&self, origin: Origin, delivery: lapin::message::Delivery) -> usize {
         let lapin::message::Delivery { redelivered, data, acker, .. } = delivery;
         let admitted = self.acknowledger.admit(origin, redelivered, data, acker);
-        let Some(job) = admitted.await else { return };
+        let Some(job) = admitted.await else { return 0 };
+        let ids = job.message.ids.len();
         let jobs = match origin {
             Origin::Work => &self.work,
             Origin::Solo => &self.solo,
@@ -211,6 +253,7 @@ impl Consuming {
         if jobs.send(job).await.is_err() {
             tracing::error!("nobody takes deliveries any more");
         }
+        ids
     }
 
     /// Stops the deliveries and takes in those already here, so that they can be requeued.

@@ -1,8 +1,8 @@
 //! The events of a worker: made of stored documents, published on a connection of their own.
 //!
 //! Promises that an event counts as sent only when the broker has confirmed it, that a broker that is
-//! slow, blocked or away holds a batch up for two seconds at most, and the next ones not at all, and
-//! that a queue that takes no more is not in the way of others. Where nobody has bound a queue,
+//! slow, blocked or away holds a batch up for two seconds (and as long again, if its connection does
+//! not close), and the next ones not at all, and that a queue that takes no more is not in the way of others. Where nobody has bound a queue,
 //! one event of a batch finds that out, and the others are not made. Fails by naming the events that
 //! are not confirmed.
 
@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use common::config::AmqpArgs;
 use common::event::{End, Ended, Event, source};
-use common::ledger::{BYTES_MAX, LedgerError, ServerMs};
+use common::ledger::{BYTES_MAX, LedgerError};
 use common::mongo::{Due, Source, Store};
 use common::queue::{Outgoing, Publisher, QueueError, Taken};
 use common::transaction::TransactionId;
 use tokio::time::{Instant, timeout_at};
 
-use crate::engine::{Announcer, Unconfirmed};
+use crate::engine::{Announcer, Unconfirmed, cut};
 use crate::metrics::Metrics;
 
 /// How long a batch waits for the confirms of its events. After that they are noted as due.
@@ -155,14 +155,8 @@ impl Events {
                 Source::Large(id, bytes) => large.push((id, bytes)),
             }
         }
-        while !large.is_empty() {
-            let mut bytes = 0;
-            let fits = |(_, more): &&(TransactionId, usize)| {
-                bytes += more;
-                bytes <= BYTES_MAX
-            };
-            let count = large.iter().take_while(fits).count().max(1);
-            let ids: Vec<_> = large.drain(..count).map(|(id, _)| id).collect();
+        for some in cut(&large, EVENTS_AT_A_TIME, BYTES_MAX, |(_, bytes)| *bytes) {
+            let ids: Vec<TransactionId> = some.iter().map(|(id, _)| id.clone()).collect();
             events.extend(self.store.events(&ids, end).await?);
         }
         Ok(events)
@@ -201,13 +195,13 @@ impl Events {
     ///
     /// # Errors
     /// When the database is away or refuses.
-    pub(crate) async fn sweep(&self, now: ServerMs) -> Result<usize, LedgerError> {
+    pub(crate) async fn sweep(&self) -> Result<usize, LedgerError> {
         let mut confirmed = 0;
         for _ in 0..DUE_ROUNDS_MAX {
             if self.is_silent() {
                 break;
             }
-            let taken = self.store.take_due_events(now, DUE_AT_A_TIME).await?;
+            let taken = self.store.take_due_events(DUE_AT_A_TIME).await?;
             for due in &taken {
                 confirmed += self.sweep_one(due).await?;
             }

@@ -7,10 +7,12 @@
 //! Inside, in the order of the data's way: `consume` takes deliveries, under its own supervision of
 //! the broker; `decide` says what to do with a message, and is pure; `batches` makes batches of
 //! deliveries, a few of them in flight; [`engine`] is the protocol on one batch; [`acknowledge`] ends
-//! every delivery, on the broker of `rabbit`; `events` tells the world. `sweeper` publishes what nobody has a message for. All
+//! every delivery, on the broker of `rabbit`; `events` tells the world of outcomes. `sweeper` publishes
+//! what nobody has a message for. All
 //! of these are watched tasks, the `parts`.
 
 pub mod acknowledge;
+mod ahead;
 mod batches;
 mod config;
 mod consume;

@@ -14,7 +14,7 @@ Examples:
   worker
   TANDEM_MONGODB_URI='mongodb://db1,db2,db3/bank?replicaSet=rs0' worker --name settle-1
   worker --http 0.0.0.0:9464 --log-format json --log debug,lapin=off
-  worker --engine transaction --batch-size 4000
+  worker --engine auto                    the fastest where it is the only worker
   worker --batch-size 1 --lanes 32        one transaction at a time, for comparison
 
 Every flag has an environment variable, shown beside it.

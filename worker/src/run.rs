@@ -136,9 +136,9 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     }
 
     fn start_consumer(&self, parts: &mut Parts, stop: &CancellationToken) {
+        let ahead = self.config.ahead();
         // As much as the broker delivers ahead, so that the consumer never waits for a batch.
-        let ahead = usize::from(self.config.prefetch);
-        let (work, solo) = (mpsc::channel(ahead), mpsc::channel(1));
+        let (work, solo) = (mpsc::channel(ahead.most()), mpsc::channel(1));
         let alone = BatchSettings { ids_max: 1, lanes: 1, ..self.config.batches() };
         let batches = self.batches(work.1, self.config.batches(), stop.clone());
         parts.start(Part::Batches, batches);
@@ -147,14 +147,13 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         let consuming = Consuming {
             amqp: self.config.amqp.clone(),
             name: self.config.application(),
-            prefetch: self.config.prefetch,
             acknowledger: self.acknowledger.clone(),
             work: work.0,
             solo: solo.0,
             health: self.health.clone(),
             metrics: self.metrics.clone(),
         };
-        let consuming = consuming.run(stop.clone());
+        let consuming = consuming.run(ahead, stop.clone());
         let consuming = consuming.map_err(|error| error.to_string());
         parts.start(Part::Consumer, consuming);
     }

@@ -180,7 +180,7 @@ impl Starting {
 
     async fn ensure_database(&self) -> Result<LedgerSettings, NotReady> {
         let events = self.config.events;
-        self.store.ensure_schema_with(Choice { validators: None, events }).await?;
+        self.store.ensure_schema_with(Choice { events, ..Choice::default() }).await?;
         self.store.check_rights().await?;
         let settings = self.store.check_settings().await?;
         let settings = settings.ok_or_else(|| {

@@ -215,8 +215,7 @@ impl Sweeper {
     /// Publishes events that nobody has confirmed.
     async fn sweep_events(&self) -> Result<(), SweepError> {
         let Some(events) = &self.events else { return Ok(()) };
-        let now = self.store.server_now().await?;
-        let count = events.sweep(now).await?;
+        let count = events.sweep().await?;
         if count > 0 {
             tracing::info!(events = count, "published events that were due");
         }

@@ -9,7 +9,7 @@ use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use sha2::{Digest, Sha256};
 
-use super::{due, parking, settings, validators};
+use super::{due, history, parking, settings, validators};
 use crate::hex::hex;
 use crate::transaction::State;
 
@@ -34,15 +34,20 @@ pub(super) struct Definition {
 pub(super) struct Index {
     pub(super) name: &'static str,
     pub(super) key: Document,
+    /// Which documents it has; empty for all.
     pub(super) filter: Document,
 }
 
-/// All of them.
-pub(super) fn definitions() -> Vec<Definition> {
+/// All of them, with or without the indexes for lists and statements.
+pub(super) fn definitions(history: bool) -> Vec<Definition> {
     let define = |name, rules, indexes| Definition { name, validator: marked(rules), indexes };
+    let mut indexes = transaction_indexes();
+    if history {
+        indexes.extend(history::indexes());
+    }
     vec![
         define(ACCOUNTS, validators::accounts(), vec![]),
-        define(TRANSACTIONS, validators::transactions(), transaction_indexes()),
+        define(TRANSACTIONS, validators::transactions(), indexes),
     ]
 }
 
@@ -76,7 +81,17 @@ fn transaction_indexes() -> Vec<Index> {
 impl Index {
     /// The command's form.
     pub(super) fn to_document(&self) -> Document {
-        doc! { "name": self.name, "key": &self.key, "partialFilterExpression": &self.filter }
+        let mut index = doc! { "name": self.name, "key": &self.key };
+        index.extend(self.options());
+        index
+    }
+
+    /// What stands beside name and key. The server takes no empty filter.
+    pub(super) fn options(&self) -> Document {
+        match self.filter.is_empty() {
+            true => doc! {},
+            false => doc! { "partialFilterExpression": &self.filter },
+        }
     }
 
     /// Whether an existing index is this one, by name, too: the queries name their index.
@@ -94,7 +109,7 @@ impl Index {
         let plain = |flag: Option<bool>| flag != Some(true);
         same_key(&there.keys, &self.key)
             && there.options.as_ref().is_some_and(|options| {
-                options.partial_filter_expression.as_ref() == Some(&self.filter)
+                options.partial_filter_expression.clone().unwrap_or_default() == self.filter
                     && plain(options.unique)
                     && plain(options.sparse)
                     && options.collation.is_none()

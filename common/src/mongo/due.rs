@@ -6,14 +6,13 @@
 //! goes only when somebody says that its events are confirmed. Sending an event twice is harmless.
 //! Fails with an error of the command; sending it again changes nothing.
 
-use mongodb::bson::{DateTime, Document, RawArrayBuf, RawDocument, RawDocumentBuf, doc, rawdoc};
+use mongodb::bson::{DateTime, Document, RawDocument, doc, rawdoc};
 
 use super::definitions::TRANSACTIONS;
 use super::read::{fields, matching};
-use super::write::{Counts, each_alone};
 use super::{Store, fault};
 use crate::event::{End, Ended, Event, FIELDS};
-use crate::ledger::{INLINE_BYTES_MAX, LedgerError, ServerMs};
+use crate::ledger::{INLINE_BYTES_MAX, LedgerError};
 use crate::limits::{LEGS_BYTES_MAX, METADATA_BYTES_MAX};
 use crate::transaction::TransactionId;
 
@@ -54,15 +53,14 @@ pub enum Source {
 }
 
 /// The ids of those events that are of this end.
-fn names(events: &[Ended], end: End) -> RawDocumentBuf {
+fn names(events: &[Ended], end: End) -> Document {
     let of_this_end = events.iter().filter(|event| event.end == end);
-    let names: RawArrayBuf = of_this_end.map(|event| event.id.as_ref()).collect();
-    rawdoc! { "$literal": names }
+    doc! { "$literal": of_this_end.map(|event| event.id.as_ref()).collect::<Vec<&str>>() }
 }
 
 /// The statement that notes events as due in `wait_ms` milliseconds.
-fn owe(token: &str, events: &[Ended], wait_ms: i64) -> RawDocumentBuf {
-    rawdoc! {
+fn owe(token: &str, events: &[Ended], wait_ms: i64) -> Document {
+    doc! {
         "q": { "_id": token },
         "u": [{ "$set": {
             "done": names(events, End::Done),
@@ -76,7 +74,7 @@ fn owe(token: &str, events: &[Ended], wait_ms: i64) -> RawDocumentBuf {
 
 /// The same within a native transaction, which leaves them to its worker for a while.
 pub(super) fn owe_with_batch(token: &str, events: &[Ended]) -> Document {
-    Document::try_from(owe(token, events, LEFT_TO_ITS_WORKER_MS)).expect("texts are valid BSON")
+    owe(token, events, LEFT_TO_ITS_WORKER_MS)
 }
 
 impl Store {
@@ -85,42 +83,34 @@ impl Store {
     /// # Errors
     /// When the server is away or refuses; they may be noted or not.
     pub async fn owe_events(&self, token: &str, events: &[Ended]) -> Result<(), LedgerError> {
-        let statement = |_: &[&()]| owe(token, events, 0);
-        let written =
-            self.write("owe", EVENTS, &[()], each_alone(0..1), Counts::Matched, statement).await?;
+        let written = self.change("owe", EVENTS, vec![owe(token, events, 0)]).await?;
         match written.refused.into_iter().next() {
             None => Ok(()),
             Some(refused) => Err(LedgerError::lasting("owe", refused.problem)),
         }
     }
 
-    /// Takes documents of events that are due at `now`, at most `limit` of them. Nobody else gets
-    /// them for half a minute.
+    /// Takes documents of events that are due by the server's clock, at most `limit` of them. Nobody
+    /// else gets them for half a minute.
     ///
     /// # Errors
     /// When the server is away or refuses.
-    pub async fn take_due_events(
-        &self,
-        now: ServerMs,
-        limit: i64,
-    ) -> Result<Vec<Due>, LedgerError> {
+    pub async fn take_due_events(&self, limit: i64) -> Result<Vec<Due>, LedgerError> {
         let find = rawdoc! {
             "find": EVENTS,
-            "filter": { "dueAt": { "$lte": DateTime::from_millis(now) } },
+            "filter": {
+                "dueAt": { "$type": "date" },
+                "$expr": { "$lte": ["$dueAt", "$$NOW"] },
+            },
             "limit": limit,
         };
         let mut taken = Vec::new();
         for (due, at) in self.find("due", find, due).await? {
-            let statement = |_: &[&()]| {
-                rawdoc! {
-                    "q": { "_id": due.token.as_str(), "dueAt": at },
-                    "u": [{ "$set": { "dueAt": { "$add": ["$$NOW", TAKEN_MS] } } }],
-                }
+            let take = doc! {
+                "q": { "_id": &due.token, "dueAt": at },
+                "u": [{ "$set": { "dueAt": { "$add": ["$$NOW", TAKEN_MS] } } }],
             };
-            let groups = each_alone(0..1);
-            let written =
-                self.write("take_due", EVENTS, &[()], groups, Counts::Matched, statement).await?;
-            if written.count == 1 {
+            if self.change("take_due", EVENTS, vec![take]).await?.count == 1 {
                 taken.push(due);
             }
         }
@@ -140,17 +130,14 @@ impl Store {
         let some_were_taken = refused.len() < due.events.len();
         let refusals = if some_were_taken { 0 } else { due.refusals.min(16) };
         let wait_ms = TAKEN_MS.checked_shl(refusals).unwrap_or(REFUSED_MS_MAX);
-        let statement = |_: &[&()]| {
-            let rest = rawdoc! {
-                "done": names(refused, End::Done),
-                "canceled": names(refused, End::Canceled),
-                "dueAt": { "$add": ["$$NOW", wait_ms.min(REFUSED_MS_MAX)] },
-                "refusals": i64::from(refusals) + 1,
-            };
-            rawdoc! { "q": { "_id": due.token.as_str() }, "u": [{ "$set": rest }] }
+        let rest = doc! {
+            "done": names(refused, End::Done),
+            "canceled": names(refused, End::Canceled),
+            "dueAt": { "$add": ["$$NOW", wait_ms.min(REFUSED_MS_MAX)] },
+            "refusals": i64::from(refusals) + 1,
         };
-        let groups = each_alone(0..1);
-        self.write("confirm", EVENTS, &[()], groups, Counts::Matched, statement).await.map(drop)
+        let leave = doc! { "q": { "_id": &due.token }, "u": [{ "$set": rest }] };
+        self.change("confirm", EVENTS, vec![leave]).await.map(drop)
     }
 
     /// Forgets the document of due events with this token.

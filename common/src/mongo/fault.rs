@@ -14,10 +14,10 @@ use crate::limits;
 /// From the retryable errors of the drivers' specification, plus those a repeat can cure, also where
 /// the server names them as errors of single documents: a DDL operation is underway (117), the server
 /// is short of something for a moment (365), writes of users are blocked (371), the disk is full
-/// (14031).
-const PASSING_CODES: [i32; 23] = [
-    6, 7, 11, 24, 46, 64, 89, 91, 112, 117, 133, 134, 189, 202, 365, 371, 9001, 10107, 11600,
-    11602, 13435, 13436, 14031,
+/// (14031), a snapshot is not there any more or not yet (239, 246).
+const PASSING_CODES: [i32; 25] = [
+    6, 7, 11, 24, 46, 64, 89, 91, 112, 117, 133, 134, 189, 202, 239, 246, 365, 371, 9001, 10107,
+    11600, 11602, 13435, 13436, 14031,
 ];
 
 /// The command took too long (50, 262), is too large (257) or needs too much memory (146, 292).

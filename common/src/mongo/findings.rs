@@ -11,7 +11,10 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::{CreateCollectionOptions, ValidationAction, ValidationLevel};
 use mongodb::results::CollectionSpecification;
 
-use super::definitions::{COLLECTIONS, Definition, Fit, Index, fit, is_defined, name_of};
+use super::definitions::{
+    COLLECTIONS, Fit, Index, TRANSACTIONS, definitions, fit, is_defined, name_of,
+};
+use super::history;
 use super::settings::{Choice, Known, LedgerSettings, Misfit};
 use super::shell;
 use super::unsuitable::Unsuitable;
@@ -100,6 +103,11 @@ pub enum Lack {
         /// Whether they are to.
         wanted: bool,
     },
+    /// The settings document does not say yet whether there are indexes for lists and statements.
+    SettingsHistory {
+        /// Whether there are to be.
+        wanted: bool,
+    },
 }
 
 impl Finding {
@@ -133,6 +141,7 @@ impl Finding {
             Lack::SettingsVersion(_) => "settings_version",
             Lack::SettingsValidators { .. } => "settings_validators",
             Lack::SettingsEvents { .. } => "settings_events",
+            Lack::SettingsHistory { .. } => "settings_history",
         }
     }
 
@@ -156,7 +165,8 @@ impl Finding {
             | Lack::Settings
             | Lack::SettingsVersion(_)
             | Lack::SettingsValidators { .. }
-            | Lack::SettingsEvents { .. } => None,
+            | Lack::SettingsEvents { .. }
+            | Lack::SettingsHistory { .. } => None,
         }
     }
 }
@@ -209,6 +219,10 @@ impl fmt::Display for Finding {
                 let wanted = if *wanted { "on" } else { "off" };
                 write!(f, "the settings document does not say that events are {wanted}")
             }
+            Lack::SettingsHistory { wanted } => {
+                let wanted = if *wanted { "on" } else { "off" };
+                write!(f, "the settings document does not say that history is {wanted}")
+            }
         }
     }
 }
@@ -226,19 +240,13 @@ fn unsuitable(seen: &Seen) -> Vec<Finding> {
 }
 
 /// Compares what is there with what should be.
-pub(super) fn compare(
-    seen: &Seen,
-    definitions: &[Definition],
-    known: Known,
-    choice: Choice,
-) -> Vec<Finding> {
-    let remembered = seen.settings.clone().unwrap_or_else(|| LedgerSettings::new(known, choice));
-    let LedgerSettings { validators, events, .. } = remembered.chosen(choice);
+pub(super) fn compare(seen: &Seen, known: Known, choice: Choice) -> Vec<Finding> {
+    let LedgerSettings { validators, events, history, .. } = wanted(seen, known, choice);
     let mut findings = unsuitable(seen);
     if !findings.is_empty() {
         return findings;
     }
-    for definition in definitions {
+    for definition in &definitions(history) {
         let collection = definition.name;
         let mut lacks = |lack| findings.push(Finding { collection, lack });
         let there = seen.collections.get(collection);
@@ -262,11 +270,30 @@ pub(super) fn compare(
                 Some(Lack::SettingsValidators { wanted: validators })
             }
             Ok(()) if settings.events != events => Some(Lack::SettingsEvents { wanted: events }),
+            Ok(()) if settings.history != history => {
+                Some(Lack::SettingsHistory { wanted: history })
+            }
             Ok(()) => None,
         },
     };
     findings.extend(lack.map(|lack| Finding { collection: super::settings::COLLECTION, lack }));
     findings
+}
+
+/// The settings that there would be with what the owner chooses.
+fn wanted(seen: &Seen, known: Known, choice: Choice) -> LedgerSettings {
+    let remembered = seen.settings.clone().unwrap_or_else(|| LedgerSettings::new(known, choice));
+    remembered.chosen(choice)
+}
+
+/// The indexes for lists and statements that are there although history is off.
+pub(super) fn unneeded(seen: &Seen, known: Known, choice: Choice) -> Vec<&'static str> {
+    let there = seen.collections.get(TRANSACTIONS).map_or(&[][..], |(_, indexes)| indexes);
+    let kept = |index: &Index| there.iter().any(|there| index.is_served_by(there));
+    match wanted(seen, known, choice).history {
+        true => vec![],
+        false => history::indexes().iter().filter(|index| kept(index)).map(|i| i.name).collect(),
+    }
 }
 
 fn index(wanted: &Index, there: &[IndexModel]) -> Option<Lack> {
@@ -280,7 +307,8 @@ fn index(wanted: &Index, there: &[IndexModel]) -> Option<Lack> {
     if let Some(theirs) = there.iter().find(|index| wanted.is_blocked_by(index)).and_then(name_of) {
         return Some(Lack::IndexNamed { name, theirs: theirs.to_owned() });
     }
-    let options = doc! { "name": name, "partialFilterExpression": &wanted.filter };
+    let mut options = doc! { "name": name };
+    options.extend(wanted.options());
     let arguments = [&wanted.key, &options].map(shell::document).join(", ");
     Some(Lack::Index { name, arguments })
 }
@@ -314,7 +342,7 @@ pub(super) fn strict(collection: &str) -> Document {
 
 #[cfg(test)]
 mod tests {
-    use super::super::definitions::{ACCOUNTS, TRANSACTIONS, definitions};
+    use super::super::definitions::ACCOUNTS;
     use super::*;
 
     fn with(validator: Document) -> CollectionSpecification {
@@ -323,43 +351,48 @@ mod tests {
         found
     }
 
+    /// With history, whatever the default is.
+    fn on() -> Choice {
+        Choice { history: Some(true), ..Choice::default() }
+    }
+
     /// A ledger that lacks nothing.
     fn whole() -> Seen {
         let model = |index: &Index| {
             let mut options = mongodb::options::IndexOptions::default();
             options.name = Some(index.name.to_owned());
-            options.partial_filter_expression = Some(index.filter.clone());
+            options.partial_filter_expression =
+                Some(index.filter.clone()).filter(|filter| !filter.is_empty());
             IndexModel::builder().keys(index.key.clone()).options(options).build()
         };
-        let collections = definitions().into_iter().map(|definition| {
+        let collections = definitions(true).into_iter().map(|definition| {
             let indexes = definition.indexes.iter().map(model).collect();
             (definition.name.to_owned(), (with(definition.validator), indexes))
         });
         Seen {
-            settings: Some(LedgerSettings::new(Known::THIS, Choice::default())),
+            settings: Some(LedgerSettings::new(Known::THIS, on())),
             collections: collections.collect(),
         }
     }
 
     fn kinds(seen: &Seen, validators: bool) -> Vec<(&'static str, &'static str)> {
-        let choice = Choice { validators: Some(validators), events: None };
-        let findings = compare(seen, &definitions(), Known::THIS, choice);
+        let choice = Choice { validators: Some(validators), ..Choice::default() };
+        let findings = compare(seen, Known::THIS, choice);
         findings.iter().map(|finding| (finding.collection, finding.kind())).collect()
     }
 
     #[test]
     fn a_whole_ledger_lacks_nothing_and_an_empty_database_everything() {
         assert_eq!(kinds(&whole(), true), []);
-        assert_eq!(
-            kinds(&Seen::default(), true),
-            [
-                (ACCOUNTS, "collection"),
-                (TRANSACTIONS, "collection"),
-                (TRANSACTIONS, "index"),
-                (TRANSACTIONS, "index"),
-                ("tandem", "settings"),
-            ]
-        );
+        for (history, indexes) in [(false, 2), (true, 7)] {
+            let choice = Choice { history: Some(history), ..Choice::default() };
+            let findings = compare(&Seen::default(), Known::THIS, choice);
+            let mut expected = vec![(ACCOUNTS, "collection"), (TRANSACTIONS, "collection")];
+            expected.extend([(TRANSACTIONS, "index")].repeat(indexes));
+            expected.push(("tandem", "settings"));
+            let kinds: Vec<_> = findings.iter().map(|f| (f.collection, f.kind())).collect();
+            assert_eq!(kinds, expected);
+        }
     }
 
     #[test]
@@ -414,13 +447,30 @@ mod tests {
             found.options.validator = Some(doc! { "x": 1 });
         }
         assert_eq!(kinds(&seen, false), [("tandem", "settings_validators")]);
-        let without = Choice { validators: Some(false), events: None };
+        let without = Choice { validators: Some(false), ..on() };
         seen.settings = Some(LedgerSettings::new(Known::THIS, without));
         assert_eq!(kinds(&seen, false), []);
         let quiet = Choice { events: Some(false), ..without };
-        let findings = compare(&seen, &definitions(), Known::THIS, quiet);
+        let findings = compare(&seen, Known::THIS, quiet);
         let kinds: Vec<_> = findings.iter().map(Finding::kind).collect();
         assert_eq!(kinds, ["settings_events"]);
+    }
+
+    #[test]
+    fn without_history_nobody_misses_its_indexes_and_those_that_are_left_are_named() {
+        let off = Choice { history: Some(false), ..Choice::default() };
+        let seen = whole();
+        let findings = compare(&seen, Known::THIS, off);
+        assert_eq!(findings.iter().map(Finding::kind).collect::<Vec<_>>(), ["settings_history"]);
+        assert_eq!(unneeded(&seen, Known::THIS, off).len(), 5);
+        assert!(unneeded(&seen, Known::THIS, on()).is_empty());
+        let mut seen = Seen { settings: Some(LedgerSettings::new(Known::THIS, off)), ..seen };
+        let (_, indexes) = seen.collections.get_mut(TRANSACTIONS).expect("it is there");
+        indexes.truncate(2);
+        assert_eq!(kinds(&seen, true), []);
+        let kinds: Vec<_> =
+            compare(&seen, Known::THIS, on()).iter().map(|finding| finding.kind()).collect();
+        assert_eq!(kinds, [vec!["index"; 5], vec!["settings_history"]].concat());
     }
 
     #[test]
@@ -428,7 +478,7 @@ mod tests {
         let mut seen = whole();
         let (found, _) = seen.collections.get_mut(ACCOUNTS).expect("it is there");
         found.options.validator = Some(doc! { "x": 1 });
-        let findings = compare(&seen, &definitions(), Known::THIS, Choice::default());
+        let findings = compare(&seen, Known::THIS, Choice::default());
         assert!(!findings[0].applies());
         let command = findings[0].command().expect("a command");
         assert!(command.starts_with("db.runCommand({\"collMod\": \"accounts\""), "{command}");

@@ -9,10 +9,10 @@ use super::write::{Counts, each_alone, together};
 use super::{Store, native, parking, postings, read, seen};
 use crate::event::Ended;
 use crate::ledger::{
-    AccountRead, Advance, Claim, Claimed, Content, LeaseMs, Ledger, LedgerError, Parking, Posting,
-    Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
+    AccountRead, Advance, Cancelation, Claim, Claimed, Content, LeaseMs, Ledger, LedgerError,
+    Parking, Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
-use crate::transaction::{AccountId, Reason, TransactionId};
+use crate::transaction::{AccountId, TransactionId};
 
 /// See [`Ledger`].
 #[derive(Clone, Debug)]
@@ -84,13 +84,9 @@ impl Ledger for MongoLedger {
         self.on_transactions(operation, ids, |ids| statements::advance(step, ids, claim)).await
     }
 
-    async fn cancel(
-        &self,
-        refused: &[(TransactionId, Reason)],
-        claim: &Claim,
-    ) -> Result<Written, LedgerError> {
+    async fn cancel(&self, refused: &[Cancelation], claim: &Claim) -> Result<Written, LedgerError> {
         let groups = each_alone(0..refused.len());
-        let statement = |group: &[&(TransactionId, Reason)]| statements::cancel(group[0], claim);
+        let statement = |group: &[&Cancelation]| statements::cancel(group[0], claim);
         self.store.write("cancel", TRANSACTIONS, refused, groups, Counts::Matched, statement).await
     }
 

@@ -67,7 +67,10 @@ impl From<LedgerError> for Halt {
 impl From<Error> for Halt {
     fn from(error: Error) -> Halt {
         match error.kind.as_ref() {
-            ErrorKind::Command(command) if CONFLICT_CODES.contains(&command.code) => Halt::Conflict,
+            ErrorKind::Command(command) if CONFLICT_CODES.contains(&command.code) => {
+                tracing::debug!(%error, "a native transaction is in conflict");
+                Halt::Conflict
+            }
             _ => Halt::Driver(error),
         }
     }
@@ -188,7 +191,9 @@ impl Attempt {
                 return Err(Halt::Failed(LedgerError::lasting(OPERATION, refused.problem)));
             }
             let matched = reply.get_i32("n").ok().and_then(|n| usize::try_from(n).ok());
-            if matched != Some(expected.iter().sum()) {
+            let expected = expected.iter().sum();
+            if matched != Some(expected) {
+                tracing::debug!(collection, matched, expected, "documents have changed");
                 return Err(Halt::Conflict);
             }
         }

@@ -93,7 +93,7 @@ impl Store {
     ///
     /// # Errors
     /// When the command fails.
-    pub(super) async fn find<T: Send + 'static>(
+    pub async fn find<T: Send + 'static>(
         &self,
         operation: &'static str,
         mut command: RawDocumentBuf,

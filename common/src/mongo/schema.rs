@@ -17,7 +17,7 @@ use mongodb::results::CollectionType;
 
 use super::Store;
 use super::definitions::{COLLECTIONS, Definition, Index, definitions, is_defined};
-use super::findings::{Finding, Found, Lack, Seen, compare, strict};
+use super::findings::{Finding, Found, Lack, Seen, compare, strict, unneeded};
 use super::settings::{Choice, ID, Known, LedgerSettings, Misfit};
 use crate::ledger::LedgerError;
 
@@ -104,6 +104,8 @@ pub struct Inspection {
     pub unfinished: bool,
     /// What it lacks.
     pub findings: Vec<Finding>,
+    /// The indexes for lists and statements that a ledger without history still has.
+    pub unneeded: Vec<&'static str>,
 }
 
 impl Store {
@@ -124,7 +126,8 @@ impl Store {
         let as_it_is = Choice::default();
         let mut inspection = self.inspect(as_it_is).await?;
         if inspection.unfinished && !inspection.findings.is_empty() {
-            self.set_up(&inspection.findings, choice, self.op_limit).await?;
+            let findings = self.inspect(choice).await?.findings;
+            self.set_up(&findings, choice, self.op_limit).await?;
             inspection = self.inspect(as_it_is).await?;
         }
         as_needed(inspection.findings)
@@ -147,7 +150,7 @@ impl Store {
         let mut settings = self.settings().await?;
         loop {
             let seen = Seen { settings, collections: self.collections().await? };
-            let findings = compare(&seen, &definitions(), Known::THIS, choice);
+            let findings = compare(&seen, Known::THIS, choice);
             // Another program may have begun to set the database up between the two reads. The
             // settings are written first; so if they are unchanged, the user has created the
             // collections that were seen.
@@ -157,7 +160,9 @@ impl Store {
                 let begun = seen.settings.as_ref().is_some_and(|settings| !settings.complete);
                 let is_fresh = !seen.is_begun();
                 let unsuitable = findings.iter().any(Finding::is_unsuitable);
-                return Ok(Inspection { unfinished: (begun || is_fresh) && !unsuitable, findings });
+                let unfinished = (begun || is_fresh) && !unsuitable;
+                let unneeded = unneeded(&seen, Known::THIS, choice);
+                return Ok(Inspection { unfinished, findings, unneeded });
             }
             settings = after;
         }
@@ -187,12 +192,12 @@ impl Store {
         self.write_settings(doc! { "$setOnInsert": settings.to_document() }).await?;
         // Another program may have been first, and may have chosen otherwise.
         let settings = self.settings().await?.unwrap_or(settings).chosen(choice);
-        let LedgerSettings { validators, events, .. } = settings;
+        let LedgerSettings { validators, events, history, .. } = settings;
         let lacking = |name: &str| {
             let found = findings.iter().filter(|f| f.collection == name && f.applies());
             found.map(|finding| finding.lack.clone()).collect::<Vec<_>>()
         };
-        for definition in definitions() {
+        for definition in definitions(history) {
             let lacks = lacking(definition.name);
             for command in commands(&definition, &lacks, validators) {
                 let is_index = command.contains_key("createIndexes");
@@ -203,7 +208,9 @@ impl Store {
         let raise = doc! {
             "$max": { "protocol": Known::THIS.protocol },
             "$addToSet": { "features": { "$each": Known::THIS.features } },
-            "$set": { "validators": validators, "events": events, "complete": true },
+            "$set": {
+                "validators": validators, "events": events, "history": history, "complete": true,
+            },
         };
         self.write_settings(raise).await
     }
@@ -308,7 +315,8 @@ fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Do
             | Lack::Settings
             | Lack::SettingsVersion(_)
             | Lack::SettingsValidators { .. }
-            | Lack::SettingsEvents { .. } => None,
+            | Lack::SettingsEvents { .. }
+            | Lack::SettingsHistory { .. } => None,
         })
         .collect();
     let missing = |name: &str| {

@@ -69,6 +69,7 @@ fn head(field: impl Fn(&str) -> RawBson) -> RawDocumentBuf {
         "_id": "$_id",
         "serverNow": "$$NOW",
         "parked": { "$cond": [is_parked, true, "$$REMOVE"] },
+        "reason": { "neverPosted": { "$eq": ["$reason.neverPosted", true] } },
     };
     for name in
         ["state", "claim", "leaseUntil", "takeoverAt", "attempts", "attemptsAlone", "createdAt"]
@@ -104,6 +105,7 @@ fn seen_from(answer: &RawDocument, head: &RawDocument) -> Option<Seen> {
         u32::try_from(count.max(0)).unwrap_or(u32::MAX)
     };
     let no_value = |parked| matches!(parked, RawBsonRef::Null | RawBsonRef::Undefined);
+    let reason = head.get_document("reason");
     let (size, body) = content(answer)?;
     Some(Seen {
         id: head.get_str("_id").ok()?.into(),
@@ -117,6 +119,7 @@ fn seen_from(answer: &RawDocument, head: &RawDocument) -> Option<Seen> {
         parked: head
             .get("parked")
             .is_ok_and(|parked| parked.is_some_and(|parked| !no_value(parked))),
+        never_posted: reason.is_ok_and(|reason| reason.get_bool("neverPosted").is_ok_and(|is| is)),
         server_now: answer.get_datetime("serverNow").map_or(0, |time| time.timestamp_millis()),
         size,
         body,

@@ -8,7 +8,7 @@
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::Store;
+use super::{Store, history};
 use crate::limits::echo;
 
 /// The collection of the document.
@@ -41,6 +41,8 @@ pub struct LedgerSettings {
     pub validators: bool,
     /// Whether workers publish an event for each transaction that ends.
     pub events: bool,
+    /// Whether there are indexes for lists and statements.
+    pub history: bool,
     /// Whether all collections and indexes have been created. If not, the next program goes on.
     pub complete: bool,
 }
@@ -78,13 +80,16 @@ pub enum Misfit {
     Unreadable(String),
 }
 
-/// What the owner of a ledger chooses; `None` leaves it as it is, and means yes for a fresh ledger.
+/// What the owner of a ledger chooses; `None` leaves it as it is, and means the default for a fresh
+/// ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// Whether the collections are to have Tandem's validators.
     pub validators: Option<bool>,
     /// Whether workers publish an event for each transaction that ends.
     pub events: Option<bool>,
+    /// Whether there are indexes for lists and statements.
+    pub history: Option<bool>,
 }
 
 fn on_off(on: bool) -> &'static str {
@@ -100,6 +105,7 @@ impl LedgerSettings {
             features: known.features.iter().map(ToString::to_string).collect(),
             validators: choice.validators.unwrap_or(true),
             events: choice.events.unwrap_or(true),
+            history: choice.history.unwrap_or(history::BY_DEFAULT),
             complete: false,
         }
     }
@@ -110,6 +116,7 @@ impl LedgerSettings {
         LedgerSettings {
             validators: choice.validators.unwrap_or(self.validators),
             events: choice.events.unwrap_or(self.events),
+            history: choice.history.unwrap_or(self.history),
             ..self.clone()
         }
     }
@@ -136,6 +143,8 @@ impl LedgerSettings {
             validators: flag("validators")?,
             // Before the second version of the protocol no ledger had events.
             events: if protocol < 2 { true } else { flag("events")? },
+            // Older programs have not written it, and have created no such index.
+            history: document.contains_key("history") && flag("history")?,
             complete: flag("complete")?,
         })
     }
@@ -146,6 +155,7 @@ impl LedgerSettings {
             "features": &self.features,
             "validators": self.validators,
             "events": self.events,
+            "history": self.history,
             "complete": self.complete,
         }
     }
@@ -221,6 +231,7 @@ mod tests {
             ("features", Bson::Array(vec![1.into()])),
             ("validators", Bson::Null),
             ("events", Bson::from("on")),
+            ("history", Bson::Null),
             ("complete", Bson::from(1)),
         ] {
             let mut document = written.to_document();
@@ -228,5 +239,13 @@ mod tests {
             let misfit = LedgerSettings::from_document(&document).expect_err(field);
             assert!(misfit.to_string().contains(field), "{misfit}");
         }
+    }
+
+    #[test]
+    fn a_ledger_from_before_there_was_history_has_none() {
+        let mut document = settings(2, &["holds"]).to_document();
+        document.remove("history");
+        let read = LedgerSettings::from_document(&document).map(|settings| settings.history);
+        assert_eq!(read, Ok(false));
     }
 }

@@ -8,7 +8,7 @@ use mongodb::bson::raw::cstr;
 use mongodb::bson::{Bson, DateTime, Document, RawArrayBuf, RawDocumentBuf, doc, rawdoc};
 
 use crate::amount::Amount;
-use crate::ledger::{Advance, Claim, LeaseMs, ServerMs, Verdict};
+use crate::ledger::{Advance, Cancelation, Claim, LeaseMs, ServerMs, Verdict};
 use crate::transaction::{Reason, State, TransactionId};
 
 fn literal(text: &str) -> RawDocumentBuf {
@@ -109,11 +109,15 @@ fn gone() -> Document {
 }
 
 /// Turns a pending transaction towards its undoing, with the reason.
-pub(super) fn cancel((id, reason): &(TransactionId, Reason), claim: &Claim) -> RawDocumentBuf {
-    let reason = rawdoc! { "code": reason.code.as_str(), "message": reason.message.as_str() };
+pub(super) fn cancel(cancelation: &Cancelation, claim: &Claim) -> RawDocumentBuf {
+    let Reason { code, message } = &cancelation.reason;
+    let mut reason = rawdoc! { "code": code.as_str(), "message": message.as_str() };
+    if cancelation.never_posted {
+        reason.append(cstr!("neverPosted"), true);
+    }
     rawdoc! {
         "q": {
-            "_id": id.as_ref(),
+            "_id": cancelation.id.as_ref(),
             "state": State::Pending.as_str(),
             "claim": claim.token.as_str(),
         },
@@ -132,12 +136,16 @@ pub(super) fn cancel((id, reason): &(TransactionId, Reason), claim: &Claim) -> R
 /// posted.
 pub(super) fn request_cancel(id: &str, reason: &Reason) -> Vec<Document> {
     let reason = reason.to_document();
-    let canceling = doc! {
-        "state": State::Canceling,
-        "reason": { "$literal": &reason },
-        "lastModified": "$$NOW",
+    let canceling = |reason: &Document| {
+        doc! {
+            "state": State::Canceling,
+            "reason": { "$literal": reason },
+            "lastModified": "$$NOW",
+        }
     };
-    let mut unclaimed = canceling.clone();
+    let mut never_posted = reason.clone();
+    never_posted.insert("neverPosted", true);
+    let mut unclaimed = canceling(&never_posted);
     unclaimed.insert("takeoverAt", "$$NOW");
     vec![
         doc! {
@@ -145,7 +153,7 @@ pub(super) fn request_cancel(id: &str, reason: &Reason) -> Vec<Document> {
             // The sweeper's stamp would keep the sweepers from it.
             "u": [{ "$set": unclaimed }, { "$unset": ["sweepAfter"] }],
         },
-        doc! { "q": { "_id": id, "state": State::Pending }, "u": [{ "$set": canceling }] },
+        doc! { "q": { "_id": id, "state": State::Pending }, "u": [{ "$set": canceling(&reason) }] },
     ]
 }
 

@@ -113,18 +113,7 @@ impl Topology {
     /// When the broker is away, something exists with other arguments, or is missing and can't be
     /// declared.
     pub async fn declare(&self, connection: &Connection) -> Result<(), QueueError> {
-        let declaring = channel(connection).await?;
-        let declared = self.declare_all(&declaring).map_err(Failed::declaring);
-        match answered("declaring the topology", declared).await {
-            // The refusal has closed the channel.
-            Err(QueueError::Refused(error)) => {
-                tracing::debug!(%error, "may not declare; checking what is there");
-                let checking = channel(connection).await?;
-                let checked = self.check_all(&checking).map_err(Failed::checking);
-                answered("checking the topology", checked).await
-            }
-            declared => declared,
-        }
+        ensure(connection, &self.exchanges(), &self.queues()).await
     }
 
     /// The same for the exchange of events only.
@@ -132,53 +121,7 @@ impl Topology {
     /// # Errors
     /// As [`Topology::declare`].
     pub async fn declare_events(&self, connection: &Connection) -> Result<(), QueueError> {
-        let declare = async |passive: bool| {
-            let channel = channel(connection).await?;
-            let options =
-                ExchangeDeclareOptions { durable: !passive, passive, ..Default::default() };
-            let declaring = declare_exchange(&channel, self.events_exchange(), options);
-            let to_error = if passive { Failed::checking } else { Failed::declaring };
-            answered("declaring the exchange of events", declaring.map_err(to_error)).await
-        };
-        match declare(false).await {
-            Err(QueueError::Refused(_)) => declare(true).await,
-            declared => declared,
-        }
-    }
-
-    async fn declare_all(&self, channel: &Channel) -> Result<(), Failed> {
-        for name in self.exchanges() {
-            let options = ExchangeDeclareOptions { durable: true, ..Default::default() };
-            declare_exchange(channel, name, options).await?;
-        }
-        for Queue { name, exchange, pattern, arguments } in self.queues() {
-            declare_queue(channel, &name, QueueDeclareOptions::durable(), arguments).await?;
-            let (options, arguments) = (QueueBindOptions::default(), FieldTable::default());
-            channel
-                .queue_bind(
-                    name.as_str().into(),
-                    exchange.into(),
-                    pattern.into(),
-                    options,
-                    arguments,
-                )
-                .await
-                .map_err(|error| Failed { name, error })?;
-        }
-        Ok(())
-    }
-
-    /// A passive declaration asks for no right, and compares nothing but the name.
-    async fn check_all(&self, channel: &Channel) -> Result<(), Failed> {
-        for name in self.exchanges() {
-            let options = ExchangeDeclareOptions { passive: true, ..Default::default() };
-            declare_exchange(channel, name, options).await?;
-        }
-        for queue in self.queues() {
-            let options = QueueDeclareOptions { passive: true, ..Default::default() };
-            declare_queue(channel, &queue.name, options, FieldTable::default()).await?;
-        }
-        Ok(())
+        ensure(connection, &[self.events_exchange()], &[]).await
     }
 
     fn exchanges(&self) -> [String; 3] {
@@ -233,14 +176,70 @@ impl Topology {
     }
 }
 
+/// Declares what is missing, or checks that it is there where the user may not declare.
+async fn ensure(
+    connection: &Connection,
+    exchanges: &[String],
+    queues: &[Queue],
+) -> Result<(), QueueError> {
+    let declaring = channel(connection).await?;
+    let declared = declare_all(&declaring, exchanges, queues).map_err(Failed::declaring);
+    match answered("declaring the topology", declared).await {
+        // The refusal has closed the channel.
+        Err(QueueError::Refused(error)) => {
+            tracing::debug!(%error, "may not declare; checking what is there");
+            let checking = channel(connection).await?;
+            let checked = check_all(&checking, exchanges, queues).map_err(Failed::checking);
+            answered("checking the topology", checked).await
+        }
+        declared => declared,
+    }
+}
+
+async fn declare_all(
+    channel: &Channel,
+    exchanges: &[String],
+    queues: &[Queue],
+) -> Result<(), Failed> {
+    for name in exchanges {
+        let options = ExchangeDeclareOptions { durable: true, ..Default::default() };
+        declare_exchange(channel, name, options).await?;
+    }
+    for Queue { name, exchange, pattern, arguments } in queues {
+        declare_queue(channel, name, QueueDeclareOptions::durable(), arguments.clone()).await?;
+        let (options, none) = (QueueBindOptions::default(), FieldTable::default());
+        let (queue, exchange) = (name.as_str().into(), exchange.as_str().into());
+        let bound = channel.queue_bind(queue, exchange, pattern.as_str().into(), options, none);
+        bound.await.map_err(|error| Failed { name: name.clone(), error })?;
+    }
+    Ok(())
+}
+
+/// A passive declaration asks for no right, and compares nothing but the name.
+async fn check_all(
+    channel: &Channel,
+    exchanges: &[String],
+    queues: &[Queue],
+) -> Result<(), Failed> {
+    for name in exchanges {
+        let options = ExchangeDeclareOptions { passive: true, ..Default::default() };
+        declare_exchange(channel, name, options).await?;
+    }
+    for queue in queues {
+        let options = QueueDeclareOptions { passive: true, ..Default::default() };
+        declare_queue(channel, &queue.name, options, FieldTable::default()).await?;
+    }
+    Ok(())
+}
+
 async fn declare_exchange(
     channel: &Channel,
-    name: String,
+    name: &str,
     options: ExchangeDeclareOptions,
 ) -> Result<(), Failed> {
     let (kind, arguments) = (ExchangeKind::Topic, FieldTable::default());
-    let declared = channel.exchange_declare(name.as_str().into(), kind, options, arguments).await;
-    declared.map_err(|error| Failed { name, error })
+    let declared = channel.exchange_declare(name.into(), kind, options, arguments).await;
+    declared.map_err(|error| Failed { name: name.to_owned(), error })
 }
 
 async fn declare_queue(

@@ -5,29 +5,46 @@
 //! and for commands that only read, the advice is that nothing was written. Never fails.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use tokio_util::sync::CancellationToken;
 
 /// The advice that is true at this moment. Clones share it: the command sets it, and the code that
 /// reports a failure or an interruption reads it.
 #[derive(Clone, Debug)]
-pub struct Advice(Arc<Mutex<String>>);
+pub struct Advice {
+    text: Arc<Mutex<String>>,
+    stop: Arc<OnceLock<CancellationToken>>,
+}
 
 impl Default for Advice {
     fn default() -> Advice {
-        Advice(Arc::new(Mutex::new("nothing was written".to_owned())))
+        let text = Arc::new(Mutex::new("nothing was written".to_owned()));
+        Advice { text, stop: Arc::default() }
     }
 }
 
 impl Advice {
     /// Replaces the advice: the rest of a sentence that begins with what went wrong.
     pub fn set(&self, advice: impl Into<String>) {
-        *self.0.lock().expect("no holder panics") = advice.into();
+        *self.text.lock().expect("no holder panics") = advice.into();
+    }
+
+    /// Says that the command ends by itself, in good order, when this token is canceled by a signal.
+    pub fn ends_by_itself(&self) -> CancellationToken {
+        self.stop.get_or_init(CancellationToken::new).clone()
+    }
+
+    /// What to cancel on a signal, if the command ends by itself.
+    #[must_use]
+    pub fn stop(&self) -> Option<&CancellationToken> {
+        self.stop.get()
     }
 }
 
 impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.lock().expect("no holder panics"))
+        f.write_str(&self.text.lock().expect("no holder panics"))
     }
 }
 

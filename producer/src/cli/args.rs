@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use common::config::{AmqpArgs, LogArgs, MongoArgs};
 use producer::{Client, Config};
 
-use super::{accounts, audit, dead_letters, events, init, submit, transactions};
+use super::{accounts, audit, dead_letters, events, init, serve, submit, transactions};
 use crate::cli::advice::Advice;
 use crate::cli::console::Console;
 use crate::cli::context::Context;
@@ -61,7 +61,7 @@ pub enum Command {
     /// Set up a fresh database and the queues, or say what an existing database lacks
     #[command(after_help = init::HELP)]
     Init(init::InitArgs),
-    /// Create, import, show, list, freeze, unfreeze or close accounts
+    /// Create, import, show, list, freeze, unfreeze or close accounts, or list what was booked
     #[command(subcommand)]
     Accounts(accounts::Command),
     /// Submit a file of transfers
@@ -73,7 +73,7 @@ pub enum Command {
     /// Show transactions
     Status(transactions::StatusArgs),
     /// List transactions
-    #[command(after_help = "Example:\n  producer list --state pending,applied,canceling --json")]
+    #[command(after_help = transactions::LIST_HELP)]
     List(transactions::ListArgs),
     /// Count transactions by state and reason
     Stats(transactions::StatsArgs),
@@ -89,6 +89,12 @@ pub enum Command {
     Events(events::EventsArgs),
     /// Take an applied or done transaction back, by a new one with its legs turned round
     Reverse(transactions::ReverseArgs),
+    /// Serve the HTTP API
+    #[command(after_help = serve::HELP)]
+    Serve(serve::ServeArgs),
+    /// Make a token for a caller of the HTTP API, and print its line for the file of tokens
+    #[command(after_help = "Example:\n  producer token shop --scope read,submit >>tokens")]
+    Token(serve::TokenArgs),
     /// Check every rule of the ledger on every document
     #[command(after_help = audit::HELP)]
     Audit(audit::AuditArgs),
@@ -117,6 +123,8 @@ impl Command {
             Command::Audit(_) => Check::Settings,
             // Those that write set a fresh database up when they have read their input.
             Command::Init(_)
+            | Command::Serve(_)
+            | Command::Token(_)
             | Command::Submit(_)
             | Command::Transfer(_)
             | Command::Cancel(_)
@@ -125,6 +133,7 @@ impl Command {
                 accounts::Command::Create(_) | accounts::Command::Import(_) => Check::Own,
                 accounts::Command::Show(_)
                 | accounts::Command::List(_)
+                | accounts::Command::Statement(_)
                 | accounts::Command::Freeze(_)
                 | accounts::Command::Unfreeze(_)
                 | accounts::Command::Close(_) => Check::Database,
@@ -190,6 +199,8 @@ async fn dispatch(
         Command::DeadLetters(command) => dead_letters::run(context, command, out).await,
         Command::Events(args) => events::run(context, args, out).await,
         Command::Reverse(args) => transactions::reverse(context, args, out).await,
+        Command::Serve(args) => serve::serve(context, args, out).await,
+        Command::Token(args) => serve::token(context, args, out),
         Command::Audit(args) => audit::run(context, args, out).await,
     }
 }

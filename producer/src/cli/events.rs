@@ -10,6 +10,7 @@ use producer::{Ended, Outcome};
 
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
+use crate::cli::moment::{self, moment};
 
 pub(crate) const HELP: &str = "\
 An event is told at least once, and in no order: whoever counts them drops repeats by the id. With
@@ -31,7 +32,7 @@ pub struct EventsArgs {
     #[arg(long)]
     follow: bool,
     /// What has ended since a moment (2026-11-01T00:00:00Z) or within a time (90s, 30m, 12h, 7d)
-    #[arg(long, value_parser = moment, value_name = "MOMENT|TIME")]
+    #[arg(long, value_parser = moment, value_name = moment::NAME)]
     since: Option<SystemTime>,
     /// Publish those events once more, and print how many
     #[arg(long, requires = "since", conflicts_with = "follow")]
@@ -39,15 +40,6 @@ pub struct EventsArgs {
     /// Print JSON: the bodies of the events, one a line
     #[arg(long)]
     json: bool,
-}
-
-fn moment(text: &str) -> Result<SystemTime, String> {
-    if let Ok(age) = humantime::parse_duration(text) {
-        return SystemTime::now().checked_sub(age).ok_or_else(|| "is too long ago".to_owned());
-    }
-    humantime::parse_rfc3339(text).map_err(|_| {
-        "must be a moment like 2026-11-01T00:00:00Z, or a time like 90s, 30m, 12h, 7d".to_owned()
-    })
 }
 
 /// Prints events, or publishes them once more.

@@ -10,6 +10,7 @@ use std::io::Write;
 use clap::Args;
 use common::config::switch;
 use common::mongo::{Choice, Finding};
+use producer::Inspection;
 use serde_json::{Value, json};
 
 use crate::cli::context::Context;
@@ -30,6 +31,7 @@ Examples:
   producer init --apply
   producer init --apply --no-validator     rely on what your own programs write
   producer init --apply --events off       no outcome events
+  producer init --apply --history on       indexes for lists and statements
   producer init --json";
 
 /// What may be changed.
@@ -48,6 +50,10 @@ pub struct InitArgs {
     /// workers before [default: as it is; on for a fresh database]
     #[arg(long, env = "TANDEM_EVENTS", value_name = "on|off", value_parser = switch)]
     pub events: Option<bool>,
+    /// Have indexes for lists and statements (`list --account`, `accounts statement`), from now on, or
+    /// not; those that are there stay [default: as it is; on for a fresh database]
+    #[arg(long, value_name = "on|off", value_parser = switch)]
+    pub history: Option<bool>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -60,7 +66,7 @@ impl InitArgs {
             (false, true) => Some(false),
             (false, false) => None,
         };
-        Choice { validators, events: self.events }
+        Choice { validators, events: self.events, history: self.history }
     }
 }
 
@@ -68,6 +74,8 @@ impl InitArgs {
 struct Report {
     applied: Vec<Finding>,
     missing: Vec<Finding>,
+    /// Indexes that a ledger without history still has.
+    unneeded: Vec<&'static str>,
 }
 
 /// Sets up, or says what is missing.
@@ -94,13 +102,14 @@ async fn database(context: &Context, args: &InitArgs) -> Result<Report, Error> {
     let choice = args.choice();
     let before = context.client.inspect(choice).await?;
     if before.findings.is_empty() || !(args.apply || before.unfinished) {
-        return Ok(Report { applied: vec![], missing: before.findings });
+        let Inspection { findings: missing, unneeded, .. } = before;
+        return Ok(Report { applied: vec![], missing, unneeded });
     }
     context.client.apply_schema(choice).await?;
-    let missing = context.client.inspect(choice).await?.findings;
+    let Inspection { findings: missing, unneeded, .. } = context.client.inspect(choice).await?;
     let gone = |finding: &Finding| !missing.contains(finding);
     let applied = before.findings.into_iter().filter(gone).collect();
-    Ok(Report { applied, missing })
+    Ok(Report { applied, missing, unneeded })
 }
 
 impl Report {
@@ -113,6 +122,11 @@ impl Report {
             if let Some(command) = finding.command() {
                 writeln!(out, "  in mongosh: {command}")?;
             }
+        }
+        if !self.unneeded.is_empty() {
+            let names = json!(self.unneeded);
+            writeln!(out, "not needed any more: the indexes {}", self.unneeded.join(", "))?;
+            writeln!(out, "  in mongosh: db.transactions.dropIndexes({names})")?;
         }
         match self.missing.iter().any(Finding::applies) {
             true => writeln!(out, "Run `producer init --apply` to apply it."),
@@ -127,6 +141,7 @@ impl Report {
             "ok": self.missing.is_empty(),
             "applied": values(&self.applied),
             "missing": values(&self.missing),
+            "unneeded": self.unneeded,
         });
         writeln!(out, "{report}")
     }

@@ -3,11 +3,12 @@
 //! - [`args`]: flags, and which function runs. [`exit`]: exit codes and errors.
 //! - [`context`], [`console`]: the client, and messages during a command.
 //! - [`advice`]: what the user should do if a command did not come to its end.
-//! - [`input`]: files of transfers and accounts.
+//! - [`files`]: files of transfers and accounts. [`moment`]: moments in arguments.
 //! - [`submit`]: a file of transfers. [`follow`]: waiting for their ends.
 //! - [`accounts`], [`transactions`]: commands on single documents.
 //! - [`dead_letters`]: what workers have given up.
 //! - [`events`]: what has ended. [`audit`], [`init`]: commands on the whole ledger.
+//! - [`serve`]: the HTTP API.
 
 pub mod accounts;
 pub mod advice;
@@ -18,8 +19,10 @@ pub mod context;
 pub mod dead_letters;
 pub mod events;
 pub mod exit;
+pub mod files;
 pub mod follow;
 pub mod init;
-pub mod input;
+pub mod moment;
+pub mod serve;
 pub mod submit;
 pub mod transactions;

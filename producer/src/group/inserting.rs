@@ -213,9 +213,9 @@ fn result(
     let known = match answer {
         Answer::Submitted => None,
         Answer::Unchanged(state) => Some(state),
-        Answer::Conflict(other) => {
-            let problem = format!("is taken by {other}");
-            return Err(Error::Conflict { id: id.to_string(), problem });
+        Answer::Conflict { differs, theirs } => {
+            let problem = format!("is taken by {theirs}");
+            return Err(Error::Conflict { id: id.to_string(), problem, differs });
         }
         Answer::Refused(problem) => return Err(Error::refused(&id, problem)),
     };

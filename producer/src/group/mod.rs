@@ -5,7 +5,7 @@
 //!
 //! Submissions that wait while a group is being inserted become the next group. A lone submission
 //! starts at once. A second group starts beside a running one only when it is full or when its
-//! oldest submission has waited for a few milliseconds. Promises that each submission gets its own
+//! oldest submission has waited for a millisecond. Promises that each submission gets its own
 //! answer; that no id is in two groups at once, so that equal ids can't be confused; that a caller
 //! that drops its call does not affect the others, because a group runs in a task of its own; and
 //! that a durable submission is accepted, whatever the broker says. Fails when the database stays

@@ -15,8 +15,9 @@ pub(super) const GROUP_MAX: usize = 1_000;
 const GROUP_BYTES_MAX: usize = 4 << 20;
 /// The most groups at once.
 const GROUPS_MAX: usize = 4;
-/// How long a submission waits for others while another group is running.
-const LINGER: Duration = Duration::from_millis(5);
+/// How long a submission waits for others while another group is running. With 5 ms, 64 connections
+/// submit a fifth less.
+const LINGER: Duration = Duration::from_millis(1);
 
 /// A submission that waits for its answer.
 pub(super) struct Job {

@@ -66,6 +66,10 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Events::Unheard)]
     pub events: Events,
 
+    /// Whether the database has the indexes of lists and statements
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = History::Default)]
+    pub history: History,
+
     /// Where the load comes from
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -86,6 +90,7 @@ Examples:
   deploy/bench --only tandem,native --workload uniform,half-hot --part throughput --repeat 5
   deploy/bench --only tandem --part throughput --worker-args '--lanes 4 --batch-size 2000'
   deploy/bench --only tandem --part throughput --events heard     what events cost
+  deploy/bench --only tandem --part throughput --history off      what lists and statements cost
   deploy/bench --part growth                       backlog, accounts and workers in several steps
 
 deploy/bench builds the programs and starts servers of its own, a replica set of one member and a
@@ -105,6 +110,29 @@ pub enum Events {
     Unheard,
     /// A durable queue gets all of them
     Heard,
+}
+
+/// Whether there are indexes for lists and statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum History {
+    /// As in a fresh database
+    Default,
+    /// There are
+    On,
+    /// There are none
+    Off,
+}
+
+impl History {
+    /// What the owner of the database chooses.
+    #[must_use]
+    pub fn choice(self) -> Option<bool> {
+        match self {
+            History::Default => None,
+            History::On => Some(true),
+            History::Off => Some(false),
+        }
+    }
 }
 
 /// What is measured.

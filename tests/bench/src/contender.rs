@@ -32,6 +32,10 @@ pub enum Contender {
     TandemFull,
     /// Producer and workers with `--engine transaction`, submission included
     Transaction,
+    /// Producer and workers with `--engine auto`, submission included
+    Auto,
+    /// The same, with the queue filled beforehand
+    AutoFull,
 }
 
 /// How a contender is run.
@@ -60,6 +64,8 @@ impl Contender {
             Contender::Tandem => Kind::Tandem { engine: None, filled: false },
             Contender::TandemFull => Kind::Tandem { engine: None, filled: true },
             Contender::Transaction => Kind::Tandem { engine: Some("transaction"), filled: false },
+            Contender::Auto => Kind::Tandem { engine: Some("auto"), filled: false },
+            Contender::AutoFull => Kind::Tandem { engine: Some("auto"), filled: true },
         }
     }
 
@@ -74,6 +80,8 @@ impl Contender {
             Contender::Tandem => "tandem",
             Contender::TandemFull => "tandem-full",
             Contender::Transaction => "transaction",
+            Contender::Auto => "auto",
+            Contender::AutoFull => "auto-full",
         }
     }
 
@@ -88,6 +96,8 @@ impl Contender {
             Contender::Tandem => "**Tandem**",
             Contender::TandemFull => "Tandem, queue full",
             Contender::Transaction => "Tandem, `--engine transaction`",
+            Contender::Auto => "**Tandem, `--engine auto`**",
+            Contender::AutoFull => "Tandem, `--engine auto`, queue full",
         }
     }
 
@@ -234,7 +244,7 @@ impl Task<'_> {
         let crew = self.contender.crew(self.crew);
         let (mut workers, submitted, before, begun);
         if filled {
-            submitted = tandem::submit(field, &file).await?;
+            submitted = tandem::submit(field, self.workload, &file).await?;
             field.settle_down().await;
             before = field.read(&[]).await;
             begun = std::time::Instant::now();
@@ -244,7 +254,7 @@ impl Task<'_> {
             field.settle_down().await;
             before = field.read(&workers.pids()).await;
             begun = std::time::Instant::now();
-            submitted = tandem::submit(field, &file).await?;
+            submitted = tandem::submit(field, self.workload, &file).await?;
         }
         workers.wait_settled(total as u64).await?;
         let elapsed = begun.elapsed();

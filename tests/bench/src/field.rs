@@ -12,7 +12,7 @@ use common::mongo::{Choice, Store};
 use futures_util::TryStreamExt;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::args::Events;
+use super::args::{Events, History};
 use super::counters::Counters;
 use super::usage::{Cpu, ServerPids};
 use super::workload::{Load, OPENING, account_id};
@@ -44,16 +44,18 @@ impl Field {
     ///
     /// # Panics
     /// When a server is away.
-    pub async fn new(servers: &Servers, pids: ServerPids, events: Events) -> Field {
+    pub async fn new(
+        servers: &Servers,
+        pids: ServerPids,
+        events: Events,
+        history: History,
+    ) -> Field {
         let world = World::on(servers.clone()).await;
-        match events {
-            Events::Unheard => {}
-            Events::Heard => world.queues.bind_named("heard", "transaction.*").await,
-            Events::Off => {
-                let off = Choice { events: Some(false), ..Choice::default() };
-                world.store.apply_schema(off).await.expect("the server is there");
-            }
+        if events == Events::Heard {
+            world.queues.bind_named("heard", "transaction.*").await;
         }
+        let events = (events == Events::Off).then_some(false);
+        world.choose(Choice { events, history: history.choice(), ..Choice::default() }).await;
         let mongo = MongoArgs {
             one_document_statements: false,
             mongodb_uri: with_option(

@@ -108,7 +108,7 @@ async fn backlog(bench: &Bench, field: &Field, size: usize) -> Result<Backlog, S
         let load = Load::generate(Workload::Uniform, bench.args.accounts, size, bench.args.seed);
         load.write(&field.world.directory()).map_err(|error| error.to_string())?
     };
-    let submitted = tandem::submit(field, &file).await?;
+    let submitted = tandem::submit(field, Workload::Uniform, &file).await?;
     field.settle_down().await;
     let mut workers = bench.crew.launch(field);
     let uncounted = if size > SMALL { FIRST } else { 0 };

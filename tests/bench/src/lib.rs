@@ -10,6 +10,7 @@
 //! - [`latency`] with its `situations` and `watch`: from submission to `applied`.
 //! - [`growth`]: large backlogs, many accounts, more workers.
 //! - [`returns`]: how soon consumers are back after their broker, with its program `returns`.
+//! - [`load`]: how much the HTTP API takes in, with its program `load`.
 //! - [`report`], [`table`], [`summary`], [`markdown`], [`picture`]: what comes of it.
 //!
 //! A run whose books do not balance has no figure, and fails the benchmark.
@@ -23,6 +24,7 @@ pub mod feed;
 pub mod field;
 pub mod growth;
 pub mod latency;
+pub mod load;
 pub mod markdown;
 mod native;
 mod native_batch;
@@ -122,7 +124,7 @@ impl Bench {
     }
 
     async fn field(&self) -> Field {
-        Field::new(&self.servers, self.args.pids(), self.args.events).await
+        Field::new(&self.servers, self.args.pids(), self.args.events, self.args.history).await
     }
 
     fn took(&mut self, part: &str, begun: Instant) {

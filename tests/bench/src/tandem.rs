@@ -13,6 +13,7 @@ use common::amount::Amount;
 use common::transaction::State;
 
 use super::field::Field;
+use super::workload::Workload;
 use super::workload::{OPENING, account_id};
 use harness::process::{Process, Signal, memory_max};
 use harness::worker::{Plan, Worker};
@@ -183,10 +184,14 @@ pub struct Submitted {
 ///
 /// # Errors
 /// When the producer does not exit with 0.
-pub async fn submit(field: &Field, file: &Path) -> Result<Submitted, String> {
+pub async fn submit(field: &Field, workload: Workload, file: &Path) -> Result<Submitted, String> {
     let begun = Instant::now();
     let file = file.to_str().expect("the path of a temporary file is text");
-    let mut producer: Process = field.world.spawn_producer(&["submit", file, "--json"], &[]);
+    let mut command = vec!["submit", file, "--json"];
+    if workload == Workload::SingleIds {
+        command.extend(["--batch-ids", "1"]);
+    }
+    let mut producer: Process = field.world.spawn_producer(&command, &[]);
     let mut peak = 0.0_f64;
     loop {
         peak = peak.max(peak_mib(producer.pid()));

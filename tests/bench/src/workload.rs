@@ -39,6 +39,8 @@ pub enum Workload {
     MultiLeg,
     /// Random pairs, 5 % of which ask for more than there is
     Refused,
+    /// Random pairs, each id in a message of its own
+    SingleIds,
     /// The schema-design book's scenario: 25 rounds of 1,000 users, a round each second
     Book,
 }
@@ -53,6 +55,7 @@ impl Workload {
             Workload::Zipf => "zipf",
             Workload::MultiLeg => "multi-leg",
             Workload::Refused => "refused",
+            Workload::SingleIds => "single-ids",
             Workload::Book => "book",
         }
     }
@@ -66,6 +69,7 @@ impl Workload {
             Workload::Zipf => "Zipf (merchants)",
             Workload::MultiLeg => "4 legs",
             Workload::Refused => "5 % refused",
+            Workload::SingleIds => "single ids",
             Workload::Book => "book: 25 × 1,000",
         }
     }
@@ -201,7 +205,7 @@ impl Maker {
         let refused = self.workload == Workload::Refused && self.rng.random_ratio(1, 20);
         let value = if refused { REFUSED_VALUE } else { self.value() };
         let legs = match self.workload {
-            Workload::Uniform | Workload::Refused | Workload::Book => {
+            Workload::Uniform | Workload::Refused | Workload::SingleIds | Workload::Book => {
                 let destination = self.account();
                 vec![(self.other_than(&[destination]), -value), (destination, value)]
             }

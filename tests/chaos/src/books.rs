@@ -81,8 +81,9 @@ impl Books {
             return Ok((0, vec![format!("the subscriber has ended by itself: {log}")]));
         };
         let mut wrong = Vec::new();
-        let documents: Vec<Document> =
-            all(store.accounts().find(doc! {}).await, "the accounts").await?;
+        let failed = |error: mongodb::error::Error| error.to_string();
+        let accounts = store.accounts().find(doc! {}).await.map_err(failed)?;
+        let documents: Vec<Document> = accounts.try_collect().await.map_err(failed)?;
         for document in documents {
             let account = document.get_str("_id").unwrap_or_default();
             let Some(balance) = kept.balances.get(account) else { continue };
@@ -94,8 +95,7 @@ impl Books {
             }
         }
         let ended = doc! { "state": { "$in": ["done", "canceled"] } };
-        let ended = store.transactions().count_documents(ended).await;
-        let ended = ended.map_err(|error| error.to_string())?;
+        let ended = store.transactions().count_documents(ended).await.map_err(failed)?;
         if whole && ended != kept.events {
             wrong.push(format!("{ended} transactions have ended, and {} are told of", kept.events));
         }
@@ -106,26 +106,16 @@ impl Books {
     async fn has_heard_everything(&self, store: &Store) -> Result<bool, String> {
         let due = store.database().collection::<Document>("events");
         let begun = Instant::now();
-        let mut quiet_since: Option<Instant> = None;
+        let mut busy_at = begun;
         while begun.elapsed() < DUE_LIMIT {
             let noted = due.count_documents(doc! {}).await.map_err(|error| error.to_string())?;
-            let is_quiet = noted == 0 && self.queues.depth_named("balances").await == Some(0);
-            let since = *quiet_since.get_or_insert_with(Instant::now);
-            match is_quiet {
-                true if since.elapsed() > QUIET => return Ok(true),
-                true => {}
-                false => quiet_since = None,
+            if noted > 0 || self.queues.depth_named("balances").await != Some(0) {
+                busy_at = Instant::now();
+            } else if busy_at.elapsed() > QUIET {
+                return Ok(true);
             }
             tokio::time::sleep(POLL).await;
         }
         Ok(false)
     }
-}
-
-async fn all(
-    found: mongodb::error::Result<mongodb::Cursor<Document>>,
-    what: &str,
-) -> Result<Vec<Document>, String> {
-    let failed = |error: mongodb::error::Error| format!("{what}: {error}");
-    found.map_err(failed)?.try_collect().await.map_err(failed)
 }

@@ -21,6 +21,7 @@ Examples:
   deploy/chaos --minutes 32 --json c.json  half an hour with more than 300 faults
   deploy/chaos --seed 7                    other faults, other transactions
   deploy/chaos --cluster                   three brokers instead of one
+  deploy/chaos --engine auto,two-phase     every other worker chooses its engine
   deploy/chaos --neighbour                 somebody writes odd documents and messages all the time
 
 A tenth of the time (15 s to 120 s) is calm, for comparison. Then a worker, a producer or the
@@ -52,6 +53,9 @@ struct Args {
     /// With odd documents and messages all the time
     #[arg(long)]
     neighbour: bool,
+    /// How workers settle, by turns: `two-phase`, `transaction`, `auto`
+    #[arg(long, value_name = "ENGINE,...", value_delimiter = ',', default_value = "two-phase")]
+    engine: Vec<String>,
     /// Write the report as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -87,6 +91,7 @@ async fn on_servers(args: Args, home: &Home, servers: Servers) -> Result<i32, Fa
         rate: args.rate,
         home: home.path().to_owned(),
         neighbour: args.neighbour,
+        engines: args.engine,
     };
     let report = run(&options, servers).await.map_err(Failure)?;
     println!("{report}");

@@ -56,6 +56,8 @@ pub struct Options {
     pub home: PathBuf,
     /// Whether a careless neighbour is at work all the time.
     pub neighbour: bool,
+    /// The engines of the workers, by turns.
+    pub engines: Vec<String>,
 }
 
 /// When the parts of a run began, in Unix milliseconds.

@@ -63,8 +63,11 @@ impl Site {
         let workers = (0..WORKERS)
             .map(|number| Place::new(&worker(number), "worker", links[number].env(&name), &logs));
         let arguments = (0..WORKERS).map(|number| {
-            let fixed = ["--http", "off", "--log-format", "json", "--name"];
-            fixed.map(str::to_owned).into_iter().chain([worker(number)]).collect()
+            let engine = &options.engines[number % options.engines.len()];
+            let name = worker(number);
+            ["--http", "off", "--log-format", "json", "--engine", engine, "--name", &name]
+                .map(str::to_owned)
+                .to_vec()
         });
         let chunk_rows = (options.rate / PRODUCERS as u32).max(100);
         let producers = (0..PRODUCERS).map(|number| {

@@ -1,33 +1,88 @@
-//! A worker's HTTP side as a test sees it: one request per connection, and Prometheus text.
+//! HTTP as a test speaks it: one request per connection; and Prometheus text.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// An answer of a worker.
+/// An answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The status code.
     pub status: u16,
+    /// The status line and the headers.
+    pub head: String,
     /// The body.
     pub body: String,
 }
 
-/// Asks once; `None` when nobody answers in time, or not in HTTP.
-pub async fn get(address: SocketAddr, path: &str) -> Option<Answer> {
-    let asked = tokio::time::timeout(Duration::from_secs(5), ask(address, path)).await;
-    let text = asked.ok()?.ok()?;
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some(Answer { status, body: body.to_owned() })
+impl Answer {
+    /// A header.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(':')?;
+            found.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Panics
+    /// When it is none.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The same answer.
+    ///
+    /// # Panics
+    /// When the status is another one.
+    pub fn expect(self, status: u16) -> Answer {
+        assert_eq!(self.status, status, "{self:?}");
+        self
+    }
 }
 
-async fn ask(address: SocketAddr, path: &str) -> std::io::Result<String> {
+/// Asks once; `None` when nobody answers in time, or not in HTTP.
+pub async fn get(address: SocketAddr, path: &str) -> Option<Answer> {
+    send(address, "GET", path, &[], "", Duration::from_secs(5)).await
+}
+
+/// Sends a request; `None` when nobody answers in time, or not in HTTP.
+pub async fn send(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+    limit: Duration,
+) -> Option<Answer> {
+    let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    let host = address.to_string();
+    let length = body.len().to_string();
+    let own = [("Host", host.as_str()), ("Content-Length", length.as_str())];
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    let given = |name: &str| headers.iter().any(|(of, _)| of.eq_ignore_ascii_case(name));
+    for (name, value) in own.into_iter().filter(|(name, _)| !given(name)) {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    let asked = ask(address, format!("{head}\r\n{body}"));
+    let text = tokio::time::timeout(limit, asked).await.ok()?.ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some(Answer { status, head: head.to_owned(), body: body.to_owned() })
+}
+
+async fn ask(address: SocketAddr, request: String) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
+    // A server may answer before it has read everything.
+    drop(stream.write_all(request.as_bytes()).await);
     let mut text = String::new();
     stream.read_to_string(&mut text).await?;
     Ok(text)

@@ -13,9 +13,11 @@
 //! - [`figures`]: percentiles and numbers for people.
 //! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
 
+pub mod api;
 pub mod console;
 pub mod deployment;
 pub mod figures;
+
 pub mod http;
 pub mod interrupt;
 pub mod odd;

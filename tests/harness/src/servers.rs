@@ -110,6 +110,15 @@ impl OwnBroker {
         broker
     }
 
+    /// Blocks it for publishers, as when its memory is used up, or lets it go on.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub async fn alarm(&self, on: bool) {
+        let watermark = if on { "0.00001" } else { "0.4" };
+        self.control(&["set_vm_memory_high_watermark", watermark]).await;
+    }
+
     /// Kills it, as a machine that loses its power, and waits until it is gone.
     ///
     /// # Panics

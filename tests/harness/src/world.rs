@@ -11,7 +11,7 @@ use common::account::Account;
 use common::amount::Amount;
 use common::config::{AmqpArgs, MongoArgs};
 use common::message::Message;
-use common::mongo::Store;
+use common::mongo::{Choice, Store};
 use common::queue::{Outgoing, Publisher};
 use common::transaction::{Body, Leg, State, TransactionId};
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -81,6 +81,18 @@ impl World {
         let queues = Queues::new(&servers.amqp_url, &name);
         let directory = servers::directory(&name);
         World { name, servers, store, queues, publisher, directory }
+    }
+
+    /// Sets the database up as its owner chooses, and drops the indexes that are then not needed.
+    ///
+    /// # Panics
+    /// When the server is away.
+    pub async fn choose(&self, choice: Choice) {
+        self.store.apply_schema(choice).await.expect("MongoDB is there");
+        let seen = self.store.inspect(Choice::default()).await.expect("MongoDB is there");
+        for name in seen.unneeded {
+            self.store.transactions().drop_index(name).await.expect("it is there");
+        }
     }
 
     /// Removes the database, the queues and the logs.

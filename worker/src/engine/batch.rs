@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::ledger::{
-    Advance, BYTES_MAX, Claim, IDS_MAX, Ledger, POSTINGS_MAX, Parking, ServerMs, Written,
+    Advance, BYTES_MAX, Cancelation, Claim, IDS_MAX, Ledger, POSTINGS_MAX, Parking, ServerMs,
+    Written,
 };
 use common::transaction::{Body, ParkCode, Parked, Reason, ReasonCode, State, TransactionId};
 
@@ -79,27 +80,23 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     }
 
     async fn cancel(&mut self) {
-        let refused: Vec<(TransactionId, Reason)> = self
-            .held
-            .iter()
-            .filter(|(_, held)| held.goes_on() && held.state == State::Pending)
-            .filter_map(|(id, held)| Some((id.clone(), held.refused.clone()?)))
-            .collect();
+        let refused: Vec<Cancelation> =
+            self.held.iter().filter_map(|(id, held)| held.cancelation(id)).collect();
         if refused.is_empty() {
             return;
         }
-        for (_, reason) in &refused {
+        for Cancelation { reason, .. } in &refused {
             self.engine.metrics.refused(reason.code);
         }
-        let bytes = |(_, reason): &(TransactionId, Reason)| reason.message.len();
+        let bytes = |cancelation: &Cancelation| cancelation.reason.message.len();
         let pieces = cut(&refused, POSTINGS_MAX, BYTES_MAX, bytes);
         let cancel = |refused| self.engine.ledger.cancel(refused, &self.claim);
         let canceled = self.engine.in_pieces(pieces, cancel).await;
         for (refused, left) in canceled.failed {
-            self.leave(refused.iter().map(|(id, _)| id), left);
+            self.leave(refused.iter().map(|refused| &refused.id), left);
         }
         for (refused, written) in canceled.answered {
-            let ids: Vec<_> = refused.iter().map(|(id, _)| id.clone()).collect();
+            let ids: Vec<_> = refused.iter().map(|refused| refused.id.clone()).collect();
             self.moved((State::Pending, State::Canceling), &ids, written).await;
         }
     }

@@ -97,10 +97,17 @@ impl Deferred {
                 waiting.insert(posting.account.clone(), there);
             }
         }
-        for one in &settlements {
-            one.deferral.carried.fetch_add(1, Ordering::AcqRel);
+        Carried::new(settlements)
+    }
+
+    /// Takes all that waits on these accounts, for somebody who settles it now.
+    pub fn take(&self, accounts: impl Iterator<Item = AccountId>) -> Carried {
+        let mut waiting = self.waiting();
+        let mut settlements = Vec::new();
+        if !waiting.is_empty() {
+            settlements.extend(accounts.filter_map(|account| waiting.remove(&account)).flatten());
         }
-        Carried { settlements }
+        Carried::new(settlements)
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<AccountId, Vec<Waiting>>> {
@@ -135,6 +142,18 @@ pub(super) struct Carried {
 }
 
 impl Carried {
+    fn new(settlements: Vec<Waiting>) -> Carried {
+        for one in &settlements {
+            one.deferral.carried.fetch_add(1, Ordering::AcqRel);
+        }
+        Carried { settlements }
+    }
+
+    /// What is to be settled.
+    pub fn settlements(&self) -> Vec<Removal> {
+        self.settlements.iter().map(|one| one.settlement.clone()).collect()
+    }
+
     /// All of them are settled, durably. Returns how many.
     pub fn settled(&mut self) -> u64 {
         let settlements = std::mem::take(&mut self.settlements);
@@ -161,7 +180,7 @@ impl Carried {
         let gone = |one: &mut Waiting| !plan::any_mark_left(&one.settlement, accounts);
         let settlements = self.settlements.extract_if(.., gone).collect();
         Carried { settlements }.settled();
-        self.settlements.iter().map(|one| one.settlement.clone()).collect()
+        self.settlements()
     }
 }
 

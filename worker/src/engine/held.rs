@@ -1,7 +1,7 @@
 //! A transaction that a batch owns, and what is known of it at once.
 
-use common::ledger::{Advance, Seen, ServerMs, Size};
-use common::transaction::{Body, ParkCode, Parked, Reason, ReasonCode, State};
+use common::ledger::{Advance, Cancelation, Seen, ServerMs, Size};
+use common::transaction::{Body, ParkCode, Parked, Reason, ReasonCode, State, TransactionId};
 
 /// How a transaction goes on that this run does not bring to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,7 @@ pub(super) struct Held {
     pub state: State,
     pub attempts: u32,
     attempts_alone: u32,
+    never_posted: bool,
     pub size: Size,
     /// What it asks for. None until it is loaded, where it is large.
     body: Option<Result<Body, String>>,
@@ -38,12 +39,13 @@ pub(super) struct Held {
 impl Held {
     /// A transaction as its claim found it.
     pub fn claimed(seen: Seen, attempts_max: u32) -> Held {
-        let Seen { state, attempts, attempts_alone, size, body, .. } = seen;
+        let Seen { state, attempts, attempts_alone, never_posted, size, body, .. } = seen;
         debug_assert!(state != State::Initial && !state.is_final(), "claimed, and yet {state}");
         let mut held = Held {
             state,
             attempts,
             attempts_alone,
+            never_posted,
             size,
             body: None,
             refused: None,
@@ -75,13 +77,13 @@ impl Held {
             }
             (State::Pending, Err(problem)) => {
                 self.refused = Some(Reason::new(ReasonCode::Invalid, problem.clone()));
+                self.never_posted = true;
             }
             (State::Pending, Ok(_)) if self.attempts_alone >= attempts_max => {
                 let message = format!("given up after {} attempts alone", self.attempts_alone);
                 self.refused = Some(Reason::new(ReasonCode::RetriesExhausted, message));
             }
-            // Canceled before its first claim: nobody can have posted it.
-            (State::Canceling, Err(_)) if self.attempts == 1 => {}
+            (State::Canceling, Err(_)) if self.never_posted => {}
             (State::Applied | State::Canceling, Err(problem)) => {
                 self.parking = unreadable(problem);
             }
@@ -89,6 +91,15 @@ impl Held {
             | (State::Initial | State::Done | State::Canceled, _) => {}
         }
         self.body = Some(body);
+    }
+
+    /// Its cancelation, if it is to be canceled.
+    pub fn cancelation(&self, id: &TransactionId) -> Option<Cancelation> {
+        if !self.goes_on() || self.state != State::Pending {
+            return None;
+        }
+        let reason = self.refused.clone()?;
+        Some(Cancelation { id: id.clone(), reason, never_posted: self.never_posted })
     }
 
     /// What it asks for, where that makes sense.
@@ -149,6 +160,15 @@ mod tests {
     use common::amount::Amount;
 
     fn claimed(state: State, attempts: u32, body: Result<Body, String>) -> Held {
+        claimed_as(state, attempts, body, false)
+    }
+
+    fn claimed_as(
+        state: State,
+        attempts: u32,
+        body: Result<Body, String>,
+        never_posted: bool,
+    ) -> Held {
         let seen = Seen {
             id: "t".into(),
             state,
@@ -159,6 +179,7 @@ mod tests {
             attempts_alone: attempts - 1,
             created_at: 0,
             parked: false,
+            never_posted,
             server_now: 0,
             size: Size::default(),
             body: Some(body),
@@ -179,7 +200,7 @@ mod tests {
         assert_eq!(code(claimed(State::Pending, 1, broken())), Some(ReasonCode::Invalid));
         for state in [State::Applied, State::Canceling] {
             assert_eq!(code(claimed(state, 1_000, sound())), None, "{state}");
-            assert_eq!(code(claimed(state, 2, broken())), None, "{state}");
+            assert_eq!(code(claimed(state, 1, broken())), None, "{state}");
         }
     }
 
@@ -190,7 +211,18 @@ mod tests {
         assert!(claimed(State::Applied, 2, broken()).parking.is_some());
         assert!(claimed(State::Canceling, 2, broken()).parking.is_some());
         assert!(claimed(State::Pending, 1, broken()).parking.is_none());
-        assert!(claimed(State::Canceling, 1, broken()).parking.is_none());
         assert!(claimed(State::Pending, 2, sound()).parking.is_none());
+    }
+
+    #[test]
+    fn what_was_never_posted_is_canceled_though_it_cannot_be_read_whoever_comes_next() {
+        let broken = || Err("no legs".to_owned());
+        let never_posted = |held: Held| held.cancelation(&"t".into()).map(|c| c.never_posted);
+        assert_eq!(never_posted(claimed(State::Pending, 1, broken())), Some(true));
+        assert_eq!(never_posted(claimed(State::Pending, 4, sound())), Some(false));
+        for attempts in [1, 2, 1_000] {
+            let held = claimed_as(State::Canceling, attempts, broken(), true);
+            assert!(held.parking.is_none() && held.is_undoable(), "{attempts}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! The protocol: a two-phase commit over a batch of transactions, or one native transaction.
 //!
 //! Owns the order of the phases (`batch`) and the fence around the posts (`post`), what is done with
-//! a call that fails (`pieces`), and the second engine (`native`), which may run beside the first on
-//! the same data. Promises that whatever happens between two lines (a crash, a stall of any
+//! a call that fails (`pieces`), the second engine (`native`), which may run beside the first on the
+//! same data, and the choice between the two (`choice`). Promises that whatever happens between two lines (a crash, a stall of any
 //! length, a lost reply, a second run) no money is made or lost, and that no other worker has to be
 //! told. Fails by releasing: what is not final is released and requeued.
 //! Talks to the world through [`Ledger`], [`Announcer`] and [`Environment`] only.
@@ -10,6 +10,7 @@
 mod announce;
 mod batch;
 mod capacity;
+mod choice;
 mod claim;
 mod deferred;
 mod held;
@@ -18,28 +19,31 @@ mod outcome;
 mod pieces;
 mod plan;
 mod post;
+mod reserve;
 mod settle;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use common::ledger::{Fault, Ledger, LedgerError};
 use common::retry::Policy;
 use common::transaction::TransactionId;
-use tokio::sync::Mutex;
 
 pub use announce::{Announcer, Unconfirmed};
 pub use outcome::Outcome;
+pub(crate) use pieces::cut;
 
 use crate::metrics::Metrics;
 use announce::Committed;
 use batch::Batch;
 use capacity::Capacity;
+use choice::Chooser;
 use deferred::Deferred;
 use native::NativeBatch;
+use reserve::Reservations;
 
 /// Time and randomness, passed in so that a simulation can replay a run.
 pub trait Environment: Send + Sync {
@@ -60,8 +64,12 @@ pub enum EngineKind {
     /// A two-phase commit over account documents; workers don't wait for each other.
     #[default]
     TwoPhase,
-    /// One native MongoDB transaction per batch; fewer writes, one writer at a time.
+    /// One native MongoDB transaction per batch; fewer writes, but workers on the same accounts
+    /// conflict.
     Transaction,
+    /// Native transactions while they are the faster way, and two phases while other workers settle
+    /// on the same accounts.
+    Auto,
 }
 
 /// What the engine is told.
@@ -97,11 +105,11 @@ pub struct Engine<L, E> {
     announcer: Option<Arc<dyn Announcer>>,
     deferred: Deferred,
     capacity: Capacity,
-    /// Batches that have not come to their commit point.
+    /// Batches in two phases that have not come to their commit point.
     before_commit: AtomicUsize,
-    /// Whose turn it is to run a native transaction: batches of one process would only conflict with
-    /// each other.
-    turn: Mutex<()>,
+    /// The accounts of native batches.
+    reservations: Reservations,
+    chooser: Mutex<Chooser>,
 }
 
 impl<L: Ledger, E: Environment> Engine<L, E> {
@@ -122,7 +130,8 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             deferred: Deferred::default(),
             capacity: Capacity::default(),
             before_commit: AtomicUsize::new(0),
-            turn: Mutex::new(()),
+            reservations: Reservations::default(),
+            chooser: Mutex::default(),
         }
     }
 
@@ -134,20 +143,38 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
     /// The part of [`Engine::run`] that later batches have to wait for: when it is over, every
     /// transaction is decided. [`Underway::end`] does the rest.
     pub async fn begin(&self, ids: &[TransactionId]) -> Underway<'_, L, E> {
+        if self.is_native() {
+            return NativeBatch::new(self).begin(ids).await;
+        }
+        let batch = Some(self.begin_in_phases(ids).await);
+        Underway { engine: self, outcomes: Vec::new(), committed: Vec::new(), batch }
+    }
+
+    async fn begin_in_phases(&self, ids: &[TransactionId]) -> Batch<'_, L, E> {
         self.before_commit.fetch_add(1, Ordering::Relaxed);
         let _counted = Counted(&self.before_commit);
+        Batch::new(self).begin(ids).await
+    }
+
+    fn is_native(&self) -> bool {
         match self.settings.kind {
-            EngineKind::TwoPhase => {
-                let batch = Batch::new(self).begin(ids).await;
-                Underway {
-                    engine: self,
-                    outcomes: Vec::new(),
-                    committed: Vec::new(),
-                    batch: Some(batch),
-                }
-            }
-            EngineKind::Transaction => NativeBatch::new(self).begin(ids).await,
+            EngineKind::TwoPhase => false,
+            EngineKind::Transaction => true,
+            EngineKind::Auto => self.chooser().is_native(self.environment.now_ms()),
         }
+    }
+
+    /// The most transactions of a native transaction.
+    fn native_most(&self) -> usize {
+        match self.settings.kind {
+            EngineKind::Auto => self.chooser().most(),
+            EngineKind::TwoPhase | EngineKind::Transaction => usize::MAX,
+        }
+    }
+
+    fn chooser(&self) -> MutexGuard<'_, Chooser> {
+        // A panic of a batch between two lines of it leaves a number that is a little wrong.
+        self.chooser.lock().unwrap_or_else(|broken| broken.into_inner())
     }
 
     /// How many transactions fit one batch, by the size of those that came last.

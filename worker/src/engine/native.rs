@@ -1,18 +1,20 @@
 //! One batch in one native transaction: the second engine.
 //!
 //! Owns what happens around [`Ledger::transact`]: who is `initial`, what follows from a conflict or
-//! a failure, and what is left to the two-phase protocol ([`Batch`]): whatever is in flight already,
-//! and whatever a native transaction can't settle. So both engines run side by side on the same data.
-//! Promises nothing beyond what the ledger does: it only looks, tries, and looks again. It claims
-//! nothing, so a crash leaves nothing to wait for but the server's memory of the transaction.
+//! a failure, and what is left to the two-phase protocol ([`Batch`](super::batch::Batch)): whatever is
+//! in flight already, whatever a native transaction can't settle, and everything while the engine
+//! chooses so. So both engines run side by side on the same data. Promises nothing beyond what the
+//! ledger does: it only looks, tries, and looks again. It claims nothing, so a crash leaves nothing to
+//! wait for but the server's memory of the transaction.
 //!
-//! Conflicts come from other processes; lanes of this one take turns. The batch is tried again
-//! after a moment, then in halves, since a smaller one is open for a shorter time and has fewer
-//! accounts to lose; a single one that still conflicts goes the other way, which never has to start
-//! from the beginning. What fails as a command (too large, too slow, a document in it refused) is
-//! halved at once, and a quarter that still fails goes the other way, which finds the culprit.
+//! Conflicts come from other processes; lanes of this one keep out of each other's way
+//! ([`super::reserve`]). The batch is tried again after a moment, then in halves, since a smaller one
+//! is open for a shorter time and has fewer accounts to lose; a single one that still conflicts goes
+//! the other way, which never has to start from the beginning. What fails as a command (too large,
+//! too slow, a document in it refused) is halved at once, and a quarter that still fails goes the
+//! other way, which finds the culprit.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use common::ledger::{
@@ -22,10 +24,10 @@ use common::retry::Policy;
 use common::transaction::{State, TransactionId};
 
 use super::announce::Committed;
-use super::batch::Batch;
 use super::held::Left;
 use super::pieces::cut;
-use super::{Engine, Environment, Outcome, Underway};
+use super::reserve::Reserved;
+use super::{Engine, EngineKind, Environment, Outcome, Underway};
 
 /// How often a batch is tried as it is, before it is halved.
 const CONFLICTS_MAX: u32 = 3;
@@ -44,6 +46,8 @@ const HALVINGS_MAX: u32 = 2;
 pub(super) struct NativeBatch<'a, L, E> {
     engine: &'a Engine<L, E>,
     outcomes: Vec<(TransactionId, Outcome)>,
+    /// What waits for accounts of other lanes.
+    waiting: VecDeque<Piece<'a>>,
     /// What goes the way of two phases.
     in_phases: Vec<TransactionId>,
     /// Conflicts since the last commit.
@@ -53,16 +57,19 @@ pub(super) struct NativeBatch<'a, L, E> {
 }
 
 /// Part of a batch.
-struct Piece {
+struct Piece<'a> {
     ids: Vec<TransactionId>,
     /// How often it was halved because it failed as a command.
     halvings: u32,
+    /// The accounts that it waits for.
+    waits_for: Option<Reserved<'a>>,
 }
 
 impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
     pub(super) fn new(engine: &'a Engine<L, E>) -> NativeBatch<'a, L, E> {
         NativeBatch {
             engine,
+            waiting: VecDeque::new(),
             outcomes: Vec::new(),
             in_phases: Vec::new(),
             conflicts: 0,
@@ -72,40 +79,58 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
 
     pub(super) async fn begin(mut self, ids: &[TransactionId]) -> Underway<'a, L, E> {
         let unique: BTreeSet<_> = ids.iter().cloned().collect();
-        let mut pieces = vec![Piece { ids: unique.into_iter().collect(), halvings: 0 }];
-        while let Some(piece) = pieces.pop() {
-            let Some(Piece { mut ids, halvings }) = self.settle(piece).await else { continue };
+        let ids: Vec<_> = unique.into_iter().collect();
+        let piece = |ids: &[_]| Piece { ids: ids.to_vec(), halvings: 0, waits_for: None };
+        let most = self.engine.native_most().min(ids.len()).max(1);
+        // The first comes last, where it is taken from: the order of the ids is kept.
+        let mut pieces: Vec<Piece> = ids.chunks(most).rev().map(piece).collect();
+        while let Some(piece) = pieces.pop().or_else(|| self.waiting.pop_front()) {
+            if !self.engine.is_native() {
+                // Found out on the way.
+                self.in_phases.extend(piece.ids);
+                continue;
+            }
+            let Some(Piece { mut ids, halvings, .. }) = self.settle(piece).await else { continue };
             if ids.len() < 2 {
                 self.in_phases.append(&mut ids);
                 continue;
             }
             // The first half comes first: the order of the ids is kept.
             let second = ids.split_off(ids.len().div_ceil(2));
-            pieces.push(Piece { ids: second, halvings });
-            pieces.push(Piece { ids, halvings });
+            pieces.push(Piece { ids: second, halvings, waits_for: None });
+            pieces.push(Piece { ids, halvings, waits_for: None });
         }
         let batch = match self.in_phases.as_slice() {
             [] => None,
-            in_phases => Some(Batch::new(self.engine).begin(in_phases).await),
+            in_phases => Some(self.engine.begin_in_phases(in_phases).await),
         };
         let NativeBatch { engine, outcomes, committed, .. } = self;
         Underway { engine, outcomes, committed, batch }
     }
 
     /// Settles a piece; returns what is to be halved.
-    async fn settle(&mut self, piece: Piece) -> Option<Piece> {
-        let Piece { ids: mut open, halvings } = piece;
+    async fn settle(&mut self, piece: Piece<'a>) -> Option<Piece<'a>> {
+        let Piece { ids: mut open, halvings, waits_for: mut reserved } = piece;
+        if let Some(reserved) = &reserved {
+            reserved.turn().await;
+        }
         let (mut conflicts, mut failures) = (0, 0);
         loop {
-            let initial = self.look(&open, failures > 0).await;
+            let mut initial = self.look(&open, failures > 0).await;
+            if reserved.is_none() {
+                let (share, ours) = self.reserve(initial, halvings);
+                (initial, reserved) = (share, Some(ours));
+            }
             open = initial.iter().map(|seen| seen.id.clone()).collect();
             if open.is_empty() {
                 return None;
             }
             // Noted with the commit, for the sweepers, should this worker die before it announces.
             let token = self.engine.announcer.as_ref().map(|_| self.engine.environment.token());
+            let begun_ms = self.engine.environment.now_ms();
             match self.transact(initial, token.as_deref()).await {
                 Ok(Transacted::Committed(verdicts)) => {
+                    self.learn(false, begun_ms);
                     self.conflicts = 0;
                     let events = verdicts.iter().map(Verdict::ended).collect();
                     self.committed.extend(token.map(|token| Committed { token, events }));
@@ -116,28 +141,51 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
                     conflicts += 1;
                     self.conflicts += 1;
                     self.engine.metrics.retries.with_label_values(&["transact"]).inc();
-                    if self.conflicts >= CONFLICTS_IN_A_ROW_MAX {
+                    self.learn(true, begun_ms);
+                    // The engine may have found out that two phases are better now.
+                    if self.conflicts >= CONFLICTS_IN_A_ROW_MAX || !self.engine.is_native() {
                         self.in_phases.append(&mut open);
                         return None;
                     }
-                    if conflicts >= CONFLICTS_MAX {
-                        return Some(Piece { ids: open, halvings });
-                    }
                     let delay = AFTER_CONFLICT.delay(conflicts, self.engine.environment.jitter());
                     self.engine.environment.sleep(delay).await;
+                    if conflicts >= CONFLICTS_MAX {
+                        return Some(Piece { ids: open, halvings, waits_for: None });
+                    }
                 }
                 Err(error) => {
                     failures += 1;
                     if let Err(error) = self.engine.pause(failures, error).await {
-                        return self.failed(Piece { ids: open, halvings }, &error);
+                        let piece = Piece { ids: open, halvings, waits_for: None };
+                        return self.failed(piece, &error);
                     }
                 }
             }
         }
     }
 
+    /// Keeps those whose accounts no other lane works on; the others wait.
+    fn reserve(&mut self, initial: Vec<Seen>, halvings: u32) -> (Vec<Seen>, Reserved<'a>) {
+        let ((share, ours), later) = self.engine.reservations.name(initial);
+        if let Some((others, theirs)) = later {
+            let ids = others.into_iter().map(|seen| seen.id).collect();
+            self.waiting.push_back(Piece { ids, halvings, waits_for: Some(theirs) });
+        }
+        (share, ours)
+    }
+
+    fn learn(&self, was_lost: bool, begun_ms: i64) {
+        if self.engine.settings.kind != EngineKind::Auto {
+            return;
+        }
+        let environment = &self.engine.environment;
+        let now_ms = environment.now_ms();
+        let took_ms = now_ms.saturating_sub(begun_ms);
+        self.engine.chooser().learn(was_lost, took_ms, now_ms, environment.jitter());
+    }
+
     /// What follows from a failure that is not tried again in place; returns what is to be halved.
-    fn failed(&mut self, mut piece: Piece, error: &LedgerError) -> Option<Piece> {
+    fn failed(&mut self, mut piece: Piece<'a>, error: &LedgerError) -> Option<Piece<'a>> {
         tracing::warn!(%error, transactions = piece.ids.len(), "a native transaction failed");
         match error.fault {
             // Nothing is held, so nothing has to be given up.
@@ -242,10 +290,12 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         initial: Vec<Seen>,
         due: Option<&str>,
     ) -> Result<Transacted, LedgerError> {
+        let bodies = initial.iter().filter_map(|seen| seen.body.as_ref()?.as_ref().ok());
+        let accounts = bodies.flat_map(|body| body.legs()).map(|leg| leg.account.clone());
+        self.engine.settle_waiting(accounts).await;
         let gone = || Err("its document was deleted".to_owned());
         let contents: Vec<Content> =
             initial.into_iter().map(|seen| (seen.id, seen.body.unwrap_or_else(gone))).collect();
-        let _turn = self.engine.turn.lock().await;
         let _timer = self.engine.metrics.phase("transaction");
         self.engine.ledger.transact(&contents, &self.engine.settings.application, due).await
     }
@@ -254,7 +304,7 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         if let Some(reason) = &verdict.refused {
             self.engine.metrics.refused(reason.code);
         }
-        self.engine.metrics.moved(verdict.ended().end.state(), 1);
+        self.engine.metrics.moved(verdict.end().state(), 1);
         self.outcomes.push((verdict.id, Outcome::Final));
     }
 

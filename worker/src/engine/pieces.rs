@@ -91,7 +91,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
 
 /// Cuts items into pieces of at most so many, and of at most so many bytes where an item is not
 /// larger by itself.
-pub(super) fn cut<T>(
+pub(crate) fn cut<T>(
     items: &[T],
     most: usize,
     bytes_max: usize,

@@ -132,7 +132,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let unsettled = carried.still_unsettled(&accounts);
         if !unsettled.is_empty() {
             // A settlement that fails goes back to its own batch with the rest of the ride.
-            self.remove_all(RemovalKind::Settle, &unsettled).await;
+            self.engine.remove_all(RemovalKind::Settle, &unsettled).await;
             let again: Vec<_> = unsettled.into_iter().map(|removal| removal.account).collect();
             accounts.extend(self.read_accounts(&again, &marks).await);
             carried.still_unsettled(&accounts);

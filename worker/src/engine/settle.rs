@@ -19,7 +19,7 @@ use super::held::{Held, Left};
 use super::pieces::cut;
 use super::plan::Mark;
 use super::post::Refusals;
-use super::{Environment, plan};
+use super::{Engine, Environment, plan};
 
 /// How often a batch that waits looks whether there is still something to wait for.
 const LOOKS: u32 = 10;
@@ -56,7 +56,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         }
         let timer = self.engine.metrics.phase("settle");
         let together = plan::removals_per_account(self.bodies(&applied));
-        if !self.remove_all(RemovalKind::Settle, &together).await.whole {
+        if !self.engine.remove_all(RemovalKind::Settle, &together).await.whole {
             // A predecessor settled some of them, or an account refuses: what is left is found one
             // by one.
             let singles = plan::removals_per_leg(self.bodies(&applied));
@@ -80,7 +80,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         }
         let timer = self.engine.metrics.phase("settle");
         let mut uncertain: BTreeSet<_> = deferral.take_uncertain().into_iter().collect();
-        if !self.remove_all(RemovalKind::Settle, &waiting).await.whole {
+        if !self.engine.remove_all(RemovalKind::Settle, &waiting).await.whole {
             uncertain.extend(waiting.into_iter().map(|settlement| settlement.account));
         }
         if !uncertain.is_empty() {
@@ -128,32 +128,9 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         self.advance(step, ids).await;
     }
 
-    pub(super) async fn remove_all(&self, kind: RemovalKind, removals: &[Removal]) -> Removed {
-        let pieces = cut(removals, POSTINGS_MAX, BYTES_MAX, Removal::bytes);
-        let remove = |removals| self.engine.ledger.remove(kind, removals);
-        let ended = self.engine.in_pieces(pieces, remove).await;
-        let mut removed = Removed { whole: false, refusals: Refusals::new(), failed: Vec::new() };
-        for (removals, left) in ended.failed {
-            let ids = removals.iter().flat_map(|removal| &removal.transactions);
-            removed.failed.extend(ids.map(|id| (id.clone(), left)));
-        }
-        let mut count = 0;
-        for (removals, written) in ended.answered {
-            count += written.count;
-            for refused in written.refused {
-                let Removal { account, transactions, .. } = &removals[refused.item];
-                if let [id] = transactions.as_slice() {
-                    removed.refusals.insert((account.clone(), id.clone()), refused.problem);
-                }
-            }
-        }
-        removed.whole = count == removals.len();
-        removed
-    }
-
     /// Removes single marks, and looks that none is left where not all of them were there.
     async fn remove_checked(&mut self, kind: RemovalKind, singles: &[Removal]) {
-        let Removed { whole, refusals, failed } = self.remove_all(kind, singles).await;
+        let Removed { whole, refusals, failed } = self.engine.remove_all(kind, singles).await;
         if whole {
             return;
         }
@@ -189,5 +166,42 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
                 held.parking = Some(why);
             }
         }
+    }
+}
+
+impl<L: Ledger, E: Environment> Engine<L, E> {
+    /// Settles what waits for a ride on these accounts, for a batch that carries none: it must refuse
+    /// nothing for want of money that this worker holds back. What is not surely settled goes back to
+    /// its own batch.
+    pub(super) async fn settle_waiting(&self, accounts: impl Iterator<Item = AccountId>) {
+        let mut taken = self.deferred.take(accounts);
+        let settlements = taken.settlements();
+        if !settlements.is_empty() && self.remove_all(RemovalKind::Settle, &settlements).await.whole
+        {
+            taken.settled();
+        }
+    }
+
+    pub(super) async fn remove_all(&self, kind: RemovalKind, removals: &[Removal]) -> Removed {
+        let pieces = cut(removals, POSTINGS_MAX, BYTES_MAX, Removal::bytes);
+        let remove = |removals| self.ledger.remove(kind, removals);
+        let ended = self.in_pieces(pieces, remove).await;
+        let mut removed = Removed { whole: false, refusals: Refusals::new(), failed: Vec::new() };
+        for (removals, left) in ended.failed {
+            let ids = removals.iter().flat_map(|removal| &removal.transactions);
+            removed.failed.extend(ids.map(|id| (id.clone(), left)));
+        }
+        let mut count = 0;
+        for (removals, written) in ended.answered {
+            count += written.count;
+            for refused in written.refused {
+                let Removal { account, transactions, .. } = &removals[refused.item];
+                if let [id] = transactions.as_slice() {
+                    removed.refusals.insert((account.clone(), id.clone()), refused.problem);
+                }
+            }
+        }
+        removed.whole = count == removals.len();
+        removed
     }
 }

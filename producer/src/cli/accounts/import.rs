@@ -7,7 +7,8 @@ use producer::{Account, Error as E, Opened};
 use super::{ImportArgs, REPEAT_OPENING};
 use crate::cli::context::Context;
 use crate::cli::exit::Error;
-use crate::cli::input::{ACCOUNTS, Input, Kind, check, parse_account};
+use crate::cli::files::{ACCOUNTS, Input, check, parse_account};
+use crate::input::Kind;
 
 /// Accounts of one insert.
 const CHUNK: usize = 1_000;

@@ -1,14 +1,16 @@
-//! `accounts`: creating, showing, freezing and closing them.
+//! `accounts`: creating, showing, freezing and closing them, and what was booked on them.
 //!
 //! Every change is one guarded update, so it is right whatever workers do at the same moment.
 
 mod import;
+mod statement;
 mod status;
 
 use std::io::Write;
 
 use clap::{Args, Subcommand, ValueEnum};
 use common::account::Status;
+use common::json;
 use common::limits::echo;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use producer::{Change, Opened, readable};
@@ -17,8 +19,8 @@ pub use import::import;
 
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
-use crate::cli::input::{ACCOUNTS, Format, Kind, Record, parse_account};
-use common::json;
+use crate::cli::files::{ACCOUNTS, Format};
+use crate::input::{Kind, Record, parse_account};
 
 /// The subcommands of `accounts`.
 #[derive(Clone, Debug, Subcommand)]
@@ -32,6 +34,9 @@ pub enum Command {
     Show(ShowArgs),
     /// List accounts, by name
     List(ListArgs),
+    /// List what was booked on an account, with the balance after each entry
+    #[command(after_help = statement::HELP)]
+    Statement(statement::StatementArgs),
     /// Refuse new postings until unfrozen
     Freeze(Ids),
     /// Take postings again
@@ -162,6 +167,7 @@ pub async fn run(
         }
         Command::Show(args) => show(context, args, out).await,
         Command::List(args) => list(context, args, out).await,
+        Command::Statement(args) => statement::statement(context, args, out).await,
         Command::Freeze(ids) => status::run(context, Change::Freeze, &ids.ids, out).await,
         Command::Unfreeze(ids) => status::run(context, Change::Unfreeze, &ids.ids, out).await,
         Command::Close(ids) => status::run(context, Change::Close, &ids.ids, out).await,
@@ -183,8 +189,7 @@ pub async fn create(
     let cells = vec![args.id.clone(), args.balance.clone(), args.floor.clone(), currency, status];
     let account = Record::from_cells(&header, cells)
         .and_then(|record| parse_account(record, Kind::from_flag(args.decimal)))
-        .map_err(Error::BadInput)?
-        .value;
+        .map_err(|flaw| Error::BadInput(flaw.to_string()))?;
     context.advice.set(REPEAT_OPENING);
     context.client.ensure_schema().await?;
     let mut opened = context.client.create_accounts(&[account]).await?;

@@ -10,14 +10,14 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
+use common::json;
 use common::limits::echo_bytes;
 use mongodb::bson::DateTime;
-use producer::{Asked, DeadLetter, Fate, Held};
+use producer::{Asked, DeadLetter, Fate, Held, State};
 use serde_json::{Value, json};
 
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
-use common::json;
 
 const REPEAT: &str = "run the same command again: what was done is not done twice";
 
@@ -185,22 +185,11 @@ fn line(letter: &DeadLetter) -> String {
 }
 
 fn fates_json(asked: &Asked) -> Value {
-    let one = |(id, fate): &(producer::TransactionId, Fate)| json!({ "id": &**id, "is": fate.as_str(), "state": state(fate), "problem": problem(fate) });
+    let one = |(id, fate): &(producer::TransactionId, Fate)| {
+        let state = fate.state().map(State::as_str);
+        json!({ "id": &**id, "is": fate.as_str(), "state": state, "problem": fate.problem() })
+    };
     asked.transactions.iter().map(one).collect()
-}
-
-fn state(fate: &Fate) -> Option<&'static str> {
-    match fate {
-        Fate::InFlight(state) | Fate::Final(state) => Some(state.as_str()),
-        Fate::Waiting | Fate::Parked | Fate::Unknown | Fate::Stuck(_) => None,
-    }
-}
-
-fn problem(fate: &Fate) -> Option<&str> {
-    match fate {
-        Fate::Stuck(problem) => Some(problem),
-        Fate::Waiting | Fate::Parked | Fate::InFlight(_) | Fate::Final(_) | Fate::Unknown => None,
-    }
 }
 
 /// What a transaction is, for people.

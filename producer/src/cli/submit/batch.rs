@@ -10,7 +10,7 @@ use std::fmt;
 use common::hex::hex;
 use sha2::{Digest, Sha256};
 
-use crate::cli::input::ContentDigest;
+use crate::cli::files::ContentDigest;
 
 /// The longest name in bytes.
 const NAME_BYTES_MAX: usize = 64;

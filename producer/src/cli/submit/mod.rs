@@ -33,8 +33,9 @@ use self::rows::Transfers;
 use crate::cli::advice::typed;
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
+use crate::cli::files::Format;
 use crate::cli::follow::{self, WaitArgs};
-use crate::cli::input::{Defaults, Format, Kind};
+use crate::input::{Defaults, Kind};
 
 /// Help that stands below the options.
 pub const HELP: &str = "\

@@ -15,8 +15,8 @@ use super::rows::{Placed, Transfers};
 use crate::cli::console::Progress;
 use crate::cli::context::Context;
 use crate::cli::exit::Error;
+use crate::cli::files::SHOWN_MAX;
 use crate::cli::follow::Pending;
-use crate::cli::input::SHOWN_MAX;
 
 /// Chunks that were read and wait to be submitted.
 const WAITING_MAX: usize = 2;

@@ -12,9 +12,10 @@ use super::SubmitArgs;
 use super::batch::Batch;
 use crate::cli::context::Context;
 use crate::cli::exit::Error;
-use crate::cli::input::{
-    Checked, Defaults, Identity, Input, Occurrences, Rows, TRANSFERS, check, parse_transfer,
+use crate::cli::files::{
+    Checked, Identity, Input, Occurrences, Rows, TRANSFERS, check, parse_transfer,
 };
+use crate::input::Defaults;
 
 /// The most rows of one insert.
 const CHUNK_ROWS: usize = 1_000;

@@ -10,7 +10,7 @@ mod transfer;
 pub use cancel::{CancelArgs, cancel};
 pub use parked::{UnparkArgs, unpark};
 pub use reverse::{ReverseArgs, reverse};
-pub use show::{ListArgs, StatusArgs, list, status};
+pub use show::{LIST_HELP, ListArgs, StatusArgs, list, status};
 pub use stats::{StatsArgs, stats};
 pub use transfer::{TransferArgs, transfer};
 

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::io::Write;
 
 use clap::Args;
+use common::json;
 use common::limits::echo;
 use common::message::IDS_MAX;
 use common::transaction::check_name;
@@ -17,7 +18,6 @@ use serde_json::json;
 
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
-use common::json;
 
 /// The most that `unpark --all` brings back in one step.
 const STEP: u32 = IDS_MAX as u32;

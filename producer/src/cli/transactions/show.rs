@@ -1,21 +1,36 @@
 //! `status` and `list`: transactions as they stand.
 //!
 //! Unfinished states are read through the partial indexes that the sweeper uses, so that listing
-//! them costs the same however large the collection is.
+//! them costs the same however large the collection is. Lists by account or age are those of the
+//! library, which need a ledger with history.
 
 use std::io::Write;
+use std::time::SystemTime;
 
 use clap::Args;
+use common::json;
 use common::limits::echo;
 use common::transaction::{Body, State};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::Hint;
-use producer::{Standing, readable};
+use producer::{Standing, TransactionFilter, readable};
 
 use super::reason_text;
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
-use common::json;
+use crate::cli::moment::{self, moment};
+
+/// The most transactions of one page of the library.
+const PAGE_MAX: u32 = 1_000;
+
+pub const LIST_HELP: &str = "\
+With --account or --since the list is newest first, and the ledger needs its indexes for lists:
+`producer init --history on --apply` adds them.
+
+Examples:
+  producer list --state pending,applied,canceling --json
+  producer list --account alice --since 7d
+  producer list --since 2026-11-01T00:00:00Z --state canceled --limit 1000";
 
 /// Which transactions to show.
 #[derive(Args, Clone, Debug)]
@@ -34,11 +49,17 @@ pub struct ListArgs {
     /// Only those in these states, separated by commas
     #[arg(long, value_delimiter = ',', value_parser = parse_state)]
     pub state: Vec<State>,
+    /// Only those with a leg on this account
+    #[arg(long, value_name = "NAME", conflicts_with = "application")]
+    pub account: Option<String>,
+    /// Only those created since a moment (2026-11-01T00:00:00Z) or within a time (90s, 30m, 12h, 7d)
+    #[arg(long, value_parser = moment, value_name = moment::NAME, conflicts_with = "application")]
+    pub since: Option<SystemTime>,
     /// Only those whose last owner was the worker of this name
     #[arg(long, value_name = "NAME")]
     pub application: Option<String>,
     /// Only those that are parked, with the reason
-    #[arg(long, conflicts_with_all = ["state", "application"])]
+    #[arg(long, conflicts_with_all = ["state", "application", "account", "since"])]
     pub parked: bool,
     /// At most so many
     #[arg(long, default_value_t = 50)]
@@ -88,6 +109,9 @@ pub async fn list(
     if args.parked {
         return super::parked::list(context, args.limit, args.json, out).await;
     }
+    if args.account.is_some() || args.since.is_some() {
+        return list_newest(context, args, out).await;
+    }
     let transactions = context.client.store().transactions();
     let mut left = i64::from(args.limit);
     for Query { mut filter, sort, hint } in queries(&args.state) {
@@ -110,6 +134,30 @@ pub async fn list(
         while found.advance().await? {
             print(&readable(found.current()), args.json, out)?;
             left -= 1;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Prints transactions by account or age, newest first.
+async fn list_newest(
+    context: &Context,
+    args: &ListArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let (states, account) = (args.state.clone(), args.account.clone());
+    let filter = TransactionFilter { states, account, since: args.since };
+    let (mut left, mut cursor) = (args.limit, None);
+    while left > 0 {
+        let limit = left.min(PAGE_MAX);
+        let page = context.client.transactions(&filter, limit, cursor.as_deref()).await?;
+        for document in &page.items {
+            print(document, args.json, out)?;
+        }
+        left -= limit;
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
         }
     }
     Ok(Exit::Ok)

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
+use common::json;
 use common::transaction::{Body, State, check_name};
 use mongodb::bson::Document;
 use producer::{Receipt, Standing, Submission};
@@ -13,8 +14,7 @@ use crate::cli::advice::typed;
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
 use crate::cli::follow::WaitArgs;
-use crate::cli::input::Kind;
-use common::json;
+use crate::input::Kind;
 
 /// A transfer.
 #[derive(Args, Clone, Debug)]
@@ -102,7 +102,7 @@ fn submission(args: &TransferArgs) -> Result<Submission, Error> {
 /// Submits it. For a command, a transaction that the broker does not have is a failure.
 async fn submit(context: &Context, submission: Submission) -> Result<Receipt, Error> {
     let receipt = match context.client.submit(submission).await {
-        Err(producer::Error::Conflict { id, problem }) => {
+        Err(producer::Error::Conflict { id, problem, .. }) => {
             return Err(Error::Refused(format!(
                 "{id}: the id {problem}; submit this transfer under another id"
             )));

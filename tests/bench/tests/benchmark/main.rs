@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use bench::args::Events;
+use bench::args::{Events, History};
 use bench::baseline::{self, Baseline};
 use bench::feed::Pace;
 use bench::field::Field;
@@ -20,7 +20,9 @@ async fn books_that_do_not_balance_are_found_for_every_baseline() {
     for baseline in
         [Baseline::Articles, Baseline::Native, Baseline::NativeLean, Baseline::NativeBatch]
     {
-        let field = Field::new(&Servers::from_env(), ServerPids::default(), Events::Unheard).await;
+        let (events, history) = (Events::Unheard, History::Default);
+        let pids = ServerPids::default();
+        let field = Field::new(&Servers::from_env(), pids, events, history).await;
         baseline::prepare(&field, baseline, load.accounts).await.expect("prepared");
         let pace = Pace::Flood(s(60));
         let driven = baseline::drive(&field, baseline, 8, &load, pace).await.expect("driven");
@@ -49,7 +51,7 @@ fn the_program_measures_every_part_and_writes_its_files() {
     let json = home.join("bench.json");
     let output = Command::new(program("bench"))
         .args(["--quick", "--workload", "uniform", "--part", "throughput,latency,idle"])
-        .args(["--only", "native,tandem", "--transfers", "400", "--accounts", "200", "--json"])
+        .args(["--only", "native,tandem,auto", "--transfers", "400", "--accounts", "200", "--json"])
         .arg(&json)
         .arg("--picture")
         .arg(&home)
@@ -62,9 +64,11 @@ fn the_program_measures_every_part_and_writes_its_files() {
     let summary = &report["summary"];
     for figure in [
         "uniform_vs_native",
+        "two_phase_uniform_vs_native",
         "documents_per_transfer_uniform",
         "commands_per_transfer",
         "idle_p50_ms",
+        "two_phase_idle_p50_ms",
         "worker_peak_mib",
     ] {
         assert!(summary[figure].as_f64().is_some_and(|value| value > 0.0), "{figure}: {summary}");
@@ -72,7 +76,7 @@ fn the_program_measures_every_part_and_writes_its_files() {
     assert!(summary["half_hot_vs_native"].is_null(), "{summary}");
     let situations: Vec<_> =
         report["latencies"].as_array().expect("a list").iter().map(|l| &l["situation"]).collect();
-    assert_eq!(situations, ["idle", "idle", "half", "half"]);
+    assert_eq!(situations, ["idle", "idle", "idle", "half", "half", "half"]);
     let tables = String::from_utf8_lossy(&output.stdout);
     assert!(tables.contains("| **Tandem** |"), "{tables}");
     for file in ["bench.svg", "bench.png"] {

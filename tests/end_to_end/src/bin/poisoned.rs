@@ -11,11 +11,11 @@ use clap::Parser;
 use common::config::LogArgs;
 use common::event::Ended;
 use common::ledger::{
-    AccountRead, Advance, Claim, Claimed, Content, Ledger, LedgerError, Parking, Posting, Removal,
-    RemovalKind, Seen, ServerMs, Transacted, Written,
+    AccountRead, Advance, Cancelation, Claim, Claimed, Content, Ledger, LedgerError, Parking,
+    Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
 use common::mongo::MongoLedger;
-use common::transaction::{AccountId, Reason, TransactionId};
+use common::transaction::{AccountId, TransactionId};
 use worker::{Config, SystemEnvironment, Worker};
 
 #[derive(Parser)]
@@ -90,11 +90,7 @@ impl Ledger for Trap {
         self.ledger.advance(step, ids, claim).await
     }
 
-    async fn cancel(
-        &self,
-        refused: &[(TransactionId, Reason)],
-        claim: &Claim,
-    ) -> Result<Written, LedgerError> {
+    async fn cancel(&self, refused: &[Cancelation], claim: &Claim) -> Result<Written, LedgerError> {
         self.ledger.cancel(refused, claim).await
     }
 

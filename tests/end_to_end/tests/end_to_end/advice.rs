@@ -113,6 +113,8 @@ async fn interrupted_submit(world: &World, file: &str, signal: Signal) -> (Proce
     let env = [("TANDEM_MONGODB_URI", uri.as_str())];
     let mut interrupted = world.spawn_producer(&["submit", file], &env);
     held.caught(s(60)).await;
+    // The first insert may still be under way.
+    wait_until("some rows are inserted", s(30), async || world.count(&State::ALL).await > 0).await;
     interrupted.signal(signal);
     let code = interrupted.exit(s(30)).await.code();
     held.discard();

@@ -5,6 +5,7 @@
 //! name is the promise that it holds.
 
 mod advice;
+mod api;
 mod batches;
 mod broker;
 mod cancel;
@@ -16,6 +17,7 @@ mod decimals;
 mod events;
 mod examples;
 mod fence;
+mod history;
 mod messages;
 mod multileg;
 mod names;

@@ -107,7 +107,7 @@ async fn a_validator_of_the_users_own_is_never_overwritten() {
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
     assert!(refused.stderr.contains("--apply"), "{}", refused.stderr);
 
-    let told = init(&world, &[]).await;
+    let told = init(&world, &["--history", "off"]).await;
     assert_eq!(told.code, Some(1));
     assert_eq!(
         missing(&told),

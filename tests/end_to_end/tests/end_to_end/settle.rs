@@ -26,6 +26,26 @@ async fn every_transfer_is_settled_by_whichever_worker_gets_it() {
 }
 
 #[tokio::test]
+async fn messages_of_one_id_each_are_settled_in_large_batches() {
+    let world = World::new().await;
+    world.accounts(&[("a", 10_000), ("b", 0)]).await;
+    let transfers: Vec<_> =
+        (0..4_000).map(|n| transfer(&format!("t{n:04}"), "a", "b", 1)).collect();
+    world.submit(&transfers, 1).await;
+    let worker = world.worker("one").start().await;
+    world.wait_final(s(60)).await;
+    assert_eq!(world.balance("b").await, Amount::Int(4_000));
+    let metrics = worker.metrics().await;
+    let all = metrics.sum("tandem_batch_size_count", &[]);
+    let small = metrics.sum("tandem_batch_size_bucket", &[("le", "250")]);
+    // Of the 200 messages with which it begins, no batch has more.
+    assert!(small < all, "all {all} batches have at most 250 ids");
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_chain_of_transfers_moves_money_all_the_way() {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0), ("c", 0)]).await;

@@ -186,7 +186,7 @@ pub fn request(request: &Request) -> String {
         }
         Request::Forget(token) => format!("{name} {token}"),
         Request::Cancel(refused, _) => {
-            format!("{name} {}", joined(refused.iter().map(|(id, _)| id)))
+            format!("{name} {}", joined(refused.iter().map(|refused| &refused.id)))
         }
     }
 }

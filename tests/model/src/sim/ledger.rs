@@ -5,10 +5,10 @@
 
 use common::event::{End, Ended};
 use common::ledger::{
-    AccountRead, Advance, Claim, Claimed, Content, Ledger, LedgerError, Parking, Posting, Removal,
-    RemovalKind, Seen, ServerMs, Transacted, Written,
+    AccountRead, Advance, Cancelation, Claim, Claimed, Content, Ledger, LedgerError, Parking,
+    Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
-use common::transaction::{AccountId, Reason, TransactionId};
+use common::transaction::{AccountId, TransactionId};
 
 use worker::engine::{Announcer, Unconfirmed};
 
@@ -104,11 +104,7 @@ impl Ledger for Client {
         advanced
     }
 
-    async fn cancel(
-        &self,
-        refused: &[(TransactionId, Reason)],
-        claim: &Claim,
-    ) -> Result<Written, LedgerError> {
+    async fn cancel(&self, refused: &[Cancelation], claim: &Claim) -> Result<Written, LedgerError> {
         self.write(Request::Cancel(refused.to_vec(), claim.clone())).await
     }
 

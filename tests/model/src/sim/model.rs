@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::account::Account;
 use common::event::Ended;
 use common::ledger::{
-    AccountRead, Advance, Claim, Content, LeaseMs, Parking, Seen, ServerMs, Size,
+    AccountRead, Advance, Cancelation, Claim, Content, LeaseMs, Parking, Seen, ServerMs, Size,
 };
 use common::transaction::{AccountId, Body, Parked, Reason, ReasonCode, State, TransactionId};
 
@@ -43,6 +43,8 @@ pub struct Transaction {
     pub created_at: ServerMs,
     /// Why it was canceled.
     pub reason: Option<Reason>,
+    /// Its reason says that nobody can have posted it.
+    pub never_posted: bool,
 }
 
 impl Transaction {
@@ -62,6 +64,7 @@ impl Transaction {
             parked: None,
             created_at: now,
             reason: None,
+            never_posted: false,
         }
     }
 
@@ -137,13 +140,14 @@ fn end_ownership(doc: &mut Transaction) {
 }
 
 /// Moves a pending transaction to `canceling`; true if it matched.
-pub fn cancel(doc: &mut Transaction, reason: &Reason, claim: &Claim) -> bool {
+pub fn cancel(doc: &mut Transaction, cancelation: &Cancelation, claim: &Claim) -> bool {
     let ours = doc.claim.as_deref() == Some(&claim.token);
     if doc.state != State::Pending || !ours {
         return false;
     }
     doc.state = State::Canceling;
-    doc.reason = Some(reason.clone());
+    doc.reason = Some(cancelation.reason.clone());
+    doc.never_posted = cancelation.never_posted;
     true
 }
 
@@ -212,7 +216,10 @@ pub fn unpark(doc: &mut Transaction) -> bool {
 /// A client's request to cancel, as the producer's command does it; true if it matched.
 pub fn request_cancel(doc: &mut Transaction, now: ServerMs) -> bool {
     match doc.state {
-        State::Initial => doc.takeover_at = now,
+        State::Initial => {
+            doc.takeover_at = now;
+            doc.never_posted = true;
+        }
         State::Pending => {}
         State::Applied | State::Done | State::Canceling | State::Canceled => return false,
     }
@@ -280,6 +287,7 @@ impl Books {
             created_at: doc.created_at,
             attempts_alone: doc.attempts_alone,
             parked: doc.parked.is_some(),
+            never_posted: doc.never_posted,
             server_now,
             size: Size { legs, ..doc.size() },
             body: (!large).then_some(content),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use common::account::Status;
 use common::event::Ended;
 use common::ledger::{
-    AccountRead, Advance, Claim, Content, Fault, Parking, Posting, Removal, RemovalKind, Seen,
-    ServerMs, Transacted, Written,
+    AccountRead, Advance, Cancelation, Claim, Content, Fault, Parking, Posting, Removal,
+    RemovalKind, Seen, ServerMs, Transacted, Written,
 };
-use common::transaction::{AccountId, Body, Parked, Reason, TransactionId};
+use common::transaction::{AccountId, Body, Parked, TransactionId};
 
 use super::odd::Oddity;
 
@@ -44,7 +44,7 @@ pub enum Request {
     /// Moves transactions on.
     Advance(Advance, Vec<TransactionId>, Claim),
     /// Moves transactions to `canceling`.
-    Cancel(Vec<(TransactionId, Reason)>, Claim),
+    Cancel(Vec<Cancelation>, Claim),
     /// Releases a claim.
     Release(Vec<TransactionId>, Claim, i64, ServerMs),
     /// Takes a first claim back.
@@ -161,7 +161,7 @@ impl Request {
             Request::Remove(_, removals) => {
                 removals.iter().map(|removal| &removal.account).collect()
             }
-            Request::Cancel(refused, _) => refused.iter().map(|(id, _)| id).collect(),
+            Request::Cancel(refused, _) => refused.iter().map(|refused| &refused.id).collect(),
             Request::Park(parkings) => parkings.iter().map(|parking| &parking.id).collect(),
             Request::Transact(_, contents, ..) => contents.iter().map(|(id, _)| id).collect(),
         }

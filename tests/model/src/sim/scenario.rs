@@ -214,11 +214,12 @@ fn random_odd(
     odd
 }
 
-/// Two-phase workers, workers with native transactions, or a mixture.
+/// Two-phase workers, workers with native transactions, workers that choose, or a mixture.
 fn random_workers(rng: &mut StdRng) -> Vec<EngineKind> {
     let native = [0.0, 0.0, 0.0, 0.5, 1.0][rng.random_range(0..5)];
     let count = rng.random_range(1..=3);
     let mut kind = || match rng.random_bool(native) {
+        true if rng.random_bool(0.5) => EngineKind::Auto,
         true => EngineKind::Transaction,
         false => EngineKind::TwoPhase,
     };

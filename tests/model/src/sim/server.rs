@@ -100,8 +100,8 @@ impl Server {
                 self.transaction(&ids[step], |doc| model::advance(doc, *kind, claim))
             }
             Request::Cancel(refused, claim) => {
-                let (id, reason) = &refused[step];
-                self.transaction(id, |doc| model::cancel(doc, reason, claim))
+                let cancelation = &refused[step];
+                self.transaction(&cancelation.id, |doc| model::cancel(doc, cancelation, claim))
             }
             Request::Unclaim(ids, claim) => {
                 self.transaction(&ids[step], |doc| model::unclaim(doc, claim))

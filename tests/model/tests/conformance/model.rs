@@ -130,7 +130,7 @@ impl Model {
                 self.answer(terms, &Request::Advance(*step, Terms::ids(ids), by.claim()), now)
             }
             Operation::Cancel(refused, by) => {
-                self.answer(terms, &Request::Cancel(Terms::reasons(refused), by.claim()), now)
+                self.answer(terms, &Request::Cancel(Terms::cancelations(refused), by.claim()), now)
             }
             Operation::Owe(events, by) => {
                 self.request(&Request::Owe(by.claim().token, Terms::events(events)), now);
@@ -254,7 +254,7 @@ impl Model {
 
 /// A transaction of the model as a document.
 fn written(transaction: &Transaction) -> Document {
-    let Transaction { id, body, state, claim, application, reason, .. } = transaction;
+    let Transaction { id, body, state, claim, application, reason, never_posted, .. } = transaction;
     let created_at = DateTime::from_millis(transaction.created_at);
     let mut document = match body {
         Ok(body) => body.to_document(id, created_at),
@@ -276,7 +276,13 @@ fn written(transaction: &Transaction) -> Document {
         let attempts = i32::try_from(transaction.attempts_alone).expect("a few attempts");
         document.insert("attemptsAlone", attempts);
     }
-    reason.as_ref().map(|reason| document.insert("reason", reason.to_document()));
+    if let Some(reason) = reason {
+        let mut reason = reason.to_document();
+        if *never_posted {
+            reason.insert("neverPosted", true);
+        }
+        document.insert("reason", reason);
+    }
     document
 }
 

@@ -140,7 +140,7 @@ impl Real {
                 ledger.advance(*step, &Terms::ids(ids), &by.claim()).await.map(Answer::written)
             }
             Operation::Cancel(refused, by) => {
-                ledger.cancel(&Terms::reasons(refused), &by.claim()).await.map(Answer::written)
+                ledger.cancel(&Terms::cancelations(refused), &by.claim()).await.map(Answer::written)
             }
             Operation::Owe(events, by) => {
                 let owed = ledger.owe_events(&by.claim().token, &Terms::events(events)).await;
@@ -200,7 +200,7 @@ impl Real {
         Ok(match &inserted[0] {
             submission::Answer::Submitted => Answer::Submitted,
             submission::Answer::Unchanged(state) => Answer::Unchanged(*state),
-            submission::Answer::Conflict(_) => Answer::Refused,
+            submission::Answer::Conflict { .. } => Answer::Refused,
             submission::Answer::Refused(why) => panic!("the schema refuses a valid body: {why}"),
         })
     }

@@ -2,7 +2,7 @@
 
 use common::amount::Amount;
 use common::event::{End, Ended};
-use common::ledger::{Content, LeaseMs, Parking, Posting, Removal, Ride, ServerMs};
+use common::ledger::{Cancelation, Content, LeaseMs, Parking, Posting, Removal, Ride, ServerMs};
 use common::transaction::{
     AccountId, Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, TransactionId,
 };
@@ -61,10 +61,14 @@ impl<'a> Terms<'a> {
         at.iter().map(|at| account_names()[*at].into()).collect()
     }
 
-    pub fn reasons(refused: &[(usize, ReasonCode)]) -> Vec<(TransactionId, Reason)> {
-        let reason =
-            |(at, code): &(usize, _)| (TRANSACTIONS[*at].into(), Reason::new(*code, MESSAGE));
-        refused.iter().map(reason).collect()
+    /// Decisions to cancel; what makes no sense was never posted.
+    pub fn cancelations(refused: &[(usize, ReasonCode)]) -> Vec<Cancelation> {
+        let cancelation = |(at, code): &(usize, _)| Cancelation {
+            id: TRANSACTIONS[*at].into(),
+            reason: Reason::new(*code, MESSAGE),
+            never_posted: *code == ReasonCode::Invalid,
+        };
+        refused.iter().map(cancelation).collect()
     }
 
     /// Events of transactions.

@@ -9,7 +9,7 @@ use harness::world::transfer;
 use producer::{Client, Config, Outcome, Submission};
 use serde_json::Value;
 
-use super::{event_of, world};
+use super::{event_of, payments, world};
 
 #[tokio::test]
 async fn the_command_tells_of_outcomes_as_they_come_and_of_those_of_the_past() {
@@ -60,7 +60,7 @@ async fn a_replay_brings_a_subscriber_whose_queue_was_lost_the_same_events() {
     let world = world().await;
     let worker = world.worker("one").start().await;
     let early = Subscriber::new(&world).await;
-    let transfers: Vec<_> = (0..700).map(|n| transfer(&format!("t{n}"), "a", "b", 1)).collect();
+    let transfers = payments(700);
     world.submit(&transfers, 50).await;
     world.submit(&[transfer("refused", "c", "a", 1)], 1).await;
     world.wait_final(s(60)).await;

@@ -178,6 +178,41 @@ async fn documents_of_many_megabytes_cost_only_themselves() {
 }
 
 #[tokio::test]
+async fn a_senseless_transaction_whose_worker_died_between_canceling_and_canceled_is_canceled() {
+    let world = World::new().await;
+    world.accounts(&[("a", 1_000), ("b", 0)]).await;
+    // As the first worker leaves it, and then as a second one.
+    let left_behind = [("once", 1, true), ("again", 7, true), ("perhaps-posted", 1, false)];
+    for (id, attempts, never_posted) in left_behind {
+        // The validator lets it pass, and no worker takes it for a name.
+        let mut document = odd::transfer(id, &"x".repeat(1_000), "b", 1);
+        document.insert("state", State::Canceling);
+        let mut reason = doc! { "code": "invalid", "message": "it makes no sense" };
+        if never_posted {
+            reason.insert("neverPosted", true);
+        }
+        let bookkeeping = doc! {
+            "reason": reason, "attempts": attempts, "claim": "of-the-dead",
+            "takeoverAt": DateTime::from_millis(0),
+        };
+        document.extend(bookkeeping);
+        odd::insert(&world.store.transactions(), &[document]).await;
+    }
+    let worker = worker_without_sweeper(&world).start().await;
+    submit_beside(&world, &good(9), &left_behind.map(|(id, ..)| id)).await;
+    wait_done(&world, &good(9), SOON).await;
+    for (id, _, never_posted) in left_behind {
+        wait_ended_or_parked(&world, id, s(60)).await;
+        assert_eq!(is_parked(&world, id).await, !never_posted, "{id}");
+    }
+    drop(worker);
+    super::remove(&world, "transactions", &["perhaps-posted"]).await;
+    super::remove(&world, "parked", &["perhaps-posted"]).await;
+    world.assert_at_rest().await;
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_transaction_that_cannot_be_claimed_costs_only_itself() {
     let world = World::new().await;
     world.accounts(&[("a", 1_000), ("b", 0)]).await;

@@ -1,54 +1,55 @@
-//! A row that describes an account.
+//! An account, from named fields.
 
 use common::account::{Account, Status};
 use common::limits::echo;
-use common::transaction::check_name;
 
-use super::check::{Identity, Parsed};
-use super::record::{Kind, Record};
+use super::record::{Kind, Record, amount};
+use super::{Flaw, name};
 
-/// Reads a row: floor 0 unless given, `none` for no floor at all.
+/// Reads an account: floor 0 unless given, `none` for no floor at all.
 ///
 /// # Errors
 /// Names the field.
-pub fn parse(mut record: Record, kind: Kind) -> Result<Parsed<Account>, String> {
-    let id = record.required("account")?;
-    check_name("account", &id).map_err(|error| error.to_string())?;
-    let balance = record.amount("balance", kind)?.ok_or("balance: is missing")?;
+pub fn parse(mut record: Record, kind: Kind) -> Result<Account, Flaw> {
+    let id = name("account", record.required("account")?)?;
+    let balance =
+        record.amount("balance", kind)?.ok_or_else(|| Flaw::of("balance", "is missing"))?;
     let mut account = Account::new(&id, balance);
     match record.take("floor") {
         None => {}
         Some(floor) if floor.as_str() == Some("none") => account.floor = None,
         Some(floor) => {
             let floor =
-                super::record::amount(&floor, kind).map_err(|error| format!("floor: {error}"))?;
+                amount(&floor, kind).map_err(|error| Flaw::of("floor", error.to_string()))?;
             // A floor of zero fits both kinds of amounts, so it takes the kind of the balance.
             if !floor.is_zero() {
                 account.floor = Some(floor);
             }
         }
     }
-    account.currency = record.text("currency")?;
-    if let Some(currency) = &account.currency {
-        check_name("currency", currency).map_err(|error| error.to_string())?;
-    }
+    account.currency =
+        record.text("currency")?.map(|currency| name("currency", currency)).transpose()?;
     if let Some(status) = record.text("status")? {
-        account.status = Status::parse(&status)
-            .ok_or_else(|| format!("status: {:?} is not open, frozen or closed", echo(&status)))?;
+        account.status = Status::parse(&status).ok_or_else(|| {
+            Flaw::of("status", format!("{:?} is not open, frozen or closed", echo(&status)))
+        })?;
     }
     require_floor(&account)?;
-    Ok(Parsed { identity: Identity::Key(id), value: account })
+    Ok(account)
 }
 
-fn require_floor(account: &Account) -> Result<(), String> {
+fn require_floor(account: &Account) -> Result<(), Flaw> {
     match account.floor {
-        Some(floor) if floor.is_int() != account.balance.is_int() => Err(format!(
-            "floor: {floor} and the balance {} are a whole and a decimal amount; write both \
-                 with a point or none",
-            account.balance
-        )),
+        Some(floor) if floor.is_int() != account.balance.is_int() => {
+            let problem = format!(
+                "{floor} and the balance {} are a whole and a decimal amount; write both with a \
+                 point or none",
+                account.balance
+            );
+            Err(Flaw::of("floor", problem))
+        }
         Some(floor) if account.balance < floor => {
-            Err(format!("balance: {} is below the floor {floor}", account.balance))
+            Err(Flaw::of("balance", format!("{} is below the floor {floor}", account.balance)))
         }
         Some(_) | None => Ok(()),
     }
@@ -58,13 +59,11 @@ fn require_floor(account: &Account) -> Result<(), String> {
 mod tests {
     use common::amount::Amount;
 
-    use super::super::ACCOUNTS;
+    use super::super::ACCOUNT;
     use super::*;
 
-    fn read(line: &str) -> Result<Account, String> {
-        Record::from_json(line, ACCOUNTS.fields)
-            .and_then(|record| parse(record, Kind::ByPoint))
-            .map(|parsed| parsed.value)
+    fn read(line: &str) -> Result<Account, Flaw> {
+        Record::from_json(line, ACCOUNT).and_then(|record| parse(record, Kind::ByPoint))
     }
 
     #[test]
@@ -89,7 +88,7 @@ mod tests {
             (r#"{"account":"a","balance":1,"status":"shut"}"#, "status: "),
             (r#"{"account":"a","balance":1,"currency":""}"#, "currency: is empty"),
         ] {
-            let error = read(line).expect_err(line);
+            let error = read(line).expect_err(line).to_string();
             assert!(error.starts_with(expected), "{error:?} should say {expected:?}");
         }
     }

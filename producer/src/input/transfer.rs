@@ -1,15 +1,14 @@
-//! A row that asks for a transfer.
+//! A transfer, from named fields.
 
 use common::limits::echo;
 use common::transaction::{Body, Leg, check_metadata, check_name};
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use serde_json::Value;
 
-use super::check::{Identity, Parsed};
-use super::content::ContentDigest;
 use super::record::{Kind, Record, amount};
+use super::{Flaw, name};
 
-/// Values for rows that do not give their own.
+/// Values for what does not give its own.
 #[derive(Clone, Debug)]
 pub struct Defaults {
     /// Their currency.
@@ -18,25 +17,30 @@ pub struct Defaults {
     pub kind: Kind,
 }
 
-/// Reads a row.
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transfer {
+    /// The id, if it has one of its own.
+    pub id: Option<String>,
+    /// The content.
+    pub body: Body,
+}
+
+/// Reads a transfer.
 ///
 /// # Errors
 /// Names the field.
-pub fn parse(mut record: Record, defaults: &Defaults) -> Result<Parsed<Body>, String> {
-    let id = record.text("id")?;
-    if let Some(id) = &id {
-        check_name("id", id).map_err(|error| error.to_string())?;
-    }
+pub fn parse(mut record: Record, defaults: &Defaults) -> Result<Transfer, Flaw> {
+    let id = record.text("id")?.map(|id| name("id", id)).transpose()?;
     let currency = record.text("currency")?.or_else(|| defaults.currency.clone());
-    if let Some(currency) = &currency {
-        check_name("currency", currency).map_err(|error| error.to_string())?;
-    }
+    let currency = currency.map(|currency| name("currency", currency)).transpose()?;
     let metadata = record.take("metadata").map(metadata).transpose()?;
     let body = match record.take("legs") {
         Some(legs) => {
             for field in ["source", "destination", "value"] {
                 if record.take(field).is_some() {
-                    return Err(format!("{field}: stands beside legs; give one or the other"));
+                    let problem = "stands beside legs; give one or the other";
+                    return Err(Flaw::of(field, problem));
                 }
             }
             Body::new(parse_legs(&legs, defaults.kind)?)
@@ -44,54 +48,55 @@ pub fn parse(mut record: Record, defaults: &Defaults) -> Result<Parsed<Body>, St
         None => {
             let (source, destination) =
                 (record.required("source")?, record.required("destination")?);
-            check_name("source", &source).map_err(|error| error.to_string())?;
-            check_name("destination", &destination).map_err(|error| error.to_string())?;
+            check_name("source", &source)?;
+            check_name("destination", &destination)?;
             let value = record.amount("value", defaults.kind)?;
-            Body::transfer(&source, &destination, value.ok_or("value: is missing")?)
+            Body::transfer(
+                &source,
+                &destination,
+                value.ok_or_else(|| Flaw::of("value", "is missing"))?,
+            )
         }
     };
-    let mut body = body.map_err(|error| error.to_string())?.in_currency(currency);
+    let mut body = body?.in_currency(currency);
     body.metadata = metadata;
-    let identity = match id {
-        Some(id) => Identity::Key(id),
-        None => Identity::Content(ContentDigest::of(&body)?),
-    };
-    Ok(Parsed { identity, value: body })
+    Ok(Transfer { id, body })
 }
 
-fn parse_legs(legs: &Value, kind: Kind) -> Result<Vec<Leg>, String> {
-    let legs = legs.as_array().ok_or("legs: is not a list of {account, amount}")?;
+fn parse_legs(legs: &Value, kind: Kind) -> Result<Vec<Leg>, Flaw> {
+    let not_a_list = || Flaw::of("legs", "is not a list of {account, amount}");
+    let legs = legs.as_array().ok_or_else(not_a_list)?;
     legs.iter()
         .enumerate()
         .map(|(at, leg)| {
-            let leg = leg
-                .as_object()
-                .ok_or_else(|| format!("legs[{at}]: is not an object {{account, amount}}"))?;
+            let flaw = |field: &str, problem: &str| Flaw::of(format!("legs[{at}]{field}"), problem);
+            let leg =
+                leg.as_object().ok_or_else(|| flaw("", "is not an object {account, amount}"))?;
             let mut names = leg.keys();
             if let Some(unknown) = names.find(|name| *name != "account" && *name != "amount") {
-                return Err(format!("legs[{at}].{}: unknown field", echo(unknown)));
+                return Err(flaw(&format!(".{}", echo(unknown)), "unknown field"));
             }
             let account = leg
                 .get("account")
                 .and_then(Value::as_str)
-                .ok_or_else(|| format!("legs[{at}].account: is missing or not a string"))?;
-            let value =
-                leg.get("amount").ok_or_else(|| format!("legs[{at}].amount: is missing"))?;
+                .ok_or_else(|| flaw(".account", "is missing or not a string"))?;
+            let value = leg.get("amount").ok_or_else(|| flaw(".amount", "is missing"))?;
             let amount =
-                amount(value, kind).map_err(|error| format!("legs[{at}].amount: {error}"))?;
+                amount(value, kind).map_err(|error| flaw(".amount", &error.to_string()))?;
             Ok(Leg { account: account.into(), amount })
         })
         .collect()
 }
 
-fn metadata(value: Value) -> Result<Document, String> {
-    let metadata = match to_bson(value)? {
+fn metadata(value: Value) -> Result<Document, Flaw> {
+    let flaw = |problem: String| Flaw::of("metadata", problem);
+    let metadata = match to_bson(value).map_err(flaw)? {
         Bson::Document(metadata) => metadata,
-        other => return Err(format!("metadata: {} is not an object", echo(&other.to_string()))),
+        other => return Err(flaw(format!("{} is not an object", echo(&other.to_string())))),
     };
     // The limits are those that apply when a transaction is read back.
-    let raw = RawDocumentBuf::try_from(&metadata).map_err(|error| format!("metadata: {error}"))?;
-    check_metadata(&raw).map_err(|error| error.to_string())?;
+    let raw = RawDocumentBuf::try_from(&metadata).map_err(|error| flaw(error.to_string()))?;
+    check_metadata(&raw)?;
     Ok(metadata)
 }
 
@@ -110,7 +115,7 @@ fn to_bson(value: Value) -> Result<Bson, String> {
             let mut document = Document::new();
             for (name, value) in fields {
                 if name.contains('\0') {
-                    return Err("metadata: a field name has a zero character in it".to_owned());
+                    return Err("a field name has a zero character in it".to_owned());
                 }
                 document.insert(name, to_bson(value)?);
             }
@@ -124,7 +129,7 @@ fn number_to_bson(number: &serde_json::Number) -> Result<Bson, String> {
     match (number.as_i64(), number.as_f64()) {
         (Some(whole), _) => Ok(Bson::Int64(whole)),
         (None, Some(float)) if !number.is_u64() => Ok(Bson::Double(float)),
-        (None, _) => Err(format!("metadata: {number} is too large; write it as a string")),
+        (None, _) => Err(format!("{number} is too large; write it as a string")),
     }
 }
 
@@ -133,12 +138,12 @@ mod tests {
     use common::amount::Amount;
     use mongodb::bson::doc;
 
-    use super::super::TRANSFERS;
+    use super::super::TRANSFER;
     use super::*;
 
-    fn read(line: &str) -> Result<Parsed<Body>, String> {
+    fn read(line: &str) -> Result<Transfer, Flaw> {
         let defaults = Defaults { currency: Some("EUR".into()), kind: Kind::ByPoint };
-        Record::from_json(line, TRANSFERS.fields).and_then(|record| parse(record, &defaults))
+        Record::from_json(line, TRANSFER).and_then(|record| parse(record, &defaults))
     }
 
     #[test]
@@ -148,10 +153,10 @@ mod tests {
                 "currency":"USD","metadata":{"n":1,"f":1.5,"l":[null,true]}}"#,
         )
         .expect("valid");
-        assert_eq!(parsed.identity, Identity::Key("t".to_owned()));
-        assert_eq!(parsed.value.currency.as_deref(), Some("USD"));
+        assert_eq!(parsed.id.as_deref(), Some("t"));
+        assert_eq!(parsed.body.currency.as_deref(), Some("USD"));
         assert_eq!(
-            parsed.value.metadata,
+            parsed.body.metadata,
             Some(doc! { "n": 1_i64, "f": 1.5, "l": [Bson::Null, true] })
         );
         let parsed = read(
@@ -159,9 +164,9 @@ mod tests {
                 {"account":"c","amount":2}]}"#,
         )
         .expect("valid");
-        assert!(matches!(parsed.identity, Identity::Content(_)));
-        assert_eq!(parsed.value.currency.as_deref(), Some("EUR"));
-        assert_eq!(parsed.value.legs()[2].amount, Amount::Int(2));
+        assert_eq!(parsed.id, None);
+        assert_eq!(parsed.body.currency.as_deref(), Some("EUR"));
+        assert_eq!(parsed.body.legs()[2].amount, Amount::Int(2));
     }
 
     #[test]
@@ -189,7 +194,7 @@ mod tests {
             (deep.as_str(), "metadata: is nested deeper"),
             (large.as_str(), "metadata: has 300013 bytes"),
         ] {
-            let error = read(line).err().unwrap_or_default();
+            let error = read(line).expect_err(line).to_string();
             assert!(error.starts_with(expected), "{line}: {error:?} should say {expected:?}");
         }
     }

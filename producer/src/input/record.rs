@@ -1,7 +1,4 @@
-//! One row of a CSV or JSON-lines file: named fields, whatever the format.
-//!
-//! Owns how a line becomes fields. Promises that unknown and repeated fields are refused by name, also
-//! within a field, and that a number never passes through a float. Fails with a sentence that names the field.
+//! Named fields, whatever they were written in: a row of a CSV file, or an object of JSON.
 
 use std::fmt;
 
@@ -10,6 +7,7 @@ use common::limits::echo;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 
+use super::Flaw;
 use super::unique::Unique;
 
 /// The fields of a row. An empty CSV cell is no field.
@@ -23,9 +21,10 @@ impl Record {
     ///
     /// # Errors
     /// When its cells do not match the header's.
-    pub fn from_cells(header: &[String], cells: Vec<String>) -> Result<Record, String> {
+    pub fn from_cells(header: &[String], cells: Vec<String>) -> Result<Record, Flaw> {
         if header.len() != cells.len() {
-            return Err(format!("has {} fields, the header has {}", cells.len(), header.len()));
+            let (cells, header) = (cells.len(), header.len());
+            return Err(Flaw::whole(format!("has {cells} fields, the header has {header}")));
         }
         let fields = header
             .iter()
@@ -36,23 +35,41 @@ impl Record {
         Ok(Record { fields })
     }
 
-    /// A line of a JSON-lines file.
+    /// A line of a JSON-lines file, or any other text of one object.
     ///
     /// # Errors
     /// When it is not an object of these fields.
-    pub fn from_json(line: &str, known: &[&str]) -> Result<Record, String> {
+    pub fn from_json(line: &str, known: &[&str]) -> Result<Record, Flaw> {
         let mut deserializer = serde_json::Deserializer::from_str(line);
         let fields = deserializer
             .deserialize_map(Fields)
             .and_then(|fields| deserializer.end().map(|()| fields))
-            .map_err(|error| format!("is not a JSON object: {}", located(&error)))?;
+            .map_err(|error| Flaw::whole(format!("is not a JSON object: {}", located(&error))))?;
+        Record::of(fields, known)
+    }
+
+    /// An object of JSON that was read already.
+    ///
+    /// # Errors
+    /// When it is no object of these fields.
+    pub fn from_value(value: Value, known: &[&str]) -> Result<Record, Flaw> {
+        match value {
+            Value::Object(fields) => Record::of(fields.into_iter().collect(), known),
+            other => {
+                let other = other.to_string();
+                Err(Flaw::whole(format!("{} is not an object", echo(&other))))
+            }
+        }
+    }
+
+    fn of(fields: Vec<(String, Value)>, known: &[&str]) -> Result<Record, Flaw> {
         for (at, (name, _)) in fields.iter().enumerate() {
             if !known.contains(&name.as_str()) {
-                let name = echo(name);
-                return Err(format!("{name}: unknown field; known are {}", known.join(", ")));
+                let problem = format!("unknown field; known are {}", known.join(", "));
+                return Err(Flaw::of(echo(name), problem));
             }
             if fields[..at].iter().any(|(earlier, _)| earlier == name) {
-                return Err(format!("{name}: is given twice"));
+                return Err(Flaw::of(name, "is given twice"));
             }
         }
         Ok(Record { fields })
@@ -68,13 +85,14 @@ impl Record {
     ///
     /// # Errors
     /// When it is of another type.
-    pub fn text(&mut self, name: &str) -> Result<Option<String>, String> {
+    pub fn text(&mut self, name: &str) -> Result<Option<String>, Flaw> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
             Some(other) => {
                 let other = other.to_string();
-                Err(format!("{name}: {} is not a string; write it in quotes", echo(&other)))
+                let problem = format!("{} is not a string; write it in quotes", echo(&other));
+                Err(Flaw::of(name, problem))
             }
         }
     }
@@ -83,17 +101,17 @@ impl Record {
     ///
     /// # Errors
     /// When it is missing or of another type.
-    pub fn required(&mut self, name: &str) -> Result<String, String> {
-        self.text(name)?.ok_or_else(|| format!("{name}: is missing"))
+    pub fn required(&mut self, name: &str) -> Result<String, Flaw> {
+        self.text(name)?.ok_or_else(|| Flaw::of(name, "is missing"))
     }
 
     /// Takes an amount out.
     ///
     /// # Errors
     /// When it is not one.
-    pub fn amount(&mut self, name: &str, kind: Kind) -> Result<Option<Amount>, String> {
+    pub fn amount(&mut self, name: &str, kind: Kind) -> Result<Option<Amount>, Flaw> {
         self.take(name)
-            .map(|value| amount(&value, kind).map_err(|error| format!("{name}: {error}")))
+            .map(|value| amount(&value, kind).map_err(|error| Flaw::of(name, error.to_string())))
             .transpose()
     }
 }
@@ -132,7 +150,7 @@ impl Kind {
 ///
 /// # Errors
 /// When it is a float, which can't hold money exactly, or no amount at all.
-pub fn amount(value: &Value, kind: Kind) -> Result<Amount, AmountError> {
+pub(super) fn amount(value: &Value, kind: Kind) -> Result<Amount, AmountError> {
     match value {
         Value::String(text) => kind.parse(text),
         Value::Number(number) if number.is_i64() || number.is_u64() => {
@@ -182,7 +200,7 @@ mod tests {
 
     #[test]
     fn fields_that_nobody_knows_are_refused_by_name() {
-        let error = |line| Record::from_json(line, &["id", "value"]).expect_err(line);
+        let error = |line| Record::from_json(line, &["id", "value"]).expect_err(line).to_string();
         assert!(error(r#"{"id":"a","valeu":1}"#).starts_with("valeu: unknown"));
         assert!(error(r#"{"id":"a","id":"b"}"#).starts_with("id: is given twice"));
         let nested = error(r#"{"id":[{"account":"a","account":"b"}]}"#);
@@ -211,7 +229,7 @@ mod tests {
             (r#"{"value":true}"#, "not a number"),
         ] {
             for kind in [Kind::ByPoint, Kind::Decimal] {
-                let error = read(line, kind).expect_err(line);
+                let error = read(line, kind).expect_err(line).to_string();
                 assert!(error.starts_with("value: ") && error.contains(expected), "{error}");
             }
         }
@@ -227,7 +245,10 @@ mod tests {
         let mut record = Record::from_json(r#"{"id":null}"#, &["id"]).expect("an object");
         assert_eq!(record.text("id"), Ok(None));
         assert!(
-            Record::from_cells(&header, vec![]).expect_err("no cells").contains("header has 2")
+            Record::from_cells(&header, vec![])
+                .expect_err("no cells")
+                .problem
+                .contains("header has 2")
         );
     }
 }

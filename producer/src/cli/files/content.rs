@@ -106,16 +106,14 @@ impl Occurrences<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Kind, Record};
-    use super::super::transfer::{Defaults, parse};
-    use super::super::{Identity, TRANSFERS};
+    use super::super::{Identity, TRANSFERS, parse_transfer};
     use super::*;
+    use crate::input::{Defaults, Kind, Record};
 
     fn digest(line: &str) -> ContentDigest {
         let defaults = Defaults { currency: Some("EUR".into()), kind: Kind::ByPoint };
-        let parsed = Record::from_json(line, TRANSFERS.fields)
-            .and_then(|record| parse(record, &defaults))
-            .expect(line);
+        let record = Record::from_json(line, TRANSFERS.fields).expect(line);
+        let parsed = parse_transfer(record, &defaults).expect(line);
         match parsed.identity {
             Identity::Content(digest) => digest,
             Identity::Key(id) => panic!("{line} has the id {id}"),

@@ -3,29 +3,25 @@
 //! Owns opening (what can't be read twice is spooled to a temporary file), the formats, and the
 //! first pass that finds every bad row before anything is written. Fails naming file, line, field.
 
-mod account;
 mod check;
 mod content;
 mod csv_line;
 mod lines;
-mod record;
-mod transfer;
-mod unique;
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
 use clap::ValueEnum;
+use common::account::Account;
+use common::transaction::Body;
 
-pub use account::parse as parse_account;
-pub use check::{Checked, Identity, SHOWN_MAX, check};
+pub use check::{Checked, Identity, Parsed, SHOWN_MAX, check};
 pub use content::{ContentDigest, Occurrences};
-pub use record::{Kind, Record};
-pub use transfer::{Defaults, parse as parse_transfer};
 
 use self::lines::Lines;
 use crate::cli::exit::Error;
+use crate::input::{self, Defaults, Kind, Record};
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -54,15 +50,15 @@ pub const TRANSFERS: Schema = Schema {
     key: "id",
     columns: &["id", "source", "destination", "value", "currency"],
     required: &["source", "destination", "value"],
-    fields: &["id", "source", "destination", "value", "legs", "currency", "metadata"],
+    fields: input::TRANSFER,
 };
 
 /// The fields of an account.
 pub const ACCOUNTS: Schema = Schema {
     key: "account",
-    columns: &["account", "balance", "floor", "currency", "status"],
+    columns: input::ACCOUNT,
     required: &["account", "balance"],
-    fields: &["account", "balance", "floor", "currency", "status"],
+    fields: input::ACCOUNT,
 };
 
 /// A file that can be read again from its start, even after its name is gone.
@@ -124,6 +120,28 @@ impl Input {
         }
         Ok(rows)
     }
+}
+
+/// A row that asks for a transfer.
+///
+/// # Errors
+/// Names the field.
+pub fn parse_transfer(record: Record, defaults: &Defaults) -> Result<Parsed<Body>, String> {
+    let transfer = input::parse_transfer(record, defaults).map_err(|flaw| flaw.to_string())?;
+    let identity = match transfer.id {
+        Some(id) => Identity::Key(id),
+        None => Identity::Content(ContentDigest::of(&transfer.body)?),
+    };
+    Ok(Parsed { identity, value: transfer.body })
+}
+
+/// A row that describes an account.
+///
+/// # Errors
+/// Names the field.
+pub fn parse_account(record: Record, kind: Kind) -> Result<Parsed<Account>, String> {
+    let account = input::parse_account(record, kind).map_err(|flaw| flaw.to_string())?;
+    Ok(Parsed { identity: Identity::Key(account.id.to_string()), value: account })
 }
 
 /// Copies a stream to a file without a name, so that nothing is left behind whatever happens.
@@ -197,9 +215,12 @@ impl Rows {
         Ok(line.map(|line| Row {
             line: line.number,
             bytes: line.text.as_ref().map_or(0, String::len),
-            record: line.text.and_then(|text| match &self.header {
-                Some(header) => Record::from_cells(header, csv_line::split(&text)?),
-                None => Record::from_json(&text, self.fields),
+            record: line.text.and_then(|text| {
+                match &self.header {
+                    Some(header) => Record::from_cells(header, csv_line::split(&text)?),
+                    None => Record::from_json(&text, self.fields),
+                }
+                .map_err(|flaw| flaw.to_string())
             }),
         }))
     }

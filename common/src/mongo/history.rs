@@ -1,0 +1,48 @@
+//! The indexes that lists and statements read through. A ledger has them or does without.
+//!
+//! By `createdAt`, which never changes, a list stays in one order while transactions go through their
+//! states. By account there are those that have ended, by `lastModified`, which is the moment of the
+//! end, so that a statement is in the order in which money was booked. Their entries are written
+//! once, with the end: an index entry for an account is expensive, because it is somewhere in the
+//! index and not at its end, and submissions would pay for it. The transactions in flight on an
+//! account are its marks.
+
+use mongodb::bson::{Bson, Document, doc};
+
+use super::definitions::Index;
+use crate::transaction::State;
+
+/// Whether a fresh ledger has these indexes, where its owner does not choose.
+pub(super) const BY_DEFAULT: bool = true;
+
+/// The roles in which a transaction names an account: the field, and the index of those that have
+/// ended.
+pub const ENDED_BY_ROLE: [(&str, &str); 3] = [
+    ("source", "ended_source"),
+    ("destination", "ended_destination"),
+    ("legs.account", "ended_leg"),
+];
+
+/// All of them.
+pub(super) fn indexes() -> Vec<Index> {
+    let final_states = State::ALL.into_iter().filter(|state| state.is_final());
+    let final_states: Vec<Bson> = final_states.map(Bson::from).collect();
+    let mut indexes = vec![
+        Index { name: "by_created", key: key(None, "createdAt"), filter: doc! {} },
+        Index {
+            name: "ended_by_created",
+            key: key(Some("state"), "createdAt"),
+            filter: doc! { "state": { "$in": &final_states } },
+        },
+    ];
+    for (field, name) in ENDED_BY_ROLE {
+        let filter = doc! { "state": { "$in": &final_states }, field: { "$exists": true } };
+        indexes.push(Index { name, key: key(Some(field), "lastModified"), filter });
+    }
+    indexes
+}
+
+fn key(first: Option<&str>, moment: &str) -> Document {
+    let fields = first.into_iter().chain([moment, "_id"]);
+    fields.map(|field| (field.to_owned(), Bson::from(1))).collect()
+}

@@ -1,0 +1,180 @@
+//! From a request to its response.
+//!
+//! Owns what happens to every request: who sends it, how many, how large, for how long, and what is
+//! logged and counted of it. An operation runs in a task of its own, so that a caller that goes away
+//! interrupts nothing midway.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, Uri, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use super::Api;
+use super::answer::Answer;
+use super::call::{Call, WAIT_MAX_S};
+use super::operation::Operation;
+use super::origin;
+use super::problem::{Code, Problem};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// The longest id of a request that is taken over from its sender.
+const REQUEST_ID_BYTES_MAX: usize = 100;
+
+/// Answers a request for an operation.
+pub async fn dispatch(
+    api: Arc<Api>,
+    operation: &'static Operation,
+    params: RawPathParams,
+    request: Request,
+) -> Response<Body> {
+    let id = params.iter().next().map(|(_, value)| value.to_owned()).unwrap_or_default();
+    let (parts, body) = request.into_parts();
+    let mut exchange = Exchange::begin(&parts, operation.path);
+    let answer = run(&api, operation, id, parts, body, &mut exchange).await;
+    exchange.end(&api, answer)
+}
+
+/// Answers a request for which there is no operation.
+pub fn refuse(api: &Api, problem: Problem, request: Request) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    Exchange::begin(&parts, "none").end(api, Err(problem))
+}
+
+async fn run(
+    api: &Arc<Api>,
+    operation: &'static Operation,
+    id: String,
+    parts: Parts,
+    body: Body,
+    exchange: &mut Exchange,
+) -> Result<Answer, Problem> {
+    admit(api, operation, &parts, exchange)?;
+    let body = read(api, body).await?;
+    let query = parts.uri.query().unwrap_or_default().as_bytes();
+    let query = form_urlencoded::parse(query).into_owned().collect();
+    let call = Call { api: api.clone(), id, query, headers: parts.headers, body };
+    call.only(&operation.params)?;
+    if operation.takes.is_none() {
+        call.no_body()?;
+    }
+    let running = tokio::spawn((operation.run)(call));
+    let limit = match operation.is_long {
+        true => Duration::MAX,
+        // Two calls of servers, one after the other, each of which may give up only at its limit.
+        false => 2 * api.settings.give_up_after + Duration::from_secs(u64::from(WAIT_MAX_S) + 10),
+    };
+    let answer = match tokio::time::timeout(limit, running).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(panicked)) => {
+            tracing::error!(%panicked, operation = operation.name, "an operation broke down");
+            Err(Problem::new(Code::Internal, "the operation broke down"))
+        }
+        Err(_) => Err(Problem::new(Code::Unavailable, "a server takes too long to answer")),
+    };
+    if operation.names(&answer) {
+        return answer;
+    }
+    let status = answer.map_or_else(|problem| problem.code.status(), |answer| answer.status);
+    tracing::error!(%status, operation = operation.name, "an answer that its entry does not name");
+    Err(Problem::new(Code::Internal, "an answer that is not documented"))
+}
+
+/// Refuses whom it must, before anything of the body is read.
+fn admit(
+    api: &Api,
+    operation: &Operation,
+    parts: &Parts,
+    exchange: &mut Exchange,
+) -> Result<(), Problem> {
+    let tokens = api.tokens();
+    origin::check(&tokens, &parts.method, &parts.headers)?;
+    let Some(scope) = operation.scope else { return Ok(()) };
+    let authorization = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let caller = tokens.caller(authorization)?;
+    exchange.caller.clone_from(&caller.name);
+    if let Some((rate, left)) = caller.count()? {
+        exchange.head(RATE_LIMIT_POLICY, format!("\"default\";q={rate};w=1"));
+        exchange.head(RATE_LIMIT, format!("\"default\";r={left};t=1"));
+    }
+    caller.require(scope)
+}
+
+/// Reads the body, within its limits of length and time.
+async fn read(api: &Api, body: Body) -> Result<Bytes, Problem> {
+    let most = api.settings.body_bytes_max;
+    let reading = Limited::new(body, most).collect();
+    match tokio::time::timeout(api.settings.read_limit, reading).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(Problem::new(Code::TooLarge, format!("the body has more than {most} bytes")))
+        }
+        Ok(Err(_)) => Err(Problem::new(Code::Malformed, "the body broke off")),
+        Err(_) => Err(Problem::new(Code::RequestTimeout, "the body did not come in time")),
+    }
+}
+
+/// What is known of a request and goes into its response, the log and the metrics.
+struct Exchange {
+    id: String,
+    route: &'static str,
+    method: Method,
+    uri: Uri,
+    caller: String,
+    headers: HeaderMap,
+    begun: Instant,
+}
+
+impl Exchange {
+    fn begin(parts: &Parts, route: &'static str) -> Exchange {
+        let given = parts.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
+        let is_plain = |id: &&str| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/+=".contains(&byte);
+            (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(plain)
+        };
+        let own = || uuid::Uuid::now_v7().to_string();
+        Exchange {
+            id: given.filter(is_plain).map_or_else(own, str::to_owned),
+            route,
+            method: parts.method.clone(),
+            uri: parts.uri.clone(),
+            caller: String::new(),
+            headers: HeaderMap::new(),
+            begun: Instant::now(),
+        }
+    }
+
+    fn head(&mut self, name: HeaderName, value: String) {
+        // All of them are made of plain characters.
+        self.headers.extend(HeaderValue::try_from(value).ok().map(|value| (name, value)));
+    }
+
+    fn end(mut self, api: &Api, answer: Result<Answer, Problem>) -> Response<Body> {
+        let problem = answer.as_ref().err().map(|problem| problem.detail.clone());
+        let answer = answer.unwrap_or_else(|problem| problem.answer());
+        self.head(REQUEST_ID, self.id.clone());
+        let took = self.begun.elapsed();
+        let status = answer.status.as_u16();
+        api.metrics.answered(self.route, &self.method, answer.status, took);
+        tracing::info!(
+            target: "access",
+            request = self.id,
+            caller = self.caller,
+            method = %self.method,
+            // Without the parameters, which may be many.
+            path = self.uri.path(),
+            status,
+            ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            problem,
+        );
+        let mut response = answer.into_response();
+        response.headers_mut().extend(self.headers);
+        response
+    }
+}

@@ -1,0 +1,355 @@
+//! The operations of the API: what `producer serve` offers, in the order of its page.
+
+use std::sync::LazyLock;
+
+use axum::http::{Method, StatusCode};
+use serde_json::json;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, SchemaType};
+
+use super::answer::Answer;
+use super::call::{Call, WAIT_MAX_S};
+use super::operation::{Operation, Param, Run, name_schema, reference, string};
+use super::problem::{Code, Problem};
+use super::tokens::Scope;
+use super::view::{Account, NewAccount, NewTransaction, Stands, Transaction};
+use super::{
+    accounts, bulk, events, ledger, letters, openapi, page, parked, submissions, transactions,
+};
+
+static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
+    [about_transactions(), about_accounts(), about_the_ledger(), about_letters(), about_itself()]
+        .into_iter()
+        .flatten()
+        .collect()
+});
+
+/// All of them.
+pub fn all() -> impl Iterator<Item = &'static Operation> {
+    OPERATIONS.iter()
+}
+
+fn get(path: &'static str, name: &'static str, run: Run) -> Operation {
+    Operation::new(Method::GET, path, name, run)
+}
+
+fn post(path: &'static str, name: &'static str, run: Run) -> Operation {
+    Operation::new(Method::POST, path, name, run)
+}
+
+/// The wish to wait for the outcome.
+fn waiting() -> [Param; 2] {
+    [
+        Param::number("wait", "Wait so many seconds for the outcome", 0, WAIT_MAX_S),
+        Param::header("Prefer", "wait=SECONDS: the same as a wish (RFC 7240)", string().build()),
+    ]
+}
+
+/// Answers of operations that may begin something: 200 when it has ended, 202 when not.
+fn in_two_steps(operation: Operation) -> Operation {
+    operation
+        .gives::<Stands>(StatusCode::OK, "It has come to its end; this is its outcome")
+        .gives::<Stands>(StatusCode::ACCEPTED, "It is durable and on its way")
+        .params(waiting())
+}
+
+fn about_transactions() -> Vec<Operation> {
+    vec![
+        submit(),
+        get("/v1/transactions", "listTransactions", |call| Box::pin(transactions::list(call)))
+            .about(
+                "List transactions, newest first",
+                "Filters may be combined, but for `initial` with an account. Of an \
+                 account there are first those in flight, then the others by their \
+                 ends. A cursor is good for the same filters only.",
+            )
+            .needs(Scope::Read)
+            .params([
+                Param::text("state", "Only these states, separated by commas", string().build()),
+                Param::text(
+                    "account",
+                    "Only those in flight on this account, and those that have ended and \
+                     name it",
+                    name_schema().build(),
+                ),
+                Param::moment("since", "Only those created since then"),
+            ])
+            .params(Param::paged())
+            .gives::<transactions::Transactions>(StatusCode::OK, "A page")
+            .may(&[Code::Lacking]),
+        get("/v1/transactions/{id}", "showTransaction", |call| Box::pin(transactions::show(call)))
+            .about("Show a transaction", "")
+            .needs(Scope::Read)
+            .gives::<Transaction>(StatusCode::OK, "The transaction")
+            .may(&[Code::NotFound]),
+        in_two_steps(post("/v1/transactions/{id}/cancel", "cancel", |call| {
+            Box::pin(transactions::cancel(call))
+        }))
+        .about(
+            "Take a transaction back before it is applied",
+            "A worker undoes what it has posted. Doing it again changes nothing.",
+        )
+        .needs(Scope::Operate)
+        .may(&[Code::NotFound, Code::WrongState, Code::Refused]),
+        in_two_steps(post("/v1/transactions/{id}/reverse", "reverse", |call| {
+            Box::pin(transactions::reverse(call))
+        }))
+        .about(
+            "Take an applied transaction back by a new one",
+            "The answer is about the new one. Doing it again makes no second one.",
+        )
+        .needs(Scope::Operate)
+        .may(&[Code::NotFound, Code::WrongState, Code::Refused, Code::Conflict]),
+    ]
+}
+
+fn submit() -> Operation {
+    let one = reference::<NewTransaction>();
+    // Each item is looked at by itself, so whatever it is, the array is answered with 200.
+    let any = ObjectBuilder::new().schema_type(SchemaType::AnyValue);
+    let any = any.description(Some("A NewTransaction. What is wrong with it is said in its item"));
+    let many = ArrayBuilder::new().items(any).build();
+    let body = OneOfBuilder::new().item(one).item(many).build();
+    let taken = [reference::<Stands>(), reference::<bulk::Submitted>()];
+    let ended = taken.into_iter().fold(OneOfBuilder::new(), OneOfBuilder::item).build();
+    let example = json!({
+        "id": "rent-2026-11", "source": "alice", "destination": "bob", "value": 1250,
+    });
+    let array = json!([
+        { "id": "fee-1", "source": "alice", "destination": "bank", "value": "3" },
+        { "id": "split-1", "legs": [
+            { "account": "alice", "amount": -30 },
+            { "account": "bob", "amount": 10 },
+            { "account": "carol", "amount": 20 },
+        ] },
+    ]);
+    let key = "The id, if the body has none; of item N of an array it is KEY:N";
+    post("/v1/transactions", "submit", |call| Box::pin(submissions::submit(call)))
+        .about(
+            "Submit a transaction, or an array of them",
+            "Each has an id of its own, in the body or as Idempotency-Key, which lives for ever: the \
+             same content again changes nothing and is answered with today's state and \
+             Idempotent-Replayed; other content is refused, with the fields that differ. An array is \
+             answered with 200 when each item was looked at, and may be sent again as a whole.",
+        )
+        .needs(Scope::Submit)
+        .params(waiting())
+        .params([Param::header("Idempotency-Key", key, name_schema().build())])
+        .takes::<NewTransaction>(
+            RefOr::T(Schema::OneOf(body)),
+            vec![("one", example), ("array", array)],
+        )
+        .gives_any::<bulk::Submitted>(
+            StatusCode::OK,
+            "It has come to its end, or each item of the array was looked at",
+            RefOr::T(Schema::OneOf(ended)),
+        )
+        .gives::<Stands>(StatusCode::ACCEPTED, "It is durable and on its way")
+        .may(&[Code::Conflict, Code::Refused])
+}
+
+fn about_accounts() -> Vec<Operation> {
+    let change = |path, name, run: Run, summary| {
+        post(path, name, run)
+            .about(summary, "Doing it again changes nothing.")
+            .needs(Scope::Operate)
+            .gives::<Account>(StatusCode::OK, "The account as it is now")
+            .may(&[Code::NotFound, Code::Refused])
+    };
+    let example = json!({ "account": "alice", "balance": 1000 });
+    vec![
+        post("/v1/accounts", "createAccount", |call| Box::pin(accounts::create(call)))
+            .about(
+                "Create an account",
+                "The same again changes nothing. Another opening balance, floor or currency is \
+                 refused.",
+            )
+            .needs(Scope::Operate)
+            .takes::<NewAccount>(reference::<NewAccount>(), vec![("account", example)])
+            .gives::<Account>(StatusCode::CREATED, "It is new")
+            .gives::<Account>(StatusCode::OK, "It was there already; this is what it is today")
+            .may(&[Code::Conflict, Code::Refused, Code::NotFound]),
+        get("/v1/accounts", "listAccounts", |call| Box::pin(accounts::list(call)))
+            .about("List accounts, by name", "")
+            .needs(Scope::Read)
+            .params(Param::paged())
+            .gives::<accounts::Accounts>(StatusCode::OK, "A page"),
+        get("/v1/accounts/{id}", "showAccount", |call| Box::pin(accounts::show(call)))
+            .about(
+                "Show an account",
+                "With what may be spent now, and the transactions in flight on it.",
+            )
+            .needs(Scope::Read)
+            .gives::<Account>(StatusCode::OK, "The account")
+            .may(&[Code::NotFound]),
+        get("/v1/accounts/{id}/statement", "statement", |call| Box::pin(accounts::statement(call)))
+            .about(
+                "Show what has happened to an account",
+                "Its transactions that are done, in the order in which they were booked, with the \
+                 running balance. The sum of a long history before `from` takes the database a while.",
+            )
+            .needs(Scope::Read)
+            .params([
+                Param::moment("from", "Only what was booked then or later"),
+                Param::moment("to", "Only what was booked before"),
+            ])
+            .params(Param::paged())
+            .gives::<accounts::Statement>(StatusCode::OK, "A page of the statement")
+            .may(&[Code::NotFound, Code::Refused, Code::Lacking]),
+        change(
+            "/v1/accounts/{id}/freeze",
+            "freeze",
+            |call| Box::pin(accounts::freeze(call)),
+            "Refuse new postings until it is unfrozen",
+        ),
+        change(
+            "/v1/accounts/{id}/unfreeze",
+            "unfreeze",
+            |call| Box::pin(accounts::unfreeze(call)),
+            "Take postings again",
+        ),
+        change(
+            "/v1/accounts/{id}/close",
+            "close",
+            |call| Box::pin(accounts::close(call)),
+            "Refuse postings for good, with nothing left on it",
+        ),
+    ]
+}
+
+fn about_the_ledger() -> Vec<Operation> {
+    let end = string().enum_values(Some(["done", "canceled"])).build();
+    let last = "The id of the last event that was received: what came since comes first";
+    vec![
+        get("/v1/events", "events", |call| Box::pin(events::follow(call)))
+            .about(
+                "Follow outcomes as they come",
+                "Server-sent events `transaction.done` and `transaction.canceled`: each at least \
+                 once, in no order; the schema of the data is `common/schemas/outcome.json`. An \
+                 event `gap` says that some may be missing.",
+            )
+            .needs(Scope::Read)
+            .params([
+                Param::text("state", "Only this end", end),
+                Param::header("Last-Event-ID", last, string().build()),
+            ])
+            .gives_text("text/event-stream", "The events, without an end"),
+        get("/v1/stats", "stats", |call| Box::pin(ledger::stats(call)))
+            .about("Count transactions by state and reason", "The counts may be ten seconds old.")
+            .needs(Scope::Read)
+            .gives::<ledger::Stats>(StatusCode::OK, "The counts"),
+        post("/v1/audit", "audit", |call| Box::pin(ledger::audit(call)))
+            .about(
+                "Check every rule of the ledger on every document",
+                "It reads everything that is stored, in one snapshot. One audit runs at \
+                 a time.",
+            )
+            .needs(Scope::Operate)
+            .params([Param::flag("atRest", "Count what is not final as a violation")])
+            .gives::<ledger::Audit>(StatusCode::OK, "What it found")
+            .long(),
+    ]
+}
+
+fn about_letters() -> Vec<Operation> {
+    vec![
+        get("/v1/dead-letters", "listDeadLetters", |call| Box::pin(letters::list(call)))
+            .about(
+                "Count and list the messages that workers have given up",
+                "Nothing is taken out of the queue.",
+            )
+            .needs(Scope::Operate)
+            .params([
+                Param::limit(),
+                Param::text("reason", "Only letters with this reason", string().build()),
+            ])
+            .gives::<letters::Letters>(StatusCode::OK, "The letters")
+            .long(),
+        get("/v1/dead-letters/{id}", "showDeadLetter", |call| Box::pin(letters::show(call)))
+            .about("Show a letter, and how its transactions stand", "")
+            .needs(Scope::Operate)
+            .gives::<letters::LookedAt>(StatusCode::OK, "The letter")
+            .may(&[Code::NotFound])
+            .long(),
+        post("/v1/dead-letters/{id}/replay", "replayDeadLetter", |call| {
+            Box::pin(letters::replay(call))
+        })
+        .about(
+            "Bring the transactions of a letter back",
+            "What waits is published, what is parked is unparked and published, what is in flight is \
+             left to its worker. The letter goes when nothing of it is left.",
+        )
+        .needs(Scope::Operate)
+        .gives::<letters::LookedAt>(StatusCode::OK, "It was replayed, and is out of the queue")
+        .may(&[Code::NotFound, Code::Refused])
+        .long(),
+        post("/v1/dead-letters/{id}/discard", "discardDeadLetter", |call| {
+            Box::pin(letters::discard(call))
+        })
+        .about("Take a letter out of the queue for good", "Its transactions stay as they are.")
+        .needs(Scope::Operate)
+        .gives::<letters::LookedAt>(StatusCode::OK, "It is out of the queue")
+        .may(&[Code::NotFound])
+        .long(),
+        get("/v1/parked", "listParked", |call| Box::pin(parked::list(call)))
+            .about("List the transactions that are set apart", "")
+            .needs(Scope::Operate)
+            .params([Param::limit()])
+            .gives::<parked::AllParked>(StatusCode::OK, "The parked transactions"),
+        in_two_steps(post("/v1/parked/{id}/replay", "replayParked", |call| {
+            Box::pin(parked::replay(call))
+        }))
+        .about("Bring a parked transaction back", "Do it when what was wrong is mended.")
+        .needs(Scope::Operate)
+        .may(&[Code::NotFound, Code::Refused]),
+        in_two_steps(post("/v1/parked/{id}/discard", "discardParked", |call| {
+            Box::pin(parked::discard(call))
+        }))
+        .about(
+            "Give a parked transaction up",
+            "It is canceled, and a worker undoes what it has posted.",
+        )
+        .needs(Scope::Operate)
+        .may(&[Code::NotFound, Code::WrongState, Code::Refused]),
+    ]
+}
+
+fn about_itself() -> Vec<Operation> {
+    vec![
+        get("/v1/openapi.json", "openapi", |_| Box::pin(async { Ok(openapi::answer()) }))
+            .about("This document", "")
+            .gives_any::<super::problem::Told>(
+                StatusCode::OK,
+                "An OpenAPI document",
+                RefOr::T(Schema::Object(ObjectBuilder::new().build())),
+            ),
+        get("/", "page", |_| Box::pin(async { Ok(page::answer()) }))
+            .about("A page about the API", "")
+            .gives_text("text/html; charset=utf-8", "The page"),
+        get("/metrics", "metrics", |call| Box::pin(metrics(call)))
+            .about("Figures for Prometheus", "")
+            .needs(Scope::Read)
+            .gives_text("text/plain; version=0.0.4", "The figures"),
+        get("/healthz", "healthz", |_| Box::pin(async { Ok(Answer::text("text/plain", "ok\n")) }))
+            .about("Whether the server lives", "")
+            .gives_text("text/plain", "It lives"),
+        get("/readyz", "readyz", |call| Box::pin(ready(call)))
+            .about("Whether submissions are taken", "")
+            .gives_text("text/plain", "They are"),
+    ]
+}
+
+async fn metrics(call: Call) -> Result<Answer, Problem> {
+    Ok(Answer::text("text/plain; version=0.0.4", call.api.metrics.page()))
+}
+
+async fn ready(call: Call) -> Result<Answer, Problem> {
+    call.api.gate.check()?;
+    call.api
+        .client
+        .store()
+        .server_now()
+        .await
+        .map_err(|error| Problem::new(Code::Unavailable, format!("MongoDB: {error}")))?;
+    Ok(Answer::text("text/plain", "ok\n"))
+}

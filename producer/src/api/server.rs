@@ -1,0 +1,93 @@
+//! Connections: how many, how long they may be idle, and how they end.
+//!
+//! Promises that a client that is slow to send its headers, or keeps an idle connection, is cut off
+//! after a while; that no more connections are open than allowed; and that a stop answers what was
+//! accepted before it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{RawPathParams, Request, State};
+use axum::routing::{MethodFilter, MethodRouter};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::dispatch::{dispatch, refuse};
+use super::operation::Operation;
+use super::problem::{Code, Problem};
+use super::{Api, routes};
+
+/// How long a stop waits for what was accepted.
+const DRAIN_LIMIT: Duration = Duration::from_secs(30);
+/// How long to wait when the system has no more descriptors.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// Accepts and serves connections until `stop`.
+pub async fn serve(api: Arc<Api>, listener: TcpListener, stop: CancellationToken) {
+    let router = router(api.clone());
+    let graceful = GracefulShutdown::new();
+    let room = Arc::new(Semaphore::new(api.settings.connections_max));
+    loop {
+        let accepting = async {
+            let permit = room.clone().acquire_owned().await.expect("it is never closed");
+            (listener.accept().await, permit)
+        };
+        let Some((accepted, permit)) = stop.run_until_cancelled(accepting).await else { break };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection can't be accepted");
+                tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
+                continue;
+            }
+        };
+        // Answers are small: waiting for more to send with them would only delay them.
+        drop(stream.set_nodelay(true));
+        let mut http = hyper::server::conn::http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(api.settings.read_limit);
+        let service = TowerToHyperService::new(router.clone());
+        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+        let metrics = api.metrics.clone();
+        tokio::spawn(async move {
+            metrics.connections.inc();
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection broke");
+            }
+            metrics.connections.dec();
+            drop(permit);
+        });
+    }
+    // Nobody new gets in; who is in gets an answer.
+    drop(listener);
+    if tokio::time::timeout(DRAIN_LIMIT, graceful.shutdown()).await.is_err() {
+        tracing::warn!("some requests were not answered within {DRAIN_LIMIT:?}");
+    }
+}
+
+fn router(api: Arc<Api>) -> Router {
+    let no_route = async |State(api): State<Arc<Api>>, request: Request| {
+        refuse(&api, Problem::new(Code::NotFound, "there is no such address; see /"), request)
+    };
+    let no_method = async |State(api): State<Arc<Api>>, request: Request| {
+        let problem = "there is no such method here; see the header Allow";
+        refuse(&api, Problem::new(Code::MethodNotAllowed, problem), request)
+    };
+    let mut router = Router::new();
+    for operation in routes::all() {
+        router = router.route(operation.path, method_router(operation));
+    }
+    router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(api)
+}
+
+fn method_router(operation: &'static Operation) -> MethodRouter<Arc<Api>> {
+    let filter = MethodFilter::try_from(operation.method.clone()).expect("one of the common ones");
+    let run = async move |State(api): State<Arc<Api>>, params: RawPathParams, request: Request| {
+        dispatch(api, operation, params, request).await
+    };
+    MethodRouter::new().on(filter, run)
+}

@@ -1,0 +1,151 @@
+//! Submitting transactions; `bulk` is about many of them.
+//!
+//! Promises that an accepted transaction is durable, and that sending the same again, as a whole or in
+//! part, changes nothing. Requests at the same time share inserts and publishes, in the client.
+
+use std::time::Duration;
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use common::transaction::State;
+use common::uri;
+use serde_json::Value;
+
+use super::answer::Answer;
+use super::call::{Call, Wait};
+use super::problem::Problem;
+use super::view::Stands;
+use super::{Api, bulk};
+use crate::error::Error;
+use crate::input::{Defaults, Kind, Record, TRANSFER, parse_transfer};
+use crate::submission::{Receipt, Submission};
+use crate::watch::{Outcome, Standing};
+
+/// Says that nothing was inserted, because it was there already.
+pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+/// Says that the wish to wait was heard.
+pub const APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+
+/// `POST /v1/transactions`
+pub async fn submit(call: Call) -> Result<Answer, Problem> {
+    let (key, wait) = (call.key()?, call.wait()?);
+    match call.json()? {
+        Value::Array(items) => bulk::submit(&call, items, key.as_deref(), wait).await,
+        one => single(&call, one, key, wait).await,
+    }
+}
+
+async fn single(
+    call: &Call,
+    one: Value,
+    key: Option<String>,
+    wait: Option<Wait>,
+) -> Result<Answer, Problem> {
+    let submission = submission(one, key)?;
+    let id = submission.id().to_owned();
+    call.api.gate.check()?;
+    let receipt = call.api.client.submit(submission).await;
+    let receipt = receipt.map_err(|error| refusal(&id, error))?;
+    taken(&call.api, &receipt, wait).await
+}
+
+/// The answer for a transaction that was taken.
+pub async fn taken(api: &Api, receipt: &Receipt, wait: Option<Wait>) -> Result<Answer, Problem> {
+    if let Some(error) = &receipt.unpublished {
+        api.gate.close(error.to_string());
+    }
+    let state = receipt.known.unwrap_or(State::Initial);
+    let answer = stands(api, &receipt.id, state, wait).await?;
+    Ok(match receipt.known {
+        Some(_) => answer.with(REPLAYED, HeaderValue::from_static("true")),
+        None => answer,
+    })
+}
+
+/// The answer that says how a transaction stands, after waiting for its end if that is wished for:
+/// 200 if it is final, else 202.
+pub async fn stands(
+    api: &Api,
+    id: &str,
+    state: State,
+    wait: Option<Wait>,
+) -> Result<Answer, Problem> {
+    let limit = wait.map_or(Duration::ZERO, |wait| wait.limit);
+    let standing = match state {
+        // Its reason is in its document.
+        State::Canceled | State::Canceling if limit.is_zero() => {
+            let mut found = api.client.standings(&[id]).await?;
+            found.remove(id).unwrap_or(Standing::in_state(state))
+        }
+        state if limit.is_zero() || state == State::Done => Standing::in_state(state),
+        state => match tokio::time::timeout(limit, api.client.outcome(id)).await {
+            Ok(outcome) => of_outcome(outcome?),
+            Err(_) => Standing::in_state(state),
+        },
+    };
+    let status = status_of(standing.state);
+    let mut answer = Answer::json(status, &Stands::new(id, &standing));
+    if let Ok(address) = HeaderValue::try_from(address(id)) {
+        answer = answer.with(header::LOCATION, address);
+    }
+    if let Some(Wait { limit, preferred: true }) = wait {
+        let applied = format!("wait={}", limit.as_secs());
+        answer = answer.with(APPLIED, HeaderValue::try_from(applied).expect("plain text"));
+    }
+    Ok(answer)
+}
+
+impl Standing {
+    /// A transaction in a state, of which no reason is known.
+    pub(super) fn in_state(state: State) -> Standing {
+        Standing { state: Some(state), reason: None }
+    }
+}
+
+fn of_outcome(outcome: Outcome) -> Standing {
+    match outcome {
+        Outcome::Done => Standing::in_state(State::Done),
+        Outcome::Canceled { code, message } => {
+            Standing { state: Some(State::Canceled), reason: Some((code, message)) }
+        }
+    }
+}
+
+pub(super) fn status_of(state: Option<State>) -> StatusCode {
+    match state.is_some_and(State::is_final) {
+        true => StatusCode::OK,
+        false => StatusCode::ACCEPTED,
+    }
+}
+
+/// Reads a transaction. It must have an id of its own or a key, because a caller whose answer gets
+/// lost has to send it again, and without an id that would be paid twice.
+pub(super) fn submission(value: Value, key: Option<String>) -> Result<Submission, Problem> {
+    let record = Record::from_value(value, TRANSFER)?;
+    let defaults = Defaults { currency: None, kind: Kind::ByPoint };
+    let transfer = parse_transfer(record, &defaults)?;
+    let id = match (transfer.id, key) {
+        (Some(id), Some(key)) if id != key => {
+            let problem = format!("is not the Idempotency-Key ({key}); give one of them");
+            return Err(Problem::field("id", problem));
+        }
+        (Some(id), _) | (None, Some(id)) => id,
+        (None, None) => {
+            let problem = "is missing; give an id of your own, here or as Idempotency-Key, so that \
+                           it is safe to send this again";
+            return Err(Problem::field("id", problem));
+        }
+    };
+    Ok(Submission::of(transfer.body).with_id(id))
+}
+
+pub(super) fn refusal(id: &str, error: Error) -> Problem {
+    match error {
+        error @ Error::Conflict { .. } => Problem::from(error).existing(address(id)),
+        error => error.into(),
+    }
+}
+
+/// The address of a transaction.
+pub fn address(id: &str) -> String {
+    format!("/v1/transactions/{}", uri::segment(id))
+}

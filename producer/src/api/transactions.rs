@@ -1,0 +1,74 @@
+//! Looking at transactions, canceling and reversing them.
+
+use axum::http::StatusCode;
+use common::limits::echo;
+use common::transaction::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::answer::Answer;
+use super::call::Call;
+use super::problem::{Code, Problem};
+use super::submissions::{stands, taken};
+use super::view::Transaction;
+use crate::history::TransactionFilter;
+
+/// A page of transactions.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Transactions {
+    /// The transactions, newest first.
+    items: Vec<Transaction>,
+    /// The cursor of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    next: Option<String>,
+}
+
+/// `GET /v1/transactions/{id}`
+pub async fn show(call: Call) -> Result<Answer, Problem> {
+    let id = call.name()?;
+    let found = call.api.client.transaction(id).await?;
+    let missing = || Problem::new(Code::NotFound, format!("{}: no such transaction", echo(id)));
+    let transaction = found.as_ref().map(Transaction::of).ok_or_else(missing)?;
+    Ok(Answer::json(StatusCode::OK, &transaction))
+}
+
+/// `GET /v1/transactions`
+pub async fn list(call: Call) -> Result<Answer, Problem> {
+    let filter = TransactionFilter {
+        states: states(call.text("state"))?,
+        account: call.named("account")?,
+        since: call.moment("since")?,
+    };
+    let page = call.api.client.transactions(&filter, call.limit()?, call.text("cursor")).await;
+    let page = page.map_err(|error| Problem::from(error).of_parameters())?;
+    let items = page.items.iter().map(Transaction::of).collect();
+    Ok(Answer::json(StatusCode::OK, &Transactions { items, next: page.next }))
+}
+
+fn states(text: Option<&str>) -> Result<Vec<State>, Problem> {
+    let Some(text) = text else { return Ok(Vec::new()) };
+    let state = |name: &str| {
+        State::parse(name).ok_or_else(|| {
+            let known = State::ALL.map(State::as_str).join(", ");
+            Problem::invalid("state", format!("{:?} is not one of {known}", echo(name)))
+        })
+    };
+    text.split(',').map(state).collect()
+}
+
+/// `POST /v1/transactions/{id}/cancel`
+pub async fn cancel(call: Call) -> Result<Answer, Problem> {
+    let (id, wait) = (call.name()?, call.wait()?);
+    let standing = call.api.client.cancel(id).await?;
+    let state = standing.state.unwrap_or(State::Canceling);
+    stands(&call.api, id, state, wait).await
+}
+
+/// `POST /v1/transactions/{id}/reverse`
+pub async fn reverse(call: Call) -> Result<Answer, Problem> {
+    let (id, wait) = (call.name()?, call.wait()?);
+    call.api.gate.check()?;
+    let receipt = call.api.client.reverse(id).await?;
+    taken(&call.api, &receipt, wait).await
+}

@@ -1,0 +1,18 @@
+//! The HTTP API, as its callers see it: on real servers, with real workers.
+
+mod access;
+mod broker;
+mod events;
+mod letters;
+mod limits;
+mod reading;
+mod readme;
+mod schemathesis;
+mod submitting;
+
+use serde_json::{Value, json};
+
+/// A transfer as a caller writes it.
+fn transfer(id: &str, source: &str, destination: &str, value: i64) -> Value {
+    json!({ "id": id, "source": source, "destination": destination, "value": value })
+}

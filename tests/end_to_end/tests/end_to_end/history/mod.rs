@@ -1,0 +1,231 @@
+//! What the ledger keeps of the past: whether it has the indexes, that queries use them, and what the
+//! command line tells. [`lists`] and [`statements`] are about the pages.
+
+mod lists;
+mod statements;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
+
+use common::amount::Amount;
+use common::mongo::Choice;
+use common::transaction::{Body, State, TransactionId};
+use futures_util::TryStreamExt;
+use harness::wait::s;
+use harness::world::{World, legs, transfer};
+use mongodb::bson::{DateTime, Document, doc};
+use producer::{Client, Config, Error, Period, TransactionFilter};
+
+use super::ownership::{change, empty_world, init, missing};
+
+/// The indexes of a ledger with history.
+const INDEXES: [&str; 5] =
+    ["by_created", "ended_by_created", "ended_destination", "ended_leg", "ended_source"];
+
+async fn world_with_history() -> World {
+    let world = World::new().await;
+    let on = Choice { history: Some(true), ..Choice::default() };
+    world.store.apply_schema(on).await.expect("MongoDB is there");
+    world
+}
+
+async fn client(world: &World) -> Client {
+    let config = Config::new(&world.servers.mongodb_uri, &world.servers.amqp_url)
+        .database(&world.name)
+        .queue_prefix(&world.name)
+        .notes(|_| {});
+    Client::open(&config).await.expect("two URLs")
+}
+
+fn by_account(account: &str) -> TransactionFilter {
+    TransactionFilter { account: Some(account.to_owned()), ..TransactionFilter::default() }
+}
+
+fn in_states(states: &[State]) -> TransactionFilter {
+    TransactionFilter { states: states.to_vec(), ..TransactionFilter::default() }
+}
+
+/// So many milliseconds from now, by the clock of this machine, which is the servers', too.
+fn from_now(milliseconds: i64) -> DateTime {
+    DateTime::from_millis(DateTime::now().timestamp_millis() + milliseconds)
+}
+
+/// A transaction in a state, as workers leave it, of this moment.
+fn stored((id, body): &(TransactionId, Body), state: State, at: DateTime) -> Document {
+    let mut document = body.to_document(id, at);
+    document.insert("state", state);
+    if State::IN_FLIGHT.contains(&state) {
+        document.insert("takeoverAt", from_now(3_600_000));
+    }
+    document
+}
+
+async fn insert(world: &World, documents: Vec<Document>) {
+    let inserted = world.store.transactions().insert_many(documents).await;
+    inserted.expect("transactions can be inserted");
+}
+
+fn ids(documents: &[Document]) -> Vec<String> {
+    documents.iter().map(|d| d.get_str("_id").expect("an id").to_owned()).collect()
+}
+
+async fn index_names(world: &World) -> BTreeSet<String> {
+    let names = world.store.transactions().list_index_names().await.expect("MongoDB is there");
+    names.into_iter().filter(|name| INDEXES.contains(&name.as_str())).collect()
+}
+
+#[tokio::test]
+async fn history_is_a_choice_that_init_applies_and_nothing_else_needs() {
+    let world = empty_world().await;
+    init(&world, &["--apply", "--history", "off"]).await.expect_success();
+    assert_eq!(index_names(&world).await, BTreeSet::new());
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let worker = world.worker("one").start().await;
+    world.submit(&[transfer("t", "a", "b", 7)], 1).await;
+    world.wait_final(s(30)).await;
+    let client = client(&world).await;
+    let whole = Period::default();
+    let filter = TransactionFilter::default();
+    assert_eq!(client.transactions(&filter, 10, None).await, Err(Error::WithoutHistory));
+    assert_eq!(client.statement("a", &whole, 10, None).await, Err(Error::WithoutHistory));
+    assert_eq!(client.accounts(10, None).await.expect("it needs none").items.len(), 2);
+    world.producer(&["list"]).await.expect_success();
+    let refused = world.producer(&["list", "--account", "a"]).await;
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("init --history on --apply"), "{}", refused.stderr);
+    // A ledger from before there was the choice has no such field.
+    let settings = world.store.database().collection::<Document>("tandem");
+    let older = doc! { "$unset": { "history": "" } };
+    settings.update_one(doc! { "_id": "settings" }, older).await.expect("it is changed");
+    init(&world, &[]).await.expect_success();
+
+    let told = init(&world, &["--history", "on"]).await;
+    assert_eq!((told.code, missing(&told).len()), (Some(1), 6));
+    assert_eq!(index_names(&world).await, BTreeSet::new());
+    init(&world, &["--history", "on", "--apply"]).await.expect_success();
+    assert_eq!(index_names(&world).await, INDEXES.map(str::to_owned).into());
+    assert_eq!(client.transactions(&filter, 10, None).await.expect("a page").items.len(), 1);
+    let statement = client.statement("a", &whole, 10, None).await.expect("a page");
+    assert_eq!((statement.closing, statement.entries.len()), (Amount::Int(93), 1));
+    assert_eq!(*statement.entries[0].counterparties[0], *"b");
+
+    let off = world.producer(&["init", "--history", "off", "--apply"]).await.expect_success();
+    assert!(off.stdout.contains("dropIndexes([\"by_created\""), "{}", off.stdout);
+    assert_eq!(index_names(&world).await.len(), INDEXES.len(), "they stay");
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn every_list_and_statement_is_read_through_its_index() {
+    let world = world_with_history().await;
+    let client = client(&world).await;
+    world.accounts(&[("a", 100), ("b", 0), ("c", 0)]).await;
+    let begun = from_now(-100_000).timestamp_millis();
+    let mut documents = Vec::new();
+    for n in 0..1_200 {
+        let (from, to) = if n % 2 == 0 { ("a", "b") } else { ("b", "a") };
+        let body = match n % 3 {
+            0 => legs(&format!("t{n}"), &[(from, -1), (to, 1)].map(|(id, v)| (id, v * 3))),
+            _ => transfer(&format!("t{n}"), from, to, 1),
+        };
+        let split = legs(&format!("t{n}"), &[(from, -3), (to, 1), ("c", 2)]);
+        let state = match n % 100 {
+            0 => State::Initial,
+            1 => State::Pending,
+            2 => State::Canceling,
+            3..10 => State::Canceled,
+            _ => State::Done,
+        };
+        let at = DateTime::from_millis(begun + n);
+        documents.push(stored(if n % 5 == 0 { &split } else { &body }, state, at));
+    }
+    insert(&world, documents).await;
+    change(&world, doc! { "profile": 2, "slowms": 0 }).await;
+    let since = Some(DateTime::from_millis(begun + 400).to_system_time());
+    for filter in [
+        TransactionFilter::default(),
+        TransactionFilter { since, ..TransactionFilter::default() },
+        in_states(&[State::Done]),
+        in_states(&State::ALL),
+        by_account("a"),
+        TransactionFilter { since, states: vec![State::Done], ..by_account("a") },
+    ] {
+        let first = client.transactions(&filter, 10, None).await.expect("a page");
+        assert_eq!(first.items.len(), 10, "{filter:?}");
+        let second = client.transactions(&filter, 10, first.next.as_deref()).await;
+        assert_eq!(second.expect("a page").items.len(), 10, "{filter:?}");
+    }
+    for period in [Period::default(), Period { from: since, to: Some(SystemTime::now()) }] {
+        let first = client.statement("a", &period, 10, None).await.expect("a page");
+        let second = client.statement("a", &period, 10, first.next.as_deref()).await;
+        assert_eq!((first.entries.len(), second.expect("a page").entries.len()), (10, 10));
+    }
+    client.accounts(2, None).await.expect("a page");
+    change(&world, doc! { "profile": 0 }).await;
+
+    let ours =
+        doc! { "command.comment": { "$regex": "^tandem (transactions|statement|accounts)" } };
+    let profile = world.store.database().collection::<Document>("system.profile");
+    let profile = profile.find(ours).await.expect("MongoDB is there");
+    let profile: Vec<Document> = profile.try_collect().await.expect("MongoDB is there");
+    assert!(profile.len() > 40, "{} commands", profile.len());
+    let mut used = BTreeMap::new();
+    for entry in &profile {
+        let plan = entry.get_str("planSummary").expect("a plan");
+        let command = entry.get_document("command").expect("a command");
+        *used.entry(plan.to_owned()).or_insert(0) += 1;
+        let by_id = ["IDHACK", "IXSCAN { _id: 1 }"].contains(&plan);
+        assert!(by_id || plan.starts_with("IXSCAN"), "{entry}");
+        // Those in flight, and those that were inserted within one millisecond.
+        let of_one_moment =
+            command.get_document("filter").is_ok_and(|filter| filter.contains_key("$and"));
+        let few = plan.contains("takeoverAt") || of_one_moment;
+        assert!(few || !entry.get_bool("hasSortStage").unwrap_or(false), "{entry}");
+        let sums = command.get_str("comment").is_ok_and(|c| c == "tandem statement sum");
+        let examined = entry.get_i32("docsExamined").expect("a count");
+        assert!(few || sums || examined < 60, "{examined} documents: {entry}");
+    }
+    assert!(used.len() >= 8, "{used:?}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn the_command_line_lists_by_account_and_age_and_tells_what_was_booked() {
+    let world = world_with_history().await;
+    world.accounts(&[("a", 100), ("b", 0), ("c", 0)]).await;
+    let (old, new) = (from_now(-7_200_000), from_now(-60_000));
+    let documents = vec![
+        stored(&transfer("old", "a", "b", 10), State::Done, old),
+        stored(&transfer("new", "b", "a", 4), State::Done, new),
+        stored(&transfer("other", "b", "c", 1), State::Done, new),
+        stored(&transfer("refused", "a", "c", 1), State::Canceled, new),
+    ];
+    insert(&world, documents).await;
+    let listed = async |arguments: &[&str]| -> Vec<String> {
+        let told = world.producer(&[&["list"], arguments].concat()).await.expect_success();
+        let first = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
+        told.stdout.lines().map(first).collect()
+    };
+    assert_eq!(listed(&["--account", "a"]).await, ["refused", "new", "old"]);
+    assert_eq!(listed(&["--account", "a", "--since", "1h"]).await, ["refused", "new"]);
+    assert_eq!(listed(&["--since", "1h", "--state", "done"]).await, ["other", "new"]);
+    assert_eq!(listed(&["--account", "a", "--limit", "1"]).await, ["refused"]);
+
+    let statement = ["accounts", "statement", "a"];
+    let told = world.producer(&statement).await.expect_success().stdout;
+    let words: Vec<Vec<&str>> =
+        told.lines().map(|line| line.split_whitespace().skip(1).collect()).collect();
+    assert_eq!(words[0], ["balance", "100"]);
+    assert_eq!(words[1], ["old", "-10", "90", "b"]);
+    assert_eq!(words[2], ["new", "4", "94", "b"]);
+    assert_eq!(words[3], ["balance", "94"]);
+    let arguments = [&statement[..], &["--from", "1h", "--json"]].concat();
+    let entry = world.producer(&arguments).await.expect_success().json();
+    assert_eq!((entry["amount"].as_i64(), entry["balance"].as_i64()), (Some(4), Some(94)));
+    assert_eq!((&entry["id"], &entry["counterparties"][0]), (&"new".into(), &"b".into()));
+    let nobody = world.producer(&["accounts", "statement", "nobody"]).await;
+    assert_eq!(nobody.code, Some(1), "{}", nobody.stderr);
+    world.finish().await;
+}

@@ -1,0 +1,227 @@
+//! Statements: what was booked on an account, exact while money moves.
+
+use std::time::SystemTime;
+
+use common::account::Account;
+use common::amount::Amount;
+use common::transaction::{Body, Leg, State, TransactionId};
+use harness::proxy::Part;
+use harness::wait::{ms, s, wait_until};
+use harness::world::{legs, transfer};
+use mongodb::bson::{DateTime, doc};
+use producer::{Client, Config, Error, Period, Statement, TransactionFilter};
+
+use super::lists::walk;
+use super::{by_account, client, from_now, insert, stored, world_with_history};
+
+/// All of a statement, in pages of so many; each balance is checked against the one before.
+async fn walk_statement(client: &Client, account: &str, limit: u32) -> Statement {
+    let mut whole: Option<Statement> = None;
+    loop {
+        let cursor = whole.as_ref().and_then(|whole| whole.next.clone());
+        let page = client.statement(account, &Period::default(), limit, cursor.as_deref()).await;
+        let page = page.expect("a page");
+        let mut balance = page.opening;
+        for entry in &page.entries {
+            balance = balance.checked_add(entry.amount).expect("an amount");
+            assert_eq!(entry.balance, balance, "{account}: {}", entry.id);
+        }
+        assert_eq!(page.closing, balance);
+        if page.entries.is_empty() {
+            tokio::time::sleep(ms(50)).await;
+        }
+        whole = Some(match whole {
+            None => page,
+            Some(whole) => {
+                assert_eq!(page.opening, whole.closing, "{account}");
+                let entries = [whole.entries, page.entries].concat();
+                Statement { entries, closing: page.closing, next: page.next, ..whole }
+            }
+        });
+        if let Some(whole) = whole.take_if(|whole| whole.next.is_none()) {
+            return whole;
+        }
+    }
+}
+
+/// Payments within a small ledger of minor units and one of decimals, also of many legs.
+fn payments() -> Vec<(TransactionId, Body)> {
+    let decimal = |text: &str| Amount::parse(text).expect("a decimal");
+    let payment = |n: usize| match n % 6 {
+        0 | 1 => transfer(&format!("t{n}"), "a", "b", 3),
+        2 => transfer(&format!("t{n}"), "b", "a", 2),
+        3 => legs(&format!("t{n}"), &[("a", -5), ("b", 2), ("c", 3)]),
+        4 => {
+            let body = Body::transfer("d", "e", decimal("0.10"));
+            (format!("t{n}").into(), body.expect("a valid transfer"))
+        }
+        _ => {
+            let leg = |account: &str, amount: &str| Leg {
+                account: account.into(),
+                amount: decimal(amount),
+            };
+            let split =
+                vec![leg("e", "-0.000000003"), leg("d", "0.000000001"), leg("f", "0.000000002")];
+            (format!("t{n}").into(), Body::new(split).expect("valid legs"))
+        }
+    };
+    (0..1_800).map(payment).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_adds_up_on_every_page_while_transfers_are_in_flight() {
+    let world = world_with_history().await;
+    let client = client(&world).await;
+    world.accounts(&[("a", 100_000), ("b", 50), ("c", 0)]).await;
+    let decimals = [("d", "100.00"), ("e", "1.000000000"), ("f", "0.0")];
+    let decimals =
+        decimals.map(|(id, sum)| Account::new(id, Amount::parse(sum).expect("a decimal")));
+    world.open(&decimals).await;
+    let workers = [world.worker("one").flag("--batch-size", 50), world.worker("two")];
+    let [one, two] = workers.map(|plan| plan.start());
+    let workers = (one.await, two.await);
+    let walks = ["a", "b", "c", "d", "e"].map(|account| {
+        let client = client.clone();
+        tokio::spawn(async move { walk_statement(&client, account, 7).await })
+    });
+    for some in payments().chunks(200) {
+        world.submit(some, 10).await;
+        // Between two looks money moves.
+        let now = client.statement("a", &Period::default(), 1_000, None).await.expect("a page");
+        let sum = now.entries.iter().map(|entry| entry.amount.nanos()).sum::<i128>();
+        assert_eq!(now.closing.nanos(), now.opening.nanos() + sum);
+    }
+    world.wait_final(s(90)).await;
+    for walking in walks {
+        // It has followed its cursors since before the first transfer, so it may end too soon.
+        let early = walking.await.expect("no panic");
+        let account = early.account.to_string();
+        let whole = walk_statement(&client, &account, 7).await;
+        assert_eq!(whole.closing, world.balance(&account).await, "{account}");
+        assert_eq!(early.entries, whole.entries[..early.entries.len()], "{account}");
+        let done = TransactionFilter { states: vec![State::Done], ..by_account(&account) };
+        let mut booked: Vec<String> = whole.entries.iter().map(|e| e.id.to_string()).collect();
+        let mut listed = walk(&client, &done, 1_000).await;
+        booked.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(booked, listed, "{account}");
+        // A period begins with the balance at its beginning.
+        let middle = whole.entries[whole.entries.len() / 2].booked_at.to_system_time();
+        let to = Period { to: Some(middle), ..Period::default() };
+        let from = Period { from: Some(middle), ..Period::default() };
+        let mut before = client.statement(&account, &to, 1_000, None).await.expect("a page");
+        while let Some(next) = before.next {
+            before = client.statement(&account, &to, 1_000, Some(&next)).await.expect("a page");
+        }
+        let after = client.statement(&account, &from, 1_000, None).await.expect("a page");
+        assert_eq!(before.closing, after.opening, "{account}");
+        assert!(after.entries[0].booked_at.to_system_time() >= middle);
+    }
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn what_becomes_visible_late_is_in_the_statement_all_the_same() {
+    let world = world_with_history().await;
+    let client = client(&world).await;
+    world.accounts(&[("a", 0), ("b", 100)]).await;
+    let to_a = |id: &str, at: DateTime| stored(&transfer(id, "b", "a", 1), State::Done, at);
+    let ended = from_now(-1_000);
+    insert(&world, (0..5).map(|n| to_a(&format!("t{n}"), ended)).collect()).await;
+    let first = client.statement("a", &Period::default(), 3, None).await.expect("a page");
+    assert!(first.next.is_some(), "there is more than a page");
+    // It has ended before them and was not visible.
+    insert(&world, vec![to_a("late", from_now(-1_500))]).await;
+    let (mut told, mut page) = (first.entries.clone(), first);
+    let mut balance = Amount::Int(0);
+    wait_until("the statement has ended", s(60), async || {
+        if let Some(next) = &page.next {
+            page = client.statement("a", &Period::default(), 3, Some(next)).await.expect("a page");
+            told.extend(page.entries.clone());
+        }
+        page.next.is_none()
+    })
+    .await;
+    let ids: Vec<&str> = told.iter().map(|entry| &*entry.id).collect();
+    assert_eq!(ids, ["late", "t0", "t1", "t2", "t3", "t4"]);
+    for entry in &told {
+        balance = balance.checked_add(entry.amount).expect("an amount");
+        assert_eq!(entry.balance, balance);
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn all_reads_of_a_page_see_one_moment() {
+    let world = world_with_history().await;
+    world.accounts(&[("a", 10), ("b", 10)]).await;
+    let (mongodb, uri) = world.mongodb_proxy().await;
+    let config = Config::new(&uri, &world.servers.amqp_url).database(&world.name).notes(|_| {});
+    let client = Client::open(&config).await.expect("two URLs");
+    let now = async || client.statement("a", &Period::default(), 10, None).await.expect("a page");
+    assert_eq!(now().await.closing, Amount::Int(10));
+    // The debits are read, and the credits not yet.
+    let held = mongodb.hold_about("statement", "ended_destination", Part::Request);
+    let (statement, ()) = tokio::join!(now(), async {
+        held.caught(s(20)).await;
+        for (id, from, to) in [("debit", "a", "b"), ("credit", "b", "a")] {
+            insert(&world, vec![stored(&transfer(id, from, to, 1), State::Done, from_now(0))])
+                .await;
+        }
+        held.release();
+    });
+    assert_eq!(statement.entries, [], "the credit was booked after the debit, which is not there");
+    assert_eq!(now().await.entries.len(), 2);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_sum_beyond_int64_is_exact_and_what_is_no_transaction_is_named() {
+    let world = world_with_history().await;
+    let client = client(&world).await;
+    world.accounts(&[("a", 5), ("b", 0)]).await;
+    let ended = from_now(-60_000);
+    let huge = |n: i64| match n % 4 {
+        0 | 1 => transfer(&format!("t{n}"), "a", "b", Amount::MAX - n),
+        2 => transfer(&format!("t{n}"), "b", "a", Amount::MAX),
+        _ => legs(&format!("t{n}"), &[("a", Amount::MAX - 1), ("b", 1 - Amount::MAX)]),
+    };
+    insert(&world, (0..80).map(|n| stored(&huge(n), State::Done, ended)).collect()).await;
+    let debits: i64 = (0..80).filter(|n| n % 4 < 2).sum();
+    let from = Period { from: Some(SystemTime::now()), ..Period::default() };
+    let statement = client.statement("a", &from, 10, None).await.expect("a page");
+    assert_eq!(statement.opening, Amount::Int(5 + debits - 20));
+    let whole = walk_statement_sum(&client).await;
+    assert_eq!(whole, statement.opening);
+
+    let mut broken = stored(&legs("broken", &[("a", 1), ("b", -1)]), State::Done, ended);
+    broken.insert(
+        "legs",
+        vec![doc! { "account": "a", "amount": 2_i64 }, doc! { "account": "b", "amount": -1_i64 }],
+    );
+    insert(&world, vec![broken]).await;
+    let refused = client.statement("a", &Period::default(), 1_000, None).await;
+    let named = |id: &str| id == "transactions/broken";
+    assert!(matches!(&refused, Err(Error::Refused { id, .. }) if named(id)), "{refused:?}");
+    let strange = doc! { "$set": { "legs.0.amount": "2" } };
+    let transactions = world.store.transactions();
+    transactions.update_one(doc! { "_id": "broken" }, strange).await.expect("it is changed");
+    let refused = client.statement("a", &from, 10, None).await;
+    assert!(matches!(&refused, Err(Error::Refused { id, .. }) if named(id)), "{refused:?}");
+    world.finish().await;
+}
+
+/// The closing balance after all pages; balances on the way may be beyond an amount's limit.
+async fn walk_statement_sum(client: &Client) -> Amount {
+    let mut cursor = None;
+    loop {
+        let page = client.statement("a", &Period::default(), 9, cursor.as_deref()).await;
+        let page = page.expect("a page");
+        cursor = page.next;
+        if cursor.is_none() {
+            return page.closing;
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The HTTP API of a world: `producer serve` as a process, and requests to it.
+
+use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::http::{self, Answer};
+use crate::process::Process;
+use crate::wait::{s, wait_until};
+use crate::worker::free_address;
+use crate::world::World;
+
+/// How long an answer may take, on a machine that is busy with other tests.
+const ANSWER_LIMIT: Duration = Duration::from_secs(90);
+
+const JSON: (&str, &str) = ("Content-Type", "application/json");
+
+/// A running server; see [`Process`] for signals and its log.
+pub struct Api {
+    process: Process,
+    /// Where it listens.
+    pub address: SocketAddr,
+    authorization: Option<String>,
+}
+
+impl Deref for Api {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.process
+    }
+}
+
+impl DerefMut for Api {
+    fn deref_mut(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+impl World {
+    /// Starts the API and waits until it answers.
+    ///
+    /// # Panics
+    /// When it ends, or does not answer in time.
+    pub async fn api(&self, arguments: &[&str]) -> Api {
+        self.api_with(arguments, &[]).await
+    }
+
+    /// The same with more environment.
+    ///
+    /// # Panics
+    /// As [`World::api`].
+    pub async fn api_with(&self, arguments: &[&str], env: &[(&str, &str)]) -> Api {
+        let address = free_address();
+        let listen = address.to_string();
+        let arguments = [&["serve", "--listen", listen.as_str()], arguments].concat();
+        let process = self.spawn_producer(&arguments, env);
+        let mut api = Api { process, address, authorization: None };
+        wait_until("the API answers", s(60), async || {
+            assert!(api.exited().is_none(), "it has ended by itself");
+            http::get(address, "/healthz").await.is_some_and(|answer| answer.status == 200)
+        })
+        .await;
+        api
+    }
+}
+
+impl Api {
+    /// Sends this token from now on.
+    pub fn use_token(&mut self, token: &str) {
+        self.authorization = Some(format!("Bearer {token}"));
+    }
+
+    /// Reads.
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, &[], "").await
+    }
+
+    /// Sends JSON.
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send("POST", path, &[JSON], &body.to_string()).await
+    }
+
+    /// Sends JSON with more headers.
+    pub async fn post_with(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
+        self.send("POST", path, &[&[JSON], headers].concat(), &body.to_string()).await
+    }
+
+    /// Sends nothing.
+    pub async fn act(&self, path: &str) -> Answer {
+        self.send("POST", path, &[], "").await
+    }
+
+    /// Sends anything.
+    ///
+    /// # Panics
+    /// When no answer comes.
+    pub async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let authorization = self.authorization.as_deref().map(|token| ("Authorization", token));
+        let headers: Vec<_> = authorization.into_iter().chain(headers.iter().copied()).collect();
+        let answer = http::send(self.address, method, path, &headers, body, ANSWER_LIMIT).await;
+        answer.unwrap_or_else(|| panic!("no answer to {method} {path}"))
+    }
+}
