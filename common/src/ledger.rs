@@ -15,7 +15,7 @@ use std::future::Future;
 use crate::account::Account;
 use crate::amount::Amount;
 use crate::event::{End, Ended};
-use crate::transaction::{AccountId, Body, Parked, Reason, State, TransactionId};
+use crate::transaction::{AccountId, Body, Leg, Parked, Reason, State, TransactionId};
 
 /// A moment on the server's clock, in milliseconds since 1970.
 pub type ServerMs = i64;
@@ -75,6 +75,14 @@ pub struct Seen {
     /// What to do, or why the document makes no sense. None where it is longer than
     /// [`INLINE_BYTES_MAX`]: see [`Ledger::bodies`].
     pub body: Option<Result<Body, String>>,
+}
+
+impl Seen {
+    /// What it posts; nothing where its content is not here or makes no sense.
+    #[must_use]
+    pub fn legs(&self) -> &[Leg] {
+        self.body.as_ref().and_then(|body| body.as_ref().ok()).map_or(&[], Body::legs)
+    }
 }
 
 /// A decision to cancel.

@@ -49,7 +49,7 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9464"))]
     pub http: String,
 
-    /// How a batch is settled; both may run side by side on the same data
+    /// How a batch is settled; all may run side by side on the same data
     #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_ENGINE", value_enum, default_value_t))]
     pub engine: EngineKind,
 

@@ -226,13 +226,8 @@ impl Consuming {
     /// Consumes the work queue with another prefetch, which the broker applies to new consumers only.
     /// What is here already can still be acknowledged, because the channel stays.
     async fn consume_anew(&self, session: &mut Session, ahead: &Ahead) -> Result<(), QueueError> {
-        let QueueConsumer { channel, consumer, .. } = &mut session.work;
-        let canceled = channel.basic_cancel(consumer.tag(), BasicCancelOptions::default());
-        answered("stopping the consumer", canceled).await?;
-        while let Some(delivery) = consumer.next().await {
-            self.admit(Origin::Work, delivery?).await;
-        }
-        let channel = channel.clone();
+        self.drain(&mut session.work, Origin::Work).await?;
+        let channel = session.work.channel.clone();
         session.work =
             self.consume_through(channel, &session.topology, Origin::Work, ahead).await?;
         Ok(())
@@ -259,16 +254,21 @@ impl Consuming {
     /// Stops the deliveries and takes in those already here, so that they can be requeued.
     async fn wind_up(&self, mut session: Session) -> Connection {
         for origin in [Origin::Work, Origin::Solo] {
-            let QueueConsumer { channel, consumer, .. } = session.consumer(origin);
-            let canceled = channel.basic_cancel(consumer.tag(), BasicCancelOptions::default());
-            if let Err(error) = answered("stopping the consumer", canceled).await {
+            if let Err(error) = self.drain(session.consumer(origin), origin).await {
                 tracing::debug!(%error, "the broker gives back what it delivered");
-                continue;
-            }
-            while let Some(Ok(delivery)) = consumer.next().await {
-                self.admit(origin, delivery).await;
             }
         }
         session.connection
+    }
+
+    /// Stops a queue's deliveries and takes in those already here.
+    async fn drain(&self, queue: &mut QueueConsumer, origin: Origin) -> Result<(), QueueError> {
+        let tag = queue.consumer.tag();
+        let canceled = queue.channel.basic_cancel(tag, BasicCancelOptions::default());
+        answered("stopping the consumer", canceled).await?;
+        while let Some(delivery) = queue.consumer.next().await {
+            self.admit(origin, delivery?).await;
+        }
+        Ok(())
     }
 }

@@ -92,9 +92,7 @@ pub(super) fn advance(step: Advance, ids: &[&TransactionId], claim: &Claim) -> R
         "$currentDate": { "lastModified": true },
     };
     if to.is_final() {
-        let gone: RawDocumentBuf =
-            (&gone()).try_into().expect("a document of short texts is a raw document");
-        update.append(cstr!("$unset"), gone);
+        update.append(cstr!("$unset"), raw(&gone()));
     }
     rawdoc! {
         "q": { "_id": { "$in": names(ids) }, "state": from.as_str(), "claim": claim.token.as_str() },
@@ -110,11 +108,7 @@ fn gone() -> Document {
 
 /// Turns a pending transaction towards its undoing, with the reason.
 pub(super) fn cancel(cancelation: &Cancelation, claim: &Claim) -> RawDocumentBuf {
-    let Reason { code, message } = &cancelation.reason;
-    let mut reason = rawdoc! { "code": code.as_str(), "message": message.as_str() };
-    if cancelation.never_posted {
-        reason.append(cstr!("neverPosted"), true);
-    }
+    let reason = raw(&canceled_for(&cancelation.reason, cancelation.never_posted));
     rawdoc! {
         "q": {
             "_id": cancelation.id.as_ref(),
@@ -129,23 +123,33 @@ pub(super) fn cancel(cancelation: &Cancelation, claim: &Claim) -> RawDocumentBuf
     }
 }
 
+/// The field `reason` of what is canceled.
+fn canceled_for(reason: &Reason, never_posted: bool) -> Document {
+    let mut document = reason.to_document();
+    if never_posted {
+        document.insert("neverPosted", true);
+    }
+    document
+}
+
+fn raw(document: &Document) -> RawDocumentBuf {
+    document.try_into().expect("no name of a field has a NUL")
+}
+
 /// A client's request to cancel: `initial` and `pending` become `canceling`; only workers write the
 /// end, because it has an event. The statements run in this order, so a transaction that is claimed
 /// between them still matches the second. Nobody owns what was `initial`, so a worker may claim it at
 /// once. The claim of what was `pending` stays: the owner notices at its commit and undoes what it has
 /// posted.
 pub(super) fn request_cancel(id: &str, reason: &Reason) -> Vec<Document> {
-    let reason = reason.to_document();
-    let canceling = |reason: &Document| {
+    let canceling = |never_posted| {
         doc! {
             "state": State::Canceling,
-            "reason": { "$literal": reason },
+            "reason": { "$literal": canceled_for(reason, never_posted) },
             "lastModified": "$$NOW",
         }
     };
-    let mut never_posted = reason.clone();
-    never_posted.insert("neverPosted", true);
-    let mut unclaimed = canceling(&never_posted);
+    let mut unclaimed = canceling(true);
     unclaimed.insert("takeoverAt", "$$NOW");
     vec![
         doc! {
@@ -153,7 +157,7 @@ pub(super) fn request_cancel(id: &str, reason: &Reason) -> Vec<Document> {
             // The sweeper's stamp would keep the sweepers from it.
             "u": [{ "$set": unclaimed }, { "$unset": ["sweepAfter"] }],
         },
-        doc! { "q": { "_id": id, "state": State::Pending }, "u": [{ "$set": canceling(&reason) }] },
+        doc! { "q": { "_id": id, "state": State::Pending }, "u": [{ "$set": canceling(false) }] },
     ]
 }
 

@@ -2,9 +2,10 @@
 //!
 //! Owns the order of the phases (`batch`) and the fence around the posts (`post`), what is done with
 //! a call that fails (`pieces`), the second engine (`native`), which may run beside the first on the
-//! same data, and the choice between the two (`choice`). Promises that whatever happens between two lines (a crash, a stall of any
-//! length, a lost reply, a second run) no money is made or lost, and that no other worker has to be
-//! told. Fails by releasing: what is not final is released and requeued.
+//! same data, and the choice between the two (`choice`). Promises that whatever happens between two
+//! lines (a crash, a stall of any length, a lost reply, a second run) no money is made or lost, and
+//! that no other worker has to be told. Fails by releasing: what is not final is released and
+//! requeued.
 //! Talks to the world through [`Ledger`], [`Announcer`] and [`Environment`] only.
 
 mod announce;

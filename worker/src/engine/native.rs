@@ -147,11 +147,11 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
                         self.in_phases.append(&mut open);
                         return None;
                     }
-                    let delay = AFTER_CONFLICT.delay(conflicts, self.engine.environment.jitter());
-                    self.engine.environment.sleep(delay).await;
                     if conflicts >= CONFLICTS_MAX {
                         return Some(Piece { ids: open, halvings, waits_for: None });
                     }
+                    let delay = AFTER_CONFLICT.delay(conflicts, self.engine.environment.jitter());
+                    self.engine.environment.sleep(delay).await;
                 }
                 Err(error) => {
                     failures += 1;
@@ -290,8 +290,7 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         initial: Vec<Seen>,
         due: Option<&str>,
     ) -> Result<Transacted, LedgerError> {
-        let bodies = initial.iter().filter_map(|seen| seen.body.as_ref()?.as_ref().ok());
-        let accounts = bodies.flat_map(|body| body.legs()).map(|leg| leg.account.clone());
+        let accounts = initial.iter().flat_map(Seen::legs).map(|leg| leg.account.clone());
         self.engine.settle_waiting(accounts).await;
         let gone = || Err("its document was deleted".to_owned());
         let contents: Vec<Content> =

@@ -85,13 +85,13 @@ impl Reservations {
         for seen in transactions {
             let overtakes = |leg: &Leg| leg.amount.is_negative() && credited.contains(&leg.account);
             let free = |leg: &Leg| table.is_free(&leg.account) && !overtakes(leg);
-            let accounts = legs(&seen).iter().map(|leg| leg.account.clone());
-            if legs(&seen).iter().all(free) {
+            let accounts = seen.legs().iter().map(|leg| leg.account.clone());
+            if seen.legs().iter().all(free) {
                 now.extend(accounts);
                 at_once.push(seen);
             } else {
                 then.extend(accounts);
-                let credits = legs(&seen).iter().filter(|leg| !leg.amount.is_negative());
+                let credits = seen.legs().iter().filter(|leg| !leg.amount.is_negative());
                 credited.extend(credits.map(|leg| leg.account.clone()));
                 later.push(seen);
             }
@@ -118,10 +118,6 @@ impl Reservations {
         // A panic of a batch between two of these lines leaves the table whole.
         self.table.lock().unwrap_or_else(|broken| broken.into_inner())
     }
-}
-
-fn legs(seen: &Seen) -> &[Leg] {
-    seen.body.as_ref().and_then(|body| body.as_ref().ok()).map_or(&[], |body| body.legs())
 }
 
 #[cfg(test)]
