@@ -13,7 +13,7 @@ use common::limits::echo_bytes;
 use common::message::{BadId, Message};
 use common::queue::{Outgoing, QueueError, SOLO};
 use common::transaction::{ParkCode, TransactionId};
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 
 use crate::decide::{Admission, Cause, DeadReason, Leftovers, Origin, admission, leftovers};
 use crate::engine::Outcome;
@@ -28,8 +28,9 @@ pub trait Broker: Send + Sync {
     fn publish(&self, messages: &[Outgoing])
     -> impl Future<Output = Result<(), QueueError>> + Send;
 
-    /// Acknowledges. When that gets lost, the delivery comes again and finds its work done.
-    fn ack(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
+    /// Acknowledges all of them. When that gets lost, the deliveries come again and find their work
+    /// done.
+    fn ack(&self, receipts: &[&Self::Receipt]) -> impl Future<Output = ()> + Send;
 
     /// Has the broker deliver it again.
     fn nack(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
@@ -159,14 +160,26 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
         outcomes: Vec<(TransactionId, Outcome)>,
     ) {
         let outcomes: HashMap<_, _> = outcomes.into_iter().collect();
-        // Side by side: on a connection that died, each of them waits for its time limit.
-        let endings = jobs.iter().map(|job| {
-            let left = leftovers(&job.message, &outcomes);
-            let outgoing = self.outgoing(job.origin, left);
+        let (mut at_an_end, mut going_on) = (Vec::new(), Vec::new());
+        for job in &jobs {
+            let outgoing = self.outgoing(job.origin, leftovers(&job.message, &outcomes));
+            match outgoing.is_empty() {
+                true => at_an_end.push((job.origin, &job.receipt)),
+                false => going_on.push((job, outgoing)),
+            }
+        }
+        // Side by side: on a connection that died, each of them waits for its time limit. Those at
+        // an end don't wait for the confirms of the others.
+        let following = going_on.iter().map(async |(job, outgoing)| {
             let message = Some(&job.message);
-            async move { self.conclude(job.origin, &job.receipt, message, &outgoing).await }
+            let confirmed = self.follow(job.origin, &job.receipt, message, outgoing).await;
+            confirmed.then_some((job.origin, &job.receipt))
         });
-        join_all(endings).await;
+        let follow = async {
+            let confirmed: Vec<_> = join_all(following).await.into_iter().flatten().collect();
+            self.ack(&confirmed).await;
+        };
+        join(self.ack(&at_an_end), follow).await;
     }
 
     /// Requeues jobs that were not begun, for the other workers, at once.
@@ -254,26 +267,38 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
         message: Option<&Message>,
         outgoing: &[Outgoing],
     ) {
-        match self.broker.publish(outgoing).await {
-            Ok(()) => {
-                self.dealt_with(origin);
-                self.broker.ack(receipt).await;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "could not publish what follows from a message");
-                if let (Origin::Solo, Some(message)) = (origin, message) {
-                    let nacked = self.nacked.lock();
-                    let mut nacked = nacked.unwrap_or_else(|broken| broken.into_inner());
-                    // A few at most come back here; the others go to another worker, and would fill
-                    // the memory with what is never asked for.
-                    if nacked.len() >= NACKED_MAX {
-                        nacked.clear();
-                    }
-                    nacked.insert(message.clone());
-                }
-                self.nack(origin, receipt).await;
-            }
+        if self.follow(origin, receipt, message, outgoing).await {
+            self.ack(&[(origin, receipt)]).await;
         }
+    }
+
+    /// Publishes what follows and waits for the confirms; nacks without them, and says so.
+    async fn follow(
+        &self,
+        origin: Origin,
+        receipt: &B::Receipt,
+        message: Option<&Message>,
+        outgoing: &[Outgoing],
+    ) -> bool {
+        let Err(error) = self.broker.publish(outgoing).await else { return true };
+        tracing::warn!(%error, "could not publish what follows from a message");
+        if let (Origin::Solo, Some(message)) = (origin, message) {
+            let mut nacked = self.nacked.lock().unwrap_or_else(|broken| broken.into_inner());
+            // A few at most come back here; the others go to another worker, and would fill the
+            // memory with what is never asked for.
+            if nacked.len() >= NACKED_MAX {
+                nacked.clear();
+            }
+            nacked.insert(message.clone());
+        }
+        self.nack(origin, receipt).await;
+        false
+    }
+
+    async fn ack(&self, ended: &[(Origin, &B::Receipt)]) {
+        ended.iter().for_each(|(origin, _)| self.dealt_with(*origin));
+        let receipts: Vec<_> = ended.iter().map(|(_, receipt)| *receipt).collect();
+        self.broker.ack(&receipts).await;
     }
 
     fn dealt_with(&self, origin: Origin) {

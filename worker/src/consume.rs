@@ -13,9 +13,10 @@ use common::mongo::MongoOutbox;
 use common::queue::{QueueError, Topology, WORK, answered, channel, close, connect};
 use common::retry::Reconnect;
 use futures_util::StreamExt;
+use lapin::message::Delivery;
 use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
-use lapin::{Acker, Channel, Connection, Consumer};
+use lapin::{Channel, Connection, Consumer};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::acknowledge::{Acknowledger, Job};
 use crate::ahead::Ahead;
 use crate::decide::Origin;
+use crate::deliveries::{Deliveries, Receipt};
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::parts::pause;
@@ -47,9 +49,9 @@ pub struct Consuming {
     /// Where deliveries are admitted.
     pub acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
     /// Where jobs of the work queue go.
-    pub work: mpsc::Sender<Job<Acker>>,
+    pub work: mpsc::Sender<Job<Receipt>>,
     /// Where jobs of the solo queue go.
-    pub solo: mpsc::Sender<Job<Acker>>,
+    pub solo: mpsc::Sender<Job<Receipt>>,
     /// What readiness is told.
     pub health: Arc<Health>,
     /// Counts reconnects.
@@ -67,6 +69,7 @@ struct Session {
 struct QueueConsumer {
     channel: Channel,
     consumer: Consumer,
+    deliveries: Arc<Deliveries>,
     /// Looks in a row without a delivery. Of each queue apart: while one is silenced the other may
     /// be busy.
     quiet_looks: u32,
@@ -144,12 +147,12 @@ impl Consuming {
         ahead: &Ahead,
     ) -> Result<QueueConsumer, QueueError> {
         let channel = channel(connection).await?;
-        self.consume_through(channel, topology, origin, ahead).await
+        self.consume_through((channel, Arc::default()), topology, origin, ahead).await
     }
 
     async fn consume_through(
         &self,
-        channel: Channel,
+        (channel, deliveries): (Channel, Arc<Deliveries>),
         topology: &Topology,
         origin: Origin,
         ahead: &Ahead,
@@ -165,7 +168,7 @@ impl Consuming {
         let consumed =
             channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
         let consumer = answered("consuming", consumed).await?;
-        Ok(QueueConsumer { channel, consumer, quiet_looks: 0 })
+        Ok(QueueConsumer { channel, consumer, deliveries, quiet_looks: 0 })
     }
 
     /// Looks whether a queue and its channel are there. A queue that has been quiet for a while is
@@ -177,7 +180,10 @@ impl Consuming {
         ahead: &Ahead,
     ) -> Result<(), QueueError> {
         let channel = session.consumer(origin).channel.clone();
-        session.topology.depth(&channel, origin.key()).await?;
+        let consumers = session.topology.consumers(&channel, origin.key()).await?;
+        if origin == Origin::Work {
+            self.health.workers(consumers);
+        }
         let consumer = session.consumer(origin);
         let quiet = self.acknowledger.holds_nothing(origin);
         consumer.quiet_looks = if quiet { consumer.quiet_looks + 1 } else { 0 };
@@ -215,7 +221,8 @@ impl Consuming {
             session.consumer(origin).quiet_looks = 0;
             let ended = || QueueError::NotTaken("the consumer was canceled by the broker".into());
             let delivery = delivery.ok_or_else(ended)??;
-            let ids = self.admit(origin, delivery).await;
+            let deliveries = session.consumer(origin).deliveries.clone();
+            let ids = self.admit(origin, delivery, &deliveries).await;
             if origin == Origin::Work && ids > 0 && ahead.saw(ids) {
                 tracing::debug!(messages = ahead.messages(), "another number is delivered ahead");
                 self.consume_anew(session, ahead).await?;
@@ -227,16 +234,22 @@ impl Consuming {
     /// What is here already can still be acknowledged, because the channel stays.
     async fn consume_anew(&self, session: &mut Session, ahead: &Ahead) -> Result<(), QueueError> {
         self.drain(&mut session.work, Origin::Work).await?;
-        let channel = session.work.channel.clone();
+        let through = (session.work.channel.clone(), session.work.deliveries.clone());
         session.work =
-            self.consume_through(channel, &session.topology, Origin::Work, ahead).await?;
+            self.consume_through(through, &session.topology, Origin::Work, ahead).await?;
         Ok(())
     }
 
     /// Takes a delivery in; returns how many ids are to be processed.
-    async fn admit(&self, origin: Origin, delivery: lapin::message::Delivery) -> usize {
-        let lapin::message::Delivery { redelivered, data, acker, .. } = delivery;
-        let admitted = self.acknowledger.admit(origin, redelivered, data, acker);
+    async fn admit(
+        &self,
+        origin: Origin,
+        delivery: Delivery,
+        deliveries: &Arc<Deliveries>,
+    ) -> usize {
+        let Delivery { redelivered, data, acker, delivery_tag, .. } = delivery;
+        let receipt = deliveries.receipt(acker, delivery_tag);
+        let admitted = self.acknowledger.admit(origin, redelivered, data, receipt);
         let Some(job) = admitted.await else { return 0 };
         let ids = job.message.ids.len();
         let jobs = match origin {
@@ -267,7 +280,7 @@ impl Consuming {
         let canceled = queue.channel.basic_cancel(tag, BasicCancelOptions::default());
         answered("stopping the consumer", canceled).await?;
         while let Some(delivery) = queue.consumer.next().await {
-            self.admit(origin, delivery?).await;
+            self.admit(origin, delivery?, &queue.deliveries).await;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! Owns the three pages. `/healthz` says that the process lives, `/readyz` that it can work.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,15 +20,16 @@ use crate::parts::{Outcome, Part};
 /// How often to look at the database.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// In one of so many looks the age of the oldest transaction is asked for: the server goes through
-/// all that is in flight for it.
-const LOOKS_PER_AGE: u64 = 5;
+/// In one of so many looks of all workers together the age of the oldest transaction is asked for: the
+/// server goes through all that is in flight for it, and each further worker has more in flight.
+const LOOKS_PER_AGE: u32 = 5;
 
 /// What is there.
 #[derive(Debug, Default)]
 pub struct Health {
     broker: AtomicBool,
     database: AtomicBool,
+    workers: AtomicU32,
     ended: OnceLock<String>,
 }
 
@@ -41,6 +42,16 @@ impl Health {
     /// Notes whether the database is there.
     pub fn database(&self, there: bool) {
         self.database.store(there, Ordering::Relaxed);
+    }
+
+    /// Notes how many workers there are, itself included, as the broker knows.
+    pub fn workers(&self, number: u32) {
+        self.workers.store(number, Ordering::Relaxed);
+    }
+
+    /// How many looks of its own it makes for each question about the oldest transaction.
+    fn looks_per_age(&self) -> u32 {
+        LOOKS_PER_AGE.saturating_mul(self.workers.load(Ordering::Relaxed).max(1))
     }
 
     /// Notes that a part of the worker has ended though nobody had told it to. The first counts.
@@ -90,13 +101,17 @@ pub async fn watch_database(
     stop: CancellationToken,
 ) {
     let mut there = true;
-    for number in 0_u64.. {
+    let mut looks = u32::MAX;
+    loop {
+        let is_due = looks >= health.looks_per_age();
+        looks = looks.saturating_add(1);
         let look = async {
             let now = store.server_now().await?;
-            if number % LOOKS_PER_AGE == 0 {
+            if is_due {
                 let oldest = outbox.oldest_unfinished().await?;
                 let age_ms = oldest.map_or(0, |oldest| now.saturating_sub(oldest));
                 metrics.oldest(Duration::from_millis(age_ms.max(0).unsigned_abs()));
+                looks = 1;
             }
             Ok::<_, common::ledger::LedgerError>(())
         };

@@ -7,9 +7,9 @@
 //! Inside, in the order of the data's way: `consume` takes deliveries, under its own supervision of
 //! the broker; `decide` says what to do with a message, and is pure; `batches` makes batches of
 //! deliveries, a few of them in flight; [`engine`] is the protocol on one batch; [`acknowledge`] ends
-//! every delivery, on the broker of `rabbit`; `events` tells the world of outcomes. `sweeper` publishes
-//! what nobody has a message for. All
-//! of these are watched tasks, the `parts`.
+//! every delivery, on the broker of `rabbit`, many at once (`deliveries`); `events` tells the world of
+//! outcomes. `sweeper` publishes what nobody has a message for. All of these are watched tasks, the
+//! `parts`.
 
 pub mod acknowledge;
 mod ahead;
@@ -17,6 +17,7 @@ mod batches;
 mod config;
 mod consume;
 pub mod decide;
+mod deliveries;
 pub mod engine;
 mod events;
 mod health;

@@ -13,10 +13,11 @@ use common::mongo::MongoOutbox;
 use common::queue::{Outgoing, Publisher, QueueError, answered};
 use common::retry::Reconnect;
 use common::transaction::TransactionId;
-use lapin::Acker;
+use futures_util::future::join_all;
 use lapin::options::{BasicAckOptions, BasicNackOptions};
 
 use crate::acknowledge::{Broker, Parking};
+use crate::deliveries::{Acknowledge, Receipt};
 
 /// How often a publication is tried before its delivery is nacked.
 const PUBLISH_TRIES: u32 = 4;
@@ -35,7 +36,7 @@ impl Rabbit {
 }
 
 impl Broker for Rabbit {
-    type Receipt = Acker;
+    type Receipt = Receipt;
 
     async fn publish(&self, messages: &[Outgoing]) -> Result<(), QueueError> {
         let (mut attempt, mut reconnect) = (1, Reconnect::default());
@@ -51,20 +52,42 @@ impl Broker for Rabbit {
         }
     }
 
-    async fn ack(&self, receipt: &Acker) {
-        match answered("acknowledging", receipt.ack(BasicAckOptions::default())).await {
+    async fn ack(&self, receipts: &[&Receipt]) {
+        let same_channel =
+            |one: &&Receipt, other: &&Receipt| Arc::ptr_eq(&one.channel, &other.channel);
+        // A channel's deliveries come one after the other, so most batches are of one channel.
+        join_all(receipts.chunk_by(same_channel).map(ack_on_channel)).await;
+    }
+
+    async fn nack(&self, receipt: &Receipt) {
+        let Receipt { acker, number, channel } = receipt;
+        let _turn = channel.turn().await;
+        channel.end(&[*number]);
+        let options = BasicNackOptions { requeue: true, ..Default::default() };
+        if let Err(error) = answered("nacking", acker.nack(options)).await {
+            tracing::debug!(%error, "nacking");
+        }
+    }
+}
+
+/// Acknowledges deliveries of one channel, those that can at once.
+async fn ack_on_channel(receipts: &[&Receipt]) {
+    let Some(channel) = receipts.first().map(|receipt| &receipt.channel) else { return };
+    let _turn = channel.turn().await;
+    let numbers: Vec<u64> = receipts.iter().map(|receipt| receipt.number).collect();
+    let acknowledge = async |(receipt, how): (&Receipt, Acknowledge)| {
+        let multiple = match how {
+            Acknowledge::Alone => false,
+            Acknowledge::WithAllBefore => true,
+            Acknowledge::Covered => return,
+        };
+        match answered("acknowledging", receipt.acker.ack(BasicAckOptions { multiple })).await {
             Ok(true) => {}
             Ok(false) => tracing::debug!("too late to acknowledge; it will be delivered again"),
             Err(error) => tracing::debug!(%error, "acknowledging"),
         }
-    }
-
-    async fn nack(&self, receipt: &Acker) {
-        let options = BasicNackOptions { requeue: true, ..Default::default() };
-        if let Err(error) = answered("nacking", receipt.nack(options)).await {
-            tracing::debug!(%error, "nacking");
-        }
-    }
+    };
+    join_all(receipts.iter().copied().zip(channel.end(&numbers)).map(acknowledge)).await;
 }
 
 impl Parking for MongoOutbox {

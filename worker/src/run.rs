@@ -18,6 +18,7 @@ use crate::acknowledge::Job;
 use crate::batches::{self, BatchSettings, Collector};
 use crate::config::Config;
 use crate::consume::Consuming;
+use crate::deliveries::Receipt;
 use crate::engine::Environment;
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
@@ -160,7 +161,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
 
     fn batches(
         &self,
-        jobs: mpsc::Receiver<Job<lapin::Acker>>,
+        jobs: mpsc::Receiver<Job<Receipt>>,
         settings: BatchSettings,
         stop: CancellationToken,
     ) -> impl Future<Output = Outcome> + use<L, E> {

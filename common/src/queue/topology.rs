@@ -169,10 +169,22 @@ impl Topology {
     /// # Errors
     /// When the channel or the queue is gone.
     pub async fn depth(&self, channel: &Channel, key: &str) -> Result<u32, QueueError> {
+        Ok(self.look(channel, key).await?.message_count())
+    }
+
+    /// How many consume the queue of a routing key. Shows the same as [`depth`](Self::depth).
+    ///
+    /// # Errors
+    /// When the channel or the queue is gone.
+    pub async fn consumers(&self, channel: &Channel, key: &str) -> Result<u32, QueueError> {
+        Ok(self.look(channel, key).await?.consumer_count())
+    }
+
+    async fn look(&self, channel: &Channel, key: &str) -> Result<lapin::Queue, QueueError> {
         let options = QueueDeclareOptions { passive: true, ..Default::default() };
         let declared =
             channel.queue_declare(self.queue(key).into(), options, FieldTable::default());
-        Ok(answered("looking at the queue", declared).await?.message_count())
+        answered("looking at the queue", declared).await
     }
 }
 

@@ -99,10 +99,14 @@ mod tests {
 
     #[test]
     fn chosen_ports_differ_and_are_free() {
-        let chosen = choose(20).expect("there are enough");
-        let ports: HashSet<u16> = chosen.iter().map(|one| one.port).collect();
-        assert_eq!(ports.len(), 20);
-        assert!(ports.into_iter().all(is_free));
+        // A server of another run that comes back may take one in between, hardly three times.
+        let free_all_along = (0..3).any(|_| {
+            let chosen = choose(20).expect("there are enough");
+            let ports: HashSet<u16> = chosen.iter().map(|one| one.port).collect();
+            assert_eq!(ports.len(), 20);
+            ports.into_iter().all(is_free)
+        });
+        assert!(free_all_along);
     }
 
     #[test]

@@ -164,8 +164,8 @@ impl Broker for Client {
         }
     }
 
-    async fn ack(&self, receipt: &u64) {
-        self.shared().receipts.push_back((*receipt, true));
+    async fn ack(&self, receipts: &[&u64]) {
+        self.shared().receipts.extend(receipts.iter().map(|receipt| (**receipt, true)));
     }
 
     async fn nack(&self, receipt: &u64) {
