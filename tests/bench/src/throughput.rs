@@ -36,13 +36,6 @@ pub async fn run(bench: &mut Bench) {
     }
 }
 
-/// One run of one contender, with the size that is best.
-pub(super) async fn once(bench: &mut Bench, workload: Workload, contender: Contender) {
-    let loads = Loads::new(bench, workload);
-    let size = best_size(bench, workload, contender, &loads).await;
-    one(bench, workload, contender, 0, size, &loads).await;
-}
-
 /// The contenders that the built worker supports.
 pub(super) fn available(contenders: Vec<Contender>) -> Vec<Contender> {
     let help = std::process::Command::new(program("worker")).arg("--help").output();

@@ -27,13 +27,13 @@ async fn books_that_do_not_balance_are_found_for_every_baseline() {
         let pace = Pace::Flood(s(60));
         let driven = baseline::drive(&field, baseline, 8, &load, pace).await.expect("driven");
         assert_eq!(driven.executed, 60);
-        assert_eq!(field.problems(&load, 60).await, Vec::<String>::new(), "{baseline:?}");
-        assert_eq!(load.refused(60), canceled(&field).await, "{baseline:?}");
+        assert_eq!(field.problems(&load.books(60)).await, Vec::<String>::new(), "{baseline:?}");
+        assert_eq!(load.books(60).canceled, canceled(&field).await, "{baseline:?}");
 
         let more = doc! { "$inc": { "balance": 1 } };
         let (id, accounts) = ("account-0000007", field.store.accounts());
         accounts.update_one(doc! { "_id": id }, more).await.expect("updated");
-        let problems = field.problems(&load, 60).await.join("\n");
+        let problems = field.problems(&load.books(60)).await.join("\n");
         assert!(problems.contains(id), "{baseline:?}: {problems:?}");
         field.finish().await;
     }
