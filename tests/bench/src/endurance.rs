@@ -17,6 +17,8 @@ use super::workload::{Books, Workload};
 
 /// So many parts of the load always wait.
 const PARTS_WAITING: u64 = 3;
+/// The workers have started when they have settled a tenth of a part.
+const STARTED_ONE_IN: u64 = 10;
 /// If fewer than a quarter of a part wait, the workers may have nothing to do.
 const EMPTY_ONE_IN: u64 = 4;
 /// The time between two samples.
@@ -113,6 +115,8 @@ pub async fn work(
     field.settle_down().await;
     let mut workers = crew.start(field).await;
     let part = source.size() as u64;
+    // The clock starts when they are in swing.
+    workers.wait_settled(part / STARTED_ONE_IN).await?;
     let watching = watch_workers(field, &mut workers, limit, part, &progress);
     let submitting = submit_until_over(field, &mut source, &progress);
     let (watched, submitted) = tokio::join!(watching, submitting);

@@ -19,6 +19,9 @@ use super::usage::Cpu;
 use super::workload::{Load, Workload};
 use super::{Bench, say, throughput};
 
+/// Whose workers are measured. Near the servers only those with two phases: the others leave native
+/// transactions when they collide, so there each number of workers has a mixture of its own.
+const CONTENDERS: [Contender; 2] = [Contender::Tandem, Contender::Auto];
 /// Between a far worker and the servers, there and back.
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 /// The numbers of workers that are compared.
@@ -52,10 +55,13 @@ pub struct Replicas {
 
 /// Measures all numbers of workers, near and far.
 pub async fn run(bench: &mut Bench) {
-    for workers in NEAR {
-        one(bench, Contender::Tandem, workers, Duration::ZERO).await;
+    let mut contenders = throughput::available(bench.args.contenders());
+    contenders.retain(|contender| CONTENDERS.contains(contender));
+    if contenders.contains(&Contender::Tandem) {
+        for workers in NEAR {
+            one(bench, Contender::Tandem, workers, Duration::ZERO).await;
+        }
     }
-    let contenders = throughput::available(vec![Contender::Tandem, Contender::Auto]);
     for workers in FAR {
         for contender in &contenders {
             one(bench, *contender, workers, ROUND_TRIP).await;

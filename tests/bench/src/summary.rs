@@ -86,14 +86,6 @@ impl Summary {
             })
         };
         let (idle, two_phase_idle) = (idle(Auto), idle(Tandem));
-        let at = |workload, contender, rate, together| {
-            at_rate(&report.latencies, workload, contender, rate, together)
-        };
-        let (single, grouped) = (at(Uniform, Auto, 1_500, 1), at(Uniform, Auto, 4_500, 25));
-        let two_phase = |workload, rate| at(workload, Tandem, rate, 1);
-        let (slow, fast) = (two_phase(Uniform, 1_500), two_phase(Uniform, 3_000));
-        let p50 = |latency: Option<&Latency>| latency.map(|latency| latency.p50_ms);
-        let p99 = |latency: Option<&Latency>| latency.map(|latency| latency.p99_ms);
         let sound = || report.backlogs.iter().filter(|backlog| backlog.problems.is_empty());
         let largest = sound().max_by_key(|backlog| backlog.backlog);
         let peaks = report.table.iter().filter_map(|row| row.worker_peak_mib);
@@ -121,6 +113,28 @@ impl Summary {
             idle_p99_ms: idle.map(|latency| latency.p99_ms),
             two_phase_idle_p50_ms: two_phase_idle.map(|latency| latency.p50_ms),
             two_phase_idle_p99_ms: two_phase_idle.map(|latency| latency.p99_ms),
+            worker_peak_mib: peaks.reduce(f64::max),
+            submit_rows_per_s: largest.map(|backlog| backlog.submit_rows_per_s),
+            submit_peak_mib: largest.map(|backlog| backlog.submit_peak_mib),
+            backlog_cost_ratio: cost_ratio(&report.backlogs),
+            two_phase_half_hot_vs_native_as_on_uniform: as_on_uniform(report),
+            transaction_engine_vs_native: ratio(Uniform, Transaction, Native),
+            transaction_engine_half_hot_vs_two_phase: ratio(HalfHot, Transaction, Tandem),
+            ..Summary::at_rates(report)
+        }
+    }
+
+    /// Only the latencies at rates, and what long runs and more workers show.
+    fn at_rates(report: &Report) -> Summary {
+        let at = |workload, contender, rate, together| {
+            at_rate(&report.latencies, workload, contender, rate, together)
+        };
+        let (single, grouped) = (at(Uniform, Auto, 1_500, 1), at(Uniform, Auto, 4_500, 25));
+        let two_phase = |workload, rate| at(workload, Tandem, rate, 1);
+        let (slow, fast) = (two_phase(Uniform, 1_500), two_phase(Uniform, 3_000));
+        let p50 = |latency: Option<&Latency>| latency.map(|latency| latency.p50_ms);
+        let p99 = |latency: Option<&Latency>| latency.map(|latency| latency.p99_ms);
+        Summary {
             latency_1500_p50_ms: p50(single),
             latency_1500_p99_ms: p99(single),
             latency_4500_p50_ms: p50(grouped),
@@ -136,13 +150,7 @@ impl Summary {
             two_phase_sustained_vs_native: last_minute(&report.sustained, Tandem),
             scale_8_vs_1: scale_8_vs_1(&report.replicas),
             workers_cost_ratio: workers_cost_ratio(&report.replicas),
-            worker_peak_mib: peaks.reduce(f64::max),
-            submit_rows_per_s: largest.map(|backlog| backlog.submit_rows_per_s),
-            submit_peak_mib: largest.map(|backlog| backlog.submit_peak_mib),
-            backlog_cost_ratio: cost_ratio(&report.backlogs),
-            two_phase_half_hot_vs_native_as_on_uniform: as_on_uniform(report),
-            transaction_engine_vs_native: ratio(Uniform, Transaction, Native),
-            transaction_engine_half_hot_vs_two_phase: ratio(HalfHot, Transaction, Tandem),
+            ..Summary::default()
         }
     }
 }

@@ -113,15 +113,15 @@ fn put_together(
     problems: Vec<String>,
 ) -> Result<Sustained, String> {
     let samples = &watched.samples;
-    let few = || format!("{} samples are too few for a rate", samples.len());
-    let end = samples.last().ok_or_else(few)?;
+    let none = || format!("nothing was settled at first or at last: {} samples", samples.len());
+    let (begin, end) = samples.first().zip(samples.last()).ok_or_else(none)?;
     let edge = EDGE_MAX.min(end.at / EDGE_ONE_IN);
     Ok(Sustained {
         contender,
         seconds: end.at,
-        transfers: end.settled,
-        first: stretch(samples, 0.0, edge).ok_or_else(few)?,
-        last: stretch(samples, end.at - edge, end.at).ok_or_else(few)?,
+        transfers: end.settled - begin.settled,
+        first: stretch(samples, 0.0, edge).ok_or_else(none)?,
+        last: stretch(samples, end.at - edge, end.at).ok_or_else(none)?,
         course: course(samples, edge / POINTS_IN_EDGE),
         worker_peak_mib: watched.worker_peak_mib,
         problems,
