@@ -42,18 +42,19 @@ fn panel(title: &str, bars: Bars) -> Panel {
     Panel { title: title.to_owned(), height: HEIGHT, chart: Chart::Bars(bars) }
 }
 
-/// A line for each contender that has points; no panel if none has.
+/// A line for each contender that has points, in the same colour in every panel; no panel if none has.
 fn curve(title: &str, axes: Lines, points: impl Fn(Contender) -> Vec<(f64, f64)>) -> Option<Panel> {
-    let series =
-        Contender::value_variants().iter().map(|contender| (*contender, points(*contender)));
-    let lines: Vec<Line> = series
-        .filter(|(_, points)| !points.is_empty())
-        .zip(COLORS.into_iter().cycle())
-        .map(|((contender, points), color)| Line { name: name(contender), color, points })
+    let colored = Contender::value_variants().iter().zip(COLORS.into_iter().cycle());
+    let lines: Vec<Line> = colored
+        .map(|(contender, color)| (*contender, color, points(*contender)))
+        .filter(|(_, _, points)| !points.is_empty())
+        .map(|(contender, color, points)| Line { name: name(contender), color, points })
         .collect();
-    let chart = Chart::Lines(Lines { lines: lines.clone(), ..axes });
-    let panel = Panel { title: title.to_owned(), height: HEIGHT, chart };
-    (!lines.is_empty()).then_some(panel)
+    if lines.is_empty() {
+        return None;
+    }
+    let chart = Chart::Lines(Lines { lines, ..axes });
+    Some(Panel { title: title.to_owned(), height: HEIGHT, chart })
 }
 
 /// Short, since all of them stand in one line.

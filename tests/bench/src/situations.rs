@@ -118,9 +118,10 @@ async fn one(
 ) -> bool {
     let load = Load::generate(workload, bench.args.accounts, count, bench.args.seed);
     let rows = table::rows(&bench.report.runs);
-    let known = [workload, Workload::Uniform].map(|workload| find(&rows, workload, contender));
-    let known = known.into_iter().flatten().next().map(|row| row.size);
-    let size = known.unwrap_or_else(|| throughput::default_size(contender));
+    let size = match find(&rows, workload, contender) {
+        Some(row) => row.size,
+        None => throughput::uniform_size(bench, contender).await,
+    };
     let task = Task { workload, contender, situation, arrivals, size, crew: &bench.crew };
     let field = bench.field().await;
     let ran = task.run(&field, load).await;

@@ -68,8 +68,9 @@ pub async fn run(bench: &mut Bench) {
     };
     let contenders = throughput::available(bench.args.contenders());
     for contender in contenders.into_iter().filter(named).collect::<Vec<_>>() {
+        let size = throughput::uniform_size(bench, contender).await;
         let field = bench.field().await;
-        let ran = measure(bench, &field, contender).await;
+        let ran = measure(bench, &field, contender, size).await;
         field.finish().await;
         match ran {
             Ok(sustained) => {
@@ -81,14 +82,16 @@ pub async fn run(bench: &mut Bench) {
     }
 }
 
-async fn measure(bench: &Bench, field: &Field, contender: Contender) -> Result<Sustained, String> {
+async fn measure(
+    bench: &Bench,
+    field: &Field,
+    contender: Contender,
+    size: usize,
+) -> Result<Sustained, String> {
     let limit = bench.args.scale().sustained;
     let source = Source::new(bench.args.accounts, bench.args.scale().part, bench.args.seed);
     let watched = match contender.kind() {
-        Kind::Baseline(baseline) => {
-            let size = throughput::default_size(contender);
-            endurance::drive(field, baseline, size, source, limit).await?
-        }
+        Kind::Baseline(baseline) => endurance::drive(field, baseline, size, source, limit).await?,
         Kind::Tandem { .. } => {
             let crew = contender.crew(&bench.crew);
             endurance::work(field, &crew, source, limit).await?
