@@ -63,7 +63,8 @@ pub(super) async fn scan(
             Refusal::TooOld => {
                 let problem = format!(
                     "the audit took longer than the server keeps a snapshot ({error}); raise its \
-                     parameter minSnapshotHistoryWindowInSeconds"
+                     parameter minSnapshotHistoryWindowInSeconds, which needs no restart: \
+                     db.adminCommand({{setParameter: 1, minSnapshotHistoryWindowInSeconds: 3600}})"
                 );
                 return Err(Error::Denied { server: Server::MongoDb, problem });
             }

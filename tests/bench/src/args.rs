@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
     pub workload: Vec<Workload>,
 
-    /// Only these parts; growth is done only when it is named
+    /// Only these parts; growth, scale and sustained are done only when they are named
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     pub part: Vec<Part>,
 
@@ -45,6 +45,15 @@ pub struct Args {
     /// Transfers of a run of Tandem [default: 100000, quick 20000]
     #[arg(long, value_name = "N")]
     pub transfers: Option<usize>,
+
+    /// Rates of arrival of the part latency, in transfers a second [default: 250 to 8000 in seven
+    /// steps; quick 1500, 3000, 4500]
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rates: Vec<u32>,
+
+    /// Seconds of a run of the part sustained [default: 600, quick 12]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(4..))]
+    pub seconds: Option<u64>,
 
     /// Repetitions [default: 3, or 2 where no target is; quick 1]
     #[arg(long, value_name = "N")]
@@ -85,13 +94,16 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  deploy/bench --json bench.json --picture .       everything but growth
+  deploy/bench --json bench.json --picture .       everything but growth, scale and sustained
   deploy/bench --quick                             a look at everything (a few minutes)
   deploy/bench --only tandem,native --workload uniform,half-hot --part throughput --repeat 5
   deploy/bench --only tandem --part throughput --worker-args '--lanes 4 --batch-size 2000'
   deploy/bench --only tandem --part throughput --events heard     what events cost
   deploy/bench --only tandem --part throughput --history off      what lists and statements cost
-  deploy/bench --part growth                       backlog, accounts and workers in several steps
+  deploy/bench --part latency --only auto,native --rates 500,1000,2000    latency at these rates
+  deploy/bench --part growth                       backlog and accounts in several steps
+  deploy/bench --part scale                        1 to 8 workers, near and 10 ms away
+  deploy/bench --part sustained --only tandem,native --seconds 600        ten minutes of each
 
 deploy/bench builds the programs and starts servers of its own, a replica set of one member and a
 RabbitMQ node, which start empty and are gone afterwards. Servers that run elsewhere are never used:
@@ -140,7 +152,7 @@ impl History {
 pub enum Part {
     /// Transfers a second, and what they cost
     Throughput,
-    /// From submission to applied, under half of that load
+    /// From submission to applied, against the rate of arrival
     Latency,
     /// From submission to applied, one at a time
     Idle,
@@ -148,8 +160,12 @@ pub enum Part {
     Book,
     /// Submission of a large file, and what its backlog costs beside a small one
     Backlog,
-    /// Backlog, accounts and workers in several steps
+    /// Backlog and accounts in several steps
     Growth,
+    /// 1 to 8 workers, near the servers and far away
+    Scale,
+    /// The first and the last minute of ten
+    Sustained,
 }
 
 /// How much of everything.
@@ -165,8 +181,12 @@ pub struct Scale {
     pub trial: Duration,
     /// Repetitions.
     pub repeat: usize,
-    /// How long the run at half of the full rate lasts.
+    /// How long each rate of arrival lasts.
     pub latency: Duration,
+    /// How long a long run lasts.
+    pub sustained: Duration,
+    /// Transfers that are submitted at once in a long run.
+    pub part: usize,
     /// Single transfers on an idle system.
     pub idle: usize,
     /// Rounds of the book's scenario.
@@ -181,13 +201,20 @@ impl Args {
     pub fn scale(&self) -> Scale {
         let (transfers, seconds, repeat) =
             if self.quick { (20_000, 2, 1) } else { (100_000, 5, 3) };
+        let transfers = self.transfers.unwrap_or(transfers);
         Scale {
-            transfers: self.transfers.unwrap_or(transfers),
+            transfers,
             baseline_transfers: if self.quick { 50_000 } else { 150_000 },
             baseline_limit: Duration::from_secs(seconds),
             trial: Duration::from_millis(if self.quick { 500 } else { 1_000 }),
             repeat: self.repeat.unwrap_or(repeat).max(1),
-            latency: Duration::from_secs(seconds),
+            latency: Duration::from_secs(if self.quick { 2 } else { 10 }),
+            sustained: Duration::from_secs(self.seconds.unwrap_or(if self.quick {
+                12
+            } else {
+                600
+            })),
+            part: (transfers / 2).max(1),
             idle: if self.quick { 50 } else { 200 },
             rounds: if self.quick { 3 } else { 25 },
             many: if self.quick { 100_000 } else { 1_000_000 },
@@ -208,11 +235,25 @@ impl Args {
     /// Whether a part is to be done.
     #[must_use]
     pub fn wants(&self, part: Part) -> bool {
-        if self.part.is_empty() {
-            part != Part::Growth || self.growth
-        } else {
-            self.part.contains(&part)
+        match part {
+            _ if !self.part.is_empty() => self.part.contains(&part),
+            Part::Growth => self.growth,
+            Part::Scale | Part::Sustained => false,
+            Part::Throughput | Part::Latency | Part::Idle | Part::Book | Part::Backlog => true,
         }
+    }
+
+    /// The rates of arrival, from low to high.
+    #[must_use]
+    pub fn rates(&self) -> Vec<u32> {
+        let mut rates = match self.rates.as_slice() {
+            [] if self.quick => vec![1_500, 3_000, 4_500],
+            [] => vec![250, 750, 1_500, 3_000, 4_500, 6_000, 8_000],
+            named => named.to_vec(),
+        };
+        rates.sort_unstable();
+        rates.dedup();
+        rates
     }
 
     /// The contenders of this run.
@@ -240,7 +281,8 @@ impl Args {
     /// # Errors
     /// When their flags make no sense.
     pub fn crew(&self) -> Result<Crew, String> {
-        Ok(Crew { workers: self.workers, flags: Crew::parse_flags(&self.worker_args)? })
+        let flags = Crew::parse_flags(&self.worker_args)?;
+        Ok(Crew { workers: self.workers, flags, servers: None })
     }
 
     /// The servers' processes.
@@ -272,12 +314,23 @@ mod tests {
     }
 
     #[test]
-    fn growth_takes_long_and_is_done_only_when_it_is_named() {
-        assert!(!parse("bench").wants(Part::Growth));
+    fn what_takes_long_is_done_only_when_it_is_named() {
+        for part in [Part::Growth, Part::Scale, Part::Sustained] {
+            assert!(!parse("bench").wants(part));
+        }
+        assert!(!parse("bench --growth").wants(Part::Sustained));
+        assert!(parse("bench --part scale,sustained").wants(Part::Sustained));
         assert!(parse("bench").wants(Part::Latency));
         assert!(parse("bench --growth").wants(Part::Growth));
         assert!(parse("bench --part growth").wants(Part::Growth));
         assert!(!parse("bench --part growth").wants(Part::Latency));
+    }
+
+    #[test]
+    fn rates_go_from_low_to_high() {
+        assert_eq!(parse("bench --rates 900,100,900").rates(), [100, 900]);
+        assert_eq!(parse("bench").rates().len(), 7);
+        assert!(Args::try_parse_from(["bench", "--rates", "0"]).is_err());
     }
 
     #[test]

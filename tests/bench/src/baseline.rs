@@ -55,8 +55,8 @@ pub struct Driven {
     pub executed: usize,
     /// From the start to the end of the last.
     pub elapsed: Duration,
-    /// For each transfer, the time from when it was due to its end.
-    pub latencies: Vec<Duration>,
+    /// For each transfer, its number and the time from when it was due to its end.
+    pub latencies: Vec<(usize, Duration)>,
 }
 
 /// Makes the accounts, and the collection of records.
@@ -83,12 +83,26 @@ pub async fn drive(
     load: &Arc<Load>,
     pace: Pace,
 ) -> Result<Driven> {
+    drive_feed(field, baseline, size, load, |total| Feed::start(total, pace)).await
+}
+
+/// The same with a feed that is started when everything is connected.
+///
+/// # Errors
+/// What the driver says.
+pub async fn drive_feed(
+    field: &Field,
+    baseline: Baseline,
+    size: usize,
+    load: &Arc<Load>,
+    start: impl FnOnce(usize) -> Feed,
+) -> Result<Driven> {
     let (tasks, most) = baseline.shape(size);
     let mut clients = Vec::new();
     for _ in 0..tasks {
         clients.push(Client::new(field, baseline).await?);
     }
-    let feed = Arc::new(Feed::start(load.transfers.len(), pace));
+    let feed = Arc::new(start(load.transfers.len()));
     let running: Vec<_> = clients
         .into_iter()
         .map(|client| tokio::spawn(client.run(feed.clone(), load.clone(), most)))
@@ -113,11 +127,11 @@ pub async fn one_by_one(
     let mut client = Client::new(field, baseline).await?;
     let begun = Instant::now();
     let mut latencies = Vec::new();
-    for transfer in &load.transfers {
+    for (number, transfer) in load.transfers.iter().enumerate() {
         pause().await;
         let submitted = Instant::now();
         client.settle(std::slice::from_ref(transfer)).await?;
-        latencies.push(submitted.elapsed());
+        latencies.push((number, submitted.elapsed()));
     }
     Ok(Driven { executed: load.transfers.len(), elapsed: begun.elapsed(), latencies })
 }
@@ -149,12 +163,19 @@ impl Client {
         })
     }
 
-    async fn run(mut self, feed: Arc<Feed>, load: Arc<Load>, most: usize) -> Result<Vec<Duration>> {
+    async fn run(
+        mut self,
+        feed: Arc<Feed>,
+        load: Arc<Load>,
+        most: usize,
+    ) -> Result<Vec<(usize, Duration)>> {
         let mut latencies = Vec::new();
         while let Some(taken) = feed.take(most).await {
             self.settle(&load.transfers[taken.clone()]).await?;
             let now = Instant::now();
-            latencies.extend(taken.map(|index| now.saturating_duration_since(feed.due(index))));
+            feed.note_settled(taken.len());
+            let latency = |index| (index, now.saturating_duration_since(feed.due(index)));
+            latencies.extend(taken.map(latency));
         }
         Ok(latencies)
     }

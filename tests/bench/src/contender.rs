@@ -196,7 +196,7 @@ impl Task<'_> {
             Kind::Baseline(baseline) => self.baseline(field, baseline, load).await?,
             Kind::Tandem { filled, .. } => self.tandem(field, filled, load).await?,
         };
-        let mut problems = field.problems(load, measured.executed).await;
+        let mut problems = field.problems(&load.books(measured.executed)).await;
         if let Kind::Tandem { .. } = self.contender.kind() {
             problems.extend(tandem::audit(field, measured.executed).await.err());
             // This program has only observed.

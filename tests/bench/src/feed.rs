@@ -5,6 +5,8 @@
 //! when it was taken: a contender that falls behind can't hide it.
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
@@ -14,8 +16,36 @@ use tokio::sync::Mutex;
 pub enum Pace {
     /// Any number at any time, until the limit.
     Flood(Duration),
-    /// So many a second, evenly.
-    Rate(f64),
+    /// Each when it arrives.
+    Schedule(Arrivals),
+}
+
+/// A schedule of arrivals: always the same time apart, whatever becomes of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Arrivals {
+    /// Transfers a second.
+    pub per_s: f64,
+    /// So many of them arrive at once.
+    pub together: usize,
+}
+
+impl Arrivals {
+    /// When a transfer arrives, after the first one.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "numbers of transfers are small")]
+    pub fn at(self, index: usize) -> Duration {
+        let first_with_it = index / self.together * self.together;
+        Duration::from_secs_f64(first_with_it as f64 / self.per_s)
+    }
+
+    /// How many have arrived by then; the first ones arrive at once.
+    fn by(self, elapsed: Duration) -> usize {
+        #[expect(clippy::cast_precision_loss, reason = "a small number")]
+        let groups = elapsed.as_secs_f64() * self.per_s / self.together as f64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
+        let whole = groups as usize;
+        (whole + 1) * self.together
+    }
 }
 
 /// Hands out the transfers of a workload, each once.
@@ -24,13 +54,25 @@ pub struct Feed {
     pace: Pace,
     begun: Instant,
     next: Mutex<usize>,
+    settled: Arc<AtomicU64>,
 }
 
 impl Feed {
     /// Starts the clock.
     #[must_use]
     pub fn start(total: usize, pace: Pace) -> Feed {
-        Feed { total, pace, begun: Instant::now(), next: Mutex::new(0) }
+        Feed::counting(total, pace, Arc::default())
+    }
+
+    /// Starts the clock, and counts here what is settled.
+    #[must_use]
+    pub fn counting(total: usize, pace: Pace, settled: Arc<AtomicU64>) -> Feed {
+        Feed { total, pace, begun: Instant::now(), next: Mutex::new(0), settled }
+    }
+
+    /// Notes that so many of those handed out are settled.
+    pub fn note_settled(&self, count: usize) {
+        self.settled.fetch_add(count as u64, Ordering::Relaxed);
     }
 
     /// When it was started.
@@ -41,11 +83,10 @@ impl Feed {
 
     /// The moment from which a transfer's latency counts.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "numbers of transfers are small")]
     pub fn due(&self, index: usize) -> Instant {
         match self.pace {
             Pace::Flood(_) => self.begun,
-            Pace::Rate(per_s) => self.begun + Duration::from_secs_f64(index as f64 / per_s),
+            Pace::Schedule(arrivals) => self.begun + arrivals.at(index),
         }
     }
 
@@ -59,9 +100,9 @@ impl Feed {
         let end = match self.pace {
             Pace::Flood(limit) if self.begun.elapsed() >= limit => return None,
             Pace::Flood(_) => first + most,
-            Pace::Rate(per_s) => {
+            Pace::Schedule(arrivals) => {
                 tokio::time::sleep_until(self.due(first).into()).await;
-                due_after(self.begun.elapsed(), per_s).clamp(first + 1, first + most)
+                arrivals.by(self.begun.elapsed()).clamp(first + 1, first + most)
             }
         };
         *next = end.min(self.total);
@@ -72,13 +113,6 @@ impl Feed {
     pub async fn taken(&self) -> usize {
         *self.next.lock().await
     }
-}
-
-/// How many transfers are due; the first is due at once.
-fn due_after(elapsed: Duration, per_s: f64) -> usize {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative")]
-    let whole = (elapsed.as_secs_f64() * per_s) as usize;
-    whole + 1
 }
 
 #[cfg(test)]
@@ -98,7 +132,8 @@ mod tests {
 
     #[tokio::test]
     async fn at_a_rate_nothing_comes_early_and_everything_in_order() {
-        let feed = Feed::start(100, Pace::Rate(1_000.0));
+        let arrivals = Arrivals { per_s: 1_000.0, together: 5 };
+        let feed = Feed::start(100, Pace::Schedule(arrivals));
         let mut next = 0;
         while let Some(taken) = feed.take(10).await {
             assert!(Instant::now() >= feed.due(taken.end - 1), "{taken:?} came early");
@@ -110,9 +145,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_grows_with_time() {
-        for (ms, due) in [(0, 1), (9, 1), (10, 2), (1_000, 101)] {
-            assert_eq!(due_after(Duration::from_millis(ms), 100.0), due, "after {ms} ms");
+    fn those_who_come_together_come_at_the_same_time() {
+        let arrivals = Arrivals { per_s: 100.0, together: 5 };
+        for (index, ms) in [(0, 0), (4, 0), (5, 50), (9, 50), (100, 1_000)] {
+            assert_eq!(arrivals.at(index), Duration::from_millis(ms), "transfer {index}");
         }
+        for (ms, count) in [(0, 5), (49, 5), (50, 10), (1_000, 105)] {
+            assert_eq!(arrivals.by(Duration::from_millis(ms)), count, "after {ms} ms");
+        }
+        let single = Arrivals { per_s: 100.0, together: 1 };
+        assert_eq!(single.by(Duration::from_millis(10)), 2);
     }
 }

@@ -15,7 +15,7 @@ use mongodb::bson::{Bson, Document, doc};
 use super::args::{Events, History};
 use super::counters::Counters;
 use super::usage::{Cpu, ServerPids};
-use super::workload::{Load, OPENING, account_id};
+use super::workload::{Books, OPENING, account_id};
 use harness::servers::Servers;
 use harness::world::World;
 
@@ -77,6 +77,18 @@ impl Field {
         admin.run_command(doc! { "fsync": 1 }).await.expect("the server flushes");
     }
 
+    /// Makes the server keep every version of a document for so many seconds from now on, for
+    /// snapshots that take long; returns how long it kept them before.
+    ///
+    /// # Panics
+    /// When the server is away.
+    pub async fn keep_history(&self, seconds: i32) -> i32 {
+        let admin = self.store.database().client().database("admin");
+        let set = doc! { "setParameter": 1, "minSnapshotHistoryWindowInSeconds": seconds };
+        let answer = admin.run_command(set).await.expect("the server allows it");
+        answer.get_i32("was").expect("the server says what it was")
+    }
+
     /// Counters and CPU now.
     ///
     /// # Panics
@@ -95,16 +107,15 @@ impl Field {
         (now.counters.since(&earlier.counters), now.cpu.since(earlier.cpu))
     }
 
-    /// The errors in the books, computed from the load alone: the balance of every account, what is
-    /// left in flight, and how many transactions came to which end.
+    /// The errors in the books: the balance of every account, what is left in flight, and how many
+    /// transactions came to which end.
     ///
     /// # Panics
     /// When the database can't be read.
-    pub async fn problems(&self, load: &Load, executed: usize) -> Vec<String> {
-        let mut problems = self.wrong_balances(&load.expected(executed)).await;
-        let refused = load.refused(executed);
+    pub async fn problems(&self, books: &Books) -> Vec<String> {
+        let mut problems = self.wrong_balances(&books.balances).await;
         let ends = self.ends().await;
-        for (state, wanted) in [("done", executed - refused), ("canceled", refused)] {
+        for (state, wanted) in [("done", books.done), ("canceled", books.canceled)] {
             let found = ends.get(state).copied().unwrap_or(0);
             if found != wanted {
                 problems.push(format!("{found} transactions are {state}, not {wanted}"));

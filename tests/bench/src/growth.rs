@@ -1,16 +1,15 @@
-//! What a transfer costs as things grow: the backlog, the accounts, the workers.
+//! What a transfer costs as things grow: the backlog, the accounts.
 //!
-//! The costs of a backlog are measured while workers drain it, between two moments, so that neither
-//! start nor end of the workers counts.
+//! The costs of a backlog are measured while workers drain it.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use serde::Serialize;
 
 use super::contender::{Contender, Run, Task};
+use super::drain::drain;
 use super::field::Field;
-use super::tandem::{self, Crew};
+use super::tandem;
 use super::usage::Cpu;
 use super::workload::{Load, Workload};
 use super::{Bench, say};
@@ -24,9 +23,8 @@ const SMALL_TIMES: usize = 5;
 const FIRST: usize = 20_000;
 /// So much of a large backlog is drained.
 const DRAINED_MAX: usize = 100_000;
-/// The numbers of accounts, and of workers, that are compared.
+/// The numbers of accounts that are compared.
 const ACCOUNTS: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
-const WORKERS: [usize; 3] = [1, 2, 4];
 
 /// One backlog.
 #[derive(Clone, Debug, Serialize)]
@@ -53,13 +51,11 @@ pub struct Backlog {
     pub problems: Vec<String>,
 }
 
-/// A size that was increased, and the cost of a transfer with it.
+/// A number of accounts, and the cost of a transfer with it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Step {
-    /// The size: `accounts` or `workers`.
-    pub of: &'static str,
-    /// Its value.
-    pub to: usize,
+    /// How many accounts.
+    pub accounts: usize,
     /// The run.
     pub run: Run,
 }
@@ -112,25 +108,20 @@ async fn backlog(bench: &Bench, field: &Field, size: usize) -> Result<Backlog, S
     field.settle_down().await;
     let mut workers = bench.crew.launch(field);
     let uncounted = if size > SMALL { FIRST } else { 0 };
-    workers.wait_settled(uncounted as u64).await?;
-    let (before, begun, first) =
-        (field.read(&workers.pids()).await, Instant::now(), workers.settled().await);
-    let wanted = DRAINED_MAX.min(size);
-    workers.wait_settled(wanted as u64).await?;
-    let (seconds, last) = (begun.elapsed().as_secs_f64(), workers.settled().await);
-    let (counters, cpu) = field.since(&before, &workers.pids()).await;
+    let to = DRAINED_MAX.min(size);
+    let drained = drain(field, &mut workers, uncounted as u64, to as u64).await?;
     let worker_peak_mib = workers.peak_mib();
     workers.stop().await;
-    let drained = (last - first).max(1);
+    let transfers = drained.transfers as f64;
     Ok(Backlog {
         backlog: size,
         submit_rows_per_s: size as f64 / submitted.elapsed.as_secs_f64(),
         submit_peak_mib: submitted.peak_mib,
-        drained,
-        seconds,
-        documents_per_transfer: counters.updated as f64 / drained as f64,
-        commands_per_transfer: counters.commands_total() as f64 / drained as f64,
-        cpu_per_1000: cpu.times(1_000.0 / drained as f64),
+        drained: drained.transfers,
+        seconds: drained.seconds,
+        documents_per_transfer: drained.counters.updated as f64 / transfers,
+        commands_per_transfer: drained.counters.commands_total() as f64 / transfers,
+        cpu_per_1000: drained.cpu_per_1000(),
         worker_peak_mib,
         problems: tandem::audit_live(field, size).await.err().into_iter().collect(),
     })
@@ -156,34 +147,29 @@ pub fn cost_ratio(backlogs: &[Backlog]) -> Option<f64> {
     Some(cost(largest)? / cost(smallest)?)
 }
 
-/// Accounts and workers, from few to many.
+/// Accounts, from few to many.
 pub async fn steps(bench: &mut Bench) {
     let most = if bench.args.quick { ACCOUNTS[2] } else { ACCOUNTS[3] };
     for accounts in ACCOUNTS.into_iter().filter(|accounts| *accounts <= most) {
-        let crew = bench.crew.clone();
-        step(bench, "accounts", accounts, accounts, &crew).await;
-    }
-    for workers in WORKERS {
-        let crew = Crew { workers, ..bench.crew.clone() };
-        step(bench, "workers", workers, bench.args.accounts, &crew).await;
+        step(bench, accounts).await;
     }
 }
 
-async fn step(bench: &mut Bench, of: &'static str, to: usize, accounts: usize, crew: &Crew) {
+async fn step(bench: &mut Bench, accounts: usize) {
     let scale = bench.args.scale();
     let (workload, contender) = (Workload::Uniform, Contender::Tandem);
     let load = Load::generate(workload, accounts, scale.transfers, bench.args.seed);
-    let limit = scale.baseline_limit;
+    let (limit, crew) = (scale.baseline_limit, &bench.crew);
     let task = Task { workload, contender, repeat: 0, size: 0, limit, crew };
     let field = bench.field().await;
     match task.run(&field, &Arc::new(load)).await {
         Ok(run) => {
             let (cost, rate) = (run.cpu_per_1000.total(), run.per_s);
             let problems = run.problems.join("; ");
-            say(format!("{to} {of}: {rate:.0}/s, CPU s/1000 {cost:.3} {problems}"));
-            bench.report.steps.push(Step { of, to, run });
+            say(format!("{accounts} accounts: {rate:.0}/s, CPU s/1000 {cost:.3} {problems}"));
+            bench.report.steps.push(Step { accounts, run });
         }
-        Err(problem) => bench.failed(format!("{to} {of}: {problem}")),
+        Err(problem) => bench.failed(format!("{accounts} accounts: {problem}")),
     }
     field.finish().await;
 }

@@ -7,8 +7,10 @@
 //!   `articles`, `native`, `native_batch`; the real thing: [`tandem`].
 //! - [`counters`], [`usage`]: what the server and the kernel count.
 //! - [`throughput`]: all contenders on all workloads, interleaved and repeated.
-//! - [`latency`] with its `situations` and `watch`: from submission to `applied`.
-//! - [`growth`]: large backlogs, many accounts, more workers.
+//! - [`latency`] with its `situations`, `submitter` and `watch`: from submission to `applied`.
+//! - [`growth`]: large backlogs, many accounts; `drain`: the cost of settling a backlog.
+//! - [`scale`]: more workers, near and far.
+//! - [`sustained`] with its `endurance` and `source`: what is left of the rate after ten minutes.
 //! - [`returns`]: how soon consumers are back after their broker, with its program `returns`.
 //! - [`load`]: how much the HTTP API takes in, with its program `load`.
 //! - [`report`], [`table`], [`summary`], [`markdown`], [`picture`]: what comes of it.
@@ -20,6 +22,8 @@ mod articles;
 pub mod baseline;
 pub mod contender;
 pub mod counters;
+mod drain;
+mod endurance;
 pub mod feed;
 pub mod field;
 pub mod growth;
@@ -31,8 +35,12 @@ mod native_batch;
 pub mod picture;
 pub mod report;
 pub mod returns;
+pub mod scale;
 mod situations;
+mod source;
+mod submitter;
 pub mod summary;
+pub mod sustained;
 pub mod table;
 pub mod tandem;
 pub mod throughput;
@@ -97,6 +105,16 @@ impl Bench {
             let begun = Instant::now();
             growth::steps(&mut self).await;
             self.took("growth", begun);
+        }
+        if self.args.wants(Part::Scale) {
+            let begun = Instant::now();
+            scale::run(&mut self).await;
+            self.took("scale", begun);
+        }
+        if self.args.wants(Part::Sustained) {
+            let begun = Instant::now();
+            sustained::run(&mut self).await;
+            self.took("sustained", begun);
         }
         self.report.reckon();
         self.report

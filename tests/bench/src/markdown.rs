@@ -1,4 +1,10 @@
 //! The tables in Markdown: printed on the console, and copied into the README of this crate.
+//!
+//! - `curve`: latency against the rate of arrival.
+//! - `lasting`: long runs, and more workers.
+
+mod curve;
+mod lasting;
 
 use std::fmt::{Result, Write};
 
@@ -27,9 +33,13 @@ fn write_all(report: &Report, text: &mut String) -> Result {
     throughput(&report.table, text)?;
     costs(&report.table, text)?;
     latencies(&report.latencies, text)?;
+    curve::curves(&report.latencies, text)?;
+    curve::side_workloads(&report.latencies, text)?;
     book(&report.latencies, text)?;
     backlogs(&report.backlogs, text)?;
-    steps(&report.steps, text)
+    steps(&report.steps, text)?;
+    lasting::replicas(&report.replicas, text)?;
+    lasting::sustained(&report.sustained, text)
 }
 
 /// A row for each contender, a column for each workload.
@@ -95,18 +105,15 @@ fn costs(rows: &[Row], text: &mut String) -> Result {
 }
 
 fn latencies(latencies: &[Latency], text: &mut String) -> Result {
-    let shown = || latencies.iter().filter(|latency| latency.situation != Situation::Book);
+    let shown = || latencies.iter().filter(|latency| latency.situation == Situation::Idle);
     if shown().next().is_none() {
         return Ok(());
     }
-    let columns = ["transfers/s", "p50 ms", "p95 ms", "p99 ms"];
-    heading(text, "submission to `applied`", &columns)?;
+    heading(text, "submission to `applied`, one after the other", &["p50 ms", "p95 ms", "p99 ms"])?;
     for latency in shown().filter(|latency| latency.problems.is_empty()) {
-        let rate = latency.rate_per_s.map_or("one at a time".to_owned(), thousands);
         writeln!(
             text,
-            "| {}, {} | {rate} | {:.1} | {:.1} | {:.1} |",
-            latency.workload.title(),
+            "| {} | {:.1} | {:.1} | {:.1} |",
             latency.contender.title(),
             latency.p50_ms,
             latency.p95_ms,
@@ -160,11 +167,11 @@ fn steps(steps: &[Step], text: &mut String) -> Result {
         return Ok(());
     }
     heading(text, "uniform", &["transfers/s", "CPU s per 1,000", "worker MiB"])?;
-    for Step { of, to, run } in steps.iter().filter(|step| step.run.counts()) {
+    for Step { accounts, run } in steps.iter().filter(|step| step.run.counts()) {
         writeln!(
             text,
-            "| {} {of} | {} | {:.3} | {:.0} |",
-            thousands_of(*to),
+            "| {} accounts | {} | {:.3} | {:.0} |",
+            thousands_of(*accounts),
             thousands(run.per_s),
             run.cpu_per_1000.total(),
             run.worker_peak_mib.unwrap_or_default()

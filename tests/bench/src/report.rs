@@ -6,7 +6,9 @@ use serde::Serialize;
 use super::contender::{Contender, Run};
 use super::growth::{Backlog, Step};
 use super::latency::Latency;
+use super::scale::Replicas;
 use super::summary::Summary;
+use super::sustained::Sustained;
 use super::table::{self, Row};
 use super::workload::Workload;
 
@@ -29,6 +31,10 @@ pub struct Report {
     pub backlogs: Vec<Backlog>,
     /// Every step of growth.
     pub steps: Vec<Step>,
+    /// Every number of workers.
+    pub replicas: Vec<Replicas>,
+    /// Every long run.
+    pub sustained: Vec<Sustained>,
     /// Failures: runs without figures, and why.
     pub failures: Vec<String>,
     /// How long each part took.
@@ -88,6 +94,8 @@ impl Report {
         let problems = self.latencies.iter().map(|latency| &latency.problems);
         let problems = problems.chain(self.backlogs.iter().map(|backlog| &backlog.problems));
         let problems = problems.chain(self.steps.iter().map(|step| &step.run.problems));
+        let problems = problems.chain(self.replicas.iter().map(|replicas| &replicas.problems));
+        let problems = problems.chain(self.sustained.iter().map(|run| &run.problems));
         let mut problems = problems.chain(self.runs.iter().map(|run| &run.problems));
         self.failures.is_empty() && problems.all(Vec::is_empty)
     }

@@ -2,13 +2,18 @@
 
 use serde::Serialize;
 
+use super::contender::Contender;
 use super::contender::Contender::{
     Articles, Auto, AutoFull, Native, NativeBatch, NativeLean, Tandem, TandemFull, Transaction,
 };
 use super::growth::cost_ratio;
-use super::latency::Situation;
+use super::latency::{Latency, Situation};
 use super::report::{Report, Trial};
+use super::scale::{self, Replicas};
+use super::situations::SIDE_RATE;
+use super::sustained::{self, Sustained};
 use super::table::find;
+use super::workload::Workload;
 use super::workload::Workload::{HalfHot, MultiLeg, Refused, SingleIds, Uniform};
 
 /// The figures that matter most; what was not measured is null.
@@ -36,6 +41,21 @@ pub struct Summary {
     pub idle_p99_ms: Option<f64>,
     pub two_phase_idle_p50_ms: Option<f64>,
     pub two_phase_idle_p99_ms: Option<f64>,
+    pub latency_1500_p50_ms: Option<f64>,
+    pub latency_1500_p99_ms: Option<f64>,
+    pub latency_4500_p50_ms: Option<f64>,
+    pub latency_4500_p99_ms: Option<f64>,
+    pub two_phase_latency_1500_p50_ms: Option<f64>,
+    pub two_phase_latency_1500_p99_ms: Option<f64>,
+    pub two_phase_latency_3000_p50_ms: Option<f64>,
+    pub two_phase_latency_3000_p99_ms: Option<f64>,
+    pub two_phase_latency_refused_p99_ms: Option<f64>,
+    pub two_phase_latency_legs_p99_ms: Option<f64>,
+    pub sustained_last_vs_first: Option<f64>,
+    pub sustained_vs_native: Option<f64>,
+    pub two_phase_sustained_vs_native: Option<f64>,
+    pub scale_8_vs_1: Option<f64>,
+    pub workers_cost_ratio: Option<f64>,
     pub worker_peak_mib: Option<f64>,
     pub submit_rows_per_s: Option<f64>,
     pub submit_peak_mib: Option<f64>,
@@ -100,8 +120,82 @@ impl Summary {
             two_phase_half_hot_vs_native_as_on_uniform: as_on_uniform(report),
             transaction_engine_vs_native: ratio(Uniform, Transaction, Native),
             transaction_engine_half_hot_vs_two_phase: ratio(HalfHot, Transaction, Tandem),
+            ..Summary::at_rates(report)
         }
     }
+
+    /// Only the latencies at rates, and what long runs and more workers show.
+    fn at_rates(report: &Report) -> Summary {
+        let at = |workload, contender, rate, together| {
+            at_rate(&report.latencies, workload, contender, rate, together)
+        };
+        let (single, grouped) = (at(Uniform, Auto, 1_500, 1), at(Uniform, Auto, 4_500, 25));
+        let two_phase = |workload, rate| at(workload, Tandem, rate, 1);
+        let (slow, fast) = (two_phase(Uniform, 1_500), two_phase(Uniform, 3_000));
+        let p50 = |latency: Option<&Latency>| latency.map(|latency| latency.p50_ms);
+        let p99 = |latency: Option<&Latency>| latency.map(|latency| latency.p99_ms);
+        Summary {
+            latency_1500_p50_ms: p50(single),
+            latency_1500_p99_ms: p99(single),
+            latency_4500_p50_ms: p50(grouped),
+            latency_4500_p99_ms: p99(grouped),
+            two_phase_latency_1500_p50_ms: p50(slow),
+            two_phase_latency_1500_p99_ms: p99(slow),
+            two_phase_latency_3000_p50_ms: p50(fast),
+            two_phase_latency_3000_p99_ms: p99(fast),
+            two_phase_latency_refused_p99_ms: p99(two_phase(Refused, SIDE_RATE)),
+            two_phase_latency_legs_p99_ms: p99(two_phase(MultiLeg, SIDE_RATE)),
+            sustained_last_vs_first: last_vs_first(&report.sustained),
+            sustained_vs_native: last_minute(&report.sustained, Auto),
+            two_phase_sustained_vs_native: last_minute(&report.sustained, Tandem),
+            scale_8_vs_1: scale_8_vs_1(&report.replicas),
+            workers_cost_ratio: workers_cost_ratio(&report.replicas),
+            ..Summary::default()
+        }
+    }
+}
+
+/// The latency at a rate, also of a contender that did not keep up with it, so that a target that was
+/// missed by far is seen to be missed.
+fn at_rate(
+    latencies: &[Latency],
+    workload: Workload,
+    contender: Contender,
+    rate: u32,
+    together: usize,
+) -> Option<&Latency> {
+    latencies.iter().find(|latency| {
+        let same = latency.workload == workload && latency.contender == contender;
+        let arrived = latency.rate_per_s == Some(f64::from(rate)) && latency.together == together;
+        same && arrived && latency.situation == Situation::Rate && latency.problems.is_empty()
+    })
+}
+
+/// The lower one of two phases and auto.
+fn last_vs_first(all: &[Sustained]) -> Option<f64> {
+    let kept = |contender| {
+        let run = sustained::find(all, contender)?;
+        Some(run.last.per_s / run.first.per_s)
+    };
+    [Tandem, Auto].into_iter().filter_map(kept).reduce(f64::min)
+}
+
+/// The last minute beside that of native transactions.
+fn last_minute(all: &[Sustained], contender: Contender) -> Option<f64> {
+    let last = |contender| Some(sustained::find(all, contender)?.last.per_s);
+    Some(last(contender)? / last(Native)?)
+}
+
+/// What eight workers far away settle beside one.
+fn scale_8_vs_1(all: &[Replicas]) -> Option<f64> {
+    let per_s = |workers| Some(scale::find(all, Auto, workers, true)?.per_s);
+    Some(per_s(8)? / per_s(1)?)
+}
+
+/// What a transfer costs the database with four workers near it, beside one.
+fn workers_cost_ratio(all: &[Replicas]) -> Option<f64> {
+    let cost = |workers| Some(scale::find(all, Tandem, workers, false)?.cpu_per_1000.mongod);
+    Some(cost(4)? / cost(1)?).filter(|ratio| ratio.is_finite())
 }
 
 /// Tandem's rate divided by that of native transactions, with the concurrency that is best for them
@@ -117,6 +211,9 @@ fn as_on_uniform(report: &Report) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::growth::tests::backlog;
+    use super::super::latency::tests::at_rate;
+    use super::super::scale::tests::replicas;
+    use super::super::sustained::tests::sustained;
     use super::super::table::tests::run;
     use super::*;
 
@@ -158,6 +255,54 @@ mod tests {
         assert_eq!(summary.transaction_engine_vs_native, None);
         assert_eq!(summary.backlog_cost_ratio, Some(1.1));
         assert_eq!(summary.worker_peak_mib, Some(120.0));
+    }
+
+    #[test]
+    fn latencies_are_found_by_rate_and_by_how_many_come_together() {
+        let mut report = report();
+        report.latencies = vec![
+            at_rate(Auto, Uniform, (1_500.0, 25), 7.0),
+            at_rate(Auto, Uniform, (1_500.0, 1), 8.0),
+            at_rate(Auto, Uniform, (4_500.0, 25), 9.0),
+            at_rate(Tandem, Uniform, (3_000.0, 1), 10.0),
+            at_rate(Tandem, Refused, (2_000.0, 1), 11.0),
+        ];
+        let summary = Summary::of(&report);
+        assert_eq!(summary.latency_1500_p50_ms, Some(8.0));
+        assert_eq!(summary.latency_4500_p99_ms, Some(90.0));
+        assert_eq!(summary.two_phase_latency_1500_p50_ms, None);
+        assert_eq!(summary.two_phase_latency_3000_p99_ms, Some(100.0));
+        assert_eq!(summary.two_phase_latency_refused_p99_ms, Some(110.0));
+        assert_eq!(summary.idle_p50_ms, None);
+    }
+
+    #[test]
+    fn what_lasts_is_the_lower_engine_and_compared_in_the_last_minute() {
+        let mut report = report();
+        report.sustained = vec![
+            sustained(Native, 1_000.0, 800.0),
+            sustained(Tandem, 8_000.0, 7_200.0),
+            sustained(Auto, 10_000.0, 8_000.0),
+        ];
+        let summary = Summary::of(&report);
+        assert_eq!(summary.sustained_last_vs_first, Some(0.8));
+        assert_eq!(summary.two_phase_sustained_vs_native, Some(9.0));
+        assert_eq!(summary.sustained_vs_native, Some(10.0));
+    }
+
+    #[test]
+    fn workers_far_away_add_rate_and_near_ones_cost() {
+        let mut report = report();
+        report.replicas = vec![
+            replicas(Tandem, 1, 0, (9_000.0, 0.2)),
+            replicas(Tandem, 4, 0, (6_000.0, 0.3)),
+            replicas(Auto, 1, 10, (1_000.0, 0.1)),
+            replicas(Auto, 8, 10, (6_500.0, 0.1)),
+        ];
+        let summary = Summary::of(&report);
+        assert_eq!(summary.scale_8_vs_1, Some(6.5));
+        let ratio = summary.workers_cost_ratio.expect("both were measured");
+        assert!((ratio - 1.5).abs() < 1e-9, "{ratio}");
     }
 
     #[test]

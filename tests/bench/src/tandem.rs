@@ -15,7 +15,9 @@ use common::transaction::State;
 use super::field::Field;
 use super::workload::Workload;
 use super::workload::{OPENING, account_id};
+use harness::http::Metrics;
 use harness::process::{Process, Signal, memory_max};
+use harness::servers::Servers;
 use harness::worker::{Plan, Worker};
 
 /// How long nothing may happen before a run counts as stuck.
@@ -37,6 +39,8 @@ pub struct Crew {
     pub workers: usize,
     /// Flags beside the defaults.
     pub flags: BTreeMap<String, String>,
+    /// Where they find the servers, if not where everybody does.
+    pub servers: Option<Servers>,
 }
 
 impl Crew {
@@ -80,7 +84,11 @@ impl Crew {
         numbers.map(|number| {
             let plan = field.world.worker(&format!("bench-{number}"));
             // Not the short leases of the tests, but the defaults.
-            plan.only_flags(self.flags.clone())
+            let plan = plan.only_flags(self.flags.clone());
+            match &self.servers {
+                Some(far) => plan.mongodb(&far.mongodb_uri).amqp(&far.amqp_url),
+                None => plan,
+            }
         })
     }
 }
@@ -98,10 +106,7 @@ impl Workers {
     /// How many transactions they have brought to their end.
     pub async fn settled(&self) -> u64 {
         let mut settled = 0.0;
-        for worker in &self.0 {
-            // A worker that is just starting has settled nothing.
-            let Some(answer) = worker.get("/metrics").await else { continue };
-            let metrics = harness::http::Metrics::new(answer.body);
+        for metrics in self.metrics().await {
             for state in [State::Done, State::Canceled] {
                 settled += metrics.sum("tandem_transitions_total", &[("state", state.as_str())]);
             }
@@ -109,6 +114,26 @@ impl Workers {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
         let settled = settled as u64;
         settled
+    }
+
+    /// The metrics of those that answer: a worker that is just starting has done nothing yet.
+    pub async fn metrics(&self) -> Vec<Metrics> {
+        let mut all = Vec::new();
+        for worker in &self.0 {
+            all.extend(worker.get("/metrics").await.map(|answer| Metrics::new(answer.body)));
+        }
+        all
+    }
+
+    /// Whether all of them run.
+    ///
+    /// # Errors
+    /// When one has ended.
+    pub fn check(&mut self) -> Result<(), String> {
+        match self.0.iter_mut().any(|worker| worker.exited().is_some()) {
+            true => Err("a worker has ended by itself".to_owned()),
+            false => Ok(()),
+        }
     }
 
     /// Waits until they have settled so many.
@@ -128,9 +153,7 @@ impl Workers {
             if since.elapsed() > STUCK {
                 return Err(format!("{settled} of {wanted} settled, and no more for {STUCK:?}"));
             }
-            if self.0.iter_mut().any(|worker| worker.exited().is_some()) {
-                return Err("a worker has ended by itself".to_owned());
-            }
+            self.check()?;
             let near = settled * 20 >= wanted * 19 || wanted <= 1_000;
             tokio::time::sleep(if near { LOOK_NEAR } else { LOOK_FAR }).await;
         }

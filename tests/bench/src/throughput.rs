@@ -36,11 +36,18 @@ pub async fn run(bench: &mut Bench) {
     }
 }
 
-/// One run of one contender, with the size that is best.
-pub(super) async fn once(bench: &mut Bench, workload: Workload, contender: Contender) {
-    let loads = Loads::new(bench, workload);
-    let size = best_size(bench, workload, contender, &loads).await;
-    one(bench, workload, contender, 0, size, &loads).await;
+/// The size that is best on the uniform workload; if none was tried yet, they are tried now.
+pub(super) async fn uniform_size(bench: &mut Bench, contender: Contender) -> usize {
+    let (Kind::Baseline(_), uniform) = (contender.kind(), Workload::Uniform) else {
+        return default_size(contender);
+    };
+    let same = |trial: &&Trial| trial.workload == uniform && trial.contender == contender;
+    let tried = bench.report.trials.iter().filter(same);
+    if let Some(best) = tried.max_by(|one, other| one.per_s.total_cmp(&other.per_s)) {
+        return best.size;
+    }
+    let loads = Loads::new(bench, uniform);
+    best_size(bench, uniform, contender, &loads).await
 }
 
 /// The contenders that the built worker supports.
@@ -93,7 +100,7 @@ async fn warm_up(bench: &mut Bench, contenders: &[Contender]) {
     bench.args = full;
 }
 
-pub(super) fn default_size(contender: Contender) -> usize {
+fn default_size(contender: Contender) -> usize {
     match contender.kind() {
         Kind::Baseline(baseline) => *baseline.sizes().last().expect("there are sizes"),
         Kind::Tandem { .. } => 0,

@@ -131,22 +131,12 @@ impl Load {
         sampled.map(|transfer| transfer.id.insert_str(0, SAMPLE)).count()
     }
 
-    /// The balance of each account after the first `executed` transfers.
+    /// What the books must say after the first `executed` transfers.
     #[must_use]
-    pub fn expected(&self, executed: usize) -> Vec<i64> {
-        let mut balances = vec![OPENING; self.accounts];
-        for transfer in self.transfers[..executed].iter().filter(|transfer| !transfer.refused) {
-            for (account, amount) in &transfer.legs {
-                balances[*account] += amount;
-            }
-        }
-        balances
-    }
-
-    /// How many of the first `executed` transfers must be refused.
-    #[must_use]
-    pub fn refused(&self, executed: usize) -> usize {
-        self.transfers[..executed].iter().filter(|transfer| transfer.refused).count()
+    pub fn books(&self, executed: usize) -> Books {
+        let mut books = Books::opened(self.accounts);
+        books.add(&self.transfers[..executed]);
+        books
     }
 
     /// Writes the producer's input file: CSV where every transfer has two legs, else JSON lines.
@@ -174,6 +164,45 @@ impl Load {
         }
         file.flush()?;
         Ok(path)
+    }
+}
+
+/// What the books must say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Books {
+    /// The balance of each account.
+    pub balances: Vec<i64>,
+    /// Transfers that were settled.
+    pub done: usize,
+    /// Transfers that were refused.
+    pub canceled: usize,
+}
+
+impl Books {
+    /// Those of a ledger without transfers.
+    #[must_use]
+    pub fn opened(accounts: usize) -> Books {
+        Books { balances: vec![OPENING; accounts], done: 0, canceled: 0 }
+    }
+
+    /// How many transfers there were.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.done + self.canceled
+    }
+
+    /// Adds what these transfers do.
+    pub fn add(&mut self, transfers: &[Transfer]) {
+        for transfer in transfers {
+            if transfer.refused {
+                self.canceled += 1;
+                continue;
+            }
+            self.done += 1;
+            for (account, amount) in &transfer.legs {
+                self.balances[*account] += amount;
+            }
+        }
     }
 }
 
@@ -286,11 +315,11 @@ mod tests {
                 let value = -transfer.legs[0].1;
                 assert_eq!(transfer.refused, value > OPENING * 1_000, "{workload:?}");
             }
-            let lowest = load.expected(10_000).into_iter().min().expect("accounts");
+            let balances = load.books(10_000).balances;
+            let lowest = *balances.iter().min().expect("accounts");
             // Also if all debits come before any credit.
             assert!(lowest > OPENING / 2, "{workload:?}: an account could run out of money");
-            let sum: i64 = load.expected(10_000).iter().sum();
-            assert_eq!(sum, OPENING * 1_000);
+            assert_eq!(balances.iter().sum::<i64>(), OPENING * 1_000);
         }
     }
 
@@ -304,7 +333,7 @@ mod tests {
         // The first of 100 merchants has 1 / H(100) = 19 % of all payments.
         assert!((1_700..2_200).contains(&to_first(Workload::Zipf)));
         assert!(to_first(Workload::Uniform) < 50);
-        assert!((400..600).contains(&load(Workload::Refused).refused(10_000)));
+        assert!((400..600).contains(&load(Workload::Refused).books(10_000).canceled));
         assert!(load(Workload::MultiLeg).transfers.iter().all(|transfer| transfer.legs.len() == 4));
     }
 

@@ -52,7 +52,7 @@ pub fn timeline(report: &Report) -> Figure {
     let x_max = axis.seconds(axis.end_ms);
     let chart = |x_label: &str, y_label: &str, lines: Vec<Line>| {
         let (x_label, y_label) = (x_label.to_owned(), y_label.to_owned());
-        Chart::Lines(Lines { x_label, y_label, x_max, y_max: 0.0, lines })
+        Chart::Lines(Lines { x_label, y_label, x_max, lines, ..Lines::default() })
     };
     let rates = chart("", "transactions a second", rates(report, axis));
     let unfinished = chart("seconds", "transactions", vec![unfinished(report, axis)]);

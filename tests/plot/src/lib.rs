@@ -101,6 +101,10 @@ mod tests {
             lines: vec![line],
             ..Lines::default()
         };
+        let steep =
+            Line { name: "p99".into(), color: COLORS[1], points: vec![(1.0, 4.0), (5.0, 700.0)] };
+        let curve =
+            Lines { logarithmic: true, dotted: true, lines: vec![steep], ..Lines::default() };
         let lanes = Lanes {
             x_max: 9.0,
             lanes: vec![Lane {
@@ -126,6 +130,7 @@ mod tests {
             width: 1_000,
             panels: vec![
                 panel("Throughput", Chart::Lines(lines)),
+                panel("Latency", Chart::Lines(curve)),
                 panel("Faults", Chart::Lanes(lanes)),
                 panel("Contenders", Chart::Bars(bars)),
                 panel("Nothing yet", Chart::Lines(Lines::default())),
@@ -136,7 +141,9 @@ mod tests {
     #[test]
     fn the_svg_names_everything_it_shows() {
         let svg = figure().svg();
-        for text in ["A figure", "Throughput", "worker killed", "half-hot", "tandem", "12,000"] {
+        for text in
+            ["A figure", "Throughput", "worker killed", "half-hot", "tandem", "12,000", "p99"]
+        {
             assert!(svg.contains(text), "{text} is not in the SVG");
         }
         assert!(svg.trim_end().ends_with("</svg>"));
@@ -148,7 +155,7 @@ mod tests {
         let mut reader = png::Decoder::new(io::Cursor::new(bytes)).read_info().expect("a PNG");
         let mut pixels = vec![0; reader.output_buffer_size().expect("a small picture")];
         let info = reader.next_frame(&mut pixels).expect("a whole PNG");
-        assert_eq!((info.width, info.height), (1_000, 4 * 240 + page::TITLE_PX));
+        assert_eq!((info.width, info.height), (1_000, 5 * 240 + page::TITLE_PX));
         let title_rows = info.width as usize * 3 * page::TITLE_PX as usize;
         let dark = pixels[..title_rows].iter().filter(|value| **value < 100).count();
         assert!(dark > 100, "{dark} dark values where the title should stand");

@@ -1,5 +1,7 @@
 //! The benchmark measures, and gives no figure unless the books balance.
 
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ use harness::process::program;
 use harness::servers::{self, Servers};
 use harness::wait::s;
 use mongodb::bson::doc;
+use serde_json::Value;
 
 #[tokio::test]
 async fn books_that_do_not_balance_are_found_for_every_baseline() {
@@ -27,13 +30,13 @@ async fn books_that_do_not_balance_are_found_for_every_baseline() {
         let pace = Pace::Flood(s(60));
         let driven = baseline::drive(&field, baseline, 8, &load, pace).await.expect("driven");
         assert_eq!(driven.executed, 60);
-        assert_eq!(field.problems(&load, 60).await, Vec::<String>::new(), "{baseline:?}");
-        assert_eq!(load.refused(60), canceled(&field).await, "{baseline:?}");
+        assert_eq!(field.problems(&load.books(60)).await, Vec::<String>::new(), "{baseline:?}");
+        assert_eq!(load.books(60).canceled, canceled(&field).await, "{baseline:?}");
 
         let more = doc! { "$inc": { "balance": 1 } };
         let (id, accounts) = ("account-0000007", field.store.accounts());
         accounts.update_one(doc! { "_id": id }, more).await.expect("updated");
-        let problems = field.problems(&load, 60).await.join("\n");
+        let problems = field.problems(&load.books(60)).await.join("\n");
         assert!(problems.contains(id), "{baseline:?}: {problems:?}");
         field.finish().await;
     }
@@ -44,43 +47,137 @@ async fn canceled(field: &Field) -> usize {
     usize::try_from(counted.expect("MongoDB is there")).expect("a small count")
 }
 
-#[test]
-fn the_program_measures_every_part_and_writes_its_files() {
-    let home = servers::directory(&format!("bench-{}", uuid::Uuid::new_v4().simple()));
-    std::fs::create_dir_all(&home).expect("a directory");
+/// Runs the program in its short form; its report, and its tables.
+fn measured(home: &Path, arguments: &[&str]) -> (Value, String) {
+    std::fs::create_dir_all(home).expect("a directory");
     let json = home.join("bench.json");
     let output = Command::new(program("bench"))
-        .args(["--quick", "--workload", "uniform", "--part", "throughput,latency,idle"])
-        .args(["--only", "native,tandem,auto", "--transfers", "400", "--accounts", "200", "--json"])
-        .arg(&json)
-        .arg("--picture")
-        .arg(&home)
+        .args(["--quick", "--workload", "uniform"])
+        .args(arguments)
+        .args([OsStr::new("--json"), json.as_os_str(), OsStr::new("--picture"), home.as_os_str()])
         .output()
         .expect("the program runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    let report: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(&json).expect("a file")).expect("JSON");
-    let summary = &report["summary"];
-    for figure in [
-        "uniform_vs_native",
-        "two_phase_uniform_vs_native",
-        "documents_per_transfer_uniform",
-        "commands_per_transfer",
-        "idle_p50_ms",
-        "two_phase_idle_p50_ms",
-        "worker_peak_mib",
-    ] {
-        assert!(summary[figure].as_f64().is_some_and(|value| value > 0.0), "{figure}: {summary}");
-    }
-    assert!(summary["half_hot_vs_native"].is_null(), "{summary}");
-    let situations: Vec<_> =
-        report["latencies"].as_array().expect("a list").iter().map(|l| &l["situation"]).collect();
-    assert_eq!(situations, ["idle", "idle", "idle", "half", "half", "half"]);
-    let tables = String::from_utf8_lossy(&output.stdout);
-    assert!(tables.contains("| **Tandem** |"), "{tables}");
     for file in ["bench.svg", "bench.png"] {
         assert!(std::fs::metadata(home.join(file)).is_ok_and(|file| file.len() > 1_000), "{file}");
     }
+    let report = serde_json::from_slice(&std::fs::read(&json).expect("a file")).expect("JSON");
+    (report, String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A directory of this test.
+fn home() -> PathBuf {
+    servers::directory(&format!("bench-{}", uuid::Uuid::new_v4().simple()))
+}
+
+fn assert_figures(report: &Value, names: &[&str]) {
+    let summary = &report["summary"];
+    for figure in names {
+        let is_there = summary[figure].as_f64().is_some_and(|value| value > 0.0);
+        assert!(is_there, "{figure}: {summary}");
+    }
+}
+
+#[test]
+fn the_program_measures_every_part_and_writes_its_files() {
+    let home = home();
+    let (report, tables) = measured(
+        &home,
+        &[
+            "--part=throughput,latency,idle",
+            "--only=native,tandem,auto",
+            "--transfers=400",
+            "--accounts=200",
+            // The lowest rate is always measured, whoever keeps up with it.
+            "--rates=1500",
+        ],
+    );
+    assert_figures(
+        &report,
+        &[
+            "uniform_vs_native",
+            "two_phase_uniform_vs_native",
+            "documents_per_transfer_uniform",
+            "commands_per_transfer",
+            "idle_p50_ms",
+            "two_phase_idle_p50_ms",
+            "latency_1500_p50_ms",
+            "two_phase_latency_1500_p99_ms",
+            "worker_peak_mib",
+        ],
+    );
+    assert!(report["summary"]["half_hot_vs_native"].is_null(), "{}", report["summary"]);
+    assert!(report["summary"]["latency_4500_p50_ms"].is_null(), "{}", report["summary"]);
+    let latencies = report["latencies"].as_array().expect("a list");
+    let seen: Vec<_> =
+        latencies.iter().map(|l| (l["situation"].as_str(), l["together"].as_u64())).collect();
+    let (idle, single, grouped) =
+        ((Some("idle"), Some(1)), (Some("rate"), Some(1)), (Some("rate"), Some(25)));
+    assert_eq!(seen, [[idle; 3], [single; 3], [grouped; 3]].concat());
+    for latency in latencies {
+        let ms = |name: &str| latency[name].as_f64().expect("a number");
+        let ordered = [ms("p50_ms"), ms("p95_ms"), ms("p99_ms"), ms("max_ms")];
+        assert!(ordered[0] > 0.1 && ordered.is_sorted(), "{latency}");
+    }
+    assert!(tables.contains("| **Tandem** |"), "{tables}");
+    for together in [1, 25] {
+        let heading = format!("| p50 / p99 ms, {together} at a time | 1,500/s |");
+        assert!(tables.contains(&heading), "{tables}");
+    }
+    std::fs::remove_dir_all(home).expect("the directory is ours");
+}
+
+#[test]
+fn more_workers_are_measured_near_the_servers_and_far_away() {
+    let home = home();
+    let (report, tables) = measured(&home, &["--part=scale", "--transfers=2000", "--accounts=500"]);
+    assert_figures(&report, &["scale_8_vs_1"]);
+    let replicas = report["replicas"].as_array().expect("a list");
+    let seen: Vec<_> =
+        replicas.iter().map(|r| (r["round_trip_ms"].as_u64(), r["workers"].as_u64())).collect();
+    let (near, far) = (|n| (Some(0), Some(n)), |n| (Some(10), Some(n)));
+    let far_twice: Vec<_> = [1, 2, 4, 8].into_iter().flat_map(|n| [far(n); 2]).collect();
+    assert_eq!(seen, [vec![near(1), near(2), near(4)], far_twice].concat());
+    for one in replicas {
+        let native = one["contender"] == "auto" && one["workers"] == 1;
+        let share = one["conflicts"].as_f64();
+        assert!(share.is_none_or(|share| (0.0..=1.0).contains(&share)), "{one}");
+        assert!(!native || share.is_some(), "one worker settles by native transactions: {one}");
+    }
+    assert!(tables.contains("| **Tandem, `--engine auto`** | 8 | 10 |"), "{tables}");
+    std::fs::remove_dir_all(home).expect("the directory is ours");
+}
+
+#[test]
+fn a_long_run_has_a_first_and_a_last_part() {
+    let home = home();
+    let (report, tables) = measured(
+        &home,
+        &[
+            "--part=sustained",
+            "--only=native,native-batch,tandem,auto",
+            "--seconds=12",
+            "--transfers=20000",
+            "--accounts=500",
+        ],
+    );
+    assert_figures(
+        &report,
+        &["sustained_last_vs_first", "sustained_vs_native", "two_phase_sustained_vs_native"],
+    );
+    let runs = report["sustained"].as_array().expect("a list");
+    assert_eq!(runs.len(), 4);
+    for run in runs {
+        let number = |value: &Value| value.as_f64().expect("a number");
+        assert!(number(&run["seconds"]) >= 12.0, "{run}");
+        for part in ["first", "last"] {
+            // The process that is measured is known only where `deploy/bench` has started it.
+            assert!(number(&run[part]["per_s"]) > 0.0, "{run}");
+            assert!(number(&run[part]["mongod_per_1000"]) >= 0.0, "{run}");
+        }
+        assert!(run["course"].as_array().is_some_and(|points| points.len() > 3), "{run}");
+    }
+    assert!(tables.contains("| native, batched by one writer |"), "{tables}");
     std::fs::remove_dir_all(home).expect("the directory is ours");
 }

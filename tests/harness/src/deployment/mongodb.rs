@@ -34,6 +34,13 @@ const ELECTION_TIMEOUT_MS: i32 = 5_000;
 const HEARTBEAT_INTERVAL_MS: i32 = 1_000;
 /// Of three members, the primary otherwise waits 15 s for its clients before it ends.
 const QUIESCE_MS: u32 = 1_000;
+/// For so many seconds the server keeps every version of every document; by itself it keeps them for
+/// 300 s. Under load these versions fill its cache, and evicting them costs more the longer the load
+/// lasts. But `producer audit` reads everything in one snapshot, and ends with an error when the
+/// server no longer has it. On a server that was idle, a snapshot is up to 10 s old when it is taken
+/// (the time between two of the server's own entries in its log). So an audit has 50 s, and a
+/// statement, which holds its snapshot for 12 s at most, has enough; with 5 s both could fail at once.
+const HISTORY_S: u32 = 60;
 
 /// One `mongod`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,8 +70,8 @@ impl Member {
 pub struct ReplicaSet {
     /// In the order of their numbers.
     pub members: Vec<Member>,
-    /// With little memory, beside whatever else a development machine runs; otherwise with the
-    /// server's own settings.
+    /// With little memory, beside whatever else a development machine runs; otherwise with as much
+    /// as the server takes by itself.
     pub frugal: bool,
 }
 
@@ -109,6 +116,7 @@ impl ReplicaSet {
     #[must_use]
     pub fn command(&self, directory: &Directory, index: usize, mongod: &Path) -> Command {
         let quiesce = format!("shutdownTimeoutMillisForSignaledShutdown={QUIESCE_MS}");
+        let history = format!("minSnapshotHistoryWindowInSeconds={HISTORY_S}");
         let mut command = Command::new(mongod);
         command
             .args(["--replSet", REPLICA_SET, "--bind_ip", "127.0.0.1", "--port"])
@@ -119,7 +127,7 @@ impl ReplicaSet {
             .arg(log(directory, index))
             .args(["--logappend", "--quiet", "--nounixsocket", "--pidfilepath"])
             .arg(directory.run.join(format!("{}.pid", name(index))))
-            .args(["--setParameter", &quiesce]);
+            .args(["--setParameter", &quiesce, "--setParameter", &history]);
         if self.frugal {
             let cache = if self.members.len() == 1 { "1" } else { "0.25" };
             command.args(["--wiredTigerCacheSizeGB", cache]);

@@ -3,10 +3,11 @@
 //! [`MongoProxy`] knows where messages begin and end and which of Tandem's operations they are, so
 //! that a test can hold, drop or delay exactly one. [`ByteProxy`] knows bytes only: it cuts, slows
 //! down, or falls silent. [`ReplicaProxy`] does the same before a whole replica set, whose clients
-//! still find the primary. All of them can refuse every connection for a while. The programs do not
-//! know about the proxies.
+//! still find the primary. These can refuse every connection for a while. [`Distance`] puts both
+//! servers far away. The programs do not know about the proxies.
 
 mod bytes;
+mod delay;
 mod gate;
 mod listener;
 mod mongodb;
@@ -14,6 +15,7 @@ mod replica;
 mod wire;
 
 pub use bytes::ByteProxy;
+pub use delay::Distance;
 pub use gate::Held;
 pub use mongodb::{MongoProxy, Part};
 pub use replica::ReplicaProxy;

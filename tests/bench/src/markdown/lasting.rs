@@ -1,0 +1,103 @@
+//! Long runs, and more workers.
+
+use std::fmt::{Result, Write};
+
+use harness::figures::thousands;
+
+use super::heading;
+use crate::scale::Replicas;
+use crate::sustained::Sustained;
+
+/// A row for each number of workers.
+pub(super) fn replicas(all: &[Replicas], text: &mut String) -> Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let columns = [
+        "workers",
+        "round trip ms",
+        "transfers/s",
+        "lost to conflicts, all (worst worker)",
+        "mongod",
+        "workers' CPU",
+        "proxies",
+    ];
+    heading(text, "queue full; CPU s per 1,000", &columns)?;
+    for one in all.iter().filter(|one| one.problems.is_empty()) {
+        let conflicts = match (one.conflicts, one.conflicts_max) {
+            (Some(all), Some(max)) => format!("{:.1} % ({:.1} %)", all * 100.0, max * 100.0),
+            _ => "–".to_owned(),
+        };
+        writeln!(
+            text,
+            "| {} | {} | {} | {} | {conflicts} | {:.3} | {:.3} | {:.3} |",
+            one.contender.title(),
+            one.workers,
+            one.round_trip_ms,
+            thousands(one.per_s),
+            one.cpu_per_1000.mongod,
+            one.cpu_per_1000.worker,
+            one.cpu_per_1000.client
+        )?;
+    }
+    Ok(())
+}
+
+/// A row for each contender.
+pub(super) fn sustained(all: &[Sustained], text: &mut String) -> Result {
+    let Some(longest) = all.iter().map(|run| run.seconds).reduce(f64::max) else { return Ok(()) };
+    let columns = [
+        "first transfers/s",
+        "last transfers/s",
+        "last / first",
+        "first mongod CPU s per 1,000",
+        "last",
+        "settled",
+    ];
+    heading(text, &format!("{longest:.0} s, first and last minute or quarter"), &columns)?;
+    for run in all.iter().filter(|run| run.problems.is_empty()) {
+        #[expect(clippy::cast_precision_loss, reason = "a count of transfers is small")]
+        let settled = run.transfers as f64;
+        writeln!(
+            text,
+            "| {} | {} | {} | {:.2} | {:.3} | {:.3} | {} |",
+            run.contender.title(),
+            thousands(run.first.per_s),
+            thousands(run.last.per_s),
+            run.last.per_s / run.first.per_s,
+            run.first.mongod_per_1000,
+            run.last.mongod_per_1000,
+            thousands(settled)
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contender::Contender;
+    use crate::scale::tests::replicas as measured;
+    use crate::sustained::tests::sustained as ran;
+
+    #[test]
+    fn rows_have_a_cell_for_every_column_and_false_books_have_no_row() {
+        let mut text = String::new();
+        let mut false_books = measured(Contender::Auto, 8, 10, (9.0, 9.0));
+        false_books.problems.push("x".to_owned());
+        let mut without = measured(Contender::Tandem, 4, 0, (6_000.0, 0.3));
+        (without.conflicts, without.conflicts_max) = (None, None);
+        let all = [measured(Contender::Auto, 1, 10, (1_000.0, 0.1)), without, false_books];
+        replicas(&all, &mut text).expect("a string");
+        sustained(&[ran(Contender::Auto, 9_000.0, 8_100.0)], &mut text).expect("a string");
+        assert!(text.contains("| 1 | 10 | 1,000 | 5.0 % (10.0 %) | 0.100 |"), "{text}");
+        assert!(text.contains("| 4 | 0 | 6,000 | – | 0.300 |"), "{text}");
+        assert!(text.contains("| 9,000 | 8,100 | 0.90 |"), "{text}");
+        assert!(!text.contains("| 8 |"), "{text}");
+        for table in text.split("\n\n") {
+            let bars = |line: &str| line.matches('|').count();
+            let cells: Vec<_> = table.lines().filter(|l| !l.is_empty()).map(bars).collect();
+            assert!(cells.windows(2).all(|pair| pair[0] == pair[1]), "{table}");
+        }
+    }
+}
