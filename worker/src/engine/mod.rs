@@ -56,6 +56,11 @@ pub trait Environment: Send + Sync {
     fn jitter(&self) -> f64;
     /// A token that no other claim has or will have.
     fn token(&self) -> String;
+    /// Whether a batch goes the native way, where the engine chooses. `advice` says what is faster;
+    /// either way is right at any moment, so a simulation may take the other one.
+    fn chooses_native(&self, advice: impl FnOnce() -> bool) -> bool {
+        advice()
+    }
 }
 
 /// How a batch is settled.
@@ -161,7 +166,9 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         match self.settings.kind {
             EngineKind::TwoPhase => false,
             EngineKind::Transaction => true,
-            EngineKind::Auto => self.chooser().is_native(self.environment.now_ms()),
+            EngineKind::Auto => self
+                .environment
+                .chooses_native(|| self.chooser().is_native(self.environment.now_ms())),
         }
     }
 

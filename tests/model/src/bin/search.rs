@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use clap::Parser;
-use model::search::{ARTICLES, Articles, Found, SCOPES, Scope, Tandem, search};
+use model::search::{ARTICLES, Articles, Found, Scope, Tandem, search};
 use model::sim::Planted;
 use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ fn parsed(args: &Args) -> Result<(Option<Planted>, Vec<Subject>), String> {
         })?),
     };
     let engine = |scope: &Scope| Subject::Engine(if args.short { scope.short() } else { *scope });
-    let engines = SCOPES.iter().map(engine);
+    let engines = Scope::all().map(engine);
     // The planted faults are in the model, and the articles' pattern does not run on the model.
     let articles = ARTICLES.iter().filter(|_| planted.is_none()).map(Subject::Articles);
     let all: Vec<_> = engines.chain(articles).collect();

@@ -11,7 +11,7 @@ use common::account::Account;
 use common::amount::Amount;
 use common::transaction::{AccountId, Body, State, TransactionId};
 
-use super::protocol::{Bounds, Heard, Next, Protocol, Tally, What};
+use super::protocol::{Bounds, Heard, Looked, Next, Protocol, Tally, What};
 use crate::sim::model::{Books, Transaction};
 use crate::sim::request::Reply;
 use crate::sim::server::Stepped;
@@ -172,7 +172,8 @@ impl Protocol for Articles {
         Vec::new()
     }
 
-    fn next(&self, run: usize, heard: &[Heard]) -> (Next<Request>, bool) {
+    fn next(&self, run: usize, heard: &[Heard]) -> (Next<Request>, Looked) {
+        let looked = Looked::default();
         let mine = application(run);
         let owned = |what: &What| {
             let What::Answer(Reply::Seen(seen)) = what else { return None };
@@ -180,9 +181,9 @@ impl Protocol for Articles {
         };
         let moved = |what: &What| matches!(what, What::Answer(Reply::Written(written)) if written.count == 1);
         let Some((claimed, answers)) = heard.split_first() else {
-            return (Next::Request(Request::Claim(mine)), false);
+            return (Next::Request(Request::Claim(mine)), looked);
         };
-        let Some(seen) = owned(&claimed.what) else { return (Next::Over, false) };
+        let Some(seen) = owned(&claimed.what) else { return (Next::Over, looked) };
         let plan = self.plan(&mine, seen.state, seen.attempts > 1);
         let goes_on = plan.iter().zip(answers).all(|(request, answer)| match request {
             Request::Look => owned(&answer.what).is_some(),
@@ -190,8 +191,8 @@ impl Protocol for Articles {
             Request::Claim(_) | Request::Post(..) | Request::Pull(_) | Request::Undo(..) => true,
         });
         match plan.get(answers.len()).filter(|_| goes_on) {
-            Some(request) => (Next::Request(request.clone()), false),
-            None => (Next::Over, false),
+            Some(request) => (Next::Request(request.clone()), looked),
+            None => (Next::Over, looked),
         }
     }
 
@@ -215,7 +216,22 @@ impl Protocol for Articles {
         *request == Request::Look
     }
 
-    fn step(&self, books: &mut Books, request: &Request, _: usize, now: i64) -> Stepped {
+    fn is_limited(&self, _: &Request) -> bool {
+        true
+    }
+
+    fn snapshot(&self, _: &Books, _: &Request, _: usize) -> Option<Books> {
+        None
+    }
+
+    fn step(
+        &self,
+        books: &mut Books,
+        request: &Request,
+        _: usize,
+        now: i64,
+        _: Option<&Books>,
+    ) -> Stepped {
         let id = transaction();
         let doc = books.transactions.get_mut(&id).expect("the only transaction");
         let accounts = &mut books.accounts;
@@ -245,7 +261,14 @@ impl Protocol for Articles {
         if matched { Stepped::Wrote } else { Stepped::Nothing }
     }
 
-    fn reply(&self, books: &Books, request: &Request, tally: Tally, now: i64) -> Reply {
+    fn reply(
+        &self,
+        books: &Books,
+        request: &Request,
+        tally: Tally,
+        now: i64,
+        _: Option<&Books>,
+    ) -> Reply {
         let seen = || books.seen(&[transaction()], now);
         match request {
             Request::Claim(_) if tally.matched == 0 => Reply::Seen(Vec::new()),

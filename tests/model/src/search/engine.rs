@@ -5,20 +5,21 @@
 //! through its two traits only, [`common::ledger::Ledger`] and [`Environment`].
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use common::account::Account;
 use common::amount::Amount;
-use common::ledger::{Fault, LeaseMs};
+use common::ledger::{Fault, LeaseMs, Transacted};
 use common::retry::Policy;
 use common::transaction::{Body, TransactionId};
 use futures_util::future::join;
 use worker::engine::{Announcer, Engine, EngineKind, EngineSettings, Environment};
 use worker::metrics::Metrics;
 
-use super::protocol::{Heard, Next, Protocol, Tally, What};
+use super::clock::Clock;
+use super::protocol::{Heard, Looked, Next, Protocol, Tally, What};
 use super::rest::LAST_WORKER_AT;
 use super::scope::{Client, Scope};
 use super::trace;
@@ -26,6 +27,7 @@ use crate::sim::Planted;
 use crate::sim::check;
 use crate::sim::client::{Client as Ledger, Sent, Shared};
 use crate::sim::model::{Books, Transaction};
+use crate::sim::native::Native;
 use crate::sim::request::{Reply, Request};
 use crate::sim::server::{Server, Stepped};
 
@@ -64,7 +66,7 @@ impl<'a> Tandem<'a> {
 
     fn settings(&self, run: usize) -> EngineSettings {
         EngineSettings {
-            kind: EngineKind::TwoPhase,
+            kind: self.scope.engine(run),
             application: trace::worker(run),
             post_window_ms: OP_LIMIT.into(),
             grace_ms: self.grace,
@@ -96,6 +98,17 @@ impl<'a> Tandem<'a> {
         }
     }
 
+    /// A worker that chooses begins with an event, which says what it chooses. Others begin at once.
+    fn begins(&self, run: usize, clock: &Clock) -> impl Future<Output = ()> + use<> {
+        let chooses = self.scope.engine(run) == EngineKind::Auto;
+        let first_event = chooses.then(|| clock.clone());
+        async move {
+            if let Some(clock) = first_event {
+                clock.sleep(Duration::ZERO).await;
+            }
+        }
+    }
+
     fn second(&self, run: usize) -> &'static [&'static str] {
         self.scope.second.get(run).copied().unwrap_or_default()
     }
@@ -114,11 +127,13 @@ fn ids(batch: &[&str]) -> Vec<TransactionId> {
 
 /// What a worker does: its first batch, and a second batch that begins when the first has
 /// committed, so that the settlements of the first may ride on the posts of the second.
-async fn live<E: Environment>(
-    engine: &Engine<Ledger, E>,
+async fn live(
+    engine: &Engine<Ledger, Clock>,
+    begins: impl Future<Output = ()>,
     first: &[TransactionId],
     second: &[TransactionId],
 ) {
+    begins.await;
     let decided = engine.begin(first).await;
     if second.is_empty() {
         decided.end().await;
@@ -154,6 +169,7 @@ impl Protocol for Tandem<'_> {
         let same_clock = |other: usize| self.clock_error(other) == self.clock_error(run);
         let fits = |other: &usize| {
             self.scope.runs[*other] == self.scope.runs[run]
+                && self.scope.engine(*other) == self.scope.engine(run)
                 && self.second(*other) == self.second(run)
                 && (self.planted.is_none() || same_clock(*other))
         };
@@ -176,21 +192,21 @@ impl Protocol for Tandem<'_> {
         self.scope.clients.iter().map(request).collect()
     }
 
-    fn next(&self, run: usize, heard: &[Heard]) -> (Next<Request>, bool) {
+    fn next(&self, run: usize, heard: &[Heard]) -> (Next<Request>, Looked) {
         let shared = Arc::new(Mutex::new(Shared::default()));
         let ledger = Ledger::new(shared.clone(), (run, 0), self.clock_error(run), self.planted);
-        let clock = Clock { run, ..Clock::default() };
+        let clock = Clock::new(run);
         let announcer = self.scope.events.then(|| Arc::new(ledger.clone()) as Arc<dyn Announcer>);
         let (settings, metrics) = (self.settings(run), self.metrics.clone());
         let engine = Engine::new(ledger, clock.clone(), announcer, settings, metrics);
         let (first, second) = (self.batch(run), ids(self.second(run)));
-        let mut task = pin!(live(&engine, &first, &second));
+        let mut task = pin!(live(&engine, self.begins(run, &clock), &first, &second));
         let mut context = Context::from_waker(Waker::noop());
         let mut over = task.as_mut().poll(&mut context).is_ready();
         // The requests of one worker are sent one after the other.
         let mut sent = std::mem::take(&mut shared.lock().expect("one thread").sent);
         for heard in heard {
-            clock.set(heard.at, matches!(heard.what, What::Awake));
+            clock.set(heard);
             {
                 let mut shared = shared.lock().expect("one thread");
                 shared.now = heard.at;
@@ -211,7 +227,7 @@ impl Protocol for Tandem<'_> {
             Some((.., Sent::Request(request))) => Next::Request(request),
             Some((.., Sent::Publish(_))) => unreachable!("the engine does not publish"),
         };
-        (next, clock.state().looked)
+        (next, clock.looked())
     }
 
     fn remembered(&self, heard: &Heard, lost: Option<&Request>) -> String {
@@ -222,9 +238,11 @@ impl Protocol for Tandem<'_> {
             What::Answer(Reply::Seen(seen)) => {
                 let mut seen = seen.clone();
                 for seen in &mut seen {
+                    // A native batch leaves to two phases what others may claim.
+                    let is_free = self.scope.chooses() && seen.server_now > seen.takeover_at;
+                    seen.takeover_at = is_free.into();
                     // The engine keeps the difference between the server's clock and its own.
                     seen.server_now -= heard.at;
-                    seen.takeover_at = 0;
                 }
                 format!("{seen:?}")
             }
@@ -252,15 +270,57 @@ impl Protocol for Tandem<'_> {
         request.is_read()
     }
 
-    fn step(&self, books: &mut Books, request: &Request, step: usize, started: i64) -> Stepped {
+    fn is_limited(&self, request: &Request) -> bool {
+        // A native transaction is many operations, and its client may take any time between them.
+        !matches!(request, Request::Transact(..))
+    }
+
+    fn snapshot(&self, books: &Books, request: &Request, step: usize) -> Option<Books> {
+        match request {
+            Request::Transact(_, contents, ..) if step == 0 => {
+                Some(Native::snapshot(contents, books))
+            }
+            _ => None,
+        }
+    }
+
+    fn step(
+        &self,
+        books: &mut Books,
+        request: &Request,
+        step: usize,
+        started: i64,
+        snapshot: Option<&Books>,
+    ) -> Stepped {
         let mut server = self.server(books);
+        if let (Request::Transact(number, contents, ..), Some(snapshot)) = (request, snapshot) {
+            server.begun.insert(*number, Native::begin(contents, snapshot));
+        }
         let stepped = server.step(request, step, started);
         *books = server.primary;
         stepped
     }
 
-    fn reply(&self, books: &Books, request: &Request, tally: Tally, now: i64) -> Reply {
-        self.server(books).reply(request, tally.written(), now)
+    fn reply(
+        &self,
+        books: &Books,
+        request: &Request,
+        tally: Tally,
+        now: i64,
+        snapshot: Option<&Books>,
+    ) -> Reply {
+        let written = tally.written();
+        match (request, snapshot) {
+            (Request::Transact(..), _) if !written.refused.is_empty() => {
+                Reply::Failed(Fault::Refused)
+            }
+            (Request::Transact(_, contents, ..), Some(snapshot)) if written.count > 0 => {
+                let verdicts = Native::begin(contents, snapshot).verdicts();
+                Reply::Transacted(Transacted::Committed(verdicts))
+            }
+            (Request::Transact(..), _) => Reply::Transacted(Transacted::Conflict),
+            _ => self.server(books).reply(request, written, now),
+        }
     }
 
     fn wrong_now(&self, books: &Books) -> Vec<String> {
@@ -274,61 +334,5 @@ impl Protocol for Tandem<'_> {
 
     fn describe(&self, request: &Request) -> String {
         trace::request(request)
-    }
-}
-
-/// A worker's environment: its clock shows the time of the search.
-#[derive(Clone, Debug, Default)]
-struct Clock {
-    run: usize,
-    state: Arc<Mutex<ClockState>>,
-}
-
-#[derive(Debug, Default)]
-struct ClockState {
-    now: i64,
-    looked: bool,
-    awakenings: u32,
-    tokens: u32,
-}
-
-impl Clock {
-    fn state(&self) -> MutexGuard<'_, ClockState> {
-        self.state.lock().expect("one thread")
-    }
-
-    fn set(&self, now: i64, awake: bool) {
-        let mut state = self.state();
-        state.now = now;
-        state.looked = false;
-        state.awakenings += u32::from(awake);
-    }
-}
-
-impl Environment for Clock {
-    fn now_ms(&self) -> i64 {
-        let mut state = self.state();
-        state.looked = true;
-        // This clock starts at another value than the server's, as a monotonic clock does.
-        state.now - 1_000_000
-    }
-
-    fn sleep(&self, _: Duration) -> impl Future<Output = ()> + Send {
-        let state = self.state.clone();
-        let asleep_since = self.state().awakenings;
-        std::future::poll_fn(move |_| {
-            let awakenings = state.lock().expect("one thread").awakenings;
-            if awakenings > asleep_since { Poll::Ready(()) } else { Poll::Pending }
-        })
-    }
-
-    fn jitter(&self) -> f64 {
-        0.0
-    }
-
-    fn token(&self) -> String {
-        let mut state = self.state();
-        state.tokens += 1;
-        format!("{}, claim {}", trace::worker(self.run), state.tokens)
     }
 }

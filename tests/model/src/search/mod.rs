@@ -8,8 +8,8 @@
 //! all others have died, must bring everything to an end in which the invariants of
 //! `ARCHITECTURE.md` hold.
 //!
-//! - `scope`: what is searched, and how far.
-//! - `engine`, `articles`: the protocols that are put through it.
+//! - `scope`, `choosing`: what is searched, and how far.
+//! - `engine`, `articles`: the protocols that are put through it. `clock`: a worker's environment.
 //! - `protocol`: what they have in common.
 //! - `explore`, `state`: breadth first through the states; what can happen in one.
 //! - `runs`, `intern`: histories and documents as numbers, so that a state is a few bytes.
@@ -22,6 +22,8 @@
 //! while most parts of our states are shared between states, and it brings a web server.
 
 mod articles;
+mod choosing;
+mod clock;
 mod engine;
 mod explore;
 mod intern;
@@ -36,4 +38,4 @@ pub use articles::{ARTICLES, Articles};
 pub use engine::Tandem;
 pub use explore::{Found, Violation, search};
 pub use protocol::Bounds;
-pub use scope::{Client, SCOPES, Scope};
+pub use scope::{Client, Scope};

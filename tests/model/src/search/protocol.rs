@@ -19,6 +19,17 @@ pub struct Heard {
     pub at: i64,
     /// What.
     pub what: What,
+    /// The way that the run goes if it has to choose now: true is the native one.
+    pub native: bool,
+}
+
+/// What a run has looked at since its last event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// At its clock.
+    pub clock: bool,
+    /// Which way to go: it had to choose.
+    pub choice: bool,
 }
 
 /// See [`Heard`].
@@ -93,9 +104,8 @@ pub trait Protocol {
     /// answers.
     fn clients(&self) -> Vec<Self::Request>;
 
-    /// What a run does next after these events, and whether it has looked at its clock since the
-    /// last of them.
-    fn next(&self, run: usize, heard: &[Heard]) -> (Next<Self::Request>, bool);
+    /// What a run does next after these events, and what it has looked at since the last of them.
+    fn next(&self, run: usize, heard: &[Heard]) -> (Next<Self::Request>, Looked);
 
     /// The part of an event that can matter to a run later: two runs that remember the same and do
     /// the same next are taken as equal. `lost` is the request that failed.
@@ -113,17 +123,31 @@ pub trait Protocol {
     /// Whether a request writes nothing.
     fn is_read(&self, request: &Self::Request) -> bool;
 
-    /// Runs one step of a request that started at this time.
+    /// Whether the server ends a request that takes longer than an operation may.
+    fn is_limited(&self, request: &Self::Request) -> bool;
+
+    /// What a request reads in this step and needs in a later one.
+    fn snapshot(&self, books: &Books, request: &Self::Request, step: usize) -> Option<Books>;
+
+    /// Runs one step of a request that started at this time, and has read this before.
     fn step(
         &self,
         books: &mut Books,
         request: &Self::Request,
         step: usize,
         started: i64,
+        snapshot: Option<&Books>,
     ) -> Stepped;
 
     /// The answer to a request when all its steps have run.
-    fn reply(&self, books: &Books, request: &Self::Request, tally: Tally, now: i64) -> Reply;
+    fn reply(
+        &self,
+        books: &Books,
+        request: &Self::Request,
+        tally: Tally,
+        now: i64,
+        snapshot: Option<&Books>,
+    ) -> Reply;
 
     /// Violations of rules that hold at every moment.
     fn wrong_now(&self, books: &Books) -> Vec<String>;

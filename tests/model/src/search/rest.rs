@@ -8,9 +8,9 @@ use std::collections::HashMap;
 
 use common::transaction::TransactionId;
 
-use super::protocol::{Next, Protocol, Tally};
-use super::runs::Hears;
-use super::state::World;
+use super::protocol::{Next, Protocol};
+use super::runs::{Event, Hears};
+use super::state::{Progress, World};
 use crate::sim::check;
 use crate::sim::model::Books;
 use crate::sim::odd::Odd;
@@ -45,7 +45,10 @@ impl Verdicts {
             documents.accounts.values().filter_map(check::below_floor).collect();
         wrong.extend(world.protocol.wrong_now(documents));
         if wrong.is_empty() && self.at_rest.insert(without_owners(documents), true).is_none() {
-            wrong = in_the_end(world, books);
+            wrong = in_the_end(world, books, true);
+            if wrong.is_empty() && last_worker_chooses(world) {
+                wrong = in_the_end(world, books, false);
+            }
         }
         (!wrong.is_empty()).then_some(wrong)
     }
@@ -62,13 +65,20 @@ fn without_owners(books: &Books) -> String {
     format!("{books:?}")
 }
 
+/// Whether there is more than one way for the last worker to begin.
+fn last_worker_chooses<P: Protocol>(world: &mut World<P>) -> bool {
+    let node = world.protocol.runs() as u32;
+    let sleeps = world.runs.next(node) == Next::Sleep;
+    sleeps && world.runs.looks(world.protocol, node, Hears::Awake, LAST_WORKER_AT).choice
+}
+
 /// The last worker runs while odd documents stay odd; then all are repaired, parked transactions
-/// are brought back, and it runs again.
-fn in_the_end<P: Protocol>(world: &mut World<P>, mut books: u32) -> Vec<String> {
+/// are brought back, and it runs again. Where it chooses, it always goes the same way.
+fn in_the_end<P: Protocol>(world: &mut World<P>, mut books: u32, native: bool) -> Vec<String> {
     let mut visits = (LAST_WORKER_AT..u8::MAX).step_by(PAUSE);
     if world.books.value(books).odd != Odd::default() {
         for now in visits.by_ref().take(VISITS_WHILE_ODD) {
-            books = visit(world, books, now);
+            books = visit(world, books, native, now);
         }
         let left = unfinished(world.books.value(books));
         if let Some(id) = left.iter().find(|id| !world.books.value(books).is_parked(id)) {
@@ -84,7 +94,7 @@ fn in_the_end<P: Protocol>(world: &mut World<P>, mut books: u32) -> Vec<String> 
         if unfinished(world.books.value(books)).is_empty() {
             break;
         }
-        books = visit(world, books, now);
+        books = visit(world, books, native, now);
     }
     let mut wrong = check::at_rest(world.books.value(books));
     wrong.extend(world.protocol.wrong_now(world.books.value(books)));
@@ -97,7 +107,7 @@ fn unfinished(books: &Books) -> Vec<TransactionId> {
 }
 
 /// The last worker processes everything that it can.
-fn visit<P: Protocol>(world: &mut World<P>, mut books: u32, now: u8) -> u32 {
+fn visit<P: Protocol>(world: &mut World<P>, mut books: u32, native: bool, now: u8) -> u32 {
     let mut node = world.protocol.runs() as u32;
     for _ in 0..ANSWERS_MAX {
         let hears = match world.runs.next(node) {
@@ -109,20 +119,19 @@ fn visit<P: Protocol>(world: &mut World<P>, mut books: u32, now: u8) -> u32 {
                 Hears::Answer(reply)
             }
         };
-        node = world.runs.hear(world.protocol, node, hears, now);
+        let looked = world.runs.looks(world.protocol, node, hears, now);
+        let event = Event { hears, native: native || !looked.choice };
+        node = world.runs.hear(world.protocol, node, event, now);
     }
     books
 }
 
 fn execute<P: Protocol>(world: &mut World<P>, books: u32, request: u32, now: u8) -> (u32, u32) {
     let steps = world.protocol.steps(world.runs.requests.value(request));
-    let (mut after, mut tally) = (books, Tally::default());
-    for step in 0..steps {
-        let (next, stepped) = world.step(after, request, step as u8, now);
-        after = next;
-        tally = tally.and(step as u8, stepped);
+    let (mut after, mut progress) = (books, Progress::start(now));
+    for _ in 0..steps {
+        (after, progress) = world.step(after, request, progress);
     }
-    let asked = world.runs.requests.value(request);
-    let reply = world.protocol.reply(world.books.value(after), asked, tally, now.into());
-    (after, world.runs.replies.number(reply))
+    let reply = world.reply(after, request, progress, now);
+    (after, reply)
 }

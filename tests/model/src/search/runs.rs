@@ -9,13 +9,13 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 
 use super::intern::Interner;
-use super::protocol::{Heard, Next, Protocol, What};
+use super::protocol::{Heard, Looked, Next, Protocol, What};
 use crate::sim::request::Reply;
 
 /// How many histories of a node are replayed.
 const WITNESSES_MAX: usize = 3;
 
-/// An event of a run, with the answer as a number.
+/// What a run hears, with the answer as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hears {
     /// See [`What::Answer`].
@@ -26,8 +26,17 @@ pub enum Hears {
     Awake,
 }
 
+/// An event of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Event {
+    /// What it hears.
+    pub hears: Hears,
+    /// See [`Heard::native`]. True where it does not choose.
+    pub native: bool,
+}
+
 /// The events of a run and their times, oldest first.
-type History = Vec<(Hears, u8)>;
+type History = Vec<(Event, u8)>;
 
 #[derive(Debug)]
 struct Node {
@@ -36,7 +45,7 @@ struct Node {
     /// What its histories remember, by the protocol, oldest first.
     remembered: Vec<u32>,
     witnesses: Vec<History>,
-    inputs: Vec<(Hears, u8)>,
+    inputs: Vec<(Event, u8)>,
 }
 
 /// The histories of all runs met so far.
@@ -45,8 +54,8 @@ pub struct Runs<R> {
     nodes: Vec<Node>,
     numbers: HashMap<(usize, Vec<u32>, Next<u32>), u32>,
     /// The next node by node and event; also by time, if the run looks at its clock then.
-    children: HashMap<(u32, Hears, Option<u8>), u32>,
-    looks: HashMap<(u32, Hears), bool>,
+    children: HashMap<(u32, Event, Option<u8>), u32>,
+    looks: HashMap<(u32, Event), Looked>,
     memories: Interner<String>,
     /// The requests by number.
     pub requests: Interner<R>,
@@ -83,37 +92,43 @@ impl<R: Clone + Debug> Runs<R> {
         self.nodes[node as usize].next
     }
 
-    /// Whether a run that receives this looks at its clock before it does anything else.
-    pub fn looks<P>(&mut self, protocol: &P, node: u32, hears: Hears, now: u8) -> bool
+    /// What a run that hears this looks at before it does anything else.
+    pub fn looks<P>(&mut self, protocol: &P, node: u32, hears: Hears, now: u8) -> Looked
     where
         P: Protocol<Request = R>,
     {
-        self.hear(protocol, node, hears, now);
-        self.looks[&(node, hears)]
+        let event = Event { hears, native: true };
+        self.hear(protocol, node, event, now);
+        self.looks[&(node, event)]
+    }
+
+    /// Whether a run has chosen its way when it heard this.
+    pub fn chooses(&self, node: u32, event: Event) -> bool {
+        self.looks.get(&(node, event)).is_some_and(|looked| looked.choice)
     }
 
     /// The run after it has received this now.
-    pub fn hear<P>(&mut self, protocol: &P, node: u32, hears: Hears, now: u8) -> u32
+    pub fn hear<P>(&mut self, protocol: &P, node: u32, event: Event, now: u8) -> u32
     where
         P: Protocol<Request = R>,
     {
-        if let Some(looks) = self.looks.get(&(node, hears))
-            && let Some(child) = self.children.get(&(node, hears, looks.then_some(now)))
+        if let Some(looked) = self.looks.get(&(node, event))
+            && let Some(child) = self.children.get(&(node, event, looked.clock.then_some(now)))
         {
             return *child;
         }
         let mut children = Vec::new();
         for witness in 0..self.nodes[node as usize].witnesses.len() {
-            children.push(self.follow(protocol, node, witness, (hears, now)));
+            children.push(self.follow(protocol, node, witness, (event, now)));
         }
         assert!(children.windows(2).all(|two| two[0] == two[1]), "{}", self.differ(node));
         let (child, looked) = children[0];
-        self.looks.insert((node, hears), looked);
-        self.children.insert((node, hears, looked.then_some(now)), child);
-        self.nodes[node as usize].inputs.push((hears, now));
+        self.looks.insert((node, event), looked);
+        self.children.insert((node, event, looked.clock.then_some(now)), child);
+        self.nodes[node as usize].inputs.push((event, now));
         for witness in 0..self.nodes[node as usize].witnesses.len() {
             let mut history = self.nodes[node as usize].witnesses[witness].clone();
-            history.push((hears, now));
+            history.push((event, now));
             self.bear_witness(protocol, child, history);
         }
         child
@@ -125,8 +140,8 @@ impl<R: Clone + Debug> Runs<R> {
         protocol: &P,
         node: u32,
         witness: usize,
-        last: (Hears, u8),
-    ) -> (u32, bool)
+        last: (Event, u8),
+    ) -> (u32, Looked)
     where
         P: Protocol<Request = R>,
     {
@@ -134,12 +149,15 @@ impl<R: Clone + Debug> Runs<R> {
         let (run, mut remembered) = (*run, remembered.clone());
         let mut history = witnesses[witness].clone();
         history.push(last);
-        let lost = match (last.0, asked) {
+        let lost = match (last.0.hears, asked) {
             (Hears::Lost, Next::Request(request)) => Some(self.requests.value(*request)),
             _ => None,
         };
-        let memory = protocol.remembered(&self.heard(last), lost);
+        let mut memory = protocol.remembered(&self.heard(last), lost);
         let (next, looked) = self.replay(protocol, run, &history);
+        if looked.choice {
+            memory += if last.0.native { ", goes natively" } else { ", goes in two phases" };
+        }
         remembered.push(self.memories.number(memory));
         (self.node(run, remembered, next), looked)
     }
@@ -155,9 +173,9 @@ impl<R: Clone + Debug> Runs<R> {
         }
         of_node.witnesses.push(history);
         let witness = of_node.witnesses.len() - 1;
-        for (hears, now) in of_node.inputs.clone() {
-            let (child, looked) = self.follow(protocol, node, witness, (hears, now));
-            let known = self.children.get(&(node, hears, looked.then_some(now)));
+        for (event, now) in of_node.inputs.clone() {
+            let (child, looked) = self.follow(protocol, node, witness, (event, now));
+            let known = self.children.get(&(node, event, looked.clock.then_some(now)));
             assert!(known == Some(&child), "{}", self.differ(node));
         }
     }
@@ -172,7 +190,12 @@ impl<R: Clone + Debug> Runs<R> {
         format!("runs that remember the same differ: {told:#?} {heard:#?}")
     }
 
-    fn replay<P>(&mut self, protocol: &P, run: usize, history: &[(Hears, u8)]) -> (Next<u32>, bool)
+    fn replay<P>(
+        &mut self,
+        protocol: &P,
+        run: usize,
+        history: &[(Event, u8)],
+    ) -> (Next<u32>, Looked)
     where
         P: Protocol<Request = R>,
     {
@@ -196,12 +219,12 @@ impl<R: Clone + Debug> Runs<R> {
         })
     }
 
-    fn heard(&self, (hears, now): (Hears, u8)) -> Heard {
-        let what = match hears {
+    fn heard(&self, (event, now): (Event, u8)) -> Heard {
+        let what = match event.hears {
             Hears::Answer(reply) => What::Answer(self.replies.value(reply).clone()),
             Hears::Lost => What::Lost,
             Hears::Awake => What::Awake,
         };
-        Heard { at: i64::from(now), what }
+        Heard { at: i64::from(now), what, native: event.native }
     }
 }

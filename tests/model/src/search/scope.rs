@@ -1,7 +1,9 @@
 //! What is searched: few accounts, few transactions, few runs, and what may go wrong.
 
 use common::account::Status;
+use worker::engine::EngineKind;
 
+use super::choosing;
 use super::engine::OP_LIMIT;
 use super::protocol::Bounds;
 use crate::sim::odd::Oddity;
@@ -36,6 +38,8 @@ pub struct Scope {
     pub transfers: &'static [(&'static str, &'static str, &'static str, i64)],
     /// The batch of each run of a worker.
     pub runs: &'static [&'static [&'static str]],
+    /// The engine of each run; where none is named, two phases.
+    pub engines: &'static [EngineKind],
     /// The batch that a run begins when its first one has committed: then settlements ride.
     pub second: &'static [&'static [&'static str]],
     /// What clients do.
@@ -59,12 +63,13 @@ pub struct Scope {
 }
 
 /// One transfer and two runs of a worker; the other scopes are variations of it.
-const PAIR: Scope = Scope {
+pub(super) const PAIR: Scope = Scope {
     name: "one-worker",
     about: "one transfer, a worker that is its own stalled predecessor, then another",
     accounts: &[("a", 10), ("b", 0)],
     transfers: &[("t", "a", "b", 7)],
     runs: &[&["t"], &["t"]],
+    engines: &[],
     second: &[],
     clients: &[],
     losses: 2,
@@ -78,7 +83,7 @@ const PAIR: Scope = Scope {
 };
 
 /// A settlement that rides, and another worker that has both transactions.
-const RIDING: Scope = Scope {
+pub(super) const RIDING: Scope = Scope {
     name: "riding",
     about: "two transfers, the first's settlement rides on the post of the second; two workers",
     accounts: &[("a", 10), ("b", 5), ("c", 0)],
@@ -92,16 +97,16 @@ const RIDING: Scope = Scope {
 };
 
 /// Two transfers that have no account in common.
-const APART: &[(&str, &str, &str, i64)] = &[("t", "a", "b", 7), ("u", "c", "d", 4)];
+pub(super) const APART: &[(&str, &str, &str, i64)] = &[("t", "a", "b", 7), ("u", "c", "d", 4)];
 
-const NEIGHBOURS: &[(&str, i64)] = &[("a", 10), ("b", 0), ("c", 5), ("d", 0)];
+pub(super) const NEIGHBOURS: &[(&str, i64)] = &[("a", 10), ("b", 0), ("c", 5), ("d", 0)];
 
 const THREE: &[&[&str]] = &[&["t"], &["t"], &["t"]];
 
-const BOTH: &[&str] = &["t", "u"];
+pub(super) const BOTH: &[&str] = &["t", "u"];
 
-/// Every scope, the longest searches first.
-pub const SCOPES: [Scope; 22] = [
+/// The scopes of the two-phase engine, the longest searches first.
+const SCOPES: [Scope; 22] = [
     Scope {
         name: "takeovers",
         about: "one transfer, three workers that stall past their leases and go on",
@@ -295,10 +300,31 @@ pub const SCOPES: [Scope; 22] = [
 ];
 
 impl Scope {
+    /// Every scope, the longest searches first, of the two-phase engine and then of both.
+    pub fn all() -> impl Iterator<Item = &'static Scope> {
+        SCOPES.iter().chain(&choosing::SCOPES)
+    }
+
     /// The scope of this name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Scope> {
-        SCOPES.iter().find(|scope| scope.name == name)
+        Scope::all().find(|scope| scope.name == name)
+    }
+
+    /// Whether a worker chooses its engine; then the last one does, too.
+    #[must_use]
+    pub fn chooses(&self) -> bool {
+        self.engines.contains(&EngineKind::Auto)
+    }
+
+    /// The engine of a run.
+    #[must_use]
+    pub fn engine(&self, run: usize) -> EngineKind {
+        match self.engines.get(run) {
+            Some(engine) => *engine,
+            None if self.chooses() && run == self.runs.len() => EngineKind::Auto,
+            None => EngineKind::TwoPhase,
+        }
     }
 
     /// The same with the bounds of the tests.

@@ -7,10 +7,31 @@
 use std::collections::HashMap;
 
 use super::intern::Interner;
-use super::protocol::{Bounds, Next, Protocol, Tally};
-use super::runs::{Hears, Runs};
+use super::protocol::{Bounds, Looked, Next, Protocol, Tally};
+use super::runs::{Event, Hears, Runs};
 use crate::sim::model::Books;
 use crate::sim::server::Stepped;
+
+/// How far a request has come that is being executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Progress {
+    /// When it started.
+    pub started: u8,
+    /// The step that comes next.
+    pub next: u8,
+    /// What the steps before did.
+    pub tally: Tally,
+    /// What it has read and needs later, by number.
+    pub snapshot: Option<u32>,
+}
+
+impl Progress {
+    /// A request that starts now.
+    #[must_use]
+    pub fn start(now: u8) -> Progress {
+        Progress { started: now, next: 0, tally: Tally::default(), snapshot: None }
+    }
+}
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,7 +39,7 @@ pub enum Stage {
     /// Between client and store.
     OnTheWay,
     /// Being executed, document by document, on the clock of its start.
-    Running { started: u8, next: u8, tally: Tally },
+    Running(Progress),
     /// Executed; its answer is on the way back.
     Executed { reply: u32 },
     /// It goes on alone; its run has not noticed yet.
@@ -57,17 +78,17 @@ pub enum Whose {
 pub enum Action {
     /// A request starts, or has its next document written.
     Proceed(Whose),
-    /// An answer arrives.
-    Answer(usize),
     /// The connection of a run breaks: its request goes on alone.
     Lose(usize),
-    /// The run notices that, if it does not notice at once.
-    Notice(usize),
-    /// A run has slept long enough.
-    Wake(usize),
+    /// A run hears an answer, notices that it gets none, or has slept long enough. Where the engine
+    /// chooses, it goes one of two ways.
+    Hear(usize, Event),
     /// Time passes.
     Tick,
 }
+
+/// What a step leads to: the documents, what it did, and what its request has read.
+type Step = (u32, Stepped, Option<u32>);
 
 /// The system whose states are searched.
 #[derive(Debug)]
@@ -80,7 +101,9 @@ pub struct World<'a, P: Protocol> {
     pub runs: Runs<P::Request>,
     /// The documents by number.
     pub books: Interner<Books>,
-    steps: HashMap<(u32, u32, u8, u8), (u32, Stepped)>,
+    /// What requests have read, by number.
+    snapshots: Interner<Books>,
+    steps: HashMap<(u32, u32, Progress), Step>,
 }
 
 impl<'a, P: Protocol> World<'a, P> {
@@ -101,7 +124,8 @@ impl<'a, P: Protocol> World<'a, P> {
             runs: (0..protocol.runs() as u32).map(|run| Some((run, Stage::OnTheWay))).collect(),
             adrift,
         };
-        (World { protocol, bounds, runs, books, steps: HashMap::new() }, first)
+        let (snapshots, steps) = (Interner::default(), HashMap::new());
+        (World { protocol, bounds, runs, books, snapshots, steps }, first)
     }
 
     /// Everything that can happen next, with the state after it.
@@ -114,19 +138,14 @@ impl<'a, P: Protocol> World<'a, P> {
             }
             match (self.runs.next(node), stage) {
                 (Next::Over, _) => {}
-                (Next::Sleep, _) => {
-                    let heard = self.heard(state, run, node, Hears::Awake);
-                    next.push((Action::Wake(run), heard));
-                }
+                (Next::Sleep, _) => self.hears(state, run, Hears::Awake, &mut next),
                 (Next::Request(_), Stage::Executed { reply }) => {
-                    let heard = self.heard(state, run, node, Hears::Answer(reply));
-                    next.push((Action::Answer(run), heard));
+                    self.hears(state, run, Hears::Answer(reply), &mut next);
                 }
                 (Next::Request(_), Stage::Lost) => {
-                    let heard = self.heard(state, run, node, Hears::Lost);
-                    next.push((Action::Notice(run), heard));
+                    self.hears(state, run, Hears::Lost, &mut next);
                 }
-                (Next::Request(request), Stage::OnTheWay | Stage::Running { .. }) => {
+                (Next::Request(request), Stage::OnTheWay | Stage::Running(_)) => {
                     self.proceed(state, Whose::Run(run), request, stage, &mut next);
                     if stage == Stage::OnTheWay && state.losses > 0 {
                         next.push((Action::Lose(run), self.lost(state, run, node, request)));
@@ -160,25 +179,23 @@ impl<'a, P: Protocol> World<'a, P> {
         next: &mut Vec<(Action, State)>,
     ) {
         let asked = self.runs.requests.value(request);
-        let (started, step, tally) = match stage {
+        let progress = match stage {
             Stage::OnTheWay if self.protocol.dwells(asked) => {
-                let stage = Stage::Running { started: state.now, next: 0, tally: Tally::default() };
+                let stage = Stage::Running(Progress::start(state.now));
                 next.push((Action::Proceed(whose), moved(state, whose, Some(stage))));
                 return;
             }
-            Stage::OnTheWay => (state.now, 0, Tally::default()),
-            Stage::Running { started, .. } if state.now - started > self.bounds.op_limit => return,
-            Stage::Running { started, next, tally } => (started, next, tally),
+            Stage::OnTheWay => Progress::start(state.now),
+            Stage::Running(progress) if self.is_cut_off(request, progress, state.now) => return,
+            Stage::Running(progress) => progress,
             Stage::Executed { .. } | Stage::Lost => return,
         };
         let steps = self.protocol.steps(asked);
-        let (books, stepped) = self.step(state.books, request, step, started);
-        let tally = tally.and(step, stepped);
-        let mut after = if usize::from(step) + 1 < steps {
-            let stage = Stage::Running { started, next: step + 1, tally };
-            moved(state, whose, Some(stage))
+        let (books, progress) = self.step(state.books, request, progress);
+        let mut after = if usize::from(progress.next) < steps {
+            moved(state, whose, Some(Stage::Running(progress)))
         } else if let Whose::Run(run) = whose {
-            return self.executed(state, run, (request, books, tally), next);
+            return self.executed(state, run, (request, books, progress), next);
         } else {
             moved(state, whose, None)
         };
@@ -186,27 +203,30 @@ impl<'a, P: Protocol> World<'a, P> {
         next.push((Action::Proceed(whose), after));
     }
 
+    /// Whether a request has run for too long, so that the server has ended it.
+    fn is_cut_off(&self, request: u32, progress: Progress, now: u8) -> bool {
+        let request = self.runs.requests.value(request);
+        now - progress.started > self.bounds.op_limit && self.protocol.is_limited(request)
+    }
+
     /// The request of a run is executed. Its answer arrives at once if the run does not look at its
-    /// clock, because a later arrival would make no difference, and if the bounds say so.
+    /// clock, because a later arrival would make no difference, and if the bounds say so. Where the
+    /// run chooses, the arrival is an event of its own.
     fn executed(
         &mut self,
         state: &State,
         run: usize,
-        (request, books, tally): (u32, u32, Tally),
+        (request, books, progress): (u32, u32, Progress),
         next: &mut Vec<(Action, State)>,
     ) {
-        let asked = self.runs.requests.value(request);
-        let documents = self.books.value(books);
-        let reply = self.protocol.reply(documents, asked, tally, state.now.into());
-        let reply = self.runs.replies.number(reply);
+        let reply = self.reply(books, request, progress, state.now);
         let Some((node, _)) = state.runs[run] else { return };
         let hears = Hears::Answer(reply);
-        let apart =
-            self.bounds.late_answers && self.runs.looks(self.protocol, node, hears, state.now);
-        let mut after = if apart {
+        let looked = self.runs.looks(self.protocol, node, hears, state.now);
+        let mut after = if looked.choice || self.bounds.late_answers && looked.clock {
             moved(state, Whose::Run(run), Some(Stage::Executed { reply }))
         } else {
-            self.heard(state, run, node, hears)
+            self.heard(state, run, node, Event { hears, native: true })
         };
         after.books = books;
         next.push((Action::Proceed(Whose::Run(run)), after));
@@ -216,10 +236,11 @@ impl<'a, P: Protocol> World<'a, P> {
     /// sent covers every later moment, because a request that goes on alone can still do
     /// everything.
     fn lost(&mut self, state: &State, run: usize, node: u32, request: u32) -> State {
-        let mut after = if self.runs.looks(self.protocol, node, Hears::Lost, state.now) {
+        let looked = self.runs.looks(self.protocol, node, Hears::Lost, state.now);
+        let mut after = if looked.choice || looked.clock {
             moved(state, Whose::Run(run), Some(Stage::Lost))
         } else {
-            self.heard(state, run, node, Hears::Lost)
+            self.heard(state, run, node, Event { hears: Hears::Lost, native: true })
         };
         after.losses -= 1;
         if !self.protocol.is_read(self.runs.requests.value(request)) {
@@ -229,13 +250,26 @@ impl<'a, P: Protocol> World<'a, P> {
         after
     }
 
-    /// A run receives an event. A run that does not look at its clock also wakes up at once.
-    fn heard(&mut self, state: &State, run: usize, node: u32, hears: Hears) -> State {
-        let mut child = self.runs.hear(self.protocol, node, hears, state.now);
+    /// Everything that can follow when a run hears this: where it chooses, either way.
+    fn hears(&mut self, state: &State, run: usize, hears: Hears, next: &mut Vec<(Action, State)>) {
+        let Some((node, _)) = state.runs[run] else { return };
+        let looked = self.runs.looks(self.protocol, node, hears, state.now);
+        let ways: &[bool] = if looked.choice { &[true, false] } else { &[true] };
+        for native in ways {
+            let event = Event { hears, native: *native };
+            next.push((Action::Hear(run, event), self.heard(state, run, node, event)));
+        }
+    }
+
+    /// A run receives an event. A run that looks neither at its clock nor which way to go also wakes
+    /// up at once.
+    fn heard(&mut self, state: &State, run: usize, node: u32, event: Event) -> State {
+        let mut child = self.runs.hear(self.protocol, node, event, state.now);
+        let awake = Event { hears: Hears::Awake, native: true };
         while self.runs.next(child) == Next::Sleep
-            && !self.runs.looks(self.protocol, child, Hears::Awake, state.now)
+            && self.runs.looks(self.protocol, child, Hears::Awake, state.now) == Looked::default()
         {
-            child = self.runs.hear(self.protocol, child, Hears::Awake, state.now);
+            child = self.runs.hear(self.protocol, child, awake, state.now);
         }
         let mut after = state.clone();
         after.runs[run] = match self.runs.next(child) {
@@ -259,25 +293,42 @@ impl<'a, P: Protocol> World<'a, P> {
                 let request = self.runs.requests.value(*request);
                 !self.protocol.is_dead(request, later.now.into())
             }
-            Stage::Running { started, .. } => later.now - started <= self.bounds.op_limit,
+            Stage::Running(progress) => !self.is_cut_off(*request, *progress, later.now),
             Stage::Executed { .. } | Stage::Lost => true,
         });
         Some(later)
     }
 
-    /// Runs one step of a request on the documents; returns the new documents, and what the step
-    /// did.
-    pub fn step(&mut self, books: u32, request: u32, step: u8, started: u8) -> (u32, Stepped) {
-        let key = (books, request, step, started);
-        if let Some(known) = self.steps.get(&key) {
-            return *known;
-        }
-        let mut documents = self.books.value(books).clone();
+    /// Runs the next step of a request on the documents; returns the new documents, and how far the
+    /// request has come.
+    pub fn step(&mut self, books: u32, request: u32, progress: Progress) -> (u32, Progress) {
+        let Progress { started, next, tally, snapshot } = progress;
+        let key = (books, request, Progress { tally: Tally::default(), ..progress });
+        let (after, stepped, snapshot) = match self.steps.get(&key) {
+            Some(known) => *known,
+            None => {
+                let mut documents = self.books.value(books).clone();
+                let asked = self.runs.requests.value(request);
+                let (step, at) = (next.into(), started.into());
+                let read = self.protocol.snapshot(&documents, asked, step);
+                let known = snapshot.map(|number| self.snapshots.value(number));
+                let stepped = self.protocol.step(&mut documents, asked, step, at, known);
+                let read = read.map(|read| self.snapshots.number(read));
+                let after = (self.books.number(documents), stepped, read.or(snapshot));
+                self.steps.insert(key, after);
+                after
+            }
+        };
+        (after, Progress { started, next: next + 1, tally: tally.and(next, stepped), snapshot })
+    }
+
+    /// The number of the answer to a request that is executed.
+    pub fn reply(&mut self, books: u32, request: u32, progress: Progress, now: u8) -> u32 {
         let asked = self.runs.requests.value(request);
-        let stepped = self.protocol.step(&mut documents, asked, step.into(), started.into());
-        let after = (self.books.number(documents), stepped);
-        self.steps.insert(key, after);
-        after
+        let snapshot = progress.snapshot.map(|number| self.snapshots.value(number));
+        let documents = self.books.value(books);
+        let reply = self.protocol.reply(documents, asked, progress.tally, now.into(), snapshot);
+        self.runs.replies.number(reply)
     }
 }
 

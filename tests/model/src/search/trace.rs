@@ -7,8 +7,9 @@ use common::event::Ended;
 use common::ledger::{Posting, Removal, Ride};
 use common::transaction::{AccountId, TransactionId};
 
-use super::protocol::{Next, Protocol, Tally};
-use super::state::{Action, Stage, State, Whose, World};
+use super::protocol::{Next, Protocol};
+use super::runs::{Event, Hears};
+use super::state::{Action, Progress, Run, Stage, State, Whose, World};
 use crate::sim::model::{Books, Transaction};
 use crate::sim::request::Request;
 
@@ -53,29 +54,43 @@ fn told<P: Protocol>(world: &World<P>, before: &State, action: Action, after: &S
     };
     match action {
         Action::Tick => "time passes".to_owned(),
-        Action::Wake(run) => format!("{} tries again", worker(run)),
-        Action::Answer(run) => format!("{} hears the answer to: {}", worker(run), asked(run)),
+        Action::Hear(run, event) => {
+            let what = match event.hears {
+                Hears::Awake => "goes on".to_owned(),
+                Hears::Answer(_) => format!("hears the answer to: {}", asked(run)),
+                Hears::Lost => format!("gives up: {}", asked(run)),
+            };
+            format!("{} {what}{}", worker(run), way(world, before.runs[run], event))
+        }
         Action::Lose(run) => format!("{} will get no answer to: {}", worker(run), asked(run)),
-        Action::Notice(run) => format!("{} gives up: {}", worker(run), asked(run)),
         Action::Proceed(Whose::Run(run)) => {
             let stage = before.runs[run].map(|(_, stage)| stage);
-            let starts = matches!(after.runs[run], Some((_, Stage::Running { next: 0, .. })));
+            let starts =
+                matches!(after.runs[run], Some((_, Stage::Running(Progress { next: 0, .. }))));
             let outcome = outcome(world, before, after, starts);
-            format!("{}: {}{}{outcome}", worker(run), asked(run), document(stage))
+            format!("{}: {}{}{outcome}", worker(run), asked(run), step(stage))
         }
         Action::Proceed(Whose::Adrift(index)) => {
             let (request, stage) = before.adrift[index];
-            let next =
-                (request, Stage::Running { started: before.now, next: 0, tally: Tally::default() });
+            let next = (request, Stage::Running(Progress::start(before.now)));
             let outcome = outcome(world, before, after, after.adrift.contains(&next));
-            format!("unattended: {}{}{outcome}", name(request), document(Some(stage)))
+            format!("unattended: {}{}{outcome}", name(request), step(Some(stage)))
         }
     }
 }
 
-fn document(stage: Option<Stage>) -> String {
+/// The way that a run goes after an event, where it chooses.
+fn way<P: Protocol>(world: &World<P>, run: Run, event: Event) -> &'static str {
+    match run.map(|(node, _)| world.runs.chooses(node, event)) {
+        Some(true) if event.native => ", and chooses the native way",
+        Some(true) => ", and chooses two phases",
+        Some(false) | None => "",
+    }
+}
+
+fn step(stage: Option<Stage>) -> String {
     match stage {
-        Some(Stage::Running { next, .. }) => format!(", document {}", next + 1),
+        Some(Stage::Running(Progress { next, .. })) => format!(", step {}", next + 1),
         Some(Stage::OnTheWay | Stage::Executed { .. } | Stage::Lost) | None => String::new(),
     }
 }

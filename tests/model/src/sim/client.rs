@@ -146,6 +146,13 @@ impl Environment for Client {
         shared.next += 1;
         format!("w{}.{}.{}", self.owner.0, self.owner.1, shared.next)
     }
+
+    /// A run is too short for the engine to change its mind often. So every other worker chooses by
+    /// chance: either way is right at any moment.
+    fn chooses_native(&self, advice: impl FnOnce() -> bool) -> bool {
+        let (worker, life) = self.owner;
+        if (worker + life as usize).is_multiple_of(2) { advice() } else { self.jitter() < 0.5 }
+    }
 }
 
 impl Broker for Client {

@@ -15,7 +15,7 @@ mod lag;
 mod ledger;
 mod mishap;
 pub mod model;
-mod native;
+pub(crate) mod native;
 pub mod odd;
 mod operation;
 mod planted;

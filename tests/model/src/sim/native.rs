@@ -53,9 +53,9 @@ impl Documents {
 }
 
 impl Native {
-    /// Reads and decides.
+    /// What it reads.
     #[must_use]
-    pub fn begin(contents: &[Content], books: &Books) -> Native {
+    pub fn snapshot(contents: &[Content], books: &Books) -> Books {
         let mut snapshot = Books { odd: books.odd.clone(), ..Books::default() };
         for (id, body) in contents {
             let doc = books.transactions.get(id);
@@ -64,9 +64,22 @@ impl Native {
             let found = legs.filter_map(|leg| books.accounts.get(&leg.account));
             snapshot.accounts.extend(found.map(|account| (account.id.clone(), account.clone())));
         }
+        snapshot
+    }
+
+    /// Reads and decides.
+    #[must_use]
+    pub fn begin(contents: &[Content], books: &Books) -> Native {
+        let snapshot = Native::snapshot(contents, books);
         let ids: Vec<_> = snapshot.accounts.keys().cloned().collect();
         let netting = netting::net(contents, snapshot.accounts(&ids, &[]));
         Native { snapshot, netting }
+    }
+
+    /// What it has decided.
+    #[must_use]
+    pub fn verdicts(self) -> Vec<Verdict> {
+        self.netting.verdicts
     }
 
     /// Commits to these documents, or has a conflict and writes nothing.
@@ -103,7 +116,8 @@ impl Native {
             written.transactions.push(doc);
         }
         let events = self.netting.verdicts.iter().map(Verdict::ended).collect();
-        written.due = token.map(|token| (token.to_owned(), events));
+        let noted = token.filter(|_| planted != Some(Planted::NativeWithoutTheNote));
+        written.due = noted.map(|token| (token.to_owned(), events));
         (written, Transacted::Committed(self.netting.verdicts))
     }
 
@@ -123,7 +137,7 @@ impl Native {
         let transactions = self.netting.verdicts.iter().all(|verdict| same(&verdict.id));
         match planted {
             Some(Planted::NativeAccountsNotCompared) => transactions,
-            Some(Planted::NativeWithoutTheState) => accounts,
+            Some(Planted::NativeWithoutTheState | Planted::NativeClaimsNotCompared) => accounts,
             _ => accounts && transactions,
         }
     }

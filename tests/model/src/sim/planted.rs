@@ -44,6 +44,11 @@ pub enum Planted {
     NativeWithoutTheState,
     /// A native transaction writes to accounts that have changed since it read them.
     NativeAccountsNotCompared,
+    /// A native transaction settles transactions that somebody has claimed or canceled since it read
+    /// them.
+    NativeClaimsNotCompared,
+    /// A native transaction does not note its events with its commit.
+    NativeWithoutTheNote,
     /// A document that the server refuses to write fails the whole operation.
     RefusalFailsTheBatch,
     /// Transactions that share a batch with one that did not end count as ended, too.
@@ -66,7 +71,7 @@ pub enum Planted {
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 28] = [
+    pub const ALL: [Planted; 30] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
@@ -86,6 +91,8 @@ impl Planted {
         Planted::NotMajority,
         Planted::NativeWithoutTheState,
         Planted::NativeAccountsNotCompared,
+        Planted::NativeClaimsNotCompared,
+        Planted::NativeWithoutTheNote,
         Planted::RefusalFailsTheBatch,
         Planted::NeighbourAcknowledgedUnsettled,
         Planted::ParkingLosesAMark,
@@ -102,7 +109,8 @@ impl Planted {
     pub fn is_about_events(self) -> bool {
         matches!(
             self,
-            Planted::FinalBeforeTheConfirm
+            Planted::NativeWithoutTheNote
+                | Planted::FinalBeforeTheConfirm
                 | Planted::EventBeforeTheMoney
                 | Planted::EventForWhatIsRolledBack
                 | Planted::EventForgottenAfterATakeover

@@ -54,7 +54,7 @@ pub struct Server {
     /// What reads show after a fail-over; none where there are no fail-overs.
     pub(super) lag: Option<Lag>,
     /// Native transactions that have begun.
-    pub(super) begun: BTreeMap<u64, Native>,
+    pub begun: BTreeMap<u64, Native>,
     /// The result of the native transaction that ended last.
     transacted: Option<Reply>,
 }
@@ -112,8 +112,7 @@ impl Server {
                 }),
             Request::Park(parkings) => self.park(&parkings[step]),
             Request::Transact(number, contents, application, token) => {
-                self.step_of_transaction(*number, contents, application, token.as_deref());
-                Stepped::Nothing
+                self.step_of_transaction(*number, contents, application, token.as_deref())
             }
             Request::Owe(token, events) => {
                 self.primary.due.insert(token.clone(), events.clone());
@@ -177,24 +176,26 @@ impl Server {
         contents: &[Content],
         application: &str,
         token: Option<&str>,
-    ) {
+    ) -> Stepped {
         let Some(native) = self.begun.remove(&number) else {
             self.begun.insert(number, Native::begin(contents, &self.primary));
-            return;
+            return Stepped::Nothing;
         };
         let (written, transacted) = native.commit(&self.primary, application, token, self.planted);
         let odd = &self.primary.odd;
-        self.transacted = Some(match transacted {
-            Transacted::Conflict => Reply::Transacted(transacted),
+        let (stepped, reply) = match transacted {
+            Transacted::Conflict => (Stepped::Nothing, Reply::Transacted(transacted)),
             Transacted::Committed(_) if written.ids().any(|id| odd.is(id, Oddity::Refuses)) => {
-                Reply::Failed(Fault::Refused)
+                (Stepped::Refused, Reply::Failed(Fault::Refused))
             }
             Transacted::Committed(_) => {
                 written.clone().store(&mut self.primary);
                 self.wrote(Write::Together(written));
-                Reply::Transacted(transacted)
+                (Stepped::Wrote, Reply::Transacted(transacted))
             }
-        });
+        };
+        self.transacted = Some(reply);
+        stepped
     }
 
     fn insert(&mut self, id: &TransactionId, body: &Body, started: ServerMs) -> Stepped {

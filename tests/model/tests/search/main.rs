@@ -2,7 +2,7 @@
 //!
 //! This is the short form: the program `search` goes further, and prints its bounds.
 
-use model::search::{Articles, Found, SCOPES, Scope, Tandem, search};
+use model::search::{Articles, Found, Scope, Tandem, search};
 use model::sim::Planted;
 
 fn in_short(scope: &Scope, planted: Option<Planted>) -> Found {
@@ -23,7 +23,7 @@ fn told(found: &Found) -> String {
 
 #[test]
 fn no_interleaving_breaks_a_rule() {
-    let waiting = std::sync::Mutex::new(SCOPES.iter());
+    let waiting = std::sync::Mutex::new(Scope::all());
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -100,13 +100,11 @@ macro_rules! planted_faults_are_found {
 
         #[test]
         fn every_planted_fault_that_can_show_has_its_test() {
-            // There is no broker here, no second copy of the data, and no second engine.
+            // There is no broker here, and no second copy of the data.
             let elsewhere = [
                 Planted::AcknowledgeBeforeFinal,
                 Planted::RequeueWithoutConfirm,
                 Planted::NotMajority,
-                Planted::NativeWithoutTheState,
-                Planted::NativeAccountsNotCompared,
                 Planted::NeighbourAcknowledgedUnsettled,
                 Planted::ReadsBeforeTheirWrites,
             ];
@@ -133,6 +131,11 @@ planted_faults_are_found! {
     a_resubmission_that_posts_twice_is_found: ResubmissionPostsTwice in "resubmission";
     a_coalesced_post_that_decides_on_the_sum_only_is_found:
         CoalescedPostDecidesOnTheSumOnly in "chained";
+    a_native_transaction_without_the_state_is_found: NativeWithoutTheState in "choosing";
+    accounts_of_a_native_transaction_not_compared_are_found:
+        NativeAccountsNotCompared in "choosing-in-competition";
+    a_native_transaction_beside_a_claim_is_found: NativeClaimsNotCompared in "choosing";
+    a_native_transaction_without_its_note_is_found: NativeWithoutTheNote in "choosing-announced";
     a_refusal_that_fails_the_batch_is_found: RefusalFailsTheBatch in "account-refuses";
     parking_that_loses_a_mark_is_found: ParkingLosesAMark in "transaction-refuses";
     parking_that_forgets_the_takeover_is_found: ParkingForgetsTheTakeover in "brought-back";

@@ -86,6 +86,8 @@ planted_faults_are_found! {
     reads_and_acks_without_a_majority_are_found: NotMajority;
     a_native_transaction_without_the_state_is_found: NativeWithoutTheState;
     accounts_of_a_native_transaction_not_compared_are_found: NativeAccountsNotCompared;
+    a_native_transaction_beside_a_claim_is_found: NativeClaimsNotCompared;
+    a_native_transaction_without_its_note_is_found: NativeWithoutTheNote;
     a_refusal_that_fails_the_batch_is_found: RefusalFailsTheBatch;
     a_neighbour_acknowledged_unsettled_is_found: NeighbourAcknowledgedUnsettled;
     parking_that_loses_a_mark_is_found: ParkingLosesAMark;
