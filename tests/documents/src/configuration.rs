@@ -28,7 +28,7 @@ All workers and producers of one ledger need the same database and the same queu
 pub fn configuration() -> String {
     let mut page = INTRODUCTION.to_owned();
     let shared = shared();
-    let worker = LogArgs::augment_args(worker::Config::augment_args(Command::new("worker")));
+    let worker = worker();
     let mut producer = Cli::command();
     producer.build();
 
@@ -49,8 +49,13 @@ fn shared() -> Command {
     LogArgs::augment_args(servers)
 }
 
+/// Everything that the worker understands.
+pub(crate) fn worker() -> Command {
+    LogArgs::augment_args(worker::Config::augment_args(Command::new("worker")))
+}
+
 /// The commands that do something, also those of a group.
-fn commands(command: &Command) -> Vec<&Command> {
+pub(crate) fn commands(command: &Command) -> Vec<&Command> {
     let mut all = Vec::new();
     for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
         match command.has_subcommands() {
@@ -132,7 +137,7 @@ fn meaning(arg: &Arg) -> String {
     meaning
 }
 
-fn is_switch(arg: &Arg) -> bool {
+pub(crate) fn is_switch(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::SetFalse)
 }
 

@@ -2,16 +2,19 @@
 //!
 //! - [`configuration`]: `deploy/configuration.md`, made from the definitions of the command lines.
 //! - [`references`]: what documents and comments name (files, headings, packages) exists.
+//! - [`settings`]: the same definitions for the checks of Dockerfile, manifests and units.
 //! - The programs in `README.md` compile: they are doctests of this crate.
 //!
 //! Fails as a test of the workspace that names file, line and what is missing there.
 
 mod configuration;
 pub mod references;
+mod settings;
 
 use std::path::PathBuf;
 
 pub use configuration::configuration;
+pub use settings::settings;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

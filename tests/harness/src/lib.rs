@@ -7,6 +7,7 @@
 //! - [`process`], [`worker`], [`producer`]: the programs under test, as processes.
 //! - [`proxy`]: what stands between a worker and its servers to hold, lose, delay or cut.
 //! - [`odd`]: documents that a careless neighbour writes, past all validators.
+//! - [`replica_set`]: a MongoDB of a test's own, which is backed up and restored.
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
 //! - [`subscriber`]: somebody who hears of outcomes.
@@ -25,6 +26,7 @@ pub mod process;
 pub mod producer;
 pub mod proxy;
 pub mod queues;
+pub mod replica_set;
 pub mod rest;
 pub mod servers;
 pub mod subscriber;

@@ -39,7 +39,7 @@ impl Servers {
     }
 }
 
-fn required(variable: &str) -> String {
+pub(crate) fn required(variable: &str) -> String {
     match std::env::var(variable) {
         Ok(value) if !value.is_empty() => value,
         _ => panic!("{variable} is not set: run the tests by deploy/test, which starts servers"),
@@ -235,11 +235,11 @@ impl Drop for GuardedMongo {
 }
 
 /// A server of a test's own, in a directory of its own.
-fn own(name: &str, server: Server) -> Deployment {
+pub(crate) fn own(name: &str, server: Server) -> Deployment {
     Deployment::new(&directory(name)).only(server).private()
 }
 
-fn take_down(deployment: &Deployment) {
+pub(crate) fn take_down(deployment: &Deployment) {
     let directory = &deployment.directory().path;
     if let Err(failure) = deployment::down(directory, Duration::ZERO, Keep::Nothing) {
         eprintln!("the server in {} is still there: {failure}", directory.display());

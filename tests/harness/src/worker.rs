@@ -40,13 +40,19 @@ pub struct Plan {
     pub(crate) logs: PathBuf,
     pub(crate) env: BTreeMap<String, String>,
     flags: BTreeMap<String, String>,
-    program: &'static str,
+    program: String,
 }
 
 impl Plan {
     pub(crate) fn new(name: &str, logs: PathBuf, env: BTreeMap<String, String>) -> Plan {
         let flags = FLAGS.map(|(flag, value)| (flag.to_owned(), value.to_owned()));
-        Plan { name: name.to_owned(), logs, env, flags: BTreeMap::from(flags), program: "worker" }
+        Plan {
+            name: name.to_owned(),
+            logs,
+            env,
+            flags: BTreeMap::from(flags),
+            program: "worker".to_owned(),
+        }
     }
 
     /// Sets a flag.
@@ -70,6 +76,12 @@ impl Plan {
         self
     }
 
+    /// Runs another program in its place, for example a worker of an older version.
+    #[must_use]
+    pub fn program(self, path: String) -> Plan {
+        Plan { program: path, ..self }
+    }
+
     /// Makes it abort just before this operation on any of these transactions: `claim`, `post`,
     /// `applied`, `settle`. Allows so many attempts that the deaths end these transactions and not
     /// the limit of attempts: on a busy machine the sweeper publishes them again, and ten claims
@@ -80,7 +92,7 @@ impl Plan {
             .env("TANDEM_TEST_POISON", &ids.join(","))
             .env("TANDEM_TEST_POISON_AT", at)
             .flag("--attempts-max", 1_000);
-        Plan { program: "poisoned", ..plan }
+        Plan { program: "poisoned".to_owned(), ..plan }
     }
 
     /// Sets its MongoDB connection string, for example that of a proxy.
@@ -114,7 +126,7 @@ impl Plan {
     pub fn launch(self) -> Worker {
         let http = free_address();
         let log = self.logs.join(format!("worker-{}.log", self.name));
-        let mut command = Command::new(program(self.program));
+        let mut command = Command::new(program(&self.program));
         command.args(["--name", &self.name, "--http", &http.to_string()]).envs(&self.env);
         for (flag, value) in &self.flags {
             command.args([flag, value]);
@@ -147,6 +159,12 @@ impl Worker {
     /// Its answer on a path; `None` if it does not answer.
     pub async fn get(&self, path: &str) -> Option<Answer> {
         http::get(self.http, path).await
+    }
+
+    /// Where its pages are.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.http
     }
 
     /// Whether it says that it is ready.

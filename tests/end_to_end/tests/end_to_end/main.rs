@@ -24,6 +24,7 @@ mod multileg;
 mod names;
 mod native;
 mod neighbours;
+mod operating;
 mod ownership;
 mod parts;
 mod poison;
