@@ -27,6 +27,9 @@ const ROUND_TRIP: Duration = Duration::from_millis(10);
 /// The numbers of workers that are compared.
 const NEAR: [usize; 3] = [1, 2, 4];
 const FAR: [usize; 4] = [1, 2, 4, 8];
+/// So many transfers there are at least for each worker: the broker hands a worker up to 20,000 ahead,
+/// and the others would have nothing to do.
+const EACH_AT_LEAST: usize = 60_000;
 /// The first tenth of the transfers, and the last, are not counted.
 const UNCOUNTED_ONE_IN: u64 = 10;
 
@@ -92,7 +95,9 @@ async fn measure(
     workers: usize,
     round_trip: Duration,
 ) -> Result<Replicas, String> {
-    let (accounts, total) = (bench.args.accounts, bench.args.scale().transfers);
+    let accounts = bench.args.accounts;
+    let least = if bench.args.quick { 0 } else { workers * EACH_AT_LEAST };
+    let total = bench.args.scale().transfers.max(least);
     tandem::prepare(field, accounts).await;
     let load = Load::generate(Workload::Uniform, accounts, total, bench.args.seed);
     let file = load.write(&field.world.directory()).map_err(|error| error.to_string())?;
