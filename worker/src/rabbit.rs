@@ -62,10 +62,11 @@ impl Broker for Rabbit {
     async fn nack(&self, receipt: &Receipt) {
         let Receipt { acker, number, channel } = receipt;
         let _turn = channel.turn().await;
-        channel.end(&[*number]);
         let options = BasicNackOptions { requeue: true, ..Default::default() };
-        if let Err(error) = answered("nacking", acker.nack(options)).await {
-            tracing::debug!(%error, "nacking");
+        match answered("nacking", acker.nack(options)).await {
+            Ok(_) => _ = channel.end(&[*number]),
+            // It stays open: an acknowledgement for many must never cover it.
+            Err(error) => tracing::debug!(%error, "nacking"),
         }
     }
 }

@@ -98,12 +98,13 @@ pub(super) async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut ou
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::wait::{ms, s};
     use tokio::net::TcpListener;
 
-    async fn echo() -> SocketAddr {
+    /// A server that sends back what it gets.
+    pub async fn echo() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("an address");
         tokio::spawn(async move {

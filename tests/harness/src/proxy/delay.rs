@@ -89,25 +89,11 @@ async fn arrive(mut underway: Receiver<Piece>, mut to: OwnedWriteHalf) {
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::net::TcpStream;
 
+    use super::super::bytes::tests::echo;
     use super::*;
     use crate::wait::{ms, s};
-
-    /// A server that sends back what it gets.
-    async fn echo() -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-        let address = listener.local_addr().expect("an address");
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                tokio::spawn(async move {
-                    let (mut from, mut to) = stream.split();
-                    tokio::io::copy(&mut from, &mut to).await
-                });
-            }
-        });
-        address
-    }
 
     #[tokio::test]
     async fn many_pieces_take_one_round_trip_and_come_in_order() {
