@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::acknowledge::{Acknowledger, Broker, Job, Parking};
 use crate::engine::{Engine, Environment};
 use crate::metrics::Metrics;
+use crate::turns::Turns;
 
 /// How batches are collected.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +105,7 @@ pub async fn run<L, E, B, P>(
     settings: BatchSettings,
     engine: Arc<Engine<L, E>>,
     acknowledger: Arc<Acknowledger<B, P>>,
+    turns: Turns,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
 ) -> Collector<B::Receipt>
@@ -127,12 +129,13 @@ where
             batch = collector.next(fitting, idle) => batch,
         };
         let Some(jobs) = batch else { break };
-        let (engine, acknowledger) = (engine.clone(), acknowledger.clone());
+        let (engine, acknowledger, turns) = (engine.clone(), acknowledger.clone(), turns.clone());
         let ids: Vec<TransactionId> =
             jobs.iter().flat_map(|job| job.message.ids.iter().cloned()).collect();
         metrics.batch_size.observe(ids.len() as f64);
         while batches.try_join_next().is_some() {}
         batches.spawn(async move {
+            let _turn = turns.take(&jobs).await;
             let running = async move {
                 let decided = engine.begin(&ids).await;
                 // The next batch may post, and take the settlements of this one along.

@@ -134,8 +134,9 @@ impl Consuming {
         let topology = Topology::new(&self.amqp.queue_prefix);
         let connection = connect(&self.amqp.amqp_url, &format!("{} consuming", self.name)).await?;
         topology.declare(&connection).await?;
-        let work = self.subscribe(&connection, &topology, Origin::Work, ahead).await?;
+        // First: a message with a strike comes before the batches that may kill this worker.
         let solo = self.subscribe(&connection, &topology, Origin::Solo, ahead).await?;
+        let work = self.subscribe(&connection, &topology, Origin::Work, ahead).await?;
         Ok(Session { connection, topology, work, solo })
     }
 

@@ -17,7 +17,7 @@ use crate::engine::Outcome;
 /// The document is inserted before its id is published, so this is garbage or a stale read.
 pub const MISSING_TRIES_MAX: u32 = 5;
 
-/// How often a message may end its worker while it is the only one in processing.
+/// How often the worker of a message in the solo queue may die before the message is given up.
 pub const STRIKES_MAX: u32 = 3;
 
 /// Into how many pieces a message is cut whose ids failed together: as many as there are quarters of
@@ -86,8 +86,9 @@ pub enum Admission {
 }
 
 /// Decides on a delivery. What has been delivered before may have killed its worker, so it goes to
-/// the solo queue, where one message is processed at a time, so only that one can have killed the worker. There it
-/// gets a strike for each death, first as a whole, then id by id. Its neighbours get none.
+/// the solo queue, where one message is processed at a time. There it gets a strike for each death, first
+/// as a whole, then id by id. The first strike may be the fault of a batch of the work queue; what has one
+/// is processed while nothing else is ([`Turns`](crate::turns::Turns)).
 #[must_use]
 pub fn admission(origin: Origin, redelivered: bool, body: &[u8]) -> Admission {
     let message = match Message::parse(body) {

@@ -27,6 +27,7 @@ mod rabbit;
 mod run;
 mod start;
 mod sweeper;
+mod turns;
 mod watch;
 mod worker;
 

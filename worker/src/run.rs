@@ -25,6 +25,7 @@ use crate::metrics::Metrics;
 use crate::parts::{Outcome, Part, Parts};
 use crate::start::{Failure, Shared, Starting, listen};
 use crate::sweeper::Sweeper;
+use crate::turns::Turns;
 use crate::watch::watch_settings;
 
 /// What a program passes in instead of what a worker would make itself.
@@ -141,9 +142,10 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         // As much as the broker delivers ahead, so that the consumer never waits for a batch.
         let (work, solo) = (mpsc::channel(ahead.most()), mpsc::channel(1));
         let alone = BatchSettings { ids_max: 1, lanes: 1, ..self.config.batches() };
-        let batches = self.batches(work.1, self.config.batches(), stop.clone());
+        let turns = Turns::default();
+        let batches = self.batches(work.1, self.config.batches(), turns.clone(), stop.clone());
         parts.start(Part::Batches, batches);
-        let batches = self.batches(solo.1, alone, stop.clone());
+        let batches = self.batches(solo.1, alone, turns, stop.clone());
         parts.start(Part::SoloBatches, batches);
         let consuming = Consuming {
             amqp: self.config.amqp.clone(),
@@ -163,15 +165,16 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         &self,
         jobs: mpsc::Receiver<Job<Receipt>>,
         settings: BatchSettings,
+        turns: Turns,
         stop: CancellationToken,
     ) -> impl Future<Output = Outcome> + use<L, E> {
         let (engine, metrics) = (self.engine.clone(), self.metrics.clone());
         let acknowledger = self.acknowledger.clone();
         async move {
             let collector = Collector::new(jobs);
+            let told = acknowledger.clone();
             let rest =
-                batches::run(collector, settings, engine, acknowledger.clone(), metrics, stop)
-                    .await;
+                batches::run(collector, settings, engine, told, turns, metrics, stop).await;
             rest.requeue(&acknowledger).await;
             Ok(None)
         }

@@ -20,12 +20,15 @@ const TEST_THREADS: &str = "8";
 /// Runs all tests on real servers, which it starts and stops.
 #[derive(Debug, Parser)]
 #[command(
-    override_usage = "deploy/test [ARGUMENT...]",
+    override_usage = "deploy/test [--rabbitmq 4] [ARGUMENT...]",
     after_help = "\
 Examples:
   deploy/test                       all tests of the workspace
   deploy/test killed_worker         those whose names contain this
   deploy/test --test-threads 1      what comes after `cargo test --workspace --no-fail-fast --`
+  deploy/test --rabbitmq 4 broker:: on RabbitMQ 4 of Debian 13, which is fetched once, as root
+
+TANDEM_MONGOD and TANDEM_RABBITMQ_SERVER name programs of other versions than those that are found.
 
 A server named by TANDEM_MONGODB_URI or TANDEM_AMQP_URL is used instead of an own one.
 Tests see these variables, and

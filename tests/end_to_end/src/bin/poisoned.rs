@@ -16,6 +16,7 @@ use common::ledger::{
 };
 use common::mongo::MongoLedger;
 use common::transaction::{AccountId, TransactionId};
+use tokio::signal::unix::{SignalKind, signal};
 use worker::{Config, SystemEnvironment, Worker};
 
 #[derive(Parser)]
@@ -35,7 +36,12 @@ async fn main() {
     let at = variable("TANDEM_TEST_POISON_AT");
     let worker = Worker::new(config)
         .start_with(move |ledger| Trap { ledger, poison, at }, SystemEnvironment::default());
-    // Nobody tells it to stop: it is killed, or kills itself.
+    let stop = worker.token();
+    let mut terminate = signal(SignalKind::terminate()).expect("a signal that can be heard");
+    tokio::spawn(async move {
+        terminate.recv().await;
+        stop.cancel();
+    });
     worker.wait().await.expect("the settings are valid");
 }
 

@@ -26,7 +26,7 @@ use super::mark::MARK;
 use crate::console::{Failure, tail};
 
 const READY_LIMIT: Duration = Duration::from_secs(120);
-const EPMD_LIMIT: Duration = Duration::from_secs(10);
+const EPMD_LIMIT: Duration = Duration::from_secs(60);
 const LOGIN_LIMIT: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(100);
 /// More than any report to systemd is long.
