@@ -106,6 +106,15 @@ pub struct Size {
     pub bytes: usize,
 }
 
+/// An account to look at, and the transactions whose marks on it are asked about.
+pub type Look = (AccountId, Vec<TransactionId>);
+
+/// About how many bytes of a command a look takes.
+#[must_use]
+pub fn look_bytes((account, marks): &Look) -> usize {
+    update_bytes(account, marks)
+}
+
 /// An account as read.
 #[derive(Clone, Debug)]
 pub struct AccountRead {
@@ -453,12 +462,11 @@ pub trait Ledger: Send + Sync {
         ids: &[TransactionId],
     ) -> impl Future<Output = Result<Vec<Content>, LedgerError>> + Send;
 
-    /// Reads accounts, and which of `marks` each has; what it says is durable. Unknown ids are not
-    /// in the answer.
+    /// Reads accounts, each once, and which of the marks that are asked about it has; what it says is
+    /// durable. Unknown ids are not in the answer.
     fn accounts(
         &self,
-        ids: &[AccountId],
-        marks: &[TransactionId],
+        looks: &[Look],
     ) -> impl Future<Output = Result<Vec<AccountRead>, LedgerError>> + Send;
 
     /// Notes durably that events are due now, under a token of their own: somebody will send them.

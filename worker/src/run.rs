@@ -173,8 +173,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         async move {
             let collector = Collector::new(jobs);
             let told = acknowledger.clone();
-            let rest =
-                batches::run(collector, settings, engine, told, turns, metrics, stop).await;
+            let rest = batches::run(collector, settings, engine, told, turns, metrics, stop).await;
             rest.requeue(&acknowledger).await;
             Ok(None)
         }

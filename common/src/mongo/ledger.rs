@@ -9,10 +9,10 @@ use super::write::{Counts, each_alone, together};
 use super::{Store, native, parking, postings, read, seen};
 use crate::event::Ended;
 use crate::ledger::{
-    AccountRead, Advance, Cancelation, Claim, Claimed, Content, LeaseMs, Ledger, LedgerError,
+    AccountRead, Advance, Cancelation, Claim, Claimed, Content, LeaseMs, Ledger, LedgerError, Look,
     Parking, Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
-use crate::transaction::{AccountId, TransactionId};
+use crate::transaction::TransactionId;
 
 /// See [`Ledger`].
 #[derive(Clone, Debug)]
@@ -120,13 +120,9 @@ impl Ledger for MongoLedger {
         self.store.aggregate("bodies", TRANSACTIONS, pipeline, ids.len(), read::content).await
     }
 
-    async fn accounts(
-        &self,
-        ids: &[AccountId],
-        marks: &[TransactionId],
-    ) -> Result<Vec<AccountRead>, LedgerError> {
-        let pipeline = read::accounts(ids, marks);
-        self.store.aggregate("accounts", ACCOUNTS, pipeline, ids.len(), read::account).await
+    async fn accounts(&self, looks: &[Look]) -> Result<Vec<AccountRead>, LedgerError> {
+        let pipeline = read::accounts(looks);
+        self.store.aggregate("accounts", ACCOUNTS, pipeline, looks.len(), read::account).await
     }
 
     async fn owe_events(&self, token: &str, events: &[Ended]) -> Result<(), LedgerError> {

@@ -35,7 +35,7 @@ use super::definitions::{ACCOUNTS, TRANSACTIONS};
 use super::due::{EVENTS, owe_with_batch};
 use super::statements;
 use super::{Store, fault, read};
-use crate::ledger::{AccountRead, Content, LedgerError, Transacted, Verdict};
+use crate::ledger::{AccountRead, Content, LedgerError, Look, Transacted, Verdict};
 use crate::netting::{self, Netting};
 use crate::transaction::AccountId;
 
@@ -149,8 +149,8 @@ impl Attempt {
         if touched.is_empty() {
             return Ok(Vec::new());
         }
-        let touched: Vec<AccountId> = touched.into_iter().collect();
-        let pipeline = read::accounts(&touched, &[]);
+        let touched: Vec<Look> = touched.into_iter().map(|account| (account, vec![])).collect();
+        let pipeline = read::accounts(&touched);
         let stages = pipeline.into_iter().filter_map(|stage| stage.ok()?.as_document());
         let stages = stages.map(Document::try_from).collect::<Result<Vec<_>, _>>()?;
         let batch = u32::try_from(touched.len()).unwrap_or(u32::MAX).max(2);

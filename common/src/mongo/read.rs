@@ -12,9 +12,9 @@ use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestam
 
 use super::Store;
 use crate::account::Account;
-use crate::ledger::{AccountRead, Content, LedgerError};
+use crate::ledger::{AccountRead, Content, LedgerError, Look};
 use crate::limits;
-use crate::transaction::Body;
+use crate::transaction::{AccountId, Body, TransactionId};
 
 /// The fields of a transaction that say what it asks for.
 pub(super) const CONTENT: [&str; 5] = ["source", "destination", "value", "legs", "currency"];
@@ -193,10 +193,19 @@ pub(super) fn contents(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
         .collect()
 }
 
-/// Accounts as they are now, with those of these marks that they have.
-pub(super) fn accounts(ids: &[std::sync::Arc<str>], marks: &[std::sync::Arc<str>]) -> RawArrayBuf {
-    let marks: RawArrayBuf = marks.iter().map(AsRef::as_ref).collect();
-    let asked = rawdoc! { "$setIntersection": ["$pendingTransactions", { "$literal": marks }] };
+/// Accounts as they are now, with those marks that they are asked about and have. Each is compared
+/// with its own marks only: with all marks of a batch, the work would grow with the batch's square.
+pub(super) fn accounts(looks: &[Look]) -> RawArrayBuf {
+    let ids: Vec<AccountId> = looks.iter().map(|(id, _)| id.clone()).collect();
+    let texts = |marks: &[TransactionId]| marks.iter().map(AsRef::as_ref).collect::<RawArrayBuf>();
+    let asked: RawArrayBuf = looks.iter().map(|(_, marks)| texts(marks)).collect();
+    let names: RawArrayBuf = ids.iter().map(AsRef::as_ref).collect();
+    let at = rawdoc! { "$indexOfArray": [{ "$literal": names }, "$_id"] };
+    let own = rawdoc! { "$arrayElemAt": [{ "$literal": asked }, at] };
+    let asked = match looks.iter().all(|(_, marks)| marks.is_empty()) {
+        true => rawdoc! { "$literal": [] },
+        false => rawdoc! { "$setIntersection": ["$pendingTransactions", own] },
+    };
     let marks = rawdoc! { "$cond": [{ "$isArray": "$pendingTransactions" }, asked, null] };
     let bytes = rawdoc! { "$bsonSize": "$$account" };
     let vars = rawdoc! { "account": fields(&ACCOUNT) };
@@ -204,7 +213,7 @@ pub(super) fn accounts(ids: &[std::sync::Arc<str>], marks: &[std::sync::Arc<str>
     let account = rawdoc! { "$cond": [fits, "$$account", { "tooLarge": bytes }] };
     let account = rawdoc! { "$let": { "vars": vars, "in": account } };
     let own = rawdoc! { "_id": "$_id", "pendingTransactions": marks };
-    [matching(ids), rawdoc! { "$replaceWith": { "$mergeObjects": [account, own] } }]
+    [matching(&ids), rawdoc! { "$replaceWith": { "$mergeObjects": [account, own] } }]
         .into_iter()
         .collect()
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use common::ledger::{Posting, Removal, Ride};
-use common::transaction::{AccountId, TransactionId};
+use common::transaction::AccountId;
 
 use super::plan::{self, Accounts};
 
@@ -164,16 +164,6 @@ impl Carried {
         settlements.len() as u64
     }
 
-    /// The transactions whose marks it is to remove.
-    pub fn transactions(&self) -> impl Iterator<Item = TransactionId> {
-        self.settlements.iter().flat_map(|one| one.settlement.transactions.iter().cloned())
-    }
-
-    /// The accounts that it is on.
-    pub fn accounts(&self) -> impl Iterator<Item = AccountId> {
-        self.settlements.iter().map(|one| one.settlement.account.clone())
-    }
-
     /// Takes out those that are settled, by a look at the accounts after an incomplete post. Returns
     /// the others, to be settled before their credits are missed.
     pub fn still_unsettled(&mut self, accounts: &Accounts) -> Vec<Removal> {
@@ -201,7 +191,7 @@ mod tests {
     use common::account::Account;
     use common::amount::Amount;
     use common::ledger::AccountRead;
-    use common::transaction::Body;
+    use common::transaction::{Body, TransactionId};
 
     use super::*;
 

@@ -45,8 +45,8 @@ impl Accounts {
     }
 
     /// Notes which accounts could not be looked at.
-    pub fn unread(&mut self, ids: &[AccountId], left: Left) {
-        self.0.extend(ids.iter().map(|id| (id.clone(), Looked::Unread(left))));
+    pub fn unread<'a>(&mut self, ids: impl IntoIterator<Item = &'a AccountId>, left: Left) {
+        self.0.extend(ids.into_iter().map(|id| (id.clone(), Looked::Unread(left))));
     }
 
     /// A later look counts more.
@@ -113,11 +113,25 @@ pub(super) fn removals_per_leg<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -
         .collect()
 }
 
-/// The accounts that they touch.
-pub(super) fn accounts<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec<AccountId> {
-    let legs = bodies.into_iter().flat_map(|(_, body)| body.legs());
-    let accounts: BTreeSet<_> = legs.map(|leg| &leg.account).collect();
-    accounts.into_iter().cloned().collect()
+/// Accounts to look at, each once, and the transactions whose marks are asked about.
+pub(super) type Looks = BTreeMap<AccountId, BTreeSet<TransactionId>>;
+
+/// A look at the accounts that they touch, each for the marks of its own.
+pub(super) fn looks<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Looks {
+    let mut looks = Looks::new();
+    for (id, body) in bodies {
+        for leg in body.legs() {
+            looks.entry(leg.account.clone()).or_default().insert(id.clone());
+        }
+    }
+    looks
+}
+
+/// Adds a look for the marks that removals are to remove.
+pub(super) fn look_for<'a>(removals: impl IntoIterator<Item = &'a Removal>, looks: &mut Looks) {
+    for Removal { account, transactions, .. } in removals {
+        looks.entry(account.clone()).or_default().extend(transactions.iter().cloned());
+    }
 }
 
 pub(super) fn single(id: &TransactionId, body: &Body, leg: &Leg) -> Posting {
@@ -309,7 +323,7 @@ mod tests {
         assert_eq!(unreadable(Some("2")).mark("a", &id("1"), None), Mark::Gone);
         assert_eq!(Accounts::default().mark("a", &id("1"), None), Mark::Gone);
         let mut unread = Accounts::default();
-        unread.unread(&["a".into()], Left::Apart);
+        unread.unread([&"a".into()], Left::Apart);
         assert_eq!(unread.mark("a", &id("1"), None), Mark::Unknown(Left::Apart));
     }
 }

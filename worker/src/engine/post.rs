@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use common::ledger::{
-    BYTES_MAX, Fault, Ledger, LedgerError, POSTINGS_MAX, Posting, RemovalKind, ServerMs,
+    BYTES_MAX, Fault, Ledger, LedgerError, Look, POSTINGS_MAX, Posting, RemovalKind, ServerMs,
+    look_bytes,
 };
 use common::transaction::{AccountId, TransactionId};
 
@@ -17,7 +18,7 @@ use super::batch::Batch;
 use super::deferred::Carried;
 use super::held::{Held, Left};
 use super::pieces::cut;
-use super::plan::{self, Accounts, Judged};
+use super::plan::{self, Accounts, Judged, Looks};
 
 /// How often accounts that refuse without a visible reason are asked again: their state changed
 /// between our posting and our look.
@@ -121,36 +122,31 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     async fn look(&mut self, open: &[TransactionId], mut carried: Carried) -> Accounts {
         // A ride's account counts, too, where nobody is left who would post to it: what was not
         // looked at would be taken for an account that does not exist.
-        let touched = plan::accounts(self.bodies(open)).into_iter().chain(carried.accounts());
-        let touched: BTreeSet<_> = touched.collect();
-        let touched: Vec<_> = touched.into_iter().collect();
-        // Each once: a transaction rides on each of its accounts, and the server looks for all of
-        // them on each account.
-        let marks: BTreeSet<_> = open.iter().cloned().chain(carried.transactions()).collect();
-        let marks: Vec<_> = marks.into_iter().collect();
-        let mut accounts = self.read_accounts(&touched, &marks).await;
+        let mut looks = plan::looks(self.bodies(open));
+        plan::look_for(&carried.settlements(), &mut looks);
+        let mut accounts = self.read_accounts(looks.clone()).await;
         let unsettled = carried.still_unsettled(&accounts);
         if !unsettled.is_empty() {
             // A settlement that fails goes back to its own batch with the rest of the ride.
             self.engine.remove_all(RemovalKind::Settle, &unsettled).await;
-            let again: Vec<_> = unsettled.into_iter().map(|removal| removal.account).collect();
-            accounts.extend(self.read_accounts(&again, &marks).await);
+            let again: BTreeSet<_> = unsettled.iter().map(|removal| &removal.account).collect();
+            looks.retain(|account, _| again.contains(account));
+            accounts.extend(self.read_accounts(looks).await);
             carried.still_unsettled(&accounts);
         }
         accounts
     }
 
-    /// Reads accounts with those of the marks that they have.
-    pub(super) async fn read_accounts(
-        &self,
-        ids: &[AccountId],
-        marks: &[TransactionId],
-    ) -> Accounts {
-        let read = |ids| self.engine.ledger.accounts(ids, marks);
-        let read = self.engine.in_pieces(ids.chunks(POSTINGS_MAX), read).await;
+    /// Reads accounts with those marks that they are asked about and have.
+    pub(super) async fn read_accounts(&self, looks: Looks) -> Accounts {
+        let looks: Vec<Look> =
+            looks.into_iter().map(|(account, marks)| (account, Vec::from_iter(marks))).collect();
+        let read = |looks| self.engine.ledger.accounts(looks);
+        let pieces = cut(&looks, POSTINGS_MAX, BYTES_MAX, look_bytes);
+        let read = self.engine.in_pieces(pieces, read).await;
         let mut accounts = Accounts::default();
-        for (ids, left) in read.failed {
-            accounts.unread(ids, left);
+        for (looks, left) in read.failed {
+            accounts.unread(looks.iter().map(|(account, _)| account), left);
         }
         for (_, read) in read.answered {
             accounts.read(read);

@@ -17,7 +17,7 @@ use super::batch::Batch;
 use super::deferred::Deferral;
 use super::held::{Held, Left};
 use super::pieces::cut;
-use super::plan::Mark;
+use super::plan::{Looks, Mark};
 use super::post::Refusals;
 use super::{Engine, Environment, plan};
 
@@ -137,11 +137,9 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         for (id, left) in failed {
             self.leave([&id], left);
         }
-        let touched: BTreeSet<_> = singles.iter().map(|removal| removal.account.clone()).collect();
-        let touched: Vec<_> = touched.into_iter().collect();
-        let marks: BTreeSet<_> = singles.iter().flat_map(|p| p.transactions.clone()).collect();
-        let marks: Vec<_> = marks.into_iter().collect();
-        let accounts = self.read_accounts(&touched, &marks).await;
+        let mut looks = Looks::new();
+        plan::look_for(singles, &mut looks);
+        let accounts = self.read_accounts(looks).await;
         let mut stuck = Vec::new();
         for removal in singles {
             for id in &removal.transactions {

@@ -7,10 +7,10 @@ use common::account::Account;
 use common::amount::Amount;
 use common::event::Ended;
 use common::ledger::{
-    AccountRead, Advance, Cancelation, Claim, Claimed, Content, LedgerError, Parking, Posting,
-    Removal, RemovalKind, Seen, ServerMs, Size, Transacted, Verdict, Written,
+    AccountRead, Advance, Cancelation, Claim, Claimed, Content, LedgerError, Look, Parking,
+    Posting, Removal, RemovalKind, Seen, ServerMs, Size, Transacted, Verdict, Written,
 };
-use common::transaction::{AccountId, Body, State};
+use common::transaction::{Body, State};
 
 use super::*;
 
@@ -123,17 +123,13 @@ impl Ledger for Scripted {
         Ok(ids.iter().map(|id| (id.clone(), transfer())).collect())
     }
 
-    async fn accounts(
-        &self,
-        ids: &[AccountId],
-        _: &[TransactionId],
-    ) -> Result<Vec<AccountRead>, LedgerError> {
-        let account = |id: &AccountId| AccountRead {
+    async fn accounts(&self, looks: &[Look]) -> Result<Vec<AccountRead>, LedgerError> {
+        let account = |(id, _): &Look| AccountRead {
             id: id.clone(),
             marks: Some(Default::default()),
             account: Ok(Account::new(id, Amount::Int(1))),
         };
-        Ok(ids.iter().map(account).collect())
+        Ok(looks.iter().map(account).collect())
     }
 
     async fn owe_events(&self, _: &str, _: &[Ended]) -> Result<(), LedgerError> {

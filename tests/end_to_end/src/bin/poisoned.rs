@@ -11,11 +11,11 @@ use clap::Parser;
 use common::config::LogArgs;
 use common::event::Ended;
 use common::ledger::{
-    AccountRead, Advance, Cancelation, Claim, Claimed, Content, Ledger, LedgerError, Parking,
+    AccountRead, Advance, Cancelation, Claim, Claimed, Content, Ledger, LedgerError, Look, Parking,
     Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
 use common::mongo::MongoLedger;
-use common::transaction::{AccountId, TransactionId};
+use common::transaction::TransactionId;
 use tokio::signal::unix::{SignalKind, signal};
 use worker::{Config, SystemEnvironment, Worker};
 
@@ -144,11 +144,7 @@ impl Ledger for Trap {
         self.ledger.bodies(ids).await
     }
 
-    async fn accounts(
-        &self,
-        ids: &[AccountId],
-        marks: &[TransactionId],
-    ) -> Result<Vec<AccountRead>, LedgerError> {
-        self.ledger.accounts(ids, marks).await
+    async fn accounts(&self, looks: &[Look]) -> Result<Vec<AccountRead>, LedgerError> {
+        self.ledger.accounts(looks).await
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use common::account::Account;
 use common::event::Ended;
 use common::ledger::{Posting, Removal, Ride};
-use common::transaction::{AccountId, TransactionId};
+use common::transaction::TransactionId;
 
 use super::protocol::{Next, Protocol};
 use super::runs::{Event, Hears};
@@ -186,8 +186,9 @@ pub fn request(request: &Request) -> String {
         | Request::Unpark(id)
         | Request::Mend(id) => format!("{name} {id}"),
         Request::Spoil(id, oddity) => format!("{name} {id}: {}", oddity.name()),
-        Request::Accounts(ids, _) => {
-            format!("{name} {}", ids.iter().map(AccountId::as_ref).collect::<Vec<_>>().join(" "))
+        Request::Accounts(looks) => {
+            let accounts: Vec<&str> = looks.iter().map(|(account, _)| &**account).collect();
+            format!("{name} {}", accounts.join(" "))
         }
         Request::Park(parkings) => {
             format!("{name} {}", joined(parkings.iter().map(|parking| &parking.id)))

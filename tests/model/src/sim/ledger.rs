@@ -5,10 +5,10 @@
 
 use common::event::{End, Ended};
 use common::ledger::{
-    AccountRead, Advance, Cancelation, Claim, Claimed, Content, Ledger, LedgerError, Parking,
+    AccountRead, Advance, Cancelation, Claim, Claimed, Content, Ledger, LedgerError, Look, Parking,
     Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
-use common::transaction::{AccountId, TransactionId};
+use common::transaction::TransactionId;
 
 use worker::engine::{Announcer, Unconfirmed};
 
@@ -144,13 +144,8 @@ impl Ledger for Client {
         Ok(bodies)
     }
 
-    async fn accounts(
-        &self,
-        ids: &[AccountId],
-        marks: &[TransactionId],
-    ) -> Result<Vec<AccountRead>, LedgerError> {
-        let Reply::Accounts(accounts) =
-            self.request(Request::Accounts(ids.to_vec(), marks.to_vec())).await?
+    async fn accounts(&self, looks: &[Look]) -> Result<Vec<AccountRead>, LedgerError> {
+        let Reply::Accounts(accounts) = self.request(Request::Accounts(looks.to_vec())).await?
         else {
             unreachable!("a read answers accounts")
         };

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::account::Account;
 use common::event::Ended;
 use common::ledger::{
-    AccountRead, Advance, Cancelation, Claim, Content, LeaseMs, Parking, Seen, ServerMs, Size,
+    AccountRead, Advance, Cancelation, Claim, Content, LeaseMs, Look, Parking, Seen, ServerMs, Size,
 };
 use common::transaction::{AccountId, Body, Parked, Reason, ReasonCode, State, TransactionId};
 
@@ -303,9 +303,9 @@ impl Books {
 
     /// The accounts as a read shows them, with those marks that it asks about.
     #[must_use]
-    pub fn accounts(&self, ids: &[AccountId], asked: &[TransactionId]) -> Vec<AccountRead> {
-        let found = ids.iter().filter_map(|id| self.accounts.get(id));
-        found.map(|account| self.account_read(account, asked)).collect()
+    pub fn accounts(&self, looks: &[Look]) -> Vec<AccountRead> {
+        let found = |(id, asked): &Look| Some(self.account_read(self.accounts.get(id)?, asked));
+        looks.iter().filter_map(found).collect()
     }
 
     fn account_read(&self, account: &Account, asked: &[TransactionId]) -> AccountRead {

@@ -71,8 +71,8 @@ impl Native {
     #[must_use]
     pub fn begin(contents: &[Content], books: &Books) -> Native {
         let snapshot = Native::snapshot(contents, books);
-        let ids: Vec<_> = snapshot.accounts.keys().cloned().collect();
-        let netting = netting::net(contents, snapshot.accounts(&ids, &[]));
+        let looks: Vec<_> = snapshot.accounts.keys().map(|id| (id.clone(), vec![])).collect();
+        let netting = netting::net(contents, snapshot.accounts(&looks));
         Native { snapshot, netting }
     }
 

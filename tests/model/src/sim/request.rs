@@ -5,7 +5,7 @@ use std::sync::Arc;
 use common::account::Status;
 use common::event::Ended;
 use common::ledger::{
-    AccountRead, Advance, Cancelation, Claim, Content, Fault, Parking, Posting, Removal,
+    AccountRead, Advance, Cancelation, Claim, Content, Fault, Look, Parking, Posting, Removal,
     RemovalKind, Seen, ServerMs, Transacted, Written,
 };
 use common::transaction::{AccountId, Body, Parked, TransactionId};
@@ -35,8 +35,8 @@ pub enum Request {
     Read(Vec<TransactionId>),
     /// Reads their contents.
     Bodies(Vec<TransactionId>),
-    /// Reads accounts, and which of these marks they have.
-    Accounts(Vec<AccountId>, Vec<TransactionId>),
+    /// Reads accounts, and which of the marks that are asked about they have.
+    Accounts(Vec<Look>),
     /// Posts, each before the deadline.
     Post(Vec<Posting>, ServerMs),
     /// Removes marks.
@@ -152,11 +152,11 @@ impl Request {
             Request::Claim(ids, ..)
             | Request::Read(ids)
             | Request::Bodies(ids)
-            | Request::Accounts(ids, _)
             | Request::Advance(_, ids, _)
             | Request::Release(ids, ..)
             | Request::Unclaim(ids, _)
             | Request::ParkById(ids, _) => ids.iter().collect(),
+            Request::Accounts(looks) => looks.iter().map(|(account, _)| account).collect(),
             Request::Post(postings, _) => postings.iter().map(|posting| &posting.account).collect(),
             Request::Remove(_, removals) => {
                 removals.iter().map(|removal| &removal.account).collect()

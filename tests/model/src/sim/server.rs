@@ -302,7 +302,7 @@ impl Server {
         match request {
             Request::Read(ids) => Reply::Seen(books.seen(ids, now)),
             Request::Bodies(ids) => Reply::Bodies(books.bodies(ids)),
-            Request::Accounts(ids, marks) => Reply::Accounts(books.accounts(ids, marks)),
+            Request::Accounts(looks) => Reply::Accounts(books.accounts(looks)),
             Request::Transact(..) => {
                 self.transacted.take().unwrap_or(Reply::Transacted(Transacted::Conflict))
             }

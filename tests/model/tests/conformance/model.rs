@@ -115,7 +115,7 @@ impl Model {
             Operation::Read(ids) => self.answer(terms, &Request::Read(Terms::ids(ids)), now),
             Operation::Bodies(ids) => self.answer(terms, &Request::Bodies(Terms::ids(ids)), now),
             Operation::Accounts(at, marks) => {
-                let request = Request::Accounts(Terms::accounts(at), Terms::ids(marks));
+                let request = Request::Accounts(Terms::looks(at, marks));
                 self.answer(terms, &request, now)
             }
             Operation::Post { ids, grouping, before, settled } => {

@@ -126,8 +126,7 @@ impl Real {
             Operation::Read(ids) => ledger.read(&Terms::ids(ids)).await.map(seen),
             Operation::Bodies(ids) => ledger.bodies(&Terms::ids(ids)).await.map(Answer::bodies),
             Operation::Accounts(at, marks) => {
-                let (accounts, marks) = (Terms::accounts(at), Terms::ids(marks));
-                ledger.accounts(&accounts, &marks).await.map(Answer::accounts)
+                ledger.accounts(&Terms::looks(at, marks)).await.map(Answer::accounts)
             }
             Operation::Post { ids, grouping, before, settled } => {
                 let postings = terms.riding(terms.postings(ids, *grouping), settled);

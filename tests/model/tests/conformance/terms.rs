@@ -2,10 +2,10 @@
 
 use common::amount::Amount;
 use common::event::{End, Ended};
-use common::ledger::{Cancelation, Content, LeaseMs, Parking, Posting, Removal, Ride, ServerMs};
-use common::transaction::{
-    AccountId, Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, TransactionId,
+use common::ledger::{
+    Cancelation, Content, LeaseMs, Look, Parking, Posting, Removal, Ride, ServerMs,
 };
+use common::transaction::{Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, TransactionId};
 use mongodb::bson::{DateTime, Document, doc};
 
 use crate::operation::{
@@ -57,8 +57,16 @@ impl<'a> Terms<'a> {
         ids.iter().map(|at| TRANSACTIONS[*at].into()).collect()
     }
 
-    pub fn accounts(at: &[usize]) -> Vec<AccountId> {
-        at.iter().map(|at| account_names()[*at].into()).collect()
+    /// Looks at accounts. Each asks about other marks: about all but every n-th, where n accounts are
+    /// looked at.
+    pub fn looks(at: &[usize], marks: &[usize]) -> Vec<Look> {
+        let asked = |nth: usize| {
+            let marks = marks.iter().enumerate();
+            let asked = marks.filter(|(mark, _)| at.len() == 1 || mark % at.len() != nth);
+            asked.map(|(_, mark)| TRANSACTIONS[*mark].into()).collect()
+        };
+        let look = |(nth, at): (usize, &usize)| (account_names()[*at].into(), asked(nth));
+        at.iter().enumerate().map(look).collect()
     }
 
     /// Decisions to cancel; what makes no sense was never posted.
