@@ -73,6 +73,11 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let post = async |postings| {
             let before = self.post_before()?;
             let posted = self.engine.ledger.post(postings, before).await;
+            // What the server leaves out after the deadline, it leaves out because of the fence.
+            let is_whole = posted.as_ref().is_ok_and(|written| written.count == postings.len());
+            if !is_whole && self.server_now() >= before {
+                self.engine.metrics.fenced_posts.inc();
+            }
             if posted.is_err() {
                 doubts.lock().unwrap_or_else(|broken| broken.into_inner()).push((postings, before));
             }
@@ -110,6 +115,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let server_now = self.server_now();
         if server_now >= self.lease_until {
             // Whatever comes next belongs to a successor.
+            self.engine.metrics.fenced_posts.inc();
             let message = "the lease has ended before the batch was posted".to_owned();
             return Err(LedgerError { operation: "post", message, fault: Fault::Denied });
         }
