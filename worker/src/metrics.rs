@@ -70,7 +70,7 @@ pub struct Metrics {
     pub swept: IntCounterVec,
     /// Messages that the broker delivered before, to this worker or another.
     pub redeliveries: IntCounter,
-    /// Post commands that came after their deadline: not sent, or refused by the server.
+    /// Post commands that are known to be late: not sent, or answered late and not done in full.
     pub fenced_posts: IntCounter,
     /// Transactions claimed that had been claimed before.
     pub takeovers: IntCounter,
@@ -259,7 +259,8 @@ const REQUEUES: &str = "Ids published again, by cause.";
 const DEAD: &str = "Messages given to the dead-letter queue, by reason.";
 const SWEPT: &str = "Ids that the sweeper has found without a message and published, by kind.";
 const REDELIVERIES: &str = "Messages that the broker had delivered before.";
-const FENCED: &str = "Commands with posts that came after their deadline: not sent, or refused.";
+const FENCED: &str = "Commands with posts that are known to be late: not sent after the lease, \
+    or answered after their deadline and not done in full.";
 const TAKEOVERS: &str = "Transactions claimed that had been claimed before.";
 const RIDES: &str = "Settlements that rode on a later post, one for each batch and account.";
 const OVERDUE: &str = "Attempts at committed transactions beyond the limit of attempts.";
