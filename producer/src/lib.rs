@@ -81,6 +81,7 @@ pub use watch::{Outcome, Standing};
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod program {
+    pub use crate::api::metrics_at_start;
     pub use crate::cli::advice::Advice;
     pub use crate::cli::args::{Cli, run};
     pub use crate::cli::exit::Exit;

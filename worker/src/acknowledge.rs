@@ -98,6 +98,7 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
     ) -> Option<Job<B::Receipt>> {
         self.metrics.in_flight.inc();
         self.held(origin).fetch_add(1, Ordering::Relaxed);
+        self.metrics.redeliveries.inc_by(u64::from(redelivered));
         let redelivered = redelivered && !self.was_nacked(origin, &body);
         match admission(origin, redelivered, &body) {
             Admission::Process(message) => return Some(Job { message, origin, receipt }),

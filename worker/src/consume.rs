@@ -26,7 +26,7 @@ use crate::ahead::Ahead;
 use crate::decide::Origin;
 use crate::deliveries::{Deliveries, Receipt};
 use crate::health::Health;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Server};
 use crate::parts::pause;
 use crate::rabbit::Rabbit;
 
@@ -107,7 +107,7 @@ impl Consuming {
                 Ok(mut session) => {
                     has_consumed = true;
                     reconnect.reached();
-                    self.health.broker(true);
+                    self.is_there(true);
                     tracing::info!(queue = session.topology.queue(WORK), "consuming");
                     match self.consume(&mut session, &mut ahead, &stop).await {
                         Ok(()) => return Ok(Some(self.wind_up(session).await)),
@@ -120,7 +120,7 @@ impl Consuming {
                 Err(error) if error.lasts() && !has_consumed => return Err(error),
                 Err(error) => error,
             };
-            self.health.broker(false);
+            self.is_there(false);
             self.metrics.reconnects.inc();
             let delay = reconnect.wait();
             tracing::warn!(%error, ?delay, "not consuming; connecting again");
@@ -128,6 +128,11 @@ impl Consuming {
                 return Ok(None);
             }
         }
+    }
+
+    fn is_there(&self, there: bool) {
+        self.health.broker(there);
+        self.metrics.server(Server::Broker, there);
     }
 
     async fn open(&self, ahead: &Ahead) -> Result<Session, QueueError> {

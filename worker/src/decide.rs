@@ -58,6 +58,10 @@ pub enum DeadReason {
 }
 
 impl DeadReason {
+    /// All of them.
+    pub const ALL: [DeadReason; 3] =
+        [DeadReason::Malformed, DeadReason::UnknownTransaction, DeadReason::KillsWorker];
+
     /// The name in the header and in metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -152,6 +156,16 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// All of them.
+    pub const ALL: [Cause; 6] = [
+        Cause::NotMine,
+        Cause::Failed,
+        Cause::Apart,
+        Cause::Surplus,
+        Cause::Missing,
+        Cause::Shutdown,
+    ];
+
     /// The name in metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {

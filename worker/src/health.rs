@@ -13,16 +13,16 @@ use common::mongo::{MongoOutbox, Store};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Server};
 use crate::parts::pause;
 use crate::parts::{Outcome, Part};
 
 /// How often to look at the database.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// In one of so many looks of all workers together the age of the oldest transaction is asked for: the
-/// server goes through all that is in flight for it, and each further worker has more in flight.
-const LOOKS_PER_AGE: u32 = 5;
+/// In one of so many looks of all workers together one asks for what is not final: the server goes
+/// through all that is in flight for it, and each further worker has more in flight.
+const LOOKS_PER_BACKLOG: u32 = 5;
 
 /// What is there.
 #[derive(Debug, Default)]
@@ -49,9 +49,9 @@ impl Health {
         self.workers.store(number, Ordering::Relaxed);
     }
 
-    /// How many looks of its own it makes for each question about the oldest transaction.
-    fn looks_per_age(&self) -> u32 {
-        LOOKS_PER_AGE.saturating_mul(self.workers.load(Ordering::Relaxed).max(1))
+    /// How many looks of its own it makes for each question about what is not final.
+    fn looks_per_backlog(&self) -> u32 {
+        LOOKS_PER_BACKLOG.saturating_mul(self.workers.load(Ordering::Relaxed).max(1))
     }
 
     /// Notes that a part of the worker has ended though nobody had told it to. The first counts.
@@ -103,14 +103,13 @@ pub async fn watch_database(
     let mut there = true;
     let mut looks = u32::MAX;
     loop {
-        let is_due = looks >= health.looks_per_age();
+        let is_due = looks >= health.looks_per_backlog();
         looks = looks.saturating_add(1);
         let look = async {
             let now = store.server_now().await?;
             if is_due {
-                let oldest = outbox.oldest_unfinished().await?;
-                let age_ms = oldest.map_or(0, |oldest| now.saturating_sub(oldest));
-                metrics.oldest(Duration::from_millis(age_ms.max(0).unsigned_abs()));
+                let again_in = LOOK_EVERY.saturating_mul(health.looks_per_backlog());
+                metrics.backlog(&outbox.backlog().await?, now, again_in);
                 looks = 1;
             }
             Ok::<_, common::ledger::LedgerError>(())
@@ -130,6 +129,7 @@ pub async fn watch_database(
             }
         }
         health.database(there);
+        metrics.server(Server::Database, there);
         if !pause(&stop, LOOK_EVERY).await {
             return;
         }

@@ -1,14 +1,51 @@
 //! Every metric of the worker: names, help and units in one place.
 //!
-//! Owns a registry of its own, so that several workers fit in one process.
+//! Owns a registry of its own, so that several workers fit in one process. Promises that no label is
+//! an id, and that every series that is known beforehand exists from the start with 0. The page of all
+//! metrics (`deploy/metrics.md`) is made of what stands here.
+
+mod make;
 
 use std::time::Duration;
 
+use common::ledger::ServerMs;
+use common::mongo::Backlog;
 use common::transaction::{ParkCode, ReasonCode, State};
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, HistogramTimer, HistogramVec, IntCounter, IntCounterVec,
-    IntGauge, Opts, Registry, TextEncoder,
+    Gauge, GaugeVec, Histogram, HistogramTimer, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Registry, TextEncoder,
 };
+
+use self::make::{IDS, Label, Maker, SECONDS};
+use crate::decide::{Cause, DeadReason};
+
+/// The operations of the ledger that a batch tries again in place.
+const OPERATIONS: [&str; 14] = [
+    "claim", "read", "bodies", "accounts", "post", "settle", "undo", "applied", "done", "canceled",
+    "cancel", "park", "noted", "transact",
+];
+
+/// The phases of a batch, in their order.
+const PHASES: [&str; 9] =
+    ["claim", "post", "applied", "settle", "undo", "announce", "done", "canceled", "transaction"];
+
+/// A server that a worker needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// RabbitMQ.
+    Broker,
+    /// MongoDB.
+    Database,
+}
+
+impl Server {
+    fn as_str(self) -> &'static str {
+        match self {
+            Server::Broker => "broker",
+            Server::Database => "database",
+        }
+    }
+}
 
 /// The metrics of one worker, and the registry that they are in.
 pub struct Metrics {
@@ -18,6 +55,11 @@ pub struct Metrics {
     parked: IntCounterVec,
     events: IntCounterVec,
     phase_seconds: HistogramVec,
+    submission_to_final: HistogramVec,
+    server_up: IntGaugeVec,
+    oldest_unfinished: GaugeVec,
+    unfinished: IntGaugeVec,
+    events_due: IntGauge,
     /// Operations tried again in place, by operation.
     pub retries: IntCounterVec,
     /// Ids published again, by cause.
@@ -26,6 +68,10 @@ pub struct Metrics {
     pub dead_letters: IntCounterVec,
     /// Ids published by the sweeper, by kind.
     pub swept: IntCounterVec,
+    /// Messages that the broker delivered before, to this worker or another.
+    pub redeliveries: IntCounter,
+    /// Post commands that are known to be late: not sent, or answered late and not done in full.
+    pub fenced_posts: IntCounter,
     /// Transactions claimed that had been claimed before.
     pub takeovers: IntCounter,
     /// Settlements that rode on a later post, one for each batch and account.
@@ -36,10 +82,11 @@ pub struct Metrics {
     pub reconnects: IntCounter,
     /// Ids per batch.
     pub batch_size: Histogram,
+    settle_lag: Histogram,
     /// Messages delivered and not yet acknowledged.
     pub in_flight: IntGauge,
-    /// Age in seconds of the oldest transaction that is not final.
-    pub oldest_unfinished: Gauge,
+    /// Seconds until this worker asks for the backlog again.
+    backlog_every: Gauge,
 }
 
 impl Metrics {
@@ -59,39 +106,48 @@ impl Metrics {
     /// labels of its own.
     pub fn in_registry(registry: Registry) -> prometheus::Result<Metrics> {
         let make = Maker { registry: &registry };
-        let metrics = Metrics {
-            transitions: make.counters("transitions_total", "State changes.", "state")?,
-            refusals: make.counters("refusals_total", "Transactions canceled.", "reason")?,
-            parked: make.counters("parked_total", "Transactions set apart.", "reason")?,
-            events: make.counters("events_total", "Outcome events.", "outcome")?,
-            phase_seconds: make.phase_seconds()?,
-            retries: make.counters("retries_total", "Operations tried again.", "operation")?,
-            requeues: make.counters("requeues_total", "Ids published again.", "cause")?,
-            dead_letters: make.counters("dead_letters_total", "Dead letters.", "reason")?,
-            swept: make.counters("swept_total", "Ids published by the sweeper.", "kind")?,
-            takeovers: make.counter("takeovers_total", "Transactions claimed before.")?,
-            rides: make.counter("rides_total", "Settlements that rode on a post.")?,
-            overdue: make.counter("overdue_total", "Committed, but beyond the attempts.")?,
-            reconnects: make.counter("reconnects_total", "Consuming connections made anew.")?,
-            batch_size: make.batch_size()?,
-            in_flight: make.gauge_int("messages_in_flight", "Messages not yet acknowledged.")?,
-            oldest_unfinished: make
-                .gauge("oldest_unfinished_age_seconds", "Age of the oldest unfinished.")?,
+        let label = |name, values| Label { name, values };
+        let states = State::ALL.map(State::as_str);
+        let reasons = ReasonCode::ALL.map(ReasonCode::as_str);
+        let parked = ParkCode::ALL.map(ParkCode::as_str);
+        let causes = Cause::ALL.map(Cause::as_str);
+        let dead = DeadReason::ALL.map(DeadReason::as_str);
+        let servers = [Server::Broker, Server::Database].map(Server::as_str);
+        let ends = label("state", &["done", "canceled"]);
+        let unfinished = label("state", &["initial", "in_flight"]);
+        let build = make.gauges_int("build_info", BUILD_INFO, &label("version", &[VERSION]))?;
+        build.with_label_values(&[VERSION]).set(1);
+        Ok(Metrics {
+            transitions: make.counters(
+                "transitions_total",
+                TRANSITIONS,
+                &label("state", &states),
+            )?,
+            refusals: make.counters("refusals_total", REFUSALS, &label("reason", &reasons))?,
+            parked: make.counters("parked_total", PARKED, &label("reason", &parked))?,
+            events: make.counters("events_total", EVENTS, &label("outcome", &OUTCOMES))?,
+            phase_seconds: make.histograms("phase_seconds", PHASE, &label("phase", &PHASES))?,
+            submission_to_final: make.histograms("submission_to_final_seconds", TO_FINAL, &ends)?,
+            server_up: make.gauges_int("server_up", SERVER_UP, &label("server", &servers))?,
+            oldest_unfinished: make.gauges("oldest_unfinished_age_seconds", OLDEST, &unfinished)?,
+            unfinished: make.gauges_int("unfinished_transactions", UNFINISHED, &unfinished)?,
+            events_due: make.gauge_int("events_due", EVENTS_DUE)?,
+            retries: make.counters("retries_total", RETRIES, &label("operation", &OPERATIONS))?,
+            requeues: make.counters("requeues_total", REQUEUES, &label("cause", &causes))?,
+            dead_letters: make.counters("dead_letters_total", DEAD, &label("reason", &dead))?,
+            swept: make.counters("swept_total", SWEPT, &label("kind", &SWEEPS))?,
+            redeliveries: make.counter("redeliveries_total", REDELIVERIES)?,
+            fenced_posts: make.counter("fenced_posts_total", FENCED)?,
+            takeovers: make.counter("takeovers_total", TAKEOVERS)?,
+            rides: make.counter("rides_total", RIDES)?,
+            overdue: make.counter("overdue_total", OVERDUE)?,
+            reconnects: make.counter("reconnects_total", RECONNECTS)?,
+            batch_size: make.histogram("batch_size", BATCH_SIZE, &IDS)?,
+            settle_lag: make.histogram("settle_lag_seconds", SETTLE_LAG, &SECONDS)?,
+            in_flight: make.gauge_int("messages_in_flight", IN_FLIGHT)?,
+            backlog_every: make.gauge("backlog_interval_seconds", BACKLOG_EVERY)?,
             registry,
-        };
-        for state in State::ALL {
-            metrics.moved(state, 0);
-        }
-        for code in ReasonCode::ALL {
-            metrics.refusals.with_label_values(&[code.as_str()]).inc_by(0);
-        }
-        for code in ParkCode::ALL {
-            metrics.parked.with_label_values(&[code.as_str()]).inc_by(0);
-        }
-        for outcome in ["confirmed", "unrouted", "due", "refused"] {
-            metrics.events(outcome, 0);
-        }
-        Ok(metrics)
+        })
     }
 
     /// Counts transactions that entered a state.
@@ -120,9 +176,40 @@ impl Metrics {
         self.phase_seconds.with_label_values(&[phase]).start_timer()
     }
 
-    /// Notes the age of the oldest unfinished transaction.
-    pub fn oldest(&self, age: Duration) {
-        self.oldest_unfinished.set(age.as_secs_f64());
+    /// Notes how long transactions took that have come to this final state by now. Those without a
+    /// date of creation don't count, and one from the future counts as 0.
+    pub fn ended(&self, state: State, created: impl Iterator<Item = ServerMs>, now: ServerMs) {
+        let times = self.submission_to_final.with_label_values(&[state.as_str()]).local();
+        for created in created.filter(|created| *created > 0) {
+            times.observe(seconds(now.saturating_sub(created)));
+        }
+        times.flush();
+    }
+
+    /// Notes how many milliseconds after its commit point a batch was settled.
+    pub fn settled_after(&self, ms: i64) {
+        self.settle_lag.observe(seconds(ms));
+    }
+
+    /// Notes whether a server is there.
+    pub fn server(&self, server: Server, there: bool) {
+        self.server_up.with_label_values(&[server.as_str()]).set(i64::from(there));
+    }
+
+    /// Notes what waits at this moment of the server's clock, and when this worker asks again.
+    pub fn backlog(&self, backlog: &Backlog, now: ServerMs, again_in: Duration) {
+        let age = |created: Option<ServerMs>| {
+            created.map_or(0.0, |created| seconds(now.saturating_sub(created)))
+        };
+        for (among, oldest, count) in [
+            ("initial", backlog.oldest_initial, backlog.initial),
+            ("in_flight", backlog.oldest_in_flight, backlog.in_flight),
+        ] {
+            self.oldest_unfinished.with_label_values(&[among]).set(age(oldest));
+            self.unfinished.with_label_values(&[among]).set(i64::from(count));
+        }
+        self.events_due.set(i64::from(backlog.events_due));
+        self.backlog_every.set(again_in.as_secs_f64());
     }
 
     /// The page that Prometheus reads, with the process's own figures.
@@ -140,49 +227,82 @@ impl Default for Metrics {
     }
 }
 
-struct Maker<'a> {
-    registry: &'a Registry,
+#[expect(clippy::cast_precision_loss, reason = "so many milliseconds are 285,000 years")]
+fn seconds(ms: i64) -> f64 {
+    ms.max(0) as f64 / 1_000.0
 }
 
-impl Maker<'_> {
-    fn registered<C: prometheus::core::Collector + Clone + 'static>(
-        &self,
-        made: prometheus::Result<C>,
-    ) -> prometheus::Result<C> {
-        let collector = made?;
-        self.registry.register(Box::new(collector.clone()))?;
-        Ok(collector)
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const OUTCOMES: [&str; 4] = ["confirmed", "unrouted", "due", "refused"];
+const SWEEPS: [&str; 2] = ["in_flight", "unclaimed"];
+
+const BUILD_INFO: &str = "Always 1; the label is the version of the program.";
+const TRANSITIONS: &str = "Transactions that this worker has moved into a state.";
+const REFUSALS: &str = "Transactions canceled, by reason.";
+const PARKED: &str = "Transactions set apart until a person looks, by reason.";
+const EVENTS: &str = "Outcome events: confirmed by the broker, unrouted because nobody has bound a \
+    queue, noted as due because no confirm came, or refused by a subscriber's queue.";
+const PHASE: &str = "Seconds that a phase of a batch took.";
+const TO_FINAL: &str = "Seconds from createdAt to the final state. The first is a moment of the \
+    submitter's clock, the second of the database's.";
+const SERVER_UP: &str = "1 while the worker is connected to the server, else 0.";
+const OLDEST: &str = "Age in seconds of the oldest transaction that is not final, by the database's \
+    clock; 0 if there is none. Of those in flight the first 10000 are looked at.";
+const UNFINISHED: &str = "Transactions that wait (initial) or are in flight; 10000 means so many or \
+    more. Parked ones are left out.";
+const EVENTS_DUE: &str = "Events that no broker has confirmed and that are due by now, of the first \
+    1000 batches that have some.";
+const BACKLOG_EVERY: &str = "Seconds between two looks of this worker at what is not final. Workers \
+    look in turn, so with more of them each looks less often, and its figures are that old.";
+const RETRIES: &str = "Operations on the database tried again in place, by operation.";
+const REQUEUES: &str = "Ids published again, by cause.";
+const DEAD: &str = "Messages given to the dead-letter queue, by reason.";
+const SWEPT: &str = "Ids that the sweeper has found without a message and published, by kind.";
+const REDELIVERIES: &str = "Messages that the broker had delivered before.";
+const FENCED: &str = "Commands with posts that are known to be late: not sent after the lease, \
+    or answered after their deadline and not done in full.";
+const TAKEOVERS: &str = "Transactions claimed that had been claimed before.";
+const RIDES: &str = "Settlements that rode on a later post, one for each batch and account.";
+const OVERDUE: &str = "Attempts at committed transactions beyond the limit of attempts.";
+const RECONNECTS: &str = "Times that the consuming connection was made anew.";
+const BATCH_SIZE: &str = "Ids in a batch.";
+const SETTLE_LAG: &str = "Seconds from a batch's commit point until its transactions are done.";
+const IN_FLIGHT: &str = "Messages delivered and not yet acknowledged.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_counted_from_the_submission_and_what_has_no_date_is_left_out() {
+        let metrics = Metrics::new();
+        let now = 1_000_000;
+        metrics.ended(State::Done, [now - 40_000, now + 5_000, 0].into_iter(), now);
+        let page = metrics.page();
+        for line in [
+            "tandem_submission_to_final_seconds_count{state=\"done\"} 2",
+            "tandem_submission_to_final_seconds_sum{state=\"done\"} 40",
+            "tandem_submission_to_final_seconds_bucket{state=\"done\",le=\"30\"} 1",
+            "tandem_submission_to_final_seconds_bucket{state=\"done\",le=\"60\"} 2",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
+        }
     }
 
-    fn counters(&self, name: &str, help: &str, label: &str) -> prometheus::Result<IntCounterVec> {
-        self.registered(IntCounterVec::new(Opts::new(full(name), help), &[label]))
+    #[test]
+    fn every_series_that_is_known_beforehand_is_there_from_the_start() {
+        let page = Metrics::new().page();
+        for series in [
+            "tandem_dead_letters_total{reason=\"kills_worker\"} 0",
+            "tandem_requeues_total{cause=\"not_mine\"} 0",
+            "tandem_retries_total{operation=\"post\"} 0",
+            "tandem_swept_total{kind=\"unclaimed\"} 0",
+            "tandem_refusals_total{reason=\"insufficient_funds\"} 0",
+            "tandem_events_total{outcome=\"due\"} 0",
+            "tandem_server_up{server=\"broker\"} 0",
+            "tandem_fenced_posts_total 0",
+        ] {
+            assert!(page.lines().any(|found| found == series), "{series} is not in\n{page}");
+        }
     }
-
-    fn counter(&self, name: &str, help: &str) -> prometheus::Result<IntCounter> {
-        self.registered(IntCounter::new(full(name), help))
-    }
-
-    fn gauge_int(&self, name: &str, help: &str) -> prometheus::Result<IntGauge> {
-        self.registered(IntGauge::new(full(name), help))
-    }
-
-    fn gauge(&self, name: &str, help: &str) -> prometheus::Result<Gauge> {
-        self.registered(Gauge::new(full(name), help))
-    }
-
-    fn phase_seconds(&self) -> prometheus::Result<HistogramVec> {
-        let buckets = vec![0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
-        let options = HistogramOpts::new(full("phase_seconds"), "Seconds of a phase of a batch.");
-        self.registered(HistogramVec::new(options.buckets(buckets), &["phase"]))
-    }
-
-    fn batch_size(&self) -> prometheus::Result<Histogram> {
-        let buckets = vec![1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0];
-        let options = HistogramOpts::new(full("batch_size"), "Ids in a batch.");
-        self.registered(Histogram::with_opts(options.buckets(buckets)))
-    }
-}
-
-fn full(name: &str) -> String {
-    format!("tandem_{name}")
 }

@@ -5,6 +5,7 @@
 //! Fails with a [`LedgerError`]; what kind of failure it is, is decided in `fault`, once.
 
 mod abandoned;
+mod backlog;
 mod definitions;
 mod due;
 mod fault;
@@ -40,6 +41,7 @@ use mongodb::options::{
 use mongodb::{Client, Collection, Database};
 use tokio::sync::OnceCell;
 
+pub use backlog::{BACKLOG_MAX, Backlog};
 pub use definitions::{ACCOUNTS, TRANSACTIONS};
 pub use due::{Due, Source};
 pub use fault::{of_code as fault_of_code, of_error as fault_of};

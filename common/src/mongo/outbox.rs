@@ -6,7 +6,7 @@
 //! so that they do not hold up others. A transaction found here may be on the queue as well:
 //! publishing an id twice is harmless.
 
-use mongodb::bson::{DateTime, RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
+use mongodb::bson::{DateTime, RawArrayBuf, RawDocumentBuf, rawdoc};
 
 use super::Store;
 use super::definitions::TRANSACTIONS;
@@ -145,7 +145,7 @@ pub struct Found {
 /// Finds and stamps what is stranded.
 #[derive(Clone, Debug)]
 pub struct MongoOutbox {
-    store: Store,
+    pub(super) store: Store,
 }
 
 impl MongoOutbox {
@@ -295,39 +295,5 @@ impl MongoOutbox {
         let ids: Vec<RawId> = ids.iter().map(|id| raw_id(id)).collect();
         let message = "its workers died with it, again and again, while it was alone";
         self.store.park_by_id(&ids, &Parked::new(ParkCode::KillsWorker, message)).await
-    }
-
-    /// The creation time of the oldest transaction in flight or waiting, for the age metric. What
-    /// is parked is left out: it has metrics of its own.
-    ///
-    /// # Errors
-    /// When the server is away.
-    pub async fn oldest_unfinished(&self) -> Result<Option<ServerMs>, LedgerError> {
-        let mut oldest: Option<ServerMs> = None;
-        // The server sorts those in flight in memory: they are a few batches at most.
-        for (states, hint) in
-            [(&[State::Initial][..], "unclaimed"), (&State::IN_FLIGHT[..], "in_flight")]
-        {
-            let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
-            let command = rawdoc! {
-                "find": TRANSACTIONS,
-                "filter": {
-                    "state": { "$in": states },
-                    "parked": null,
-                    // Values that are no date would sort before all dates.
-                    "createdAt": { "$type": "date" },
-                },
-                "sort": { "createdAt": 1 },
-                "hint": hint,
-                "limit": 1_i64,
-                "projection": { "createdAt": 1 },
-            };
-            let created = |document: &RawDocument| {
-                document.get_datetime("createdAt").ok().map(DateTime::timestamp_millis)
-            };
-            let found = self.store.find("oldest", command, created).await?;
-            oldest = oldest.into_iter().chain(found).min();
-        }
-        Ok(oldest)
     }
 }

@@ -120,6 +120,23 @@ impl ReasonCode {
         ReasonCode::Requested,
     ];
 
+    /// Whether a fault is behind it (a document that makes no sense, failures that did not end), and
+    /// not the business of its accounts.
+    #[must_use]
+    pub fn is_fault(self) -> bool {
+        match self {
+            ReasonCode::AccountInvalid | ReasonCode::Invalid | ReasonCode::RetriesExhausted => true,
+            ReasonCode::AccountNotFound
+            | ReasonCode::AccountFrozen
+            | ReasonCode::AccountClosed
+            | ReasonCode::CurrencyMismatch
+            | ReasonCode::InsufficientFunds
+            | ReasonCode::BalanceLimit
+            | ReasonCode::AmountTypeMismatch
+            | ReasonCode::Requested => false,
+        }
+    }
+
     /// The name in the document and in metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {

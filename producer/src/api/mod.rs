@@ -85,6 +85,12 @@ impl Settings {
     }
 }
 
+/// The page of metrics of a server that has answered nothing yet, for the page that explains them.
+#[must_use]
+pub fn metrics_at_start() -> String {
+    Metrics::new().page(true)
+}
+
 /// What all requests share.
 pub struct Api {
     client: Client,

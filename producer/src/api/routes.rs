@@ -340,7 +340,10 @@ fn about_itself() -> Vec<Operation> {
 }
 
 async fn metrics(call: Call) -> Result<Answer, Problem> {
-    Ok(Answer::text("text/plain; version=0.0.4", call.api.metrics.page()))
+    Ok(Answer::text(
+        "text/plain; version=0.0.4",
+        call.api.metrics.page(call.api.gate.check().is_ok()),
+    ))
 }
 
 async fn ready(call: Call) -> Result<Answer, Problem> {

@@ -1,6 +1,7 @@
 //! The documents, held to the code.
 //!
 //! - [`configuration`]: `deploy/configuration.md`, made from the definitions of the command lines.
+//! - [`metrics`]: `deploy/metrics.md`, made from what the programs show when they start.
 //! - [`references`]: what documents and comments name (files, headings, packages) exists.
 //! - [`settings`]: the same definitions for the checks of Dockerfile, manifests and units.
 //! - The programs in `README.md` compile: they are doctests of this crate.
@@ -8,12 +9,14 @@
 //! Fails as a test of the workspace that names file, line and what is missing there.
 
 mod configuration;
+mod metrics;
 pub mod references;
 mod settings;
 
 use std::path::PathBuf;
 
 pub use configuration::configuration;
+pub use metrics::metrics;
 pub use settings::settings;
 
 #[cfg(doctest)]
@@ -22,6 +25,9 @@ struct Readme;
 
 /// Where [`configuration`] is kept.
 pub const CONFIGURATION: &str = "deploy/configuration.md";
+
+/// Where [`metrics`] is kept.
+pub const METRICS: &str = "deploy/metrics.md";
 
 /// The folder of the workspace.
 ///

@@ -1,5 +1,8 @@
-//! Writes `deploy/configuration.md`. Run it when a flag, a default or a help text has changed.
+//! Writes `deploy/configuration.md` and `deploy/metrics.md`. Run it when a flag, a default, a metric or
+//! a help text has changed.
 
 fn main() -> std::io::Result<()> {
-    std::fs::write(documents::root().join(documents::CONFIGURATION), documents::configuration())
+    let root = documents::root();
+    std::fs::write(root.join(documents::CONFIGURATION), documents::configuration())?;
+    std::fs::write(root.join(documents::METRICS), documents::metrics())
 }

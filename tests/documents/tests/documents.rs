@@ -2,7 +2,7 @@
 
 use std::fs::read_to_string;
 
-use documents::{CONFIGURATION, configuration, references, root};
+use documents::{CONFIGURATION, METRICS, configuration, metrics, references, root};
 
 #[test]
 fn the_page_of_settings_is_that_of_the_programs() {
@@ -10,6 +10,15 @@ fn the_page_of_settings_is_that_of_the_programs() {
     assert!(
         written == configuration(),
         "{CONFIGURATION} is not what the command lines say; write it anew: cargo run -p documents"
+    );
+}
+
+#[test]
+fn the_page_of_metrics_is_that_of_the_programs() {
+    let written = read_to_string(root().join(METRICS)).expect(METRICS);
+    assert!(
+        written == metrics(),
+        "{METRICS} is not what the programs show; write it anew: cargo run -p documents"
     );
 }
 

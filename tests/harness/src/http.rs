@@ -76,7 +76,23 @@ pub async fn send(
     let text = tokio::time::timeout(limit, asked).await.ok()?.ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some(Answer { status, head: head.to_owned(), body: body.to_owned() })
+    let mut answer = Answer { status, head: head.to_owned(), body: body.to_owned() };
+    if answer.header("Transfer-Encoding") == Some("chunked") {
+        answer.body = joined(&answer.body);
+    }
+    Some(answer)
+}
+
+/// The content of a body in chunks, each after a line with its length in bytes.
+fn joined(mut chunks: &str) -> String {
+    let mut body = String::new();
+    while let Some((length, rest)) = chunks.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).unwrap_or(0);
+        let Some(chunk) = rest.get(..length).filter(|chunk| !chunk.is_empty()) else { break };
+        body.push_str(chunk);
+        chunks = rest[length..].trim_start_matches("\r\n");
+    }
+    body
 }
 
 async fn ask(address: SocketAddr, request: String) -> std::io::Result<String> {
@@ -132,6 +148,11 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_body_in_chunks_is_joined() {
+        assert_eq!(joined("3\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\n"), "abc0123456789");
+    }
 
     #[test]
     fn samples_are_told_apart_by_name_and_labels() {

@@ -11,6 +11,7 @@
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
 //! - [`subscriber`]: somebody who hears of outcomes.
+//! - [`prometheus`]: a Prometheus that reads the programs under test.
 //! - [`figures`]: percentiles and numbers for people.
 //! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
 
@@ -24,6 +25,7 @@ pub mod interrupt;
 pub mod odd;
 pub mod process;
 pub mod producer;
+pub mod prometheus;
 pub mod proxy;
 pub mod queues;
 pub mod replica_set;

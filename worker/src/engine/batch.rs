@@ -85,8 +85,14 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         if refused.is_empty() {
             return;
         }
-        for Cancelation { reason, .. } in &refused {
+        for Cancelation { id, reason, .. } in &refused {
             self.engine.metrics.refused(reason.code);
+            if reason.code.is_fault() {
+                let attempt = self.held.get(id).map_or(0, |held| held.attempts);
+                tracing::warn!(transaction = %id, state = %State::Pending, attempt,
+                    claim = self.claim.token, worker = self.claim.application,
+                    code = reason.code.as_str(), why = reason.message, "canceled");
+            }
         }
         let bytes = |cancelation: &Cancelation| cancelation.reason.message.len();
         let pieces = cut(&refused, POSTINGS_MAX, BYTES_MAX, bytes);
@@ -126,6 +132,10 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         let (from, to) = step;
         if written.count == ids.len() {
             self.engine.metrics.moved(to, ids.len());
+            if to.is_final() {
+                let created = ids.iter().filter_map(|id| Some(self.held.get(id)?.created_at));
+                self.engine.metrics.ended(to, created, self.server_now());
+            }
             ids.iter().for_each(|id| self.now_in(id.clone(), to));
             return;
         }
@@ -137,6 +147,10 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
             let ours = seen.claim.as_deref() == Some(&self.claim.token);
             if seen.state == to {
                 self.engine.metrics.moved(to, 1);
+                if to.is_final() {
+                    let created = std::iter::once(seen.created_at);
+                    self.engine.metrics.ended(to, created, seen.server_now);
+                }
             }
             if ours || seen.state.is_final() {
                 self.now_in(seen.id, seen.state);
@@ -186,14 +200,17 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         let Pieces { answered, .. } = self.engine.in_pieces(pieces, park).await;
         let parked: BTreeSet<_> = answered.into_iter().flat_map(|(_, parked)| parked).collect();
         for Parking { id, state, why, .. } in parkings {
-            let held = self.held.remove(&id).is_some();
+            let held = self.held.remove(&id);
+            let attempt = held.as_ref().map_or(0, |held| held.attempts);
             if parked.contains(&id) {
                 self.engine.metrics.parked(why.code);
-                tracing::error!(transaction = %id, %state, code = why.code.as_str(),
-                    why = why.message, "parked: somebody should look, then `producer unpark`");
+                tracing::error!(transaction = %id, %state, attempt, claim = self.claim.token,
+                    worker = self.claim.application, code = why.code.as_str(), why = why.message,
+                    "parked: somebody should look, then `producer unpark`");
                 self.outcomes.push((id, Outcome::Parked));
             } else {
-                tracing::debug!(transaction = %id, held, "not parked; looking again later");
+                tracing::debug!(transaction = %id, %state, attempt, claim = self.claim.token,
+                    "not parked; looking again later");
                 let after_ms = self.delay_ms(1);
                 self.outcomes.push((id, Outcome::Apart { after_ms }));
             }
@@ -242,8 +259,14 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     fn goes_on_as(&self, id: &TransactionId, held: &Held, after_ms: i64) -> Outcome {
         if held.state != State::Pending && held.attempts > self.attempts_max() {
             self.engine.metrics.overdue.inc();
-            tracing::error!(transaction = %id, state = %held.state, attempts = held.attempts,
+            tracing::error!(transaction = %id, state = %held.state, attempt = held.attempts,
+                claim = self.claim.token, worker = self.claim.application, after_ms,
                 "still not finished; it is never given up, but somebody should look");
+        } else if held.left != Some(Left::Surplus) && held.attempts >= APART_FROM {
+            // The first failures pass by themselves, and are told once for the whole piece.
+            tracing::warn!(transaction = %id, state = %held.state, attempt = held.attempts,
+                claim = self.claim.token, worker = self.claim.application, after_ms,
+                "not finished; trying again later");
         }
         match held.left {
             Some(Left::Surplus) => Outcome::Surplus { fits: self.engine.capacity.fits() },

@@ -18,6 +18,7 @@ pub(super) enum Left {
 pub(super) struct Held {
     pub state: State,
     pub attempts: u32,
+    pub created_at: ServerMs,
     attempts_alone: u32,
     never_posted: bool,
     pub size: Size,
@@ -39,11 +40,13 @@ pub(super) struct Held {
 impl Held {
     /// A transaction as its claim found it.
     pub fn claimed(seen: Seen, attempts_max: u32) -> Held {
-        let Seen { state, attempts, attempts_alone, never_posted, size, body, .. } = seen;
+        let Seen { state, attempts, created_at, attempts_alone, never_posted, size, body, .. } =
+            seen;
         debug_assert!(state != State::Initial && !state.is_final(), "claimed, and yet {state}");
         let mut held = Held {
             state,
             attempts,
+            created_at,
             attempts_alone,
             never_posted,
             size,

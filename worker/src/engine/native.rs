@@ -17,6 +17,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
+use common::event::End;
 use common::ledger::{
     BYTES_MAX, Content, Fault, IDS_MAX, Ledger, LedgerError, Seen, Transacted, Verdict,
 };
@@ -128,12 +129,23 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
             // Noted with the commit, for the sweepers, should this worker die before it announces.
             let token = self.engine.announcer.as_ref().map(|_| self.engine.environment.token());
             let begun_ms = self.engine.environment.now_ms();
+            let created: Vec<_> = initial.iter().map(|seen| seen.created_at).collect();
+            let server_ms = initial.iter().map(|seen| seen.server_now).max().unwrap_or(begun_ms);
             match self.transact(initial, token.as_deref()).await {
                 Ok(Transacted::Committed(verdicts)) => {
                     self.learn(false, begun_ms);
                     self.conflicts = 0;
                     let events = verdicts.iter().map(Verdict::ended).collect();
                     self.committed.extend(token.map(|token| Committed { token, events }));
+                    let took_ms = self.engine.environment.now_ms().saturating_sub(begun_ms);
+                    let ended_ms = server_ms.saturating_add(took_ms);
+                    for end in End::ALL {
+                        // A verdict for each transaction, in their order.
+                        let times = verdicts.iter().zip(&created);
+                        let times = times.filter(|(verdict, _)| verdict.end() == end);
+                        let times = times.map(|(_, created)| *created);
+                        self.engine.metrics.ended(end.state(), times, ended_ms);
+                    }
                     verdicts.into_iter().for_each(|verdict| self.ended(verdict));
                     return None;
                 }

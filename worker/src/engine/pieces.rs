@@ -70,7 +70,8 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
                 Err(error) => error,
             };
             let next = next(error.fault, piece.len(), halvings);
-            tracing::warn!(%error, items = piece.len(), ?next, "a part of a batch failed");
+            let worker = &self.settings.application;
+            tracing::warn!(%error, worker, items = piece.len(), ?next, "a part of a batch failed");
             match next {
                 Next::Halve => {
                     let (first, second) = piece.split_at(piece.len() / 2);

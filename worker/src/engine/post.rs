@@ -74,6 +74,11 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let post = async |postings| {
             let before = self.post_before()?;
             let posted = self.engine.ledger.post(postings, before).await;
+            // An error is not counted: a server that is slow or away is no sign of a stalled worker.
+            let is_partial = posted.as_ref().is_ok_and(|written| written.count < postings.len());
+            if is_partial && self.server_now() >= before {
+                self.engine.metrics.fenced_posts.inc();
+            }
             if posted.is_err() {
                 doubts.lock().unwrap_or_else(|broken| broken.into_inner()).push((postings, before));
             }
@@ -111,6 +116,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let server_now = self.server_now();
         if server_now >= self.lease_until {
             // Whatever comes next belongs to a successor.
+            self.engine.metrics.fenced_posts.inc();
             let message = "the lease has ended before the batch was posted".to_owned();
             return Err(LedgerError { operation: "post", message, fault: Fault::Denied });
         }

@@ -43,11 +43,17 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let inherited = self.ids_where(|held| held.is_settleable() && !held.posted);
         self.settle_now(inherited).await;
         let ours = self.ids_where(|held| held.is_settleable() && held.posted);
+        if ours.is_empty() {
+            return;
+        }
+        let committed_ms = self.engine.environment.now_ms();
         if ours.len() < self.engine.settings.rides_from {
             self.settle_now(ours).await;
         } else {
             self.settle_deferred(ours).await;
         }
+        let took_ms = self.engine.environment.now_ms().saturating_sub(committed_ms);
+        self.engine.metrics.settled_after(took_ms);
     }
 
     async fn settle_now(&mut self, applied: Vec<TransactionId>) {

@@ -36,4 +36,5 @@ mod schema;
 mod settle;
 mod sweeper;
 mod takeover;
+mod watching;
 mod worker_process;

@@ -4,6 +4,7 @@ use common::transaction::State;
 use harness::process::Signal;
 use harness::proxy::Part;
 use harness::wait::{ms, s, wait_until};
+use harness::worker::{GRACE, LEASE};
 use harness::world::{World, transfer};
 
 #[tokio::test]
@@ -193,6 +194,9 @@ async fn takeovers_and_the_age_of_the_oldest_show_in_the_metrics() {
     world.wait_final(s(60)).await;
     let metrics = second.metrics().await;
     assert!(metrics.sum("tandem_takeovers_total", &[]) >= 1.0);
+    let took = metrics.sum("tandem_submission_to_final_seconds_sum", &[("state", "done")]);
+    let lease_s = (LEASE + GRACE).as_secs_f64();
+    assert!(took >= lease_s, "its end waited for lease and grace, and {took} s were counted");
     wait_until("the age goes back to zero", s(20), async || {
         second.metrics().await.sum("tandem_oldest_unfinished_age_seconds", &[]) < 0.001
     })

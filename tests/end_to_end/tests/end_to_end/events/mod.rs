@@ -165,6 +165,10 @@ async fn a_blocked_broker_delays_no_money_and_loses_no_event() {
     assert!(took < s(20), "without a confirm the money took {took:?}");
     assert_eq!(subscriber.received().await.len(), 0, "the broker takes nothing");
     assert!(due(&world).await > 0);
+    wait_until("the metrics show what is due", s(60), async || {
+        worker.metrics().await.sum("tandem_events_due", &[]) > 0.5
+    })
+    .await;
     broker.alarm(false).await;
     let received = subscriber.of(200, s(90)).await;
     transfers.iter().for_each(|(id, _)| assert_eq!(event_of(&received, id).body["state"], "done"));
