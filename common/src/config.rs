@@ -4,16 +4,18 @@
 //! Owns names, defaults and the checks between them. Promises that no secret leaves it in a log or
 //! an error ([`redacted`]). Fails with a sentence that names the variable and the fix.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::ledger::LeaseMs;
 use crate::limits;
 
 /// Where the balances are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct MongoArgs {
-    /// MongoDB connection string; a replica set or sharded cluster
+    /// MongoDB connection string; a replica set or sharded cluster. `TANDEM_MONGODB_URI_FILE` names a
+    /// file with it. Over TLS with `tls=true`, `tlsCAFile`, `tlsCertificateKeyFile`
     #[cfg_attr(
         feature = "cli",
         arg(
@@ -34,6 +36,16 @@ pub struct MongoArgs {
     /// the default); slower
     #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_ONE_DOCUMENT_STATEMENTS", global = true))]
     pub one_document_statements: bool,
+}
+
+impl fmt::Debug for MongoArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MongoArgs")
+            .field("mongodb_uri", &redacted(&self.mongodb_uri))
+            .field("database", &self.database)
+            .field("one_document_statements", &self.one_document_statements)
+            .finish()
+    }
 }
 
 impl MongoArgs {
@@ -63,10 +75,11 @@ impl MongoArgs {
 }
 
 /// Where the queue is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct AmqpArgs {
-    /// RabbitMQ connection string
+    /// RabbitMQ connection string. `TANDEM_AMQP_URL_FILE` names a file with it. Over TLS with `amqps:`,
+    /// `cacertfile`, `certfile`, `keyfile`
     #[cfg_attr(
         feature = "cli",
         arg(
@@ -86,6 +99,15 @@ pub struct AmqpArgs {
         arg(long, env = "TANDEM_QUEUE_PREFIX", default_value = "tandem", global = true)
     )]
     pub queue_prefix: String,
+}
+
+impl fmt::Debug for AmqpArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AmqpArgs")
+            .field("amqp_url", &redacted(&self.amqp_url))
+            .field("queue_prefix", &self.queue_prefix)
+            .finish()
+    }
 }
 
 impl AmqpArgs {
@@ -316,6 +338,10 @@ mod tests {
         ] {
             assert_eq!(redacted(uri), expected);
             assert!(!redacted(uri).contains("secret"));
+            let amqp = AmqpArgs { amqp_url: uri.to_owned(), queue_prefix: "tandem".to_owned() };
+            let (mongodb_uri, database) = (uri.to_owned(), None);
+            let mongo = MongoArgs { mongodb_uri, database, one_document_statements: false };
+            assert!(!format!("{amqp:?} {mongo:?}").contains("secret"));
         }
     }
 

@@ -16,7 +16,14 @@ use tokio::sync::oneshot;
 const TIDY_UP_LIMIT: Duration = Duration::from_secs(5);
 
 fn main() {
-    let cli = Cli::parse();
+    let given = common::secret_files::arguments(std::env::args_os(), |name| std::env::var_os(name));
+    let cli = match given {
+        Ok(arguments) => Cli::parse_from(arguments),
+        Err(problem) => {
+            say(&problem);
+            std::process::exit(Exit::BadInput.code().into());
+        }
+    };
     let exit = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let exit = runtime.block_on(run_or_interrupt(&cli));

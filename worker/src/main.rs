@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use common::config::LogArgs;
+use common::secret_files;
 use tokio::signal::unix::{SignalKind, signal};
 use worker::{Config, Failure, Worker};
 
@@ -46,7 +47,14 @@ async fn main() {
 }
 
 async fn start() -> i32 {
-    let Cli { config, logging } = Cli::parse();
+    let given = secret_files::arguments(std::env::args_os(), |name| std::env::var_os(name));
+    let Cli { config, logging } = match given {
+        Ok(arguments) => Cli::parse_from(arguments),
+        Err(problem) => {
+            eprintln!("worker: {problem}");
+            return EXIT_SETTINGS;
+        }
+    };
     if let Err(problem) = common::config::init_logging(&logging) {
         eprintln!("worker: {problem}");
         return EXIT_SETTINGS;

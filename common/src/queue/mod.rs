@@ -7,11 +7,12 @@ mod dead;
 mod outgoing;
 mod publisher;
 mod subscription;
+mod tls;
 mod topology;
 
 use std::time::Duration;
 
-use lapin::uri::AMQPUri;
+use lapin::uri::{AMQPScheme, AMQPUri};
 use lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
 
 pub use dead::{DeadLetter, DeadLetters, Held};
@@ -83,6 +84,10 @@ pub enum QueueError {
         /// What the broker says.
         said: lapin::Error,
     },
+    /// Settings of TLS are wrong, or the broker or its certificate is not to be trusted, or the broker does
+    /// not trust ours.
+    #[error("RabbitMQ over TLS: {0}")]
+    Tls(String),
     /// `TANDEM_AMQP_URL` does not parse.
     #[error("TANDEM_AMQP_URL: {0}; write it like amqp://user:password@host:5672/%2f")]
     Url(String),
@@ -102,6 +107,7 @@ impl QueueError {
             QueueError::Refused(_)
             | QueueError::Differs { .. }
             | QueueError::Missing { .. }
+            | QueueError::Tls(_)
             | QueueError::Url(_) => true,
             QueueError::Broker(_) | QueueError::Silent(..) | QueueError::NotTaken(_) => false,
         }
@@ -142,11 +148,26 @@ pub async fn answered<T, E: Into<QueueError>>(
 /// Opens a connection. `name` shows in the broker's management.
 ///
 /// # Errors
-/// When the broker is away, silent, or refuses the user, or the URL does not parse.
+/// When the broker is away, silent, or refuses the user, the URL does not parse, or one of the two
+/// does not trust the other's certificate.
 pub async fn connect(url: &str, name: &str) -> Result<Connection, QueueError> {
     let uri = parse_url(url)?;
+    let (host, is_tls) = (uri.authority.host.clone(), uri.scheme == AMQPScheme::AMQPS);
+    let tls = tls::configuration(url)?;
     let properties = ConnectionProperties::default().with_connection_name(name.into());
-    answered("connecting", Connection::connect_uri(uri, properties)).await
+    let runtime = lapin::runtime::default_runtime().map_err(QueueError::Broker)?;
+    let connecting = Connection::connect_uri_with_config(uri, properties, tls, runtime);
+    answered("connecting", connecting).await.map_err(|error| match &error {
+        QueueError::Broker(cause) if is_tls && is_of_certificates(cause) => QueueError::Tls(
+            format!("{host}: {cause}; see cacertfile, certfile and keyfile in TANDEM_AMQP_URL"),
+        ),
+        _ => error,
+    })
+}
+
+/// Whether a handshake failed: rustls says so with this kind of error.
+fn is_of_certificates(error: &lapin::Error) -> bool {
+    matches!(error.kind(), ErrorKind::IOError(cause) if cause.kind() == std::io::ErrorKind::InvalidData)
 }
 
 /// Says goodbye to the broker, if it is still there. Ends all calls on the connection.

@@ -7,6 +7,7 @@
 //! - [`process`], [`worker`], [`producer`]: the programs under test, as processes.
 //! - [`proxy`]: what stands between a worker and its servers to hold, lose, delay or cut.
 //! - [`odd`]: documents that a careless neighbour writes, past all validators.
+//! - [`certificates`]: a certificate authority of a test's own.
 //! - [`replica_set`]: a MongoDB of a test's own, which is backed up and restored.
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
@@ -16,6 +17,7 @@
 //! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
 
 pub mod api;
+pub mod certificates;
 pub mod console;
 pub mod deployment;
 pub mod figures;

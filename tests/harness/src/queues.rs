@@ -12,7 +12,7 @@ use lapin::options::{
     ExchangeDeleteOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use lapin::{BasicProperties, Channel, Connection};
 
 use crate::wait::eventually;
 
@@ -38,8 +38,8 @@ impl Queues {
         Queues { url: url.to_owned(), topology: Topology::new(prefix) }
     }
 
-    async fn connect(&self) -> Result<(Connection, Channel), lapin::Error> {
-        let connection = Connection::connect(&self.url, ConnectionProperties::default()).await?;
+    async fn connect(&self) -> Result<(Connection, Channel), QueueError> {
+        let connection = common::queue::connect(&self.url, "test").await?;
         let channel = connection.create_channel().await?;
         Ok((connection, channel))
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 
+use crate::certificates::{Authority, Identity};
 use crate::deployment::identity::stop;
 use crate::deployment::{self, Deployment, Keep, STOP_LIMIT, Server, programs};
 use crate::process::Process;
@@ -139,6 +140,26 @@ impl OwnBroker {
         self.amqp_url = addresses.unwrap_or_else(|failure| panic!("{failure}")).amqp_url;
     }
 
+    /// Listens on one more port, with TLS and this certificate, for clients with a certificate of this
+    /// authority, and returns the port.
+    ///
+    /// # Panics
+    /// When it does not listen.
+    pub async fn listen_with_tls(&self, ours: &Identity, authority: &Authority) -> u16 {
+        let port = crate::worker::free_address().port();
+        let listen = format!(
+            "rabbit_networking:start_ssl_listener({port}, [{{cacertfile, {:?}}}, {{certfile, {:?}}}, \
+             {{keyfile, {:?}}}, {{verify, verify_peer}}, {{fail_if_no_peer_cert, true}}], 1).",
+            authority.file, ours.certificate, ours.key
+        );
+        self.control(&["eval", &listen]).await;
+        wait_until("it listens with TLS", s(30), async || {
+            tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok()
+        })
+        .await;
+        port
+    }
+
     /// Runs the administrator's program.
     ///
     /// # Panics
@@ -180,6 +201,14 @@ impl GuardedMongo {
     /// # Panics
     /// When it does not start, or refuses a command.
     pub async fn start(name: &str, commands: &[Document]) -> GuardedMongo {
+        GuardedMongo::start_with(name, commands, &[]).await
+    }
+
+    /// The same with more flags for the guarded server.
+    ///
+    /// # Panics
+    /// As [`GuardedMongo::start`].
+    pub async fn start_with(name: &str, commands: &[Document], flags: &[&str]) -> GuardedMongo {
         let deployment = own(&format!("{name}-mongod"), Server::Mongodb);
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut mongo = GuardedMongo { deployment, address, process: None };
@@ -193,7 +222,7 @@ impl GuardedMongo {
         mongo.deployment.down(STOP_LIMIT, Keep::Everything).await.expect("it ends");
         wait_until("its port is free", s(30), async || TcpListener::bind(mongo.address).is_ok())
             .await;
-        mongo.guard();
+        mongo.guard(flags);
         let login = mongo.uri("root", "admin");
         let client = Client::with_uri_str(login).await.expect("the uri is good");
         wait_until("it has a primary again", s(60), async || {
@@ -204,7 +233,7 @@ impl GuardedMongo {
         mongo
     }
 
-    fn guard(&mut self) {
+    fn guard(&mut self, flags: &[&str]) {
         let directory = self.deployment.directory();
         let key = directory.path.join("key");
         std::fs::write(&key, "only for this test").expect("it can be written");
@@ -214,7 +243,7 @@ impl GuardedMongo {
         let set = self.deployment.mongodb().expect("it was started before");
         let mut command = set.command(directory, 0, &mongod);
         let log = directory.logs.join("guarded.out");
-        self.process = Some(Process::start(command.arg("--keyFile").arg(key), log));
+        self.process = Some(Process::start(command.args(flags).arg("--keyFile").arg(key), log));
     }
 
     /// The connection string of a user whose password is `secret`.
