@@ -92,7 +92,7 @@ pub enum Admission {
 /// Decides on a delivery. What has been delivered before may have killed its worker, so it goes to
 /// the solo queue, where one message is processed at a time. There it gets a strike for each death, first
 /// as a whole, then id by id. The first strike may be the fault of a batch of the work queue; what has one
-/// is processed while nothing else is ([`Turns`](crate::turns::Turns)).
+/// is processed while nothing else is (`turns`).
 #[must_use]
 pub fn admission(origin: Origin, redelivered: bool, body: &[u8]) -> Admission {
     let message = match Message::parse(body) {
