@@ -20,7 +20,7 @@ fn is_kept(what: &str, written: &str) {
 }
 
 #[tokio::test]
-async fn no_password_is_in_logs_errors_help_or_metrics() {
+async fn no_password_is_in_logs_errors_or_help() {
     let world = World::new().await;
     let (mongodb, amqp) = (marked(&world.servers.mongodb_uri), marked(&world.servers.amqp_url));
     let away = format!("mongodb://somebody:{MARK}@127.0.0.1:1/t?serverSelectionTimeoutMS=500");
