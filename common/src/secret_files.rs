@@ -11,6 +11,14 @@ use std::ffi::OsString;
 const SECRETS: [(&str, &str); 2] =
     [("TANDEM_MONGODB_URI", "--mongodb-uri"), ("TANDEM_AMQP_URL", "--amqp-url")];
 
+/// The arguments of this process, with the secrets of files among them.
+///
+/// # Errors
+/// As [`arguments`].
+pub fn of_process() -> Result<Vec<OsString>, String> {
+    arguments(std::env::args_os(), |name| std::env::var_os(name))
+}
+
 /// A program's arguments, with the secrets of files as flags at their beginning.
 ///
 /// # Errors

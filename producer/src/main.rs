@@ -16,8 +16,7 @@ use tokio::sync::oneshot;
 const TIDY_UP_LIMIT: Duration = Duration::from_secs(5);
 
 fn main() {
-    let given = common::secret_files::arguments(std::env::args_os(), |name| std::env::var_os(name));
-    let cli = match given {
+    let cli = match common::secret_files::of_process() {
         Ok(arguments) => Cli::parse_from(arguments),
         Err(problem) => {
             say(&problem);

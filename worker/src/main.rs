@@ -47,8 +47,7 @@ async fn main() {
 }
 
 async fn start() -> i32 {
-    let given = secret_files::arguments(std::env::args_os(), |name| std::env::var_os(name));
-    let Cli { config, logging } = match given {
+    let Cli { config, logging } = match secret_files::of_process() {
         Ok(arguments) => Cli::parse_from(arguments),
         Err(problem) => {
             eprintln!("worker: {problem}");

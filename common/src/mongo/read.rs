@@ -197,14 +197,9 @@ pub(super) fn contents(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
 /// with its own marks only: with all marks of a batch, the work would grow with the batch's square.
 pub(super) fn accounts(looks: &[Look]) -> RawArrayBuf {
     let ids: Vec<AccountId> = looks.iter().map(|(id, _)| id.clone()).collect();
-    let texts = |marks: &[TransactionId]| marks.iter().map(AsRef::as_ref).collect::<RawArrayBuf>();
-    let asked: RawArrayBuf = looks.iter().map(|(_, marks)| texts(marks)).collect();
-    let names: RawArrayBuf = ids.iter().map(AsRef::as_ref).collect();
-    let at = rawdoc! { "$indexOfArray": [{ "$literal": names }, "$_id"] };
-    let own = rawdoc! { "$arrayElemAt": [{ "$literal": asked }, at] };
     let asked = match looks.iter().all(|(_, marks)| marks.is_empty()) {
         true => rawdoc! { "$literal": [] },
-        false => rawdoc! { "$setIntersection": ["$pendingTransactions", own] },
+        false => rawdoc! { "$setIntersection": ["$pendingTransactions", own_marks(looks)] },
     };
     let marks = rawdoc! { "$cond": [{ "$isArray": "$pendingTransactions" }, asked, null] };
     let bytes = rawdoc! { "$bsonSize": "$$account" };
@@ -216,6 +211,15 @@ pub(super) fn accounts(looks: &[Look]) -> RawArrayBuf {
     [matching(&ids), rawdoc! { "$replaceWith": { "$mergeObjects": [account, own] } }]
         .into_iter()
         .collect()
+}
+
+/// The marks that an account is asked about.
+fn own_marks(looks: &[Look]) -> RawDocumentBuf {
+    let texts = |marks: &[TransactionId]| marks.iter().map(AsRef::as_ref).collect::<RawArrayBuf>();
+    let asked: RawArrayBuf = looks.iter().map(|(_, marks)| texts(marks)).collect();
+    let names: RawArrayBuf = looks.iter().map(|(id, _)| id.as_ref()).collect();
+    let at = rawdoc! { "$indexOfArray": [{ "$literal": names }, "$_id"] };
+    rawdoc! { "$arrayElemAt": [{ "$literal": asked }, at] }
 }
 
 fn too_large(document: &RawDocument, limit: usize) -> Option<String> {

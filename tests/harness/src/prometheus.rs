@@ -4,11 +4,11 @@
 //! `promtool` are in the directory that `TANDEM_PROMETHEUS` names; `deploy/test` sets it. Panics when
 //! they are not there.
 
-use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use common::uri::segment;
 use serde_json::Value;
 
 use crate::http;
@@ -80,7 +80,7 @@ impl Prometheus {
     }
 
     async fn try_query(&self, query: &str) -> Option<Vec<Value>> {
-        let answer = self.get(&format!("query?query={}", encoded(query))).await?;
+        let answer = self.get(&format!("query?query={}", segment(query))).await?;
         assert_eq!(answer["status"], "success", "{query}: {answer}");
         answer["data"]["result"].as_array().cloned()
     }
@@ -106,11 +106,4 @@ impl Prometheus {
 pub fn first(samples: &[Value]) -> f64 {
     let value = samples.first().and_then(|sample| sample["value"][1].as_str());
     value.and_then(|value| value.parse().ok()).unwrap_or(f64::NAN)
-}
-
-fn encoded(query: &str) -> String {
-    query.bytes().fold(String::new(), |mut text, byte| {
-        write!(text, "%{byte:02X}").expect("a string takes all");
-        text
-    })
 }

@@ -130,23 +130,25 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         // looked at would be taken for an account that does not exist.
         let mut looks = plan::looks(self.bodies(open));
         plan::look_for(&carried.settlements(), &mut looks);
-        let mut accounts = self.read_accounts(looks.clone()).await;
+        let mut accounts = self.read_accounts(&looks).await;
         let unsettled = carried.still_unsettled(&accounts);
         if !unsettled.is_empty() {
             // A settlement that fails goes back to its own batch with the rest of the ride.
             self.engine.remove_all(RemovalKind::Settle, &unsettled).await;
             let again: BTreeSet<_> = unsettled.iter().map(|removal| &removal.account).collect();
             looks.retain(|account, _| again.contains(account));
-            accounts.extend(self.read_accounts(looks).await);
+            accounts.extend(self.read_accounts(&looks).await);
             carried.still_unsettled(&accounts);
         }
         accounts
     }
 
     /// Reads accounts with those marks that they are asked about and have.
-    pub(super) async fn read_accounts(&self, looks: Looks) -> Accounts {
-        let looks: Vec<Look> =
-            looks.into_iter().map(|(account, marks)| (account, Vec::from_iter(marks))).collect();
+    pub(super) async fn read_accounts(&self, looks: &Looks) -> Accounts {
+        let look = |(account, marks): (&AccountId, &BTreeSet<_>)| {
+            (account.clone(), marks.iter().cloned().collect())
+        };
+        let looks: Vec<Look> = looks.iter().map(look).collect();
         let read = |looks| self.engine.ledger.accounts(looks);
         let pieces = cut(&looks, POSTINGS_MAX, BYTES_MAX, look_bytes);
         let read = self.engine.in_pieces(pieces, read).await;

@@ -145,7 +145,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         }
         let mut looks = Looks::new();
         plan::look_for(singles, &mut looks);
-        let accounts = self.read_accounts(looks).await;
+        let accounts = self.read_accounts(&looks).await;
         let mut stuck = Vec::new();
         for removal in singles {
             for id in &removal.transactions {

@@ -4,7 +4,7 @@
 //! appears with its first event is missed by `increase()`, and so by alerts. Fails when a name is given
 //! twice in one registry.
 
-use prometheus::core::Collector;
+use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry, Result,
@@ -38,12 +38,21 @@ impl Maker<'_> {
         Ok(collector)
     }
 
-    pub(super) fn counters(&self, name: &str, help: &str, label: &Label) -> Result<IntCounterVec> {
-        let made = self.registered(IntCounterVec::new(options(name, help), &[label.name]))?;
+    /// The same with every value that is known beforehand.
+    fn shown<B: MetricVecBuilder + 'static>(
+        &self,
+        made: Result<MetricVec<B>>,
+        label: &Label,
+    ) -> Result<MetricVec<B>> {
+        let made = self.registered(made)?;
         for value in label.values {
             made.with_label_values(&[value]);
         }
         Ok(made)
+    }
+
+    pub(super) fn counters(&self, name: &str, help: &str, label: &Label) -> Result<IntCounterVec> {
+        self.shown(IntCounterVec::new(options(name, help), &[label.name]), label)
     }
 
     pub(super) fn counter(&self, name: &str, help: &str) -> Result<IntCounter> {
@@ -59,28 +68,16 @@ impl Maker<'_> {
     }
 
     pub(super) fn gauges(&self, name: &str, help: &str, label: &Label) -> Result<GaugeVec> {
-        let made = self.registered(GaugeVec::new(options(name, help), &[label.name]))?;
-        for value in label.values {
-            made.with_label_values(&[value]);
-        }
-        Ok(made)
+        self.shown(GaugeVec::new(options(name, help), &[label.name]), label)
     }
 
     pub(super) fn gauges_int(&self, name: &str, help: &str, label: &Label) -> Result<IntGaugeVec> {
-        let made = self.registered(IntGaugeVec::new(options(name, help), &[label.name]))?;
-        for value in label.values {
-            made.with_label_values(&[value]);
-        }
-        Ok(made)
+        self.shown(IntGaugeVec::new(options(name, help), &[label.name]), label)
     }
 
     pub(super) fn histograms(&self, name: &str, help: &str, label: &Label) -> Result<HistogramVec> {
         let options = HistogramOpts::new(full(name), help).buckets(SECONDS.to_vec());
-        let made = self.registered(HistogramVec::new(options, &[label.name]))?;
-        for value in label.values {
-            made.with_label_values(&[value]);
-        }
-        Ok(made)
+        self.shown(HistogramVec::new(options, &[label.name]), label)
     }
 
     pub(super) fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Result<Histogram> {

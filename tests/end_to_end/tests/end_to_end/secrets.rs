@@ -1,6 +1,5 @@
 //! Nothing secret is written anywhere, whatever goes wrong.
 
-use harness::servers::directory;
 use harness::wait::{s, wait_until};
 use harness::world::World;
 
@@ -57,10 +56,8 @@ async fn no_password_is_in_logs_errors_or_help() {
 #[tokio::test]
 async fn a_worker_works_with_connection_strings_out_of_files() {
     let world = World::new().await;
-    let place = directory(&format!("secrets-{}", uuid::Uuid::new_v4().simple()));
-    std::fs::create_dir_all(&place).expect("the directory is ours");
     let file = |name: &str, text: &str| {
-        let path = place.join(name);
+        let path = world.directory().join(name);
         std::fs::write(&path, format!("{text}\n")).expect("the directory is ours");
         path.display().to_string()
     };
@@ -75,6 +72,5 @@ async fn a_worker_works_with_connection_strings_out_of_files() {
     let said = twice.log();
     assert!(said.contains("TANDEM_AMQP_URL and TANDEM_AMQP_URL_FILE are both set"), "{said}");
     drop(worker);
-    std::fs::remove_dir_all(&place).expect("the directory is ours");
     world.finish().await;
 }
