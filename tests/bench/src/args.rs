@@ -14,9 +14,14 @@ use super::workload::Workload;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "bench", override_usage = "deploy/bench [OPTIONS]", after_help = EXAMPLES)]
 pub struct Args {
-    /// Write everything that was measured to this file
+    /// Write everything that was measured to this file, after each part
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+
+    /// Add what an earlier run has written with --json: of a part that is measured in another hour, or
+    /// after an interruption; several files one after the other
+    #[arg(long, value_name = "FILE")]
+    pub with: Vec<PathBuf>,
 
     /// Write the comparison as bench.svg and bench.png into this directory
     #[arg(long, value_name = "DIR")]
@@ -104,6 +109,7 @@ Examples:
   deploy/bench --part growth                       backlog and accounts in several steps
   deploy/bench --part scale                        1 to 8 workers, near and 10 ms away
   deploy/bench --part sustained --only tandem,native --seconds 600        ten minutes of each
+  deploy/bench --part latency --with bench.json --json bench.json --picture .    adds to it
 
 deploy/bench builds the programs and starts servers of its own, a replica set of one member and a
 RabbitMQ node, which start empty and are gone afterwards. Servers that run elsewhere are never used:

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::baseline::{self, Baseline};
 use super::counters::Counters;
@@ -15,7 +15,9 @@ use super::usage::Cpu;
 use super::workload::{Load, Workload};
 
 /// A contender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Contender {
     /// The articles' two-phase commit, one operation at a time
@@ -113,7 +115,7 @@ impl Contender {
 }
 
 /// One run, with everything that was counted in it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// The workload's name.
     pub workload: Workload,

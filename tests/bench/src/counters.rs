@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Commands that are no work: monitoring, logins, and reading these counters.
 const HOUSEKEEPING: [&str; 9] = [
@@ -23,7 +23,7 @@ const HOUSEKEEPING: [&str; 9] = [
 ];
 
 /// The counters at one moment, or between two.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Documents inserted.
     pub inserted: i64,

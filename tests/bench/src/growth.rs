@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::contender::{Contender, Run, Task};
 use super::drain::drain;
@@ -27,7 +27,7 @@ const DRAINED_MAX: usize = 100_000;
 const ACCOUNTS: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 
 /// One backlog.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Backlog {
     /// Transfers that waited.
     pub backlog: usize,
@@ -52,7 +52,7 @@ pub struct Backlog {
 }
 
 /// A number of accounts, and the cost of a transfer with it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Step {
     /// How many accounts.
     pub accounts: usize,

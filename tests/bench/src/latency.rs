@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness::figures::percentile;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::baseline::{self, Baseline};
 use super::contender::{Contender, Kind};
@@ -35,7 +35,7 @@ const BEHIND_ONE_IN: u32 = 20;
 const BEHIND_AT_LEAST: Duration = Duration::from_millis(250);
 
 /// The situation that is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Situation {
     /// One at a time.
@@ -47,7 +47,7 @@ pub enum Situation {
 }
 
 /// How long transfers took.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Latency {
     /// The workload's name.
     pub workload: Workload,
@@ -82,6 +82,18 @@ pub struct Latency {
     pub max_ms: f64,
     /// What the audit found. If there is anything here, none of the figures count.
     pub problems: Vec<String>,
+}
+
+impl Latency {
+    /// Whether the other one measures the same.
+    #[must_use]
+    pub fn is_again(&self, other: &Latency) -> bool {
+        let key = |one: &Latency| {
+            let rate = one.rate_per_s.map(f64::to_bits);
+            (one.workload, one.contender, one.situation, rate, one.together)
+        };
+        key(self) == key(other)
+    }
 }
 
 /// What is to be measured.

@@ -64,27 +64,34 @@ pub struct Bench {
     servers: Servers,
     crew: Crew,
     report: Report,
+    earlier: Vec<Report>,
 }
 
 impl Bench {
     /// On the servers that the environment names.
     ///
     /// # Errors
-    /// When the arguments make no sense.
+    /// When the arguments make no sense, or a file of an earlier run can't be read.
     ///
     /// # Panics
     /// When the environment names no servers.
     pub fn new(args: Args) -> Result<Bench, String> {
         let crew = args.crew()?;
-        Ok(Bench { args, servers: Servers::from_env(), crew, report: Report::default() })
+        let earlier = report::read_all(&args.with)?;
+        let servers = Servers::from_env();
+        Ok(Bench { args, servers, crew, report: Report::default(), earlier })
     }
 
     /// Runs every part that is wanted.
     ///
+    /// # Errors
+    /// When an earlier run was on another machine.
+    ///
     /// # Panics
     /// When a server is away.
-    pub async fn run(mut self) -> Report {
+    pub async fn run(mut self) -> Result<Report, String> {
         self.report.machine = self.machine().await;
+        self.whole()?;
         if self.args.wants(Part::Throughput) {
             let begun = Instant::now();
             throughput::run(&mut self).await;
@@ -116,8 +123,18 @@ impl Bench {
             sustained::run(&mut self).await;
             self.took("sustained", begun);
         }
-        self.report.reckon();
-        self.report
+        self.whole()
+    }
+
+    /// The report with everything that was measured until now and earlier.
+    fn whole(&self) -> Result<Report, String> {
+        let mut whole = self.report.clone();
+        for (earlier, path) in self.earlier.iter().zip(&self.args.with).rev() {
+            let added = whole.add(earlier.clone());
+            added.map_err(|problem| format!("--with {}: {problem}", path.display()))?;
+        }
+        whole.reckon();
+        Ok(whole)
     }
 
     /// The backlogs to submit and drain, the largest last.
@@ -149,6 +166,12 @@ impl Bench {
         let seconds = begun.elapsed().as_secs_f64();
         say(format!("{part}: {seconds:.0} s"));
         self.report.seconds.push((part.to_owned(), seconds));
+        // Hours of measuring are not lost with the rest of the run.
+        if let Some(path) = &self.args.json
+            && let Err(problem) = self.whole().and_then(|whole| whole.write(path))
+        {
+            say(problem);
+        }
     }
 
     fn failed(&mut self, problem: String) {

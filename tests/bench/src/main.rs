@@ -10,14 +10,13 @@ use clap::Parser;
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let bench = match Bench::new(args.clone()) {
-        Ok(bench) => bench,
+    let report = match measure(args.clone()).await {
+        Ok(report) => report,
         Err(problem) => {
             eprintln!("bench: {problem}");
             return ExitCode::from(2);
         }
     };
-    let report = bench.run().await;
     println!("{}", markdown::tables(&report));
     if let Err(problem) = write(&args, &report) {
         eprintln!("bench: {problem}");
@@ -26,11 +25,13 @@ async fn main() -> ExitCode {
     if report.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+async fn measure(args: Args) -> Result<Report, String> {
+    Bench::new(args)?.run().await
+}
+
 fn write(args: &Args, report: &Report) -> Result<(), String> {
     if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
-        std::fs::write(path, text + "\n")
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        report.write(path)?;
     }
     if let Some(directory) = &args.picture {
         let path = directory.join("bench");

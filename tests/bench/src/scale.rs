@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use harness::http::Metrics;
 use harness::proxy::Distance;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::contender::Contender;
 use super::drain::drain;
@@ -34,7 +34,7 @@ const EACH_AT_LEAST: usize = 60_000;
 const UNCOUNTED_ONE_IN: u64 = 10;
 
 /// What so many workers settle.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Replicas {
     /// Whose workers: those with two phases, or with `--engine auto`.
     pub contender: Contender,
@@ -54,6 +54,15 @@ pub struct Replicas {
     pub cpu_per_1000: Cpu,
     /// What the audit found. If there is anything here, none of the figures count.
     pub problems: Vec<String>,
+}
+
+impl Replicas {
+    /// Whether the other one measures the same.
+    #[must_use]
+    pub fn is_again(&self, other: &Replicas) -> bool {
+        let key = |one: &Replicas| (one.contender, one.workers, one.round_trip_ms);
+        key(self) == key(other)
+    }
 }
 
 /// Measures all numbers of workers, near and far.

@@ -5,7 +5,7 @@
 //! sample each second says what is settled and what the database has used. A run in which the queue
 //! ran empty, a worker ended or the books don't balance has no figures.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::contender::{Contender, Kind};
 use super::endurance::{self, Sample, Watched};
@@ -31,7 +31,7 @@ const POINTS_IN_EDGE: f64 = 6.0;
 const AUDIT_HISTORY_S: i32 = 3_600;
 
 /// A long run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sustained {
     /// The contender.
     pub contender: Contender,
@@ -52,7 +52,7 @@ pub struct Sustained {
 }
 
 /// A part of a long run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stretch {
     /// Transfers a second.
     pub per_s: f64,

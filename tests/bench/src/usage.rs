@@ -6,10 +6,10 @@ use std::iter::successors;
 use harness::process::{Stat, stat};
 use procfs::process::all_processes;
 use procfs::ticks_per_second;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// CPU seconds by process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
     /// The database.
     pub mongod: f64,

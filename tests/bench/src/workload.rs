@@ -12,7 +12,7 @@ use common::amount::Amount;
 use common::transaction::{Body, Leg};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The opening balance of every account, in minor units.
 pub const OPENING: i64 = 1_000_000_000;
@@ -26,7 +26,9 @@ const MERCHANTS_ONE_IN: usize = 10;
 pub const SAMPLE: &str = "sample-";
 
 /// Which accounts pay which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
     /// Random pairs of all accounts
