@@ -1,6 +1,6 @@
 //! Setting a database and its queues up, and saying what they lack.
 
-use common::mongo::{Choice, Inspection};
+use common::mongo::{Choice, Inspection, Role};
 
 use crate::client::Client;
 use crate::error::Error;
@@ -44,6 +44,21 @@ impl Client {
     /// As [`Client::inspect`].
     pub async fn apply_schema(&self, choice: Choice) -> Result<(), Error> {
         self.insist(|| self.store().apply_schema(choice)).await
+    }
+
+    /// The name of the ledger's database.
+    #[must_use]
+    pub fn database(&self) -> &str {
+        self.store().database().name()
+    }
+
+    /// Creates a role in the ledger's database; one that is there gets its privileges and no others.
+    /// Returns whether it is new.
+    ///
+    /// # Errors
+    /// When the server stays away, or this user may not make roles.
+    pub async fn apply_role(&self, role: &Role) -> Result<bool, Error> {
+        self.insist(|| self.store().apply_role(role)).await
     }
 
     /// Creates what is missing on the broker.

@@ -10,9 +10,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind};
 
 use super::Store;
-use super::definitions::{ACCOUNTS, TRANSACTIONS};
-use super::due::EVENTS;
-use super::parking::NOTES;
+use super::roles::{Action, OF_A_WORKER};
 use super::schema::NotReady;
 use crate::limits;
 
@@ -20,41 +18,7 @@ const UNAUTHORIZED: i32 = 13;
 /// An index is there under another name, or with other options.
 const INDEX_TAKEN: [i32; 2] = [85, 86];
 
-/// What a worker does with the ledger's documents. It inserts only notes and due events, by an
-/// upsert.
-const OF_A_WORKER: [(&str, Action); 11] = [
-    (ACCOUNTS, Action::Find),
-    (ACCOUNTS, Action::Update),
-    (TRANSACTIONS, Action::Find),
-    (TRANSACTIONS, Action::Update),
-    (NOTES, Action::Find),
-    (NOTES, Action::Update),
-    (NOTES, Action::Insert),
-    (EVENTS, Action::Find),
-    (EVENTS, Action::Update),
-    (EVENTS, Action::Insert),
-    (EVENTS, Action::Remove),
-];
-
-/// An action as MongoDB's privileges name it.
-#[derive(Clone, Copy, Debug)]
-enum Action {
-    Find,
-    Insert,
-    Update,
-    Remove,
-}
-
 impl Action {
-    fn name(self) -> &'static str {
-        match self {
-            Action::Find => "find",
-            Action::Insert => "insert",
-            Action::Update => "update",
-            Action::Remove => "remove",
-        }
-    }
-
     /// A command that needs the right. The server also asks for the rights of a command that it
     /// only explains, and then runs nothing of it.
     fn probe(self, collection: &str) -> Document {
@@ -83,12 +47,14 @@ impl Store {
     /// [`NotReady::NotPermitted`] with the first right that is missing; else when the server is away
     /// or refuses.
     pub async fn check_rights(&self) -> Result<(), NotReady> {
-        for (collection, action) in OF_A_WORKER {
-            let database = self.database.clone();
-            let probe = action.probe(collection);
-            let run = async move { database.run_command(probe).await.map(drop) };
-            let what = format!("`{}` in the collection `{collection}`", action.name());
-            self.permitted(&what, run).await?;
+        for (collection, actions) in OF_A_WORKER {
+            for action in actions {
+                let database = self.database.clone();
+                let probe = action.probe(collection);
+                let run = async move { database.run_command(probe).await.map(drop) };
+                let what = format!("`{}` in the collection `{collection}`", action.name());
+                self.permitted(&what, run).await?;
+            }
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 mod dead;
 mod outgoing;
+mod permissions;
 mod publisher;
 mod subscription;
 mod tls;
@@ -17,6 +18,7 @@ use lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
 
 pub use dead::{DeadLetter, DeadLetters, Held};
 pub use outgoing::Outgoing;
+pub use permissions::{Permissions, permissions};
 pub use publisher::{Publisher, Taken};
 pub use subscription::Subscription;
 pub use topology::Topology;

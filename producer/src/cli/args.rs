@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use common::config::{AmqpArgs, LogArgs, MongoArgs};
 use producer::{Client, Config};
 
-use super::{accounts, audit, dead_letters, events, init, serve, submit, transactions};
+use super::{accounts, audit, dead_letters, events, init, roles, serve, submit, transactions};
 use crate::cli::advice::Advice;
 use crate::cli::console::Console;
 use crate::cli::context::Context;
@@ -61,6 +61,9 @@ pub enum Command {
     /// Set up a fresh database and the queues, or say what an existing database lacks
     #[command(after_help = init::HELP)]
     Init(init::InitArgs),
+    /// Show the rights that each program needs, as roles and users of both servers
+    #[command(after_help = roles::HELP)]
+    Roles(roles::RolesArgs),
     /// Create, import, show, list, freeze, unfreeze or close accounts, or list what was booked
     #[command(subcommand)]
     Accounts(accounts::Command),
@@ -123,6 +126,7 @@ impl Command {
             Command::Audit(_) => Check::Settings,
             // Those that write set a fresh database up when they have read their input.
             Command::Init(_)
+            | Command::Roles(_)
             | Command::Serve(_)
             | Command::Token(_)
             | Command::Submit(_)
@@ -150,7 +154,7 @@ pub async fn run(cli: &Cli, advice: &Advice, out: &mut (dyn Write + Send)) -> Re
     let console = Arc::<Console>::default();
     let client = Client::open(&config(cli, &console)).await?;
     let context = Context { client, console, advice: advice.clone() };
-    let ran = dispatch(&context, &cli.command, out).await;
+    let ran = dispatch(&context, cli, out).await;
     context.client.close().await;
     let flushed = out.flush().map_err(Error::output);
     ran.and_then(|exit| flushed.map(|()| exit))
@@ -178,9 +182,10 @@ fn config(cli: &Cli, console: &Arc<Console>) -> Config {
 
 async fn dispatch(
     context: &Context,
-    command: &Command,
+    cli: &Cli,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
+    let command = &cli.command;
     match command.check() {
         Check::Database => context.client.check_schema().await?,
         Check::Settings => context.client.check_settings().await?,
@@ -188,6 +193,10 @@ async fn dispatch(
     }
     match command {
         Command::Init(args) => init::run(context, args, out).await,
+        Command::Roles(args) => {
+            let broker = (cli.amqp.amqp_url.as_str(), cli.amqp.queue_prefix.as_str());
+            roles::run(context, args, broker, out).await
+        }
         Command::Accounts(command) => accounts::run(context, command, out).await,
         Command::Submit(args) => submit::run(context, args, out).await,
         Command::Transfer(args) => transactions::transfer(context, args, out).await,

@@ -8,7 +8,7 @@
 //! - [`accounts`], [`transactions`]: commands on single documents.
 //! - [`dead_letters`]: what workers have given up.
 //! - [`events`]: what has ended. [`audit`], [`init`]: commands on the whole ledger.
-//! - [`serve`]: the HTTP API.
+//! - [`roles`]: the rights of each program. [`serve`]: the HTTP API.
 
 pub mod accounts;
 pub mod advice;
@@ -23,6 +23,7 @@ pub mod files;
 pub mod follow;
 pub mod init;
 pub mod moment;
+pub mod roles;
 pub mod serve;
 pub mod submit;
 pub mod transactions;

@@ -32,6 +32,7 @@ mod producer;
 mod refusals;
 mod reversals;
 mod rights;
+mod roles;
 mod schema;
 mod secrets;
 mod settle;

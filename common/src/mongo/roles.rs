@@ -1,0 +1,184 @@
+//! What each program has to do with the ledger's documents, as roles of MongoDB.
+//!
+//! Owns the privileges: the roles that `producer roles` creates are made of them, and a worker
+//! checks its own when it starts ([`super::rights`]). No role of a running program may change
+//! collections, indexes or validators; that is for whoever runs `producer init`. Promises that
+//! applying them again changes nothing else, and that users are never touched.
+
+use mongodb::bson::{Document, doc};
+use mongodb::error::{Error, ErrorKind};
+
+use super::definitions::{ACCOUNTS, TRANSACTIONS};
+use super::due::EVENTS;
+use super::parking::NOTES;
+use super::schema::NotReady;
+use super::{Store, settings, shell};
+
+/// The server's answer to the creation of a role that is there.
+const ROLE_EXISTS: i32 = 51_002;
+
+/// An action on documents, as MongoDB's privileges name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Find,
+    Insert,
+    Update,
+    Remove,
+}
+
+use Action::{Find, Insert, Remove, Update};
+
+impl Action {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Find => "find",
+            Insert => "insert",
+            Update => "update",
+            Remove => "remove",
+        }
+    }
+}
+
+/// The actions on the documents of one collection.
+pub(super) type Privilege = (&'static str, &'static [Action]);
+
+/// A worker inserts only notes and due events, by an upsert.
+pub(super) const OF_A_WORKER: [Privilege; 5] = [
+    (ACCOUNTS, &[Find, Update]),
+    (TRANSACTIONS, &[Find, Update]),
+    (NOTES, &[Find, Update, Insert]),
+    (EVENTS, &[Find, Update, Insert, Remove]),
+    (settings::COLLECTION, &[Find]),
+];
+
+/// Submits transactions and waits for them. It can't change one that is there, so it can't cancel.
+const OF_A_PRODUCER: [Privilege; 4] = [
+    (ACCOUNTS, &[Find]),
+    (TRANSACTIONS, &[Find, Insert]),
+    (NOTES, &[Find]),
+    (settings::COLLECTION, &[Find]),
+];
+
+/// Everything that the HTTP API offers: opens and freezes accounts, submits, cancels and reverses,
+/// and brings back what was parked.
+const OF_THE_API: [Privilege; 5] = [
+    (ACCOUNTS, &[Find, Insert, Update]),
+    (TRANSACTIONS, &[Find, Insert, Update]),
+    (NOTES, &[Find, Update, Remove]),
+    (EVENTS, &[Find]),
+    (settings::COLLECTION, &[Find]),
+];
+
+const OF_AN_AUDITOR: [Privilege; 5] = [
+    (ACCOUNTS, &[Find]),
+    (TRANSACTIONS, &[Find]),
+    (NOTES, &[Find]),
+    (EVENTS, &[Find]),
+    (settings::COLLECTION, &[Find]),
+];
+
+/// How a program looks whether the ledger is as it needs it.
+const OF_ALL: [&str; 2] = ["listCollections", "listIndexes"];
+
+/// A role of MongoDB for one kind of program.
+#[derive(Clone, Copy, Debug)]
+pub struct Role {
+    /// Its name.
+    pub name: &'static str,
+    privileges: &'static [Privilege],
+}
+
+/// The roles of a ledger.
+pub const ROLES: [Role; 4] = [
+    Role { name: "tandem-worker", privileges: &OF_A_WORKER },
+    Role { name: "tandem-producer", privileges: &OF_A_PRODUCER },
+    Role { name: "tandem-api", privileges: &OF_THE_API },
+    Role { name: "tandem-auditor", privileges: &OF_AN_AUDITOR },
+];
+
+impl Role {
+    /// Each collection, and the names of the actions on its documents.
+    pub fn privileges(&self) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+        let names = |actions: &[Action]| actions.iter().map(|action| action.name()).collect();
+        self.privileges.iter().map(move |(collection, actions)| (*collection, names(actions)))
+    }
+
+    /// The command that creates the role in this database, or changes it.
+    fn command(&self, verb: &str, database: &str) -> Document {
+        let on = |collection: &str| doc! { "db": database, "collection": collection };
+        let of_documents = self
+            .privileges()
+            .map(|(collection, actions)| doc! { "resource": on(collection), "actions": actions });
+        let of_all = doc! { "resource": on(""), "actions": OF_ALL.to_vec() };
+        let privileges: Vec<Document> = of_documents.chain([of_all]).collect();
+        doc! { verb: self.name, "privileges": privileges, "roles": [] }
+    }
+
+    /// The command as `mongosh` takes it, for a role that is not there yet.
+    #[must_use]
+    pub fn shell_command(&self, database: &str) -> String {
+        let command = shell::document(&self.command("createRole", database));
+        format!("db.getSiblingDB({}).runCommand({command})", shell::text(database))
+    }
+
+    /// The command of `mongosh` that creates a user of this role with a name like it.
+    #[must_use]
+    pub fn shell_user(&self, database: &str) -> String {
+        let (name, database) = (shell::text(self.name), shell::text(database));
+        format!(
+            "db.getSiblingDB({database}).createUser({{user: {name}, pwd: passwordPrompt(), roles: \
+             [{name}]}})"
+        )
+    }
+}
+
+impl Store {
+    /// Creates the role in the ledger's database; one that is there gets these privileges and no
+    /// others. Returns whether it is new.
+    ///
+    /// # Errors
+    /// [`NotReady::NotPermitted`] when this user may not make roles; when the server is away.
+    pub async fn apply_role(&self, role: &Role) -> Result<bool, NotReady> {
+        let what = format!("make the role `{}`", role.name);
+        let (database, role) = (self.database.clone(), *role);
+        let applied = async move {
+            let name = database.name();
+            match database.run_command(role.command("createRole", name)).await {
+                Ok(_) => Ok(true),
+                Err(error) if code(&error) == Some(ROLE_EXISTS) => {
+                    database.run_command(role.command("updateRole", name)).await.map(|_| false)
+                }
+                Err(error) => Err(error),
+            }
+        };
+        self.permitted(&what, applied).await
+    }
+}
+
+fn code(error: &Error) -> Option<i32> {
+    match error.kind.as_ref() {
+        ErrorKind::Command(command) => Some(command.code),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_api_changes_accounts_and_transactions_beside_workers() {
+        let may = |role: &str, action: &str, collection: &str| {
+            let role = ROLES.iter().find(|one| one.name == role).expect("a role");
+            role.privileges().any(|(on, names)| on == collection && names.contains(&action))
+        };
+        for collection in [ACCOUNTS, TRANSACTIONS] {
+            assert!(may("tandem-worker", "update", collection));
+            assert!(may("tandem-api", "update", collection));
+            assert!(!may("tandem-producer", "update", collection));
+            assert!(!may("tandem-auditor", "update", collection));
+            assert!(ROLES.iter().all(|role| !may(role.name, "remove", collection)));
+            assert!(!may("tandem-worker", "insert", collection));
+        }
+    }
+}
