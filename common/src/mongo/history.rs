@@ -4,8 +4,9 @@
 //! states. By account there are those that have ended, by `lastModified`, which is the moment of the
 //! end, so that a statement is in the order in which money was booked. Their entries are written
 //! once, with the end: an index entry for an account is expensive, because it is somewhere in the
-//! index and not at its end, and submissions would pay for it. The transactions in flight on an
-//! account are its marks.
+//! index and not at its end, and submissions would pay for it. The end copies the accounts into a
+//! field of their own, so that there is one such index, and not one for each place in which a
+//! transaction names accounts. The transactions in flight on an account are its marks.
 
 use mongodb::bson::{Bson, Document, doc};
 
@@ -15,31 +16,26 @@ use crate::transaction::State;
 /// Whether a fresh ledger has these indexes, where its owner does not choose.
 pub(super) const BY_DEFAULT: bool = true;
 
-/// The roles in which a transaction names an account: the field, and the index of those that have
-/// ended.
-pub const ENDED_BY_ROLE: [(&str, &str); 3] = [
-    ("source", "ended_source"),
-    ("destination", "ended_destination"),
-    ("legs.account", "ended_leg"),
-];
+/// The field in which a transaction that has ended names its accounts. Workers write it with the end.
+pub const ENDED_ON: &str = "endedOn";
 
 /// All of them.
 pub(super) fn indexes() -> Vec<Index> {
     let final_states = State::ALL.into_iter().filter(|state| state.is_final());
     let final_states: Vec<Bson> = final_states.map(Bson::from).collect();
-    let mut indexes = vec![
+    vec![
         Index { name: "by_created", key: key(None, "createdAt"), filter: doc! {} },
         Index {
             name: "ended_by_created",
             key: key(Some("state"), "createdAt"),
-            filter: doc! { "state": { "$in": &final_states } },
+            filter: doc! { "state": { "$in": final_states } },
         },
-    ];
-    for (field, name) in ENDED_BY_ROLE {
-        let filter = doc! { "state": { "$in": &final_states }, field: { "$exists": true } };
-        indexes.push(Index { name, key: key(Some(field), "lastModified"), filter });
-    }
-    indexes
+        Index {
+            name: "ended_on",
+            key: key(Some(ENDED_ON), "lastModified"),
+            filter: doc! { ENDED_ON: { "$exists": true } },
+        },
+    ]
 }
 
 fn key(first: Option<&str>, moment: &str) -> Document {

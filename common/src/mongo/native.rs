@@ -27,7 +27,7 @@
 use std::collections::BTreeSet;
 
 use mongodb::ClientSession;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, rawdoc};
 use mongodb::error::{Error, ErrorKind, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use mongodb::options::ReadConcern;
 
@@ -137,7 +137,8 @@ impl Attempt {
         self.update(session, TRANSACTIONS, ends).await?;
         if let Some(token) = &self.due {
             let events: Vec<_> = verdicts.iter().map(Verdict::ended).collect();
-            self.update(session, EVENTS, vec![(owe_with_batch(token, &events), 1)]).await?;
+            let owed = statements::raw(&owe_with_batch(token, &events));
+            self.update(session, EVENTS, vec![(owed, 1)]).await?;
         }
         Ok(verdicts)
     }
@@ -175,23 +176,24 @@ impl Attempt {
         &self,
         session: &mut ClientSession,
         collection: &str,
-        statements: Vec<(Document, usize)>,
+        statements: Vec<(RawDocumentBuf, usize)>,
     ) -> Result<(), Halt> {
         for chunk in statements.chunks(STATEMENTS_MAX) {
-            let (updates, expected): (Vec<&Document>, Vec<usize>) =
-                chunk.iter().map(|(statement, count)| (statement, count)).unzip();
-            let command = doc! {
+            let updates: RawArrayBuf =
+                chunk.iter().map(|(statement, _)| statement.as_ref()).collect();
+            let command = rawdoc! {
                 "update": collection,
                 "updates": updates,
                 "maxTimeMS": self.store.op_limit_ms(),
                 "comment": format!("tandem {OPERATION} {collection}"),
             };
-            let reply = self.store.database().run_command(command).session(&mut *session).await?;
+            let database = self.store.database();
+            let reply = database.run_raw_command(command).session(&mut *session).await?;
             if let Some((_, refused)) = fault::refusals(OPERATION, &reply)?.pop() {
                 return Err(Halt::Failed(LedgerError::lasting(OPERATION, refused.problem)));
             }
             let matched = reply.get_i32("n").ok().and_then(|n| usize::try_from(n).ok());
-            let expected = expected.iter().sum();
+            let expected = chunk.iter().map(|(_, count)| count).sum();
             if matched != Some(expected) {
                 tracing::debug!(collection, matched, expected, "documents have changed");
                 return Err(Halt::Conflict);

@@ -5,8 +5,9 @@
 //! in `$literal`: a `$` in an id must never become a field path.
 
 use mongodb::bson::raw::cstr;
-use mongodb::bson::{Bson, DateTime, Document, RawArrayBuf, RawDocumentBuf, doc, rawdoc};
+use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBson, RawDocumentBuf, doc, rawdoc};
 
+use super::history::ENDED_ON;
 use crate::amount::Amount;
 use crate::ledger::{Advance, Cancelation, Claim, LeaseMs, ServerMs, Verdict};
 use crate::transaction::{Reason, State, TransactionId};
@@ -83,27 +84,39 @@ pub(super) const UNFINISHED: [&str; 5] =
     ["claim", "leaseUntil", "takeoverAt", "sweepAfter", "parked"];
 
 /// Moves the transactions of a batch from one state to the next, where they are still in this state
-/// and under this claim. Uses plain operators: a pipeline with `$$NOW` costs the server a sixth
-/// more.
+/// and under this claim. A step that is no end uses plain operators: a pipeline with `$$NOW` costs the
+/// server a sixth more.
 pub(super) fn advance(step: Advance, ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
     let (from, to) = step.states();
-    let mut update = rawdoc! {
-        "$set": { "state": to.as_str() },
-        "$currentDate": { "lastModified": true },
+    let mut statement = rawdoc! {
+        "q": { "_id": { "$in": names(ids) }, "state": from.as_str(), "claim": claim.token.as_str() },
+        "multi": true,
     };
     if to.is_final() {
-        update.append(cstr!("$unset"), raw(&gone()));
+        statement.append(cstr!("u"), end(to, rawdoc! {}));
+    } else {
+        let set = rawdoc! { "state": to.as_str() };
+        let update = rawdoc! { "$set": set, "$currentDate": { "lastModified": true } };
+        statement.append(cstr!("u"), update);
     }
-    rawdoc! {
-        "q": { "_id": { "$in": names(ids) }, "state": from.as_str(), "claim": claim.token.as_str() },
-        "u": update,
-        "multi": true,
-    }
+    statement
 }
 
-/// The operand of `$unset` for what a final transaction no longer has.
-fn gone() -> Document {
-    UNFINISHED.iter().map(|field| ((*field).to_owned(), Bson::from(""))).collect()
+/// The pipeline that ends a transaction: its state, the moment, the accounts under which it is listed
+/// from now on, and `more`, which is set, too.
+fn end(state: State, more: RawDocumentBuf) -> RawArrayBuf {
+    let both = ["$source", "$destination"];
+    let mut set = raw(&doc! {
+        "state": state,
+        "lastModified": "$$NOW",
+        ENDED_ON: { "$cond": [{ "$isArray": "$legs" }, "$legs.account", both] },
+    });
+    for field in &more {
+        let (name, value) = field.expect("it was just made");
+        set.append(name, value);
+    }
+    let gone: RawArrayBuf = UNFINISHED.into_iter().collect();
+    [rawdoc! { "$set": set }, rawdoc! { "$unset": gone }].into_iter().collect()
 }
 
 /// Turns a pending transaction towards its undoing, with the reason.
@@ -132,7 +145,7 @@ fn canceled_for(reason: &Reason, never_posted: bool) -> Document {
     document
 }
 
-fn raw(document: &Document) -> RawDocumentBuf {
+pub(super) fn raw(document: &Document) -> RawDocumentBuf {
     document.try_into().expect("no name of a field has a NUL")
 }
 
@@ -206,37 +219,41 @@ pub(super) fn unclaim(ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
 
 /// Adds to a balance within a native transaction. It needs no guard, because the server compares
 /// the document with the snapshot. Also returns how many documents it has to match.
-pub(super) fn add(account: &str, change: Amount) -> (Document, usize) {
-    (doc! { "q": { "_id": account }, "u": { "$inc": { "balance": change } } }, 1)
+pub(super) fn add(account: &str, change: Amount) -> (RawDocumentBuf, usize) {
+    let change = RawBson::from(change);
+    (rawdoc! { "q": { "_id": account }, "u": { "$inc": { "balance": change } } }, 1)
 }
 
 /// Moves `initial` transactions to their ends within a native transaction. With each statement
 /// comes the number of documents that it has to match.
-pub(super) fn ends(verdicts: &[Verdict], application: &str) -> Vec<(Document, usize)> {
-    let end = |state: State, reason: Option<&Reason>| {
-        let mut set = doc! { "state": state, "application": application };
-        set.extend(reason.map(|reason| ("reason".to_owned(), reason.to_document().into())));
-        doc! {
-            "$set": set,
-            "$inc": { "attempts": 1 },
-            "$unset": gone(),
-            "$currentDate": { "lastModified": true },
+pub(super) fn ends(verdicts: &[Verdict], application: &str) -> Vec<(RawDocumentBuf, usize)> {
+    let end_of = |state: State, reason: Option<&Reason>| {
+        let mut more = rawdoc! {
+            "application": literal(application),
+            "attempts": one_more("$attempts"),
+        };
+        if let Some(reason) = reason {
+            more.append(cstr!("reason"), rawdoc! { "$literal": raw(&reason.to_document()) });
         }
+        end(state, more)
     };
-    let done: Vec<&str> =
-        verdicts.iter().filter(|v| v.refused.is_none()).map(|v| v.id.as_ref()).collect();
+    let done: Vec<&TransactionId> =
+        verdicts.iter().filter(|v| v.refused.is_none()).map(|v| &v.id).collect();
     let mut statements = Vec::new();
     if !done.is_empty() {
         let count = done.len();
-        let filter = doc! { "_id": { "$in": done }, "state": State::Initial, "parked": Bson::Null };
-        let statement = doc! { "q": filter, "u": end(State::Done, None), "multi": true };
+        let filter = rawdoc! {
+            "_id": { "$in": names(&done) }, "state": State::Initial.as_str(), "parked": null,
+        };
+        let statement = rawdoc! { "q": filter, "u": end_of(State::Done, None), "multi": true };
         statements.push((statement, count));
     }
     for verdict in verdicts {
         if let Some(reason) = &verdict.refused {
-            let filter =
-                doc! { "_id": verdict.id.as_ref(), "state": State::Initial, "parked": Bson::Null };
-            let statement = doc! { "q": filter, "u": end(State::Canceled, Some(reason)) };
+            let filter = rawdoc! {
+                "_id": verdict.id.as_ref(), "state": State::Initial.as_str(), "parked": null,
+            };
+            let statement = rawdoc! { "q": filter, "u": end_of(State::Canceled, Some(reason)) };
             statements.push((statement, 1));
         }
     }

@@ -188,7 +188,7 @@ impl Store {
                 Err(error) => Err(error),
             }
         });
-        let reply = reply.await?;
+        let reply = self.unblocking(reply).await?;
         reply.iter().for_each(|reply| self.heard(reply));
         Ok(reply)
     }

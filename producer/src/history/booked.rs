@@ -5,11 +5,9 @@
 //! [`Error::Refused`], because without it every later balance would be wrong. The sum before a
 //! period is made on the server, which names only amounts that are no numbers.
 
-use std::collections::BTreeMap;
-
 use common::amount::Amount;
 use common::ledger::{Fault, LedgerError};
-use common::mongo::{Store, fault_of};
+use common::mongo::{ENDED_ON, Store, fault_of};
 use common::transaction::{AccountId, Body, State};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, doc};
@@ -25,20 +23,8 @@ const HORIZON_MS: i64 = 10_000;
 /// The most other accounts that an entry names.
 const COUNTERPARTIES_MAX: usize = 10;
 
-/// A role in which a transaction names an account: its field, its index, where its amount is, and
-/// whether that is taken from the account.
-struct Role {
-    field: &'static str,
-    hint: &'static str,
-    amount: &'static str,
-    is_debit: bool,
-}
-
-const ROLES: [Role; 3] = [
-    Role { field: "source", hint: "ended_source", amount: "$value", is_debit: true },
-    Role { field: "destination", hint: "ended_destination", amount: "$value", is_debit: false },
-    Role { field: "legs.account", hint: "ended_leg", amount: "$legs.amount", is_debit: false },
-];
+/// The index by account.
+const INDEX: &str = "ended_on";
 
 /// What is to be read.
 #[derive(Clone, Debug)]
@@ -113,22 +99,17 @@ impl Question {
         let horizon = reading.horizon()?;
         let is_int = opening.is_int();
         let mut sum = opening.nanos();
-        let mut rows = BTreeMap::new();
-        for role in &ROLES {
-            if let Some(before) = self.sum_before {
-                sum += reading.sum(role, before).await?;
-            }
-            for row in reading.rows(role, self, is_int).await? {
-                rows.insert(row.place.clone(), row);
-            }
+        if let Some(before) = self.sum_before {
+            sum += reading.sum(before).await?;
         }
-        Ok(Booked { is_int, currency, opening: sum, rows: rows.into_values().collect(), horizon })
+        let rows = reading.rows(self, is_int).await?;
+        Ok(Booked { is_int, currency, opening: sum, rows, horizon })
     }
 
-    fn filter(&self, role: &Role) -> Document {
+    fn filter(&self) -> Document {
         let after = DateTime::from_millis(self.after.at);
         doc! {
-            role.field: self.account.as_ref(),
+            ENDED_ON: self.account.as_ref(),
             "state": State::Done,
             "lastModified": { "$gte": after, "$lt": self.to },
             // Under `$nor` the server takes it for no condition of the index, whose bounds are above.
@@ -179,21 +160,16 @@ impl Reading<'_> {
         Ok(DateTime::from_millis(i64::from(moment.time) * 1_000 - HORIZON_MS))
     }
 
-    /// The entries of one role.
-    async fn rows(
-        &mut self,
-        role: &Role,
-        question: &Question,
-        is_int: bool,
-    ) -> Result<Vec<Row>, Halt> {
+    /// The entries, in their order.
+    async fn rows(&mut self, question: &Question, is_int: bool) -> Result<Vec<Row>, Halt> {
         let transactions = self.store.transactions();
         let mut found = transactions
-            .find(question.filter(role))
+            .find(question.filter())
             .projection(doc! {
                 "source": 1, "destination": 1, "value": 1, "legs": 1, "lastModified": 1,
             })
             .sort(doc! { "lastModified": 1, "_id": 1 })
-            .hint(Hint::Name(role.hint.to_owned()))
+            .hint(Hint::Name(INDEX.to_owned()))
             .limit(and_one(question.limit).into())
             .batch_size(and_one(question.limit).unsigned_abs())
             .read_concern(ReadConcern::snapshot())
@@ -209,13 +185,13 @@ impl Reading<'_> {
         Ok(rows)
     }
 
-    /// The sum of what was booked in one role before a moment, in units of 10^-9.
-    async fn sum(&mut self, role: &Role, before: DateTime) -> Result<i128, Halt> {
+    /// The sum of what was booked before a moment, in units of 10^-9.
+    async fn sum(&mut self, before: DateTime) -> Result<i128, Halt> {
         let mut found = self
             .store
             .transactions()
-            .aggregate(sum_pipeline(role, self.account, before))
-            .hint(Hint::Name(role.hint.to_owned()))
+            .aggregate(sum_pipeline(self.account, before))
+            .hint(Hint::Name(INDEX.to_owned()))
             .read_concern(ReadConcern::snapshot())
             .max_time(self.store.op_limit())
             .comment("tandem statement sum")
@@ -223,11 +199,10 @@ impl Reading<'_> {
             .await
             .map_err(|error| self.too_long(error))?;
         // Nothing is found where nothing was booked.
-        let sum = match found.next(&mut self.session).await.transpose()? {
-            Some(sum) => summed(&sum, self.account).map_err(Halt::Answer)?,
-            None => 0,
-        };
-        Ok(if role.is_debit { -sum } else { sum })
+        match found.next(&mut self.session).await.transpose()? {
+            Some(sum) => summed(&sum, self.account).map_err(Halt::Answer),
+            None => Ok(0),
+        }
     }
 
     /// A sum that takes the server too long is the question's fault, and no failure of the server.
@@ -242,24 +217,30 @@ impl Reading<'_> {
 }
 
 /// Sums as Decimal128: as Int64, many large amounts would leave the range and become a double.
-fn sum_pipeline(role: &Role, account: &str, before: DateTime) -> Vec<Document> {
-    let mut stages = vec![doc! { "$match": {
-        role.field: account, "state": State::Done, "lastModified": { "$lt": before },
-    } }];
-    if role.field == "legs.account" {
-        stages.push(doc! { "$unwind": "$legs" });
-        stages.push(doc! { "$match": { role.field: account } });
-    }
-    let is_number = doc! { "$in": [{ "$type": role.amount }, ["int", "long", "decimal"]] };
-    let exact = doc! { "$cond": [&is_number, { "$toDecimal": role.amount }, 0] };
-    stages.push(doc! { "$group": {
-        "_id": Bson::Null,
-        "sum": { "$sum": &exact },
-        "gross": { "$sum": { "$abs": exact } },
-        // `$max` leaves null out.
-        "strange": { "$max": { "$cond": [is_number, Bson::Null, "$_id"] } },
-    } });
-    stages
+fn sum_pipeline(id: &str, before: DateTime) -> Vec<Document> {
+    let account = doc! { "$literal": id };
+    let own = doc! { "$filter": {
+        "input": "$legs", "cond": { "$eq": ["$$this.account", &account] },
+    } };
+    let of_legs = doc! { "$let": { "vars": { "own": { "$first": own } }, "in": "$$own.amount" } };
+    let has_legs = doc! { "$isArray": "$legs" };
+    let pays = doc! { "$and": [{ "$not": &has_legs }, { "$eq": ["$source", &account] }] };
+    let is_number = doc! { "$in": [{ "$type": "$amount" }, ["int", "long", "decimal"]] };
+    let exact = doc! { "$cond": [&is_number, { "$toDecimal": "$amount" }, 0] };
+    vec![
+        doc! { "$match": { ENDED_ON: id, "state": State::Done, "lastModified": { "$lt": before } } },
+        doc! { "$project": {
+            "amount": { "$cond": [has_legs, of_legs, "$value"] },
+            "sign": { "$cond": [pays, -1, 1] },
+        } },
+        doc! { "$group": {
+            "_id": Bson::Null,
+            "sum": { "$sum": { "$multiply": ["$sign", &exact] } },
+            "gross": { "$sum": { "$abs": exact } },
+            // `$max` leaves null out.
+            "strange": { "$max": { "$cond": [is_number, Bson::Null, "$_id"] } },
+        } },
+    ]
 }
 
 /// The sum in units of 10^-9, if it is exact.

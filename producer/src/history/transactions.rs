@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use common::account::marks_from_raw;
 use common::ledger::LedgerError;
-use common::mongo::{ACCOUNTS, ENDED_BY_ROLE, Fields, Store, TRANSACTIONS};
+use common::mongo::{ACCOUNTS, ENDED_ON, Fields, Store, TRANSACTIONS};
 use common::transaction::State;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 use serde_json::{Value, json};
@@ -178,7 +178,7 @@ enum Order {
 /// One query for each index, in the order of a transaction's life.
 fn queries(filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
     if let Some(account) = &filter.account {
-        return ended_of(account, filter, after);
+        return ended_of(account, filter, after).into_iter().collect();
     }
     let query = |condition: Document, hint, order| {
         let mut whole = condition;
@@ -208,22 +208,19 @@ fn queries(filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
     queries
 }
 
-/// One query for each role in which a transaction names the account.
-fn ended_of(account: &str, filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
+/// Those that have ended and name the account.
+fn ended_of(account: &str, filter: &TransactionFilter, after: Option<&Place>) -> Option<Query> {
     let wanted = |state: &State| filter.states.is_empty() || filter.states.contains(state);
     let states = State::ALL.into_iter().filter(|state| state.is_final() && wanted(state));
     let states: Vec<Bson> = states.map(Bson::from).collect();
     if states.is_empty() {
-        return Vec::new();
+        return None;
     }
     // A cursor among those in flight stands before all that have ended.
     let after = after.filter(|after| after.at < IN_FLIGHT);
-    let of_role = |(field, hint)| {
-        let mut whole = doc! { field: account, "state": { "$in": &states } };
-        whole.extend(filter.place(ENDED, after));
-        Query { filter: whole, hint, moment: ENDED, order: Order::Indexed }
-    };
-    ENDED_BY_ROLE.map(of_role).to_vec()
+    let mut whole = doc! { ENDED_ON: account, "state": { "$in": &states } };
+    whole.extend(filter.place(ENDED, after));
+    Some(Query { filter: whole, hint: "ended_on", moment: ENDED, order: Order::Indexed })
 }
 
 impl Query {
@@ -313,9 +310,8 @@ mod tests {
         assert_eq!(hints(&of(&[State::Initial], None)), ["unclaimed"]);
         let all = ["unclaimed", "in_flight", "ended_by_created", "ended_by_created"];
         assert_eq!(hints(&of(&State::ALL, None)), all);
-        let roles = ["ended_source", "ended_destination", "ended_leg"];
-        assert_eq!(hints(&of(&[], Some("a"))), roles);
-        assert_eq!(hints(&of(&[State::Done], Some("a"))), roles);
+        assert_eq!(hints(&of(&[], Some("a"))), ["ended_on"]);
+        assert_eq!(hints(&of(&[State::Done], Some("a"))), ["ended_on"]);
         assert!(hints(&of(&[State::Applied], Some("a"))).is_empty(), "its marks name them");
     }
 

@@ -327,3 +327,25 @@ async fn a_transaction_canceled_while_it_is_being_settled_has_no_effect() {
         world.finish().await;
     }
 }
+
+#[tokio::test]
+async fn a_dead_workers_open_transaction_does_not_time_two_phases_out() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    // What a worker leaves that dies between its update and its commit.
+    let mut dead = world.store.database().client().start_session().await.expect("a session");
+    dead.start_transaction().await.expect("it is only noted");
+    let accounts = world.store.accounts();
+    let held = accounts.update_one(doc! { "_id": "b" }, doc! { "$inc": { "balance": 7 } });
+    held.session(&mut dead).await.expect("nobody else writes");
+    // No sweeper helps: the write that waits has to.
+    let worker = world.worker("one").flag("--sweep-ms", 3_600_000).start().await;
+    world.submit(&[transfer("t", "a", "b", 5)], 1).await;
+    world.wait_state("t", State::Done, s(30)).await;
+    assert_eq!(world.transaction("t").await.get_i32("attempts").ok(), Some(1), "{}", worker.log());
+    assert!(!worker.log().contains("WARN"), "{}", worker.log());
+    assert_eq!(world.balance("b").await, 5.into());
+    drop((dead, worker));
+    world.assert_at_rest().await;
+    world.finish().await;
+}

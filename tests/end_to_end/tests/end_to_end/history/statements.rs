@@ -162,8 +162,8 @@ async fn all_reads_of_a_page_see_one_moment() {
     let client = Client::open(&config).await.expect("two URLs");
     let now = async || client.statement("a", &Period::default(), 10, None).await.expect("a page");
     assert_eq!(now().await.closing, Amount::Int(10));
-    // The debits are read, and the credits not yet.
-    let held = mongodb.hold_about("statement", "ended_destination", Part::Request);
+    // The account is read, and the entries not yet.
+    let held = mongodb.hold_about("statement", "ended_on", Part::Request);
     let (statement, ()) = tokio::join!(now(), async {
         held.caught(s(20)).await;
         for (id, from, to) in [("debit", "a", "b"), ("credit", "b", "a")] {
@@ -172,7 +172,7 @@ async fn all_reads_of_a_page_see_one_moment() {
         }
         held.release();
     });
-    assert_eq!(statement.entries, [], "the credit was booked after the debit, which is not there");
+    assert_eq!(statement.entries, [], "they were booked after the account was read");
     assert_eq!(now().await.entries.len(), 2);
     world.finish().await;
 }
