@@ -15,10 +15,11 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use super::Api;
 use super::answer::Answer;
-use super::call::{Call, WAIT_MAX_S};
+use super::call::Call;
 use super::operation::Operation;
 use super::origin;
 use super::problem::{Code, Problem};
+use super::received::{Received, WAIT_MAX_S};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -57,9 +58,9 @@ async fn run(
 ) -> Result<Answer, Problem> {
     admit(api, operation, &parts, exchange)?;
     let body = read(api, body).await?;
-    let query = parts.uri.query().unwrap_or_default().as_bytes();
-    let query = form_urlencoded::parse(query).into_owned().collect();
-    let call = Call { api: api.clone(), id, query, headers: parts.headers, body };
+    let query = parts.uri.query().unwrap_or_default();
+    let received = Received::new(id, query, parts.headers, body);
+    let call = Call { api: api.clone(), received };
     call.only(&operation.params)?;
     if operation.takes.is_none() {
         call.no_body()?;

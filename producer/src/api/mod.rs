@@ -2,6 +2,7 @@
 //!
 //! - `routes`: the operations, as a list. Router, OpenAPI document and page are made of it.
 //! - `operation`, `problem`, `view`: what an entry of the list says; what can be wrong; the schemas.
+//! - `received`, `items`: what came, and reading it.
 //! - `dispatch`, `origin`, `tokens`, `server`: what happens to every request before and after its
 //!   operation.
 //! - `submissions`, `bulk`, `transactions`, `accounts`, `events`, `ledger`, `letters`, `parked`: the
@@ -20,6 +21,7 @@ mod dispatch;
 mod events;
 mod gate;
 mod hub;
+mod items;
 mod ledger;
 mod letters;
 mod metrics;
@@ -29,6 +31,7 @@ mod origin;
 mod page;
 mod parked;
 mod problem;
+mod received;
 mod routes;
 mod server;
 mod submissions;
@@ -89,6 +92,30 @@ impl Settings {
 #[must_use]
 pub fn metrics_at_start() -> String {
     Metrics::new().page(true)
+}
+
+/// How requests are read, without a server: what the tests of odd requests look at.
+pub mod reading {
+    pub use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+    pub use super::accounts::{account, period};
+    pub use super::events::{last, only};
+    pub use super::problem::{Code, Problem};
+    pub use super::received::Received;
+    pub use super::submissions::{Transactions, transactions};
+    pub use super::transactions::filter;
+
+    /// What is submitted, if every rule holds.
+    pub fn order(submission: crate::Submission) -> Result<crate::submission::Order, crate::Error> {
+        submission.into_order()
+    }
+
+    /// Refuses parameters that the operation of this name does not have.
+    pub fn check_parameters(operation: &str, received: &Received) -> Result<(), Problem> {
+        let mut all = super::routes::all();
+        let found = all.find(|found| found.name == operation);
+        received.only(&found.expect("an operation of the API").params)
+    }
 }
 
 /// What all requests share.
