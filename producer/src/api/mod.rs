@@ -3,7 +3,7 @@
 //! - `routes`: the operations, as a list. Router, OpenAPI document and page are made of it.
 //! - `operation`, `problem`, `view`: what an entry of the list says; what can be wrong; the schemas.
 //! - `received`, `items`: what came, and reading it.
-//! - `dispatch`, `origin`, `tokens`, `server`: what happens to every request before and after its
+//! - `dispatch`, `origin`, `tokens`, `room`, `server`, `stream`: what happens to every request before and after its
 //!   operation.
 //! - `submissions`, `bulk`, `transactions`, `accounts`, `events`, `ledger`, `letters`, `parked`: the
 //!   operations.
@@ -32,8 +32,10 @@ mod page;
 mod parked;
 mod problem;
 mod received;
+mod room;
 mod routes;
 mod server;
+mod stream;
 mod submissions;
 pub mod tokens;
 mod transactions;
@@ -53,6 +55,7 @@ use self::gate::Gate;
 use self::hub::Hub;
 use self::ledger::Asked;
 use self::metrics::Metrics;
+use self::room::Room;
 use self::tokens::Tokens;
 use crate::client::Client;
 
@@ -73,7 +76,8 @@ pub struct Settings {
     pub items_max: usize,
     /// With so many messages in the queue, submissions are refused.
     pub backlog_max: u32,
-    /// How long headers, or a body, may take to come, and a connection may be idle.
+    /// How long headers, or a body, may take to come, nothing of an answer may be read, and a
+    /// connection may be idle.
     pub read_limit: Duration,
     /// How long a server may be away before a request fails.
     pub give_up_after: Duration,
@@ -127,6 +131,7 @@ pub struct Api {
     hub: Arc<Hub>,
     metrics: Metrics,
     asked: Asked,
+    room: Room,
     /// One look at the dead letters at a time: another one would not see what this one holds.
     looking: tokio::sync::Mutex<()>,
     /// Whether it is about to end.
@@ -143,8 +148,10 @@ impl Api {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         // Lives of the subscription are counted in steps of one from here on.
         let epoch = since_1970.unwrap_or_default().as_nanos() as u64;
+        let room = Room::new(settings.body_bytes_max.max(room::BYTES_MAX));
         Ok(Api {
             client,
+            room,
             settings,
             tokens: RwLock::new(Arc::new(tokens)),
             gate: Arc::default(),

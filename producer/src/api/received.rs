@@ -176,14 +176,6 @@ impl Received {
         Ok(())
     }
 
-    /// Refuses a body where none has a meaning.
-    pub fn no_body(&self) -> Result<(), Problem> {
-        match self.body.is_empty() {
-            true => Ok(()),
-            false => Err(Problem::new(Code::Malformed, "there must be no body here")),
-        }
-    }
-
     /// The header `Idempotency-Key`, with or without quotes.
     pub fn key(&self) -> Result<Option<String>, Problem> {
         const NAME: &str = "Idempotency-Key";
