@@ -89,4 +89,12 @@ pub mod program {
     pub use crate::cli::exit::Exit;
     pub use crate::cli::files;
     pub use crate::input::{Defaults, Flaw, Kind, Record};
+
+    /// Limits that stand on the page of all limits.
+    pub mod limits {
+        pub use crate::api::limits::*;
+        pub use crate::cli::files::SHOWN_MAX;
+        /// The most items of a page.
+        pub const PAGE_MAX: u32 = crate::history::LIMIT_MAX;
+    }
 }

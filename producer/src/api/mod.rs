@@ -98,6 +98,15 @@ pub fn metrics_at_start() -> String {
     Metrics::new().page(true)
 }
 
+/// Limits that no flag sets.
+pub mod limits {
+    pub use super::hub::BYTES_MAX as EVENTS_BYTES_MAX;
+    pub use super::received::WAIT_MAX_S;
+    pub use super::room::BYTES_MAX as BODIES_BYTES_MAX;
+    pub use super::server::HEAD_BYTES_MAX;
+    pub use super::view::MARKS_MAX;
+}
+
 /// How requests are read, without a server: what the tests of odd requests look at.
 pub mod reading {
     pub use axum::http::{HeaderMap, HeaderName, HeaderValue};
