@@ -1,7 +1,7 @@
 //! An array of JSON, item by item.
 //!
-//! Promises that one item at a time is a tree in memory: a body of many small values would take fifty
-//! times its size as one tree. Fails as a whole where the array is not JSON.
+//! Promises that one item at a time is a tree in memory: as one tree, a body of many small values
+//! would take many times its size. Fails as a whole where the array is not JSON.
 
 use std::fmt;
 
