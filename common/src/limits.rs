@@ -23,6 +23,10 @@ pub const METADATA_BYTES_MAX: usize = 256 << 10;
 /// How deep `metadata` may be nested, itself included; the server allows 100 levels in all.
 pub const METADATA_DEPTH_MAX: usize = 32;
 
+/// The longest transaction or account as text, in bytes: a line of a file, a body, or an item of an
+/// array. A value of JSON may be two bytes of text and a hundred of memory.
+pub const TEXT_BYTES_MAX: usize = 1 << 20;
+
 /// The most ids of one message: it is claimed, retried and dead-lettered as one.
 pub const IDS_MAX: usize = 1_000;
 
@@ -71,6 +75,8 @@ const ECHO_NOTE_BYTES_MAX: usize = 40;
 const _: () = assert!(LEGS_MAX * (NAME_BYTES_MAX + LEG_OVERHEAD_BYTES) <= LEGS_BYTES_MAX);
 // The largest transaction is a document with much room to spare.
 const _: () = assert!(LEGS_BYTES_MAX + METADATA_BYTES_MAX + FIELDS_BYTES <= DOCUMENT_BYTES_MAX / 8);
+// The largest transaction fits its text, if that is not full of escapes.
+const _: () = assert!(LEGS_BYTES_MAX + METADATA_BYTES_MAX + FIELDS_BYTES <= TEXT_BYTES_MAX);
 // The most ids with the longest names fit a message, even if JSON escapes every character of them.
 const _: () =
     assert!(IDS_MAX * (2 * NAME_BYTES_MAX + 3) + MESSAGE_OVERHEAD_BYTES <= MESSAGE_BYTES_MAX);

@@ -54,8 +54,9 @@ pub struct BadId {
 /// A message whose ids may be anything that JSON's grammar allows: also what no value of ours can
 /// hold, like half a character or a number beyond every float.
 #[derive(Deserialize)]
-struct Lenient {
-    ids: Vec<Box<RawValue>>,
+struct Lenient<'a> {
+    #[serde(borrow)]
+    ids: Vec<&'a RawValue>,
     #[serde(default)]
     tries: u32,
     #[serde(default)]
@@ -99,19 +100,19 @@ impl Message {
             return Err(format!("not a message of the form {FORM}: not an object"));
         }
         // Nearly all messages have only good ids; these are read without a tree.
-        let parsed = match serde_json::from_slice::<Message>(body) {
-            Ok(message) => sort_out(message),
+        match serde_json::from_slice::<Message>(body) {
+            Ok(message) => {
+                require_count(message.ids.len(), message.marker.is_some())?;
+                Ok(sort_out(message))
+            }
             Err(_) => {
-                serde_json::from_slice::<Lenient>(body).map(sort_out_values).map_err(|error| {
+                let lenient = serde_json::from_slice::<Lenient<'_>>(body).map_err(|error| {
                     let problem = error.to_string();
                     format!("not a message of the form {FORM}: {}", echo(&problem))
-                })?
+                })?;
+                require_count(lenient.ids.len(), false)?;
+                Ok(sort_out_values(lenient))
             }
-        };
-        match parsed.message.ids.len() + parsed.bad.len() {
-            0 if parsed.message.marker.is_none() => Err("ids is empty".into()),
-            count if count > IDS_MAX => Err(format!("{count} ids; the limit is {IDS_MAX}")),
-            _ => Ok(parsed),
         }
     }
 
@@ -119,6 +120,16 @@ impl Message {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("strings and numbers always serialize")
+    }
+}
+
+/// Looks at the number of ids before anything is made of them: what is told of a bad id takes a hundred
+/// bytes, and the id itself may be two.
+fn require_count(count: usize, is_marker: bool) -> Result<(), String> {
+    match count {
+        0 if !is_marker => Err("ids is empty".to_owned()),
+        count if count > IDS_MAX => Err(format!("{count} ids; the limit is {IDS_MAX}")),
+        _ => Ok(()),
     }
 }
 
@@ -139,7 +150,7 @@ fn sort_out(mut message: Message) -> Parsed {
     Parsed { message, bad }
 }
 
-fn sort_out_values(lenient: Lenient) -> Parsed {
+fn sort_out_values(lenient: Lenient<'_>) -> Parsed {
     let Lenient { ids, tries, strikes } = lenient;
     let (mut texts, mut bad) = (Vec::new(), Vec::new());
     for id in ids {

@@ -77,12 +77,24 @@ pub use status::Change;
 pub use submission::{Receipt, Submission};
 pub use watch::{Outcome, Standing};
 
-/// What the program `producer` runs, and what its documentation is made of. Not meant for others.
+/// What the program `producer` runs, what its documentation is made of, and how it reads what others
+/// write. Not meant for others.
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod program {
-    pub use crate::api::metrics_at_start;
+    pub use crate::api::{metrics_at_start, reading};
     pub use crate::cli::advice::Advice;
     pub use crate::cli::args::{Cli, run};
+    pub use crate::cli::console::Console;
     pub use crate::cli::exit::Exit;
+    pub use crate::cli::files;
+    pub use crate::input::{Defaults, Flaw, Kind, Record};
+
+    /// Limits that stand on the page of all limits.
+    pub mod limits {
+        pub use crate::api::limits::*;
+        pub use crate::cli::files::SHOWN_MAX;
+        /// The most items of a page.
+        pub const PAGE_MAX: u32 = crate::history::LIMIT_MAX;
+    }
 }

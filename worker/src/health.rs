@@ -10,7 +10,11 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use common::mongo::{MongoOutbox, Store};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{Metrics, Server};
@@ -19,6 +23,18 @@ use crate::parts::{Outcome, Part};
 
 /// How often to look at the database.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The most connections to the pages.
+pub const CONNECTIONS_MAX: usize = 64;
+
+/// How long a connection to the pages may last, from its first byte to its last.
+pub const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
+
+/// The largest head of a request for a page, in bytes.
+pub const HEAD_BYTES_MAX: usize = 8 << 10;
+
+/// How long to wait when the system has no more descriptors.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// In one of so many looks of all workers together one asks for what is not final: the server goes
 /// through all that is in flight for it, and each further worker has more in flight.
@@ -80,16 +96,36 @@ impl Health {
     }
 }
 
-/// Serves the pages until the process ends.
-///
-/// # Errors
-/// When the system does not let it any more.
+/// Serves the pages until the process ends. Further connections than [`CONNECTIONS_MAX`] wait, and each
+/// is cut off after [`CONNECTION_LIMIT`]: whoever reaches the port can't take the descriptors that the
+/// worker needs for its servers.
 pub async fn serve(listener: TcpListener, health: Arc<Health>, metrics: Arc<Metrics>) -> Outcome {
     let pages = Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(async move || health.page()))
         .route("/metrics", get(async move || metrics.page()));
-    axum::serve(listener, pages).await.map(|()| None).map_err(|error| error.to_string())
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(CONNECTION_LIMIT).keep_alive(false);
+    http.max_header_size(HEAD_BYTES_MAX).max_buf_size(2 * HEAD_BYTES_MAX);
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let permit = room.clone().acquire_owned().await.expect("it is never closed");
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection can't be accepted");
+                tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
+                continue;
+            }
+        };
+        let service = TowerToHyperService::new(pages.clone());
+        let connection = http.serve_connection(TokioIo::new(stream), service);
+        tokio::spawn(async move {
+            // Whether it was served, broke, or took too long: it is over.
+            drop(tokio::time::timeout(CONNECTION_LIMIT, connection).await);
+            drop(permit);
+        });
+    }
 }
 
 /// Looks at the database again and again, until `stop`.

@@ -20,7 +20,7 @@ pub mod decide;
 mod deliveries;
 pub mod engine;
 mod events;
-mod health;
+pub mod health;
 pub mod metrics;
 pub mod parts;
 mod rabbit;

@@ -61,6 +61,9 @@ pub use write::Inserted;
 use crate::config::MongoArgs;
 use crate::ledger::{LedgerError, ServerMs};
 
+/// The most connections of a process to each server, unless the connection string says `maxPoolSize`.
+pub const POOL_MAX: u32 = 64;
+
 /// A database with Tandem's collections, and the time limit of one operation.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -91,7 +94,7 @@ impl Store {
         // recognizes the connections whose abandoned transactions it may end.
         let app_name = format!("{}{name}", abandoned::APP_NAME_PREFIX);
         options.app_name = Some(app_name.clone());
-        options.max_pool_size.get_or_insert(64);
+        options.max_pool_size.get_or_insert(POOL_MAX);
         options.server_selection_timeout.get_or_insert(Duration::from_secs(5));
         options.connect_timeout.get_or_insert(Duration::from_secs(5));
         // Set here and not by the URI: an acknowledgement has to mean that the write is durable.

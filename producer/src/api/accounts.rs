@@ -1,6 +1,7 @@
 //! Accounts: creating them, looking at them, their statements, and changing their status.
 
 use axum::http::{HeaderValue, StatusCode, header};
+use common::account::Account as Stored;
 use common::{json, uri};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -9,6 +10,7 @@ use super::Api;
 use super::answer::Answer;
 use super::call::Call;
 use super::problem::Problem;
+use super::received::Received;
 use super::submissions::REPLAYED;
 use super::view::{Account, Money};
 use crate::history::{Entry, Period};
@@ -80,8 +82,7 @@ impl From<Entry> for Booked {
 
 /// `POST /v1/accounts`
 pub async fn create(call: Call) -> Result<Answer, Problem> {
-    let record = Record::from_value(call.json()?, ACCOUNT)?;
-    let account = parse_account(record, Kind::ByPoint)?;
+    let account = account(&call)?;
     let id = account.id.clone();
     let address = format!("/v1/accounts/{}", uri::segment(&id));
     let opened = call.api.client.create_accounts(&[account]).await?.remove(0);
@@ -95,6 +96,17 @@ pub async fn create(call: Call) -> Result<Answer, Problem> {
     };
     let address = HeaderValue::try_from(address).expect("it is percent-encoded");
     Ok(answer.with(header::LOCATION, address))
+}
+
+/// The account that a body describes.
+pub fn account(received: &Received) -> Result<Stored, Problem> {
+    let record = Record::from_value(received.json()?, ACCOUNT)?;
+    Ok(parse_account(record, Kind::ByPoint)?)
+}
+
+/// The time that a statement is about.
+pub fn period(received: &Received) -> Result<Period, Problem> {
+    Ok(Period { from: received.moment("from")?, to: received.moment("to")? })
 }
 
 /// `GET /v1/accounts/{id}`
@@ -112,7 +124,7 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
 
 /// `GET /v1/accounts/{id}/statement`
 pub async fn statement(call: Call) -> Result<Answer, Problem> {
-    let period = Period { from: call.moment("from")?, to: call.moment("to")? };
+    let period = period(&call)?;
     let (limit, cursor) = (call.limit()?, call.text("cursor"));
     let statement = call.api.client.statement(call.name()?, &period, limit, cursor).await;
     let statement = statement.map_err(|error| Problem::from(error).of_parameters())?;

@@ -7,16 +7,16 @@ use axum::http::StatusCode;
 use common::transaction::State;
 use futures_util::future::join_all;
 use serde::Serialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::Api;
 use super::answer::Answer;
-use super::call::{Call, Wait};
-use super::problem::{Code, Problem, Told};
-use super::submissions::{refusal, status_of, submission};
+use super::call::Call;
+use super::problem::{Problem, Told};
+use super::received::Wait;
+use super::submissions::{refusal, status_of};
 use super::view::{Reason, Stands};
-use crate::submission::Receipt;
+use crate::submission::{Receipt, Submission};
 use crate::watch::Standing;
 
 /// What became of an array.
@@ -71,21 +71,14 @@ pub struct Item {
 /// Submits an array.
 pub async fn submit(
     call: &Call,
-    items: Vec<Value>,
-    key: Option<&str>,
+    items: Vec<Result<Submission, Problem>>,
     wait: Option<Wait>,
 ) -> Result<Answer, Problem> {
-    let most = call.api.settings.items_max;
-    if items.len() > most {
-        let problem = format!("the array has {} items; the limit is {most}", items.len());
-        return Err(Problem::new(Code::TooLarge, problem));
-    }
     call.api.gate.check()?;
     let mut results = Vec::with_capacity(items.len());
     let mut submissions = Vec::with_capacity(items.len());
-    for (index, item) in items.into_iter().enumerate() {
-        let key = key.map(|key| format!("{key}:{index}"));
-        results.push(submission(item, key).map(|submission| {
+    for item in items {
+        results.push(item.map(|submission| {
             let id = submission.id().to_owned();
             submissions.push(submission);
             id

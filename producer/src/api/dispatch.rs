@@ -7,18 +7,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, Uri, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::task::JoinHandle;
 
 use super::Api;
 use super::answer::Answer;
-use super::call::{Call, WAIT_MAX_S};
+use super::call::Call;
 use super::operation::Operation;
 use super::origin;
 use super::problem::{Code, Problem};
+use super::received::{Received, WAIT_MAX_S};
+use super::room::Placed;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -56,15 +58,14 @@ async fn run(
     exchange: &mut Exchange,
 ) -> Result<Answer, Problem> {
     admit(api, operation, &parts, exchange)?;
-    let body = read(api, body).await?;
-    let query = parts.uri.query().unwrap_or_default().as_bytes();
-    let query = form_urlencoded::parse(query).into_owned().collect();
-    let call = Call { api: api.clone(), id, query, headers: parts.headers, body };
+    // Whoever sends a body where none has a meaning, maybe without a token, takes no memory.
+    let most = operation.takes.as_ref().map_or(0, |_| api.settings.body_bytes_max);
+    let body = api.room.read(body, most, api.settings.read_limit).await?;
+    let query = parts.uri.query().unwrap_or_default();
+    let received = Received::new(id, query, parts.headers, body.bytes.clone());
+    let call = Call { api: api.clone(), received };
     call.only(&operation.params)?;
-    if operation.takes.is_none() {
-        call.no_body()?;
-    }
-    let running = tokio::spawn((operation.run)(call));
+    let running = operation_with(operation, call, body);
     let limit = match operation.is_long {
         true => Duration::MAX,
         // Two calls of servers, one after the other, each of which may give up only at its limit.
@@ -86,6 +87,19 @@ async fn run(
     Err(Problem::new(Code::Internal, "an answer that is not documented"))
 }
 
+/// Starts an operation. The room of its body is free again when it has ended.
+fn operation_with(
+    operation: &'static Operation,
+    call: Call,
+    body: Placed,
+) -> JoinHandle<Result<Answer, Problem>> {
+    tokio::spawn(async move {
+        let answer = (operation.run)(call).await;
+        drop(body);
+        answer
+    })
+}
+
 /// Refuses whom it must, before anything of the body is read.
 fn admit(
     api: &Api,
@@ -104,20 +118,6 @@ fn admit(
         exchange.head(RATE_LIMIT, format!("\"default\";r={left};t=1"));
     }
     caller.require(scope)
-}
-
-/// Reads the body, within its limits of length and time.
-async fn read(api: &Api, body: Body) -> Result<Bytes, Problem> {
-    let most = api.settings.body_bytes_max;
-    let reading = Limited::new(body, most).collect();
-    match tokio::time::timeout(api.settings.read_limit, reading).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(Problem::new(Code::TooLarge, format!("the body has more than {most} bytes")))
-        }
-        Ok(Err(_)) => Err(Problem::new(Code::Malformed, "the body broke off")),
-        Err(_) => Err(Problem::new(Code::RequestTimeout, "the body did not come in time")),
-    }
 }
 
 /// What is known of a request and goes into its response, the log and the metrics.

@@ -21,6 +21,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::hub::{Hub, Item, Listener, Position};
 use super::problem::{Code, Problem};
+use super::received::Received;
 
 /// How long to wait for the broker before a listener is told to come again.
 const OPEN_LIMIT: Duration = Duration::from_secs(10);
@@ -31,20 +32,14 @@ const AT_A_TIME: usize = 100;
 
 /// `GET /v1/events`
 pub async fn follow(call: Call) -> Result<Answer, Problem> {
-    let only = match call.text("state") {
-        None => None,
-        Some(name) => Some(End::parse(name).ok_or_else(|| {
-            Problem::invalid("state", format!("{:?} is neither done nor canceled", echo(name)))
-        })?),
-    };
-    let last = call.headers.get("Last-Event-ID").and_then(|id| id.to_str().ok());
+    let (only, last) = (only(&call)?, last(&call));
     let (hub, most) = (&call.api.hub, call.api.settings.listeners_max);
     let listening = tokio::time::timeout(OPEN_LIMIT, hub.listen(most)).await;
     let listening = listening
         .map_err(|_| Problem::new(Code::Unavailable, "RabbitMQ: no events can be heard now"))?;
     let listener = listening
         .ok_or_else(|| Problem::new(Code::RateLimited, format!("{most} listen already")))?;
-    let at = last.map_or_else(|| hub.now(), position);
+    let at = last.unwrap_or_else(|| hub.now());
     let follower = Follower {
         hub: hub.clone(),
         news: hub.news(),
@@ -65,6 +60,20 @@ pub async fn follow(call: Call) -> Result<Answer, Problem> {
     const NEVER: HeaderValue = HeaderValue::from_static("no-store");
     let answer = Answer::new(StatusCode::OK, EVENTS, Body::from_stream(pieces));
     Ok(answer.with(header::CACHE_CONTROL, NEVER))
+}
+
+/// Which ends the caller wants to hear of; none is all.
+pub fn only(received: &Received) -> Result<Option<End>, Problem> {
+    let Some(name) = received.text("state") else { return Ok(None) };
+    End::parse(name).map(Some).ok_or_else(|| {
+        Problem::invalid("state", format!("{:?} is neither done nor canceled", echo(name)))
+    })
+}
+
+/// Where the caller has stopped listening, if it says so.
+pub fn last(received: &Received) -> Option<Position> {
+    let id = received.headers.get("Last-Event-ID")?;
+    id.to_str().ok().map(position)
 }
 
 /// Where the text of an id says. What is no id of ours is a position that no buffer has.

@@ -19,7 +19,7 @@ use crate::client::Client;
 use crate::outcomes::Ended;
 
 /// The most bytes of events that are kept.
-const BYTES_MAX: usize = 16 << 20;
+pub const BYTES_MAX: usize = 16 << 20;
 /// How long the subscription is kept after the last listener has gone.
 const LINGER: Duration = Duration::from_secs(60);
 /// How long to wait before the broker is asked again.

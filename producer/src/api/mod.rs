@@ -2,7 +2,8 @@
 //!
 //! - `routes`: the operations, as a list. Router, OpenAPI document and page are made of it.
 //! - `operation`, `problem`, `view`: what an entry of the list says; what can be wrong; the schemas.
-//! - `dispatch`, `origin`, `tokens`, `server`: what happens to every request before and after its
+//! - `received`, `items`: what came, and reading it.
+//! - `dispatch`, `origin`, `tokens`, `room`, `server`, `stream`: what happens to every request before and after its
 //!   operation.
 //! - `submissions`, `bulk`, `transactions`, `accounts`, `events`, `ledger`, `letters`, `parked`: the
 //!   operations.
@@ -20,6 +21,7 @@ mod dispatch;
 mod events;
 mod gate;
 mod hub;
+mod items;
 mod ledger;
 mod letters;
 mod metrics;
@@ -29,8 +31,11 @@ mod origin;
 mod page;
 mod parked;
 mod problem;
+mod received;
+mod room;
 mod routes;
 mod server;
+mod stream;
 mod submissions;
 pub mod tokens;
 mod transactions;
@@ -50,6 +55,7 @@ use self::gate::Gate;
 use self::hub::Hub;
 use self::ledger::Asked;
 use self::metrics::Metrics;
+use self::room::Room;
 use self::tokens::Tokens;
 use crate::client::Client;
 
@@ -70,7 +76,8 @@ pub struct Settings {
     pub items_max: usize,
     /// With so many messages in the queue, submissions are refused.
     pub backlog_max: u32,
-    /// How long headers, or a body, may take to come, and a connection may be idle.
+    /// How long headers, or a body, may take to come, nothing of an answer may be read, and a
+    /// connection may be idle.
     pub read_limit: Duration,
     /// How long a server may be away before a request fails.
     pub give_up_after: Duration,
@@ -91,6 +98,39 @@ pub fn metrics_at_start() -> String {
     Metrics::new().page(true)
 }
 
+/// Limits that no flag sets.
+pub mod limits {
+    pub use super::hub::BYTES_MAX as EVENTS_BYTES_MAX;
+    pub use super::received::WAIT_MAX_S;
+    pub use super::room::BYTES_MAX as BODIES_BYTES_MAX;
+    pub use super::server::HEAD_BYTES_MAX;
+    pub use super::view::MARKS_MAX;
+}
+
+/// How requests are read, without a server: what the tests of odd requests look at.
+pub mod reading {
+    pub use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+    pub use super::accounts::{account, period};
+    pub use super::events::{last, only};
+    pub use super::problem::{Code, Problem};
+    pub use super::received::Received;
+    pub use super::submissions::{Transactions, transactions};
+    pub use super::transactions::filter;
+
+    /// What is submitted, if every rule holds.
+    pub fn order(submission: crate::Submission) -> Result<crate::submission::Order, crate::Error> {
+        submission.into_order()
+    }
+
+    /// Refuses parameters that the operation of this name does not have.
+    pub fn check_parameters(operation: &str, received: &Received) -> Result<(), Problem> {
+        let mut all = super::routes::all();
+        let found = all.find(|found| found.name == operation);
+        received.only(&found.expect("an operation of the API").params)
+    }
+}
+
 /// What all requests share.
 pub struct Api {
     client: Client,
@@ -100,6 +140,7 @@ pub struct Api {
     hub: Arc<Hub>,
     metrics: Metrics,
     asked: Asked,
+    room: Room,
     /// One look at the dead letters at a time: another one would not see what this one holds.
     looking: tokio::sync::Mutex<()>,
     /// Whether it is about to end.
@@ -116,8 +157,10 @@ impl Api {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         // Lives of the subscription are counted in steps of one from here on.
         let epoch = since_1970.unwrap_or_default().as_nanos() as u64;
+        let room = Room::new(settings.body_bytes_max.max(room::BYTES_MAX));
         Ok(Api {
             client,
+            room,
             settings,
             tokens: RwLock::new(Arc::new(tokens)),
             gate: Arc::default(),

@@ -8,9 +8,10 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, SchemaType};
 
 use super::answer::Answer;
-use super::call::{Call, WAIT_MAX_S};
+use super::call::Call;
 use super::operation::{Operation, Param, Run, name_schema, reference, string};
 use super::problem::{Code, Problem};
+use super::received::WAIT_MAX_S;
 use super::tokens::Scope;
 use super::view::{Account, NewAccount, NewTransaction, Stands, Transaction};
 use super::{

@@ -1,7 +1,7 @@
 //! Connections: how many, how long they may be idle, and how they end.
 //!
-//! Promises that a client that is slow to send its headers, or keeps an idle connection, is cut off
-//! after a while; that no more connections are open than allowed; and that a stop answers what was
+//! Promises that a client that is slow to send its headers, reads nothing of its answers, or keeps an
+//! idle connection, is cut off after a while; that no more connections are open than allowed; and that a stop answers what was
 //! accepted before it ends.
 
 use std::sync::Arc;
@@ -20,8 +20,13 @@ use tokio_util::sync::CancellationToken;
 use super::dispatch::{dispatch, refuse};
 use super::operation::Operation;
 use super::problem::{Code, Problem};
+use super::stream::Stream;
 use super::{Api, routes};
 
+/// The largest head of a request, in bytes: its first line and all headers.
+pub const HEAD_BYTES_MAX: usize = 32 << 10;
+/// The most bytes that a connection reads ahead, or keeps to be written.
+const BUFFER_BYTES_MAX: usize = 128 << 10;
 /// How long a stop waits for what was accepted.
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 /// How long to wait when the system has no more descriptors.
@@ -50,8 +55,10 @@ pub async fn serve(api: Arc<Api>, listener: TcpListener, stop: CancellationToken
         drop(stream.set_nodelay(true));
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(api.settings.read_limit);
+        http.max_header_size(HEAD_BYTES_MAX).max_buf_size(BUFFER_BYTES_MAX);
         let service = TowerToHyperService::new(router.clone());
-        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+        let stream = Stream::new(TokioIo::new(stream), api.settings.read_limit);
+        let connection = graceful.watch(http.serve_connection(stream, service));
         let metrics = api.metrics.clone();
         tokio::spawn(async move {
             metrics.connections.inc();

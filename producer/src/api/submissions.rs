@@ -11,8 +11,9 @@ use common::uri;
 use serde_json::Value;
 
 use super::answer::Answer;
-use super::call::{Call, Wait};
-use super::problem::Problem;
+use super::call::Call;
+use super::problem::{Code, Problem};
+use super::received::{Received, Wait};
 use super::view::Stands;
 use super::{Api, bulk};
 use crate::error::Error;
@@ -27,20 +28,41 @@ pub const APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 /// `POST /v1/transactions`
 pub async fn submit(call: Call) -> Result<Answer, Problem> {
-    let (key, wait) = (call.key()?, call.wait()?);
-    match call.json()? {
-        Value::Array(items) => bulk::submit(&call, items, key.as_deref(), wait).await,
-        one => single(&call, one, key, wait).await,
+    let wait = call.wait()?;
+    match transactions(&call, call.api.settings.items_max)? {
+        Transactions::Many(items) => bulk::submit(&call, items, wait).await,
+        Transactions::One(one) => single(&call, one, wait).await,
+    }
+}
+
+/// What a body asks for.
+pub enum Transactions {
+    /// One transaction.
+    One(Submission),
+    /// An array: each item, or what is wrong with it.
+    Many(Vec<Result<Submission, Problem>>),
+}
+
+/// Reads the transactions of a request.
+pub fn transactions(received: &Received, most: usize) -> Result<Transactions, Problem> {
+    let key = received.key()?;
+    let of_item = |at: usize| key.as_ref().map(|key| format!("{key}:{at}"));
+    let items = received.items(most, |at, item| submission(item?, of_item(at)))?;
+    match items {
+        None => submission(received.json()?, key).map(Transactions::One),
+        Some(items) if items.count > most => {
+            let problem = format!("the array has {} items; the limit is {most}", items.count);
+            Err(Problem::new(Code::TooLarge, problem))
+        }
+        Some(items) => Ok(Transactions::Many(items.read)),
     }
 }
 
 async fn single(
     call: &Call,
-    one: Value,
-    key: Option<String>,
+    submission: Submission,
     wait: Option<Wait>,
 ) -> Result<Answer, Problem> {
-    let submission = submission(one, key)?;
     let id = submission.id().to_owned();
     call.api.gate.check()?;
     let receipt = call.api.client.submit(submission).await;
@@ -119,7 +141,7 @@ pub(super) fn status_of(state: Option<State>) -> StatusCode {
 
 /// Reads a transaction. It must have an id of its own or a key, because a caller whose answer gets
 /// lost has to send it again, and without an id that would be paid twice.
-pub(super) fn submission(value: Value, key: Option<String>) -> Result<Submission, Problem> {
+fn submission(value: Value, key: Option<String>) -> Result<Submission, Problem> {
     let record = Record::from_value(value, TRANSFER)?;
     let defaults = Defaults { currency: None, kind: Kind::ByPoint };
     let transfer = parse_transfer(record, &defaults)?;

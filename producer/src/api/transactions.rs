@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use super::answer::Answer;
 use super::call::Call;
 use super::problem::{Code, Problem};
+use super::received::Received;
 use super::submissions::{stands, taken};
 use super::view::Transaction;
 use crate::history::TransactionFilter;
@@ -35,15 +36,20 @@ pub async fn show(call: Call) -> Result<Answer, Problem> {
 
 /// `GET /v1/transactions`
 pub async fn list(call: Call) -> Result<Answer, Problem> {
-    let filter = TransactionFilter {
-        states: states(call.text("state"))?,
-        account: call.named("account")?,
-        since: call.moment("since")?,
-    };
+    let filter = filter(&call)?;
     let page = call.api.client.transactions(&filter, call.limit()?, call.text("cursor")).await;
     let page = page.map_err(|error| Problem::from(error).of_parameters())?;
     let items = page.items.iter().map(Transaction::of).collect();
     Ok(Answer::json(StatusCode::OK, &Transactions { items, next: page.next }))
+}
+
+/// Which transactions a list is about.
+pub fn filter(received: &Received) -> Result<TransactionFilter, Problem> {
+    Ok(TransactionFilter {
+        states: states(received.text("state"))?,
+        account: received.named("account")?,
+        since: received.moment("since")?,
+    })
 }
 
 fn states(text: Option<&str>) -> Result<Vec<State>, Problem> {

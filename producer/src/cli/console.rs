@@ -21,7 +21,6 @@ pub struct Console {
 
 impl Console {
     /// A console that says nothing.
-    #[cfg(test)]
     #[must_use]
     pub fn quiet() -> Console {
         Console { quiet: true, ..Console::default() }

@@ -23,7 +23,7 @@ pub use statement::{Entry, Period, Statement};
 pub use transactions::TransactionFilter;
 
 /// The most items of one page.
-const LIMIT_MAX: u32 = 1_000;
+pub(crate) const LIMIT_MAX: u32 = 1_000;
 
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq)]

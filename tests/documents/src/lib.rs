@@ -1,6 +1,7 @@
 //! The documents, held to the code.
 //!
 //! - [`configuration`]: `deploy/configuration.md`, made from the definitions of the command lines.
+//! - [`limits`]: `deploy/limits.md`, made from constants and flags.
 //! - [`metrics`]: `deploy/metrics.md`, made from what the programs show when they start.
 //! - [`references`]: what documents and comments name (files, headings, packages) exists.
 //! - [`settings`]: the same definitions for the checks of Dockerfile, manifests and units.
@@ -9,6 +10,7 @@
 //! Fails as a test of the workspace that names file, line and what is missing there.
 
 mod configuration;
+mod limits;
 mod metrics;
 pub mod references;
 mod settings;
@@ -16,6 +18,7 @@ mod settings;
 use std::path::PathBuf;
 
 pub use configuration::configuration;
+pub use limits::{limits, tests as limit_tests};
 pub use metrics::metrics;
 pub use settings::settings;
 
@@ -25,6 +28,9 @@ struct Readme;
 
 /// Where [`configuration`] is kept.
 pub const CONFIGURATION: &str = "deploy/configuration.md";
+
+/// Where [`limits`] is kept.
+pub const LIMITS: &str = "deploy/limits.md";
 
 /// Where [`metrics`] is kept.
 pub const METRICS: &str = "deploy/metrics.md";

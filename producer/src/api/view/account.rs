@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::{Money, id, moment, text, whole};
 
 /// The most marks of one account that are told.
-const MARKS_MAX: usize = 1_000;
+pub const MARKS_MAX: usize = 1_000;
 
 /// An account.
 #[derive(Debug, Default, Serialize, ToSchema)]

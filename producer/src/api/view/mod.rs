@@ -19,7 +19,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::operation::string;
 
-pub use account::Account;
+pub use account::{Account, MARKS_MAX};
 pub use taken::{NewAccount, NewTransaction};
 pub use transaction::{Reason, Stands, Transaction};
 

@@ -1,6 +1,6 @@
 //! Lines of a file of any size, in bounded memory, with their numbers.
 //!
-//! Promises that at most [`LINE_BYTES_MAX`] bytes of a line are in memory, that a byte-order mark
+//! Promises that at most `LINE_BYTES_MAX` bytes of a line are in memory, that a byte-order mark
 //! is skipped, and that the digest covers every byte. A bad line is an item and does not end the
 //! reading.
 
@@ -9,7 +9,7 @@ use std::io::{self, BufRead};
 use sha2::{Digest, Sha256};
 
 /// The longest line that is read.
-pub const LINE_BYTES_MAX: usize = 1 << 20;
+const LINE_BYTES_MAX: usize = common::limits::TEXT_BYTES_MAX;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 

@@ -6,6 +6,8 @@ use harness::proxy::Part;
 use harness::wait::{ms, s, wait_until};
 use harness::worker::{GRACE, LEASE};
 use harness::world::{World, transfer};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 #[tokio::test]
 async fn a_terminated_worker_finishes_what_it_began_and_leaves_nothing_in_flight() {
@@ -28,6 +30,31 @@ async fn a_terminated_worker_finishes_what_it_began_and_leaves_nothing_in_flight
     world.assert_at_rest().await;
     drop(second);
     world.finish().await;
+}
+
+#[tokio::test]
+async fn connections_to_a_worker_s_pages_are_few_and_short() {
+    let world = World::new().await;
+    let worker = world.worker("one").start().await;
+    let mut held = Vec::new();
+    for _ in 0..2 * worker::health::CONNECTIONS_MAX {
+        let mut stream = TcpStream::connect(worker.address()).await.expect("it listens");
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nX-Endless: ").await.expect("it reads");
+        held.push(stream);
+    }
+    let open = || process_descriptors(worker.pid());
+    assert!(open() < worker::health::CONNECTIONS_MAX + 60, "{} descriptors", open());
+    wait_until("those that say nothing are cut off", s(60), async || {
+        worker.get("/healthz").await.is_some_and(|answer| answer.status == 200)
+    })
+    .await;
+    drop(held);
+    world.finish().await;
+}
+
+/// How many files and connections a process has open.
+fn process_descriptors(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count()
 }
 
 #[tokio::test]

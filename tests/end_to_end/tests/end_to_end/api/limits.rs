@@ -52,6 +52,44 @@ async fn clients_that_are_slow_are_cut_off_and_delay_nobody() {
 }
 
 #[tokio::test]
+async fn a_client_that_reads_nothing_is_cut_off() {
+    let world = World::new().await;
+    let api = world.api(&["--read-limit", "2"]).await;
+    let mut deaf = TcpStream::connect(api.address).await.expect("it listens");
+    // Far more is asked for than the system keeps for somebody who does not read.
+    let ask = "GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(2_000);
+    let (mut reading, mut writing) = deaf.split();
+    let asked = tokio::time::timeout(s(30), writing.write_all(ask.as_bytes())).await;
+    let cut_off = async || {
+        let page = api.get("/metrics").await.expect(200).body;
+        let open = harness::http::Metrics::new(page).sum("tandem_http_connections", &[]);
+        // The question's own connection counts.
+        open < 1.5
+    };
+    wait_until("it is cut off", s(30), cut_off).await;
+    let mut rest = Vec::new();
+    let end = tokio::time::timeout(s(30), reading.read_to_end(&mut rest)).await;
+    assert!(end.is_ok(), "{asked:?}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn heads_without_an_end_and_bodies_that_nobody_asked_for_are_refused() {
+    let world = World::new().await;
+    let api = world.api(&[]).await;
+    let large = "x".repeat(40_000);
+    let answer = api.send("GET", "/", &[("X-Large", large.as_str())], "").await;
+    assert_eq!(answer.status, 431, "{answer:?}");
+    let many: Vec<(String, String)> = (0..200).map(|n| (format!("X-{n}"), "1".into())).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|(name, one)| (&**name, &**one)).collect();
+    assert_eq!(api.send("GET", "/", &many, "").await.status, 431);
+    // Whoever has no token can't make the server keep anything.
+    let unasked = api.send("GET", "/healthz", &[], &"x".repeat(100_000)).await.expect(400);
+    assert_eq!(unasked.json()["detail"], "there must be no body here");
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_stop_answers_what_was_accepted_and_ends_with_0() {
     let world = World::new().await;
     world.accounts(&[("a", 10), ("b", 0)]).await;

@@ -1,0 +1,103 @@
+//! Bodies of requests, and how much memory all of them may take together.
+//!
+//! Promises that what many callers send at once, however slowly, never takes more than the room there is.
+//! A request whose body finds no room is refused at once, so that nobody waits for a slow sender.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::problem::{Code, Problem};
+
+/// The most bytes of all bodies together, unless a single one may be larger.
+pub const BYTES_MAX: usize = 256 << 20;
+
+/// The room for bodies.
+pub struct Room(Arc<Semaphore>);
+
+/// A body, and its part of the room until it is dropped.
+pub struct Placed {
+    /// The body.
+    pub bytes: Bytes,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Room {
+    /// Room for so many bytes.
+    pub fn new(bytes: usize) -> Room {
+        Room(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
+    }
+
+    /// Reads a body of at most so many bytes, within so much time. Where it may have none, it is not
+    /// read at all.
+    pub async fn read(&self, body: Body, most: usize, limit: Duration) -> Result<Placed, Problem> {
+        let too_slow = |_| Problem::new(Code::RequestTimeout, "the body did not come in time");
+        tokio::time::timeout(limit, self.read_on(body, most)).await.map_err(too_slow)?
+    }
+
+    async fn read_on(&self, body: Body, most: usize) -> Result<Placed, Problem> {
+        let mut body = Limited::new(body, most);
+        let mut bytes = Vec::new();
+        let mut room: Option<OwnedSemaphorePermit> = None;
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(|error| broken(&*error, most))?.into_data() else {
+                continue;
+            };
+            let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+            let more = self.0.clone().try_acquire_many_owned(length).map_err(|_| {
+                Problem::new(Code::Unavailable, "too many bodies are being read; try again")
+            })?;
+            match &mut room {
+                Some(room) => room.merge(more),
+                None => room = Some(more),
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok(Placed { bytes: bytes.into(), _room: room })
+    }
+}
+
+fn broken(error: &(dyn std::error::Error + 'static), most: usize) -> Problem {
+    match (error.is::<LengthLimitError>(), most) {
+        (true, 0) => Problem::new(Code::Malformed, "there must be no body here"),
+        (true, _) => Problem::new(Code::TooLarge, format!("the body has more than {most} bytes")),
+        (false, _) => Problem::new(Code::Malformed, "the body broke off"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    fn code(read: Result<Placed, Problem>) -> Option<Code> {
+        read.err().map(|problem| problem.code)
+    }
+
+    #[tokio::test]
+    async fn all_bodies_together_take_no_more_than_their_room() {
+        let room = Room::new(10);
+        let first = room.read(Body::from("123456"), 8, LIMIT).await.expect("there is room");
+        assert_eq!(first.bytes, "123456");
+        assert_eq!(code(room.read(Body::from("12345"), 8, LIMIT).await), Some(Code::Unavailable));
+        let second = room.read(Body::from("1234"), 8, LIMIT).await.expect("there is room for it");
+        drop((first, second));
+        let large = Body::from("123456789");
+        assert_eq!(code(room.read(large, 8, LIMIT).await), Some(Code::TooLarge));
+        assert!(
+            room.read(Body::from("12345678"), 8, LIMIT).await.is_ok(),
+            "all of it is free again"
+        );
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_where_there_must_be_no_body() {
+        let room = Room::new(10);
+        assert_eq!(code(room.read(Body::from("1"), 0, LIMIT).await), Some(Code::Malformed));
+        assert!(room.read(Body::empty(), 0, LIMIT).await.is_ok());
+    }
+}
