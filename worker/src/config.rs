@@ -182,8 +182,6 @@ impl Config {
     /// What the engine is told.
     #[must_use]
     pub fn engine_settings(&self) -> EngineSettings {
-        // A batch closes early when the queue has run dry.
-        let large = (self.batch_size as usize / 4).max(2);
         EngineSettings {
             kind: self.engine,
             application: self.application(),
@@ -197,8 +195,12 @@ impl Config {
             tries_in_place: 4,
             // Beyond the lease others would take over what only waits.
             ride_wait: Duration::from_millis(self.ride_ms.min(self.timing.lease_ms / 4).into()),
-            rides_from: if self.ride_ms == 0 { usize::MAX } else { large },
-            full_from: large,
+            // A batch closes early when the queue has run dry.
+            rides_from: if self.ride_ms == 0 {
+                usize::MAX
+            } else {
+                (self.batch_size as usize / 4).max(2)
+            },
         }
     }
 

@@ -1,19 +1,11 @@
 //! Which way the next batch goes, where the engine chooses.
 //!
-//! A native transaction is the cheaper way for most loads, as long as its documents are nobody else's
-//! at that moment. So the engine begins with the native way, and leaves it for one of two reasons:
-//!
-//! - Where other workers settle on the same accounts, attempts are lost to conflicts. The engine adds up
-//!   how much time is lost so, and goes on in two phases when that is more than two phases cost.
-//! - Where many transactions are for few accounts, or have many legs, native batches wait for each
-//!   other, and two phases may be faster on the same servers. So while there is always more to do, the
-//!   engine tries two phases for a moment, and stays with what has settled more.
-//!
-//! After a while it tries the other way again, because the load may have changed; each time in vain makes
-//! the next while twice as long. A pure decision: the clock and the randomness are passed in. Either way
-//! is right at any moment, so a wrong choice costs time only.
-
-use super::pace::Pace;
+//! A native transaction is the cheaper way at every load, as long as its documents are nobody else's
+//! at that moment. Where other workers settle on the same accounts, attempts are lost to conflicts.
+//! So the engine goes the native way, adds up how much time is lost there, and goes on in two phases
+//! when that is more than two phases cost. After a while it tries again, because the others may have
+//! gone; each time in vain makes the next while twice as long. A pure decision: the clock and the
+//! randomness are passed in. Either way is right at any moment, so a wrong choice costs time only.
 
 /// From this share of lost time on, two phases are better: they settle some 0.7 times as many
 /// transactions in the same time.
@@ -35,18 +27,6 @@ const ATTEMPTS_MAX: f64 = 16.0;
 /// The shortest and the longest time in two phases, in milliseconds.
 const WAIT_FIRST_MS: i64 = 4_000;
 const WAIT_MAX_MS: i64 = 128_000;
-
-/// The shortest and the longest time between two comparisons of the ways, in milliseconds. A comparison
-/// costs about a second and a half on the slower way.
-const COMPARED_FIRST_MS: i64 = 16_000;
-const COMPARED_MAX_MS: i64 = 128_000;
-
-/// How long two phases are tried at most, in milliseconds: if the load becomes light meanwhile, there is
-/// nothing to compare.
-const TRIED_MAX_MS: i64 = 3_000;
-
-/// How many times as much two phases have to settle: less is chance.
-const FASTER: f64 = 1.05;
 
 /// After so many times the last wait without a retreat, the next wait is short again.
 const CALM: i64 = 4;
@@ -86,17 +66,6 @@ pub(super) struct Chooser {
     wait_ms: i64,
     committed: Attempts,
     lost: Attempts,
-    /// The measurement of the way that is gone now.
-    pace: Pace,
-    /// What the native way has settled a second when it was measured last.
-    native_rate: Option<f64>,
-    /// What two phases have, if they were better then.
-    two_phase_rate: Option<f64>,
-    /// Whether two phases are only tried.
-    is_trial: bool,
-    /// When two phases are tried next, and how long after that again, if in vain.
-    compare_at: i64,
-    compare_wait_ms: i64,
 }
 
 impl Default for Chooser {
@@ -106,12 +75,6 @@ impl Default for Chooser {
             wait_ms: WAIT_FIRST_MS,
             committed: Attempts::default(),
             lost: Attempts::default(),
-            pace: Pace::default(),
-            native_rate: None,
-            two_phase_rate: None,
-            is_trial: false,
-            compare_at: i64::MIN,
-            compare_wait_ms: COMPARED_FIRST_MS,
         }
     }
 }
@@ -123,69 +86,11 @@ impl Chooser {
             Mode::Native(_) => true,
             Mode::TwoPhase(until) if now_ms < until => false,
             Mode::TwoPhase(_) => {
-                self.go_native(now_ms);
+                let fresh = Attempts::default();
+                (self.mode, self.committed, self.lost) = (Mode::Native(now_ms), fresh, fresh);
                 true
             }
         }
-    }
-
-    fn go_native(&mut self, now_ms: i64) {
-        let fresh = Attempts::default();
-        (self.mode, self.committed, self.lost) = (Mode::Native(now_ms), fresh, fresh);
-        (self.pace, self.is_trial) = (Pace::after_change(now_ms), false);
-    }
-
-    fn go_in_phases(&mut self, now_ms: i64, wait_ms: i64) {
-        self.mode = Mode::TwoPhase(now_ms.saturating_add(wait_ms));
-        self.pace = Pace::after_change(now_ms);
-    }
-
-    /// Learns that a batch of so many transactions is decided; a full one was not waited for.
-    pub fn decided(&mut self, count: usize, is_full: bool, now_ms: i64, jitter: f64) {
-        if !is_full {
-            self.pace.light();
-            return;
-        }
-        let Some(rate) = self.pace.full(count, now_ms) else { return };
-        match self.mode {
-            Mode::Native(_) => {
-                self.native_rate = Some(rate);
-                if self.two_phase_rate.is_some_and(|other| other > rate * FASTER) {
-                    self.stay_in_phases(now_ms, jitter);
-                } else if now_ms >= self.compare_at {
-                    self.go_in_phases(now_ms, TRIED_MAX_MS);
-                    self.is_trial = true;
-                    self.put_comparison_off(now_ms, jitter);
-                } else {
-                    self.two_phase_rate = None;
-                }
-            }
-            Mode::TwoPhase(_) => {
-                let is_faster = self.native_rate.is_none_or(|native| rate > native * FASTER);
-                self.two_phase_rate = is_faster.then_some(rate);
-                if self.is_trial && is_faster {
-                    self.compare_wait_ms = COMPARED_FIRST_MS;
-                    self.stay_in_phases(now_ms, jitter);
-                } else if self.is_trial {
-                    self.go_native(now_ms);
-                }
-            }
-        }
-    }
-
-    /// Two phases have settled more.
-    fn stay_in_phases(&mut self, now_ms: i64, jitter: f64) {
-        self.is_trial = false;
-        let wait_ms = self.put_comparison_off(now_ms, jitter);
-        self.go_in_phases(now_ms, wait_ms);
-    }
-
-    /// Returns how long.
-    fn put_comparison_off(&mut self, now_ms: i64, jitter: f64) -> i64 {
-        let wait_ms = jittered(self.compare_wait_ms, jitter);
-        self.compare_wait_ms = (2 * self.compare_wait_ms).min(COMPARED_MAX_MS);
-        self.compare_at = now_ms.saturating_add(wait_ms);
-        wait_ms
     }
 
     /// The most transactions of an attempt.
@@ -208,15 +113,12 @@ impl Chooser {
         }
         let share = self.lost.ms / (self.lost.ms + self.committed.ms);
         if was_lost && self.lost.number >= LOSSES_LEAST && share > LOST_MAX {
-            self.go_in_phases(now_ms, jittered(self.wait_ms, jitter));
+            // Workers that retreat together must not come back together.
+            let wait = self.wait_ms as f64 * (0.75 + 0.5 * jitter);
+            self.mode = Mode::TwoPhase(now_ms.saturating_add(wait as i64));
             self.wait_ms = (2 * self.wait_ms).min(WAIT_MAX_MS);
         }
     }
-}
-
-/// Workers that leave the native way together must not come back together.
-fn jittered(wait_ms: i64, jitter: f64) -> i64 {
-    (wait_ms as f64 * (0.75 + 0.5 * jitter)) as i64
 }
 
 #[cfg(test)]
@@ -296,66 +198,5 @@ mod tests {
             (0..).find(|now| chooser.is_native(*now)).expect("some time")
         };
         assert!(until(0.9) - until(0.1) > WAIT_FIRST_MS / 4);
-    }
-
-    /// Settles full batches of 1,000 until a moment, at these rates for native batches and in two
-    /// phases; returns the share of time in two phases, and how often the way has changed.
-    fn work(
-        chooser: &mut Chooser,
-        (from, to): (i64, i64),
-        (native, two_phase): (i64, i64),
-    ) -> (f64, usize) {
-        let (mut now, mut in_phases_ms, mut changes, mut before) = (from, 0, 0, None);
-        while now < to {
-            let is_native = chooser.is_native(now);
-            changes += usize::from(before.replace(is_native).is_some_and(|last| last != is_native));
-            let took = 1_000_000 / if is_native { native } else { two_phase };
-            now += took;
-            in_phases_ms += if is_native { 0 } else { took };
-            chooser.decided(1_000, true, now, MIDDLE);
-        }
-        (in_phases_ms as f64 / (to - from) as f64, changes)
-    }
-
-    #[test]
-    fn it_stays_with_the_way_that_settles_more_and_does_not_flap() {
-        let mut chooser = Chooser::default();
-        let (share, _) = work(&mut chooser, (0, 10_000), (6_000, 8_000));
-        assert!(share > 0.8, "two phases are faster, and had {share} of ten seconds");
-        let (share, changes) = work(&mut chooser, (10_000, 600_000), (6_000, 8_000));
-        assert!(share > 0.95 && changes <= 20, "{share}, {changes} changes");
-
-        let mut chooser = Chooser::default();
-        let (share, _) = work(&mut chooser, (0, 10_000), (10_000, 8_000));
-        assert!(share < 0.2, "native batches are faster, and two phases had {share}");
-        let (share, changes) = work(&mut chooser, (10_000, 600_000), (10_000, 8_000));
-        assert!(share < 0.05 && changes <= 20, "{share}, {changes} changes");
-    }
-
-    #[test]
-    fn it_follows_a_load_that_changes() {
-        let mut chooser = Chooser::default();
-        work(&mut chooser, (0, 60_000), (6_000, 8_000));
-        let (share, _) = work(&mut chooser, (60_000, 400_000), (10_000, 8_000));
-        assert!(share < 0.4, "native batches have become faster, and two phases had {share}");
-        let (share, _) = work(&mut chooser, (400_000, 900_000), (6_000, 8_000));
-        assert!(share > 0.6, "two phases have become faster, and had {share}");
-    }
-
-    #[test]
-    fn a_light_load_is_not_compared() {
-        let mut chooser = Chooser::default();
-        for now in (0..60_000).step_by(10) {
-            assert!(chooser.is_native(now));
-            chooser.decided(10, false, now, MIDDLE);
-        }
-        // It becomes light in the middle of a trial.
-        let mut now = 0;
-        while chooser.is_native(now) {
-            now += 100;
-            chooser.decided(1_000, true, now, MIDDLE);
-        }
-        chooser.decided(10, false, now + 100, MIDDLE);
-        assert!(chooser.is_native(now + TRIED_MAX_MS));
     }
 }

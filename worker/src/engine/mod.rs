@@ -17,7 +17,6 @@ mod deferred;
 mod held;
 mod native;
 mod outcome;
-mod pace;
 mod pieces;
 mod plan;
 mod post;
@@ -74,8 +73,8 @@ pub enum EngineKind {
     /// One native MongoDB transaction per batch; fewer writes, but workers on the same accounts
     /// conflict.
     Transaction,
-    /// The way that settles more: native transactions, or two phases where other workers settle on the
-    /// same accounts or native ones wait for each other.
+    /// Native transactions while they are the faster way, and two phases while other workers settle
+    /// on the same accounts.
     Auto,
 }
 
@@ -100,8 +99,6 @@ pub struct EngineSettings {
     pub ride_wait: Duration,
     /// What a large batch is: so many transactions. There is nothing to ride on when little comes.
     pub rides_from: usize,
-    /// What a full batch is: so many transactions. Nobody had to wait for them.
-    pub full_from: usize,
 }
 
 /// Settles batches. One engine serves all lanes of a worker.
@@ -152,18 +149,11 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
     /// The part of [`Engine::run`] that later batches have to wait for: when it is over, every
     /// transaction is decided. [`Underway::end`] does the rest.
     pub async fn begin(&self, ids: &[TransactionId]) -> Underway<'_, L, E> {
-        let underway = if self.is_native() {
-            NativeBatch::new(self).begin(ids).await
-        } else {
-            let batch = Some(self.begin_in_phases(ids).await);
-            Underway { engine: self, outcomes: Vec::new(), committed: Vec::new(), batch }
-        };
-        if self.settings.kind == EngineKind::Auto {
-            let is_full = ids.len() >= self.settings.full_from;
-            let (now_ms, jitter) = (self.environment.now_ms(), self.environment.jitter());
-            self.chooser().decided(ids.len(), is_full, now_ms, jitter);
+        if self.is_native() {
+            return NativeBatch::new(self).begin(ids).await;
         }
-        underway
+        let batch = Some(self.begin_in_phases(ids).await);
+        Underway { engine: self, outcomes: Vec::new(), committed: Vec::new(), batch }
     }
 
     async fn begin_in_phases(&self, ids: &[TransactionId]) -> Batch<'_, L, E> {

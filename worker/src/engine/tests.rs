@@ -192,7 +192,6 @@ fn engine(kind: EngineKind, ledger: Scripted) -> Engine<Scripted, Still> {
         tries_in_place: 3,
         ride_wait: Duration::ZERO,
         rides_from: usize::MAX,
-        full_from: usize::MAX,
     };
     let environment = Still { clock: ledger.clock.clone(), ..Still::default() };
     Engine::new(ledger, environment, None, settings, Arc::new(Metrics::new()))

@@ -75,7 +75,6 @@ impl<'a> Tandem<'a> {
             tries_in_place: 2,
             ride_wait: Duration::ZERO,
             // With one batch only, there is no later batch to ride on.
-            full_from: usize::MAX,
             rides_from: if self.second(run).is_empty() { usize::MAX } else { 1 },
         }
     }

@@ -67,7 +67,6 @@ impl Staff {
             tries_in_place: 3,
             ride_wait: scenario.ride_wait,
             rides_from: 1,
-            full_from: 1,
         };
         let engines = scenario.workers.clone();
         let (lanes, skew_max) = (scenario.lanes, scenario.skew_max);
