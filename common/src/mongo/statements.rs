@@ -83,6 +83,9 @@ fn one_more(field: &str) -> RawDocumentBuf {
 pub(super) const UNFINISHED: [&str; 5] =
     ["claim", "leaseUntil", "takeoverAt", "sweepAfter", "parked"];
 
+/// The largest document whose accounts are copied when it is canceled: far beyond every valid one.
+const COPIED_BYTES_MAX: i32 = 4 << 20;
+
 /// Moves the transactions of a batch from one state to the next, where they are still in this state
 /// and under this claim. A step that is no end uses plain operators: a pipeline with `$$NOW` costs the
 /// server a sixth more.
@@ -103,14 +106,16 @@ pub(super) fn advance(step: Advance, ids: &[&TransactionId], claim: &Claim) -> R
 }
 
 /// The pipeline that ends a transaction: its state, the moment, the accounts under which it is listed
-/// from now on, and `more`, which is set, too.
+/// from now on, and `more`, which is set, too. What is canceled may be a document of others that is so
+/// large that it has no room for a copy of its accounts.
 fn end(state: State, more: RawDocumentBuf) -> RawArrayBuf {
     let both = ["$source", "$destination"];
-    let mut set = raw(&doc! {
-        "state": state,
-        "lastModified": "$$NOW",
-        ENDED_ON: { "$cond": [{ "$isArray": "$legs" }, "$legs.account", both] },
-    });
+    let mut accounts = doc! { "$cond": [{ "$isArray": "$legs" }, "$legs.account", both] };
+    if state == State::Canceled {
+        let size = doc! { "$bsonSize": "$$ROOT" };
+        accounts = doc! { "$cond": [{ "$lt": [size, COPIED_BYTES_MAX] }, accounts, "$$REMOVE"] };
+    }
+    let mut set = raw(&doc! { "state": state, "lastModified": "$$NOW", ENDED_ON: accounts });
     for field in &more {
         let (name, value) = field.expect("it was just made");
         set.append(name, value);

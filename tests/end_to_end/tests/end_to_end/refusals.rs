@@ -60,6 +60,16 @@ async fn every_reason_is_named_and_the_rest_of_the_batch_is_settled() {
     world.finish().await;
 }
 
+/// One line of the log says what became of the transaction, in whose hands.
+fn assert_told_once(log: &str, id: &str) {
+    let named = format!("transaction={id} ");
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(&named)).collect();
+    let [line] = lines.as_slice() else { panic!("{id} is in {} lines:\n{log}", lines.len()) };
+    for part in ["state=pending", "attempt=1", "claim=", "worker=", "code=", "why="] {
+        assert!(line.contains(part), "no {part}: {line}");
+    }
+}
+
 #[tokio::test]
 async fn a_document_that_makes_no_sense_is_canceled_as_invalid() {
     let world = World::new().await;
@@ -90,6 +100,7 @@ async fn a_document_that_makes_no_sense_is_canceled_as_invalid() {
         let id = document.get_str("_id").expect("an id");
         assert_eq!(world.state(id).await, State::Canceled, "{id}");
         assert_eq!(world.reason(id).await.as_deref(), Some("invalid"), "{id}");
+        assert_told_once(&worker.log(), id);
     }
     assert_eq!(world.balance("b").await, Amount::Int(10));
     world.assert_at_rest().await;
