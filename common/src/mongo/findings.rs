@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn a_whole_ledger_lacks_nothing_and_an_empty_database_everything() {
         assert_eq!(kinds(&whole(), true), []);
-        for (history, indexes) in [(false, 2), (true, 7)] {
+        for (history, indexes) in [(false, 2), (true, 5)] {
             let choice = Choice { history: Some(history), ..Choice::default() };
             let findings = compare(&Seen::default(), Known::THIS, choice);
             let mut expected = vec![(ACCOUNTS, "collection"), (TRANSACTIONS, "collection")];
@@ -462,7 +462,7 @@ mod tests {
         let seen = whole();
         let findings = compare(&seen, Known::THIS, off);
         assert_eq!(findings.iter().map(Finding::kind).collect::<Vec<_>>(), ["settings_history"]);
-        assert_eq!(unneeded(&seen, Known::THIS, off).len(), 5);
+        assert_eq!(unneeded(&seen, Known::THIS, off).len(), 3);
         assert!(unneeded(&seen, Known::THIS, on()).is_empty());
         let mut seen = Seen { settings: Some(LedgerSettings::new(Known::THIS, off)), ..seen };
         let (_, indexes) = seen.collections.get_mut(TRANSACTIONS).expect("it is there");
@@ -470,7 +470,7 @@ mod tests {
         assert_eq!(kinds(&seen, true), []);
         let kinds: Vec<_> =
             compare(&seen, Known::THIS, on()).iter().map(|finding| finding.kind()).collect();
-        assert_eq!(kinds, [vec!["index"; 5], vec!["settings_history"]].concat());
+        assert_eq!(kinds, [vec!["index"; 3], vec!["settings_history"]].concat());
     }
 
     #[test]
