@@ -98,13 +98,6 @@ async fn late_post(end: End, fenced: bool) -> World {
         };
         wait_until("the late post is answered, or given up", s(20), requeued).await;
         if stall.proxy.answered("post") > 0 {
-            let counted = async || {
-                let metrics = stall.first.metrics().await;
-                metrics.sum("tandem_fenced_posts_total", &[]) > 0.0
-            };
-            if fenced {
-                wait_until("the refused post is counted", s(20), counted).await;
-            }
             return stall.settle_down().await;
         }
         stall.settle_down().await.finish().await;

@@ -7,6 +7,7 @@ use common::transaction::{Body, State};
 use harness::wait::s;
 use harness::world::{World, transfer};
 use mongodb::bson::{DateTime, doc};
+use serde_json::Value;
 
 /// Accounts that refuse, each for its own reason, beside two that don't.
 fn difficult_accounts() -> Vec<Account> {
@@ -62,11 +63,13 @@ async fn every_reason_is_named_and_the_rest_of_the_batch_is_settled() {
 
 /// One line of the log says what became of the transaction, in whose hands.
 fn assert_told_once(log: &str, id: &str) {
-    let named = format!("transaction={id} ");
-    let lines: Vec<&str> = log.lines().filter(|line| line.contains(&named)).collect();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let lines: Vec<Value> = lines.filter(|line| line["transaction"] == id).collect();
     let [line] = lines.as_slice() else { panic!("{id} is in {} lines:\n{log}", lines.len()) };
-    for part in ["state=pending", "attempt=1", "claim=", "worker=", "code=", "why="] {
-        assert!(line.contains(part), "no {part}: {line}");
+    assert_eq!(line["state"], "pending", "{line}");
+    assert_eq!(line["attempt"], 1, "{line}");
+    for field in ["claim", "worker", "code", "why"] {
+        assert!(line[field].as_str().is_some_and(|text| !text.is_empty()), "no {field}: {line}");
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use common::event::End;
 use common::ledger::{Claim, Claimed, Refused, ServerMs, Written};
+use common::mongo::ENDED_ON;
 use common::transaction::{AccountId, Body, Parked, TransactionId};
 use model::sim::model::{Books, Transaction};
 use model::sim::odd::Oddity;
@@ -261,6 +262,9 @@ fn written(transaction: &Transaction) -> Document {
         Err(_) => broken(),
     };
     document.insert("state", *state);
+    if state.is_final() {
+        document.insert(ENDED_ON, true);
+    }
     for (field, text) in [("claim", claim), ("application", application)] {
         text.as_ref().map(|text| document.insert(field, text));
     }

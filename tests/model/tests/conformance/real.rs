@@ -2,7 +2,7 @@
 
 use common::account::{Account, Status};
 use common::ledger::{Claim, Fault, Ledger, LedgerError, ServerMs};
-use common::mongo::{MongoLedger, Store, Unparked, raw_id};
+use common::mongo::{ENDED_ON, MongoLedger, Store, Unparked, raw_id};
 use futures_util::TryStreamExt;
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
@@ -75,7 +75,10 @@ impl Real {
             tokio::join!(all(self.store().accounts()), all(self.store().transactions()));
         let shown = |document: &Document| {
             let id = document.get_str("_id").expect("ids are strings");
-            (id.to_owned(), fields::of(&hands::undone(document), terms.begun))
+            let mut document = hands::undone(document);
+            // What it names depends on what a hand had broken at the end; the model has no such field.
+            document.get_mut(ENDED_ON).into_iter().for_each(|accounts| *accounts = true.into());
+            (id.to_owned(), fields::of(&document, terms.begun))
         };
         let noted = |note: &Document| {
             let id = note.get_str("_id").expect("ids are strings");
