@@ -74,6 +74,33 @@ impl MongoArgs {
     }
 }
 
+/// Where spans are sent, and of which transactions.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
+pub struct TraceArgs {
+    /// Where spans are sent: the address of an OpenTelemetry collector, as http://127.0.0.1:4318 (OTLP
+    /// over HTTP). Without it nothing is traced
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, env = "TANDEM_OTLP_ENDPOINT", value_name = "URL", global = true)
+    )]
+    pub otlp_endpoint: Option<String>,
+
+    /// The share of submissions that are traced, from 0 to 1. A request that is a part of a trace is
+    /// traced when that is
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            env = "TANDEM_TRACE_SAMPLE",
+            value_name = "SHARE",
+            default_value_t = 0.01,
+            global = true
+        )
+    )]
+    pub trace_sample: f64,
+}
+
 /// Where the queue is.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]

@@ -25,5 +25,6 @@ pub mod queue;
 pub mod retry;
 #[cfg(feature = "cli")]
 pub mod secret_files;
+pub mod trace;
 pub mod transaction;
 pub mod uri;

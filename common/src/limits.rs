@@ -49,6 +49,15 @@ pub const MONGODB_CLIENT_BYTES_MAX: usize = 128;
 /// The longest name of a database that MongoDB takes, in bytes.
 pub const DATABASE_BYTES_MAX: usize = 63;
 
+/// The most transactions in one state that an overview counts.
+pub const COUNTED_MAX: u64 = 100_000;
+
+/// The most workers that are read for an overview: those that were seen last.
+pub const WORKERS_MAX: usize = 200;
+
+/// The largest document in which a worker says how it is, in bytes.
+pub const WORKER_BYTES_MAX: usize = 4_000;
+
 /// The most bytes of a foreign text that are shown.
 pub const ECHO_BYTES_MAX: usize = 500;
 

@@ -12,6 +12,7 @@ use common::message::Message;
 use common::mongo::{Fields, Store, TRANSACTIONS};
 use common::queue::{ANSWER_LIMIT, Outgoing, Publisher};
 use common::retry::Reconnect;
+use common::trace::Traces;
 use common::transaction::{State, TransactionId};
 use mongodb::bson::Document;
 use tokio::sync::OnceCell;
@@ -108,13 +109,14 @@ impl Client {
     /// # Errors
     /// When the broker stays away.
     pub async fn publish(&self, ids: &[TransactionId]) -> Result<(), Error> {
-        self.servers.publish(ids, self.servers.config.give_up_after).await
+        let limit = self.servers.config.give_up_after;
+        self.servers.publish(ids, &Traces::default(), limit).await
     }
 
     /// Publishes ids of durable transactions, within a short limit; if that fails, the workers'
     /// sweepers publish them.
     pub(crate) async fn publish_or_leave(&self, ids: &[TransactionId]) -> Result<(), Error> {
-        self.servers.publish_or_leave(ids).await
+        self.servers.publish_or_leave(ids, &Traces::default()).await
     }
 
     /// Closes the connection to the broker. Later calls connect again.
@@ -166,17 +168,27 @@ impl Client {
 }
 
 impl Servers {
-    async fn publish(&self, ids: &[TransactionId], limit: Duration) -> Result<(), Error> {
+    async fn publish(
+        &self,
+        ids: &[TransactionId],
+        traces: &Traces,
+        limit: Duration,
+    ) -> Result<(), Error> {
         let messages = Message::chunked(ids, self.config.ids_per_message);
-        let messages: Vec<Outgoing> = messages.map(|message| Outgoing::work(&message)).collect();
+        let outgoing = |message: Message| Outgoing::work(&message).traced(&message.ids, traces);
+        let messages: Vec<Outgoing> = messages.map(outgoing).collect();
         self.insist(limit, || self.publisher.publish(&messages)).await
     }
 
     /// Publishes ids of durable transactions, for a short time only: see
     /// [`Config::publish_within`].
-    pub async fn publish_or_leave(&self, ids: &[TransactionId]) -> Result<(), Error> {
+    pub async fn publish_or_leave(
+        &self,
+        ids: &[TransactionId],
+        traces: &Traces,
+    ) -> Result<(), Error> {
         let limit = self.config.publish_within;
-        let publishing = self.publish(ids, limit);
+        let publishing = self.publish(ids, traces, limit);
         tokio::time::timeout(limit + ANSWER_LIMIT, publishing).await.unwrap_or_else(|_| {
             let problem = "RabbitMQ: no answer to publishing".to_owned();
             Err(Error::Unavailable { server: Server::RabbitMq, problem, after: limit })

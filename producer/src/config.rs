@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::config::{AmqpArgs, MongoArgs};
+use common::trace::Tracing;
 
 /// How a [`Client`](crate::Client) reaches its servers. A plain value: fill in what differs from the
 /// defaults.
@@ -41,6 +42,8 @@ pub struct Config {
     pub ids_per_message: usize,
     /// Change one document with each statement, as on a sharded cluster, where it is the default.
     pub one_document_statements: bool,
+    /// Makes spans of submissions; off by default.
+    pub tracing: Tracing,
     /// Is called with a sentence when a server is away and is tried again. By default that is a
     /// warning of `tracing`.
     pub notes: Notes,
@@ -63,6 +66,7 @@ impl Config {
             publish_within: Duration::from_secs(2),
             ids_per_message: 100,
             one_document_statements: false,
+            tracing: Tracing::default(),
             notes: Arc::new(|note| tracing::warn!("{note}")),
         }
     }
@@ -113,6 +117,13 @@ impl Config {
     #[must_use]
     pub fn one_document_statements(mut self, yes: bool) -> Config {
         self.one_document_statements = yes;
+        self
+    }
+
+    /// Sets [`Config::tracing`].
+    #[must_use]
+    pub fn tracing(mut self, tracing: Tracing) -> Config {
+        self.tracing = tracing;
         self
     }
 

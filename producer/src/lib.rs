@@ -47,6 +47,8 @@ mod input;
 mod listening;
 mod opening;
 mod outcomes;
+#[cfg(feature = "cli")]
+mod overview;
 mod parked;
 mod readable;
 mod reverse;
@@ -62,6 +64,7 @@ pub use common::account::{Account, Status};
 pub use common::amount::{Amount, AmountError};
 pub use common::mongo::{Inspection, ParkedEntry, Unparked};
 pub use common::queue::{DeadLetter, DeadLetters, Held};
+pub use common::trace::Tracing;
 pub use common::transaction::{AccountId, Body, Leg, ReasonCode, State, TransactionId};
 pub use config::{Config, Notes};
 pub use dead_letters::{Asked, Fate, Replay};
@@ -85,6 +88,7 @@ pub mod program {
     pub use crate::api::{metrics_at_start, reading};
     pub use crate::cli::advice::Advice;
     pub use crate::cli::args::{Cli, run};
+    pub use crate::cli::audit::metrics_example;
     pub use crate::cli::console::Console;
     pub use crate::cli::exit::Exit;
     pub use crate::cli::files;
@@ -94,6 +98,7 @@ pub mod program {
     pub mod limits {
         pub use crate::api::limits::*;
         pub use crate::cli::files::SHOWN_MAX;
+        pub use crate::overview::STEPS_MAX;
         /// The most items of a page.
         pub const PAGE_MAX: u32 = crate::history::LIMIT_MAX;
     }

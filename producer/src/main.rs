@@ -3,7 +3,7 @@
 //! On SIGINT and SIGTERM a command that ends by itself is told to, and any other one is ended: it says what the command advises and ends: in good order if that takes no
 //! longer than [`TIDY_UP_LIMIT`], and at once on a second signal.
 
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::time::Duration;
 
 use clap::Parser;
@@ -40,7 +40,10 @@ fn main() {
 }
 
 async fn run_or_interrupt(cli: &Cli) -> Exit {
-    if let Err(problem) = common::config::init_logging(&cli.log) {
+    // A line of the log would stand in the middle of the picture.
+    let is_silent = cli.draws() && std::io::stderr().is_terminal();
+    let logging = if is_silent { Ok(()) } else { common::config::init_logging(&cli.log) };
+    if let Err(problem) = logging {
         say(&problem);
         return Exit::BadInput;
     }

@@ -5,7 +5,7 @@
 //! database still refuses to write stays parked, is named, and does not keep others from coming
 //! back. Doing it again changes nothing. Fails when a server stays away.
 
-use common::mongo::{ParkedEntry, Unparked};
+use common::mongo::{ParkedEntry, ParkedFilter, ParkedTransaction, Unparked};
 use common::transaction::{TransactionId, check_name};
 
 use crate::client::Client;
@@ -18,6 +18,18 @@ impl Client {
     /// When the server stays away.
     pub async fn parked(&self, limit: u32) -> Result<Vec<ParkedEntry>, Error> {
         self.insist(|| self.store().parked(limit)).await
+    }
+
+    /// The parked transactions of a filter, at most so many, in no order.
+    ///
+    /// # Errors
+    /// When the server stays away.
+    pub async fn parked_transactions(
+        &self,
+        filter: &ParkedFilter,
+        limit: u32,
+    ) -> Result<Vec<ParkedTransaction>, Error> {
+        self.insist(|| self.store().parked_transactions(filter, limit)).await
     }
 
     /// Whether a transaction is parked now.

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use common::amount::Amount;
 use common::ledger::LedgerError;
 use common::mongo::{Fields, Store, TRANSACTIONS};
+use common::trace::TraceParent;
 use common::transaction::{AccountId, Body, Leg, State, TransactionId, check_metadata, check_name};
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 
@@ -29,6 +30,8 @@ use crate::error::Error;
 pub struct Submission {
     id: TransactionId,
     body: Result<Body, Error>,
+    /// The span under which its trace goes on.
+    pub(crate) trace: Option<Box<TraceParent>>,
 }
 
 impl Submission {
@@ -57,7 +60,7 @@ impl Submission {
     }
 
     fn new(body: Result<Body, Error>) -> Submission {
-        Submission { id: uuid::Uuid::now_v7().to_string().into(), body }
+        Submission { id: uuid::Uuid::now_v7().to_string().into(), body, trace: None }
     }
 
     /// The same under an id of the caller's: its idempotency key. The default is a new UUIDv7.
@@ -80,6 +83,14 @@ impl Submission {
         if let Ok(body) = &mut self.body {
             body.metadata = Some(metadata);
         }
+        self
+    }
+
+    /// The same as a part of a trace, given as W3C's `traceparent`; one that is not valid is ignored. By default
+    /// it is a part of the trace of OpenTelemetry's current context, if there is one.
+    #[must_use]
+    pub fn with_traceparent(mut self, traceparent: &str) -> Submission {
+        self.trace = TraceParent::parse(traceparent).map(Box::new);
         self
     }
 
@@ -121,7 +132,7 @@ pub struct Order {
 
 impl From<Order> for Submission {
     fn from(Order { id, body }: Order) -> Submission {
-        Submission { id, body: Ok(body) }
+        Submission { id, body: Ok(body), trace: None }
     }
 }
 

@@ -12,6 +12,7 @@ use common::ledger::{LedgerError, ServerMs};
 use common::limits::echo_bytes;
 use common::message::{BadId, Message};
 use common::queue::{Outgoing, QueueError, SOLO};
+use common::trace::Traces;
 use common::transaction::{ParkCode, TransactionId};
 use futures_util::future::{join, join_all};
 
@@ -58,6 +59,8 @@ pub struct Job<R> {
     pub message: Message,
     /// Where it came from.
     pub origin: Origin,
+    /// The traces of its transactions.
+    pub traces: Traces,
     pub(crate) receipt: R,
 }
 
@@ -101,14 +104,16 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
         self.metrics.redeliveries.inc_by(u64::from(redelivered));
         let redelivered = redelivered && !self.was_nacked(origin, &body);
         match admission(origin, redelivered, &body) {
-            Admission::Process(message) => return Some(Job { message, origin, receipt }),
+            Admission::Process(message) => {
+                return Some(Job { message, origin, traces: Traces::default(), receipt });
+            }
             Admission::Marker(published) => {
                 self.came_through(published);
                 self.conclude(origin, &receipt, None, &[]).await;
             }
             Admission::SortOut(good, to, bad) => {
                 let mut outgoing = vec![self.dead_ids(&bad)];
-                outgoing.extend(good.map(|good| again(to, &good)));
+                outgoing.extend(good.map(|good| again(to, &good, &Traces::default())));
                 self.conclude(origin, &receipt, None, &outgoing).await;
             }
             Admission::Isolate(messages) => {
@@ -163,7 +168,8 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
         let outcomes: HashMap<_, _> = outcomes.into_iter().collect();
         let (mut at_an_end, mut going_on) = (Vec::new(), Vec::new());
         for job in &jobs {
-            let outgoing = self.outgoing(job.origin, leftovers(&job.message, &outcomes));
+            let left = leftovers(&job.message, &outcomes);
+            let outgoing = self.outgoing(job.origin, left, &job.traces);
             match outgoing.is_empty() {
                 true => at_an_end.push((job.origin, &job.receipt)),
                 false => going_on.push((job, outgoing)),
@@ -187,7 +193,7 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
     pub async fn requeue(&self, jobs: Vec<Job<B::Receipt>>) {
         for job in jobs {
             self.count(Cause::Shutdown, &job.message);
-            let outgoing = again(job.origin, &job.message);
+            let outgoing = again(job.origin, &job.message, &job.traces);
             self.conclude(job.origin, &job.receipt, Some(&job.message), &[outgoing]).await;
         }
     }
@@ -199,22 +205,24 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
         }
     }
 
-    fn outgoing(&self, origin: Origin, left: Leftovers) -> Vec<Outgoing> {
+    fn outgoing(&self, origin: Origin, left: Leftovers, traces: &Traces) -> Vec<Outgoing> {
         let mut outgoing = Vec::new();
         for (message, delay, cause) in &left.retries {
             self.count(*cause, message);
-            outgoing.push(Outgoing::retry(message, origin.key(), *delay));
+            let retry = Outgoing::retry(message, origin.key(), *delay);
+            outgoing.push(retry.traced(&message.ids, traces));
         }
         for (message, delay) in &left.apart {
             self.count(Cause::Apart, message);
-            outgoing.push(Outgoing::retry(message, SOLO, *delay));
+            outgoing.push(Outgoing::retry(message, SOLO, *delay).traced(&message.ids, traces));
         }
         for message in &left.surplus {
             self.count(Cause::Surplus, message);
-            outgoing.push(again(origin, message));
+            outgoing.push(again(origin, message, traces));
         }
         if let Some((message, reason, detail)) = left.dead {
-            outgoing.push(self.dead(message.to_bytes(), reason, detail));
+            let dead = self.dead(message.to_bytes(), reason, detail);
+            outgoing.push(dead.traced(&message.ids, traces));
         }
         outgoing
     }
@@ -319,9 +327,10 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
 }
 
 /// The message once more, to the queue that it came from.
-fn again(origin: Origin, message: &Message) -> Outgoing {
-    match origin {
+fn again(origin: Origin, message: &Message, traces: &Traces) -> Outgoing {
+    let again = match origin {
         Origin::Work => Outgoing::work(message),
         Origin::Solo => Outgoing::solo(message),
-    }
+    };
+    again.traced(&message.ids, traces)
 }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::ledger::Ledger;
+use common::trace::FutureExt;
 use common::transaction::TransactionId;
+use prometheus::IntGauge;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -17,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::acknowledge::{Acknowledger, Broker, Job, Parking};
 use crate::engine::{Engine, Environment};
 use crate::metrics::Metrics;
+use crate::trace::TracedBatch;
 use crate::turns::Turns;
 
 /// How batches are collected.
@@ -98,6 +101,26 @@ impl<R> Collector<R> {
     }
 }
 
+/// Ids of a batch that has not ended, however it ends.
+struct Held {
+    gauge: IntGauge,
+    ids: i64,
+}
+
+impl Held {
+    fn new(metrics: &Metrics, ids: usize) -> Held {
+        let (gauge, ids) = (metrics.ids_in_batches.clone(), i64::try_from(ids).unwrap_or(i64::MAX));
+        gauge.add(ids);
+        Held { gauge, ids }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.gauge.sub(self.ids);
+    }
+}
+
 /// Runs batches until the collector ends or `stop` says so, then waits for those in flight. Returns
 /// what was not begun.
 pub async fn run<L, E, B, P>(
@@ -130,20 +153,28 @@ where
         };
         let Some(jobs) = batch else { break };
         let (engine, acknowledger, turns) = (engine.clone(), acknowledger.clone(), turns.clone());
+        let metrics = metrics.clone();
         let ids: Vec<TransactionId> =
             jobs.iter().flat_map(|job| job.message.ids.iter().cloned()).collect();
         metrics.batch_size.observe(ids.len() as f64);
         while batches.try_join_next().is_some() {}
+        let held = Held::new(&metrics, ids.len());
         batches.spawn(async move {
+            let _held = held;
             let _turn = turns.take(&jobs).await;
+            let traced = TracedBatch::begin(&metrics.tracing(), &jobs);
             let running = async move {
                 let decided = engine.begin(&ids).await;
                 // The next batch may post, and take the settlements of this one along.
                 drop(slot);
                 decided.end().await
             };
+            let running = running.with_context(TracedBatch::context(traced.as_ref()));
             match tokio::spawn(running).await {
-                Ok(outcomes) => acknowledger.finish(jobs, outcomes).await,
+                Ok(outcomes) => {
+                    traced.into_iter().for_each(|traced| traced.end(&outcomes));
+                    acknowledger.finish(jobs, outcomes).await;
+                }
                 Err(panic) => {
                     tracing::error!(%panic, "a batch broke down; its messages are nacked");
                     acknowledger.nack_all(jobs).await;
@@ -158,6 +189,7 @@ where
 #[cfg(test)]
 mod tests {
     use common::message::Message;
+    use common::trace::Traces;
     use futures_util::FutureExt;
 
     use super::*;
@@ -168,7 +200,8 @@ mod tests {
 
     fn job(ids: &[&str]) -> Job<()> {
         let ids = ids.iter().map(|id| TransactionId::from(*id)).collect();
-        Job { message: Message::new(ids), origin: Origin::Work, receipt: () }
+        let message = Message::new(ids);
+        Job { message, origin: Origin::Work, traces: Traces::default(), receipt: () }
     }
 
     fn sizes(batch: Option<Vec<Job<()>>>) -> Vec<usize> {

@@ -49,6 +49,11 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9464"))]
     pub http: String,
 
+    /// Where spans are sent: the address of an OpenTelemetry collector, as http://127.0.0.1:4318 (OTLP
+    /// over HTTP). Without it nothing is traced
+    #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_OTLP_ENDPOINT", value_name = "URL"))]
+    pub otlp_endpoint: Option<String>,
+
     /// How a batch is settled; all may run side by side on the same data
     #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_ENGINE", value_enum, default_value_t))]
     pub engine: EngineKind,
@@ -122,6 +127,7 @@ impl Config {
             timing: TimingArgs::default(),
             name: None,
             http: "off".to_owned(),
+            otlp_endpoint: None,
             engine: EngineKind::default(),
             events: None,
             batch_size: 2_000,
@@ -201,6 +207,7 @@ impl Config {
             } else {
                 (self.batch_size as usize / 4).max(2)
             },
+            full_from: (self.batch_size as usize / 2).max(2),
         }
     }
 

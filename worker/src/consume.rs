@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use common::config::AmqpArgs;
 use common::mongo::MongoOutbox;
-use common::queue::{QueueError, Topology, WORK, answered, channel, close, connect};
+use common::queue::{QueueError, Topology, WORK, answered, channel, close, connect, traces};
 use common::retry::Reconnect;
+use common::trace::Tracing;
 use futures_util::StreamExt;
 use lapin::message::Delivery;
 use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
@@ -56,6 +57,8 @@ pub struct Consuming {
     pub health: Arc<Health>,
     /// Counts reconnects.
     pub metrics: Arc<Metrics>,
+    /// Whether the traces of transactions are looked for.
+    pub tracing: Tracing,
 }
 
 struct Session {
@@ -253,10 +256,13 @@ impl Consuming {
         delivery: Delivery,
         deliveries: &Arc<Deliveries>,
     ) -> usize {
-        let Delivery { redelivered, data, acker, delivery_tag, .. } = delivery;
+        let Delivery { redelivered, data, acker, delivery_tag, properties, .. } = delivery;
         let receipt = deliveries.receipt(acker, delivery_tag);
         let admitted = self.acknowledger.admit(origin, redelivered, data, receipt);
-        let Some(job) = admitted.await else { return 0 };
+        let Some(mut job) = admitted.await else { return 0 };
+        if self.tracing.is_on() {
+            job.traces = traces(properties.headers().as_ref(), &job.message.ids);
+        }
         let ids = job.message.ids.len();
         let jobs = match origin {
             Origin::Work => &self.work,

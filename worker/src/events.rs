@@ -6,6 +6,7 @@
 //! one event of a batch finds that out, and the others are not made. Fails by naming the events that
 //! are not confirmed.
 
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::engine::{Announcer, Unconfirmed, cut};
 use crate::metrics::Metrics;
+use crate::trace::traces;
 
 /// How long a batch waits for the confirms of its events. After that they are noted as due.
 const CONFIRM_LIMIT: Duration = Duration::from_secs(2);
@@ -123,7 +125,11 @@ impl Events {
             }
         };
         // What has no document any more has nothing to be told of it.
-        let outgoing = |(at, event)| Outgoing::event(event, &self.source, at == 0);
+        let traces = traces();
+        let outgoing = |(at, event): (usize, &Event)| {
+            let outgoing = Outgoing::event(event, &self.source, at == 0);
+            outgoing.traced(slice::from_ref(&event.about.id), &traces)
+        };
         let messages: Vec<_> = events.iter().enumerate().map(outgoing).collect();
         let limit = deadline.saturating_duration_since(Instant::now());
         let (taken, published) = self.publisher.publish_each(&messages, limit).await;

@@ -9,7 +9,7 @@
 //! deliveries, a few of them in flight; [`engine`] is the protocol on one batch; [`acknowledge`] ends
 //! every delivery, on the broker of `rabbit`, many at once (`deliveries`); `events` tells the world of
 //! outcomes. `sweeper` publishes what nobody has a message for. All of these are watched tasks, the
-//! `parts`.
+//! `parts`. `report` says how the worker is, for operators.
 
 pub mod acknowledge;
 mod ahead;
@@ -24,9 +24,11 @@ pub mod health;
 pub mod metrics;
 pub mod parts;
 mod rabbit;
+mod report;
 mod run;
 mod start;
 mod sweeper;
+mod trace;
 mod turns;
 mod watch;
 mod worker;

@@ -6,11 +6,14 @@
 
 mod make;
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use common::ledger::ServerMs;
-use common::mongo::Backlog;
+use common::mongo::{Backlog, WorkerReport};
+use common::trace::{Span, Tracing};
 use common::transaction::{ParkCode, ReasonCode, State};
+use prometheus::core::Metric;
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramTimer, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Registry, TextEncoder,
@@ -28,6 +31,13 @@ const OPERATIONS: [&str; 14] = [
 /// The phases of a batch, in their order.
 const PHASES: [&str; 9] =
     ["claim", "post", "applied", "settle", "undo", "announce", "done", "canceled", "transaction"];
+
+/// A phase that is under way, until it is dropped.
+#[must_use = "it is timed until it is dropped"]
+pub struct Phase {
+    _timer: HistogramTimer,
+    _span: Option<Span>,
+}
 
 /// A server that a worker needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +65,7 @@ pub struct Metrics {
     parked: IntCounterVec,
     events: IntCounterVec,
     phase_seconds: HistogramVec,
+    tracing: OnceLock<Tracing>,
     submission_to_final: HistogramVec,
     server_up: IntGaugeVec,
     oldest_unfinished: GaugeVec,
@@ -85,6 +96,8 @@ pub struct Metrics {
     settle_lag: Histogram,
     /// Messages delivered and not yet acknowledged.
     pub in_flight: IntGauge,
+    /// Ids in batches that have not ended.
+    pub ids_in_batches: IntGauge,
     /// Seconds until this worker asks for the backlog again.
     backlog_every: Gauge,
 }
@@ -126,6 +139,7 @@ impl Metrics {
             refusals: make.counters("refusals_total", REFUSALS, &label("reason", &reasons))?,
             parked: make.counters("parked_total", PARKED, &label("reason", &parked))?,
             events: make.counters("events_total", EVENTS, &label("outcome", &OUTCOMES))?,
+            tracing: OnceLock::new(),
             phase_seconds: make.histograms("phase_seconds", PHASE, &label("phase", &PHASES))?,
             submission_to_final: make.histograms("submission_to_final_seconds", TO_FINAL, &ends)?,
             server_up: make.gauges_int("server_up", SERVER_UP, &label("server", &servers))?,
@@ -145,6 +159,7 @@ impl Metrics {
             batch_size: make.histogram("batch_size", BATCH_SIZE, &IDS)?,
             settle_lag: make.histogram("settle_lag_seconds", SETTLE_LAG, &SECONDS)?,
             in_flight: make.gauge_int("messages_in_flight", IN_FLIGHT)?,
+            ids_in_batches: make.gauge_int("ids_in_batches", IN_BATCHES)?,
             backlog_every: make.gauge("backlog_interval_seconds", BACKLOG_EVERY)?,
             registry,
         })
@@ -172,8 +187,21 @@ impl Metrics {
     }
 
     /// Times a phase until the answer is dropped.
-    pub fn phase(&self, phase: &str) -> HistogramTimer {
-        self.phase_seconds.with_label_values(&[phase]).start_timer()
+    pub fn phase(&self, phase: &'static str) -> Phase {
+        let span = self.tracing.get().and_then(|tracing| tracing.child(phase));
+        let timer = self.phase_seconds.with_label_values(&[phase]).start_timer();
+        Phase { _timer: timer, _span: span }
+    }
+
+    /// From now on, phases are spans, too.
+    pub(crate) fn trace(&self, tracing: Tracing) {
+        // It is set once, when the worker starts.
+        drop(self.tracing.set(tracing));
+    }
+
+    /// What makes spans.
+    pub(crate) fn tracing(&self) -> Tracing {
+        self.tracing.get().cloned().unwrap_or_default()
     }
 
     /// Notes how long transactions took that have come to this final state by now. Those without a
@@ -210,6 +238,41 @@ impl Metrics {
         }
         self.events_due.set(i64::from(backlog.events_due));
         self.backlog_every.set(again_in.as_secs_f64());
+    }
+
+    /// What these numbers say of a worker, beside what is known of it already.
+    pub(crate) fn report(&self, identity: WorkerReport) -> WorkerReport {
+        let count = |gauge: &IntGauge| u64::try_from(gauge.get()).unwrap_or_default();
+        let moved = |state: State| self.transitions.with_label_values(&[state.as_str()]).get();
+        let refused = |code: ReasonCode| {
+            let count = self.refusals.with_label_values(&[code.as_str()]).get();
+            (count > 0).then(|| (code.as_str().to_owned(), count))
+        };
+        let broker = self.server_up.with_label_values(&[Server::Broker.as_str()]);
+        WorkerReport {
+            broker: broker.get() == 1,
+            holds: count(&self.ids_in_batches),
+            messages: count(&self.in_flight),
+            done: moved(State::Done),
+            canceled: moved(State::Canceled),
+            refusals: ReasonCode::ALL.into_iter().filter_map(refused).collect(),
+            latency: self.latency(),
+            ..identity
+        }
+    }
+
+    /// From submission to the final state, whichever it is: for each bucket its bound in milliseconds, and
+    /// how many took no longer.
+    fn latency(&self) -> Vec<(f64, u64)> {
+        let of = |state: State| {
+            let times = self.submission_to_final.with_label_values(&[state.as_str()]).metric();
+            let times = times.get_histogram();
+            let bounded = times.get_bucket().iter();
+            let bounded = bounded.map(|one| (one.upper_bound() * 1_000.0, one.cumulative_count()));
+            bounded.chain([(f64::INFINITY, times.get_sample_count())]).collect::<Vec<_>>()
+        };
+        let (done, canceled) = (of(State::Done), of(State::Canceled));
+        done.into_iter().zip(canceled).map(|((ms, one), (_, other))| (ms, one + other)).collect()
     }
 
     /// The page that Prometheus reads, with the process's own figures.
@@ -260,7 +323,7 @@ const DEAD: &str = "Messages given to the dead-letter queue, by reason.";
 const SWEPT: &str = "Ids that the sweeper has found without a message and published, by kind.";
 const REDELIVERIES: &str = "Messages that the broker had delivered before.";
 const FENCED: &str = "Commands with posts that are known to be late: not sent after the lease, \
-    or answered after their deadline and not done in full.";
+    answered after their deadline and not done in full, or refused again and again without another reason.";
 const TAKEOVERS: &str = "Transactions claimed that had been claimed before.";
 const RIDES: &str = "Settlements that rode on a later post, one for each batch and account.";
 const OVERDUE: &str = "Attempts at committed transactions beyond the limit of attempts.";
@@ -268,6 +331,7 @@ const RECONNECTS: &str = "Times that the consuming connection was made anew.";
 const BATCH_SIZE: &str = "Ids in a batch.";
 const SETTLE_LAG: &str = "Seconds from a batch's commit point until its transactions are done.";
 const IN_FLIGHT: &str = "Messages delivered and not yet acknowledged.";
+const IN_BATCHES: &str = "Ids in batches that have not ended.";
 
 #[cfg(test)]
 mod tests {
@@ -287,6 +351,32 @@ mod tests {
         ] {
             assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
         }
+    }
+
+    #[test]
+    fn a_report_says_what_the_page_of_metrics_says() {
+        let metrics = Metrics::new();
+        let now = 1_000_000;
+        metrics.moved(State::Done, 3);
+        metrics.moved(State::Canceled, 1);
+        metrics.refused(ReasonCode::Requested);
+        metrics.ended(State::Done, [now - 20, now - 20, now - 700_000].into_iter(), now);
+        metrics.ended(State::Canceled, [now - 3].into_iter(), now);
+        metrics.server(Server::Broker, true);
+        metrics.ids_in_batches.add(7);
+        let report = metrics.report(WorkerReport::default());
+        assert_eq!((report.done, report.canceled, report.holds), (3, 1, 7));
+        assert_eq!(report.refusals, [("requested".to_owned(), 1)]);
+        assert!(report.broker);
+        let took_at_most = |ms: f64| {
+            let bucket = report.latency.iter().find(|(bound, _)| *bound == ms);
+            bucket.map(|(_, count)| *count)
+        };
+        assert_eq!(took_at_most(2.5), Some(0));
+        assert_eq!(took_at_most(5.0), Some(1), "that which was canceled counts, too");
+        assert_eq!(took_at_most(25.0), Some(3));
+        assert_eq!(took_at_most(600_000.0), Some(3));
+        assert_eq!(took_at_most(f64::INFINITY), Some(4));
     }
 
     #[test]

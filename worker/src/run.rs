@@ -23,6 +23,7 @@ use crate::engine::Environment;
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
 use crate::parts::{Outcome, Part, Parts};
+use crate::report::Reporter;
 use crate::start::{Failure, Shared, Starting, listen};
 use crate::sweeper::Sweeper;
 use crate::turns::Turns;
@@ -85,6 +86,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         }
         self.start_watchers(&mut parts, &told);
         self.start_consumer(&mut parts, &told);
+        let reporting = self.reporter().start(told.clone());
         let failure = tokio::select! {
             biased;
             () = stop.cancelled() => None,
@@ -95,11 +97,18 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         tracing::info!(?limit, "stopping: finishing what is begun");
         let drained = tokio::time::timeout(limit, self.drain(&mut parts)).await;
         let drained = drained.unwrap_or(Err(Failure::Unfinished(limit)));
+        reporting.end().await;
         match &drained {
             Ok(()) => tracing::info!("stopped; nothing is left in flight"),
             Err(error) => tracing::warn!(%error, "stopped before all was finished"),
         }
         failure.map_or(drained, Err)
+    }
+
+    fn reporter(&self) -> Reporter {
+        let engine = self.engine.clone();
+        let way = Box::new(move || engine.way());
+        Reporter::new(self.store.clone(), self.metrics.clone(), &self.config, way)
     }
 
     /// Says that a part ended too early, so that the worker is not ready any more.
@@ -155,6 +164,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             solo: solo.0,
             health: self.health.clone(),
             metrics: self.metrics.clone(),
+            tracing: self.tracing.clone(),
         };
         let consuming = consuming.run(ahead, stop.clone());
         let consuming = consuming.map_err(|error| error.to_string());
@@ -196,6 +206,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         if let Some(events) = &self.events {
             events.close().await;
         }
+        self.tracing.stop().await;
         drained
     }
 }

@@ -10,6 +10,7 @@ use common::ledger::{Ledger, LedgerError};
 use common::mongo::{Choice, LedgerSettings, Misfit, MongoLedger, MongoOutbox, NotReady, Store};
 use common::queue::Publisher;
 use common::retry::{Reconnect, jitter};
+use common::trace::Tracing;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -82,6 +83,7 @@ pub(crate) struct Starting {
     pub(crate) store: Store,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tracing: Tracing,
 }
 
 /// What all parts share.
@@ -95,6 +97,7 @@ pub(crate) struct Shared<L, E> {
     pub(crate) acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tracing: Tracing,
 }
 
 pub(crate) async fn listen(address: &str) -> Result<Option<TcpListener>, Failure> {
@@ -113,7 +116,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         ledger: impl FnOnce(MongoLedger) -> L,
         environment: E,
     ) -> Shared<L, E> {
-        let Starting { config, store, health, metrics } = starting;
+        let Starting { config, store, health, metrics, tracing } = starting;
         let name = config.application();
         let publisher = Arc::new(Publisher::new(&config.amqp, &format!("{name} publishing")));
         let outbox = MongoOutbox::new(store.clone());
@@ -136,6 +139,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             store,
             publisher,
             metrics,
+            tracing,
         }
     }
 }
@@ -149,7 +153,12 @@ impl Starting {
         let name = config.application();
         let store = Store::connect(&config.mongo, &name, config.timing.op_limit()).await;
         let store = store.map_err(Failure::Settings)?;
-        Ok(Starting { config, store, health, metrics })
+        // Its own batches are sampled where their transactions are.
+        let tracing =
+            Tracing::start(config.otlp_endpoint.as_deref(), 0.0, ("tandem-worker", &name));
+        let tracing = tracing.map_err(Failure::Settings)?;
+        metrics.trace(tracing.clone());
+        Ok(Starting { config, store, health, metrics, tracing })
     }
 
     /// Waits for the database, sets it up when it is fresh, and checks that the user may work on it.

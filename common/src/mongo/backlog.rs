@@ -8,16 +8,13 @@
 
 use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
 
+use super::MongoOutbox;
 use super::definitions::TRANSACTIONS;
-use super::{MongoOutbox, due};
 use crate::ledger::{LedgerError, ServerMs};
 use crate::transaction::State;
 
 /// Nothing is counted beyond this: a gauge that shows it means "so many, or more".
 pub const BACKLOG_MAX: u32 = 10_000;
-
-/// How many notes of due events are looked at. A note holds the events of one batch.
-const NOTES_MAX: i64 = 1_000;
 
 /// What waits, or is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +40,8 @@ impl MongoOutbox {
         let oldest_initial = self.oldest_initial().await?;
         let (initial, _) = self.counted(&[State::Initial], "unclaimed").await?;
         let (in_flight, oldest_in_flight) = self.counted(&State::IN_FLIGHT, "in_flight").await?;
-        let events_due = self.events_due().await?;
+        let (events_due, _) = self.store.events_due().await?;
+        let events_due = u32::try_from(events_due).unwrap_or(u32::MAX);
         Ok(Backlog { oldest_initial, oldest_in_flight, initial, in_flight, events_due })
     }
 
@@ -85,22 +83,6 @@ impl MongoOutbox {
         ];
         let found = self.grouped("backlog", TRANSACTIONS, pipeline, Some(index)).await?;
         Ok(found.map_or((0, None), |(count, oldest)| (count, oldest)))
-    }
-
-    async fn events_due(&self) -> Result<u32, LedgerError> {
-        let length = |field: &str| {
-            let is_list = rawdoc! { "$isArray": [field] };
-            rawdoc! { "$cond": [is_list, { "$size": field }, 0] }
-        };
-        let is_due = rawdoc! { "$lte": ["$dueAt", "$$NOW"] };
-        let sum = rawdoc! { "$add": [length("$done"), length("$canceled")] };
-        let pipeline = [
-            rawdoc! { "$match": { "dueAt": { "$type": "date" }, "$expr": is_due } },
-            rawdoc! { "$limit": NOTES_MAX },
-            rawdoc! { "$group": { "_id": null, "count": { "$sum": sum } } },
-        ];
-        let found = self.grouped("backlog", due::EVENTS, pipeline, None).await?;
-        Ok(found.map_or(0, |(count, _)| count))
     }
 
     /// The one group that a pipeline ends with: its `count`, and its date `oldest`.

@@ -9,6 +9,7 @@ use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use sha2::{Digest, Sha256};
 
+use super::workers::{self, WORKERS};
 use super::{due, history, parking, settings, validators};
 use crate::hex::hex;
 use crate::transaction::State;
@@ -19,13 +20,14 @@ pub const ACCOUNTS: &str = "accounts";
 pub const TRANSACTIONS: &str = "transactions";
 
 /// All collections of a ledger. Those of notes, due events and settings have no definition.
-pub(super) const COLLECTIONS: [&str; 5] =
-    [ACCOUNTS, TRANSACTIONS, parking::NOTES, due::EVENTS, settings::COLLECTION];
+pub(super) const COLLECTIONS: [&str; 6] =
+    [ACCOUNTS, TRANSACTIONS, parking::NOTES, due::EVENTS, settings::COLLECTION, WORKERS];
 
 /// A collection that every ledger has.
 pub(super) struct Definition {
     pub(super) name: &'static str,
-    pub(super) validator: Document,
+    /// None where whatever stands in it does no harm.
+    pub(super) validator: Option<Document>,
     pub(super) indexes: Vec<Index>,
 }
 
@@ -36,11 +38,16 @@ pub(super) struct Index {
     pub(super) key: Document,
     /// Which documents it has; empty for all.
     pub(super) filter: Document,
+    /// After how many seconds the server removes a document, if at all.
+    pub(super) expire_after_s: Option<i32>,
 }
 
 /// All of them, with or without the indexes for lists and statements.
 pub(super) fn definitions(history: bool) -> Vec<Definition> {
-    let define = |name, rules, indexes| Definition { name, validator: marked(rules), indexes };
+    let define = |name, rules, indexes| {
+        let validator = Some(marked(rules));
+        Definition { name, validator, indexes }
+    };
     let mut indexes = transaction_indexes();
     if history {
         indexes.extend(history::indexes());
@@ -48,12 +55,19 @@ pub(super) fn definitions(history: bool) -> Vec<Definition> {
     vec![
         define(ACCOUNTS, validators::accounts(), vec![]),
         define(TRANSACTIONS, validators::transactions(), indexes),
+        Definition { name: WORKERS, validator: None, indexes: vec![workers::index()] },
     ]
 }
 
 /// Whether setting up creates this collection. The others are created by the first program that
 /// writes to them.
 pub(super) fn is_defined(name: &str) -> bool {
+    is_needed(name) || name == WORKERS
+}
+
+/// Whether there is no ledger without this collection. Without that of workers operators see less, and all
+/// else is as it should be.
+pub(super) fn is_needed(name: &str) -> bool {
     [ACCOUNTS, TRANSACTIONS].contains(&name)
 }
 
@@ -67,6 +81,7 @@ fn transaction_indexes() -> Vec<Index> {
             name: "unclaimed",
             key: doc! { "createdAt": 1 },
             filter: doc! { "state": State::Initial },
+            expire_after_s: None,
         },
         // The sweeper: transactions in flight whose owner is gone. The key does not change from
         // claim to the end, so a state change costs no index write.
@@ -74,6 +89,7 @@ fn transaction_indexes() -> Vec<Index> {
             name: "in_flight",
             key: doc! { "takeoverAt": 1 },
             filter: doc! { "state": { "$in": in_flight } },
+            expire_after_s: None,
         },
     ]
 }
@@ -88,10 +104,14 @@ impl Index {
 
     /// What stands beside name and key. The server takes no empty filter.
     pub(super) fn options(&self) -> Document {
-        match self.filter.is_empty() {
-            true => doc! {},
-            false => doc! { "partialFilterExpression": &self.filter },
+        let mut options = doc! {};
+        if !self.filter.is_empty() {
+            options.insert("partialFilterExpression", &self.filter);
         }
+        if let Some(seconds) = self.expire_after_s {
+            options.insert("expireAfterSeconds", seconds);
+        }
+        options
     }
 
     /// Whether an existing index is this one, by name, too: the queries name their index.
@@ -99,7 +119,9 @@ impl Index {
         self.has_name_of(there)
             && self.is_blocked_by(there)
             && there.options.as_ref().is_some_and(|options| {
-                options.hidden != Some(true) && options.expire_after.is_none()
+                let expires = options.expire_after.map(|after| after.as_secs());
+                let expected = self.expire_after_s.and_then(|seconds| seconds.try_into().ok());
+                options.hidden != Some(true) && expires == expected
             })
     }
 

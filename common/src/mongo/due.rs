@@ -6,7 +6,7 @@
 //! goes only when somebody says that its events are confirmed. Sending an event twice is harmless.
 //! Fails with an error of the command; sending it again changes nothing.
 
-use mongodb::bson::{DateTime, Document, RawDocument, doc, rawdoc};
+use mongodb::bson::{DateTime, Document, RawArrayBuf, RawDocument, doc, rawdoc};
 
 use super::definitions::TRANSACTIONS;
 use super::read::{fields, matching};
@@ -18,6 +18,9 @@ use crate::transaction::TransactionId;
 
 /// The collection of due events.
 pub(super) const EVENTS: &str = "events";
+
+/// How many notes are looked through for one event.
+const LOOKED_AT_MAX: i64 = 1_000;
 
 /// How long the events of a native batch are left to the worker that has committed it, in
 /// milliseconds.
@@ -88,6 +91,23 @@ impl Store {
             None => Ok(()),
             Some(refused) => Err(LedgerError::lasting("owe", refused.problem)),
         }
+    }
+
+    /// Whether the event of this transaction waits for a broker's confirm, as far as the first thousand notes tell.
+    ///
+    /// # Errors
+    /// When the server is away or refuses.
+    pub async fn event_is_due(&self, id: &str) -> Result<bool, LedgerError> {
+        let pipeline: RawArrayBuf = [
+            rawdoc! { "$limit": LOOKED_AT_MAX },
+            rawdoc! { "$match": { "$or": [{ "done": { "$eq": id } }, { "canceled": { "$eq": id } }] } },
+            rawdoc! { "$limit": 1_i64 },
+            rawdoc! { "$project": { "_id": 1 } },
+        ]
+        .into_iter()
+        .collect();
+        let found = self.aggregate("event is due", EVENTS, pipeline, 1, |_| Some(())).await?;
+        Ok(!found.is_empty())
     }
 
     /// Takes documents of events that are due by the server's clock, at most `limit` of them. Nobody

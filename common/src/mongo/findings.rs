@@ -12,12 +12,13 @@ use mongodb::options::{CreateCollectionOptions, ValidationAction, ValidationLeve
 use mongodb::results::CollectionSpecification;
 
 use super::definitions::{
-    COLLECTIONS, Fit, Index, TRANSACTIONS, definitions, fit, is_defined, name_of,
+    COLLECTIONS, Fit, Index, TRANSACTIONS, definitions, fit, is_needed, name_of,
 };
 use super::history;
 use super::settings::{Choice, Known, LedgerSettings, Misfit};
 use super::shell;
 use super::unsuitable::Unsuitable;
+use super::workers::WORKERS;
 use crate::limits::echo;
 
 /// A collection that is there: what it is, and its indexes.
@@ -33,7 +34,7 @@ pub(super) struct Seen {
 impl Seen {
     /// Whether the database has any part of a ledger. Notes and settings alone do not count.
     pub(super) fn is_begun(&self) -> bool {
-        self.collections.keys().any(|name| is_defined(name))
+        self.collections.keys().any(|name| is_needed(name))
     }
 }
 
@@ -116,6 +117,12 @@ impl Finding {
     #[must_use]
     pub fn applies(&self) -> bool {
         !self.is_unsuitable() && self.command().is_none()
+    }
+
+    /// Whether nothing works without it. If not, operators see less.
+    #[must_use]
+    pub fn is_needed(&self) -> bool {
+        self.collection != WORKERS
     }
 
     /// Whether the collection can hold no ledger, whatever is added to it.
@@ -227,7 +234,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The collections that can hold no ledger. While there is one, nothing else is changed.
+/// The collections that can hold no ledger. While there is one, nothing else is changed. That of workers
+/// is left as it is: the ledger does without.
 fn unsuitable(seen: &Seen) -> Vec<Finding> {
     let of = |name: &'static str| {
         let (there, _) = seen.collections.get(name)?;
@@ -236,7 +244,13 @@ fn unsuitable(seen: &Seen) -> Vec<Finding> {
                 .map(move |why| Finding { collection: name, lack: Lack::Plainness(why) }),
         )
     };
-    COLLECTIONS.into_iter().filter_map(of).flatten().collect()
+    COLLECTIONS.into_iter().filter(|name| *name != WORKERS).filter_map(of).flatten().collect()
+}
+
+/// Whether nothing can be added to the collection of workers, because somebody uses its name otherwise.
+fn is_taken(seen: &Seen) -> bool {
+    let there = seen.collections.get(WORKERS);
+    there.is_some_and(|(there, _)| Unsuitable::all_of(there).next().is_some())
 }
 
 /// Compares what is there with what should be.
@@ -248,16 +262,19 @@ pub(super) fn compare(seen: &Seen, known: Known, choice: Choice) -> Vec<Finding>
     }
     for definition in &definitions(history) {
         let collection = definition.name;
+        if collection == WORKERS && is_taken(seen) {
+            continue;
+        }
         let mut lacks = |lack| findings.push(Finding { collection, lack });
         let there = seen.collections.get(collection);
         match there {
             None => lacks(Lack::Collection),
-            Some((found, _)) if validators => {
-                validator(collection, &found.options, &definition.validator)
+            Some((found, _)) => {
+                let ours = definition.validator.as_ref().filter(|_| validators);
+                ours.and_then(|ours| validator(collection, &found.options, ours))
                     .into_iter()
                     .for_each(&mut lacks);
             }
-            Some(_) => {}
         }
         let indexes = there.map_or(&[][..], |(_, indexes)| indexes);
         definition.indexes.iter().filter_map(|wanted| index(wanted, indexes)).for_each(lacks);
@@ -363,11 +380,14 @@ mod tests {
             options.name = Some(index.name.to_owned());
             options.partial_filter_expression =
                 Some(index.filter.clone()).filter(|filter| !filter.is_empty());
+            let expires = index.expire_after_s.and_then(|seconds| seconds.try_into().ok());
+            options.expire_after = expires.map(std::time::Duration::from_secs);
             IndexModel::builder().keys(index.key.clone()).options(options).build()
         };
         let collections = definitions(true).into_iter().map(|definition| {
             let indexes = definition.indexes.iter().map(model).collect();
-            (definition.name.to_owned(), (with(definition.validator), indexes))
+            let validator = definition.validator.unwrap_or_default();
+            (definition.name.to_owned(), (with(validator), indexes))
         });
         Seen {
             settings: Some(LedgerSettings::new(Known::THIS, on())),
@@ -389,6 +409,7 @@ mod tests {
             let findings = compare(&Seen::default(), Known::THIS, choice);
             let mut expected = vec![(ACCOUNTS, "collection"), (TRANSACTIONS, "collection")];
             expected.extend([(TRANSACTIONS, "index")].repeat(indexes));
+            expected.extend([(WORKERS, "collection"), (WORKERS, "index")]);
             expected.push(("tandem", "settings"));
             let kinds: Vec<_> = findings.iter().map(|f| (f.collection, f.kind())).collect();
             assert_eq!(kinds, expected);
@@ -436,6 +457,15 @@ mod tests {
             indexes.clear();
         };
         assert_eq!(change(TRANSACTIONS, capped_and_more), [(TRANSACTIONS, "capped")]);
+        let own: Change = |options, indexes| {
+            options.capped = Some(true);
+            indexes.clear();
+        };
+        assert_eq!(change(WORKERS, own), [], "somebody else uses the name");
+        let everlasting: Change = |_, indexes| {
+            indexes[0].options.as_mut().expect("options").expire_after = None;
+        };
+        assert_eq!(change(WORKERS, everlasting), [(WORKERS, "index_differs")]);
         let unset = Seen { settings: None, ..whole() };
         assert_eq!(kinds(&unset, true), [("tandem", "settings")]);
     }

@@ -8,15 +8,12 @@
 
 use std::collections::HashSet;
 
-use mongodb::bson::{
-    Bson, DateTime, Document, RawArrayBuf, RawDocument, RawDocumentBuf, Utf8Lossy, rawdoc,
-};
+use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::definitions::TRANSACTIONS;
 use super::write::{Counts, GARBLED, each_alone};
 use super::{Store, seen};
-use crate::ledger::{LedgerError, Parking, Refused, ServerMs};
-use crate::limits::echo;
+use crate::ledger::{LedgerError, Parking, Refused};
 use crate::transaction::{Parked, State, TransactionId};
 
 /// The collection of notes on transactions that can't be written.
@@ -30,21 +27,6 @@ pub type RawId = RawDocumentBuf;
 #[must_use]
 pub fn raw_id(id: &str) -> RawId {
     rawdoc! { "_id": id }
-}
-
-/// A transaction that is parked.
-#[derive(Clone, Debug)]
-pub struct ParkedEntry {
-    /// Its `_id`, of whatever type.
-    pub id: Bson,
-    /// Its state, if its document has a valid one.
-    pub state: Option<State>,
-    /// The code of the reason, as it was written.
-    pub code: String,
-    /// The sentence for people.
-    pub message: String,
-    /// Since when, on the server's clock.
-    pub at: Option<ServerMs>,
 }
 
 /// Parks transactions where they are still as given; returns those that are parked now.
@@ -153,40 +135,6 @@ impl Store {
         Ok(noted.into_iter().collect())
     }
 
-    /// The parked transactions, at most so many: first those whose documents say so, then those
-    /// noted in the collection `parked`.
-    ///
-    /// # Errors
-    /// When the server is away.
-    pub async fn parked(&self, limit: u32) -> Result<Vec<ParkedEntry>, LedgerError> {
-        let limit_most = i64::from(limit.max(1));
-        let unfinished: RawArrayBuf = State::UNFINISHED.iter().map(|s| s.as_str()).collect();
-        let in_documents = [
-            rawdoc! { "$match": { "state": { "$in": unfinished }, "parked": { "$ne": null } } },
-            rawdoc! { "$limit": limit_most },
-            rawdoc! { "$project": { "state": 1, "parked": 1 } },
-        ];
-        let batch = limit as usize;
-        let pipeline = in_documents.into_iter().collect();
-        let mut parked = self
-            .aggregate("parked", TRANSACTIONS, pipeline, batch, |document| {
-                // If the field is no document, somebody else has written it; the transaction counts
-                // as parked all the same.
-                let why = document.get_document("parked");
-                let why = why.map_or_else(|_| rawdoc! {}, ToOwned::to_owned);
-                let state = document.get_str("state").ok().and_then(State::parse);
-                entry(document, &why, state)
-            })
-            .await?;
-        let pipeline = unfinished_notes(limit_most);
-        parked.extend(
-            self.aggregate("parked", NOTES, pipeline, batch, |note| entry(note, note, None))
-                .await?,
-        );
-        parked.truncate(batch);
-        Ok(parked)
-    }
-
     /// Which of these transactions are parked: by their documents, or by a note beside them.
     ///
     /// # Errors
@@ -258,7 +206,7 @@ fn any_of(ids: &[RawId]) -> RawDocumentBuf {
 }
 
 /// The notes on transactions that are there and not final, the oldest first.
-fn unfinished_notes(limit: i64) -> RawArrayBuf {
+pub(super) fn unfinished_notes(limit: i64) -> RawArrayBuf {
     let finals: RawArrayBuf =
         [State::Done, State::Canceled].iter().map(|state| state.as_str()).collect();
     let of = rawdoc! {
@@ -273,24 +221,4 @@ fn unfinished_notes(limit: i64) -> RawArrayBuf {
     ]
     .into_iter()
     .collect()
-}
-
-/// A document's `_id`; text that is not valid comes with `�`.
-fn id_of(document: &RawDocument) -> Option<Bson> {
-    let id = document.iter_elements().flatten().find(|element| element.key().as_str() == "_id")?;
-    let mut alone = RawDocumentBuf::new();
-    alone.append(id.key(), id.value_utf8_lossy().ok()?);
-    let Utf8Lossy(mut alone) = Utf8Lossy::<Document>::try_from(alone).ok()?;
-    alone.remove("_id")
-}
-
-fn entry(document: &RawDocument, why: &RawDocument, state: Option<State>) -> Option<ParkedEntry> {
-    let text = |field: &str| echo(why.get_str(field).unwrap_or("unknown")).into_owned();
-    Some(ParkedEntry {
-        id: id_of(document)?,
-        state,
-        code: text("code"),
-        message: text("message"),
-        at: why.get_datetime("at").ok().map(DateTime::timestamp_millis),
-    })
 }

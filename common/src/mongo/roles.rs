@@ -12,6 +12,7 @@ use super::definitions::{ACCOUNTS, TRANSACTIONS};
 use super::due::EVENTS;
 use super::parking::NOTES;
 use super::schema::NotReady;
+use super::workers::WORKERS;
 use super::{Store, settings, shell};
 
 /// The server's answer to the creation of a role that is there.
@@ -42,13 +43,14 @@ impl Action {
 /// The actions on the documents of one collection.
 pub(super) type Privilege = (&'static str, &'static [Action]);
 
-/// A worker inserts only notes and due events, by an upsert.
-pub(super) const OF_A_WORKER: [Privilege; 5] = [
+/// A worker inserts only notes, due events and what it says of itself, by an upsert.
+pub(super) const OF_A_WORKER: [Privilege; 6] = [
     (ACCOUNTS, &[Find, Update]),
     (TRANSACTIONS, &[Find, Update]),
     (NOTES, &[Find, Update, Insert]),
     (EVENTS, &[Find, Update, Insert, Remove]),
     (settings::COLLECTION, &[Find]),
+    (WORKERS, &[Find, Update, Insert]),
 ];
 
 /// Submits transactions and waits for them. It can't change one that is there, so it can't cancel.
@@ -61,20 +63,22 @@ const OF_A_PRODUCER: [Privilege; 4] = [
 
 /// Everything that the HTTP API offers: opens and freezes accounts, submits, cancels and reverses,
 /// and brings back what was parked.
-const OF_THE_API: [Privilege; 5] = [
+const OF_THE_API: [Privilege; 6] = [
     (ACCOUNTS, &[Find, Insert, Update]),
     (TRANSACTIONS, &[Find, Insert, Update]),
     (NOTES, &[Find, Update, Remove]),
     (EVENTS, &[Find]),
     (settings::COLLECTION, &[Find]),
+    (WORKERS, &[Find]),
 ];
 
-const OF_AN_AUDITOR: [Privilege; 5] = [
+const OF_AN_AUDITOR: [Privilege; 6] = [
     (ACCOUNTS, &[Find]),
     (TRANSACTIONS, &[Find]),
     (NOTES, &[Find]),
     (EVENTS, &[Find]),
     (settings::COLLECTION, &[Find]),
+    (WORKERS, &[Find]),
 ];
 
 /// How a program looks whether the ledger is as it needs it.

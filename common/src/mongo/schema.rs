@@ -296,15 +296,19 @@ impl Store {
 
 /// The commands that repair what a collection lacks.
 fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Document> {
-    let (name, validator) = (definition.name, &definition.validator);
+    let name = definition.name;
+    let validator = definition.validator.as_ref().filter(|_| validators);
     let mut commands: Vec<Document> = lacks
         .iter()
         .filter_map(|lack| match lack {
-            Lack::Collection if validators => Some(doc! { "create": name, "validator": validator }),
-            Lack::Collection => Some(doc! { "create": name }),
+            Lack::Collection => {
+                let mut create = doc! { "create": name };
+                create.extend(validator.map(|rules| ("validator".to_owned(), rules.into())));
+                Some(create)
+            }
             Lack::Validator | Lack::ValidatorVersion | Lack::ValidatorLax { .. } => {
                 let mut change = strict(name);
-                change.insert("validator", validator);
+                change.extend(validator.map(|rules| ("validator".to_owned(), rules.into())));
                 Some(change)
             }
             Lack::Index { .. }
@@ -333,7 +337,8 @@ fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Do
 }
 
 fn as_needed(findings: Vec<Finding>) -> Result<(), NotReady> {
-    if findings.is_empty() { Ok(()) } else { Err(NotReady::Unfit(findings)) }
+    let needed: Vec<Finding> = findings.into_iter().filter(Finding::is_needed).collect();
+    if needed.is_empty() { Ok(()) } else { Err(NotReady::Unfit(needed)) }
 }
 
 fn code(error: &Error) -> Option<i32> {

@@ -37,6 +37,7 @@ pub(super) fn claim(
     let is_first = rawdoc! { "$eq": ["$state", "initial"] };
     let mut set = rawdoc! {
         "state": { "$cond": [is_first.clone(), "pending", "$state"] },
+        "claimedAt": { "$cond": [is_first.clone(), "$$NOW", "$claimedAt"] },
         "claim": literal(&claim.token),
         "application": literal(&claim.application),
         "attempts": one_more("$attempts"),
@@ -99,7 +100,9 @@ pub(super) fn advance(step: Advance, ids: &[&TransactionId], claim: &Claim) -> R
         statement.append(cstr!("u"), end(to, rawdoc! {}));
     } else {
         let set = rawdoc! { "state": to.as_str() };
-        let update = rawdoc! { "$set": set, "$currentDate": { "lastModified": true } };
+        // The only such step is the commit.
+        let now = rawdoc! { "decidedAt": true, "lastModified": true };
+        let update = rawdoc! { "$set": set, "$currentDate": now };
         statement.append(cstr!("u"), update);
     }
     statement
@@ -136,6 +139,7 @@ pub(super) fn cancel(cancelation: &Cancelation, claim: &Claim) -> RawDocumentBuf
         "u": [{ "$set": {
             "state": State::Canceling.as_str(),
             "reason": { "$literal": reason },
+            "decidedAt": "$$NOW",
             "lastModified": "$$NOW",
         } }],
     }
@@ -164,6 +168,7 @@ pub(super) fn request_cancel(id: &str, reason: &Reason) -> Vec<Document> {
         doc! {
             "state": State::Canceling,
             "reason": { "$literal": canceled_for(reason, never_posted) },
+            "decidedAt": "$$NOW",
             "lastModified": "$$NOW",
         }
     };
@@ -215,6 +220,7 @@ pub(super) fn unclaim(ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
             "$set": { "state": State::Initial.as_str() },
             "$unset": {
                 "claim": "", "leaseUntil": "", "takeoverAt": "", "application": "", "attempts": "",
+                "claimedAt": "",
             },
             "$currentDate": { "lastModified": true },
         },
@@ -276,6 +282,6 @@ mod tests {
         assert_eq!(pending.get_document("q").expect("q").get_str("state").ok(), Some("pending"));
         let set = pending.get_array("u").expect("u")[0].as_document().expect("a stage");
         let fields: Vec<_> = set.get_document("$set").expect("$set").keys().collect();
-        assert_eq!(fields, ["state", "reason", "lastModified"]);
+        assert_eq!(fields, ["state", "reason", "decidedAt", "lastModified"]);
     }
 }

@@ -10,6 +10,7 @@ mod publisher;
 mod subscription;
 mod tls;
 mod topology;
+mod traces;
 
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ pub use outgoing::Outgoing;
 pub use permissions::{Permissions, permissions};
 pub use publisher::{Publisher, Taken};
 pub use subscription::Subscription;
-pub use topology::Topology;
+pub use topology::{Level, Topology};
+pub use traces::traces;
 
 use crate::limits::AMQP_NAME_BYTES_MAX;
 

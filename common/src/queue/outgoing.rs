@@ -8,10 +8,12 @@ use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, LongString};
 
 use super::dead::{DETAIL, REASON};
-use super::{DEAD, EVENT_KEY, SOLO, WORK, delay_class};
+use super::{DEAD, EVENT_KEY, SOLO, WORK, delay_class, traces};
 use crate::event::{Event, SCHEMA};
 use crate::limits::echo;
 use crate::message::Message;
+use crate::trace::Traces;
+use crate::transaction::TransactionId;
 
 /// The exchange that a message goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +36,7 @@ pub struct Outgoing {
     /// Whether it has to find a queue.
     pub(super) mandatory: bool,
     pub(super) body: Vec<u8>,
-    headers: Vec<(&'static str, String)>,
+    headers: Vec<(&'static str, AMQPValue)>,
 }
 
 impl Outgoing {
@@ -62,7 +64,7 @@ impl Outgoing {
     #[must_use]
     pub fn dead(body: Vec<u8>, reason: &str, detail: &str) -> Outgoing {
         let detail = echo(detail).into_owned();
-        let headers = vec![(REASON, reason.to_owned()), (DETAIL, detail)];
+        let headers = vec![(REASON, text(reason)), (DETAIL, text(&detail))];
         Outgoing { headers, ..Outgoing::direct(DEAD, body) }
     }
 
@@ -72,16 +74,23 @@ impl Outgoing {
     pub fn event(event: &Event, source: &str, mandatory: bool) -> Outgoing {
         let (id, end) = (event.id(), event.about.end.as_str());
         let headers = vec![
-            ("cloudEvents_specversion", "1.0".to_owned()),
-            ("cloudEvents_id", id.clone()),
-            ("cloudEvents_source", source.to_owned()),
-            ("cloudEvents_type", format!("tandem.transaction.{end}")),
-            ("cloudEvents_subject", event.about.id.to_string()),
-            ("cloudEvents_dataschema", SCHEMA.to_owned()),
+            ("cloudEvents_specversion", text("1.0")),
+            ("cloudEvents_id", text(&id)),
+            ("cloudEvents_source", text(source)),
+            ("cloudEvents_type", text(&format!("tandem.transaction.{end}"))),
+            ("cloudEvents_subject", text(&event.about.id)),
+            ("cloudEvents_dataschema", text(SCHEMA)),
         ];
         let (through, routing_key) = (Through::Events, format!("{EVENT_KEY}.{end}"));
         let body = event.body.to_string().into_bytes();
         Outgoing { through, routing_key, id: Some(id), mandatory, body, headers }
+    }
+
+    /// The same, with the traces of those of its transactions that have one.
+    #[must_use]
+    pub fn traced(mut self, ids: &[TransactionId], traces: &Traces) -> Outgoing {
+        self.headers.extend(traces::header(ids, traces));
+        self
     }
 
     /// What it is: its body.
@@ -115,7 +124,7 @@ impl Outgoing {
         const PERSISTENT: u8 = 2;
         let mut headers = FieldTable::default();
         for (name, value) in &self.headers {
-            headers.insert((*name).into(), AMQPValue::LongString(LongString::from(value.as_str())));
+            headers.insert((*name).into(), value.clone());
         }
         let properties = BasicProperties::default()
             .with_delivery_mode(PERSISTENT)
@@ -128,6 +137,10 @@ impl Outgoing {
         // When it was given up: who looks at dead letters asks for their age.
         if self.routing_key == DEAD { properties.with_timestamp(now_s()) } else { properties }
     }
+}
+
+fn text(text: &str) -> AMQPValue {
+    AMQPValue::LongString(LongString::from(text))
 }
 
 fn now_s() -> u64 {

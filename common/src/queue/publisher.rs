@@ -14,6 +14,7 @@ use lapin::{Channel, Confirmation, Connection};
 use tokio::sync::{Mutex, Semaphore};
 
 use super::outgoing::{Outgoing, Through};
+use super::topology::Level;
 use super::{QueueError, Topology, answered, channel, close, connect};
 use crate::config::AmqpArgs;
 
@@ -134,6 +135,16 @@ impl Publisher {
         self.settle(session, depth).await
     }
 
+    /// How full each queue of the ledger is.
+    ///
+    /// # Errors
+    /// When the broker is away.
+    pub async fn levels(&self) -> Result<Vec<Level>, QueueError> {
+        let session = self.session().await?;
+        let levels = session.levels(&self.topology).await;
+        self.settle(session, levels).await
+    }
+
     /// Closes the connection; a later call opens it again. Calls under way fail.
     pub async fn close(&self) {
         let session = self.session.lock().await.take();
@@ -207,6 +218,14 @@ impl Session {
         let depth = topology.depth(&channel, key).await?;
         self.put_back(channel);
         Ok(depth)
+    }
+
+    async fn levels(&self, topology: &Topology) -> Result<Vec<Level>, QueueError> {
+        let _call = self.calls.acquire().await.expect("it is never closed");
+        let channel = self.take_channel().await?;
+        let levels = topology.levels(&channel).await?;
+        self.put_back(channel);
+        Ok(levels)
     }
 
     /// An idle channel, or a new one.

@@ -47,6 +47,19 @@ struct Queue {
     arguments: FieldTable,
 }
 
+/// How full a queue is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// Its routing key, or `retry.` and the delay in milliseconds.
+    pub key: String,
+    /// Its name.
+    pub name: String,
+    /// Messages that wait; those that were delivered are not counted.
+    pub messages: u32,
+    /// How many consume it.
+    pub consumers: u32,
+}
+
 /// A declaration or a check that failed, and of what.
 struct Failed {
     name: String,
@@ -172,6 +185,25 @@ impl Topology {
         Ok(self.look(channel, key).await?.message_count())
     }
 
+    /// All queues of the ledger: the work queue, the solo queue, those for retries by their delay, and that of
+    /// dead letters.
+    pub(super) fn keys() -> Vec<String> {
+        let retrying = DELAYS_MS.iter().map(|delay_ms| format!("retry.{delay_ms}"));
+        let first = [WORK, SOLO].into_iter().map(str::to_owned);
+        first.chain(retrying).chain([DEAD.to_owned()]).collect()
+    }
+
+    /// How many messages wait in each queue, and how many consume it.
+    pub(super) async fn levels(&self, channel: &Channel) -> Result<Vec<Level>, QueueError> {
+        let mut levels = Vec::new();
+        for key in Topology::keys() {
+            let queue = self.look(channel, &key).await?;
+            let (messages, consumers) = (queue.message_count(), queue.consumer_count());
+            levels.push(Level { name: self.queue(&key), key, messages, consumers });
+        }
+        Ok(levels)
+    }
+
     /// How many consume the queue of a routing key. Shows the same as [`depth`](Self::depth).
     ///
     /// # Errors
@@ -289,6 +321,16 @@ fn long_string(text: &str) -> AMQPValue {
 mod tests {
     use super::*;
     use crate::limits::{AMQP_NAME_BYTES_MAX, QUEUE_PREFIX_BYTES_MAX};
+
+    #[test]
+    fn every_queue_has_a_key() {
+        let topology = Topology::new("t");
+        let mut declared: Vec<_> = topology.queues().into_iter().map(|queue| queue.name).collect();
+        let mut named: Vec<_> = Topology::keys().iter().map(|key| topology.queue(key)).collect();
+        declared.sort();
+        named.sort();
+        assert_eq!(named, declared);
+    }
 
     #[test]
     fn the_longest_prefix_makes_names_that_amqp_takes() {

@@ -11,16 +11,16 @@ use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, Uri, header};
+use common::trace::{Context, FutureExt, Span, SpanKind, TRACEPARENT, TraceParent};
 use tokio::task::JoinHandle;
 
-use super::Api;
 use super::answer::Answer;
 use super::call::Call;
 use super::operation::Operation;
 use super::origin;
 use super::problem::{Code, Problem};
 use super::received::{Received, WAIT_MAX_S};
-use super::room::Placed;
+use super::{Api, console};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -49,6 +49,15 @@ pub fn refuse(api: &Api, problem: Problem, request: Request) -> Response<Body> {
     Exchange::begin(&parts, "none").end(api, Err(problem))
 }
 
+/// Answers a request for a page of the console.
+pub async fn show(api: Arc<Api>, request: Request) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let mut exchange = Exchange::begin(&parts, "console");
+    let shown = console::answer(&api, &exchange.id, parts, body).await;
+    exchange.caller = shown.caller;
+    exchange.end(&api, Ok(shown.answer))
+}
+
 async fn run(
     api: &Arc<Api>,
     operation: &'static Operation,
@@ -65,11 +74,23 @@ async fn run(
     let received = Received::new(id, query, parts.headers, body.bytes.clone());
     let call = Call { api: api.clone(), received };
     call.only(&operation.params)?;
-    let running = operation_with(operation, call, body);
+    let context = exchange.trace(api, operation, &call);
+    carry_out(operation, call, body).with_context(context).await
+}
+
+/// Carries an operation out, in a task of its own and within its time. `keep` is dropped when it has ended, also if
+/// the caller has gone away before.
+pub async fn carry_out(
+    operation: &'static Operation,
+    call: Call,
+    keep: impl Send + 'static,
+) -> Result<Answer, Problem> {
+    let give_up_after = call.api.settings.give_up_after;
+    let running = operation_with(operation, call, keep);
     let limit = match operation.is_long {
         true => Duration::MAX,
         // Two calls of servers, one after the other, each of which may give up only at its limit.
-        false => 2 * api.settings.give_up_after + Duration::from_secs(u64::from(WAIT_MAX_S) + 10),
+        false => 2 * give_up_after + Duration::from_secs(u64::from(WAIT_MAX_S) + 10),
     };
     let answer = match tokio::time::timeout(limit, running).await {
         Ok(Ok(answer)) => answer,
@@ -87,17 +108,18 @@ async fn run(
     Err(Problem::new(Code::Internal, "an answer that is not documented"))
 }
 
-/// Starts an operation. The room of its body is free again when it has ended.
+/// Starts an operation.
 fn operation_with(
     operation: &'static Operation,
     call: Call,
-    body: Placed,
+    keep: impl Send + 'static,
 ) -> JoinHandle<Result<Answer, Problem>> {
-    tokio::spawn(async move {
+    let running = async move {
         let answer = (operation.run)(call).await;
-        drop(body);
+        drop(keep);
         answer
-    })
+    };
+    tokio::spawn(running.with_current_context())
 }
 
 /// Refuses whom it must, before anything of the body is read.
@@ -129,6 +151,7 @@ struct Exchange {
     caller: String,
     headers: HeaderMap,
     begun: Instant,
+    span: Option<Span>,
 }
 
 impl Exchange {
@@ -147,7 +170,26 @@ impl Exchange {
             caller: String::new(),
             headers: HeaderMap::new(),
             begun: Instant::now(),
+            span: None,
         }
+    }
+
+    /// Begins the span of the request, if it is sampled; returns where the operation runs.
+    fn trace(&mut self, api: &Api, operation: &Operation, call: &Call) -> Context {
+        let tracing = &api.client.config().tracing;
+        if !tracing.is_on() {
+            return Context::new();
+        }
+        let parent = call.headers.get(TRACEPARENT).and_then(|text| text.to_str().ok());
+        let parent = parent.and_then(TraceParent::parse);
+        // As OpenTelemetry's conventions for HTTP name it.
+        let name = format!("{} {}", self.method, operation.path);
+        self.span = tracing.begin(name, SpanKind::Server, parent.as_ref());
+        if let Some(span) = &self.span {
+            span.set("http.request.method", self.method.to_string());
+            span.set("http.route", operation.path);
+        }
+        tracing.context(self.span.as_ref())
     }
 
     fn head(&mut self, name: HeaderName, value: String) {
@@ -161,6 +203,12 @@ impl Exchange {
         self.head(REQUEST_ID, self.id.clone());
         let took = self.begun.elapsed();
         let status = answer.status.as_u16();
+        if let Some(span) = &self.span {
+            span.set("http.response.status_code", i64::from(status));
+            if answer.status.is_server_error() {
+                span.fail(problem.clone().unwrap_or_default());
+            }
+        }
         api.metrics.answered(self.route, &self.method, answer.status, took);
         tracing::info!(
             target: "access",
@@ -170,6 +218,7 @@ impl Exchange {
             // Without the parameters, which may be many.
             path = self.uri.path(),
             status,
+            trace = self.span.as_ref().map(|span| span.parent().trace_id()),
             ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             problem,
         );

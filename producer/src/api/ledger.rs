@@ -11,6 +11,7 @@ use serde::Serialize;
 use tokio::sync::{Mutex, Semaphore};
 use utoipa::ToSchema;
 
+use super::Api;
 use super::answer::Answer;
 use super::call::Call;
 use super::problem::{Code, Problem};
@@ -119,11 +120,20 @@ pub async fn stats(call: Call) -> Result<Answer, Problem> {
 /// `POST /v1/audit`
 pub async fn audit(call: Call) -> Result<Answer, Problem> {
     let at_rest = call.flag("atRest")?;
-    let Ok(_running) = call.api.asked.audit.try_acquire() else {
+    let found = audited(&call.api, at_rest, |_, _| {}).await?;
+    Ok(Answer::json(StatusCode::OK, &found))
+}
+
+/// Audits, unless an audit is running.
+pub async fn audited(
+    api: &Api,
+    at_rest: bool,
+    progress: impl Fn(u64, &str) + Send + Sync,
+) -> Result<Audit, Problem> {
+    let Ok(_running) = api.asked.audit.try_acquire() else {
         let problem = Problem::new(Code::RateLimited, "an audit is running");
         return Err(Problem { retry_after: Some(FRESH_FOR), ..problem });
     };
     let options = Options { at_rest, ..Options::default() };
-    let report = call.api.client.audit(options, |_, _| {}).await?;
-    Ok(Answer::json(StatusCode::OK, &Audit::from(report)))
+    Ok(api.client.audit(options, progress).await?.into())
 }

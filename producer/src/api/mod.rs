@@ -5,10 +5,10 @@
 //! - `received`, `items`: what came, and reading it.
 //! - `dispatch`, `origin`, `tokens`, `room`, `server`, `stream`: what happens to every request before and after its
 //!   operation.
-//! - `submissions`, `bulk`, `transactions`, `accounts`, `events`, `ledger`, `letters`, `parked`: the
-//!   operations.
+//! - `submissions`, `bulk`, `transactions`, `accounts`, `events`, `overview`, `ledger`, `letters`, `parked`:
+//!   the operations.
 //! - `gate`, `hub`: whether submissions are taken; the events of the last while.
-//! - `openapi`, `page`: the documents.
+//! - `openapi`, `page`: the documents. `console`: the pages for operators, over the same operations.
 //!
 //! Everything that is written goes through [`Client`], so the API promises what the library promises:
 //! an id lives for ever, and whatever was answered with 200, 201 or 202 is durable.
@@ -17,6 +17,7 @@ mod accounts;
 mod answer;
 mod bulk;
 mod call;
+mod console;
 mod dispatch;
 mod events;
 mod gate;
@@ -28,6 +29,7 @@ mod metrics;
 mod openapi;
 mod operation;
 mod origin;
+mod overview;
 mod page;
 mod parked;
 mod problem;
@@ -51,13 +53,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::console::Console;
 use self::gate::Gate;
 use self::hub::Hub;
 use self::ledger::Asked;
 use self::metrics::Metrics;
+use self::overview::Viewing;
 use self::room::Room;
 use self::tokens::Tokens;
 use crate::client::Client;
+use crate::overview::Sampler;
 
 /// How the API is served.
 #[derive(Clone, Debug)]
@@ -100,7 +105,11 @@ pub fn metrics_at_start() -> String {
 
 /// Limits that no flag sets.
 pub mod limits {
+    pub use super::console::{
+        LETTERS_MAX as BULK_LETTERS_MAX, PARKED_MAX as BULK_PARKED_MAX, SESSIONS_MAX,
+    };
     pub use super::hub::BYTES_MAX as EVENTS_BYTES_MAX;
+    pub use super::overview::VIEWERS_MAX;
     pub use super::received::WAIT_MAX_S;
     pub use super::room::BYTES_MAX as BODIES_BYTES_MAX;
     pub use super::server::HEAD_BYTES_MAX;
@@ -140,6 +149,8 @@ pub struct Api {
     hub: Arc<Hub>,
     metrics: Metrics,
     asked: Asked,
+    console: Console,
+    viewing: Viewing,
     room: Room,
     /// One look at the dead letters at a time: another one would not see what this one holds.
     looking: tokio::sync::Mutex<()>,
@@ -159,6 +170,7 @@ impl Api {
         let epoch = since_1970.unwrap_or_default().as_nanos() as u64;
         let room = Room::new(settings.body_bytes_max.max(room::BYTES_MAX));
         Ok(Api {
+            viewing: Viewing::new(Sampler::new(client.clone())),
             client,
             room,
             settings,
@@ -167,6 +179,7 @@ impl Api {
             hub: Arc::new(Hub::new(epoch)),
             metrics: Metrics::new(),
             asked: Asked::default(),
+            console: Console::default(),
             looking: tokio::sync::Mutex::default(),
             stop,
         })
@@ -180,6 +193,8 @@ impl Api {
         beside.spawn(gate::watch(api.gate.clone(), client.clone(), most, stop.clone()));
         beside.spawn(hub::run(api.hub.clone(), client, stop.clone()));
         beside.spawn(reload(api.clone(), stop.clone()));
+        let (looking, until) = (api.clone(), stop.clone());
+        beside.spawn(async move { looking.viewing.sampler.run(until).await });
         server::serve(api.clone(), listener, api.stop.clone()).await;
         stop.cancel();
         beside.close();

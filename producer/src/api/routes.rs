@@ -15,8 +15,10 @@ use super::received::WAIT_MAX_S;
 use super::tokens::Scope;
 use super::view::{Account, NewAccount, NewTransaction, Stands, Transaction};
 use super::{
-    accounts, bulk, events, ledger, letters, openapi, page, parked, submissions, transactions,
+    accounts, bulk, events, ledger, letters, openapi, overview, page, parked, submissions,
+    transactions,
 };
+use crate::overview::types::Overview;
 
 static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
     [about_transactions(), about_accounts(), about_the_ledger(), about_letters(), about_itself()]
@@ -235,6 +237,24 @@ fn about_the_ledger() -> Vec<Operation> {
                 Param::header("Last-Event-ID", last, string().build()),
             ])
             .gives_text("text/event-stream", "The events, without an end"),
+        get("/v1/overview", "overview", |call| Box::pin(overview::show(call)))
+            .about(
+                "What operators look at first",
+                "Rates, latency, what waits, workers, queues, and what is wrong, in words. It is \
+                 looked at every two seconds while somebody asks, and for all who ask at once; an \
+                 answer comes also while a server is away, with the age of what was known.",
+            )
+            .needs(Scope::Read)
+            .gives::<Overview>(StatusCode::OK, "The newest look, and points of 15 minutes"),
+        get("/v1/overview/stream", "watchOverview", |call| Box::pin(overview::follow(call)))
+            .about(
+                "Follow the overview",
+                "Server-sent events. The first is `overview`, as `GET /v1/overview` tells it: take it in \
+                 place of everything. Each `sample` after it is the same, but for `points`, which has \
+                 only those that are new: append them. A client that comes back begins anew.",
+            )
+            .needs(Scope::Read)
+            .gives_text("text/event-stream", "The events, without an end"),
         get("/v1/stats", "stats", |call| Box::pin(ledger::stats(call)))
             .about("Count transactions by state and reason", "The counts may be ten seconds old.")
             .needs(Scope::Read)
@@ -324,7 +344,7 @@ fn about_itself() -> Vec<Operation> {
                 "An OpenAPI document",
                 RefOr::T(Schema::Object(ObjectBuilder::new().build())),
             ),
-        get("/", "page", |_| Box::pin(async { Ok(page::answer()) }))
+        get("/v1", "page", |_| Box::pin(async { Ok(page::answer()) }))
             .about("A page about the API", "")
             .gives_text("text/html; charset=utf-8", "The page"),
         get("/metrics", "metrics", |call| Box::pin(metrics(call)))

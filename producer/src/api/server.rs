@@ -17,11 +17,11 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::dispatch::{dispatch, refuse};
+use super::dispatch::{dispatch, refuse, show};
 use super::operation::Operation;
 use super::problem::{Code, Problem};
 use super::stream::Stream;
-use super::{Api, routes};
+use super::{Api, console, routes};
 
 /// The largest head of a request, in bytes: its first line and all headers.
 pub const HEAD_BYTES_MAX: usize = 32 << 10;
@@ -78,7 +78,7 @@ pub async fn serve(api: Arc<Api>, listener: TcpListener, stop: CancellationToken
 
 fn router(api: Arc<Api>) -> Router {
     let no_route = async |State(api): State<Arc<Api>>, request: Request| {
-        refuse(&api, Problem::new(Code::NotFound, "there is no such address; see /"), request)
+        refuse(&api, Problem::new(Code::NotFound, "there is no such address; see /v1"), request)
     };
     let no_method = async |State(api): State<Arc<Api>>, request: Request| {
         let problem = "there is no such method here; see the header Allow";
@@ -87,6 +87,10 @@ fn router(api: Arc<Api>) -> Router {
     let mut router = Router::new();
     for operation in routes::all() {
         router = router.route(operation.path, method_router(operation));
+    }
+    let page = async |State(api): State<Arc<Api>>, request: Request| show(api, request).await;
+    for path in console::PATHS {
+        router = router.route(path, axum::routing::get(page).post(page));
     }
     router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(api)
 }

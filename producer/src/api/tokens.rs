@@ -7,6 +7,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::sync::Arc;
 
 use common::hex::hex;
 use governor::clock::{Clock, DefaultClock};
@@ -78,9 +79,19 @@ impl Caller {
         Caller { name: name.to_owned(), scopes, digest, rate: rate.map(limiter) }
     }
 
+    /// Whether its scopes have this one.
+    pub fn may(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope)
+    }
+
+    /// Whether both have the same token.
+    pub fn is(&self, other: &Caller) -> bool {
+        self.digest == other.digest
+    }
+
     /// Refuses what its scopes do not have.
     pub fn require(&self, scope: Scope) -> Result<(), Problem> {
-        if self.scopes.contains(&scope) {
+        if self.may(scope) {
             return Ok(());
         }
         let problem = format!("the token {:?} lacks the scope {scope}", self.name);
@@ -106,15 +117,16 @@ impl Caller {
 /// Who may send requests.
 pub enum Tokens {
     /// Everybody who reaches this machine's own address.
-    Everybody(Caller),
+    Everybody(Arc<Caller>),
     /// Whoever has one of these.
-    Known(Vec<Caller>),
+    Known(Vec<Arc<Caller>>),
 }
 
 impl Tokens {
     /// Without tokens: whoever can connect may do everything.
     pub fn everybody(rate: Option<NonZeroU32>) -> Tokens {
-        Tokens::Everybody(Caller::new("anybody", Scope::ALL.to_vec(), [0; 32], rate))
+        let anybody = Caller::new("anybody", Scope::ALL.to_vec(), [0; 32], rate);
+        Tokens::Everybody(Arc::new(anybody))
     }
 
     /// Reads the file.
@@ -124,8 +136,8 @@ impl Tokens {
         Tokens::parse(&text, rate).map_err(|problem| format!("{}:{problem}", path.display()))
     }
 
-    fn parse(text: &str, rate: Option<NonZeroU32>) -> Result<Tokens, String> {
-        let mut callers: Vec<Caller> = Vec::new();
+    pub(super) fn parse(text: &str, rate: Option<NonZeroU32>) -> Result<Tokens, String> {
+        let mut callers: Vec<Arc<Caller>> = Vec::new();
         for (at, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -135,7 +147,7 @@ impl Tokens {
             if callers.iter().any(|earlier| earlier.name == caller.name) {
                 return Err(format!("{}: the name {:?} stands twice", at + 1, caller.name));
             }
-            callers.push(caller);
+            callers.push(Arc::new(caller));
         }
         match callers.is_empty() {
             true => Err(" no token in it; `producer token NAME` makes one".to_owned()),
@@ -144,7 +156,7 @@ impl Tokens {
     }
 
     /// Who sends this, by the header `Authorization`.
-    pub fn caller(&self, authorization: Option<&[u8]>) -> Result<&Caller, Problem> {
+    pub fn caller(&self, authorization: Option<&[u8]>) -> Result<&Arc<Caller>, Problem> {
         let callers = match self {
             Tokens::Everybody(anybody) => return Ok(anybody),
             Tokens::Known(callers) => callers,
@@ -164,6 +176,16 @@ impl Tokens {
             }
         }
         found.ok_or_else(|| refuse("the token is not known"))
+    }
+}
+
+impl Tokens {
+    /// Who had this token earlier, if it is good today; with the scopes of today.
+    pub fn again(&self, earlier: &Caller) -> Option<&Arc<Caller>> {
+        match self {
+            Tokens::Everybody(anybody) => Some(anybody),
+            Tokens::Known(callers) => callers.iter().find(|caller| caller.is(earlier)),
+        }
     }
 }
 

@@ -3,12 +3,15 @@
 //! - `books`: the rules, as pure functions over documents.
 //! - `findings`: what breaks them.
 //! - `scan`: reading the documents, in one snapshot.
+//! - `exposition`: the result for Prometheus.
 //!
 //! Promises an exact answer on a live database: all reads see the same moment, and transactions in
 //! flight are counted by their states and marks. Memory grows with accounts and marks, not with
 //! transactions.
 
 mod books;
+#[cfg(feature = "cli")]
+pub(crate) mod exposition;
 mod findings;
 mod scan;
 
@@ -37,7 +40,7 @@ impl Default for Options {
 }
 
 /// What an audit found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// Accounts looked at.
     pub accounts: u64,

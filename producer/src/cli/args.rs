@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use common::config::{AmqpArgs, LogArgs, MongoArgs};
+use common::config::{AmqpArgs, LogArgs, MongoArgs, TraceArgs};
+use common::trace::Tracing;
 use producer::{Client, Config};
 
-use super::{accounts, audit, dead_letters, events, init, roles, serve, submit, transactions};
+use super::{accounts, audit, dead_letters, events, init, roles, serve, submit, top, transactions};
 use crate::cli::advice::Advice;
 use crate::cli::console::Console;
 use crate::cli::context::Context;
@@ -44,6 +45,9 @@ pub struct Cli {
     /// The broker.
     #[command(flatten)]
     pub amqp: AmqpArgs,
+    /// What is traced.
+    #[command(flatten)]
+    pub trace: TraceArgs,
     /// How to log.
     #[command(flatten)]
     pub log: LogArgs,
@@ -80,6 +84,9 @@ pub enum Command {
     List(transactions::ListArgs),
     /// Count transactions by state and reason
     Stats(transactions::StatsArgs),
+    /// Show how fast it goes, what waits, who works and what is wrong, as it changes
+    #[command(after_help = top::HELP)]
+    Top(top::TopArgs),
     /// Cancel a transaction that is not yet applied
     Cancel(transactions::CancelArgs),
     /// Bring parked transactions back, once what was wrong is mended
@@ -113,6 +120,14 @@ enum Check {
     Own,
 }
 
+impl Cli {
+    /// Whether the command takes the whole terminal over, so that nothing else may be written to it.
+    #[must_use]
+    pub fn draws(&self) -> bool {
+        matches!(&self.command, Command::Top(args) if args.draws())
+    }
+}
+
 impl Command {
     fn check(&self) -> Check {
         match self {
@@ -128,6 +143,8 @@ impl Command {
             Command::Init(_)
             | Command::Roles(_)
             | Command::Serve(_)
+            // Shows what is wrong, also when a server is away.
+            | Command::Top(_)
             | Command::Token(_)
             | Command::Submit(_)
             | Command::Transfer(_)
@@ -152,10 +169,16 @@ impl Command {
 /// As the command's function.
 pub async fn run(cli: &Cli, advice: &Advice, out: &mut (dyn Write + Send)) -> Result<Exit, Error> {
     let console = Arc::<Console>::default();
-    let client = Client::open(&config(cli, &console)).await?;
+    let TraceArgs { otlp_endpoint, trace_sample } = &cli.trace;
+    let instance = format!("producer-{}", std::process::id());
+    let service = ("tandem-producer", instance.as_str());
+    let tracing = Tracing::start(otlp_endpoint.as_deref(), *trace_sample, service);
+    let tracing = tracing.map_err(Error::BadInput)?;
+    let client = Client::open(&config(cli, &console).tracing(tracing.clone())).await?;
     let context = Context { client, console, advice: advice.clone() };
     let ran = dispatch(&context, cli, out).await;
     context.client.close().await;
+    tracing.stop().await;
     let flushed = out.flush().map_err(Error::output);
     ran.and_then(|exit| flushed.map(|()| exit))
 }
@@ -203,6 +226,7 @@ async fn dispatch(
         Command::Status(args) => transactions::status(context, args, out).await,
         Command::List(args) => transactions::list(context, args, out).await,
         Command::Stats(args) => transactions::stats(context, args, out).await,
+        Command::Top(args) => top::run(context, args, out).await,
         Command::Cancel(args) => transactions::cancel(context, args, out).await,
         Command::Unpark(args) => transactions::unpark(context, args, out).await,
         Command::DeadLetters(command) => dead_letters::run(context, command, out).await,

@@ -1,10 +1,14 @@
 //! `audit`: prints whether every document keeps the rules of the ledger.
 
+use std::fs;
 use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use clap::Args;
 use producer::audit::{Options, Report};
 
+use crate::audit::exposition;
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
 
@@ -17,7 +21,8 @@ those of transactions in flight. 5 each balance is its opening plus the legs of 
 Examples:
   producer audit                 on a live database; transactions in flight are only counted
   producer audit --at-rest       when nothing runs: what is in flight is a violation
-  producer audit --json | jq .violations";
+  producer audit --json | jq .violations
+  producer audit --metrics-file /var/lib/node_exporter/tandem.prom     from a timer, for the alert";
 
 /// How to audit.
 #[derive(Args, Clone, Debug)]
@@ -31,6 +36,16 @@ pub struct AuditArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Write the result to this file, too, as Prometheus's node_exporter reads it. It is replaced as a whole, and stays
+    /// as it is when the audit does not come to its end
+    #[arg(long, value_name = "FILE")]
+    pub metrics_file: Option<PathBuf>,
+}
+
+/// What the file of metrics says of an empty ledger, for the page that explains it.
+#[must_use]
+pub fn metrics_example() -> String {
+    exposition::page(&Report::default(), SystemTime::UNIX_EPOCH).expect("each name is given once")
 }
 
 /// Audits the ledger and prints what was found.
@@ -47,6 +62,9 @@ pub async fn run(
         let options = Options { at_rest: args.at_rest, violations_max: args.limit };
         context.client.audit(options, |read, what| progress.at(read, what)).await?
     };
+    if let Some(file) = &args.metrics_file {
+        write_metrics(file, &report)?;
+    }
     if args.json {
         let line = serde_json::to_string(&report).expect("strings and numbers always serialize");
         writeln!(out, "{line}").map_err(Error::output)?;
@@ -54,6 +72,22 @@ pub async fn run(
         print(&report, out)?;
     }
     Ok(if report.violation_count > 0 { Exit::Failed } else { Exit::Ok })
+}
+
+/// Replaces the file as a whole: whoever reads it sees the old page or the new one.
+fn write_metrics(file: &Path, report: &Report) -> Result<(), Error> {
+    let failed = |problem: &dyn std::fmt::Display| {
+        Error::Refused(format!("--metrics-file {}: {problem}", file.display()))
+    };
+    let page = exposition::page(report, SystemTime::now()).map_err(|error| failed(&error))?;
+    let mut beside = file.as_os_str().to_owned();
+    // node_exporter reads `*.prom` only.
+    beside.push(format!(".{}", std::process::id()));
+    let written = fs::write(&beside, page).and_then(|()| fs::rename(&beside, file));
+    written.map_err(|error| {
+        drop(fs::remove_file(&beside));
+        failed(&error)
+    })
 }
 
 fn print(report: &Report, out: &mut (dyn Write + Send)) -> Result<(), Error> {

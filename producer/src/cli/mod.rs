@@ -8,7 +8,7 @@
 //! - [`accounts`], [`transactions`]: commands on single documents.
 //! - [`dead_letters`]: what workers have given up.
 //! - [`events`]: what has ended. [`audit`], [`init`]: commands on the whole ledger.
-//! - [`roles`]: the rights of each program. [`serve`]: the HTTP API.
+//! - [`roles`]: the rights of each program. [`serve`]: the HTTP API. [`top`]: the overview.
 
 pub mod accounts;
 pub mod advice;
@@ -26,4 +26,5 @@ pub mod moment;
 pub mod roles;
 pub mod serve;
 pub mod submit;
+pub mod top;
 pub mod transactions;

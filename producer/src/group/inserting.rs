@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use common::ledger::{Fault, LedgerError, ServerMs};
 use common::retry::{Policy, jitter};
+use common::trace::Traces;
 use common::transaction::{State, TransactionId};
 use mongodb::bson::DateTime;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::Mutex;
 
-use super::waiting::Job;
+use super::waiting::{Caller, Job};
 use crate::client::Servers;
 use crate::error::{Attempt, Error};
 use crate::submission::{Answer, Expect, Order, Receipt, insert};
@@ -90,10 +91,9 @@ impl Inserting {
     async fn finish(&self, piece: Piece, answers: Vec<Answer>) {
         let waiting = piece.orders.iter().zip(&answers).filter(|(_, answer)| answer.is_waiting());
         let waiting: Vec<TransactionId> = waiting.map(|(order, _)| order.id.clone()).collect();
-        let unpublished = self.servers.publish_or_leave(&waiting).await.err();
+        let unpublished = self.servers.publish_or_leave(&waiting, &piece.traces()).await.err();
         for ((order, caller), answer) in piece.orders.into_iter().zip(piece.callers).zip(answers) {
-            // Sending fails only if the caller has gone away.
-            drop(caller.send(result(order.id, answer, unpublished.as_ref())));
+            caller.answer(result(order.id, answer, unpublished.as_ref()));
         }
     }
 
@@ -123,14 +123,14 @@ fn expectation(answers: &[Answer]) -> Expect {
 struct Piece {
     orders: Vec<Order>,
     /// The callers that wait for the answers, one for each order.
-    callers: Vec<oneshot::Sender<Result<Receipt, Error>>>,
+    callers: Vec<Caller>,
     /// How often it was tried.
     tries: u32,
 }
 
 impl Piece {
     fn new(group: Vec<Job>) -> Piece {
-        let (orders, callers) = group.into_iter().map(|job| (job.order, job.answer)).unzip();
+        let (orders, callers) = group.into_iter().map(|job| (job.order, job.caller)).unzip();
         Piece { orders, callers, tries: 0 }
     }
 
@@ -144,12 +144,23 @@ impl Piece {
     fn refuse(self, problem: &str) {
         for (order, caller) in self.orders.iter().zip(self.callers) {
             let error = Error::refused(&order.id, format!("the server refuses it: {problem}"));
-            drop(caller.send(Err(error)));
+            caller.answer(Err(error));
         }
     }
 
     fn fail(self, error: &Error) {
-        self.callers.into_iter().for_each(|caller| drop(caller.send(Err(error.clone()))));
+        self.callers.into_iter().for_each(|caller| caller.answer(Err(error.clone())));
+    }
+
+    /// The traces of those that are sampled.
+    fn traces(&self) -> Traces {
+        let mut traces = Traces::default();
+        for (order, caller) in self.orders.iter().zip(&self.callers) {
+            if let Some(span) = &caller.span {
+                traces.add(&order.id, span.parent());
+            }
+        }
+        traces
     }
 }
 

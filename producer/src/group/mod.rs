@@ -19,12 +19,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use common::trace::SpanKind;
 use common::transaction::TransactionId;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use self::inserting::Inserting;
-use self::waiting::{GROUP_MAX, Job, Waiting};
+use self::waiting::{Caller, GROUP_MAX, Job, Waiting};
 use crate::client::{Client, Servers};
 use crate::error::{Error, Server};
 use crate::submission::{Receipt, Submission};
@@ -45,7 +46,7 @@ impl Client {
     /// [`Error::Invalid`], [`Error::Conflict`] and [`Error::Refused`] are about this transaction.
     /// [`Error::Unavailable`] leaves open whether it was submitted: submit a clone again.
     pub async fn submit(&self, submission: Submission) -> Result<Receipt, Error> {
-        let (job, answered) = job(submission)?;
+        let (job, answered) = self.job(submission)?;
         self.groups().put(vec![job]).await;
         answer(answered).await
     }
@@ -59,7 +60,7 @@ impl Client {
         let mut answers = Vec::new();
         let mut jobs = Vec::new();
         for submission in submissions {
-            answers.push(job(submission).map(|(job, answered)| {
+            answers.push(self.job(submission).map(|(job, answered)| {
                 jobs.push(job);
                 answered
             }));
@@ -77,11 +78,20 @@ impl Client {
         }
         results
     }
-}
 
-fn job(submission: Submission) -> Result<(Job, Answered), Error> {
-    let (answer, answered) = oneshot::channel();
-    Ok((Job::new(submission.into_order()?, Instant::now(), answer), answered))
+    fn job(&self, mut submission: Submission) -> Result<(Job, Answered), Error> {
+        let trace = submission.trace.take();
+        let order = submission.into_order()?;
+        let tracing = &self.config().tracing;
+        let span = tracing.begin("submit", SpanKind::Producer, trace.as_deref());
+        if let Some(span) = &span {
+            span.set("messaging.system", "rabbitmq");
+            span.set("messaging.operation.type", "send");
+            span.set("tandem.transaction.id", order.id.to_string());
+        }
+        let (answer, answered) = oneshot::channel();
+        Ok((Job::new(order, Instant::now(), Caller::new(answer, span)), answered))
+    }
 }
 
 async fn answer(answered: Answered) -> Result<Receipt, Error> {

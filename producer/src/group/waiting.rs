@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
+use common::trace::Span;
 use common::transaction::TransactionId;
 use tokio::sync::oneshot;
 
@@ -24,16 +25,33 @@ pub(super) struct Job {
     pub order: Order,
     bytes: usize,
     arrived: Instant,
-    pub answer: oneshot::Sender<Result<Receipt, Error>>,
+    pub caller: Caller,
+}
+
+/// Who waits for the answer to a submission.
+pub(super) struct Caller {
+    answer: oneshot::Sender<Result<Receipt, Error>>,
+    /// Ends with the answer.
+    pub span: Option<Span>,
+}
+
+impl Caller {
+    pub fn new(answer: oneshot::Sender<Result<Receipt, Error>>, span: Option<Span>) -> Caller {
+        Caller { answer, span }
+    }
+
+    pub fn answer(self, result: Result<Receipt, Error>) {
+        if let (Some(span), Err(error)) = (&self.span, &result) {
+            span.fail(error.to_string());
+        }
+        // Sending fails only if the caller has gone away.
+        drop(self.answer.send(result));
+    }
 }
 
 impl Job {
-    pub fn new(
-        order: Order,
-        arrived: Instant,
-        answer: oneshot::Sender<Result<Receipt, Error>>,
-    ) -> Job {
-        Job { bytes: bytes(&order), order, arrived, answer }
+    pub fn new(order: Order, arrived: Instant, caller: Caller) -> Job {
+        Job { bytes: bytes(&order), order, arrived, caller }
     }
 }
 
@@ -121,7 +139,8 @@ mod tests {
 
     fn job(id: &str, arrived: Instant) -> Job {
         let body = Body::transfer("a", "b", Amount::Int(1)).expect("valid");
-        Job::new(Order { id: id.into(), body }, arrived, oneshot::channel().0)
+        let caller = Caller::new(oneshot::channel().0, None);
+        Job::new(Order { id: id.into(), body }, arrived, caller)
     }
 
     fn waiting(ids: &[&str], arrived: Instant) -> Waiting {
@@ -157,7 +176,7 @@ mod tests {
         assert_eq!(ids(&waiting.take()), [names[GROUP_MAX].into()]);
         let mut large = job("large", now);
         large.order.body.metadata = Some(doc! { "a": "x".repeat(GROUP_BYTES_MAX) });
-        waiting.push(Job::new(large.order, now, large.answer));
+        waiting.push(Job::new(large.order, now, large.caller));
         waiting.push(job("small", now));
         assert_eq!(ids(&waiting.take()), ["large".into()], "it is a group, and alone");
         assert_eq!(ids(&waiting.take()), ["small".into()]);

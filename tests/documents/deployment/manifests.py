@@ -80,11 +80,7 @@ def check_workload(overlay, deployment, known):
     where = f"{overlay.name}, {name}"
     template = deployment["spec"]["template"]
     pod, labels = template["spec"], template["metadata"]["labels"]
-    container = pod["containers"][0]
-    environment = overlay.environment(container)
-    words = container["command"] + container.get("args", [])
-    check_command(where, words, known)
-    check_environment(where, environment, known)
+    container, words, environment = check_container(overlay, where, pod, known)
     program = " ".join(words[:2] if words[0] == "producer" else words[:1])
     variable = "TANDEM_LISTEN" if program == "producer serve" else "TANDEM_HTTP"
     port = reached(where, variable, environment, known, program)
@@ -97,7 +93,6 @@ def check_workload(overlay, deployment, known):
     drain = int(environment.get("TANDEM_DRAIN_MS", known["worker"]["variables"]["TANDEM_DRAIN_MS"]))
     grace = pod.get("terminationGracePeriodSeconds", 30)
     expect(grace >= drain / 1000 + 10, f"{where}: killed after {grace} s, drains for {drain} ms")
-    check_locked_down(where, pod, container)
     expect(is_of(deployment["spec"]["selector"]["matchLabels"], labels), f"{where}: no pod is its own")
     for spread in pod["topologySpreadConstraints"]:
         selector = spread["labelSelector"]["matchLabels"]
@@ -106,6 +101,17 @@ def check_workload(overlay, deployment, known):
     kept = [one for one in budgets if is_of(one["spec"]["selector"]["matchLabels"], labels)]
     expect(len(kept) == 1, f"{where}: {len(kept)} disruption budgets")
     check_reached(overlay, where, labels, port)
+
+
+def check_container(overlay, where, pod, known):
+    """A pod's container: known flags and variables, and locked down. Returns it, its words and what it sees."""
+    container = pod["containers"][0]
+    environment = overlay.environment(container)
+    words = container["command"] + container.get("args", [])
+    check_command(where, words, known)
+    check_environment(where, environment, known)
+    check_locked_down(where, pod, container)
+    return container, words, environment
 
 
 def check_locked_down(where, pod, container):
@@ -119,6 +125,21 @@ def check_locked_down(where, pod, container):
     for one in container["env"]:
         if one["name"] in ("TANDEM_MONGODB_URI", "TANDEM_AMQP_URL"):
             expect("secretKeyRef" in one.get("valueFrom", {}), f"{where}: {one['name']} is no secret")
+
+
+def check_job(overlay, cron, known):
+    """A CronJob: locked down, one at a time, and failed at once when its program says so."""
+    name = cron["metadata"]["name"]
+    where = f"{overlay.name}, {name}"
+    job = cron["spec"]["jobTemplate"]["spec"]
+    pod, labels = job["template"]["spec"], job["template"]["metadata"]["labels"]
+    check_container(overlay, where, pod, known)
+    expect(cron["spec"]["concurrencyPolicy"] == "Forbid", f"{where}: two may run at once")
+    # Otherwise a broken rule is looked for again and again, and told hours later.
+    expect((job["backoffLimit"], pod["restartPolicy"]) == (0, "Never"), f"{where}: it is tried again")
+    policies = overlay.of("NetworkPolicy").values()
+    let_out = [one for one in policies if is_of(one["spec"]["podSelector"]["matchLabels"], labels)]
+    expect(any("egress" in one["spec"] for one in let_out), f"{where}: no policy lets it out")
 
 
 def check_reached(overlay, where, labels, port):
@@ -168,6 +189,10 @@ def main():
         expect(len(deployments) == 2, f"{path.name}: {len(deployments)} Deployments, not 2")
         for deployment in deployments.values():
             check_workload(overlay, deployment, known)
+        jobs = overlay.of("CronJob")
+        expect(len(jobs) == 1, f"{path.name}: {len(jobs)} CronJobs, not 1")
+        for job in jobs.values():
+            check_job(overlay, job, known)
         check_scaling(overlay)
     scaled = [path for path in overlays if path.name == "autoscaled"]
     expect(scaled, "there is no overlay that scales")

@@ -35,6 +35,17 @@ def check_unit(path, known):
         run("systemd-analyze", "security", "--offline=yes", f"--threshold={EXPOSURE_MAX}", there)
 
 
+def check_timer(path):
+    """A timer, beside the service that it starts."""
+    with tempfile.TemporaryDirectory() as scratch:
+        service = path.with_suffix(".service")
+        text = re.sub(r"/usr/local/bin/\w+", "/bin/true", service.read_text())
+        (pathlib.Path(scratch) / service.name).write_text(text)
+        there = pathlib.Path(scratch) / path.name
+        there.write_text(path.read_text())
+        run("systemd-analyze", "verify", "--recursive-errors=no", there)
+
+
 def check_example(path, known):
     """A file of settings."""
     lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
@@ -44,9 +55,11 @@ def check_example(path, known):
 def main():
     known = settings()
     units = sorted((DEPLOY / "systemd").glob("*.service"))
-    expect(len(units) == 2, f"{len(units)} units, not 2")
+    expect(len(units) == 3, f"{len(units)} units, not 3")
     for path in units:
         check_unit(path, known)
+    for path in (DEPLOY / "systemd").glob("*.timer"):
+        check_timer(path)
     for path in (DEPLOY / "systemd").glob("*.env"):
         check_example(path, known)
     for index, problem in enumerate(problems):

@@ -47,8 +47,12 @@ fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
 
 #[test]
 fn every_metric_of_alerts_and_dashboard_is_shown_from_the_start() {
-    let pages =
-        [worker::metrics::Metrics::new().page(), producer::program::metrics_at_start()].concat();
+    let pages = [
+        worker::metrics::Metrics::new().page(),
+        producer::program::metrics_at_start(),
+        producer::program::metrics_example(),
+    ]
+    .concat();
     // A family without a sample is not on the page.
     let shown: BTreeSet<String> =
         pages.lines().filter(|line| !line.starts_with('#')).flat_map(metrics).collect();

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -64,6 +65,19 @@ impl World {
         })
         .await;
         api
+    }
+
+    /// Makes a token, and adds its line to the file of tokens.
+    ///
+    /// # Panics
+    /// When it can't be made, or the line would hold the token itself.
+    pub async fn token(&self, file: &Path, name: &str, scopes: &str) -> String {
+        let made = self.producer(&["token", name, "--scope", scopes]).await.expect_success();
+        let before = std::fs::read_to_string(file).unwrap_or_default();
+        std::fs::write(file, before + &made.stdout).expect("the file can be written");
+        let token = made.stderr.split_whitespace().last().expect("it is shown").to_owned();
+        assert!(!made.stdout.contains(&token), "the file holds no token");
+        token
     }
 }
 

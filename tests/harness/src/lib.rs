@@ -12,12 +12,14 @@
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
 //! - [`subscriber`]: somebody who hears of outcomes.
+//! - [`collector`]: a collector of the programs' spans.
 //! - [`prometheus`]: a Prometheus that reads the programs under test.
 //! - [`figures`]: percentiles and numbers for people.
 //! - [`http`], [`wait`]: metrics and health; waiting for a condition with a deadline.
 
 pub mod api;
 pub mod certificates;
+pub mod collector;
 pub mod console;
 pub mod deployment;
 pub mod figures;

@@ -56,15 +56,33 @@ impl Queues {
         self.try_publish_raw(key, body).await.expect("the broker takes it");
     }
 
+    /// Publishes a body with these headers to the work queue.
+    ///
+    /// # Panics
+    /// When the broker does not take it.
+    pub async fn publish_with(&self, headers: FieldTable, body: &[u8]) {
+        let properties = BasicProperties::default().with_headers(headers);
+        self.try_publish(WORK, body, properties).await.expect("the broker takes it");
+    }
+
     /// The same, for a broker that may be away.
     ///
     /// # Errors
     /// When it is.
     pub async fn try_publish_raw(&self, key: &str, body: &[u8]) -> Result<(), QueueError> {
+        self.try_publish(key, body, BasicProperties::default()).await
+    }
+
+    async fn try_publish(
+        &self,
+        key: &str,
+        body: &[u8],
+        properties: BasicProperties,
+    ) -> Result<(), QueueError> {
         const PERSISTENT: u8 = 2;
         let (_connection, channel) = self.connect().await?;
         channel.confirm_select(ConfirmSelectOptions::default()).await?;
-        let properties = BasicProperties::default().with_delivery_mode(PERSISTENT);
+        let properties = properties.with_delivery_mode(PERSISTENT);
         let exchange = self.topology.exchange();
         let options = BasicPublishOptions { mandatory: true, ..Default::default() };
         let exchange = exchange.as_str().into();

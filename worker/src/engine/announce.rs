@@ -69,6 +69,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
     pub(super) async fn announce_committed(&self, committed: Committed) {
         let Some(announcer) = &self.announcer else { return };
         let Committed { token, events } = committed;
+        let _timer = self.metrics.phase("announce");
         if !announcer.announce(&events).await.is_empty() {
             return;
         }

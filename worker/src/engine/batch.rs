@@ -14,6 +14,7 @@ use common::transaction::{Body, ParkCode, Parked, Reason, ReasonCode, State, Tra
 use super::held::{Held, Left};
 use super::pieces::{Pieces, cut};
 use super::{Engine, Environment, Outcome};
+use crate::trace::trace_id;
 
 /// From so many claims on, what fails in passing goes on with fewer others: perhaps it does not pass
 /// by itself, but because of one of them.
@@ -90,7 +91,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
             if reason.code.is_fault() {
                 let attempt = self.held.get(id).map_or(0, |held| held.attempts);
                 tracing::warn!(transaction = %id, state = %State::Pending, attempt,
-                    claim = self.claim.token, worker = self.claim.application,
+                    claim = self.claim.token, worker = self.claim.application, trace = trace_id(id),
                     code = reason.code.as_str(), why = reason.message, "canceled");
             }
         }
@@ -205,7 +206,8 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
             if parked.contains(&id) {
                 self.engine.metrics.parked(why.code);
                 tracing::error!(transaction = %id, %state, attempt, claim = self.claim.token,
-                    worker = self.claim.application, code = why.code.as_str(), why = why.message,
+                    worker = self.claim.application, trace = trace_id(&id),
+                    code = why.code.as_str(), why = why.message,
                     "parked: somebody should look, then `producer unpark`");
                 self.outcomes.push((id, Outcome::Parked));
             } else {
@@ -260,12 +262,12 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         if held.state != State::Pending && held.attempts > self.attempts_max() {
             self.engine.metrics.overdue.inc();
             tracing::error!(transaction = %id, state = %held.state, attempt = held.attempts,
-                claim = self.claim.token, worker = self.claim.application, after_ms,
+                claim = self.claim.token, worker = self.claim.application, trace = trace_id(id), after_ms,
                 "still not finished; it is never given up, but somebody should look");
         } else if held.left != Some(Left::Surplus) && held.attempts >= APART_FROM {
             // The first failures pass by themselves, and are told once for the whole piece.
             tracing::warn!(transaction = %id, state = %held.state, attempt = held.attempts,
-                claim = self.claim.token, worker = self.claim.application, after_ms,
+                claim = self.claim.token, worker = self.claim.application, trace = trace_id(id), after_ms,
                 "not finished; trying again later");
         }
         match held.left {

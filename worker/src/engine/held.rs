@@ -1,7 +1,7 @@
 //! A transaction that a batch owns, and what is known of it at once.
 
 use common::ledger::{Advance, Cancelation, Seen, ServerMs, Size};
-use common::transaction::{Body, ParkCode, Parked, Reason, ReasonCode, State, TransactionId};
+use common::transaction::{Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, TransactionId};
 
 /// How a transaction goes on that this run does not bring to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +108,11 @@ impl Held {
     /// What it asks for, where that makes sense.
     pub fn body(&self) -> Option<&Body> {
         self.body.as_ref()?.as_ref().ok()
+    }
+
+    /// The legs that it asks for, where that makes sense.
+    pub fn legs(&self) -> &[Leg] {
+        self.body().map_or(&[], Body::legs)
     }
 
     /// Whether what it asks for has not been read yet.

@@ -13,6 +13,7 @@ mod batch;
 mod capacity;
 mod choice;
 mod claim;
+mod crowd;
 mod deferred;
 mod held;
 mod native;
@@ -25,13 +26,13 @@ mod settle;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use common::ledger::{Fault, Ledger, LedgerError};
 use common::retry::Policy;
-use common::transaction::TransactionId;
+use common::transaction::{Leg, TransactionId};
 
 pub use announce::{Announcer, Unconfirmed};
 pub use outcome::Outcome;
@@ -42,6 +43,7 @@ use announce::Committed;
 use batch::Batch;
 use capacity::Capacity;
 use choice::Chooser;
+use crowd::Crowd;
 use deferred::Deferred;
 use native::NativeBatch;
 use reserve::Reservations;
@@ -74,8 +76,20 @@ pub enum EngineKind {
     /// conflict.
     Transaction,
     /// Native transactions while they are the faster way, and two phases while other workers settle
-    /// on the same accounts.
+    /// on the same accounts, or full batches are for few accounts.
     Auto,
+}
+
+impl EngineKind {
+    /// As the flag says it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EngineKind::TwoPhase => "two-phase",
+            EngineKind::Transaction => "transaction",
+            EngineKind::Auto => "auto",
+        }
+    }
 }
 
 /// What the engine is told.
@@ -99,6 +113,8 @@ pub struct EngineSettings {
     pub ride_wait: Duration,
     /// What a large batch is: so many transactions. There is nothing to ride on when little comes.
     pub rides_from: usize,
+    /// A batch of so many transactions is full: more wait than the worker can settle at once.
+    pub full_from: usize,
 }
 
 /// Settles batches. One engine serves all lanes of a worker.
@@ -113,9 +129,14 @@ pub struct Engine<L, E> {
     capacity: Capacity,
     /// Batches in two phases that have not come to their commit point.
     before_commit: AtomicUsize,
+    /// Batches that began in two phases and have not ended.
+    in_phases: AtomicUsize,
     /// The accounts of native batches.
     reservations: Reservations,
     chooser: Mutex<Chooser>,
+    crowd: Mutex<Crowd>,
+    /// Of the last batch; before the first one, how a single transaction would begin.
+    began_native: AtomicBool,
 }
 
 impl<L: Ledger, E: Environment> Engine<L, E> {
@@ -127,6 +148,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         settings: EngineSettings,
         metrics: Arc<Metrics>,
     ) -> Engine<L, E> {
+        let began_native = AtomicBool::new(settings.kind != EngineKind::TwoPhase);
         Engine {
             ledger,
             environment,
@@ -136,8 +158,11 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             deferred: Deferred::default(),
             capacity: Capacity::default(),
             before_commit: AtomicUsize::new(0),
+            in_phases: AtomicUsize::new(0),
             reservations: Reservations::default(),
             chooser: Mutex::default(),
+            crowd: Mutex::default(),
+            began_native,
         }
     }
 
@@ -149,19 +174,37 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
     /// The part of [`Engine::run`] that later batches have to wait for: when it is over, every
     /// transaction is decided. [`Underway::end`] does the rest.
     pub async fn begin(&self, ids: &[TransactionId]) -> Underway<'_, L, E> {
-        if self.is_native() {
+        let is_native = self.begins_native(ids.len());
+        self.began_native.store(is_native, Ordering::Relaxed);
+        if is_native {
             return NativeBatch::new(self).begin(ids).await;
         }
+        let counted = Some(Counted::up(&self.in_phases));
         let batch = Some(self.begin_in_phases(ids).await);
-        Underway { engine: self, outcomes: Vec::new(), committed: Vec::new(), batch }
+        Underway { engine: self, outcomes: Vec::new(), committed: Vec::new(), batch, counted }
     }
 
     async fn begin_in_phases(&self, ids: &[TransactionId]) -> Batch<'_, L, E> {
-        self.before_commit.fetch_add(1, Ordering::Relaxed);
-        let _counted = Counted(&self.before_commit);
+        let _counted = Counted::up(&self.before_commit);
         Batch::new(self).begin(ids).await
     }
 
+    /// Whether a batch of so many begins as a native one. Where full batches crowd, a small one would conflict with
+    /// those of them that are under way.
+    fn begins_native(&self, transactions: usize) -> bool {
+        let is_crowded = self.settings.kind == EngineKind::Auto
+            && (self.is_full(transactions) || self.has_batches_in_phases())
+            && self.crowd().is_crowded();
+        self.is_native() && !is_crowded
+    }
+
+    /// Whether this worker itself may be what a native transaction conflicts with: batches that began in two phases
+    /// are under way. (Not counted: what native batches leave over, because others were in their way.)
+    fn has_batches_in_phases(&self) -> bool {
+        self.in_phases.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether a native batch goes on as one.
     fn is_native(&self) -> bool {
         match self.settings.kind {
             EngineKind::TwoPhase => false,
@@ -169,6 +212,26 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             EngineKind::Auto => self
                 .environment
                 .chooses_native(|| self.chooser().is_native(self.environment.now_ms())),
+        }
+    }
+
+    /// Whether more waits than fits a batch, as far as a batch of so many shows.
+    fn is_full(&self, transactions: usize) -> bool {
+        transactions >= self.settings.full_from
+    }
+
+    /// Learns which accounts a batch is for.
+    fn learn_accounts<'a>(&self, transactions: impl ExactSizeIterator<Item = &'a [Leg]>) {
+        if self.settings.kind == EngineKind::Auto && self.is_full(transactions.len()) {
+            self.crowd().learn(transactions);
+        }
+    }
+
+    /// How the last batch began: in two phases, or as a native transaction.
+    pub fn way(&self) -> EngineKind {
+        match self.began_native.load(Ordering::Relaxed) {
+            true => EngineKind::Transaction,
+            false => EngineKind::TwoPhase,
         }
     }
 
@@ -183,6 +246,11 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
     fn chooser(&self) -> MutexGuard<'_, Chooser> {
         // A panic of a batch between two lines of it leaves a number that is a little wrong.
         self.chooser.lock().unwrap_or_else(|broken| broken.into_inner())
+    }
+
+    fn crowd(&self) -> MutexGuard<'_, Crowd> {
+        // As above.
+        self.crowd.lock().unwrap_or_else(|broken| broken.into_inner())
     }
 
     /// How many transactions fit one batch, by the size of those that came last.
@@ -231,6 +299,8 @@ pub struct Underway<'a, L, E> {
     committed: Vec<Committed>,
     outcomes: Vec<(TransactionId, Outcome)>,
     batch: Option<Batch<'a, L, E>>,
+    /// Until it ends, where it began in two phases.
+    counted: Option<Counted<'a>>,
 }
 
 impl<L: Ledger, E: Environment> Underway<'_, L, E> {
@@ -242,12 +312,20 @@ impl<L: Ledger, E: Environment> Underway<'_, L, E> {
         if let Some(batch) = self.batch {
             self.outcomes.extend(batch.end().await);
         }
+        drop(self.counted);
         self.outcomes
     }
 }
 
 /// Counts down when it is dropped: also when a batch panics.
 struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn up(count: &'a AtomicUsize) -> Counted<'a> {
+        count.fetch_add(1, Ordering::Relaxed);
+        Counted(count)
+    }
+}
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {

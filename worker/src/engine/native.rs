@@ -81,15 +81,18 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
     pub(super) async fn begin(mut self, ids: &[TransactionId]) -> Underway<'a, L, E> {
         let unique: BTreeSet<_> = ids.iter().cloned().collect();
         let ids: Vec<_> = unique.into_iter().collect();
-        let piece = |ids: &[_]| Piece { ids: ids.to_vec(), halvings: 0, waits_for: None };
-        let most = self.engine.native_most().min(ids.len()).max(1);
-        // The first comes last, where it is taken from: the order of the ids is kept.
-        let mut pieces: Vec<Piece> = ids.chunks(most).rev().map(piece).collect();
-        while let Some(piece) = pieces.pop().or_else(|| self.waiting.pop_front()) {
+        let mut pieces = vec![Piece { ids, halvings: 0, waits_for: None }];
+        while let Some(mut piece) = pieces.pop().or_else(|| self.waiting.pop_front()) {
             if !self.engine.is_native() {
                 // Found out on the way.
                 self.in_phases.extend(piece.ids);
                 continue;
+            }
+            let most = self.engine.native_most();
+            if piece.waits_for.is_none() && piece.ids.len() > most {
+                // The first part is taken from the front, so the order of the ids is kept.
+                let ids = piece.ids.split_off(most);
+                pieces.push(Piece { ids, halvings: piece.halvings, waits_for: None });
             }
             let Some(Piece { mut ids, halvings, .. }) = self.settle(piece).await else { continue };
             if ids.len() < 2 {
@@ -106,7 +109,7 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
             in_phases => Some(self.engine.begin_in_phases(in_phases).await),
         };
         let NativeBatch { engine, outcomes, committed, .. } = self;
-        Underway { engine, outcomes, committed, batch }
+        Underway { engine, outcomes, committed, batch, counted: None }
     }
 
     /// Settles a piece; returns what is to be halved.
@@ -119,6 +122,7 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         loop {
             let mut initial = self.look(&open, failures > 0).await;
             if reserved.is_none() {
+                self.engine.learn_accounts(initial.iter().map(Seen::legs));
                 let (share, ours) = self.reserve(initial, halvings);
                 (initial, reserved) = (share, Some(ours));
             }
@@ -186,8 +190,11 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         (share, ours)
     }
 
+    /// Learns how an attempt went. A conflict that this worker's own batches may have caused says nothing of others, and
+    /// passes: after a change of the way, those in two phases come to their end.
     fn learn(&self, was_lost: bool, begun_ms: i64) {
-        if self.engine.settings.kind != EngineKind::Auto {
+        let is_own = was_lost && self.engine.has_batches_in_phases();
+        if self.engine.settings.kind != EngineKind::Auto || is_own {
             return;
         }
         let environment = &self.engine.environment;

@@ -35,6 +35,20 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Final => "final",
+            Outcome::Parked => "parked",
+            Outcome::NotMine { .. } => "not_mine",
+            Outcome::Retry { .. } => "retry",
+            Outcome::Apart { .. } => "apart",
+            Outcome::Surplus { .. } => "surplus",
+            Outcome::Missing => "missing",
+        }
+    }
+
     /// The outcome for a transaction that was read and is not ours.
     pub(super) fn of_other(seen: &Seen) -> Outcome {
         match seen.state {

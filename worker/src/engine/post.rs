@@ -58,6 +58,10 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
                 return;
             }
         }
+        // Nothing was seen in the way, round after round, and still no post took effect. Unless somebody changes the
+        // account between each post and its look, the server's clock is past the deadline and our estimate of it is
+        // not: we were stopped before we read an answer of the server.
+        self.engine.metrics.fenced_posts.inc();
         self.leave(&open, Left::Later);
     }
 

@@ -192,6 +192,7 @@ fn engine(kind: EngineKind, ledger: Scripted) -> Engine<Scripted, Still> {
         tries_in_place: 3,
         ride_wait: Duration::ZERO,
         rides_from: usize::MAX,
+        full_from: usize::MAX,
     };
     let environment = Still { clock: ledger.clock.clone(), ..Still::default() };
     Engine::new(ledger, environment, None, settings, Arc::new(Metrics::new()))
@@ -262,4 +263,49 @@ async fn a_native_transaction_that_conflicts_is_halved_and_at_last_goes_in_two_p
     // Twelve in a row are enough for all that is left, which is then one batch in two phases.
     let hopeless = vec![4, 4, 4, 2, 2, 2, 1, 1, 1, 1, 1, 1, 2];
     assert_eq!(tried_with_room_for(0).await, (hopeless, 1));
+}
+
+#[test]
+fn only_full_batches_on_the_accounts_of_the_batch_before_go_in_two_phases() {
+    let leg = |account: &str, amount| Leg { account: account.into(), amount: Amount::Int(amount) };
+    let legs = [leg("payer", -1), leg("everybody's", 1)];
+    let batch = |engine: &Engine<_, _>, size| {
+        engine.learn_accounts(vec![legs.as_slice(); size].into_iter());
+    };
+    for (kind, learned, begun, native) in [
+        (EngineKind::Auto, 10, 10, false),
+        (EngineKind::Auto, 10, 9, true),
+        // Nobody knows yet.
+        (EngineKind::Auto, 9, 10, false),
+        (EngineKind::Transaction, 10, 10, true),
+        (EngineKind::TwoPhase, 9, 9, false),
+    ] {
+        let mut engine = engine(kind, Scripted::default());
+        engine.settings.full_from = 10;
+        batch(&engine, learned);
+        batch(&engine, learned);
+        assert_eq!(engine.begins_native(begun), native, "{kind:?} {learned} {begun}");
+        engine.in_phases.store(1, Ordering::Relaxed);
+        let beside_another = kind == EngineKind::Transaction;
+        assert_eq!(engine.begins_native(1), beside_another, "{kind:?} {learned}");
+    }
+}
+
+#[tokio::test]
+async fn only_conflicts_with_others_are_a_reason_to_leave_the_native_way() {
+    let ids: Vec<TransactionId> = ["1", "2", "3", "4"].map(Into::into).to_vec();
+    for (own_batches, stays) in [(1, true), (0, false)] {
+        let ledger = Scripted { claimed_at: vec![0; 4], ..Scripted::default() };
+        let engine = engine(EngineKind::Auto, ledger);
+        for account in ["first", "second"] {
+            let legs = [Leg { account: account.into(), amount: Amount::Int(1) }];
+            engine.crowd().learn([legs.as_slice()].into_iter());
+        }
+        engine.in_phases.store(own_batches, Ordering::Relaxed);
+        engine.run(&ids).await;
+        assert!(engine.ledger.tried.lock().expect("one thread").len() >= 3, "not native at all");
+        assert_eq!(engine.is_native(), stays, "{own_batches}");
+        // What it leaves over goes in phases, too, but only because others are in the way.
+        assert_eq!(engine.in_phases.load(Ordering::Relaxed), own_batches);
+    }
 }

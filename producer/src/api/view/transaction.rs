@@ -112,6 +112,15 @@ pub struct Transaction {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false, format = DateTime)]
     created_at: Option<String>,
+    /// When a worker claimed it first. Nothing is kept of this where it is settled in one native transaction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false, format = DateTime)]
+    claimed_at: Option<String>,
+    /// When it became applied or canceling: from then on, its end is certain. As `claimedAt`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false, format = DateTime)]
+    decided_at: Option<String>,
+    /// When it changed last; of what is done or canceled, the moment of its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false, format = DateTime)]
     last_modified: Option<String>,
@@ -138,6 +147,8 @@ impl Transaction {
             application: text(document, "application"),
             attempts: whole(document, "attempts"),
             created_at: moment(document, "createdAt"),
+            claimed_at: moment(document, "claimedAt"),
+            decided_at: moment(document, "decidedAt"),
             last_modified: moment(document, "lastModified"),
             ..Transaction::default()
         };

@@ -98,6 +98,11 @@ async fn late_post(end: End, fenced: bool) -> World {
         };
         wait_until("the late post is answered, or given up", s(20), requeued).await;
         if stall.proxy.answered("post") > 0 {
+            let fenced_posts = "tandem_fenced_posts_total";
+            wait_until("the late post is counted", s(20), async || {
+                !fenced || stall.first.metrics().await.sum(fenced_posts, &[]) > 0.0
+            })
+            .await;
             return stall.settle_down().await;
         }
         stall.settle_down().await.finish().await;

@@ -4,14 +4,19 @@
 use std::time::Instant;
 
 use common::transaction::State;
-use harness::wait::s;
+use harness::wait::{eventually, s};
 use harness::worker::Worker;
 use harness::world::{World, transfer};
 use mongodb::bson::doc;
 
-/// How many batches of a worker went each way: as native transactions, and in two phases.
+/// How many batches of a worker went each way: as native transactions, and in two phases. Waits until none is under way,
+/// because a batch is counted a moment after its transactions are final.
 async fn ways(worker: &Worker) -> (f64, f64) {
-    let metrics = worker.metrics().await;
+    let metrics = eventually("no batch is under way", s(30), async || {
+        let metrics = worker.metrics().await;
+        (metrics.sum("tandem_ids_in_batches", &[]) == 0.0).then_some(metrics)
+    })
+    .await;
     let count = |phase| metrics.sum("tandem_phase_seconds_count", &[("phase", phase)]);
     (count("transaction"), count("claim"))
 }

@@ -39,5 +39,7 @@ mod settle;
 mod sweeper;
 mod takeover;
 mod tls;
+mod top;
+mod tracing;
 mod watching;
 mod worker_process;

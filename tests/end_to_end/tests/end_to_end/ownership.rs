@@ -9,7 +9,7 @@ use harness::producer::Answer;
 use harness::wait::s;
 use harness::world::{World, transfer};
 use mongodb::IndexModel;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 
 /// Worlds without a ledger in them.
 pub(super) async fn empty_world() -> World {
@@ -116,6 +116,8 @@ async fn a_validator_of_the_users_own_is_never_overwritten() {
             "transactions: collection",
             "transactions: index",
             "transactions: index",
+            "workers: collection",
+            "workers: index",
             "tandem: settings"
         ]
     );
@@ -262,6 +264,30 @@ async fn an_older_ledger_is_raised_by_init_only() {
     assert_eq!(missing(&init(&world, &[]).await), ["tandem: settings_version"]);
     assert_eq!(init(&world, &["--apply"]).await.code, Some(0));
     let worker = world.worker("one").start().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_ledger_from_before_workers_were_seen_works_and_init_adds_what_it_lacks() {
+    let world = World::new().await;
+    let database = world.store.database();
+    let workers = database.collection::<Document>(common::mongo::WORKERS);
+    workers.drop().await.expect("MongoDB is there");
+    assert_eq!(missing(&init(&world, &[]).await), ["workers: collection", "workers: index"]);
+    world.accounts(&[("a", 5), ("b", 0)]).await;
+    let worker = world.worker("one").start().await;
+    world.submit(&[transfer("t", "a", "b", 5)], 1).await;
+    world.wait_state("t", State::Done, s(60)).await;
+    // Somebody's own document stays, also after a day.
+    let own = doc! { "_id": "own", "seenAt": DateTime::from_millis(0) };
+    workers.insert_one(own).await.expect("MongoDB is there");
+    assert_eq!(init(&world, &["--apply"]).await.code, Some(0));
+    assert_eq!(missing(&init(&world, &[]).await), [""; 0]);
+    let indexes = database.run_command(doc! { "listIndexes": common::mongo::WORKERS }).await;
+    let indexes = indexes.expect("MongoDB is there").to_string();
+    assert!(indexes.contains("\"expireAfterSeconds\": 86400"), "{indexes}");
+    assert!(indexes.contains("\"kind\": \"tandem-worker\""), "or it removes what is not ours");
     drop(worker);
     world.finish().await;
 }

@@ -251,7 +251,9 @@ async fn many_poisons_take_none_of_the_healthy_with_them() {
     let mut supervisor = Supervisor::new(2, plan);
     supervisor
         .until("the poisons are dead and their neighbours are done", async || {
-            world.queues.depth(DEAD).await.is_some_and(|depth| depth as usize >= POISONS)
+            // Not the number of letters: a poison may have two, when a dead worker held a second message of it.
+            world.store.parked(100).await.is_ok_and(|parked| parked.len() == POISONS)
+                && world.queues.depth(DEAD).await.is_some_and(|depth| depth as usize >= POISONS)
                 && world.count(&State::UNFINISHED).await == POISONS as u64
         })
         .await;

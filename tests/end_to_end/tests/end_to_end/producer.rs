@@ -279,6 +279,21 @@ async fn an_audit_of_a_live_ledger_finds_nothing_and_of_a_spoiled_one_names_the_
     world.assert_money_is_wrong().await;
     let audit = world.audit().await;
     assert!(audit.stdout.contains("accounts/b"), "{}", audit.stdout);
+    let file = world.directory().join("tandem.prom");
+    std::fs::write(&file, "an older page").expect("it can be written");
+    let audit = world.producer(&["audit", "--metrics-file", text(&file)]).await;
+    assert_eq!(audit.code, Some(1), "{audit:?}");
+    let page = std::fs::read_to_string(&file).expect("it is there");
+    let number = |name: &str| -> f64 {
+        let line = page.lines().find(|line| line.starts_with(&format!("{name} ")));
+        line.and_then(|line| line.split(' ').nth(1)).expect(&page).parse().expect("a number")
+    };
+    assert!(number("tandem_audit_violations") >= 1.0, "{page}");
+    assert!(number("tandem_audit_transactions") == 1_500.0, "{page}");
+    assert!(number("tandem_audit_timestamp_seconds") > 1.7e9, "{page}");
+    let elsewhere = world.directory().join("nowhere/tandem.prom");
+    let audit = world.producer(&["audit", "--metrics-file", text(&elsewhere)]).await;
+    assert!(audit.stderr.contains("--metrics-file"), "{audit:?}");
     drop(worker);
     world.finish().await;
 }

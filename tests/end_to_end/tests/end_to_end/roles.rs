@@ -94,10 +94,11 @@ impl Guarded {
         let (update, insert) = match role {
             "tandem-worker" => (vec![], vec!["accounts", "transactions"]),
             "tandem-producer" => (vec!["accounts", "transactions", "parked"], vec!["accounts"]),
-            "tandem-auditor" => {
-                (vec!["accounts", "transactions", "parked", "events"], vec!["transactions"])
-            }
-            _ => (vec!["events"], vec!["events"]),
+            "tandem-auditor" => (
+                vec!["accounts", "transactions", "parked", "events", "workers"],
+                vec!["transactions"],
+            ),
+            _ => (vec!["events", "workers"], vec!["events", "workers"]),
         };
         let change = || all(doc! { "$set": { "x": 1 } });
         forbidden.extend(update.iter().map(|on| doc! { "update": *on, "updates": [change()] }));
@@ -173,6 +174,12 @@ async fn each_program_works_with_the_rights_of_its_role() {
     world.wait_state("p", State::Done, s(60)).await;
     world.wait_final(s(60)).await;
     api.act("/v1/transactions/p/reverse?wait=30").await.expect(200);
+    wait_until("the API sees the worker", s(30), async || {
+        let seen = api.get("/v1/overview").await.expect(200).json();
+        assert!(!seen["problems"].to_string().contains("not_permitted"), "{seen}");
+        seen["workers"].to_string().contains("\"last\"") && seen["queues"].is_array()
+    })
+    .await;
     drop(worker);
 
     // Without a user of the broker.

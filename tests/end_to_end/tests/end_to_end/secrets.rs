@@ -39,6 +39,10 @@ async fn no_password_is_in_logs_errors_or_help() {
     wait_until("it says that it waits", s(60), async || waiting.log().contains("127.0.0.1:1"))
         .await;
     is_kept("a worker whose server is away", &waiting.log());
+    for page in ["/readyz", "/healthz", "/metrics"] {
+        let answer = waiting.get(page).await.expect("it answers");
+        is_kept(&format!("a worker's {page}"), &(answer.head + &answer.body));
+    }
     drop(waiting);
     for arguments in
         [&["stats"][..], &["--help"], &["stats", "--nonsense"], &["transfer", "a", "b", "1"]]
@@ -50,6 +54,39 @@ async fn no_password_is_in_logs_errors_or_help() {
             is_kept(&format!("producer {arguments:?}"), &(producer.log() + "."));
         }
     }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn no_password_or_token_is_in_what_the_api_answers_and_logs() {
+    let world = World::new().await;
+    let mongodb = marked(&world.servers.mongodb_uri);
+    let mut refused = world.spawn_producer(&["serve"], &[("TANDEM_MONGODB_URI", &mongodb)]);
+    assert!(!refused.exit(s(120)).await.success());
+    is_kept("an API whose login is refused", &refused.log());
+
+    let tokens = world.directory().join("tokens");
+    let token = world.token(&tokens, "one", "read,submit").await;
+    let arguments = ["--tokens", tokens.to_str().expect("UTF-8")];
+    let away = format!("amqp://somebody:{MARK}@127.0.0.1:1/%2f");
+    let mut api = world.api_with(&arguments, &[("TANDEM_AMQP_URL", &away)]).await;
+    let body = serde_json::json!({ "id": "t", "source": "a", "destination": "b", "value": 1 });
+    // A password in the place of a token is a secret as well.
+    for used in [&*token, MARK] {
+        api.use_token(used);
+        let mut answers = vec![api.post("/v1/transactions", &body).await];
+        for path in ["/healthz", "/readyz", "/metrics", "/", "/v1/overview", "/v1/accounts/one"] {
+            answers.push(api.get(path).await);
+        }
+        for answer in answers {
+            let told = format!("{} {}", answer.head, answer.body);
+            assert!(!told.contains(&token), "it has the token: {told}");
+            is_kept("an answer", &told);
+        }
+    }
+    assert!(!api.log().contains(&token), "the API's log has the token");
+    is_kept("the API's log", &api.log());
+    drop(api);
     world.finish().await;
 }
 

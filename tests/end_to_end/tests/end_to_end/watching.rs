@@ -90,7 +90,12 @@ async fn the_metrics_of_both_programs_are_named_and_explained_as_prometheus_want
     let world = World::new().await;
     let worker = world.worker("one").start().await;
     let api = world.api(&[]).await;
-    for page in [worker.get("/metrics").await.expect("it answers"), api.get("/metrics").await] {
+    let file = world.directory().join("tandem.prom");
+    let file_name = file.to_str().expect("UTF-8");
+    world.producer(&["audit", "--metrics-file", file_name]).await.expect_success();
+    let audited = std::fs::read_to_string(&file).expect("it is there");
+    let pages = [worker.get("/metrics").await.expect("it answers"), api.get("/metrics").await];
+    for page in pages.map(|page| page.expect(200).body).into_iter().chain([audited]) {
         let mut lint = Command::new(program("promtool"))
             .args(["check", "metrics"])
             .stdin(Stdio::piped())
@@ -98,7 +103,6 @@ async fn the_metrics_of_both_programs_are_named_and_explained_as_prometheus_want
             .stderr(Stdio::piped())
             .spawn()
             .expect("promtool runs");
-        let page = page.expect(200).body;
         let mut input = lint.stdin.take().expect("it is piped");
         input.write_all(page.as_bytes()).expect("it reads");
         drop(input);

@@ -76,6 +76,7 @@ impl<'a> Tandem<'a> {
             ride_wait: Duration::ZERO,
             // With one batch only, there is no later batch to ride on.
             rides_from: if self.second(run).is_empty() { usize::MAX } else { 1 },
+            full_from: usize::MAX,
         }
     }
 

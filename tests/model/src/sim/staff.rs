@@ -67,6 +67,7 @@ impl Staff {
             tries_in_place: 3,
             ride_wait: scenario.ride_wait,
             rides_from: 1,
+            full_from: 3,
         };
         let engines = scenario.workers.clone();
         let (lanes, skew_max) = (scenario.lanes, scenario.skew_max);

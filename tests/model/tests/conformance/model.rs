@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use common::event::End;
 use common::ledger::{Claim, Claimed, Refused, ServerMs, Written};
 use common::mongo::ENDED_ON;
-use common::transaction::{AccountId, Body, Parked, TransactionId};
+use common::transaction::{AccountId, Body, Parked, State, TransactionId};
 use model::sim::model::{Books, Transaction};
 use model::sim::odd::Oddity;
 use model::sim::request::{Reply, Request};
@@ -23,8 +23,8 @@ const LEGS_MAX_OF_SMALL: usize = 3;
 /// The model, as the sequences use it.
 pub struct Model {
     server: Server,
-    /// When each transaction was changed last, which the model itself does not keep.
-    last_modified: BTreeMap<TransactionId, ServerMs>,
+    /// The times of each transaction by their fields, which the model itself does not keep.
+    times: BTreeMap<TransactionId, BTreeMap<&'static str, ServerMs>>,
 }
 
 impl Model {
@@ -39,7 +39,7 @@ impl Model {
         let broken = Transaction { body: problem, ..template };
         books.transactions.insert(broken.id.clone(), broken);
         let server = Server::new(books, Terms::lease(Lease::Holds), None);
-        Model { server, last_modified: BTreeMap::new() }
+        Model { server, times: BTreeMap::new() }
     }
 
     /// Every document, as the ledger would have written it.
@@ -52,8 +52,9 @@ impl Model {
         }
         for transaction in self.server.primary.transactions.values() {
             let mut document = written(transaction);
-            let last_modified = self.last_modified.get(&transaction.id).copied().unwrap_or(0);
-            document.insert("lastModified", DateTime::from_millis(last_modified));
+            for (field, at) in self.times.get(&transaction.id).into_iter().flatten() {
+                document.insert(*field, DateTime::from_millis(*at));
+            }
             if let Some(why) = &transaction.parked {
                 document.insert("parked", note(why, terms.begun));
             }
@@ -231,7 +232,8 @@ impl Model {
         }
         for (id, after) in &self.server.primary.transactions {
             if before.get(id) != Some(after) {
-                self.last_modified.insert(id.clone(), now);
+                let times = self.times.entry(id.clone()).or_default();
+                note_times(times, before.get(id).map(|before| before.state), after.state, now);
             }
         }
         self.server.replicate(usize::MAX);
@@ -250,6 +252,28 @@ impl Model {
         let known = &self.server.primary.transactions[id];
         let same = known.body.as_ref().is_ok_and(|known| *known == body);
         if same { Answer::Unchanged(known.state) } else { Answer::Refused }
+    }
+}
+
+/// Notes when a transaction came from a state to another one, or to the same one.
+fn note_times(
+    times: &mut BTreeMap<&'static str, ServerMs>,
+    from: Option<State>,
+    to: State,
+    now: ServerMs,
+) {
+    times.insert("lastModified", now);
+    match (from, to) {
+        (Some(State::Initial), State::Pending) => {
+            times.insert("claimedAt", now);
+        }
+        (Some(State::Pending), State::Initial) => {
+            times.remove("claimedAt");
+        }
+        (Some(State::Initial | State::Pending), State::Applied | State::Canceling) => {
+            times.insert("decidedAt", now);
+        }
+        _ => {}
     }
 }
 

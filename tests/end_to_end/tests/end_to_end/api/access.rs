@@ -1,7 +1,6 @@
 //! Who may do what: tokens with scopes, and pages of other sites.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use harness::api::Api;
 use harness::http::Answer;
@@ -11,16 +10,6 @@ use harness::world::World;
 use serde_json::{Value, json};
 
 use super::transfer;
-
-/// Makes a token and adds its line to the file.
-async fn token(world: &World, file: &Path, name: &str, scopes: &str) -> String {
-    let made = world.producer(&["token", name, "--scope", scopes]).await.expect_success();
-    let before = std::fs::read_to_string(file).unwrap_or_default();
-    std::fs::write(file, before + &made.stdout).expect("the file can be written");
-    let token = made.stderr.split_whitespace().last().expect("it is shown").to_owned();
-    assert!(!made.stdout.contains(&token), "the file holds no token");
-    token
-}
 
 async fn document(api: &Api) -> Value {
     api.get("/v1/openapi.json").await.expect(200).json()
@@ -43,9 +32,9 @@ async fn a_token_opens_only_what_its_scopes_name_in_every_operation() {
     let world = World::new().await;
     let file = world.directory().join("tokens");
     let path = file.to_str().expect("UTF-8");
-    let read = token(&world, &file, "reader", "read").await;
-    let submit = token(&world, &file, "shop", "submit").await;
-    let operate = token(&world, &file, "operator", "operate").await;
+    let read = world.token(&file, "reader", "read").await;
+    let submit = world.token(&file, "shop", "submit").await;
+    let operate = world.token(&file, "operator", "operate").await;
     let mut api = world.api(&["--tokens", path, "--listen", "127.0.0.1:0"][..2]).await;
     let operations = operations(&document(&api).await);
     assert!(operations.len() > 20);
@@ -88,9 +77,9 @@ async fn tokens_are_read_again_on_a_signal_and_a_bad_file_changes_nothing() {
     let world = World::new().await;
     let file = world.directory().join("tokens");
     let path = file.to_str().expect("UTF-8").to_owned();
-    let first = token(&world, &file, "first", "read").await;
+    let first = world.token(&file, "first", "read").await;
     let mut api = world.api(&["--tokens", &path]).await;
-    let second = token(&world, &file, "second", "read").await;
+    let second = world.token(&file, "second", "read").await;
     api.use_token(&second);
     api.get("/v1/parked").await.expect(401);
     api.get("/v1/accounts").await.expect(401);

@@ -2,9 +2,14 @@
 
 mod access;
 mod broker;
+mod browser;
+mod console;
+mod console_bulk;
 mod events;
 mod letters;
 mod limits;
+mod listener;
+mod overview;
 mod reading;
 mod readme;
 mod schemathesis;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use common::amount::Amount;
-use common::mongo::Choice;
+use common::mongo::{Choice, ParkedFilter};
 use common::transaction::{Body, State, TransactionId};
 use futures_util::TryStreamExt;
 use harness::wait::s;
@@ -166,10 +166,11 @@ async fn every_list_and_statement_is_read_through_its_index() {
         assert_eq!((first.entries.len(), second.expect("a page").entries.len()), (10, 10));
     }
     client.accounts(2, None).await.expect("a page");
+    let nothing = client.parked_transactions(&ParkedFilter::default(), 10).await;
+    assert!(nothing.expect("an answer").is_empty());
     change(&world, doc! { "profile": 0 }).await;
 
-    let ours =
-        doc! { "command.comment": { "$regex": "^tandem (transactions|statement|accounts)" } };
+    let ours = doc! { "command.comment": { "$regex": "^tandem (transactions|statement|accounts|parked)" } };
     let profile = world.store.database().collection::<Document>("system.profile");
     let profile = profile.find(ours).await.expect("MongoDB is there");
     let profile: Vec<Document> = profile.try_collect().await.expect("MongoDB is there");

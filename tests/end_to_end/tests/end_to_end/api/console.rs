@@ -1,0 +1,320 @@
+//! The console, as browsers get it: who sees what, who may act, and that foreign text stays text.
+
+use std::future::IntoFuture;
+
+use common::mongo::raw_id;
+use common::queue::DEAD;
+use common::transaction::{ParkCode, Parked, State};
+use harness::api::Api;
+use harness::http::Answer;
+use harness::wait::{s, wait_until};
+use harness::world::{World, transfer};
+use mongodb::bson::{Document, doc};
+use serde_json::json;
+
+const HOSTILE: &str = "<script>alert(1)</script>\"'&";
+const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
+const ACTS: [&str; 10] = [
+    "cancel", "reverse", "unpark", "give-up", "freeze", "unfreeze", "close", "replay", "discard",
+    "audit",
+];
+const PAGES: [&str; 10] = [
+    "/",
+    "/console/transactions",
+    "/console/transaction?id=t",
+    "/console/accounts",
+    "/console/account?id=a",
+    "/console/letters",
+    "/console/letter?id=x",
+    "/console/audit",
+    "/console/search?q=t",
+    "/console/confirm?act=freeze&id=a",
+];
+
+pub(super) async fn form(api: &Api, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    api.send("POST", path, &[&[FORM], headers].concat(), body).await
+}
+
+/// Signs in; the cookie as a browser sends it back.
+pub(super) async fn sign_in(api: &Api, token: &str) -> String {
+    let answer = form(api, "/console/sign-in", &[], &format!("token={token}")).await.expect(303);
+    let cookie = answer.header("Set-Cookie").expect("a cookie").to_owned();
+    assert!(cookie.contains("HttpOnly; SameSite=Strict; Path=/"), "{cookie}");
+    assert!(!cookie.contains(token), "the cookie holds no token");
+    cookie.split(';').next().expect("a pair").to_owned()
+}
+
+#[tokio::test]
+async fn whoever_is_not_signed_in_sees_nothing_and_a_session_ends_with_its_token() {
+    let world = World::new().await;
+    let file = world.directory().join("tokens");
+    let path = file.to_str().expect("UTF-8").to_owned();
+    let reader = world.token(&file, "reader", "read").await;
+    world.accounts(&[("a", 10)]).await;
+    let api = world.api(&["--tokens", &path]).await;
+    for page in PAGES.iter().chain(&["/console/stream"]) {
+        let refused = api.get(page).await.expect(401);
+        assert!(refused.body.contains("name=\"token\""), "{page}: {}", refused.body);
+    }
+    form(&api, "/console/sign-in", &[], "token=tandem_0").await.expect(401);
+    let elsewhere = [("Origin", "https://evil.example")];
+    form(&api, "/console/sign-in", &elsewhere, &format!("token={reader}")).await.expect(403);
+
+    // Behind a proxy that speaks TLS, the cookie never goes over anything else.
+    let (by_tls, token_only) = (format!("https://{}", api.address), format!("token={reader}"));
+    let answer = form(&api, "/console/sign-in", &[("Origin", &by_tls)], &token_only).await;
+    let cookie = answer.expect(303).header("Set-Cookie").expect("a cookie").to_owned();
+    assert!(cookie.ends_with("; Secure"), "{cookie}");
+
+    let cookie = sign_in(&api, &reader).await;
+    let with = [("Cookie", cookie.as_str())];
+    let page = api.send("GET", "/console/account?id=a", &with, "").await.expect(200);
+    for (name, expected) in [
+        ("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self';"),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Referrer-Policy", "same-origin"),
+        ("Cache-Control", "no-store"),
+    ] {
+        let header = page.header(name).unwrap_or_default();
+        assert!(header.starts_with(expected) && !header.contains("unsafe"), "{name}: {header}");
+    }
+    api.send("GET", "/", &[("Cookie", "tandem_session=0")], "").await.expect(401);
+    form(&api, "/console/sign-out", &with, "").await.expect(303);
+    api.send("GET", "/", &with, "").await.expect(401);
+
+    let cookie = sign_in(&api, &reader).await;
+    let with = [("Cookie", cookie.as_str())];
+    api.send("GET", "/", &with, "").await.expect(200);
+    std::fs::write(&file, "").expect("the file can be written");
+    world.token(&file, "another", "read").await;
+    api.signal(harness::process::Signal::Hup);
+    wait_until("the token is gone", s(30), async || {
+        api.send("GET", "/", &with, "").await.status == 401
+    })
+    .await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn without_operate_there_is_no_button_and_every_act_is_refused() {
+    let world = World::new().await;
+    let file = world.directory().join("tokens");
+    let path = file.to_str().expect("UTF-8").to_owned();
+    let reader = world.token(&file, "reader", "read").await;
+    let operator = world.token(&file, "olivia", "read,operate").await;
+    world.accounts(&[("a", 10), ("b", 0)]).await;
+    world.submit(&[transfer("t", "a", "b", 5)], 1).await;
+    let api = world.api(&["--tokens", &path]).await;
+    let reading = sign_in(&api, &reader).await;
+    let reading = [("Cookie", reading.as_str())];
+    for page in ["/console/account?id=a", "/console/transaction?id=t", "/console/audit"] {
+        let page = api.send("GET", page, &reading, "").await.expect(200);
+        assert!(!page.body.contains("/console/confirm"), "{}", page.body);
+        assert!(page.body.contains("scope operate"), "{}", page.body);
+    }
+    for act in ACTS {
+        let confirm = format!("/console/confirm?act={act}&id=a");
+        api.send("GET", &confirm, &reading, "").await.expect(403);
+        let body = format!("act={act}&id=a&reason=because");
+        form(&api, "/console/act", &reading, &body).await.expect(403);
+    }
+    assert_eq!(world.state("t").await, State::Initial);
+
+    let operating = sign_in(&api, &operator).await;
+    let operating = [("Cookie", operating.as_str())];
+    let freeze = "act=freeze&id=a&reason=";
+    let elsewhere = [operating[0], ("Sec-Fetch-Site", "cross-site")];
+    form(&api, "/console/act", &elsewhere, &format!("{freeze}x")).await.expect(403);
+    form(&api, "/console/act", &operating, freeze).await.expect(422);
+    api.send("GET", "/console/act?act=freeze&id=a&reason=x", &operating, "").await.expect(404);
+    let confirm = api.send("GET", "/console/confirm?act=freeze&id=a", &operating, "").await;
+    assert!(confirm.expect(200).body.contains("Freeze the account"));
+    let page = api.send("GET", "/console/account?id=a", &operating, "").await.expect(200);
+    assert!(page.body.contains("act=freeze") && page.body.contains(">open<"), "{}", page.body);
+    let done = form(&api, "/console/act", &operating, &format!("{freeze}fraud+case+7")).await;
+    assert!(done.expect(200).body.contains("frozen"));
+    let is_line = |line: &&str| line.contains("fraud case 7");
+    wait_until("it is logged", s(30), async || api.log().lines().any(|line| is_line(&line))).await;
+    let log = api.log();
+    let line = log.lines().find(is_line).expect("a line");
+    assert!(line.contains("olivia") && line.contains("freeze"), "{line}");
+    form(&api, "/console/act", &operating, "act=cancel&id=t&reason=x").await.expect(200);
+    let worker = world.worker("one").start().await;
+    world.wait_state("t", State::Canceled, s(60)).await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn hostile_text_in_ids_metadata_and_reasons_stays_text() {
+    let world = World::new().await;
+    let api = world.api(&[]).await;
+    for (id, balance) in [(HOSTILE, 10), ("b", 0)] {
+        let account = json!({ "account": id, "balance": balance });
+        api.post("/v1/accounts", &account).await.expect(201);
+    }
+    let submitted = json!({
+        "id": HOSTILE, "source": HOSTILE, "destination": "b", "value": 5,
+        "metadata": { HOSTILE: HOSTILE },
+    });
+    api.post("/v1/transactions", &submitted).await.expect(202);
+    let why = Parked::new(ParkCode::KillsWorker, HOSTILE);
+    world.store.park_by_id(&[raw_id(HOSTILE)], &why).await.expect("MongoDB is there");
+    let letter = json!({ "ids": [HOSTILE] }).to_string();
+    world.queues.publish_raw(DEAD, letter.as_bytes()).await;
+    wait_until("the letter is there", s(30), async || {
+        api.get("/v1/dead-letters").await.json()["count"] == 1
+    })
+    .await;
+    let letters = api.get("/v1/dead-letters").await.json();
+    let letter = letters["items"][0]["id"].as_str().expect("an id").to_owned();
+    let id = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27%26";
+    let pages = [
+        "/".to_owned(),
+        "/console/transactions".to_owned(),
+        format!("/console/transactions?account={id}"),
+        format!("/console/transaction?id={id}"),
+        "/console/accounts".to_owned(),
+        format!("/console/account?id={id}"),
+        "/console/letters".to_owned(),
+        format!("/console/letter?id={letter}"),
+        format!("/console/search?q={id}x"),
+        format!("/console/confirm?act=freeze&id={id}"),
+    ];
+    let mut seen = 0;
+    for page in &pages {
+        let answer = api.get(page).await;
+        assert!(!answer.body.contains("<script>alert"), "{page}: {}", answer.body);
+        seen += usize::from(answer.body.contains("&lt;script&gt;alert(1)"));
+    }
+    assert!(seen >= 8, "the text is shown on {seen} pages");
+    let found = api.get(&format!("/console/search?q={id}")).await.expect(303);
+    assert!(found.header("Location").is_some_and(|to| to.starts_with("/console/transaction?id=")));
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn ten_thousand_rows_make_no_page_long_or_slow() {
+    let world = World::new().await;
+    let names: Vec<String> = (0..10_000).map(|n| format!("account-{n:05}")).collect();
+    let accounts: Vec<(&str, i64)> = names.iter().map(|name| (name.as_str(), 0)).collect();
+    world.accounts(&accounts).await;
+    world.accounts(&[("a", 1_000_000)]).await;
+    let transfers: Vec<_> = names
+        .iter()
+        .enumerate()
+        .map(|(n, name)| transfer(&format!("t{n}"), "a", name, 1))
+        .collect();
+    world.submit(&transfers, 100).await;
+    let worker = world.worker("one").start().await;
+    world.wait_final(s(120)).await;
+    let api = world.api(&[]).await;
+    for page in [
+        "/console/transactions",
+        "/console/transactions?state=done",
+        "/console/transactions?account=a",
+        "/console/account?id=a",
+        "/console/accounts",
+    ] {
+        // A statement ends some seconds ago.
+        wait_until("the page has many rows", s(30), async || {
+            let begun = std::time::Instant::now();
+            let answer = api.get(page).await.expect(200);
+            assert!(begun.elapsed() < s(5), "{page} took {:?}", begun.elapsed());
+            let rows = answer.body.matches("<tr>").count();
+            assert!(rows <= 110, "{page} has {rows} rows");
+            rows > 20 && answer.body.contains("rel=\"next\"")
+        })
+        .await;
+    }
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_page_asks_the_database_a_few_questions() {
+    let world = World::new().await;
+    world.accounts(&[("a", 10), ("b", 0)]).await;
+    world.submit(&[transfer("t", "a", "b", 5)], 1).await;
+    let api = world.api(&[]).await;
+    let database = world.store.database();
+    database.run_command(doc! { "profile": 2 }).await.expect("the server profiles");
+    // The overview is made of what one sampler knows, whoever looks.
+    for (page, most) in [
+        ("/console/transactions", 2),
+        ("/console/transactions?account=a", 4),
+        ("/console/transaction?id=t", 6),
+        ("/console/accounts", 2),
+        ("/console/account?id=a", 8),
+        ("/console/letters", 8),
+        ("/console/search?q=t", 2),
+        ("/console/confirm?act=cancel&id=t", 2),
+        ("/console/audit", 0),
+        ("/console/job", 0),
+    ] {
+        let profile = database.collection::<Document>("system.profile");
+        let ours = || {
+            let of_pages = doc! {
+                "command.comment": { "$regex": "^tandem", "$nin": ["tandem workers", "tandem unfinished"] },
+            };
+            profile.count_documents(of_pages).into_future()
+        };
+        let before = ours().await.expect("a count");
+        api.get(page).await;
+        let asked = ours().await.expect("a count") - before;
+        eprintln!("{page}: {asked} commands");
+        assert!(asked <= most, "{page}: {asked} commands");
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_parked_transaction_is_brought_back_and_an_audit_is_watched() {
+    let world = World::new().await;
+    world.accounts(&[("a", 10), ("b", 0)]).await;
+    world.submit(&[transfer("t", "a", "b", 5)], 1).await;
+    let why = Parked::new(ParkCode::KillsWorker, "a test has parked it");
+    world.store.park_by_id(&[raw_id("t")], &why).await.expect("MongoDB is there");
+    let api = world.api(&[]).await;
+    let page = api.get("/console/transaction?id=t").await.expect(200);
+    assert!(page.body.contains("a test has parked it"), "{}", page.body);
+    assert!(page.body.contains("none names it"), "{}", page.body);
+    assert!(page.body.contains("Its event comes with its end"), "{}", page.body);
+    world.queues.publish_raw(DEAD, br#"{"ids":["t"]}"#).await;
+    wait_until("its letter is named", s(30), async || {
+        let page = api.get("/console/transaction?id=t").await.expect(200);
+        page.body.contains("Its message is a <a href=\"/console/letter?id=")
+    })
+    .await;
+    assert!(page.body.contains("act=unpark&amp;id=t"), "{}", page.body);
+    form(&api, "/console/act", &[], "act=unpark&id=t&reason=mended").await.expect(200);
+    let worker = world.worker("one").start().await;
+    world.wait_state("t", State::Done, s(60)).await;
+    wait_until("its event is sent", s(30), async || {
+        let page = api.get("/console/transaction?id=t").await.expect(200);
+        page.body.contains("Its event is not due")
+    })
+    .await;
+    let page = api.get("/console/transaction?id=t").await.expect(200);
+    for state in ["created", "pending", "applied", "done"] {
+        assert!(
+            page.body.contains(&format!("<th scope=\"row\">{state}</th><td><time")),
+            "{state}: {}",
+            page.body
+        );
+    }
+    assert!(page.body.contains("claimed by one"), "{}", page.body);
+    wait_until("the statement has it", s(30), async || {
+        let page = api.get("/console/account?id=b").await.expect(200);
+        page.body.contains("Balance before: <b>0</b>, after: <b>5</b>")
+    })
+    .await;
+    form(&api, "/console/act", &[], "act=audit&id=ledger&reason=daily").await.expect(200);
+    wait_until("the audit has ended", s(60), async || {
+        let page = api.get("/console/audit").await.expect(200);
+        page.body.contains("Every rule holds.")
+    })
+    .await;
+    drop(worker);
+    world.finish().await;
+}
