@@ -2,11 +2,14 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+/// How long to wait for events.
+const HEARD_LIMIT: Duration = Duration::from_secs(120);
 
 /// An event as it was received.
 #[derive(Clone, Debug)]
@@ -91,10 +94,12 @@ impl Listener {
         &self.events
     }
 
-    /// Reads until there are so many.
+    /// Reads until there are so many. A stream without events is never silent: it says that it is alive.
     pub async fn heard(&mut self, count: usize) -> &[Event] {
+        let begun = Instant::now();
         while self.events.len() < count {
             self.read().await;
+            assert!(begun.elapsed() < HEARD_LIMIT, "{count} events did not come: {self}");
         }
         &self.events
     }
