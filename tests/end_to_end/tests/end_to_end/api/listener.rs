@@ -98,8 +98,8 @@ impl Listener {
     pub async fn heard(&mut self, count: usize) -> &[Event] {
         let begun = Instant::now();
         while self.events.len() < count {
-            self.read().await;
             assert!(begun.elapsed() < HEARD_LIMIT, "{count} events did not come: {self}");
+            self.read().await;
         }
         &self.events
     }
