@@ -42,7 +42,12 @@ impl End {
         match state {
             State::Done => Some(End::Done),
             State::Canceled => Some(End::Canceled),
-            State::Initial | State::Pending | State::Applied | State::Canceling => None,
+            State::Scheduled
+            | State::Initial
+            | State::Pending
+            | State::Held
+            | State::Applied
+            | State::Canceling => None,
         }
     }
 

@@ -34,7 +34,7 @@ impl Client {
                 let problem = "can't be canceled any more";
                 Err(Error::WrongState { id: id.to_owned(), state, problem })
             }
-            state @ (State::Initial | State::Pending) => {
+            state @ (State::Scheduled | State::Initial | State::Pending | State::Held) => {
                 let problem =
                     format!("is still {state}; the server refuses to change it, see audit");
                 Err(Error::refused(id, problem))

@@ -65,7 +65,7 @@ impl Client {
         let wrong = |state, problem| Error::WrongState { id: id.to_owned(), state, problem };
         match state_of(&original)? {
             State::Applied | State::Done => {}
-            state @ (State::Initial | State::Pending) => {
+            state @ (State::Scheduled | State::Initial | State::Pending | State::Held) => {
                 return Err(wrong(state, "has no effect yet"));
             }
             state @ (State::Canceling | State::Canceled) => {

@@ -71,7 +71,12 @@ impl Standing {
                     self.reason.clone().unwrap_or_else(|| ("unknown".to_owned(), String::new()));
                 Some(Outcome::Canceled { code, message })
             }
-            State::Initial | State::Pending | State::Applied | State::Canceling => None,
+            State::Scheduled
+            | State::Initial
+            | State::Pending
+            | State::Held
+            | State::Applied
+            | State::Canceling => None,
         }
     }
 }

@@ -187,7 +187,7 @@ pub fn leftovers(message: &Message, outcomes: &HashMap<TransactionId, Outcome>) 
     let (mut missing, mut surplus, mut fitting) = (Vec::new(), Vec::new(), usize::MAX);
     for id in &message.ids {
         let key = match outcomes.get(id) {
-            Some(Outcome::Final | Outcome::Parked) => continue,
+            Some(Outcome::Final | Outcome::Parked | Outcome::Resting) => continue,
             Some(Outcome::Missing) => {
                 missing.push(id.clone());
                 continue;

@@ -12,12 +12,14 @@ use sha2::{Digest, Sha256};
 use super::workers::{self, WORKERS};
 use super::{due, history, parking, settings, validators};
 use crate::hex::hex;
-use crate::transaction::State;
+use crate::transaction::{DUE_AT, State};
 
 /// The collection of accounts.
 pub const ACCOUNTS: &str = "accounts";
 /// The collection of transactions.
 pub const TRANSACTIONS: &str = "transactions";
+/// The index of what is due or expires.
+pub(super) const DUE: &str = "due";
 
 /// All collections of a ledger. Those of notes, due events and settings have no definition.
 pub(super) const COLLECTIONS: [&str; 6] =
@@ -38,8 +40,17 @@ pub(super) struct Index {
     pub(super) key: Document,
     /// Which documents it has; empty for all.
     pub(super) filter: Document,
+    /// Whether no two documents in it may have the same key.
+    pub(super) unique: bool,
     /// After how many seconds the server removes a document, if at all.
     pub(super) expire_after_s: Option<i32>,
+}
+
+impl Index {
+    /// An index that keeps its documents for ever, and takes keys any number of times.
+    pub(super) fn new(name: &'static str, key: Document, filter: Document) -> Index {
+        Index { name, key, filter, unique: false, expire_after_s: None }
+    }
 }
 
 /// All of them, with or without the indexes for lists and statements.
@@ -77,20 +88,13 @@ fn transaction_indexes() -> Vec<Index> {
     let in_flight = State::IN_FLIGHT.map(Bson::from).to_vec();
     vec![
         // The sweeper: `initial` documents whose message got lost, oldest first.
-        Index {
-            name: "unclaimed",
-            key: doc! { "createdAt": 1 },
-            filter: doc! { "state": State::Initial },
-            expire_after_s: None,
-        },
+        Index::new("unclaimed", doc! { "createdAt": 1 }, doc! { "state": State::Initial }),
         // The sweeper: transactions in flight whose owner is gone. The key does not change from
         // claim to the end, so a state change costs no index write.
-        Index {
-            name: "in_flight",
-            key: doc! { "takeoverAt": 1 },
-            filter: doc! { "state": { "$in": in_flight } },
-            expire_after_s: None,
-        },
+        Index::new("in_flight", doc! { "takeoverAt": 1 }, doc! { "state": { "$in": in_flight } }),
+        // The sweeper: what is scheduled and due, and what expires. One index for all of them, because
+        // each index of this collection costs a native transaction on MongoDB 6.0 a tenth.
+        Index::new(DUE, doc! { DUE_AT: 1 }, doc! { DUE_AT: { "$type": "date" } }),
     ]
 }
 
@@ -105,6 +109,9 @@ impl Index {
     /// What stands beside name and key. The server takes no empty filter.
     pub(super) fn options(&self) -> Document {
         let mut options = doc! {};
+        if self.unique {
+            options.insert("unique", true);
+        }
         if !self.filter.is_empty() {
             options.insert("partialFilterExpression", &self.filter);
         }
@@ -128,12 +135,12 @@ impl Index {
     /// Whether the server takes an existing index for this one, and so refuses this one under any
     /// other name. The server compares neither `hidden` nor `expireAfterSeconds`.
     pub(super) fn is_blocked_by(&self, there: &IndexModel) -> bool {
-        let plain = |flag: Option<bool>| flag != Some(true);
+        let set = |flag: Option<bool>| flag == Some(true);
         same_key(&there.keys, &self.key)
             && there.options.as_ref().is_some_and(|options| {
                 options.partial_filter_expression.clone().unwrap_or_default() == self.filter
-                    && plain(options.unique)
-                    && plain(options.sparse)
+                    && set(options.unique) == self.unique
+                    && !set(options.sparse)
                     && options.collation.is_none()
             })
     }

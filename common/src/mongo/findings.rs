@@ -380,6 +380,7 @@ mod tests {
             options.name = Some(index.name.to_owned());
             options.partial_filter_expression =
                 Some(index.filter.clone()).filter(|filter| !filter.is_empty());
+            options.unique = index.unique.then_some(true);
             let expires = index.expire_after_s.and_then(|seconds| seconds.try_into().ok());
             options.expire_after = expires.map(std::time::Duration::from_secs);
             IndexModel::builder().keys(index.key.clone()).options(options).build()
@@ -404,7 +405,7 @@ mod tests {
     #[test]
     fn a_whole_ledger_lacks_nothing_and_an_empty_database_everything() {
         assert_eq!(kinds(&whole(), true), []);
-        for (history, indexes) in [(false, 2), (true, 5)] {
+        for (history, indexes) in [(false, 3), (true, 6)] {
             let choice = Choice { history: Some(history), ..Choice::default() };
             let findings = compare(&Seen::default(), Known::THIS, choice);
             let mut expected = vec![(ACCOUNTS, "collection"), (TRANSACTIONS, "collection")];
@@ -496,7 +497,7 @@ mod tests {
         assert!(unneeded(&seen, Known::THIS, on()).is_empty());
         let mut seen = Seen { settings: Some(LedgerSettings::new(Known::THIS, off)), ..seen };
         let (_, indexes) = seen.collections.get_mut(TRANSACTIONS).expect("it is there");
-        indexes.truncate(2);
+        indexes.truncate(3);
         assert_eq!(kinds(&seen, true), []);
         let kinds: Vec<_> =
             compare(&seen, Known::THIS, on()).iter().map(|finding| finding.kind()).collect();

@@ -24,24 +24,17 @@ pub(super) fn indexes() -> Vec<Index> {
     let final_states = State::ALL.into_iter().filter(|state| state.is_final());
     let final_states: Vec<Bson> = final_states.map(Bson::from).collect();
     vec![
-        Index {
-            name: "by_created",
-            key: key(None, "createdAt"),
-            filter: doc! {},
-            expire_after_s: None,
-        },
-        Index {
-            name: "ended_by_created",
-            key: key(Some("state"), "createdAt"),
-            filter: doc! { "state": { "$in": final_states } },
-            expire_after_s: None,
-        },
-        Index {
-            name: "ended_on",
-            key: key(Some(ENDED_ON), "lastModified"),
-            filter: doc! { ENDED_ON: { "$exists": true } },
-            expire_after_s: None,
-        },
+        Index::new("by_created", key(None, "createdAt"), doc! {}),
+        Index::new(
+            "ended_by_created",
+            key(Some("state"), "createdAt"),
+            doc! { "state": { "$in": final_states } },
+        ),
+        Index::new(
+            "ended_on",
+            key(Some(ENDED_ON), "lastModified"),
+            doc! { ENDED_ON: { "$exists": true } },
+        ),
     ]
 }
 

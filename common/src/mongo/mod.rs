@@ -11,6 +11,7 @@ mod due;
 mod fault;
 mod findings;
 mod history;
+mod holds;
 mod ledger;
 mod native;
 mod numbers;

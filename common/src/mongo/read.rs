@@ -17,14 +17,28 @@ use crate::limits;
 use crate::transaction::{AccountId, Body, TransactionId};
 
 /// The fields of a transaction that say what it asks for.
-pub(super) const CONTENT: [&str; 5] = ["source", "destination", "value", "legs", "currency"];
+pub(super) const CONTENT: [&str; 12] = [
+    "source",
+    "destination",
+    "value",
+    "legs",
+    "currency",
+    "hold",
+    "holdExpiresAt",
+    "notBefore",
+    "submittedNotBefore",
+    "expiresAt",
+    "exclusiveKey",
+    "captured",
+];
 
 /// The fields of an account that its rules rest on, beside its marks.
 const ACCOUNT: [&str; 7] =
     ["balance", "pendingDebits", "pendingCredits", "openingBalance", "floor", "status", "currency"];
 
-/// The most bytes of one field of a transaction's content: its legs, or a few names.
-pub(super) const CONTENT_BYTES_MAX: usize = limits::LEGS_BYTES_MAX + 2_000;
+/// The most bytes of a transaction's content: its legs, what is captured of them, a few names and
+/// moments.
+pub(super) const CONTENT_BYTES_MAX: usize = 2 * limits::LEGS_BYTES_MAX + 2_000;
 
 /// The most bytes of those fields. A number has 16 at most, a name 200.
 const ACCOUNT_BYTES_MAX: i32 = 2_000;

@@ -27,7 +27,7 @@ pub struct Known {
 
 impl Known {
     /// This version.
-    pub const THIS: Known = Known { protocol: 2, features: &[] };
+    pub const THIS: Known = Known { protocol: 3, features: &[] };
 }
 
 /// The document as read.

@@ -8,15 +8,16 @@ use mongodb::bson::raw::cstr;
 use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBson, RawDocumentBuf, doc, rawdoc};
 
 use super::history::ENDED_ON;
+use super::holds;
 use crate::amount::Amount;
 use crate::ledger::{Advance, Cancelation, Claim, LeaseMs, ServerMs, Verdict};
-use crate::transaction::{Reason, State, TransactionId};
+use crate::transaction::{DUE_AT, Reason, ReasonCode, State, TransactionId};
 
 fn literal(text: &str) -> RawDocumentBuf {
     rawdoc! { "$literal": text }
 }
 
-fn names(ids: &[&TransactionId]) -> RawArrayBuf {
+pub(super) fn names(ids: &[&TransactionId]) -> RawArrayBuf {
     ids.iter().map(|id| id.as_ref()).collect()
 }
 
@@ -81,8 +82,8 @@ fn one_more(field: &str) -> RawDocumentBuf {
 }
 
 /// The fields that only mean something while a transaction is not final.
-pub(super) const UNFINISHED: [&str; 5] =
-    ["claim", "leaseUntil", "takeoverAt", "sweepAfter", "parked"];
+pub(super) const UNFINISHED: [&str; 6] =
+    ["claim", "leaseUntil", "takeoverAt", "sweepAfter", "parked", DUE_AT];
 
 /// The largest document whose accounts are copied when it is canceled: far beyond every valid one.
 const COPIED_BYTES_MAX: i32 = 4 << 20;
@@ -146,7 +147,7 @@ pub(super) fn cancel(cancelation: &Cancelation, claim: &Claim) -> RawDocumentBuf
 }
 
 /// The field `reason` of what is canceled.
-fn canceled_for(reason: &Reason, never_posted: bool) -> Document {
+pub(super) fn canceled_for(reason: &Reason, never_posted: bool) -> Document {
     let mut document = reason.to_document();
     if never_posted {
         document.insert("neverPosted", true);
@@ -158,10 +159,10 @@ pub(super) fn raw(document: &Document) -> RawDocumentBuf {
     document.try_into().expect("no name of a field has a NUL")
 }
 
-/// A client's request to cancel: `initial` and `pending` become `canceling`; only workers write the
-/// end, because it has an event. The statements run in this order, so a transaction that is claimed
-/// between them still matches the second. Nobody owns what was `initial`, so a worker may claim it at
-/// once. The claim of what was `pending` stays: the owner notices at its commit and undoes what it has
+/// A client's request to cancel: `scheduled`, `initial`, `held` and `pending` become `canceling`; only
+/// workers write the end, because it has an event. The statements run in this order, so a transaction
+/// that is claimed, held or confirmed between them still matches a later one. Nobody owns what was
+/// `scheduled` or `initial`, so a worker may claim it at once. The claim of what was `pending` stays: the owner notices at its commit and undoes what it has
 /// posted.
 pub(super) fn request_cancel(id: &str, reason: &Reason) -> Vec<Document> {
     let canceling = |never_posted| {
@@ -174,13 +175,17 @@ pub(super) fn request_cancel(id: &str, reason: &Reason) -> Vec<Document> {
     };
     let mut unclaimed = canceling(true);
     unclaimed.insert("takeoverAt", "$$NOW");
+    // Twice: a hold may be confirmed before it was looked at, or come to rest after that.
+    let held = holds::release(id, &Reason { code: ReasonCode::Released, ..reason.clone() });
     vec![
         doc! {
-            "q": { "_id": id, "state": State::Initial },
+            "q": { "_id": id, "state": { "$in": [State::Scheduled, State::Initial] } },
             // The sweeper's stamp would keep the sweepers from it.
-            "u": [{ "$set": unclaimed }, { "$unset": ["sweepAfter"] }],
+            "u": [{ "$set": unclaimed }, { "$unset": ["sweepAfter", DUE_AT] }],
         },
+        held.clone(),
         doc! { "q": { "_id": id, "state": State::Pending }, "u": [{ "$set": canceling(false) }] },
+        held,
     ]
 }
 
@@ -274,11 +279,9 @@ pub(super) fn ends(verdicts: &[Verdict], application: &str) -> Vec<(RawDocumentB
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transaction::ReasonCode;
-
     #[test]
     fn a_wish_to_cancel_never_touches_the_owner() {
-        let pending = &request_cancel("t", &Reason::new(ReasonCode::Requested, "why"))[1];
+        let pending = &request_cancel("t", &Reason::new(ReasonCode::Requested, "why"))[2];
         assert_eq!(pending.get_document("q").expect("q").get_str("state").ok(), Some("pending"));
         let set = pending.get_array("u").expect("u")[0].as_document().expect("a stage");
         let fields: Vec<_> = set.get_document("$set").expect("$set").keys().collect();

@@ -17,7 +17,7 @@ use super::numbers;
 use crate::account::Status;
 use crate::amount::Amount;
 use crate::limits::{LEGS_MAX, NAME_BYTES_MAX};
-use crate::transaction::State;
+use crate::transaction::{DUE_AT, State};
 
 /// Not empty, and without control characters, also those beyond ASCII. `$` would match before a
 /// line feed at the end; `\z` does not. Text that is not valid UTF-8 matches nothing.
@@ -53,13 +53,14 @@ pub(super) fn accounts() -> Document {
 }
 
 /// Which documents are transactions. Fields that never change are checked only while a transaction
-/// is `initial`. That costs the insert a little, and the other four writes of a transfer nothing.
+/// is `scheduled` or `initial`. That costs the insert a little, and the other four writes of a transfer nothing.
 pub(super) fn transactions() -> Document {
     let text = doc! { "$gt": "" };
     let mut value = in_range();
     value.extend(of_type(&["long", "int", "decimal"]));
+    let first = [State::Scheduled, State::Initial];
     let later: Vec<Bson> =
-        State::ALL.into_iter().filter(|state| *state != State::Initial).map(Bson::from).collect();
+        State::ALL.into_iter().filter(|state| !first.contains(state)).map(Bson::from).collect();
     doc! {
         "_id": &text,
         "state": { "$in": State::ALL.map(Bson::from).to_vec(), "$not": of_type(&["array"]) },
@@ -69,7 +70,11 @@ pub(super) fn transactions() -> Document {
             { "value": value, "source": &text, "destination": &text, "legs": null },
             { "legs": of_type(&["array"]), "value": null },
         ],
-        "$and": [{ "$or": [{ "state": { "$in": later } }, new_transaction()] }],
+        "$and": [
+            { "$or": [{ "state": { "$in": later } }, new_transaction()] },
+            // Otherwise no sweeper would find it.
+            { "$or": [{ "state": { "$ne": State::Scheduled } }, { DUE_AT: of_type(&["date"]) }] },
+        ],
     }
 }
 

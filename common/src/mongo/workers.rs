@@ -82,6 +82,7 @@ pub(super) fn index() -> Index {
         name: "seen",
         key: doc! { "seenAt": 1 },
         filter: doc! { "kind": KIND },
+        unique: false,
         expire_after_s: Some(KEPT_S),
     }
 }

@@ -2,16 +2,18 @@
 //!
 //! Owns what makes a transaction valid ([`Body::new`]) and which fields it has. Promises that a
 //! [`Body`] has at least two legs on distinct accounts that sum to zero, none of them zero, and that
-//! its names are within [`limits`](crate::limits). `read` takes stored documents in.
+//! its names are within [`limits`](crate::limits). `read` takes stored documents in; `terms` has what
+//! a transaction may ask for beside its legs.
 //! Fails with a [`BodyError`] that says which rule was broken; foreign text in it is cut.
 
 mod read;
 mod state;
+mod terms;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::{DateTime, Document, doc};
 
 use crate::amount::{Amount, AmountError};
 
@@ -19,6 +21,7 @@ pub use crate::limits::{LEGS_MAX, NAME_BYTES_MAX};
 pub use read::check_metadata;
 pub(crate) use read::pick_first;
 pub use state::{ParkCode, Parked, Reason, ReasonCode, State};
+pub use terms::{DUE_AT, Marked, Terms, legs_to_bson};
 
 /// A transaction's `_id`: the client's idempotency key.
 pub type TransactionId = Arc<str>;
@@ -45,6 +48,8 @@ pub struct Body {
     pub reverses: Option<String>,
     /// Whatever the client wants to keep beside it; the engine never reads it.
     pub metadata: Option<Document>,
+    /// None where it asks for nothing beside its legs, so that most bodies stay small.
+    terms: Option<Box<Terms>>,
 }
 
 /// Which rule a submission breaks.
@@ -121,7 +126,7 @@ impl Body {
         if sum != 0 {
             return Err(BodyError::NotZero(format_nanos(sum)));
         }
-        Ok(Body { legs, currency: None, reverses: None, metadata: None })
+        Ok(Body { legs, currency: None, reverses: None, metadata: None, terms: None })
     }
 
     /// A transfer: the two-leg case.
@@ -162,9 +167,8 @@ impl Body {
     /// The body that takes this one's effect back.
     #[must_use]
     pub fn reversed(&self, original: &str) -> Body {
-        let legs = self
-            .legs
-            .iter()
+        let effect = self.effect().iter().filter(|leg| !leg.amount.is_zero());
+        let legs = effect
             .map(|leg| Leg { account: leg.account.clone(), amount: leg.amount.negated() })
             .collect();
         Body {
@@ -172,10 +176,12 @@ impl Body {
             currency: self.currency.clone(),
             reverses: Some(original.to_owned()),
             metadata: None,
+            terms: None,
         }
     }
 
-    /// The `initial` document to insert. Two legs are written as the manual's simple transfer.
+    /// The document to insert at this moment: `scheduled` if it is for later, otherwise `initial`. Two
+    /// legs are written as the manual's simple transfer.
     #[must_use]
     pub fn to_document(&self, id: &str, created_at: DateTime) -> Document {
         let mut document = doc! { "_id": id };
@@ -186,13 +192,11 @@ impl Body {
                 document.insert("value", credit.amount);
             }
             legs => {
-                let legs = legs.iter().map(|leg| {
-                    Bson::Document(doc! { "account": leg.account.as_ref(), "amount": leg.amount })
-                });
-                document.insert("legs", legs.collect::<Vec<_>>());
+                document.insert("legs", legs_to_bson(legs));
             }
         }
-        document.insert("state", State::Initial);
+        let state = self.first_state(created_at);
+        document.insert("state", state);
         if let Some(currency) = &self.currency {
             document.insert("currency", currency);
         }
@@ -202,6 +206,7 @@ impl Body {
         if let Some(metadata) = &self.metadata {
             document.insert("metadata", metadata.clone());
         }
+        self.terms().write(&mut document, state);
         document.insert("createdAt", created_at);
         document.insert("lastModified", created_at);
         document

@@ -8,15 +8,15 @@
 
 use mongodb::bson::raw::RawElement;
 use mongodb::bson::spec::ElementType;
-use mongodb::bson::{Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
+use mongodb::bson::{DateTime, Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::{Body, BodyError, Leg, check_name, field_error};
+use super::{Body, BodyError, Leg, Terms, check_name, field_error};
 use crate::amount::Amount;
 use crate::limits::{LEGS_BYTES_MAX, LEGS_MAX, METADATA_BYTES_MAX, METADATA_DEPTH_MAX};
 
 /// The fields of a transaction that make its body, then those that the protocol reads. None may
 /// stand twice: which of the two counts would depend on the reader.
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 21] = [
     "source",
     "destination",
     "value",
@@ -24,6 +24,13 @@ const FIELDS: [&str; 14] = [
     "currency",
     "reverses",
     "metadata",
+    "hold",
+    "holdExpiresAt",
+    "notBefore",
+    "submittedNotBefore",
+    "expiresAt",
+    "exclusiveKey",
+    "captured",
     "_id",
     "state",
     "claim",
@@ -42,7 +49,9 @@ impl Body {
     /// When it breaks a rule.
     pub fn from_raw(document: &RawDocument) -> Result<Body, BodyError> {
         let picked = pick(document, FIELDS)?;
-        let [source, destination, value, legs, currency, reverses, metadata, ..] = picked;
+        let [source, destination, value, legs, currency, reverses, metadata, rest @ ..] = picked;
+        let [hold, hold_expires_at, not_before, submitted, expires_at, key, captured, ..] = rest;
+        let terms = [hold, hold_expires_at, not_before, submitted, expires_at, key, captured];
         // Many programs write null for what is not there.
         let [source, destination, value, legs] = [source, destination, value, legs].map(present);
         let body = match legs {
@@ -52,7 +61,7 @@ impl Body {
                         return Err(field_error(name, "stands beside legs; give one or the other"));
                     }
                 }
-                Body::balanced(read_legs(&legs)?)?
+                Body::balanced(read_legs("legs", &legs)?)?
             }
             None => Body::transfer(
                 name("source", source.as_ref())?,
@@ -60,12 +69,16 @@ impl Body {
                 amount("value", value.as_ref())?,
             )?,
         };
-        Ok(Body {
+        let body = Body {
             currency: optional_name("currency", currency.as_ref())?,
             reverses: optional_name("reverses", reverses.as_ref())?,
             metadata: metadata.map_or(Ok(None), |metadata| read_metadata(&metadata))?,
             ..body
-        })
+        };
+        match read_terms(terms)? {
+            None => Ok(body),
+            Some(terms) => body.with_terms(terms),
+        }
     }
 
     /// As [`Body::from_raw`], for a document that was read into a tree.
@@ -138,16 +151,50 @@ fn present(element: Option<RawElement<'_>>) -> Option<RawElement<'_>> {
     element.filter(|element| element.element_type() != ElementType::Null)
 }
 
-fn read_legs(legs: &RawElement<'_>) -> Result<Vec<Leg>, BodyError> {
+/// The terms, if there are any; most transactions have none of these fields.
+fn read_terms(elements: [Option<RawElement<'_>>; 7]) -> Result<Option<Terms>, BodyError> {
+    let elements = elements.map(present);
+    if elements.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let [hold, hold_expires_at, not_before, submitted, expires_at, key, captured] = &elements;
+    Ok(Some(Terms {
+        hold: match hold.as_ref().map(RawElement::value) {
+            None => false,
+            Some(Ok(RawBsonRef::Boolean(hold))) => hold,
+            Some(Ok(_) | Err(_)) => return Err(field_error("hold", "is not true or false")),
+        },
+        hold_expires_at: moment("holdExpiresAt", hold_expires_at.as_ref())?,
+        not_before: moment("notBefore", not_before.as_ref())?,
+        submitted_not_before: moment("submittedNotBefore", submitted.as_ref())?,
+        expires_at: moment("expiresAt", expires_at.as_ref())?,
+        exclusive_key: optional_name("exclusiveKey", key.as_ref())?,
+        captured: match captured {
+            Some(captured) => Some(read_legs("captured", captured)?),
+            None => None,
+        },
+    }))
+}
+
+fn moment(field: &str, element: Option<&RawElement<'_>>) -> Result<Option<DateTime>, BodyError> {
+    match element.map(RawElement::value) {
+        None => Ok(None),
+        Some(Ok(RawBsonRef::DateTime(moment))) => Ok(Some(moment)),
+        Some(Ok(_) | Err(_)) => Err(field_error(field, "is not a date")),
+    }
+}
+
+/// A list of legs in the field `of`.
+fn read_legs(of: &'static str, legs: &RawElement<'_>) -> Result<Vec<Leg>, BodyError> {
     if legs.element_type() != ElementType::Array {
-        return Err(field_error("legs", "is not a list of {account, amount}"));
+        return Err(field_error(of, "is not a list of {account, amount}"));
     }
     if legs.size() > LEGS_BYTES_MAX {
-        return Err(field_error("legs", format!("is larger than {LEGS_BYTES_MAX} bytes")));
+        return Err(field_error(of, format!("is larger than {LEGS_BYTES_MAX} bytes")));
     }
     let list: &RawArray = match legs.value() {
         Ok(RawBsonRef::Array(list)) => list,
-        Ok(_) | Err(_) => return Err(field_error("legs", "is not valid")),
+        Ok(_) | Err(_) => return Err(field_error(of, "is not valid")),
     };
     let count = list.iter_elements().count();
     if count > LEGS_MAX {
@@ -156,10 +203,10 @@ fn read_legs(legs: &RawElement<'_>) -> Result<Vec<Leg>, BodyError> {
     list.iter_elements()
         .enumerate()
         .map(|(at, leg)| match leg.map(|leg| leg.value()) {
-            Ok(Ok(RawBsonRef::Document(leg))) => read_leg(leg).map_err(|error| located(at, error)),
-            Ok(_) | Err(_) => {
-                Err(field_error("legs", "holds something else than {account, amount}"))
+            Ok(Ok(RawBsonRef::Document(leg))) => {
+                read_leg(leg).map_err(|error| located(of, at, error))
             }
+            Ok(_) | Err(_) => Err(field_error(of, "holds something else than {account, amount}")),
         })
         .collect()
 }
@@ -174,11 +221,11 @@ fn read_leg(leg: &RawDocument) -> Result<Leg, BodyError> {
 }
 
 /// Says which leg it is.
-fn located(at: usize, error: BodyError) -> BodyError {
-    let of = |field: &str| format!("legs[{at}].{field}");
+fn located(list: &str, at: usize, error: BodyError) -> BodyError {
+    let located = |field: &str| format!("{list}[{at}].{field}");
     match error {
-        BodyError::Field { field, problem } => BodyError::Field { field: of(&field), problem },
-        BodyError::Amount { field, source } => BodyError::Amount { field: of(&field), source },
+        BodyError::Field { field, problem } => BodyError::Field { field: located(&field), problem },
+        BodyError::Amount { field, source } => BodyError::Amount { field: located(&field), source },
         other @ (BodyError::SameAccount(_)
         | BodyError::NotZero(_)
         | BodyError::Mixed

@@ -7,10 +7,15 @@ use mongodb::bson::{Bson, Document, doc};
 /// Where a transaction stands. `Applied` is the commit point: from there it only goes forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
+    /// Submitted for later: nobody looks at it before its `notBefore`.
+    Scheduled,
     /// Submitted, not yet claimed by a worker.
     Initial,
     /// Claimed; its legs are being posted.
     Pending,
+    /// On hold: its debits are reserved, and it rests, without an owner, until it is confirmed or
+    /// released, or expires.
+    Held,
     /// All legs are posted and it can't be undone any more.
     Applied,
     /// Settled: the end of a successful transaction.
@@ -23,9 +28,11 @@ pub enum State {
 
 impl State {
     /// Every state, in the order of life.
-    pub const ALL: [State; 6] = [
+    pub const ALL: [State; 8] = [
+        State::Scheduled,
         State::Initial,
         State::Pending,
+        State::Held,
         State::Applied,
         State::Done,
         State::Canceling,
@@ -35,16 +42,21 @@ impl State {
     /// The states in which somebody owns the transaction.
     pub const IN_FLIGHT: [State; 3] = [State::Pending, State::Applied, State::Canceling];
 
-    /// The states that are not final; the sweeper's index covers exactly these.
+    /// The states in which workers have something to do. The sweeper's indexes cover exactly these.
     pub const UNFINISHED: [State; 4] =
         [State::Initial, State::Pending, State::Applied, State::Canceling];
+
+    /// The states in which a transaction waits for a moment or for a client, and no worker for it.
+    pub const RESTING: [State; 2] = [State::Scheduled, State::Held];
 
     /// The name in the document.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            State::Scheduled => "scheduled",
             State::Initial => "initial",
             State::Pending => "pending",
+            State::Held => "held",
             State::Applied => "applied",
             State::Done => "done",
             State::Canceling => "canceling",
@@ -62,6 +74,12 @@ impl State {
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, State::Done | State::Canceled)
+    }
+
+    /// Whether it waits for a moment or for a client, so that a message about it has no use.
+    #[must_use]
+    pub fn is_resting(self) -> bool {
+        matches!(self, State::Scheduled | State::Held)
     }
 }
 
@@ -102,11 +120,19 @@ pub enum ReasonCode {
     RetriesExhausted,
     /// Somebody asked for it.
     Requested,
+    /// It was not applied before its `expiresAt`.
+    Expired,
+    /// Its hold was released.
+    Released,
+    /// Its hold was not confirmed before its `holdExpiresAt`.
+    HoldExpired,
+    /// An account has as many marks of holds as it may have.
+    HoldLimit,
 }
 
 impl ReasonCode {
     /// Every code.
-    pub const ALL: [ReasonCode; 11] = [
+    pub const ALL: [ReasonCode; 15] = [
         ReasonCode::AccountNotFound,
         ReasonCode::AccountFrozen,
         ReasonCode::AccountClosed,
@@ -118,6 +144,10 @@ impl ReasonCode {
         ReasonCode::Invalid,
         ReasonCode::RetriesExhausted,
         ReasonCode::Requested,
+        ReasonCode::Expired,
+        ReasonCode::Released,
+        ReasonCode::HoldExpired,
+        ReasonCode::HoldLimit,
     ];
 
     /// Whether a fault is behind it (a document that makes no sense, failures that did not end), and
@@ -133,7 +163,11 @@ impl ReasonCode {
             | ReasonCode::InsufficientFunds
             | ReasonCode::BalanceLimit
             | ReasonCode::AmountTypeMismatch
-            | ReasonCode::Requested => false,
+            | ReasonCode::Requested
+            | ReasonCode::Expired
+            | ReasonCode::Released
+            | ReasonCode::HoldExpired
+            | ReasonCode::HoldLimit => false,
         }
     }
 
@@ -152,6 +186,10 @@ impl ReasonCode {
             ReasonCode::Invalid => "invalid",
             ReasonCode::RetriesExhausted => "retries_exhausted",
             ReasonCode::Requested => "requested",
+            ReasonCode::Expired => "expired",
+            ReasonCode::Released => "released",
+            ReasonCode::HoldExpired => "hold_expired",
+            ReasonCode::HoldLimit => "hold_limit",
         }
     }
 }

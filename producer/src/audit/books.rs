@@ -252,7 +252,8 @@ impl Books {
                     *held += amount;
                 }
             }
-            (State::Pending | State::Canceling, false) | (State::Initial | State::Canceled, _) => {}
+            (State::Pending | State::Canceling, false)
+            | (State::Scheduled | State::Initial | State::Held | State::Canceled, _) => {}
         }
     }
 

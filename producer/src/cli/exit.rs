@@ -112,7 +112,7 @@ impl From<producer::Error> for Error {
                 Error::BadInput(told.unwrap_or(whole))
             }
             E::WrongState { id, state, .. } => Error::Refused(match state {
-                State::Initial | State::Pending => {
+                State::Scheduled | State::Initial | State::Pending | State::Held => {
                     format!("{whole}; take it back with: producer cancel {id}")
                 }
                 State::Applied | State::Done => {

@@ -246,7 +246,15 @@ fn sort_out(batch: &Batch, states: &HashMap<String, Standing>, ends: &mut Ends) 
                 *ends.canceled.entry(code.to_owned()).or_default() += 1;
             }
             // Someone edited the state by hand and may correct it, so keep polling this id.
-            Some(State::Initial | State::Pending | State::Applied | State::Canceling) | None => {
+            Some(
+                State::Scheduled
+                | State::Initial
+                | State::Pending
+                | State::Held
+                | State::Applied
+                | State::Canceling,
+            )
+            | None => {
                 rest.push(id);
             }
         }

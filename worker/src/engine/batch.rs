@@ -332,7 +332,13 @@ fn refused_to_move(held: &mut Held, to: State, problem: &str) {
             held.posted = false;
             held.refused = Some(Reason::new(ReasonCode::Invalid, message));
         }
-        State::Initial | State::Pending | State::Done | State::Canceling | State::Canceled => {
+        State::Scheduled
+        | State::Initial
+        | State::Pending
+        | State::Held
+        | State::Done
+        | State::Canceling
+        | State::Canceled => {
             held.parking = Some(Parked::new(ParkCode::TransactionUnwritable, message));
         }
     }

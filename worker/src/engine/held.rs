@@ -42,7 +42,7 @@ impl Held {
     pub fn claimed(seen: Seen, attempts_max: u32) -> Held {
         let Seen { state, attempts, created_at, attempts_alone, never_posted, size, body, .. } =
             seen;
-        debug_assert!(state != State::Initial && !state.is_final(), "claimed, and yet {state}");
+        debug_assert!(State::IN_FLIGHT.contains(&state), "claimed, and yet {state}");
         let mut held = Held {
             state,
             attempts,
@@ -91,7 +91,10 @@ impl Held {
                 self.parking = unreadable(problem);
             }
             (State::Pending | State::Applied | State::Canceling, Ok(_))
-            | (State::Initial | State::Done | State::Canceled, _) => {}
+            | (
+                State::Scheduled | State::Initial | State::Held | State::Done | State::Canceled,
+                _,
+            ) => {}
         }
         self.body = Some(body);
     }

@@ -258,7 +258,9 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
                 self.in_phases.push(seen.id);
                 return None;
             }
-            State::Initial
+            State::Scheduled
+            | State::Initial
+            | State::Held
             | State::Done
             | State::Canceled
             | State::Pending

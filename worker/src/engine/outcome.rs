@@ -10,6 +10,8 @@ pub enum Outcome {
     Final,
     /// It is set apart, durably: only a person brings it back.
     Parked,
+    /// It rests until a moment, or until a client acts: a message about it has no use.
+    Resting,
     /// Somebody else owns it, or it waits for its retry; worth another look after this time.
     NotMine {
         /// Milliseconds until others may take over.
@@ -41,6 +43,7 @@ impl Outcome {
         match self {
             Outcome::Final => "final",
             Outcome::Parked => "parked",
+            Outcome::Resting => "resting",
             Outcome::NotMine { .. } => "not_mine",
             Outcome::Retry { .. } => "retry",
             Outcome::Apart { .. } => "apart",
@@ -53,6 +56,7 @@ impl Outcome {
     pub(super) fn of_other(seen: &Seen) -> Outcome {
         match seen.state {
             State::Done | State::Canceled => Outcome::Final,
+            State::Scheduled | State::Held => Outcome::Resting,
             State::Initial | State::Pending | State::Applied | State::Canceling => {
                 if seen.parked {
                     return Outcome::Parked;

@@ -122,7 +122,7 @@ impl Articles {
                 plan.extend(undo);
                 plan.push(canceled);
             }
-            State::Initial | State::Done | State::Canceled => {}
+            State::Scheduled | State::Initial | State::Held | State::Done | State::Canceled => {}
         }
         if self.checks_owner {
             let on_account = |request: &Request| !matches!(request, Request::Move(..));
@@ -306,7 +306,7 @@ fn claim(doc: &mut Transaction, application: &str, now: i64) -> bool {
     let free = match doc.state {
         State::Initial => true,
         State::Pending | State::Applied | State::Canceling => now > doc.takeover_at,
-        State::Done | State::Canceled => false,
+        State::Scheduled | State::Held | State::Done | State::Canceled => false,
     };
     if free {
         if doc.state == State::Initial {

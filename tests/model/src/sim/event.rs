@@ -225,7 +225,9 @@ impl World {
                 events.push((1, Event::Submit(index)));
             }
             match doc.state {
-                State::Initial | State::Pending => events.push((1, Event::Cancel(index))),
+                State::Scheduled | State::Initial | State::Pending | State::Held => {
+                    events.push((1, Event::Cancel(index)));
+                }
                 State::Applied | State::Done => {
                     if !submission.id.starts_with("reverse:") {
                         events.push((1, Event::Reverse(index)));

@@ -101,7 +101,7 @@ pub fn claim(
         _ if doc.parked.is_some() => false,
         State::Initial => true,
         State::Pending | State::Applied | State::Canceling => now > doc.takeover_at,
-        State::Done | State::Canceled => false,
+        State::Scheduled | State::Held | State::Done | State::Canceled => false,
     };
     if free {
         if doc.state == State::Initial {
@@ -215,16 +215,21 @@ pub fn unpark(doc: &mut Transaction) -> bool {
 
 /// A client's request to cancel, as the producer's command does it; true if it matched.
 pub fn request_cancel(doc: &mut Transaction, now: ServerMs) -> bool {
+    let mut code = ReasonCode::Requested;
     match doc.state {
-        State::Initial => {
+        State::Scheduled | State::Initial => {
             doc.takeover_at = now;
             doc.never_posted = true;
+        }
+        State::Held => {
+            doc.takeover_at = doc.takeover_at.max(now);
+            code = ReasonCode::Released;
         }
         State::Pending => {}
         State::Applied | State::Done | State::Canceling | State::Canceled => return false,
     }
     doc.state = State::Canceling;
-    doc.reason = Some(Reason::new(ReasonCode::Requested, "canceled on request"));
+    doc.reason = Some(Reason::new(code, "canceled on request"));
     true
 }
 

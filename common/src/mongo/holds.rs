@@ -1,0 +1,118 @@
+//! What becomes of a hold: the guarded updates by which it comes to rest, is confirmed, or is released.
+//!
+//! Owns the statements that enter and leave the state `held`. Each compares the state that it leaves, so
+//! of a confirmation, a release and an expiry that meet, the first counts. Promises that `takeoverAt` is
+//! never lowered: a post of the first stage whose outcome is unknown may arrive until then, and until
+//! then nobody removes the mark that it would set again. Fails with an error of the whole command.
+
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
+
+use super::Store;
+use super::definitions::TRANSACTIONS;
+use super::statements::{canceled_for, names};
+use crate::ledger::{Claim, LedgerError, ServerMs};
+use crate::transaction::{DUE_AT, Leg, Reason, State, TransactionId, legs_to_bson};
+
+/// The moments after which a hold can't be confirmed any more; a field that is no date sets no limit.
+const ENDS: [&str; 2] = ["$holdExpiresAt", "$expiresAt"];
+
+/// Lets pending holds rest, under this claim. Nobody owns them from then on, and nobody may take them
+/// over before `not_before`, whatever becomes of them.
+pub(super) fn rest(ids: &[&TransactionId], claim: &Claim, not_before: ServerMs) -> RawDocumentBuf {
+    let ends = |field: &str| {
+        rawdoc! { "$cond": [{ "$eq": [{ "$type": field }, "date"] }, field, null] }
+    };
+    // `$min` leaves out what is null.
+    let due = rawdoc! { "$min": [ends(ENDS[0]), ends(ENDS[1])] };
+    rawdoc! {
+        "q": {
+            "_id": { "$in": names(ids) },
+            "state": State::Pending.as_str(),
+            "claim": claim.token.as_str(),
+        },
+        "u": [
+            { "$set": {
+                "state": State::Held.as_str(),
+                "takeoverAt": { "$max": ["$$NOW", DateTime::from_millis(not_before)] },
+                "dueAt": { "$ifNull": [due, "$$REMOVE"] },
+                "lastModified": "$$NOW",
+            } },
+            { "$unset": ["claim", "leaseUntil"] },
+        ],
+        "multi": true,
+    }
+}
+
+/// Confirms a hold that has not expired. Its attempts begin anew, as if it had been claimed once: its
+/// debits have marks, so it is no transaction of which nothing was posted.
+fn confirm(id: &str, captured: &[Leg]) -> Document {
+    let in_time = ENDS.map(|end| {
+        let is_date = doc! { "$eq": [{ "$type": end }, "date"] };
+        doc! { "$cond": [is_date, { "$lt": ["$$NOW", end] }, true] }
+    });
+    let expires = doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] };
+    doc! {
+        "q": {
+            "_id": id,
+            "state": State::Held,
+            "$expr": { "$and": in_time.map(Bson::from).to_vec() },
+        },
+        "u": [
+            { "$set": {
+                "state": State::Pending,
+                "captured": { "$literal": legs_to_bson(captured) },
+                "confirmedAt": "$$NOW",
+                "attempts": 1,
+                "takeoverAt": not_lowered(),
+                DUE_AT: { "$cond": [expires, "$expiresAt", "$$REMOVE"] },
+                "lastModified": "$$NOW",
+            } },
+            { "$unset": ["attemptsAlone", "sweepAfter"] },
+        ],
+    }
+}
+
+/// Releases a hold: whoever claims it next undoes it.
+pub(super) fn release(id: &str, reason: &Reason) -> Document {
+    doc! { "q": { "_id": id, "state": State::Held }, "u": canceling(reason) }
+}
+
+/// The update that turns a held transaction towards its undoing.
+pub(super) fn canceling(reason: &Reason) -> Vec<Document> {
+    vec![
+        doc! { "$set": {
+            "state": State::Canceling,
+            "reason": { "$literal": canceled_for(reason, false) },
+            "decidedAt": "$$NOW",
+            "takeoverAt": not_lowered(),
+            "lastModified": "$$NOW",
+        } },
+        doc! { "$unset": ["sweepAfter", DUE_AT] },
+    ]
+}
+
+/// The later of now and the takeover time.
+fn not_lowered() -> Document {
+    doc! { "$max": ["$$NOW", "$takeoverAt"] }
+}
+
+impl Store {
+    /// Confirms a hold with what it captures, if it is held and has not expired. What became of it, the
+    /// document shows.
+    ///
+    /// # Errors
+    /// When the server is away, or refuses.
+    pub async fn confirm_hold(&self, id: &str, captured: &[Leg]) -> Result<(), LedgerError> {
+        let statement = confirm(id, captured);
+        self.change("confirm", TRANSACTIONS, vec![statement]).await.map(|_| ())
+    }
+
+    /// Releases a hold, if it is held.
+    ///
+    /// # Errors
+    /// When the server is away, or refuses.
+    pub async fn release_hold(&self, id: &str, reason: &Reason) -> Result<(), LedgerError> {
+        let statement = release(id, reason);
+        self.change("release", TRANSACTIONS, vec![statement]).await.map(|_| ())
+    }
+}
