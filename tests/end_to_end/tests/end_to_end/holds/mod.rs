@@ -1,0 +1,3 @@
+//! Holds: debits are reserved, the rest waits for a confirmation.
+
+mod engine;
