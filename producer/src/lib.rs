@@ -42,6 +42,7 @@ mod dead_letters;
 mod error;
 mod group;
 mod history;
+mod hold;
 #[cfg(feature = "cli")]
 mod input;
 mod listening;
@@ -70,6 +71,7 @@ pub use config::{Config, Notes};
 pub use dead_letters::{Asked, Fate, Replay};
 pub use error::{Error, Kind, Server};
 pub use history::{Entry, Page, Period, Statement, TransactionFilter};
+pub use hold::{Capture, Decided};
 #[doc(hidden)]
 pub use listening::Listening;
 pub use opening::Opened;
