@@ -182,8 +182,7 @@ fn reason(document: &RawDocument) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use mongodb::bson::raw::cstr;
-    use mongodb::bson::{DateTime, rawarray, rawdoc};
+    use mongodb::bson::{DateTime, rawdoc};
 
     use super::*;
 
@@ -218,15 +217,15 @@ mod tests {
 
     #[test]
     fn the_event_of_a_hold_says_what_was_captured_and_only_if_it_is_done() {
-        let mut hold = rawdoc! {
+        let captured = |event: Option<Event>| event.map(|event| event.body["captured"].clone());
+        let released = rawdoc! {
             "_id": "t", "source": "a", "destination": "b", "value": 12_i64, "hold": true,
         };
-        let captured = |event: Option<Event>| event.map(|event| event.body["captured"].clone());
-        assert_eq!(captured(Event::of(&hold, End::Canceled)), Some(Value::Null));
-        hold.append(
-            cstr!("captured"),
-            rawarray![{ "account": "a", "amount": -5_i64 }, { "account": "b", "amount": 5_i64 }],
-        );
+        assert_eq!(captured(Event::of(&released, End::Canceled)), Some(Value::Null));
+        let hold = rawdoc! {
+            "_id": "t", "source": "a", "destination": "b", "value": 12_i64, "hold": true,
+            "captured": [{ "account": "a", "amount": -5_i64 }, { "account": "b", "amount": 5_i64 }],
+        };
         let expected = json!([
             { "account": "a", "amount": "-5" }, { "account": "b", "amount": "5" },
         ]);

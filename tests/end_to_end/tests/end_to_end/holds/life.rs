@@ -1,0 +1,1 @@
+//! From the submission of a hold to its end, with workers.
