@@ -48,6 +48,7 @@ async fn authorise(
     value: i64,
 ) -> Result<bool, producer::Error> {
     let id = order(card, shop);
+    // A shop keeps this moment with its order: the same id again has to come with the same terms.
     let expires = DateTime::from_system_time(SystemTime::now() + DELIVERY);
     let terms = Terms { hold: true, hold_expires_at: Some(expires), ..Terms::default() };
     let body = Body::transfer(card, shop, Amount::Int(value))?.with_terms(terms)?;

@@ -1,5 +1,8 @@
 //! How much of a hold to capture, from named fields.
 
+use common::limits::LEGS_MAX;
+use common::transaction::{Leg, check_name};
+
 use super::Flaw;
 use super::record::{Kind, Record};
 use super::transfer::parse_legs;
@@ -16,15 +19,26 @@ pub fn parse(mut record: Record) -> Result<Capture, Flaw> {
             Err(Flaw::of("value", "stands beside captured; give one or the other"))
         }
         (Some(value), None) => Ok(Capture::Value(value)),
-        (None, Some(legs)) => Ok(Capture::Legs(parse_legs("captured", &legs, Kind::ByPoint)?)),
+        (None, Some(legs)) => named(parse_legs("captured", &legs, Kind::ByPoint)?),
         (None, None) => Ok(Capture::All),
     }
+}
+
+/// Amounts of accounts whose names can be those of a transaction.
+fn named(legs: Vec<Leg>) -> Result<Capture, Flaw> {
+    if legs.len() > LEGS_MAX {
+        let problem = format!("has {} accounts; a transaction has at most {LEGS_MAX}", legs.len());
+        return Err(Flaw::of("captured", problem));
+    }
+    for (at, leg) in legs.iter().enumerate() {
+        check_name(&format!("captured[{at}].account"), &leg.account)?;
+    }
+    Ok(Capture::Legs(legs))
 }
 
 #[cfg(test)]
 mod tests {
     use common::amount::Amount;
-    use common::transaction::Leg;
 
     use super::super::CAPTURE;
     use super::*;
@@ -52,6 +66,7 @@ mod tests {
             (r#"{"value":1,"captured":[]}"#, "value: stands beside captured"),
             (r#"{"captured":{}}"#, "captured: is not a list"),
             (r#"{"captured":[{"account":7,"amount":1}]}"#, "captured[0].account: is missing"),
+            (r#"{"captured":[{"account":"","amount":1}]}"#, "captured[0].account: is empty"),
         ] {
             let error = read(line).expect_err(line).to_string();
             assert!(error.starts_with(expected), "{line}: {error:?} should say {expected:?}");
