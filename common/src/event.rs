@@ -74,11 +74,13 @@ pub struct Ended {
 }
 
 /// The fields of a transaction that an event is made of, beside its `_id`.
-pub const FIELDS: [&str; 9] = [
+pub const FIELDS: [&str; 11] = [
     "source",
     "destination",
     "value",
     "legs",
+    "hold",
+    "captured",
     "currency",
     "reverses",
     "metadata",
@@ -104,7 +106,7 @@ impl Event {
         let mut body = Map::new();
         body.insert("id".to_owned(), Value::from(&*id));
         body.insert("state".to_owned(), Value::from(end.as_str()));
-        content(document, &mut body);
+        content(document, end, &mut body);
         metadata(document, &mut body);
         if end == End::Canceled
             && let Some(reason) = reason(document)
@@ -132,17 +134,21 @@ pub fn source(database: &str) -> String {
     format!("/tandem/{}", uri::segment(database))
 }
 
-/// What the transaction asked for, if that makes sense.
-fn content(document: &RawDocument, into: &mut Map<String, Value>) {
+/// What the transaction asked for, if that makes sense, and what was captured of a hold.
+fn content(document: &RawDocument, end: End, into: &mut Map<String, Value>) {
     let mut asked = RawDocumentBuf::new();
     for element in document.iter().flatten().filter(|(name, _)| name.as_str() != "metadata") {
         asked.append(element.0, element.1);
     }
     let Ok(body) = Body::from_raw(&asked) else { return };
+    let leg = |leg: &Leg| json!({ "account": &*leg.account, "amount": json::amount(leg.amount) });
+    let list = |legs: &[Leg]| legs.iter().map(leg).collect::<Value>();
+    // One that was confirmed and then canceled has captured nothing.
+    if let Some(captured) = body.terms().captured.as_ref().filter(|_| end == End::Done) {
+        into.insert("captured".to_owned(), list(captured));
+    }
     if let Some(legs) = document.get_array("legs").ok().map(|_| body.legs()) {
-        let leg =
-            |leg: &Leg| json!({ "account": &*leg.account, "amount": json::amount(leg.amount) });
-        into.insert("legs".to_owned(), legs.iter().map(leg).collect());
+        into.insert("legs".to_owned(), list(legs));
     } else if let [debit, credit] = body.legs() {
         into.insert("source".to_owned(), Value::from(&*debit.account));
         into.insert("destination".to_owned(), Value::from(&*credit.account));
@@ -207,6 +213,26 @@ mod tests {
             "reason": { "code": "requested", "message": "canceled on request" },
         });
         assert_eq!(event.body, expected);
+    }
+
+    #[test]
+    fn the_event_of_a_hold_says_what_was_captured_and_only_if_it_is_done() {
+        let captured = |event: Option<Event>| event.map(|event| event.body["captured"].clone());
+        let released = rawdoc! {
+            "_id": "t", "source": "a", "destination": "b", "value": 12_i64, "hold": true,
+        };
+        assert_eq!(captured(Event::of(&released, End::Canceled)), Some(Value::Null));
+        let hold = rawdoc! {
+            "_id": "t", "source": "a", "destination": "b", "value": 12_i64, "hold": true,
+            "captured": [{ "account": "a", "amount": -5_i64 }, { "account": "b", "amount": 5_i64 }],
+        };
+        let expected = json!([
+            { "account": "a", "amount": "-5" }, { "account": "b", "amount": "5" },
+        ]);
+        assert_eq!(captured(Event::of(&hold, End::Done)), Some(expected));
+        assert_eq!(captured(Event::of(&hold, End::Canceled)), Some(Value::Null));
+        let value = Event::of(&hold, End::Done).map(|event| event.body["value"].clone());
+        assert_eq!(value, Some(json!("12")), "what was asked for stays as it is");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Canceling: taking a transaction back before it is applied.
 //!
-//! Promises that two guarded updates decide, whatever workers do at the same time: `initial`
-//! becomes `canceled`, `pending` becomes `canceling`. The claim stays: the owner notices at its
+//! Promises that guarded updates decide, whatever workers do at the same time: `initial`
+//! becomes `canceled`, `pending` becomes `canceling`, and so does `held`, which is released. The claim stays: the owner notices at its
 //! commit and undoes what it has posted. If the owner is dead, the next owner does so after the
 //! takeover time.
 

@@ -11,7 +11,9 @@ use std::time::Duration;
 use common::ledger::{Fault, LedgerError};
 use common::mongo::NotReady;
 use common::queue::QueueError;
-use common::transaction::{BodyError, State};
+use common::transaction::{BodyError, Leg, State};
+
+use crate::hold::in_words;
 
 /// A server that a client talks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +66,14 @@ pub enum Error {
         state: State,
         /// What can't be done in this state.
         problem: &'static str,
+    },
+    /// The hold was confirmed before, with another capture. Nothing was written.
+    #[error("{id}: was confirmed before, with another capture: {}", in_words(captured))]
+    Captured {
+        /// The transaction.
+        id: String,
+        /// What was captured of each leg.
+        captured: Vec<Leg>,
     },
     /// Something in the database prevents it, or the server will never accept it. Nothing was
     /// written.

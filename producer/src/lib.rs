@@ -1,4 +1,4 @@
-//! Submits transactions to a Tandem ledger, and awaits, cancels, reverses and audits them.
+//! Submits transactions to a Tandem ledger, and awaits, confirms, cancels, reverses and audits them.
 //!
 //! ```no_run
 //! use producer::{Client, Config, Error, Outcome, Submission};
@@ -42,6 +42,7 @@ mod dead_letters;
 mod error;
 mod group;
 mod history;
+mod hold;
 #[cfg(feature = "cli")]
 mod input;
 mod listening;
@@ -51,6 +52,7 @@ mod outcomes;
 mod overview;
 mod parked;
 mod readable;
+mod reserved;
 mod reverse;
 mod setup;
 mod stats;
@@ -65,16 +67,18 @@ pub use common::amount::{Amount, AmountError};
 pub use common::mongo::{Inspection, ParkedEntry, Unparked};
 pub use common::queue::{DeadLetter, DeadLetters, Held};
 pub use common::trace::Tracing;
-pub use common::transaction::{AccountId, Body, Leg, ReasonCode, State, TransactionId};
+pub use common::transaction::{AccountId, Body, Leg, ReasonCode, State, Terms, TransactionId};
 pub use config::{Config, Notes};
 pub use dead_letters::{Asked, Fate, Replay};
 pub use error::{Error, Kind, Server};
 pub use history::{Entry, Page, Period, Statement, TransactionFilter};
+pub use hold::{Capture, Decided};
 #[doc(hidden)]
 pub use listening::Listening;
 pub use opening::Opened;
 pub use outcomes::{Ended, Outcomes};
 pub use readable::readable;
+pub use reserved::Reserved;
 pub use stats::Stats;
 pub use status::Change;
 pub use submission::{Receipt, Submission};

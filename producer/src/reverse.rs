@@ -126,7 +126,7 @@ fn standing(existing: &Document, original: &str, reversed: &Body) -> Result<Stan
 #[cfg(test)]
 mod tests {
     use common::amount::Amount;
-    use common::transaction::check_name;
+    use common::transaction::{Leg, Terms, check_name};
     use mongodb::bson::{Bson, DateTime};
 
     use super::*;
@@ -166,6 +166,22 @@ mod tests {
         assert_eq!(reversal_id("t", 1), "reverse:t");
         assert!(reversal_id(&"x".repeat(192), 1).ends_with("xxx"));
         assert!(reversal_id(&"x".repeat(193), 1).starts_with("reverse:sha256:"));
+    }
+
+    #[test]
+    fn the_reversal_of_a_hold_takes_back_what_was_captured() {
+        let leg =
+            |account: &str, amount| Leg { account: account.into(), amount: Amount::Int(amount) };
+        let captured = Some(vec![leg("card", -30), leg("shop", 30), leg("fee", 0)]);
+        let terms = Terms { hold: true, captured, ..Terms::default() };
+        let hold = Body::new(vec![leg("card", -50), leg("shop", 48), leg("fee", 2)]);
+        let hold = hold.and_then(|hold| hold.with_terms(terms)).expect("valid");
+        let reversal = hold.reversed("t");
+        assert_eq!(reversal.legs(), [leg("card", 30), leg("shop", -30)]);
+        assert!(!reversal.terms().hold, "it moves money back at once");
+        let document = stored(&reversal, State::Done);
+        let found = standing(&document, "t", &reversal).expect("ours");
+        assert_eq!(found, Standing::Effective(State::Done));
     }
 
     #[test]

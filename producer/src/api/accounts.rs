@@ -161,5 +161,7 @@ async fn change(call: &Call, change: Change) -> Result<Answer, Problem> {
 }
 
 async fn find(api: &Api, id: &str) -> Result<Account, Problem> {
-    Ok(Account::of(&readable(&api.client.account_document(id).await?)))
+    let document = readable(&api.client.account_document(id).await?);
+    let reserved = api.client.reserved(&document).await?;
+    Ok(Account::of(&document, &reserved))
 }

@@ -66,8 +66,10 @@ pub struct Audit {
     accounts: u64,
     /// Transactions looked at.
     transactions: u64,
-    /// Those of them that are not final.
+    /// Those of them that workers have not brought to their end yet.
     in_flight: u64,
+    /// Those that are scheduled or held.
+    resting: u64,
     /// Those in flight that are parked.
     parked: u64,
     /// How many violations there are.
@@ -92,6 +94,7 @@ impl From<Report> for Audit {
             accounts: report.accounts,
             transactions: report.transactions,
             in_flight: report.in_flight,
+            resting: report.resting,
             parked: report.parked,
             violation_count: report.violation_count,
             violations: violations.collect(),

@@ -5,7 +5,7 @@
 //! - `received`, `items`: what came, and reading it.
 //! - `dispatch`, `origin`, `tokens`, `room`, `server`, `stream`: what happens to every request before and after its
 //!   operation.
-//! - `submissions`, `bulk`, `transactions`, `accounts`, `events`, `overview`, `ledger`, `letters`, `parked`:
+//! - `submissions`, `bulk`, `transactions`, `holds`, `accounts`, `events`, `overview`, `ledger`, `letters`, `parked`:
 //!   the operations.
 //! - `gate`, `hub`: whether submissions are taken; the events of the last while.
 //! - `openapi`, `page`: the documents. `console`: the pages for operators, over the same operations.
@@ -21,6 +21,7 @@ mod console;
 mod dispatch;
 mod events;
 mod gate;
+mod holds;
 mod hub;
 mod items;
 mod ledger;
@@ -122,6 +123,7 @@ pub mod reading {
 
     pub use super::accounts::{account, period};
     pub use super::events::{last, only};
+    pub use super::holds::capture;
     pub use super::problem::{Code, Problem};
     pub use super::received::Received;
     pub use super::submissions::{Transactions, transactions};

@@ -118,10 +118,8 @@ fn body(takes: &Takes) -> RequestBody {
         .schema(Some(takes.schema.clone()))
         .examples_from_iter(examples)
         .build();
-    RequestBodyBuilder::new()
-        .content("application/json", content)
-        .required(Some(Required::True))
-        .build()
+    let required = if takes.is_required { Required::True } else { Required::False };
+    RequestBodyBuilder::new().content("application/json", content).required(Some(required)).build()
 }
 
 fn good(operation: &Operation, gives: &Gives) -> Response {

@@ -91,6 +91,8 @@ pub struct Takes {
     pub schema: RefOr<Schema>,
     /// The schemas that this one names.
     pub schemas: Schemas,
+    /// Whether it has to be there.
+    pub is_required: bool,
     /// Bodies that it takes, for people and for programs that try them.
     pub examples: Vec<(&'static str, serde_json::Value)>,
 }
@@ -188,8 +190,21 @@ impl Operation {
         schema: RefOr<Schema>,
         examples: Vec<(&'static str, serde_json::Value)>,
     ) -> Operation {
-        self.takes = Some(Takes { schema, schemas: schemas_of::<T>(), examples });
+        let is_required = true;
+        self.takes = Some(Takes { schema, schemas: schemas_of::<T>(), is_required, examples });
         self.may(&[Code::UnsupportedMediaType, Code::Invalid])
+    }
+
+    /// The body that it takes, if there is one.
+    pub fn may_take<T: ToSchema>(
+        self,
+        examples: Vec<(&'static str, serde_json::Value)>,
+    ) -> Operation {
+        let mut operation = self.takes::<T>(reference::<T>(), examples);
+        if let Some(takes) = &mut operation.takes {
+            takes.is_required = false;
+        }
+        operation
     }
 
     /// An answer in JSON.

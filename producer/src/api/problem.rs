@@ -36,6 +36,8 @@ pub enum Code {
     Conflict,
     /// The state of the transaction does not allow it.
     WrongState,
+    /// The hold was confirmed before, with another capture.
+    AlreadyConfirmed,
     /// Something in the database is in the way.
     Refused,
     /// The ledger was set up without what this needs.
@@ -56,7 +58,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Code; 16] = [
+    pub const ALL: [Code; 17] = [
         Code::Malformed,
         Code::Unauthorized,
         Code::Forbidden,
@@ -65,6 +67,7 @@ impl Code {
         Code::RequestTimeout,
         Code::Conflict,
         Code::WrongState,
+        Code::AlreadyConfirmed,
         Code::Refused,
         Code::Lacking,
         Code::TooLarge,
@@ -84,9 +87,11 @@ impl Code {
             Code::NotFound => StatusCode::NOT_FOUND,
             Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-            Code::Conflict | Code::WrongState | Code::Refused | Code::Lacking => {
-                StatusCode::CONFLICT
-            }
+            Code::Conflict
+            | Code::WrongState
+            | Code::AlreadyConfirmed
+            | Code::Refused
+            | Code::Lacking => StatusCode::CONFLICT,
             Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Code::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
@@ -107,6 +112,7 @@ impl Code {
             Code::RequestTimeout => "request-timeout",
             Code::Conflict => "conflict",
             Code::WrongState => "wrong-state",
+            Code::AlreadyConfirmed => "already-confirmed",
             Code::Refused => "refused",
             Code::Lacking => "lacking",
             Code::TooLarge => "too-large",
@@ -129,6 +135,7 @@ impl Code {
             Code::RequestTimeout => "The request did not come in time; send it again",
             Code::Conflict => "The id belongs to something with other content; choose another id",
             Code::WrongState => "The state of the transaction does not allow this",
+            Code::AlreadyConfirmed => "The hold was confirmed before, with another capture",
             Code::Refused => "Something in the database is in the way",
             Code::Lacking => "The ledger was set up without what this needs",
             Code::TooLarge => "The body or the array is too large; send it in parts",
@@ -321,6 +328,7 @@ impl From<Error> for Problem {
             }
             Error::WithoutHistory => Problem::new(Code::Lacking, whole),
             Error::WrongState { .. } => Problem::new(Code::WrongState, whole),
+            Error::Captured { .. } => Problem::new(Code::AlreadyConfirmed, whole),
             Error::Refused { .. } => Problem::new(Code::Refused, whole),
             Error::NotFound { .. } => Problem::new(Code::NotFound, whole),
             Error::Unavailable { .. } => Problem::new(Code::Unavailable, whole),

@@ -13,9 +13,9 @@ use super::operation::{Operation, Param, Run, name_schema, reference, string};
 use super::problem::{Code, Problem};
 use super::received::WAIT_MAX_S;
 use super::tokens::Scope;
-use super::view::{Account, NewAccount, NewTransaction, Stands, Transaction};
+use super::view::{Account, NewAccount, NewCapture, NewTransaction, Stands, Transaction};
 use super::{
-    accounts, bulk, events, ledger, letters, openapi, overview, page, parked, submissions,
+    accounts, bulk, events, holds, ledger, letters, openapi, overview, page, parked, submissions,
     transactions,
 };
 use crate::overview::types::Overview;
@@ -94,6 +94,13 @@ fn about_transactions() -> Vec<Operation> {
         )
         .needs(Scope::Operate)
         .may(&[Code::NotFound, Code::WrongState, Code::Refused]),
+        confirm(),
+        in_two_steps(post("/v1/transactions/{id}/release", "release", |call| {
+            Box::pin(holds::release(call))
+        }))
+        .about("Release a hold", "All that is held goes home. Doing it again changes nothing.")
+        .needs(Scope::Operate)
+        .may(&[Code::NotFound, Code::WrongState, Code::Refused]),
         in_two_steps(post("/v1/transactions/{id}/reverse", "reverse", |call| {
             Box::pin(transactions::reverse(call))
         }))
@@ -104,6 +111,25 @@ fn about_transactions() -> Vec<Operation> {
         .needs(Scope::Operate)
         .may(&[Code::NotFound, Code::WrongState, Code::Refused, Code::Conflict]),
     ]
+}
+
+fn confirm() -> Operation {
+    let confirm: Run = |call| Box::pin(holds::confirm(call));
+    let legs = json!({ "captured": [
+        { "account": "alice", "amount": -20 },
+        { "account": "bob", "amount": 5 },
+        { "account": "carol", "amount": 15 },
+    ] });
+    in_two_steps(post("/v1/transactions/{id}/confirm", "confirm", confirm))
+        .about(
+            "Confirm a hold",
+            "What is captured is paid, and what is not goes home. Without a body all of it is captured. A \
+             hold is confirmed once, and before it expires: the same capture again changes nothing and is \
+             answered with today's state and Idempotent-Replayed, another one is refused.",
+        )
+        .needs(Scope::Operate)
+        .may_take::<NewCapture>(vec![("part", json!({ "value": 1000 })), ("legs", legs)])
+        .may(&[Code::NotFound, Code::WrongState, Code::AlreadyConfirmed, Code::Refused])
 }
 
 fn submit() -> Operation {

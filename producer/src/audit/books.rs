@@ -4,23 +4,28 @@
 //!
 //! | state | with the mark | without it |
 //! | --- | --- | --- |
-//! | `done` | a violation | `balance += a` |
-//! | `applied` | posted | settled: `balance += a` |
+//! | `done` | a violation | `balance += e` |
+//! | `applied` | posted | settled: `balance += e` |
 //! | `pending`, `canceling` | posted | no effect (yet, or any more) |
-//! | `initial`, `canceled` | a violation | no effect |
+//! | `held` | of a debit: posted; of a credit: a violation | of a debit: a violation; of a credit: no effect |
+//! | `scheduled`, `initial`, `canceled` | a violation | no effect |
 //!
-//! where posted means: of a debit, `balance += a` and `pendingDebits −= a`; of a credit,
-//! `pendingCredits += a`.
+//! where `e` is the effect of the leg: of a confirmed hold what is captured of it, otherwise `a`. Posted
+//! means: of a debit, `balance += a` and `pendingDebits −= a`; of a credit, `pendingCredits += e`. So the
+//! mark of a hold's debit stands for all that is held; what is not captured comes home when it is
+//! settled. A credit has no mark while its hold is not confirmed, or if nothing of it is captured.
+//! `pendingHolds` is how many of an account's marks are debits of holds.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use common::account::Account;
 use common::limits::echo;
-use common::transaction::{Body, Leg, State, format_nanos};
+use common::transaction::{Body, State, format_nanos};
 use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument};
 
 use super::findings::{Findings, Rule};
+use super::parts::{Part, contradiction, parts};
 
 /// The name of a field that the query adds: false if a field of the document occurs twice.
 pub(super) const EACH_FIELD_ONCE: &str = "tandemEachFieldOnce";
@@ -33,6 +38,8 @@ struct Book {
     id: Arc<str>,
     found: Sums,
     expected: Sums,
+    /// How many marks it has that no held transaction explains: none of them may be left at rest.
+    marks: usize,
     floor: Option<i128>,
     ledger: usize,
 }
@@ -42,6 +49,8 @@ struct Sums {
     balance: i128,
     debits: i128,
     credits: i128,
+    /// How many marks are debits of holds.
+    holds: i64,
 }
 
 /// The accounts of one currency and kind of amount: money never leaves them.
@@ -66,6 +75,7 @@ pub(super) struct Books {
     at_rest: bool,
     transactions: u64,
     in_flight: u64,
+    resting: u64,
     parked: Parked,
     findings: Findings,
 }
@@ -84,6 +94,7 @@ pub(super) struct Closed {
     pub accounts: u64,
     pub transactions: u64,
     pub in_flight: u64,
+    pub resting: u64,
     pub parked: Parked,
     pub findings: Findings,
 }
@@ -99,6 +110,7 @@ impl Books {
             at_rest,
             transactions: 0,
             in_flight: 0,
+            resting: 0,
             parked: Parked::default(),
             findings: Findings::new(findings_max),
         }
@@ -125,14 +137,15 @@ impl Books {
             let message = "a mark is there twice, or is no transaction's id".to_owned();
             self.findings.add(Rule::Marks, name, message);
         }
-        if self.at_rest && marks > 0 {
-            let message = format!("{marks} marks are left");
+        let holds = holds_of(document);
+        if holds.is_none() {
+            let message = "pendingHolds is no whole number".to_owned();
             self.findings.add(Rule::Marks, name, message);
         }
-        self.open(id, account);
+        self.open(id, account, marks, holds.unwrap_or_default());
     }
 
-    fn open(&mut self, id: Arc<str>, account: Account) {
+    fn open(&mut self, id: Arc<str>, account: Account, marks: usize, holds: i64) {
         let ledgers = &mut self.ledgers;
         let name = (account.currency, account.balance.is_int());
         let ledger = *self.ledger_names.entry(name).or_insert_with(|| {
@@ -149,8 +162,10 @@ impl Books {
                 balance: account.balance.nanos(),
                 debits: account.pending_debits.nanos(),
                 credits: account.pending_credits.nanos(),
+                holds,
             },
             expected: Sums { balance: opening, ..Sums::default() },
+            marks,
             floor: account.floor.map(common::amount::Amount::nanos),
             ledger,
         });
@@ -173,24 +188,16 @@ impl Books {
             let message = format!("state {:?} is not one of ours", echo(state));
             return self.findings.add(Rule::Effect, name, message);
         };
-        if !state.is_final() {
-            self.in_flight += 1;
-            let parked = matches!(document.get("parked"), Ok(Some(_)) | Err(_));
-            if parked {
-                self.parked.count += 1;
-                if self.parked.ids.len() < PARKED_SHOWN_MAX {
-                    self.parked.ids.push(echo(&id).into_owned());
-                }
-            }
-            if self.at_rest {
-                let parked = if parked { " and parked" } else { "" };
-                self.findings.add(Rule::Effect, name, format!("is still {state}{parked}"));
-            }
-        }
+        self.count(&id, state, document);
         let marked = self.marks.remove(id.as_str()).unwrap_or_default();
         // A transaction with an invalid body may wait to be canceled, or be canceled already.
-        let legs = match Body::from_raw(document) {
-            Ok(body) => body.legs().to_vec(),
+        let parts = match Body::from_raw(document) {
+            Ok(body) => {
+                if let Some(problem) = contradiction(state, &body) {
+                    self.findings.add(Rule::Effect, name, format!("is {state} and {problem}"));
+                }
+                parts(&body)
+            }
             Err(problem) => {
                 if matches!(state, State::Applied | State::Done) {
                     let message = format!("is {state} and invalid: {problem}");
@@ -199,61 +206,99 @@ impl Books {
                 Vec::new()
             }
         };
-        self.check_marks(&id, state, &legs, &marked);
-        for leg in &legs {
-            self.leg(&id, state, leg, &marked);
+        self.check_marks(&id, state, &parts, &marked);
+        for part in &parts {
+            self.part(&id, state, part, &marked);
         }
     }
 
-    /// Every mark belongs to a leg of a transaction in flight.
-    fn check_marks(&mut self, id: &str, state: State, legs: &[Leg], marked: &[usize]) {
+    /// Counts what is not final.
+    fn count(&mut self, id: &str, state: State, document: &RawDocument) {
+        if state.is_final() {
+            return;
+        }
+        if state.is_resting() {
+            self.resting += 1;
+            return;
+        }
+        self.in_flight += 1;
+        let parked = matches!(document.get("parked"), Ok(Some(_)) | Err(_));
+        if parked {
+            self.parked.count += 1;
+            if self.parked.ids.len() < PARKED_SHOWN_MAX {
+                self.parked.ids.push(echo(id).into_owned());
+            }
+        }
+        if self.at_rest {
+            let parked = if parked { " and parked" } else { "" };
+            let name = || format!("transactions/{}", echo(id));
+            self.findings.add(Rule::Effect, name, format!("is still {state}{parked}"));
+        }
+    }
+
+    /// Every mark belongs to a leg of a transaction that may have one.
+    fn check_marks(&mut self, id: &str, state: State, parts: &[Part], marked: &[usize]) {
         for at in marked {
             let (account, id) = (&self.books[*at].id, echo(id));
-            let message = if !State::IN_FLIGHT.contains(&state) {
-                format!("has the mark of transactions/{id}, which is {state}")
-            } else if !legs.iter().any(|leg| leg.account == *account) {
-                format!("has the mark of transactions/{id}, which has no leg here")
-            } else {
-                continue;
+            let part = parts.iter().find(|part| part.account == *account);
+            let may_have_marks = State::IN_FLIGHT.contains(&state) || state == State::Held;
+            let problem = match part {
+                _ if !may_have_marks => format!("which is {state}"),
+                None => "which has no leg here".to_owned(),
+                Some(part) if !part.may_be_marked => {
+                    "which is a hold that has captured nothing here".to_owned()
+                }
+                Some(_) => {
+                    // It rests, and its mark with it.
+                    self.books[*at].marks -= usize::from(state == State::Held);
+                    continue;
+                }
             };
+            let message = format!("has the mark of transactions/{id}, {problem}");
             self.findings.add(Rule::Marks, || format!("accounts/{}", echo(account)), message);
         }
     }
 
-    fn leg(&mut self, id: &str, state: State, leg: &Leg, marked: &[usize]) {
-        let at = match self.accounts.get(&leg.account) {
+    fn part(&mut self, id: &str, state: State, part: &Part, marked: &[usize]) {
+        let name = || format!("transactions/{}", echo(id));
+        let at = match self.accounts.get(&part.account) {
             Some(Some(at)) => *at,
             // The account's document is broken, which was reported already.
             Some(None) => return,
             None => {
                 if matches!(state, State::Applied | State::Done) {
-                    let message = format!("is {state}, and account {:?} is missing", leg.account);
-                    let name = || format!("transactions/{}", echo(id));
+                    let message = format!("is {state}, and account {:?} is missing", part.account);
                     self.findings.add(Rule::Effect, name, message);
                 }
                 return;
             }
         };
-        let amount = leg.amount.nanos();
+        let Part { amount, effect, .. } = *part;
         let book = &mut self.books[at];
         let held = &mut self.ledgers[book.ledger].held;
         match (state, marked.contains(&at)) {
-            (State::Done, _) | (State::Applied, false) => book.expected.balance += amount,
-            (State::Pending | State::Applied | State::Canceling, true) if amount < 0 => {
+            (State::Done, _) | (State::Applied, false) => book.expected.balance += effect,
+            (State::Pending | State::Held | State::Applied | State::Canceling, true)
+                if amount < 0 =>
+            {
                 book.expected.balance += amount;
                 book.expected.debits -= amount;
-                if state != State::Applied {
-                    *held -= amount;
-                }
+                book.expected.holds += i64::from(part.is_hold);
+                // What may still come home: of an applied hold, what is not captured.
+                *held += if state == State::Applied { effect - amount } else { -amount };
             }
-            (State::Pending | State::Applied | State::Canceling, true) => {
-                book.expected.credits += amount;
+            (State::Pending | State::Held | State::Applied | State::Canceling, true) => {
+                book.expected.credits += effect;
                 if state == State::Applied {
-                    *held += amount;
+                    *held += effect;
                 }
             }
-            (State::Pending | State::Canceling, false)
-            | (State::Scheduled | State::Initial | State::Held | State::Canceled, _) => {}
+            (State::Held, false) if amount < 0 => {
+                let message = format!("is held, and account {:?} lacks its mark", part.account);
+                self.findings.add(Rule::Marks, name, message);
+            }
+            (State::Pending | State::Held | State::Canceling, false)
+            | (State::Scheduled | State::Initial | State::Canceled, _) => {}
         }
     }
 
@@ -269,7 +314,7 @@ impl Books {
             }
         }
         for book in &self.books {
-            close_book(book, &mut self.findings);
+            close_book(book, self.at_rest, &mut self.findings);
         }
         for ((currency, _), at) in &self.ledger_names {
             let ledger = &self.ledgers[*at];
@@ -288,14 +333,33 @@ impl Books {
             accounts: self.accounts.len() as u64,
             transactions: self.transactions,
             in_flight: self.in_flight,
+            resting: self.resting,
             parked: self.parked,
             findings: self.findings,
         }
     }
 }
 
-fn close_book(book: &Book, findings: &mut Findings) {
-    let Book { id, found, expected, floor, .. } = book;
+/// How many marks of holds an account says that it has; none where that is no whole number.
+fn holds_of(document: &RawDocument) -> Option<i64> {
+    match document.get("pendingHolds") {
+        Ok(None) => Some(0),
+        Ok(Some(RawBsonRef::Int32(holds))) => Some(holds.into()),
+        Ok(Some(RawBsonRef::Int64(holds))) => Some(holds),
+        Ok(Some(_)) | Err(_) => None,
+    }
+}
+
+fn close_book(book: &Book, at_rest: bool, findings: &mut Findings) {
+    let Book { id, found, expected, floor, marks, .. } = book;
+    if at_rest && *marks > 0 {
+        let message = format!("{marks} marks are left");
+        findings.add(Rule::Marks, || format!("accounts/{}", echo(id)), message);
+    }
+    if found.holds != expected.holds {
+        let message = format!("pendingHolds is {}, and should be {}", found.holds, expected.holds);
+        findings.add(Rule::Marks, || format!("accounts/{}", echo(id)), message);
+    }
     for (rule, field, found, expected) in [
         (Rule::Balance, "balance", found.balance, expected.balance),
         (Rule::Marks, "pendingDebits", found.debits, expected.debits),

@@ -1,6 +1,7 @@
 //! The rules on documents of every state, right and wrong.
 
 use common::amount::Amount;
+use common::transaction::{Leg, legs_to_bson};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 
 use super::*;
@@ -204,4 +205,127 @@ fn parked_transactions_are_counted_and_named_and_what_they_hold_is_explained() {
     let at_rest = findings(true, &accounts, &[parked]);
     let still = "transactions/t: is still pending and parked (rule 2)";
     assert!(at_rest.iter().any(|line| line == still), "{at_rest:?}");
+}
+
+/// A hold of 10 from a to b; if it is confirmed, so much of it is captured.
+fn hold(state: State, captured: Option<i64>) -> Document {
+    let mut document = transfer("t", state);
+    document.insert("hold", true);
+    if let Some(captured) = captured {
+        let leg = |account: &str, amount| Leg { account: account.into(), amount };
+        let legs = [leg("a", Amount::Int(-captured)), leg("b", Amount::Int(captured))];
+        document.insert("captured", legs_to_bson(&legs));
+    }
+    document
+}
+
+/// Account a with the mark of a hold of 10.
+fn held() -> Document {
+    let mut account = account("a", 90, 10, 0, &["t"]);
+    account.insert("pendingHolds", 1);
+    account
+}
+
+#[test]
+fn every_lawful_moment_of_a_hold_balances() {
+    let (fresh_a, fresh_b) = (account("a", 100, 0, 0, &[]), account("b", 100, 0, 0, &[]));
+    let (home, spent) = (account("a", 97, 0, 0, &[]), account("a", 90, 0, 0, &[]));
+    let (posted, paid) = (account("b", 100, 0, 3, &["t"]), account("b", 103, 0, 0, &[]));
+    let (posted_all, paid_all) = (account("b", 100, 0, 10, &["t"]), account("b", 110, 0, 0, &[]));
+    let (part, all) = (Some(3), Some(10));
+    for (state, captured, a, b) in [
+        (State::Scheduled, None, &fresh_a, &fresh_b),
+        (State::Initial, None, &fresh_a, &fresh_b),
+        (State::Pending, None, &fresh_a, &fresh_b),
+        (State::Pending, None, &held(), &fresh_b),
+        (State::Held, None, &held(), &fresh_b),
+        (State::Pending, part, &held(), &fresh_b),
+        (State::Pending, part, &held(), &posted),
+        (State::Applied, part, &held(), &posted),
+        (State::Applied, part, &home, &posted),
+        (State::Applied, part, &held(), &paid),
+        (State::Applied, part, &home, &paid),
+        (State::Done, part, &home, &paid),
+        (State::Applied, all, &held(), &posted_all),
+        (State::Applied, all, &spent, &posted_all),
+        (State::Done, all, &spent, &paid_all),
+        // Released or expired, or canceled after it was confirmed.
+        (State::Canceling, None, &held(), &fresh_b),
+        (State::Canceling, None, &fresh_a, &fresh_b),
+        (State::Canceling, part, &held(), &posted),
+        (State::Canceling, part, &fresh_a, &posted),
+        (State::Canceling, part, &held(), &fresh_b),
+        (State::Canceled, None, &fresh_a, &fresh_b),
+        (State::Canceled, part, &fresh_a, &fresh_b),
+    ] {
+        let (accounts, hold) = ([a.clone(), b.clone()], [hold(state, captured)]);
+        let found = findings(false, &accounts, &hold);
+        assert!(found.is_empty(), "{state}, {captured:?}, {a}, {b}: {found:?}");
+        let at_rest = findings(true, &accounts, &hold);
+        let rests = state.is_final() || state.is_resting();
+        assert_eq!(at_rest.is_empty(), rests, "{state}: {at_rest:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_hold_is_named() {
+    let b = account("b", 100, 0, 0, &[]);
+    let (home, spent) = (account("a", 97, 0, 0, &[]), account("a", 90, 0, 0, &[]));
+    let (posted, paid) = (account("b", 100, 0, 3, &["t"]), account("b", 103, 0, 0, &[]));
+    let mut uncounted = held();
+    uncounted.remove("pendingHolds");
+    let mut garbled = held();
+    garbled.insert("pendingHolds", "one");
+    let mut counted_on = home.clone();
+    counted_on.insert("pendingHolds", 1_i64);
+    for (a, b, hold, expected) in [
+        // Settled without the remainder: 7 of the held 10 are nowhere.
+        (&spent, &paid, hold(State::Done, Some(3)), "accounts/a: balance is 90, and should be 97"),
+        (&spent, &paid, hold(State::Done, Some(3)), "balances sum to 193 with what is held"),
+        (&spent, &posted, hold(State::Applied, Some(3)), "balance is 90, and should be 97"),
+        // Paid in full, though only a part was captured.
+        (
+            &spent,
+            &account("b", 110, 0, 0, &[]),
+            hold(State::Done, Some(3)),
+            "accounts/b: balance is 110, and should be 103",
+        ),
+        // Its credit was posted before it was confirmed.
+        (
+            &held(),
+            &account("b", 100, 0, 10, &["t"]),
+            hold(State::Held, None),
+            "accounts/b: has the mark of transactions/t, which is a hold that has captured nothing",
+        ),
+        (
+            &account("a", 100, 0, 0, &[]),
+            &b,
+            hold(State::Held, None),
+            "transactions/t: is held, and account \"a\" lacks its mark (rule 4)",
+        ),
+        (&uncounted, &b, hold(State::Held, None), "pendingHolds is 0, and should be 1 (rule 4)"),
+        (&garbled, &b, hold(State::Held, None), "pendingHolds is no whole number (rule 4)"),
+        (&counted_on, &paid, hold(State::Done, Some(3)), "pendingHolds is 1, and should be 0"),
+        (&held(), &b, transfer("t", State::Held), "is held and not submitted as a hold (rule 2)"),
+        (&held(), &b, hold(State::Held, Some(3)), "is held and confirmed (rule 2)"),
+        (&spent, &b, hold(State::Applied, None), "is applied and a hold that was never confirmed"),
+    ] {
+        let found = findings(false, &[a.clone(), b.clone()], std::slice::from_ref(&hold));
+        assert!(found.iter().any(|line| line.contains(expected)), "{expected}: {found:?}");
+    }
+}
+
+#[test]
+fn at_rest_only_the_marks_of_what_is_held_may_be_left() {
+    let mut a = account("a", 80, 20, 0, &["t", "left"]);
+    a.insert("pendingHolds", 1);
+    let mut left = transfer("left", State::Pending);
+    left.insert("destination", "a2");
+    let accounts = [a, account("b", 100, 0, 0, &[])];
+    let found = findings(true, &accounts, &[hold(State::Held, None), left]);
+    let expected =
+        ["transactions/left: is still pending (rule 2)", "accounts/a: 1 marks are left (rule 4)"];
+    assert_eq!(found, expected);
+    let closed = closed(true, &[held(), accounts[1].clone()], &[hold(State::Held, None)]);
+    assert_eq!((closed.in_flight, closed.resting, closed.findings.count()), (0, 1, 0));
 }

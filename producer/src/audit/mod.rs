@@ -1,6 +1,7 @@
 //! Does every document keep the rules of the ledger?
 //!
 //! - `books`: the rules, as pure functions over documents.
+//! - `parts`: what a transaction means for its accounts.
 //! - `findings`: what breaks them.
 //! - `scan`: reading the documents, in one snapshot.
 //! - `exposition`: the result for Prometheus.
@@ -13,6 +14,7 @@ mod books;
 #[cfg(feature = "cli")]
 pub(crate) mod exposition;
 mod findings;
+mod parts;
 mod scan;
 
 use std::time::Instant;
@@ -27,7 +29,7 @@ use crate::error::Error;
 /// How to audit.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Count unfinished transactions and marks as violations.
+    /// Count unfinished transactions and marks as violations, but for what is scheduled or held.
     pub at_rest: bool,
     /// Keep at most so many violations; all are counted.
     pub violations_max: usize,
@@ -46,8 +48,10 @@ pub struct Report {
     pub accounts: u64,
     /// Transactions looked at.
     pub transactions: u64,
-    /// Those of them that are not final.
+    /// Those of them that workers have not brought to their end yet.
     pub in_flight: u64,
+    /// Those that rest: scheduled or held.
+    pub resting: u64,
     /// Those in flight that are parked: they can't go on until somebody looks at them.
     pub parked: u64,
     /// The first parked ones.
@@ -81,6 +85,7 @@ impl Client {
             accounts: closed.accounts,
             transactions: closed.transactions,
             in_flight: closed.in_flight,
+            resting: closed.resting,
             parked: closed.parked.count,
             parked_ids: closed.parked.ids,
             violation_count: closed.findings.count(),

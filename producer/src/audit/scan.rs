@@ -129,7 +129,7 @@ async fn read(
 fn account_fields() -> Document {
     doc! {
         "status": 1, "currency": 1, "pendingTransactions": 1, "floor": 1, "balance": 1,
-        "pendingDebits": 1, "pendingCredits": 1, "openingBalance": 1,
+        "pendingDebits": 1, "pendingCredits": 1, "openingBalance": 1, "pendingHolds": 1,
         EACH_FIELD_ONCE: each_field_once(),
     }
 }
@@ -138,6 +138,7 @@ fn transaction_fields() -> Document {
     let ended = [State::Done, State::Canceled].map(State::as_str);
     doc! {
         "source": 1, "destination": 1, "value": 1, "legs": 1, "state": 1, "parked.code": 1,
+        "hold": 1, "captured": 1,
         // Final ones, nearly all there are, are not updated any more.
         EACH_FIELD_ONCE: { "$or": [{ "$in": ["$state", &ended[..]] }, each_field_once()] },
     }

@@ -89,6 +89,12 @@ pub enum Command {
     Top(top::TopArgs),
     /// Cancel a transaction that is not yet applied
     Cancel(transactions::CancelArgs),
+    /// Confirm a hold: what is captured is paid, the rest goes home
+    #[command(after_help = transactions::CONFIRM_HELP)]
+    Confirm(transactions::ConfirmArgs),
+    /// Release a hold: all that is held goes home
+    #[command(after_help = transactions::RELEASE_HELP)]
+    Release(transactions::ReleaseArgs),
     /// Bring parked transactions back, once what was wrong is mended
     Unpark(transactions::UnparkArgs),
     /// List, show, replay or discard the messages that workers have given up
@@ -149,6 +155,8 @@ impl Command {
             | Command::Submit(_)
             | Command::Transfer(_)
             | Command::Cancel(_)
+            | Command::Confirm(_)
+            | Command::Release(_)
             | Command::Reverse(_) => Check::Own,
             Command::Accounts(command) => match command {
                 accounts::Command::Create(_) | accounts::Command::Import(_) => Check::Own,
@@ -228,6 +236,8 @@ async fn dispatch(
         Command::Stats(args) => transactions::stats(context, args, out).await,
         Command::Top(args) => top::run(context, args, out).await,
         Command::Cancel(args) => transactions::cancel(context, args, out).await,
+        Command::Confirm(args) => transactions::confirm(context, args, out).await,
+        Command::Release(args) => transactions::release(context, args, out).await,
         Command::Unpark(args) => transactions::unpark(context, args, out).await,
         Command::DeadLetters(command) => dead_letters::run(context, command, out).await,
         Command::Events(args) => events::run(context, args, out).await,

@@ -16,18 +16,19 @@ use crate::cli::exit::{Error, Exit};
 pub const HELP: &str = "\
 Rules: 1 the sum of balances is what it was, per currency. 2 every transaction is done with its
 whole effect, or canceled without any. 3 no account is below its floor. 4 marks and pending sums are
-those of transactions in flight. 5 each balance is its opening plus the legs of done transactions.
+those of transactions in flight or on hold. 5 each balance is its opening plus what done transactions
+have moved: their legs, or what was captured of a hold.
 
 Examples:
   producer audit                 on a live database; transactions in flight are only counted
-  producer audit --at-rest       when nothing runs: what is in flight is a violation
+  producer audit --at-rest       when nothing runs: what is in flight is a violation, but no hold
   producer audit --json | jq .violations
   producer audit --metrics-file /var/lib/node_exporter/tandem.prom     from a timer, for the alert";
 
 /// How to audit.
 #[derive(Args, Clone, Debug)]
 pub struct AuditArgs {
-    /// Count unfinished transactions and marks as violations
+    /// Count unfinished transactions and marks as violations, but for what is scheduled or on hold
     #[arg(long)]
     pub at_rest: bool,
     /// Print at most so many violations; all are counted
@@ -108,10 +109,14 @@ fn print(report: &Report, out: &mut (dyn Write + Send)) -> Result<(), Error> {
         1 => "1 violation".to_owned(),
         count => format!("{count} violations"),
     };
+    let resting = match report.resting {
+        0 => String::new(),
+        resting => format!(", {resting} scheduled or on hold"),
+    };
     writeln!(
         out,
-        "{} accounts, {} transactions, {} in flight: {verdict} ({:.1} s)",
-        report.accounts, report.transactions, report.in_flight, report.seconds
+        "{} accounts, {} transactions, {} in flight{}: {verdict} ({:.1} s)",
+        report.accounts, report.transactions, report.in_flight, resting, report.seconds
     )
     .map_err(Error::output)
 }

@@ -166,7 +166,8 @@ impl Reading<'_> {
         let mut found = transactions
             .find(question.filter())
             .projection(doc! {
-                "source": 1, "destination": 1, "value": 1, "legs": 1, "lastModified": 1,
+                "source": 1, "destination": 1, "value": 1, "legs": 1, "hold": 1, "captured": 1,
+                "lastModified": 1,
             })
             .sort(doc! { "lastModified": 1, "_id": 1 })
             .hint(Hint::Name(INDEX.to_owned()))
@@ -216,14 +217,16 @@ impl Reading<'_> {
     }
 }
 
-/// Sums as Decimal128: as Int64, many large amounts would leave the range and become a double.
+/// Sums as Decimal128: as Int64, many large amounts would leave the range and become a double. Of a hold,
+/// what was captured counts.
 fn sum_pipeline(id: &str, before: DateTime) -> Vec<Document> {
     let account = doc! { "$literal": id };
+    let legs = doc! { "$ifNull": ["$captured", "$legs"] };
     let own = doc! { "$filter": {
-        "input": "$legs", "cond": { "$eq": ["$$this.account", &account] },
+        "input": &legs, "cond": { "$eq": ["$$this.account", &account] },
     } };
     let of_legs = doc! { "$let": { "vars": { "own": { "$first": own } }, "in": "$$own.amount" } };
-    let has_legs = doc! { "$isArray": "$legs" };
+    let has_legs = doc! { "$isArray": legs };
     let pays = doc! { "$and": [{ "$not": &has_legs }, { "$eq": ["$source", &account] }] };
     let is_number = doc! { "$in": [{ "$type": "$amount" }, ["int", "long", "decimal"]] };
     let exact = doc! { "$cond": [&is_number, { "$toDecimal": "$amount" }, 0] };
@@ -266,7 +269,7 @@ fn row(document: &RawDocument, account: &AccountId, is_int: bool) -> Result<Row,
     let body = Body::from_raw(document).map_err(|error| unreadable(id, &error.to_string()))?;
     let at = document.get_datetime("lastModified");
     let at = at.map_err(|_| unreadable(id, "its lastModified is not a date"))?;
-    let own = body.legs().iter().find(|leg| leg.account == *account);
+    let own = body.effect().iter().find(|leg| leg.account == *account);
     let amount = own.map(|leg| leg.amount).filter(|amount| amount.is_int() == is_int);
     let amount = amount.ok_or_else(|| {
         unreadable(id, &format!("it has no leg of the kind of the account {account}"))
@@ -305,6 +308,18 @@ mod tests {
         assert_eq!((row.place.at, row.place.id.as_str(), row.amount), (7, "t", Amount::Int(-12)));
         assert_eq!(row.counterparties.len(), 10);
         assert_eq!(&*row.counterparties[9], "b9");
+    }
+
+    #[test]
+    fn an_entry_of_a_hold_is_what_was_captured() {
+        let hold = rawdoc! {
+            "_id": "t", "source": "a", "destination": "b", "value": 50_i64, "hold": true,
+            "captured": [{ "account": "a", "amount": -30_i64 }, { "account": "b", "amount": 30_i64 }],
+            "lastModified": DateTime::from_millis(7),
+        };
+        let amount = |account: &str| row(&hold, &account.into(), true).map(|row| row.amount);
+        assert_eq!(amount("a"), Ok(Amount::Int(-30)));
+        assert_eq!(amount("b"), Ok(Amount::Int(30)));
     }
 
     #[test]

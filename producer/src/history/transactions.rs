@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use common::account::marks_from_raw;
 use common::ledger::LedgerError;
 use common::mongo::{ACCOUNTS, ENDED_ON, Fields, Store, TRANSACTIONS};
-use common::transaction::State;
+use common::transaction::{DUE_AT, State};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 use serde_json::{Value, json};
 
@@ -54,7 +54,8 @@ type Found = BTreeMap<Place, Document>;
 
 impl Client {
     /// Transactions, newest created first; of an account, those in flight and then the others, newest
-    /// ended first. A page has 1 to 1,000 of them; `cursor` is the `next` of the page before, with
+    /// ended first. By the state `held` alone, only holds that expire are found; those of an account are
+    /// all found. A page has 1 to 1,000 of them; `cursor` is the `next` of the page before, with
     /// the same filter.
     ///
     /// # Errors
@@ -202,6 +203,10 @@ fn queries(filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
         let condition = doc! { "state": { "$in": names(in_flight) } };
         queries.push(query(condition, "in_flight", Order::Sorted));
     }
+    if filter.states.contains(&State::Held) {
+        let condition = doc! { "state": State::Held, DUE_AT: { "$type": "date" } };
+        queries.push(query(condition, "due", Order::Sorted));
+    }
     for state in among(State::is_final) {
         queries.push(query(doc! { "state": state }, "ended_by_created", Order::Indexed));
     }
@@ -308,7 +313,8 @@ mod tests {
         assert_eq!(hints(&of(&[State::Done], None)), ["ended_by_created"]);
         assert_eq!(hints(&of(&[State::Applied, State::Pending], None)), ["in_flight"]);
         assert_eq!(hints(&of(&[State::Initial], None)), ["unclaimed"]);
-        let all = ["unclaimed", "in_flight", "ended_by_created", "ended_by_created"];
+        assert_eq!(hints(&of(&[State::Held], None)), ["due"]);
+        let all = ["unclaimed", "in_flight", "due", "ended_by_created", "ended_by_created"];
         assert_eq!(hints(&of(&State::ALL, None)), all);
         assert_eq!(hints(&of(&[], Some("a"))), ["ended_on"]);
         assert_eq!(hints(&of(&[State::Done], Some("a"))), ["ended_on"]);

@@ -4,6 +4,7 @@
 //! amount never passes through a float. Fails with a [`Flaw`] that names the field.
 
 mod account;
+mod capture;
 mod record;
 mod transfer;
 mod unique;
@@ -13,6 +14,7 @@ use std::fmt;
 use common::transaction::{BodyError, check_name};
 
 pub use account::parse as parse_account;
+pub use capture::parse as parse_capture;
 pub use record::{Kind, Record};
 pub use transfer::{Defaults, parse as parse_transfer};
 pub use unique::Unique;
@@ -20,6 +22,9 @@ pub use unique::Unique;
 /// The fields of a transfer.
 pub const TRANSFER: &[&str] =
     &["id", "source", "destination", "value", "legs", "currency", "metadata"];
+
+/// The fields of a capture.
+pub const CAPTURE: &[&str] = &["value", "captured"];
 
 /// The fields of an account.
 pub const ACCOUNT: &[&str] = &["account", "balance", "floor", "currency", "status"];

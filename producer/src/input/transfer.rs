@@ -43,7 +43,7 @@ pub fn parse(mut record: Record, defaults: &Defaults) -> Result<Transfer, Flaw> 
                     return Err(Flaw::of(field, problem));
                 }
             }
-            Body::new(parse_legs(&legs, defaults.kind)?)
+            Body::new(parse_legs("legs", &legs, defaults.kind)?)
         }
         None => {
             let (source, destination) =
@@ -63,13 +63,14 @@ pub fn parse(mut record: Record, defaults: &Defaults) -> Result<Transfer, Flaw> 
     Ok(Transfer { id, body })
 }
 
-fn parse_legs(legs: &Value, kind: Kind) -> Result<Vec<Leg>, Flaw> {
-    let not_a_list = || Flaw::of("legs", "is not a list of {account, amount}");
+/// Reads the list of legs in the field `of`.
+pub(super) fn parse_legs(of: &str, legs: &Value, kind: Kind) -> Result<Vec<Leg>, Flaw> {
+    let not_a_list = || Flaw::of(of, "is not a list of {account, amount}");
     let legs = legs.as_array().ok_or_else(not_a_list)?;
     legs.iter()
         .enumerate()
         .map(|(at, leg)| {
-            let flaw = |field: &str, problem: &str| Flaw::of(format!("legs[{at}]{field}"), problem);
+            let flaw = |field: &str, problem: &str| Flaw::of(format!("{of}[{at}]{field}"), problem);
             let leg =
                 leg.as_object().ok_or_else(|| flaw("", "is not an object {account, amount}"))?;
             let mut names = leg.keys();

@@ -1,7 +1,8 @@
 //! Rules 1 to 5 of `ARCHITECTURE.md`, which hold at rest, checked from the documents alone.
 //!
 //! A second, independent audit: it reads raw documents and shares no code with the audit of
-//! `producer`, so each of the two tests the other. Returns a sentence for each violation.
+//! `producer`, so each of the two tests the other. What is scheduled or held may be left: nothing of the
+//! one is posted, and of the other its debits. Returns a sentence for each violation.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +11,20 @@ use futures_util::TryStreamExt;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
+/// What is left of transactions that are not final.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pending {
+    debits: i128,
+    credits: i128,
+    marks: usize,
+    holds: i64,
+}
+
 /// What an account should hold and what it holds, in units of 10^-9.
 #[derive(Default)]
 struct Books {
+    pending: BTreeMap<String, Pending>,
+    held: BTreeMap<String, Pending>,
     opening: BTreeMap<String, i128>,
     balance: BTreeMap<String, i128>,
     currency: BTreeMap<String, String>,
@@ -44,14 +56,18 @@ impl Books {
         let id = account.get_str("_id").unwrap_or("?").to_owned();
         let amount = |field: &str| nanos(account.get(field)).unwrap_or(i128::MIN / 4);
         let (balance, opening) = (amount("balance"), amount("openingBalance"));
-        let held = (amount("pendingDebits"), amount("pendingCredits"));
-        if held != (0, 0) {
-            self.problems.push(format!("account {id}: pending sums are {held:?}"));
-        }
-        let marks = account.get_array("pendingTransactions").cloned().unwrap_or_default();
-        if !marks.is_empty() {
-            self.problems.push(format!("account {id}: marks are left: {marks:?}"));
-        }
+        let pending = Pending {
+            debits: amount("pendingDebits"),
+            credits: amount("pendingCredits"),
+            marks: account.get_array("pendingTransactions").map_or(0, Vec::len),
+            holds: match account.get("pendingHolds") {
+                Some(Bson::Int32(holds)) => (*holds).into(),
+                Some(Bson::Int64(holds)) => *holds,
+                Some(_) => -1,
+                None => 0,
+            },
+        };
+        self.pending.insert(id.clone(), pending);
         let floor = account.get("floor").filter(|floor| **floor != Bson::Null);
         if floor.is_some_and(|floor| nanos(Some(floor)).is_none_or(|floor| balance < floor)) {
             self.problems.push(format!("account {id}: {balance} is below its floor"));
@@ -66,7 +82,7 @@ impl Books {
         let id = transaction.get_str("_id").unwrap_or("?");
         match transaction.get_str("state").unwrap_or("?") {
             "done" => {
-                for (account, change) in legs(transaction) {
+                for (account, change) in effect(transaction) {
                     match self.opening.get_mut(&account) {
                         Some(expected) => *expected += change,
                         None => self.problems.push(format!("{id}: done, without {account}")),
@@ -79,6 +95,8 @@ impl Books {
                     self.problems.push(format!("{id}: canceled without a reason"));
                 }
             }
+            "held" => return self.hold(transaction),
+            "scheduled" => return,
             state => self.problems.push(format!("{id}: not final, but {state}")),
         }
         if let Some(left) =
@@ -88,7 +106,30 @@ impl Books {
         }
     }
 
+    /// Of a hold that rests, the debits are posted.
+    fn hold(&mut self, transaction: &Document) {
+        let id = transaction.get_str("_id").unwrap_or("?");
+        if let Some(left) = ["claim", "leaseUntil"].iter().find(|f| transaction.contains_key(**f)) {
+            self.problems.push(format!("{id}: held, but still has {left}"));
+        }
+        for (account, change) in legs(transaction).into_iter().filter(|(_, change)| *change < 0) {
+            let held = self.held.entry(account.clone()).or_default();
+            held.debits -= change;
+            held.marks += 1;
+            held.holds += 1;
+            *self.opening.entry(account).or_default() += change;
+        }
+    }
+
     fn close(mut self) -> Vec<String> {
+        for (id, pending) in &self.pending {
+            let held = self.held.get(id).copied().unwrap_or_default();
+            if *pending != held {
+                let problem =
+                    format!("account {id}: has {pending:?}, and what is held is {held:?}");
+                self.problems.push(problem);
+            }
+        }
         let mut created: BTreeMap<&str, i128> = BTreeMap::new();
         for (id, balance) in &self.balance {
             let expected = self.opening[id];
@@ -113,16 +154,27 @@ fn nanos(value: Option<&Bson>) -> Option<i128> {
     Amount::from_bson(value?).ok().map(Amount::nanos)
 }
 
+/// The signed changes that a done transaction has made: of a hold, what was captured.
+fn effect(transaction: &Document) -> Vec<(String, i128)> {
+    match transaction.get_array("captured") {
+        Ok(captured) => list(captured),
+        Err(_) => legs(transaction),
+    }
+}
+
+fn text(document: &Document, field: &str) -> String {
+    document.get_str(field).map(str::to_owned).unwrap_or_default()
+}
+
+fn list(legs: &[Bson]) -> Vec<(String, i128)> {
+    let legs = legs.iter().filter_map(Bson::as_document);
+    legs.map(|leg| (text(leg, "account"), nanos(leg.get("amount")).unwrap_or(0))).collect()
+}
+
 /// The signed changes that a transaction document asks for.
 fn legs(transaction: &Document) -> Vec<(String, i128)> {
-    let text = |document: &Document, field: &str| {
-        document.get_str(field).map(str::to_owned).unwrap_or_default()
-    };
     if let Ok(legs) = transaction.get_array("legs") {
-        let legs = legs.iter().filter_map(Bson::as_document);
-        return legs
-            .map(|leg| (text(leg, "account"), nanos(leg.get("amount")).unwrap_or(0)))
-            .collect();
+        return list(legs);
     }
     let value = nanos(transaction.get("value")).unwrap_or(0);
     vec![(text(transaction, "source"), -value), (text(transaction, "destination"), value)]
@@ -173,8 +225,27 @@ mod tests {
         assert!(found(&below, &transfer("done")).contains("below its floor"));
         let mut marked = good.clone();
         marked[0].insert("pendingTransactions", vec!["t"]);
-        assert!(found(&marked, &transfer("done")).contains("marks are left"));
+        assert!(found(&marked, &transfer("done")).contains("marks: 1"));
         marked[0].insert("pendingCredits", 1_i64);
-        assert!(found(&marked, &transfer("done")).contains("pending sums"));
+        assert!(found(&marked, &transfer("done")).contains("credits: 1"));
+    }
+
+    #[test]
+    fn a_hold_may_be_left_with_its_debits_and_has_captured_what_it_says() {
+        let (mut held, b) = (account("a", 10, 7), account("b", 0, 0));
+        held.insert("pendingDebits", 3_i64);
+        held.insert("pendingTransactions", vec!["t"]);
+        held.insert("pendingHolds", 1);
+        assert_eq!(found(&[held.clone(), b.clone()], &transfer("held")), "");
+        assert!(found(&[account("a", 10, 10), b.clone()], &transfer("held")).contains("account a"));
+        held.insert("pendingHolds", 0);
+        assert!(found(&[held, b], &transfer("held")).contains("holds: 1"));
+
+        let mut part = transfer("done");
+        let leg = |account: &str, amount: i64| doc! { "account": account, "amount": amount };
+        part.insert("captured", vec![leg("a", -2), leg("b", 2)]);
+        assert_eq!(found(&[account("a", 10, 8), account("b", 0, 2)], &part), "");
+        let remainder_lost = [account("a", 10, 7), account("b", 0, 2)];
+        assert!(found(&remainder_lost, &part).contains("account a: holds 7"));
     }
 }

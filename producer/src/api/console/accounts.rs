@@ -16,8 +16,16 @@ pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
     let mut asked = visit.params(&["cursor"]);
     asked.push(("limit", "100"));
     let answer = visit.ask("listAccounts", "", &asked).await?;
-    let heads =
-        ["Account", "Status", "Balance", "Available", "Pending out", "Pending in", "In flight"];
+    let heads = [
+        "Account",
+        "Status",
+        "Balance",
+        "Available",
+        "Pending out",
+        "Pending in",
+        "Marks",
+        "Holds",
+    ];
     let content = html! {
         (table("Accounts by name", &heads, html! {
             @for one in items(&answer, "items") {
@@ -28,6 +36,7 @@ pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
                         td.number { (text(one, name)) }
                     }
                     td.number { (one["marks"]) }
+                    td.number { (one["holds"].as_u64().unwrap_or_default()) }
                 }
             }
         }))
@@ -47,19 +56,23 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
     };
     let available = if one["floor"].is_null() { "no limit" } else { text(&one, "available") };
     let marks = items(&one, "pendingTransactions");
+    let on_hold = match one["holds"].as_u64() {
+        None => "0".to_owned(),
+        Some(holds) => format!("{} ({holds} holds)", one["onHold"].as_str().unwrap_or("not known")),
+    };
     let content = html! {
         p { span.id { (text(&one, "id")) } " " (state(text(&one, "status"))) " " (text(&one, "currency")) }
         @if let Some(invalid) = one["invalid"].as_str() { p.problem { b { "It can't be read: " } (invalid) } }
         section #figures aria-label="Money" {
             @for (name, amount) in [
                 ("Balance", text(&one, "balance")), ("Available", available),
-                ("Pending out", text(&one, "pendingDebits")), ("Pending in", text(&one, "pendingCredits")),
+                ("Pending out", text(&one, "pendingDebits")), ("Of it on hold", on_hold.as_str()), ("Pending in", text(&one, "pendingCredits")),
                 ("Floor", one["floor"].as_str().unwrap_or("none")), ("Opened with", text(&one, "openingBalance")),
             ] { div.figure { span { (name) } b { (amount) } } }
         }
         (buttons(visit, id, acts))
         section {
-            h2 { "In flight" }
+            h2 { "In flight and on hold" }
             @if marks.is_empty() { p { "Nothing." } }
             ul.ids { @for mark in marks.iter().take(MARKS_SHOWN_MAX) { li { (transaction(mark.as_str().unwrap_or_default())) } } }
             @if marks.len() > MARKS_SHOWN_MAX { p { "The first " (MARKS_SHOWN_MAX) " of " (one["marks"]) "." } }

@@ -21,6 +21,10 @@ use super::{audit, fields, html as answer_with};
 pub enum Act {
     /// Takes a transaction back before it is applied.
     Cancel,
+    /// Captures all of a hold.
+    Confirm,
+    /// Releases a hold.
+    Release,
     /// Takes an applied transaction back.
     Reverse,
     /// Brings a parked transaction back.
@@ -55,8 +59,10 @@ struct Told {
 
 impl Act {
     /// All of them.
-    pub const ALL: [Act; 10] = [
+    pub const ALL: [Act; 12] = [
         Act::Cancel,
+        Act::Confirm,
+        Act::Release,
         Act::Reverse,
         Act::Unpark,
         Act::GiveUp,
@@ -116,6 +122,18 @@ impl Act {
                 "cancel",
                 "Cancel the transaction",
                 "A worker undoes what it has posted. No money moves by it.",
+            ),
+            Act::Confirm => transaction(
+                "confirm",
+                "confirm",
+                "Confirm the hold",
+                "All that is held is captured, and a worker pays it. To capture a part, use producer confirm or the API.",
+            ),
+            Act::Release => transaction(
+                "release",
+                "release",
+                "Release the hold",
+                "All that is held goes home. It can't be confirmed any more.",
             ),
             Act::Reverse => transaction(
                 "reverse",

@@ -114,7 +114,7 @@ fn found_by(job: &Job, found: &Value) -> Markup {
         @if found["ok"] == true { p.fine { "Every rule holds." } }
         @else { p.problem role="alert" { b { (number("violationCount")) " violations. " } "Money may be wrong: read the part about audits in operating.md before you change anything." } }
         p { (number("accounts")) " accounts and " (number("transactions")) " transactions, "
-            (number("inFlight")) " of them in flight and " (number("parked")) " parked, in "
+            (number("inFlight")) " of them in flight, " (number("resting")) " scheduled or on hold and " (number("parked")) " parked, in "
             (found["seconds"]) " s. Started by " b { (job.by) } "." }
         @if found["snapshot"] != true { p { "The reads saw different moments: look again when the ledger is at rest." } }
         @if !items(found, "violations").is_empty() {

@@ -1,5 +1,6 @@
 //! Transactions: the list, the search, and the story of one.
 
+use common::transaction::State;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -12,7 +13,6 @@ use super::{go_to, html as answer_with};
 
 /// How many legs are looked up at their accounts.
 const LEGS_LOOKED_UP_MAX: usize = 20;
-const STATES: [&str; 6] = ["initial", "pending", "applied", "done", "canceling", "canceled"];
 
 /// `GET /console/search`: goes to the transaction or account of this name; says so if there is neither.
 pub async fn search(visit: &Visit) -> Result<Answer, Problem> {
@@ -45,7 +45,7 @@ pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
             label for="state" { "State" }
             select #state name="state" {
                 option value="" { "any" }
-                @for name in STATES { option value=(name) selected[of == Some(name)] { (name) } }
+                @for name in State::ALL.map(State::as_str) { option value=(name) selected[of == Some(name)] { (name) } }
             }
             label for="account" { "Account" }
             input #account name="account" value=[visit.param("account")];
@@ -102,9 +102,14 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
         }
         section {
             h2 { "Legs" }
-            (table("Legs", &["Account", "Amount", "Mark"], html! {
+            (table("Legs", &["Account", "Amount", "Captured", "Mark"], html! {
                 @for (name, amount, mark) in &legs {
-                    tr { th scope="row" { (account(name)) } td.number { (amount) " " (text(&one, "currency")) } td { (mark) } }
+                    tr {
+                        th scope="row" { (account(name)) }
+                        td.number { (amount) " " (text(&one, "currency")) }
+                        td.number { (captured(&one, name)) }
+                        td { (mark) }
+                    }
                 }
             }))
         }
@@ -114,6 +119,12 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
         section { h2 { "Event and message" } p { (event) } (letter) }
     };
     Ok(page(Some(visit), "Transaction", content))
+}
+
+/// What was captured of a leg; a dash for what is no hold, or not confirmed.
+fn captured<'a>(one: &'a Value, account: &str) -> &'a str {
+    let own = items(one, "captured").iter().find(|leg| text(leg, "account") == account);
+    own.map_or("–", |leg| text(leg, "amount"))
 }
 
 /// What is known of its event.
@@ -181,6 +192,9 @@ fn history(one: &Value) -> Markup {
                 @if attempts > 1 { "claimed " (attempts) " times, at last " } @else { "claimed " } (by_worker)
             }))
         }
+        @if let Some(confirmed) = one["confirmedAt"].as_str() {
+            (happened("confirmed", confirmed, html! { "what was on hold goes on, with what was captured" }))
+        }
         @if let Some(decided) = one["decidedAt"].as_str() {
             @if one["reason"].is_object() { (happened("canceling", decided, html! { (why) })) }
             @else { (happened("applied", decided, html! { "every leg was posted" })) }
@@ -188,7 +202,12 @@ fn history(one: &Value) -> Markup {
         @if one["parked"].is_object() {
             (happened("parked", text(&one["parked"], "at"), html! { (text(&one["parked"], "message")) }))
         }
-        @if is_final {
+        @if text(one, "state") == "held" {
+            (happened("held", text(one, "lastModified"), html! {
+                "what it debits is reserved until it is confirmed or released"
+                @if let Some(end) = one["holdExpiresAt"].as_str() { ", or expires at " (moment(end)) }
+            }))
+        } @else if is_final {
             (happened(text(one, "state"), text(one, "lastModified"), html! {
                 (by_worker) @if one["decidedAt"].is_null() && !why.is_empty() { ": " (why) }
             }))
@@ -248,7 +267,8 @@ fn acts(one: &Value) -> Vec<Act> {
         return vec![Act::Unpark, Act::GiveUp];
     }
     match text(one, "state") {
-        "initial" | "pending" => vec![Act::Cancel],
+        "scheduled" | "initial" | "pending" => vec![Act::Cancel],
+        "held" => vec![Act::Confirm, Act::Release],
         "applied" | "done" => vec![Act::Reverse],
         _ => Vec::new(),
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Money, id, moment, text, whole};
+use crate::reserved::{Reserved, holds};
 
 /// The most marks of one account that are told.
 pub const MARKS_MAX: usize = 1_000;
@@ -31,10 +32,19 @@ pub struct Account {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     available: Option<Money>,
-    /// What transactions in flight take out.
+    /// What transactions in flight and holds take out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pending_debits: Option<Money>,
+    /// How many holds reserve something of it.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schema(required = false)]
+    holds: u64,
+    /// What they reserve together, a part of pendingDebits. Missing in lists, and where there are too
+    /// many marks to look at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    on_hold: Option<Money>,
     /// What transactions in flight bring.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
@@ -47,7 +57,7 @@ pub struct Account {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     opening_balance: Option<Money>,
-    /// How many transactions in flight have posted on it.
+    /// How many transactions in flight or on hold have posted on it.
     marks: u64,
     /// Which ones, at most 1,000; in lists they are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,13 +72,20 @@ pub struct Account {
     invalid: Option<String>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Account {
-    /// What a document says, with its marks.
-    pub fn of(document: &Document) -> Account {
+    /// What a document says, with its marks and what holds reserve.
+    pub fn of(document: &Document, reserved: &Reserved) -> Account {
         let marks = document.get_array("pendingTransactions").map_or(&[][..], Vec::as_slice);
         let shown = marks.iter().filter_map(Bson::as_str).take(MARKS_MAX).map(str::to_owned);
         let count = marks.len() as u64;
-        Account { pending_transactions: Some(shown.collect()), ..Account::new(document, count) }
+        let on_hold = reserved.amount.filter(|_| reserved.holds > 0).map(Money::from);
+        let pending_transactions = Some(shown.collect());
+        Account { pending_transactions, on_hold, ..Account::new(document, count) }
     }
 
     /// What a document of a list says, which has only the number of its marks.
@@ -85,6 +102,7 @@ impl Account {
             status: text(document, "status").unwrap_or_else(|| "unknown".to_owned()),
             currency: text(document, "currency"),
             marks,
+            holds: holds(document),
             created_at: moment(document, "createdAt"),
             ..Account::default()
         };

@@ -20,7 +20,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::operation::string;
 
 pub use account::{Account, MARKS_MAX};
-pub use taken::{NewAccount, NewTransaction};
+pub use taken::{NewAccount, NewCapture, NewTransaction};
 pub use transaction::{Reason, Stands, Transaction};
 
 /// An amount that is told.

@@ -79,6 +79,20 @@ pub struct NewLeg {
     amount: (),
 }
 
+/// How much of a hold is captured: all of it, if nothing is named. The rest goes home.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "requests are read field by field, so that errors name the field")]
+pub struct NewCapture {
+    /// So much of a transfer from one account to another, above zero.
+    #[schema(value_type = Option<Amounts>)]
+    value: Option<()>,
+    /// Instead: an amount for each account of the transaction, between zero and that of its leg, with the
+    /// same sign. They sum to zero.
+    #[schema(value_type = Option<Vec<NewLeg>>)]
+    captured: Option<()>,
+}
+
 /// An account that is asked for.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -95,6 +95,10 @@ pub struct Transaction {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = Object, nullable = false)]
     metadata: Option<Value>,
+    /// What was captured of a hold that was confirmed: the change of each of its accounts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    captured: Option<Vec<Leg>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     reason: Option<Reason>,
@@ -120,6 +124,10 @@ pub struct Transaction {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false, format = DateTime)]
     decided_at: Option<String>,
+    /// When a hold was confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false, format = DateTime)]
+    confirmed_at: Option<String>,
     /// When it changed last; of what is done or canceled, the moment of its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false, format = DateTime)]
@@ -149,6 +157,7 @@ impl Transaction {
             created_at: moment(document, "createdAt"),
             claimed_at: moment(document, "claimedAt"),
             decided_at: moment(document, "decidedAt"),
+            confirmed_at: moment(document, "confirmedAt"),
             last_modified: moment(document, "lastModified"),
             ..Transaction::default()
         };
@@ -166,16 +175,16 @@ impl Transaction {
                 self.destination = Some(credit.account.to_string());
                 self.value = Some(credit.amount.into());
             }
-            legs => {
-                let leg = |leg: &StoredLeg| Leg {
-                    account: leg.account.to_string(),
-                    amount: leg.amount.into(),
-                };
-                self.legs = Some(legs.iter().map(leg).collect());
-            }
+            legs => self.legs = Some(told(legs)),
         }
+        self.captured = body.terms().captured.as_deref().map(told);
         self.currency = body.currency;
         self.reverses = body.reverses;
         self.metadata = body.metadata.as_ref().map(json::from_document);
     }
+}
+
+fn told(legs: &[StoredLeg]) -> Vec<Leg> {
+    let leg = |leg: &StoredLeg| Leg { account: leg.account.to_string(), amount: leg.amount.into() };
+    legs.iter().map(leg).collect()
 }

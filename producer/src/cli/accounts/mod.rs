@@ -13,7 +13,7 @@ use common::account::Status;
 use common::json;
 use common::limits::echo;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
-use producer::{Change, Opened, readable};
+use producer::{Change, Opened, Reserved, readable};
 
 pub use import::import;
 
@@ -21,6 +21,7 @@ use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
 use crate::cli::files::{ACCOUNTS, Format};
 use crate::input::{Kind, Record, parse_account};
+use crate::reserved::holds;
 
 /// The subcommands of `accounts`.
 #[derive(Clone, Debug, Subcommand)]
@@ -210,7 +211,11 @@ async fn show(
     for id in &args.ids {
         let accounts = context.client.store().accounts().clone_with_type::<RawDocumentBuf>();
         match accounts.find_one(doc! { "_id": id }).await? {
-            Some(document) => print(&readable(&document), args.json, out)?,
+            Some(document) => {
+                let document = readable(&document);
+                let reserved = context.client.reserved(&document).await?;
+                print(&document, &reserved, args.json, out)?;
+            }
             None => {
                 context.console.note(format!("{id}: no such account"));
                 exit = Exit::Failed;
@@ -233,14 +238,26 @@ async fn list(
     let mut found = accounts.find(filter).sort(doc! { "_id": 1 }).limit(args.limit.into()).await?;
     // Raw bytes, one document at a time: a document that can't be read does not end the list.
     while found.advance().await? {
-        print(&readable(found.current()), args.json, out)?;
+        let document = readable(found.current());
+        let reserved = Reserved { holds: holds(&document), amount: None };
+        print(&document, &reserved, args.json, out)?;
     }
     Ok(Exit::Ok)
 }
 
-fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Result<(), Error> {
+/// Prints an account. What is reserved by holds is a part of what is held.
+fn print(
+    document: &Document,
+    reserved: &Reserved,
+    as_json: bool,
+    out: &mut (dyn Write + Send),
+) -> Result<(), Error> {
     if as_json {
-        return writeln!(out, "{}", json::from_document(document)).map_err(Error::output);
+        let mut line = json::from_document(document);
+        if let Some(amount) = reserved.amount.filter(|_| reserved.holds > 0) {
+            line["onHold"] = json::amount(amount).into();
+        }
+        return writeln!(out, "{line}").map_err(Error::output);
     }
     let field = |name: &str| match document.get(name) {
         None => "-".to_owned(),
@@ -250,9 +267,16 @@ fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Re
         },
     };
     let floor = Some(field("floor")).filter(|floor| floor != "null");
+    let by_holds = match reserved {
+        Reserved { holds: 0, .. } => String::new(),
+        Reserved { holds, amount: None } => format!(" (by {holds} holds and others)"),
+        Reserved { holds, amount: Some(amount) } => {
+            format!(" ({} by {holds} holds)", json::amount(*amount))
+        }
+    };
     writeln!(
         out,
-        "{}  balance {}  held {}  coming {}  floor {}  currency {}  {}",
+        "{}  balance {}  held {}{by_holds}  coming {}  floor {}  currency {}  {}",
         field("_id"),
         field("balance"),
         field("pendingDebits"),

@@ -1,6 +1,8 @@
-//! Commands on single transactions: one transfer, its state, canceling and reversing it.
+//! Commands on single transactions: one transfer, its state, canceling and reversing it, and what becomes
+//! of a hold.
 
 mod cancel;
+mod hold;
 mod parked;
 mod reverse;
 mod show;
@@ -8,6 +10,7 @@ mod stats;
 mod transfer;
 
 pub use cancel::{CancelArgs, cancel};
+pub use hold::{CONFIRM_HELP, ConfirmArgs, RELEASE_HELP, ReleaseArgs, confirm, release};
 pub use parked::{UnparkArgs, unpark};
 pub use reverse::{ReverseArgs, reverse};
 pub use show::{LIST_HELP, ListArgs, StatusArgs, list, status};

@@ -1,8 +1,8 @@
 //! `status` and `list`: transactions as they stand.
 //!
 //! Unfinished states are read through the partial indexes that the sweeper uses, so that listing
-//! them costs the same however large the collection is. Lists by account or age are those of the
-//! library, which need a ledger with history.
+//! them costs the same however large the collection is. Of those on hold, the ones that expire are in
+//! such an index. Lists by account or age are those of the library, which need a ledger with history.
 
 use std::io::Write;
 use std::time::SystemTime;
@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use clap::Args;
 use common::json;
 use common::limits::echo;
-use common::transaction::{Body, State};
+use common::transaction::{Body, DUE_AT, State};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::Hint;
 use producer::{Standing, TransactionFilter, readable};
@@ -27,8 +27,13 @@ pub const LIST_HELP: &str = "\
 With --account or --since the list is newest first, and the ledger needs its indexes for lists:
 `producer init --history on --apply` adds them.
 
+With --held, the hold that expires first comes first. Holds that never expire are in no index by their
+state: list them by account.
+
 Examples:
   producer list --state pending,applied,canceling --json
+  producer list --held --limit 1000
+  producer list --held --account alice
   producer list --account alice --since 7d
   producer list --since 2026-11-01T00:00:00Z --state canceled --limit 1000";
 
@@ -58,8 +63,11 @@ pub struct ListArgs {
     /// Only those whose last owner was the worker of this name
     #[arg(long, value_name = "NAME")]
     pub application: Option<String>,
+    /// Only those on hold that expire, the soonest first; with --account all that are on hold there
+    #[arg(long, conflicts_with_all = ["state", "application"])]
+    pub held: bool,
     /// Only those that are parked, with the reason
-    #[arg(long, conflicts_with_all = ["state", "application", "account", "since"])]
+    #[arg(long, conflicts_with_all = ["state", "held", "application", "account", "since"])]
     pub parked: bool,
     /// At most so many
     #[arg(long, default_value_t = 50)]
@@ -67,6 +75,12 @@ pub struct ListArgs {
     /// Print JSON, one transaction a line
     #[arg(long)]
     pub json: bool,
+}
+
+impl ListArgs {
+    fn states(&self) -> Vec<State> {
+        if self.held { vec![State::Held] } else { self.state.clone() }
+    }
 }
 
 fn parse_state(name: &str) -> Result<State, String> {
@@ -114,7 +128,7 @@ pub async fn list(
     }
     let transactions = context.client.store().transactions();
     let mut left = i64::from(args.limit);
-    for Query { mut filter, sort, hint } in queries(&args.state) {
+    for Query { mut filter, sort, hint } in queries(&args.states()) {
         if left == 0 {
             break;
         }
@@ -145,7 +159,7 @@ async fn list_newest(
     args: &ListArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
-    let (states, account) = (args.state.clone(), args.account.clone());
+    let (states, account) = (args.states(), args.account.clone());
     let filter = TransactionFilter { states, account, since: args.since };
     let (mut left, mut cursor) = (args.limit, None);
     while left > 0 {
@@ -192,9 +206,15 @@ fn queries(states: &[State]) -> Vec<Query> {
         sort: doc! { "createdAt": 1 },
         hint: Some("unclaimed"),
     });
+    // Those that expire, the first of them first.
+    let held = states.contains(&State::Held).then(|| Query {
+        filter: doc! { "state": State::Held, DUE_AT: { "$type": "date" } },
+        sort: doc! { DUE_AT: 1 },
+        hint: Some("due"),
+    });
     let ended =
         chosen(State::is_final).map(|filter| Query { filter, sort: newest_first, hint: None });
-    [in_flight, waiting, ended].into_iter().flatten().collect()
+    [in_flight, waiting, held, ended].into_iter().flatten().collect()
 }
 
 fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Result<(), Error> {
@@ -250,6 +270,8 @@ mod tests {
         assert_eq!(hints(&[State::Applied, State::Pending]), [Some("in_flight")]);
         assert_eq!(hints(&[State::Initial]), [Some("unclaimed")]);
         assert_eq!(hints(&[State::Done]), [None]);
-        assert_eq!(hints(&State::ALL), [Some("in_flight"), Some("unclaimed"), None]);
+        assert_eq!(hints(&[State::Held]), [Some("due")]);
+        let all = [Some("in_flight"), Some("unclaimed"), Some("due"), None];
+        assert_eq!(hints(&State::ALL), all);
     }
 }

@@ -41,6 +41,21 @@ async fn the_example_that_submits_awaits_the_outcome() {
     world.finish().await;
 }
 
+#[tokio::test]
+async fn the_example_of_a_card_reserves_what_was_ordered_and_pays_what_was_delivered() {
+    let world = World::new().await;
+    let worker = world.worker("one").start().await;
+    let printed = example(&world, "card", &["alice", "shop", "5000", "3000"], "").await;
+    let authorised = "authorised 5000; alice may spend 5000\n";
+    assert!(printed.contains(authorised), "{printed}");
+    assert!(printed.contains("captured 3000; alice has 7000, shop has 3000\n"), "{printed}");
+    let refused = example(&world, "card", &["bob", "shop", "50000", "1"], "").await;
+    assert!(refused.contains("not authorised") && refused.contains("insufficient"), "{refused}");
+    drop(worker);
+    world.assert_at_rest().await;
+    world.finish().await;
+}
+
 /// Starts what listens, waits until it does, and lets some transactions end.
 async fn listened(world: &World, command: &mut std::process::Command, log: &str) -> String {
     let log = world.directory().join(log);

@@ -77,6 +77,19 @@ fn object(given: &Given, metadata: Option<Json>, amount: impl Fn(&str) -> Json) 
     Json::object(fields)
 }
 
+/// A capture of a hold as an object, which is what the HTTP API takes.
+pub fn capture() -> impl Strategy<Value = Json> {
+    (transactions(), any::<bool>()).prop_map(|(given, as_value)| {
+        let leg = |(account, sum): &(String, String)| {
+            Json::object([("account", text(account)), ("amount", text(sum))])
+        };
+        match given.legs.last().filter(|_| as_value) {
+            Some((_, value)) => Json::object([("value", text(value))]),
+            None => Json::object([("captured", Tree::List(given.legs.iter().map(leg).collect()))]),
+        }
+    })
+}
+
 /// An account as an object.
 pub fn account() -> impl Strategy<Value = Json> {
     let floor =

@@ -10,15 +10,15 @@ use fuzz::judge::{Memory, told, within};
 use fuzz::transfers::names;
 use fuzz::tree::{Tree, spoils};
 use fuzz::{Verdict, bytes, judge, run};
-use producer::Submission;
 use producer::program::reading::{
     self, Code, HeaderMap, HeaderName, HeaderValue, Problem, Received,
 };
+use producer::{Capture, Submission};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::json_lines::{account, transfer};
+use super::json_lines::{account, capture, transfer};
 
 /// A value of JSON takes at least two bytes, and some hundred as metadata.
 const MEMORY: Memory = Memory { base: 64 << 10, per_byte: 192 };
@@ -39,6 +39,7 @@ fn inputs() -> impl Strategy<Value = Vec<u8>> {
         40 => spoiled(transfer().boxed()).prop_map(|body| ("submit", body)),
         20 => spoiled(many.boxed()).prop_map(|body| ("submit", body)),
         20 => spoiled(account().boxed()).prop_map(|body| ("createAccount", body)),
+        20 => spoiled(capture().boxed()).prop_map(|body| ("confirm", body)),
     ];
     let posted =
         (bodies, headers(), parameters(1)).prop_map(|((operation, body), headers, asked)| {
@@ -130,7 +131,7 @@ fn taken_apart(input: &[u8]) -> Option<(&str, Received)> {
 
 fn check(input: &[u8]) -> Result<Verdict, String> {
     let Some((operation, received)) = taken_apart(input) else { return Ok(Verdict::REFUSED) };
-    let known = ["submit", "createAccount", "listTransactions", "statement"];
+    let known = ["submit", "createAccount", "confirm", "listTransactions", "statement"];
     if !known.contains(&operation) && !["listAccounts", "events"].contains(&operation) {
         return Ok(Verdict::REFUSED);
     }
@@ -141,6 +142,14 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
         "submit" => submitted(input, &received),
         "createAccount" => match within(MEMORY, input, || reading::account(&received))? {
             Ok(account) => judge::account(&account).map(|()| Verdict::ACCEPTED),
+            Err(problem) => refused(&problem),
+        },
+        "confirm" => match within(MEMORY, input, || reading::capture(&received))? {
+            Ok(Capture::All | Capture::Value(_)) => Ok(Verdict::ACCEPTED),
+            Ok(Capture::Legs(legs)) => {
+                legs.iter().try_for_each(|leg| judge::name(&leg.account))?;
+                Ok(Verdict::ACCEPTED)
+            }
             Err(problem) => refused(&problem),
         },
         "listTransactions" => match within(MEMORY, input, || reading::filter(&received))? {

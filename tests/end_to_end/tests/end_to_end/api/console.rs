@@ -14,9 +14,9 @@ use serde_json::json;
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
-const ACTS: [&str; 10] = [
-    "cancel", "reverse", "unpark", "give-up", "freeze", "unfreeze", "close", "replay", "discard",
-    "audit",
+const ACTS: [&str; 12] = [
+    "cancel", "confirm", "release", "reverse", "unpark", "give-up", "freeze", "unfreeze", "close",
+    "replay", "discard", "audit",
 ];
 const PAGES: [&str; 10] = [
     "/",

@@ -21,7 +21,7 @@ use super::ownership::{change, empty_world, init, missing};
 /// The indexes of a ledger with history.
 const INDEXES: [&str; 3] = ["by_created", "ended_by_created", "ended_on"];
 
-async fn world_with_history() -> World {
+pub(crate) async fn world_with_history() -> World {
     let world = World::new().await;
     let on = Choice { history: Some(true), ..Choice::default() };
     world.store.apply_schema(on).await.expect("MongoDB is there");
