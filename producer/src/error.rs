@@ -51,7 +51,8 @@ pub enum Error {
         /// What differs, and what to do.
         problem: String,
         /// The fields that differ, by their names in JSON: of a transaction `source`,
-        /// `destination` and `value`, or `legs`, `currency`, `reverses`, `metadata`; of an account
+        /// `destination` and `value`, or `legs`, `currency`, `reverses`, `metadata`, `hold`,
+        /// `holdExpiresAt`, `notBefore`, `expiresAt`, `exclusiveKey`; of an account
         /// `balance`, `floor`, `currency`. None where what is there can't be read.
         differs: Vec<&'static str>,
     },

@@ -57,7 +57,7 @@ impl Inserting {
                 Ok(answers) => {
                     patience = Patience::new(limit);
                     self.known.store(expectation(&answers) == Expect::Known, Ordering::Relaxed);
-                    self.finish(piece, answers).await;
+                    self.finish(piece, answers, created_at).await;
                     continue;
                 }
                 Err(error) => error,
@@ -88,12 +88,15 @@ impl Inserting {
     }
 
     /// Publishes what is durable now, and answers.
-    async fn finish(&self, piece: Piece, answers: Vec<Answer>) {
-        let waiting = piece.orders.iter().zip(&answers).filter(|(_, answer)| answer.is_waiting());
+    async fn finish(&self, piece: Piece, answers: Vec<Answer>, created_at: DateTime) {
+        let first = |order: &Order| order.body.first_state(created_at);
+        let waiting = piece.orders.iter().zip(&answers);
+        let waiting = waiting.filter(|(order, answer)| answer.is_waiting(first(order)));
         let waiting: Vec<TransactionId> = waiting.map(|(order, _)| order.id.clone()).collect();
         let unpublished = self.servers.publish_or_leave(&waiting, &piece.traces()).await.err();
         for ((order, caller), answer) in piece.orders.into_iter().zip(piece.callers).zip(answers) {
-            caller.answer(result(order.id, answer, unpublished.as_ref()));
+            let first = first(&order);
+            caller.answer(result(order.id, answer, first, unpublished.as_ref()));
         }
     }
 
@@ -219,20 +222,20 @@ impl Patience {
 fn result(
     id: TransactionId,
     answer: Answer,
+    first: State,
     unpublished: Option<&Error>,
 ) -> Result<Receipt, Error> {
-    let known = match answer {
-        Answer::Submitted => None,
-        Answer::Unchanged(state) => Some(state),
+    let unpublished = unpublished.filter(|_| answer.is_waiting(first)).cloned();
+    let (known, state) = match answer {
+        Answer::Submitted => (None, first),
+        Answer::Unchanged(state) => (Some(state), state),
         Answer::Conflict { differs, theirs } => {
             let problem = format!("is taken by {theirs}");
             return Err(Error::Conflict { id: id.to_string(), problem, differs });
         }
         Answer::Refused(problem) => return Err(Error::refused(&id, problem)),
     };
-    let is_final = known.is_some_and(State::is_final);
-    let unpublished = unpublished.filter(|_| !is_final).cloned();
-    Ok(Receipt { id, known, unpublished })
+    Ok(Receipt { id, known, state, unpublished })
 }
 
 #[cfg(test)]

@@ -18,8 +18,20 @@ pub use transfer::{Defaults, parse as parse_transfer};
 pub use unique::Unique;
 
 /// The fields of a transfer.
-pub const TRANSFER: &[&str] =
-    &["id", "source", "destination", "value", "legs", "currency", "metadata"];
+pub const TRANSFER: &[&str] = &[
+    "id",
+    "source",
+    "destination",
+    "value",
+    "legs",
+    "currency",
+    "metadata",
+    "hold",
+    "holdExpiresAt",
+    "notBefore",
+    "expiresAt",
+    "exclusiveKey",
+];
 
 /// The fields of an account.
 pub const ACCOUNT: &[&str] = &["account", "balance", "floor", "currency", "status"];

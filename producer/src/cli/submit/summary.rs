@@ -34,6 +34,9 @@ pub struct Summary {
     /// With `--wait`: how many of the submitted and the unchanged are done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub done: Option<u64>,
+    /// With `--wait`: how many of them are on hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<u64>,
     /// With `--wait`: how many of them are canceled, by reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canceled: Option<BTreeMap<String, u64>>,
@@ -67,6 +70,7 @@ impl Summary {
             refused: counts.refused,
             batch: transfers.batch().map(ToString::to_string),
             done: ends.as_ref().map(|ends| ends.done),
+            held: ends.as_ref().map(|ends| ends.held),
             unfinished: ends.as_ref().map(|ends| ends.unfinished),
             missing: ends.as_ref().map(|ends| ends.missing),
             canceled: ends.map(|ends| ends.canceled),
@@ -108,6 +112,9 @@ impl fmt::Display for Summary {
         )?;
         if let (Some(done), Some(canceled)) = (self.done, &self.canceled) {
             write!(f, "\n{done} done, {} canceled", canceled.values().sum::<u64>())?;
+            if let Some(held) = self.held.filter(|held| *held > 0) {
+                write!(f, ", {held} held")?;
+            }
             for (reason, count) in canceled {
                 write!(f, "\n  {reason}: {count}")?;
             }
@@ -145,6 +152,7 @@ mod tests {
             refused: 0,
             batch: None,
             done: Some(2),
+            held: Some(0),
             canceled: Some(BTreeMap::from([("insufficient_funds".to_owned(), 1)])),
             unfinished: Some(0),
             missing: Some(0),

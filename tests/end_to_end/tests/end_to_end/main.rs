@@ -38,6 +38,7 @@ mod secrets;
 mod settle;
 mod sweeper;
 mod takeover;
+mod terms;
 mod tls;
 mod top;
 mod tracing;
