@@ -45,6 +45,7 @@ mod group;
 mod history;
 #[cfg(feature = "cli")]
 mod input;
+mod keyed;
 mod listening;
 mod opening;
 mod outcomes;

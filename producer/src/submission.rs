@@ -17,6 +17,7 @@ use common::transaction::{
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 
 use crate::error::Error;
+use crate::keyed;
 
 /// A transaction to be submitted. It has its id before anything is sent, so a failed submission can
 /// be submitted again, as a clone: it is paid once.
@@ -216,6 +217,15 @@ pub enum Answer {
         /// What has the `_id`.
         theirs: String,
     },
+    /// Another undecided transaction has its exclusive key.
+    KeyInUse {
+        /// The key.
+        key: String,
+        /// The transaction that has it.
+        holder: String,
+    },
+    /// It has an exclusive key, and the ledger keeps none; the sentence says why.
+    WithoutKeys(&'static str),
     /// The server will never accept it; the text says why.
     Refused(String),
 }
@@ -226,7 +236,10 @@ impl Answer {
         match self {
             Answer::Submitted => Some(first),
             Answer::Unchanged(state) => Some(*state),
-            Answer::Conflict { .. } | Answer::Refused(_) => None,
+            Answer::Conflict { .. }
+            | Answer::KeyInUse { .. }
+            | Answer::WithoutKeys(_)
+            | Answer::Refused(_) => None,
         }
     }
 
@@ -261,11 +274,16 @@ pub async fn insert(
     expect: Expect,
 ) -> Result<Vec<Answer>, LedgerError> {
     let mut answers = vec![None; orders.len()];
-    if expect == Expect::Known {
-        let all: Vec<usize> = (0..orders.len()).collect();
-        compare_known(store, orders, &all, created_at, &mut answers).await?;
+    let is_keyed = |at: &usize| orders[*at].body.terms().exclusive_key.is_some();
+    // One with a key that is inserted may be our own, whose answer was lost; then nothing is to be sent.
+    let looked_at = (0..orders.len()).filter(|at| expect == Expect::Known || is_keyed(at));
+    let looked_at: Vec<usize> = looked_at.collect();
+    compare_known(store, orders, &looked_at, created_at, &mut answers).await?;
+    let left = (0..orders.len()).filter(|at| answers[*at].is_none());
+    let (keyed, new): (Vec<usize>, Vec<usize>) = left.partition(is_keyed);
+    for at in keyed {
+        answers[at] = Some(keyed::insert(store, &orders[at], created_at).await?);
     }
-    let new: Vec<usize> = (0..orders.len()).filter(|at| answers[*at].is_none()).collect();
     if !new.is_empty() {
         let document = |at: &usize| orders[*at].body.to_document(&orders[*at].id, created_at);
         let documents: Vec<Document> = new.iter().map(document).collect();
@@ -302,6 +320,17 @@ async fn compare_known(
         }
     }
     Ok(())
+}
+
+/// The answer for an order that is durable in the database.
+pub(crate) async fn find_one(
+    store: &Store,
+    order: &Order,
+    created_at: DateTime,
+) -> Result<Option<Answer>, LedgerError> {
+    let found = find(store, vec![&order.id]).await?;
+    let existing = found.get(order.id.as_ref());
+    Ok(existing.map(|existing| compare(&order.body, created_at, existing)))
 }
 
 async fn find(

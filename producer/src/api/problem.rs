@@ -34,6 +34,8 @@ pub enum Code {
     RequestTimeout,
     /// The id belongs to something with other content.
     Conflict,
+    /// Another undecided transaction has the exclusive key.
+    KeyInUse,
     /// The state of the transaction does not allow it.
     WrongState,
     /// Something in the database is in the way.
@@ -56,7 +58,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Code; 16] = [
+    pub const ALL: [Code; 17] = [
         Code::Malformed,
         Code::Unauthorized,
         Code::Forbidden,
@@ -64,6 +66,7 @@ impl Code {
         Code::MethodNotAllowed,
         Code::RequestTimeout,
         Code::Conflict,
+        Code::KeyInUse,
         Code::WrongState,
         Code::Refused,
         Code::Lacking,
@@ -84,7 +87,7 @@ impl Code {
             Code::NotFound => StatusCode::NOT_FOUND,
             Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-            Code::Conflict | Code::WrongState | Code::Refused | Code::Lacking => {
+            Code::Conflict | Code::KeyInUse | Code::WrongState | Code::Refused | Code::Lacking => {
                 StatusCode::CONFLICT
             }
             Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -106,6 +109,7 @@ impl Code {
             Code::MethodNotAllowed => "method-not-allowed",
             Code::RequestTimeout => "request-timeout",
             Code::Conflict => "conflict",
+            Code::KeyInUse => "key-in-use",
             Code::WrongState => "wrong-state",
             Code::Refused => "refused",
             Code::Lacking => "lacking",
@@ -128,6 +132,9 @@ impl Code {
             Code::MethodNotAllowed => "This address has other methods; see the header Allow",
             Code::RequestTimeout => "The request did not come in time; send it again",
             Code::Conflict => "The id belongs to something with other content; choose another id",
+            Code::KeyInUse => {
+                "Another transaction has this exclusive key; send it again when that is decided"
+            }
             Code::WrongState => "The state of the transaction does not allow this",
             Code::Refused => "Something in the database is in the way",
             Code::Lacking => "The ledger was set up without what this needs",
@@ -181,6 +188,10 @@ pub struct Told {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false, example = json!(["/value"]))]
     differs: Vec<String>,
+    /// The id of the transaction that has the exclusive key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    holder: Option<String>,
 }
 
 /// A problem that a request ends with.
@@ -196,6 +207,8 @@ pub struct Problem {
     pub existing: Option<String>,
     /// The fields in which that differs.
     pub differs: Vec<&'static str>,
+    /// The transaction that has the exclusive key.
+    pub holder: Option<String>,
     /// When to try again.
     pub retry_after: Option<Duration>,
 }
@@ -214,6 +227,7 @@ impl Problem {
             errors: Vec::new(),
             existing: None,
             differs: Vec::new(),
+            holder: None,
             retry_after,
         }
     }
@@ -254,6 +268,7 @@ impl Problem {
             errors: self.errors.clone(),
             existing: self.existing.clone(),
             differs: self.differs.iter().map(|field| format!("/{field}")).collect(),
+            holder: self.holder.clone(),
         }
     }
 
@@ -319,6 +334,10 @@ impl From<Error> for Problem {
             Error::Conflict { differs, .. } => {
                 Problem { differs, ..Problem::new(Code::Conflict, whole) }
             }
+            Error::KeyInUse { holder, .. } => {
+                Problem { holder: Some(holder), ..Problem::new(Code::KeyInUse, whole) }
+            }
+            Error::WithoutKeys(_) => Problem::new(Code::Lacking, whole),
             Error::WithoutHistory => Problem::new(Code::Lacking, whole),
             Error::WrongState { .. } => Problem::new(Code::WrongState, whole),
             Error::Refused { .. } => Problem::new(Code::Refused, whole),

@@ -152,7 +152,7 @@ fn submit() -> Operation {
             RefOr::T(Schema::OneOf(ended)),
         )
         .gives::<Stands>(StatusCode::ACCEPTED, "It is durable and on its way")
-        .may(&[Code::Conflict, Code::Refused])
+        .may(&[Code::Conflict, Code::KeyInUse, Code::Refused, Code::Lacking])
 }
 
 fn about_accounts() -> Vec<Operation> {

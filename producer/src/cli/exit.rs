@@ -122,9 +122,12 @@ impl From<producer::Error> for Error {
                     format!("{whole}; there is nothing to reverse")
                 }
             }),
-            E::Conflict { .. } | E::Refused { .. } | E::NotFound { .. } | E::WithoutHistory => {
-                Error::Refused(whole)
-            }
+            E::Conflict { .. }
+            | E::KeyInUse { .. }
+            | E::WithoutKeys(_)
+            | E::Refused { .. }
+            | E::NotFound { .. }
+            | E::WithoutHistory => Error::Refused(whole),
             // Errors of servers, and errors that later versions of the library may add.
             _ => Error::Failed(whole),
         }

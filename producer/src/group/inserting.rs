@@ -2,7 +2,8 @@
 //!
 //! Owns what happens when a group can't be inserted as a whole: a group that fails twice is halved
 //! until the submission that causes the failure stands alone. No new submissions join it meanwhile.
-//! Each part that is inserted is published and answered at once. Fails as the module above says.
+//! Each part that is inserted is published and answered at once. Submissions with exclusive keys come
+//! one by one, because each is inserted in a transaction of its own. Fails as the module above says.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use common::retry::{Policy, jitter};
 use common::trace::Traces;
 use common::transaction::{State, TransactionId};
 use mongodb::bson::DateTime;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 use super::waiting::{Caller, Job};
 use crate::client::Servers;
@@ -23,6 +24,8 @@ use crate::submission::{Answer, Expect, Order, Receipt, insert};
 
 /// How often a piece is tried as a whole before it is halved.
 const TRIES_WHOLE: u32 = 2;
+/// How many exclusive keys are worked on at once. Each takes a connection meanwhile.
+const KEYS_AT_ONCE: usize = 16;
 /// For how long the server's time is estimated from one reading and the local clock.
 const CLOCK_FOR: Duration = Duration::from_secs(10);
 
@@ -34,17 +37,29 @@ pub(super) struct Inserting {
     /// Whether most of the last submissions were known already: then the next ones are looked up
     /// first.
     known: AtomicBool,
+    /// Limits how many exclusive keys are worked on at once.
+    keys: Semaphore,
 }
 
 impl Inserting {
     pub fn new(servers: Arc<Servers>) -> Inserting {
-        Inserting { servers, clock: Mutex::default(), known: AtomicBool::new(false) }
+        let keys = Semaphore::new(KEYS_AT_ONCE);
+        Inserting { servers, clock: Mutex::default(), known: AtomicBool::new(false), keys }
     }
 
     /// Inserts a group, publishes it, and answers each.
     pub async fn run(self: Arc<Self>, group: Vec<Job>) {
+        self.run_pieces(VecDeque::from([Piece::new(group)])).await;
+    }
+
+    /// The same for submissions with one exclusive key, one after the other.
+    pub async fn run_keyed(self: Arc<Self>, jobs: Vec<Job>) {
+        let _permit = self.keys.acquire().await.expect("it is never closed");
+        self.run_pieces(jobs.into_iter().map(|job| Piece::new(vec![job])).collect()).await;
+    }
+
+    async fn run_pieces(&self, mut pieces: VecDeque<Piece>) {
         let limit = self.servers.config.give_up_after;
-        let mut pieces = VecDeque::from([Piece::new(group)]);
         // Every attempt writes the same time, so the group recognizes its own documents by it.
         let created_at = match self.servers.insist(limit, || self.now()).await {
             Ok(now) => now,
@@ -233,6 +248,10 @@ fn result(
             let problem = format!("is taken by {theirs}");
             return Err(Error::Conflict { id: id.to_string(), problem, differs });
         }
+        Answer::KeyInUse { key, holder } => {
+            return Err(Error::KeyInUse { id: id.to_string(), key, holder });
+        }
+        Answer::WithoutKeys(why) => return Err(Error::WithoutKeys(why)),
         Answer::Refused(problem) => return Err(Error::refused(&id, problem)),
     };
     Ok(Receipt { id, known, state, unpublished })

@@ -24,6 +24,8 @@ pub struct Summary {
     pub unchanged: u64,
     /// Ids taken by transactions with other content; each was named.
     pub conflicts: u64,
+    /// Rows whose exclusive key another undecided transaction has; each was named.
+    pub keys_in_use: u64,
     /// Rows left out.
     pub invalid: u64,
     /// Rows that the server refused; each was named.
@@ -66,6 +68,7 @@ impl Summary {
             submitted: counts.submitted,
             unchanged: counts.unchanged,
             conflicts: counts.conflicts,
+            keys_in_use: counts.keys_in_use,
             invalid: checked.invalid,
             refused: counts.refused,
             batch: transfers.batch().map(ToString::to_string),
@@ -83,7 +86,8 @@ impl Summary {
     /// failure.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        if self.conflicts > 0 || self.refused > 0 || self.missing.is_some_and(|n| n > 0) {
+        let not_submitted = self.conflicts + self.keys_in_use + self.refused;
+        if not_submitted > 0 || self.missing.is_some_and(|n| n > 0) {
             Exit::Failed
         } else if self.unfinished.is_some_and(|n| n > 0) {
             Exit::WaitLimit
@@ -110,6 +114,9 @@ impl fmt::Display for Summary {
             self.conflicts,
             self.invalid + self.refused
         )?;
+        if self.keys_in_use > 0 {
+            write!(f, ", {} keys in use", self.keys_in_use)?;
+        }
         if let (Some(done), Some(canceled)) = (self.done, &self.canceled) {
             write!(f, "\n{done} done, {} canceled", canceled.values().sum::<u64>())?;
             if let Some(held) = self.held.filter(|held| *held > 0) {
@@ -148,6 +155,7 @@ mod tests {
             submitted: 3,
             unchanged: 0,
             conflicts: 0,
+            keys_in_use: 0,
             invalid: 0,
             refused: 0,
             batch: None,
@@ -166,6 +174,7 @@ mod tests {
             summary.exit()
         };
         assert_eq!(with(|s| s.conflicts = 1), Exit::Failed);
+        assert_eq!(with(|s| s.keys_in_use = 1), Exit::Failed);
         assert_eq!(with(|s| s.refused = 1), Exit::Failed);
         assert_eq!(with(|s| s.missing = Some(1)), Exit::Failed);
         assert_eq!(with(|s| s.unfinished = Some(1)), Exit::WaitLimit);
