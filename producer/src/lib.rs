@@ -10,6 +10,7 @@
 //! let rent = Submission::transfer("alice", "bob", 12_50).with_id("rent-2026-11");
 //! let receipt = client.submit(rent).await?; // durable; the workers settle it
 //! match client.outcome(&receipt.id).await? {
+//!     Outcome::Held => println!("reserved"),
 //!     Outcome::Done => println!("paid"),
 //!     Outcome::Canceled { code, message } => println!("not paid: {message} ({code})"),
 //! }
@@ -45,6 +46,7 @@ mod history;
 mod hold;
 #[cfg(feature = "cli")]
 mod input;
+mod keyed;
 mod listening;
 mod opening;
 mod outcomes;

@@ -52,7 +52,7 @@ const CONFLICT_CODES: [i32; 5] = [24, 112, 239, 246, 251];
 const STATEMENTS_MAX: usize = 512;
 
 /// Why an attempt ends without a commit.
-enum Halt {
+pub(super) enum Halt {
     Conflict,
     Failed(LedgerError),
     Driver(Error),
@@ -66,13 +66,21 @@ impl From<LedgerError> for Halt {
 
 impl From<Error> for Halt {
     fn from(error: Error) -> Halt {
-        match error.kind.as_ref() {
-            ErrorKind::Command(command) if CONFLICT_CODES.contains(&command.code) => {
+        match code_of(&error) {
+            Some(code) if CONFLICT_CODES.contains(&code) => {
                 tracing::debug!(%error, "a native transaction is in conflict");
                 Halt::Conflict
             }
-            _ => Halt::Driver(error),
+            Some(_) | None => Halt::Driver(error),
         }
+    }
+}
+
+/// The server's code of a failed command.
+pub(super) fn code_of(error: &Error) -> Option<i32> {
+    match error.kind.as_ref() {
+        ErrorKind::Command(command) => Some(command.code),
+        _ => None,
     }
 }
 
@@ -204,7 +212,7 @@ impl Attempt {
 }
 
 /// Commits, and repeats the commit while its outcome is unknown.
-async fn commit(session: &mut ClientSession) -> Result<(), Halt> {
+pub(super) async fn commit(session: &mut ClientSession) -> Result<(), Halt> {
     let mut tries = 1;
     loop {
         match session.commit_transaction().await {

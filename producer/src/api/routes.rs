@@ -144,6 +144,10 @@ fn submit() -> Operation {
     let example = json!({
         "id": "rent-2026-11", "source": "alice", "destination": "bob", "value": 1250,
     });
+    let hold = json!({
+        "id": "card-1", "source": "alice", "destination": "bob", "value": 1250,
+        "hold": true, "holdExpiresAt": "2027-11-01T00:00:00Z", "exclusiveKey": "alice-for-bob",
+    });
     let array = json!([
         { "id": "fee-1", "source": "alice", "destination": "bank", "value": "3" },
         { "id": "split-1", "legs": [
@@ -166,15 +170,15 @@ fn submit() -> Operation {
         .params([Param::header("Idempotency-Key", key, name_schema().build())])
         .takes::<NewTransaction>(
             RefOr::T(Schema::OneOf(body)),
-            vec![("one", example), ("array", array)],
+            vec![("one", example), ("hold", hold), ("array", array)],
         )
         .gives_any::<bulk::Submitted>(
             StatusCode::OK,
-            "It has come to its end, or each item of the array was looked at",
+            "It has come to its end or is held, or each item of the array was looked at",
             RefOr::T(Schema::OneOf(ended)),
         )
         .gives::<Stands>(StatusCode::ACCEPTED, "It is durable and on its way")
-        .may(&[Code::Conflict, Code::Refused])
+        .may(&[Code::Conflict, Code::KeyInUse, Code::Refused, Code::Lacking])
 }
 
 fn about_accounts() -> Vec<Operation> {

@@ -75,7 +75,7 @@ pub enum Command {
     #[command(after_help = submit::HELP)]
     Submit(submit::SubmitArgs),
     /// Submit one transfer and print its id
-    #[command(after_help = "Example:\n  producer transfer alice bob 12.50 --currency EUR --wait")]
+    #[command(after_help = transactions::TRANSFER_HELP)]
     Transfer(transactions::TransferArgs),
     /// Show transactions
     Status(transactions::StatusArgs),

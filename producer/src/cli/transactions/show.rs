@@ -10,8 +10,8 @@ use std::time::SystemTime;
 use clap::Args;
 use common::json;
 use common::limits::echo;
-use common::transaction::{Body, DUE_AT, State};
-use mongodb::bson::{Bson, Document, doc};
+use common::transaction::{Body, DUE_AT, Leg, State, Terms};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::Hint;
 use producer::{Standing, TransactionFilter, readable};
 
@@ -233,7 +233,7 @@ fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Re
         text("_id"),
         text("state"),
         reason_text(&Standing::of(document)),
-        legs(document),
+        content(document),
         modified.as_deref().unwrap_or("-"),
     )
     .map_err(Error::output)
@@ -243,23 +243,64 @@ fn printed_fields() -> Document {
     doc! {
         "state": 1, "reason": 1, "lastModified": 1,
         "source": 1, "destination": 1, "value": 1, "legs": 1, "currency": 1,
+        "hold": 1, "holdExpiresAt": 1, "captured": 1, "notBefore": 1, "submittedNotBefore": 1,
+        "expiresAt": 1, "exclusiveKey": 1,
     }
 }
 
-fn legs(document: &Document) -> String {
+fn content(document: &Document) -> String {
     match Body::from_document(document) {
         Err(problem) => format!("invalid: {problem}"),
         Ok(body) => {
-            let legs = body.legs().iter().map(|leg| format!("{} {}", leg.account, leg.amount));
             let currency = body.currency.as_deref().unwrap_or_default();
-            format!("{} {currency}", legs.collect::<Vec<_>>().join(", ")).trim_end().to_owned()
+            let legs = format!("{} {currency}", legs(body.legs()));
+            [vec![legs.trim_end().to_owned()], terms(body.terms())].concat().join("; ")
         }
     }
+}
+
+fn legs(legs: &[Leg]) -> String {
+    let legs = legs.iter().map(|leg| format!("{} {}", leg.account, leg.amount));
+    legs.collect::<Vec<_>>().join(", ")
+}
+
+/// What it asks for beside its legs, and what was captured of it.
+fn terms(terms: &Terms) -> Vec<String> {
+    let until = |words: &str, moment: Option<DateTime>| {
+        moment.map(|moment| format!("{words} {}", json::timestamp(moment)))
+    };
+    let captured = terms.captured.as_deref().map(|captured| format!("captured {}", legs(captured)));
+    let told = [
+        terms.hold.then(|| "on hold".to_owned()),
+        until("hold expires at", terms.hold_expires_at),
+        captured,
+        until("not before", terms.not_before),
+        until("expires at", terms.expires_at),
+        terms.exclusive_key.as_ref().map(|key| format!("exclusive key {}", echo(key))),
+    ];
+    told.into_iter().flatten().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_transaction_is_printed_with_its_terms() {
+        let at = |ms| DateTime::from_millis(ms);
+        let document = doc! {
+            "_id": "t", "source": "a", "destination": "b", "value": 5_i64, "currency": "EUR",
+            "state": "held", "hold": true, "holdExpiresAt": at(0), "expiresAt": at(1_000),
+            "exclusiveKey": "a-for-b",
+        };
+        assert_eq!(
+            content(&document),
+            "a -5, b 5 EUR; on hold; hold expires at 1970-01-01T00:00:00Z; \
+             expires at 1970-01-01T00:00:01Z; exclusive key a-for-b"
+        );
+        let plain = doc! { "source": "a", "destination": "b", "value": 5_i64 };
+        assert_eq!(content(&plain), "a -5, b 5");
+    }
 
     #[test]
     fn unfinished_states_are_read_through_their_index() {

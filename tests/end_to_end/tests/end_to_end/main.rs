@@ -39,6 +39,7 @@ mod secrets;
 mod settle;
 mod sweeper;
 mod takeover;
+mod terms;
 mod tls;
 mod top;
 mod tracing;
