@@ -107,7 +107,8 @@ impl Store {
     /// When the server is away.
     pub async fn park_by_id(&self, ids: &[RawId], why: &Parked) -> Result<(), LedgerError> {
         let groups = each_alone(0..ids.len());
-        let unfinished: RawArrayBuf = State::UNFINISHED.iter().map(|s| s.as_str()).collect();
+        let not_final = State::UNFINISHED.iter().chain(&State::RESTING);
+        let unfinished: RawArrayBuf = not_final.map(|state| state.as_str()).collect();
         let statement = |group: &[&RawId]| {
             let unfinished = rawdoc! { "state": { "$in": unfinished.clone() }, "parked": null };
             let guard: RawArrayBuf = [group[0].clone(), unfinished].into_iter().collect();
