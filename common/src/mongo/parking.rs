@@ -78,7 +78,7 @@ fn parking(guard: RawDocumentBuf, why: &Parked, ends_claim: bool) -> RawDocument
 }
 
 /// Notes transactions whose documents can't be written.
-async fn note(store: &Store, noted: &[(RawId, &Parked)]) -> Result<(), LedgerError> {
+pub(super) async fn note(store: &Store, noted: &[(RawId, &Parked)]) -> Result<(), LedgerError> {
     let groups = each_alone(0..noted.len());
     let statement = |group: &[&(RawId, &Parked)]| {
         let (id, why) = group[0];
@@ -107,8 +107,7 @@ impl Store {
     /// When the server is away.
     pub async fn park_by_id(&self, ids: &[RawId], why: &Parked) -> Result<(), LedgerError> {
         let groups = each_alone(0..ids.len());
-        let not_final = State::UNFINISHED.iter().chain(&State::RESTING);
-        let unfinished: RawArrayBuf = not_final.map(|state| state.as_str()).collect();
+        let unfinished: RawArrayBuf = State::UNFINISHED.iter().map(|s| s.as_str()).collect();
         let statement = |group: &[&RawId]| {
             let unfinished = rawdoc! { "state": { "$in": unfinished.clone() }, "parked": null };
             let guard: RawArrayBuf = [group[0].clone(), unfinished].into_iter().collect();

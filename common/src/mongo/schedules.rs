@@ -9,7 +9,7 @@
 use mongodb::bson::{Bson, DateTime, Document, RawArrayBuf, RawDocument, RawDocumentBuf, doc, rawdoc};
 
 use super::definitions::{DUE, TRANSACTIONS};
-use super::parking::{RawId, raw_id};
+use super::parking::{note, raw_id};
 use super::statements::{canceled_for, names, raw};
 use super::write::{Counts, together};
 use super::{MongoOutbox, Store, holds};
@@ -274,8 +274,7 @@ impl MongoOutbox {
         for refused in &written.refused {
             let message = format!("the database refuses to move it on: {}", refused.problem);
             let why = Parked::new(ParkCode::TransactionUnwritable, message);
-            let id: RawId = raw_id(&ids[refused.item]);
-            self.store.park_by_id(&[id], &why).await?;
+            note(&self.store, &[(raw_id(&ids[refused.item]), &why)]).await?;
         }
         if written.count < ids.len() && written.refused.is_empty() {
             self.move_on("due", ids, set_right).await?;

@@ -183,6 +183,8 @@ pub fn request(request: &Request) -> String {
         | Request::Unclaim(ids, _) => format!("{name} {}", joined(ids)),
         Request::Insert(id, _)
         | Request::AskCancel(id)
+        | Request::MakeDue(id)
+        | Request::Expire(id)
         | Request::Unpark(id)
         | Request::Mend(id) => format!("{name} {id}"),
         Request::Spoil(id, oddity) => format!("{name} {id}: {}", oddity.name()),

@@ -4,7 +4,7 @@ use common::account::Status;
 use common::ledger::Fault;
 use common::message::Message;
 use common::queue::Outgoing;
-use common::transaction::AccountId;
+use common::transaction::{AccountId, State};
 use rand::Rng;
 
 use super::client::Sent;
@@ -112,7 +112,8 @@ impl World {
             .primary
             .transactions
             .values()
-            .filter(|doc| !doc.state.is_final() && !self.server.primary.is_parked(&doc.id))
+            .filter(|doc| !doc.state.is_final() && doc.state != State::Scheduled)
+            .filter(|doc| !self.server.primary.is_parked(&doc.id))
             .map(|doc| doc.id.clone())
             .collect();
         let ids = if unfinished.len() > 1 && index.is_multiple_of(2) {

@@ -59,6 +59,10 @@ pub enum Planted {
     ParkingForgetsTheTakeover,
     /// A read does not wait until it shows the writes of its own client.
     ReadsBeforeTheirWrites,
+    /// What waits expires whether somebody has claimed it or not.
+    ExpiryWithoutTheState,
+    /// A commit does not compare the clock with `expiresAt`.
+    CommitWithoutTheClock,
     /// An event counts as confirmed before the broker has confirmed it.
     FinalBeforeTheConfirm,
     /// Events are sent with the commit, before the credits are spendable.
@@ -71,7 +75,7 @@ pub enum Planted {
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 30] = [
+    pub const ALL: [Planted; 32] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
@@ -98,6 +102,8 @@ impl Planted {
         Planted::ParkingLosesAMark,
         Planted::ParkingForgetsTheTakeover,
         Planted::ReadsBeforeTheirWrites,
+        Planted::ExpiryWithoutTheState,
+        Planted::CommitWithoutTheClock,
         Planted::FinalBeforeTheConfirm,
         Planted::EventBeforeTheMoney,
         Planted::EventForWhatIsRolledBack,
@@ -115,6 +121,12 @@ impl Planted {
                 | Planted::EventForWhatIsRolledBack
                 | Planted::EventForgottenAfterATakeover
         )
+    }
+
+    /// Whether it shows only where transactions expire.
+    #[must_use]
+    pub fn is_about_expiry(self) -> bool {
+        matches!(self, Planted::ExpiryWithoutTheState | Planted::CommitWithoutTheClock)
     }
 
     /// The name for the command line: `no-fence`.

@@ -19,6 +19,10 @@ pub enum Request {
     Insert(TransactionId, Body),
     /// A producer asks to cancel.
     AskCancel(TransactionId),
+    /// A sweeper makes due what is scheduled, if its moment has come.
+    MakeDue(TransactionId),
+    /// A sweeper cancels what waits, if it has expired.
+    Expire(TransactionId),
     /// An operator freezes, opens or closes an account.
     SetStatus(AccountId, Status),
     /// A document becomes odd.
@@ -69,6 +73,8 @@ impl Request {
         match self {
             Request::Insert(..) => "insert",
             Request::AskCancel(_) => "ask cancel",
+            Request::MakeDue(_) => "make due",
+            Request::Expire(_) => "expire",
             Request::SetStatus(..) => "set status",
             Request::Spoil(..) => "spoil",
             Request::Mend(_) => "mend",
@@ -100,6 +106,8 @@ impl Request {
         match self {
             Request::Insert(..)
             | Request::AskCancel(_)
+            | Request::MakeDue(_)
+            | Request::Expire(_)
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)
@@ -142,6 +150,8 @@ impl Request {
         match self {
             Request::Insert(..)
             | Request::AskCancel(_)
+            | Request::MakeDue(_)
+            | Request::Expire(_)
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)

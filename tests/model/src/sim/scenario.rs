@@ -5,7 +5,8 @@ use std::time::Duration;
 use common::account::{Account, Status};
 use common::amount::Amount;
 use common::ledger::LeaseMs;
-use common::transaction::{Body, Leg, TransactionId};
+use common::transaction::{Body, Leg, Terms, TransactionId};
+use mongodb::bson::DateTime;
 use rand::Rng;
 use rand::rngs::StdRng;
 use worker::engine::EngineKind;
@@ -131,10 +132,15 @@ impl Scenario {
             }
             books.accounts.insert(account.id.clone(), account);
         }
+        let timed = match planted {
+            Some(planted) if planted.is_about_expiry() => 0.9,
+            Some(_) | None => [0.0, 0.0, 0.3, 0.8][rng.random_range(0..4)],
+        };
         let submissions: Vec<_> = (0..rng.random_range(1..=6))
             .map(|number| {
                 let id = format!("t{number}");
-                Submission::new(id.as_str().into(), random_body(rng, &names[..count]))
+                let body = random_body(rng, &names[..count]);
+                Submission::new(id.as_str().into(), with_moments(rng, body, timed))
             })
             .collect();
         let profile = Profile::random(rng);
@@ -224,6 +230,21 @@ fn random_workers(rng: &mut StdRng) -> Vec<EngineKind> {
         false => EngineKind::TwoPhase,
     };
     (0..count).map(|_| kind()).collect()
+}
+
+/// Gives a transaction with this probability a moment before which it is not due, one at which it
+/// expires, or both.
+fn with_moments(rng: &mut StdRng, body: Body, probability: f64) -> Body {
+    if !rng.random_bool(probability) {
+        return body;
+    }
+    let mut moment = |from: i64| {
+        let ms = from + rng.random_range(1..1_000);
+        rng.random_bool(0.6).then(|| DateTime::from_millis(ms))
+    };
+    let not_before = moment(0);
+    let expires_at = moment(not_before.map_or(0, DateTime::timestamp_millis));
+    body.with_terms(Terms { not_before, expires_at, ..Terms::default() }).expect("in their order")
 }
 
 fn random_body(rng: &mut StdRng, names: &[&str]) -> Body {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
 use common::ledger::Written;
-use common::transaction::TransactionId;
+use common::transaction::{Body, State, TransactionId};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use worker::metrics::Metrics;
@@ -17,6 +17,7 @@ use worker::metrics::Metrics;
 use super::broker::Queue;
 use super::client::{Owner, Sent, Shared};
 use super::event::Event;
+use super::model::Transaction;
 use super::planted::Planted;
 use super::request::{Reply, Request};
 use super::scenario::{Profile, Scenario, Submission};
@@ -225,7 +226,14 @@ impl World {
 
     fn check_acknowledged(&mut self, id: &TransactionId) {
         let books = &self.server.majority;
-        let is_final = books.transactions.get(id).is_some_and(|doc| doc.state.is_final());
+        // What is scheduled is published by the sweeper that makes it due.
+        let scheduled = |doc: &Transaction| {
+            let terms = doc.body.as_ref().ok().map(Body::terms);
+            let waits = matches!(doc.state, State::Scheduled | State::Initial);
+            waits && terms.is_some_and(|terms| terms.not_before.is_some())
+        };
+        let ends = |doc: &Transaction| doc.state.is_final() || scheduled(doc);
+        let is_final = books.transactions.get(id).is_some_and(ends);
         let is_parked = books.is_parked(id) || self.unparked.contains(id);
         if !is_final && !is_parked && !self.queue.stands_for(id) {
             self.violation(format!(

@@ -92,6 +92,8 @@ planted_faults_are_found! {
     a_neighbour_acknowledged_unsettled_is_found: NeighbourAcknowledgedUnsettled;
     parking_that_loses_a_mark_is_found: ParkingLosesAMark;
     reads_before_their_writes_are_found: ReadsBeforeTheirWrites;
+    an_expiry_without_the_state_is_found: ExpiryWithoutTheState;
+    a_commit_without_the_clock_is_found: CommitWithoutTheClock;
     an_end_before_the_confirm_of_its_event_is_found: FinalBeforeTheConfirm;
     an_event_before_the_money_is_found: EventBeforeTheMoney;
     an_event_for_what_is_rolled_back_is_found: EventForWhatIsRolledBack;
