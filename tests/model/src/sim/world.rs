@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
 use common::ledger::Written;
-use common::transaction::{Body, State, TransactionId};
+use common::transaction::{Body, TransactionId};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use worker::metrics::Metrics;
@@ -226,11 +226,10 @@ impl World {
 
     fn check_acknowledged(&mut self, id: &TransactionId) {
         let books = &self.server.majority;
-        // What is scheduled is published by the sweeper that makes it due.
+        // It may have been scheduled when it was read: whoever moves it on publishes it.
         let scheduled = |doc: &Transaction| {
             let terms = doc.body.as_ref().ok().map(Body::terms);
-            let waits = matches!(doc.state, State::Scheduled | State::Initial);
-            waits && terms.is_some_and(|terms| terms.not_before.is_some())
+            terms.is_some_and(|terms| terms.not_before.is_some())
         };
         let ends = |doc: &Transaction| doc.state.is_final() || scheduled(doc);
         let is_final = books.transactions.get(id).is_some_and(ends);
