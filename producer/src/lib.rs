@@ -51,6 +51,7 @@ mod outcomes;
 mod overview;
 mod parked;
 mod readable;
+mod reschedule;
 mod reverse;
 mod setup;
 mod stats;

@@ -89,6 +89,9 @@ pub enum Command {
     Top(top::TopArgs),
     /// Cancel a transaction that is not yet applied
     Cancel(transactions::CancelArgs),
+    /// Change when a scheduled transaction is due
+    #[command(after_help = transactions::RESCHEDULE_HELP)]
+    Reschedule(transactions::RescheduleArgs),
     /// Bring parked transactions back, once what was wrong is mended
     Unpark(transactions::UnparkArgs),
     /// List, show, replay or discard the messages that workers have given up
@@ -149,6 +152,7 @@ impl Command {
             | Command::Submit(_)
             | Command::Transfer(_)
             | Command::Cancel(_)
+            | Command::Reschedule(_)
             | Command::Reverse(_) => Check::Own,
             Command::Accounts(command) => match command {
                 accounts::Command::Create(_) | accounts::Command::Import(_) => Check::Own,
@@ -228,6 +232,7 @@ async fn dispatch(
         Command::Stats(args) => transactions::stats(context, args, out).await,
         Command::Top(args) => top::run(context, args, out).await,
         Command::Cancel(args) => transactions::cancel(context, args, out).await,
+        Command::Reschedule(args) => transactions::reschedule(context, args, out).await,
         Command::Unpark(args) => transactions::unpark(context, args, out).await,
         Command::DeadLetters(command) => dead_letters::run(context, command, out).await,
         Command::Events(args) => events::run(context, args, out).await,

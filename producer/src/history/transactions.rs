@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use common::account::marks_from_raw;
 use common::ledger::LedgerError;
 use common::mongo::{ACCOUNTS, ENDED_ON, Fields, Store, TRANSACTIONS};
-use common::transaction::State;
+use common::transaction::{DUE_AT, State};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 use serde_json::{Value, json};
 
@@ -58,7 +58,8 @@ impl Client {
     /// the same filter.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a wrong limit or cursor, and for the state `initial` of an account;
+    /// [`Error::Invalid`] for a wrong limit or cursor, and for the states `initial` and `scheduled` of an
+    /// account;
     /// [`Error::WithoutHistory`]; and when the server stays away.
     pub async fn transactions(
         &self,
@@ -71,6 +72,10 @@ impl Client {
         let after: Option<Place> = cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
         if filter.account.is_some() && filter.states.contains(&State::Initial) {
             let problem = "initial transactions are not listed by account; leave one of them out";
+            return Err(Error::invalid("state", problem));
+        }
+        if filter.account.is_some() && filter.states.contains(&State::Scheduled) {
+            let problem = "scheduled transactions are not listed by account; leave one of them out";
             return Err(Error::invalid("state", problem));
         }
         self.needs_history().await?;
@@ -197,6 +202,10 @@ fn queries(filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
     if filter.states.contains(&State::Initial) {
         queries.push(query(doc! { "state": State::Initial }, "unclaimed", Order::IndexedByMoment));
     }
+    if filter.states.contains(&State::Scheduled) {
+        let condition = doc! { "state": State::Scheduled, DUE_AT: { "$type": "date" } };
+        queries.push(query(condition, "due", Order::Sorted));
+    }
     let in_flight = among(|state| State::IN_FLIGHT.contains(&state));
     if !in_flight.is_empty() {
         let condition = doc! { "state": { "$in": names(in_flight) } };
@@ -308,7 +317,8 @@ mod tests {
         assert_eq!(hints(&of(&[State::Done], None)), ["ended_by_created"]);
         assert_eq!(hints(&of(&[State::Applied, State::Pending], None)), ["in_flight"]);
         assert_eq!(hints(&of(&[State::Initial], None)), ["unclaimed"]);
-        let all = ["unclaimed", "in_flight", "ended_by_created", "ended_by_created"];
+        assert_eq!(hints(&of(&[State::Scheduled], None)), ["due"]);
+        let all = ["unclaimed", "due", "in_flight", "ended_by_created", "ended_by_created"];
         assert_eq!(hints(&of(&State::ALL, None)), all);
         assert_eq!(hints(&of(&[], Some("a"))), ["ended_on"]);
         assert_eq!(hints(&of(&[State::Done], Some("a"))), ["ended_on"]);

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod parked;
+mod reschedule;
 mod reverse;
 mod show;
 mod stats;
@@ -9,6 +10,7 @@ mod transfer;
 
 pub use cancel::{CancelArgs, cancel};
 pub use parked::{UnparkArgs, unpark};
+pub use reschedule::{RESCHEDULE_HELP, RescheduleArgs, reschedule};
 pub use reverse::{ReverseArgs, reverse};
 pub use show::{LIST_HELP, ListArgs, StatusArgs, list, status};
 pub use stats::{StatsArgs, stats};

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use clap::Args;
 use common::json;
 use common::limits::echo;
-use common::transaction::{Body, State};
+use common::transaction::{Body, DUE_AT, State};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::Hint;
 use producer::{Standing, TransactionFilter, readable};
@@ -29,6 +29,7 @@ With --account or --since the list is newest first, and the ledger needs its ind
 
 Examples:
   producer list --state pending,applied,canceling --json
+  producer list --scheduled --limit 10
   producer list --account alice --since 7d
   producer list --since 2026-11-01T00:00:00Z --state canceled --limit 1000";
 
@@ -61,6 +62,9 @@ pub struct ListArgs {
     /// Only those that are parked, with the reason
     #[arg(long, conflicts_with_all = ["state", "application", "account", "since"])]
     pub parked: bool,
+    /// Only those that are scheduled, those that are due first at the beginning, each with the moment
+    #[arg(long, conflicts_with_all = ["state", "application", "account", "since", "parked"])]
+    pub scheduled: bool,
     /// At most so many
     #[arg(long, default_value_t = 50)]
     pub limit: u32,
@@ -96,8 +100,8 @@ pub async fn status(
     Ok(exit)
 }
 
-/// Prints transactions: those in flight, then those waiting, oldest first; then final ones by
-/// descending id.
+/// Prints transactions: those in flight, then those waiting, oldest first; then those scheduled, soonest
+/// first; then final ones by descending id.
 ///
 /// # Errors
 /// When the server is away.
@@ -114,7 +118,8 @@ pub async fn list(
     }
     let transactions = context.client.store().transactions();
     let mut left = i64::from(args.limit);
-    for Query { mut filter, sort, hint } in queries(&args.state) {
+    let states = if args.scheduled { vec![State::Scheduled] } else { args.state.clone() };
+    for Query { mut filter, sort, hint } in queries(&states) {
         if left == 0 {
             break;
         }
@@ -192,9 +197,14 @@ fn queries(states: &[State]) -> Vec<Query> {
         sort: doc! { "createdAt": 1 },
         hint: Some("unclaimed"),
     });
+    let scheduled = states.contains(&State::Scheduled).then(|| Query {
+        filter: doc! { "state": State::Scheduled, DUE_AT: { "$type": "date" } },
+        sort: doc! { DUE_AT: 1 },
+        hint: Some("due"),
+    });
     let ended =
         chosen(State::is_final).map(|filter| Query { filter, sort: newest_first, hint: None });
-    [in_flight, waiting, ended].into_iter().flatten().collect()
+    [in_flight, waiting, scheduled, ended].into_iter().flatten().collect()
 }
 
 fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Result<(), Error> {
@@ -206,10 +216,14 @@ fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Re
         Some(Bson::String(text)) => echo(text).into_owned(),
         Some(other) => echo(&other.to_string()).into_owned(),
     };
-    let modified = document.get_datetime("lastModified").map(|moment| json::timestamp(*moment));
+    let moment = |field: &str| document.get_datetime(field).map(|moment| json::timestamp(*moment));
+    let modified = moment("lastModified");
+    let is_scheduled = document.get_str("state").ok() == Some(State::Scheduled.as_str());
+    let due = moment("notBefore").ok().filter(|_| is_scheduled);
+    let due = due.map_or_else(String::new, |due| format!(", not before {due}"));
     writeln!(
         out,
-        "{}  {}{}  {}  {}",
+        "{}  {}{}{due}  {}  {}",
         text("_id"),
         text("state"),
         reason_text(&Standing::of(document)),
@@ -222,7 +236,7 @@ fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Re
 fn printed_fields() -> Document {
     doc! {
         "state": 1, "reason": 1, "lastModified": 1,
-        "source": 1, "destination": 1, "value": 1, "legs": 1, "currency": 1,
+        "notBefore": 1, "source": 1, "destination": 1, "value": 1, "legs": 1, "currency": 1,
     }
 }
 
@@ -249,7 +263,9 @@ mod tests {
         assert_eq!(hints(&[]), [None]);
         assert_eq!(hints(&[State::Applied, State::Pending]), [Some("in_flight")]);
         assert_eq!(hints(&[State::Initial]), [Some("unclaimed")]);
+        assert_eq!(hints(&[State::Scheduled]), [Some("due")]);
         assert_eq!(hints(&[State::Done]), [None]);
-        assert_eq!(hints(&State::ALL), [Some("in_flight"), Some("unclaimed"), None]);
+        let all = [Some("in_flight"), Some("unclaimed"), Some("due"), None];
+        assert_eq!(hints(&State::ALL), all);
     }
 }

@@ -6,6 +6,7 @@ use common::amount::Amount;
 use common::mongo::{MongoOutbox, TRANSACTIONS};
 use common::transaction::{Body, State, Terms};
 use harness::proxy::Part;
+use harness::queues::Queues;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
 use mongodb::bson::{DateTime, Document, doc};
@@ -44,7 +45,7 @@ async fn insert_one(world: &World, id: &str, terms: Terms) {
 }
 
 async fn moment(world: &World, id: &str, field: &str) -> i64 {
-    let found = world.document(id).await;
+    let found = world.transaction(id).await;
     found.get_datetime(field).unwrap_or_else(|_| panic!("{field} of {found}")).timestamp_millis()
 }
 
@@ -56,7 +57,7 @@ async fn a_scheduled_transaction_is_settled_soon_after_its_moment_and_never_befo
     insert_one(&world, "t", terms).await;
     assert_eq!(world.state("t").await, State::Scheduled);
     // A message about it has no use, and is consumed.
-    world.publish(&["t"]).await;
+    world.publish(&["t".into()], 1).await;
     let worker = world.worker("one").flag("--sweep-ms", 10_000).start().await;
     wait_until("the message is consumed", s(30), async || {
         world.queues.depth("work").await == Some(0)
@@ -68,7 +69,7 @@ async fn a_scheduled_transaction_is_settled_soon_after_its_moment_and_never_befo
     assert!(claimed >= not_before, "claimed {} ms too early", not_before - claimed);
     // Long before the next round of the sweeper would be due.
     assert!(claimed < not_before + 2_000, "claimed {} ms late", claimed - not_before);
-    assert!(world.document("t").await.get("dueAt").is_none());
+    assert!(world.transaction("t").await.get("dueAt").is_none());
     world.assert_at_rest().await;
     drop(worker);
     world.finish().await;
@@ -127,14 +128,15 @@ async fn what_expires_in_a_queue_that_nobody_consumes_is_canceled_all_the_same()
     ])
     .await;
     // The worker hears nothing of it: its queue has another name.
-    let worker = world.worker("one").flag("--queue-prefix", format!("{}x", world.name)).start();
-    let worker = worker.await;
+    let elsewhere = format!("{}x", world.name);
+    let worker = world.worker("one").env("TANDEM_QUEUE_PREFIX", &elsewhere).start().await;
     world.wait_state("soon", State::Canceled, s(30)).await;
     let decided = moment(&world, "soon", "decidedAt").await;
     assert!(decided >= begun + 1_000, "{} ms too early", begun + 1_000 - decided);
     assert_eq!(world.reason("soon").await.as_deref(), Some("expired"));
     world.wait_state("late", State::Initial, s(5)).await;
     drop(worker);
+    Queues::new(&world.servers.amqp_url, &elsewhere).delete_all().await;
     let worker = world.worker("two").start().await;
     world.wait_final(s(30)).await;
     assert_eq!(world.state("late").await, State::Done);
@@ -149,11 +151,13 @@ async fn a_late_commit_takes_nothing(engine: &str, step: &str) {
     let world = world().await;
     let (proxy, uri) = world.mongodb_proxy().await;
     let plan = world.worker("one").mongodb(&uri).flag("--engine", engine);
-    let worker = plan.flag("--op-limit-ms", 8_000).start().await;
+    // Longer than the commit is held up.
+    let plan = plan.flag("--op-limit-ms", 10_000).flag("--grace-ms", 11_000);
+    let worker = plan.flag("--lease-ms", 30_000).start().await;
     let held = proxy.hold(step, 1, Part::Request);
     let expires_at = now(&world).await + 3_000;
     insert_one(&world, "t", Terms { expires_at: at(expires_at), ..Terms::default() }).await;
-    world.publish(&["t"]).await;
+    world.publish(&["t".into()], 1).await;
     held.caught(s(20)).await;
     wait_until("it has expired", s(20), async || now(&world).await > expires_at).await;
     held.release();
