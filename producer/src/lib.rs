@@ -54,6 +54,7 @@ mod outcomes;
 mod overview;
 mod parked;
 mod readable;
+mod reschedule;
 mod reserved;
 mod reverse;
 mod setup;

@@ -23,6 +23,7 @@ mod postings;
 mod read;
 mod rights;
 mod roles;
+mod schedules;
 mod schema;
 mod seen;
 mod settings;

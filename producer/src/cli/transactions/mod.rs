@@ -4,6 +4,7 @@
 mod cancel;
 mod hold;
 mod parked;
+mod reschedule;
 mod reverse;
 mod show;
 mod stats;
@@ -13,6 +14,7 @@ mod transfer;
 pub use cancel::{CancelArgs, cancel};
 pub use hold::{CONFIRM_HELP, ConfirmArgs, RELEASE_HELP, ReleaseArgs, confirm, release};
 pub use parked::{UnparkArgs, unpark};
+pub use reschedule::{RESCHEDULE_HELP, RescheduleArgs, reschedule};
 pub use reverse::{ReverseArgs, reverse};
 pub use show::{LIST_HELP, ListArgs, StatusArgs, list, status};
 pub use stats::{StatsArgs, stats};

@@ -1,8 +1,8 @@
 //! `status` and `list`: transactions as they stand.
 //!
 //! Unfinished states are read through the partial indexes that the sweeper uses, so that listing
-//! them costs the same however large the collection is. Of those on hold, the ones that expire are in
-//! such an index. Lists by account or age are those of the library, which need a ledger with history.
+//! them costs the same however large the collection is. Lists by account or age are those of the library,
+//! which need a ledger with history.
 
 use std::io::Write;
 use std::time::SystemTime;
@@ -27,13 +27,13 @@ pub const LIST_HELP: &str = "\
 With --account or --since the list is newest first, and the ledger needs its indexes for lists:
 `producer init --history on --apply` adds them.
 
-With --held, the hold that expires first comes first. Holds that never expire are in no index by their
-state: list them by account.
+With --held, the hold that expires first comes first, and with --scheduled what is due first.
 
 Examples:
   producer list --state pending,applied,canceling --json
   producer list --held --limit 1000
   producer list --held --account alice
+  producer list --scheduled --limit 10
   producer list --account alice --since 7d
   producer list --since 2026-11-01T00:00:00Z --state canceled --limit 1000";
 
@@ -63,12 +63,15 @@ pub struct ListArgs {
     /// Only those whose last owner was the worker of this name
     #[arg(long, value_name = "NAME")]
     pub application: Option<String>,
-    /// Only those on hold that expire, the soonest first; with --account all that are on hold there
+    /// Only those on hold, those that expire first at the beginning
     #[arg(long, conflicts_with_all = ["state", "application"])]
     pub held: bool,
     /// Only those that are parked, with the reason
     #[arg(long, conflicts_with_all = ["state", "held", "application", "account", "since"])]
     pub parked: bool,
+    /// Only those that are scheduled, those that are due first at the beginning, each with the moment
+    #[arg(long, conflicts_with_all = ["state", "application", "account", "since", "held", "parked"])]
+    pub scheduled: bool,
     /// At most so many
     #[arg(long, default_value_t = 50)]
     pub limit: u32,
@@ -110,8 +113,8 @@ pub async fn status(
     Ok(exit)
 }
 
-/// Prints transactions: those in flight, then those waiting, oldest first; then final ones by
-/// descending id.
+/// Prints transactions: those in flight, then those waiting, oldest first; then those scheduled, soonest
+/// first; then final ones by descending id.
 ///
 /// # Errors
 /// When the server is away.
@@ -128,7 +131,8 @@ pub async fn list(
     }
     let transactions = context.client.store().transactions();
     let mut left = i64::from(args.limit);
-    for Query { mut filter, sort, hint } in queries(&args.states()) {
+    let states = if args.scheduled { vec![State::Scheduled] } else { args.states() };
+    for Query { mut filter, sort, hint } in queries(&states) {
         if left == 0 {
             break;
         }
@@ -206,15 +210,20 @@ fn queries(states: &[State]) -> Vec<Query> {
         sort: doc! { "createdAt": 1 },
         hint: Some("unclaimed"),
     });
-    // Those that expire, the first of them first.
-    let held = states.contains(&State::Held).then(|| Query {
-        filter: doc! { "state": State::Held, DUE_AT: { "$type": "date" } },
+    // Those that are due or expire, the first of them first.
+    let resting: Vec<State> =
+        State::RESTING.into_iter().filter(|state| states.contains(state)).collect();
+    let resting = (!resting.is_empty()).then(|| Query {
+        filter: doc! {
+            "state": { "$in": resting.into_iter().map(Bson::from).collect::<Vec<_>>() },
+            DUE_AT: { "$type": "date" },
+        },
         sort: doc! { DUE_AT: 1 },
         hint: Some("due"),
     });
     let ended =
         chosen(State::is_final).map(|filter| Query { filter, sort: newest_first, hint: None });
-    [in_flight, waiting, held, ended].into_iter().flatten().collect()
+    [in_flight, waiting, resting, ended].into_iter().flatten().collect()
 }
 
 fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Result<(), Error> {
@@ -226,10 +235,14 @@ fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Re
         Some(Bson::String(text)) => echo(text).into_owned(),
         Some(other) => echo(&other.to_string()).into_owned(),
     };
-    let modified = document.get_datetime("lastModified").map(|moment| json::timestamp(*moment));
+    let moment = |field: &str| document.get_datetime(field).map(|moment| json::timestamp(*moment));
+    let modified = moment("lastModified");
+    let is_scheduled = document.get_str("state").ok() == Some(State::Scheduled.as_str());
+    let due = moment("notBefore").ok().filter(|_| is_scheduled);
+    let due = due.map_or_else(String::new, |due| format!(", not before {due}"));
     writeln!(
         out,
-        "{}  {}{}  {}  {}",
+        "{}  {}{}{due}  {}  {}",
         text("_id"),
         text("state"),
         reason_text(&Standing::of(document)),
@@ -310,6 +323,7 @@ mod tests {
         assert_eq!(hints(&[]), [None]);
         assert_eq!(hints(&[State::Applied, State::Pending]), [Some("in_flight")]);
         assert_eq!(hints(&[State::Initial]), [Some("unclaimed")]);
+        assert_eq!(hints(&[State::Scheduled]), [Some("due")]);
         assert_eq!(hints(&[State::Done]), [None]);
         assert_eq!(hints(&[State::Held]), [Some("due")]);
         let all = [Some("in_flight"), Some("unclaimed"), Some("due"), None];

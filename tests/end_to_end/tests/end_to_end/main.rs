@@ -34,6 +34,7 @@ mod refusals;
 mod reversals;
 mod rights;
 mod roles;
+mod schedules;
 mod schema;
 mod secrets;
 mod settle;
