@@ -13,6 +13,7 @@
 //! - [`sustained`] with its `endurance` and `source`: what is left of the rate after ten minutes.
 //! - [`returns`]: how soon consumers are back after their broker, with its program `returns`.
 //! - [`load`]: how much the HTTP API takes in, with its program `load`.
+//! - [`holds`]: holds, schedules and expiry, with its program `holds`.
 //! - [`report`], [`table`], [`summary`], [`markdown`], [`picture`]: what comes of it.
 //!
 //! A run whose books do not balance has no figure, and fails the benchmark.
@@ -27,6 +28,7 @@ mod endurance;
 pub mod feed;
 pub mod field;
 pub mod growth;
+pub mod holds;
 pub mod latency;
 pub mod load;
 pub mod markdown;
