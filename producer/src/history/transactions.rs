@@ -203,8 +203,9 @@ fn queries(filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
         let condition = doc! { "state": { "$in": names(in_flight) } };
         queries.push(query(condition, "in_flight", Order::Sorted));
     }
-    if filter.states.contains(&State::Held) {
-        let condition = doc! { "state": State::Held, DUE_AT: { "$type": "date" } };
+    let resting = among(State::is_resting);
+    if !resting.is_empty() {
+        let condition = doc! { "state": { "$in": names(resting) }, DUE_AT: { "$type": "date" } };
         queries.push(query(condition, "due", Order::Sorted));
     }
     for state in among(State::is_final) {

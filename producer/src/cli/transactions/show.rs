@@ -206,15 +206,14 @@ fn queries(states: &[State]) -> Vec<Query> {
         sort: doc! { "createdAt": 1 },
         hint: Some("unclaimed"),
     });
-    // Those that expire, the first of them first.
-    let held = states.contains(&State::Held).then(|| Query {
-        filter: doc! { "state": State::Held, DUE_AT: { "$type": "date" } },
-        sort: doc! { DUE_AT: 1 },
-        hint: Some("due"),
+    // The first that is due or expires comes first.
+    let resting = chosen(State::is_resting).map(|mut filter| {
+        filter.insert(DUE_AT, doc! { "$type": "date" });
+        Query { filter, sort: doc! { DUE_AT: 1 }, hint: Some("due") }
     });
     let ended =
         chosen(State::is_final).map(|filter| Query { filter, sort: newest_first, hint: None });
-    [in_flight, waiting, held, ended].into_iter().flatten().collect()
+    [in_flight, waiting, resting, ended].into_iter().flatten().collect()
 }
 
 fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Result<(), Error> {
