@@ -12,7 +12,7 @@ use mongodb::bson::raw::RawElement;
 use mongodb::bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 
 use crate::amount::Amount;
-use crate::limits::{NAME_BYTES_MAX, echo};
+use crate::limits::{self, NAME_BYTES_MAX, echo};
 use crate::transaction::{AccountId, Reason, ReasonCode, TransactionId, pick_first};
 
 /// Whether an account takes new postings. Undo and settle ignore it: held money must go home.
@@ -60,6 +60,8 @@ pub struct Account {
     pub pending_credits: Amount,
     /// The marks: which transactions in flight have posted here.
     pub pending_transactions: BTreeSet<TransactionId>,
+    /// How many of the marks are debits of holds.
+    pub pending_holds: u32,
     /// The lowest allowed balance; `None` is unlimited.
     pub floor: Option<Amount>,
     /// Whether it takes postings.
@@ -81,6 +83,7 @@ impl Account {
             pending_debits: zero,
             pending_credits: zero,
             pending_transactions: BTreeSet::new(),
+            pending_holds: 0,
             floor: Some(zero),
             status: Status::Open,
             currency: None,
@@ -106,6 +109,9 @@ impl Account {
         if let Some(currency) = &self.currency {
             document.insert("currency", currency);
         }
+        if self.pending_holds > 0 {
+            document.insert("pendingHolds", i64::from(self.pending_holds));
+        }
         document
     }
 
@@ -118,7 +124,8 @@ impl Account {
     pub fn from_raw(document: &RawDocument) -> Result<Account, String> {
         let picked = pick_first(document, FIELDS)
             .map_err(|_| "has a field whose name is not valid text".to_owned())?;
-        let [id, status, currency, marks, floor, balance, debits, credits, opening] = &picked;
+        let [id, status, currency, marks, floor, balance, debits, credits, opening, holds] =
+            &picked;
         let balance = amount("balance", balance.as_ref())?;
         let alike = |field: &str, element: &Option<RawElement<'_>>| {
             let amount = amount(field, element.as_ref())?;
@@ -133,6 +140,7 @@ impl Account {
             pending_debits: alike("pendingDebits", debits)?,
             pending_credits: alike("pendingCredits", credits)?,
             pending_transactions: read_marks(marks.as_ref())?,
+            pending_holds: read_holds(holds.as_ref()),
             floor: match value("floor", floor.as_ref())? {
                 RawBsonRef::Null => None,
                 _ => Some(alike("floor", floor)?),
@@ -177,6 +185,19 @@ impl Account {
             return refuse(ReasonCode::AmountTypeMismatch, message);
         }
         if amount.is_negative() { self.debit_refusal(amount) } else { self.credit_refusal(amount) }
+    }
+
+    /// Why this account would not take the debit of one more hold now, or `None` if it would.
+    #[must_use]
+    pub fn hold_refusal(&self) -> Option<Reason> {
+        let (holds, most) = (self.pending_holds, limits::HOLDS_MAX);
+        (holds >= most).then(|| {
+            let message = format!(
+                "account {:?} has {holds} holds, and may have {most}; confirm or release some",
+                echo(&self.id)
+            );
+            Reason::new(ReasonCode::HoldLimit, message)
+        })
     }
 
     fn debit_refusal(&self, amount: Amount) -> Option<Reason> {
@@ -226,7 +247,7 @@ pub fn unreadable(id: &str, problem: &str) -> Reason {
 }
 
 /// The fields that [`Account::from_raw`] reads.
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 10] = [
     "_id",
     "status",
     "currency",
@@ -236,6 +257,7 @@ const FIELDS: [&str; 9] = [
     "pendingDebits",
     "pendingCredits",
     "openingBalance",
+    "pendingHolds",
 ];
 
 /// The marks of an account, whatever the rest of its document holds: all that a settlement or an
@@ -259,6 +281,17 @@ fn read_marks(element: Option<&RawElement<'_>>) -> Result<BTreeSet<TransactionId
             .collect()),
         Some(_) | None => Err("pendingTransactions is missing or not a list".to_owned()),
     }
+}
+
+/// The number of holds. Most accounts have no such field; whatever is no whole number counts as none,
+/// here as in the guard of a post.
+fn read_holds(element: Option<&RawElement<'_>>) -> u32 {
+    let holds = match element.map(RawElement::value) {
+        Some(Ok(RawBsonRef::Int32(holds))) => i64::from(holds),
+        Some(Ok(RawBsonRef::Int64(holds))) => holds,
+        Some(Ok(_) | Err(_)) | None => 0,
+    };
+    u32::try_from(holds.max(0)).unwrap_or(u32::MAX)
 }
 
 fn read_status(element: Option<&RawElement<'_>>) -> Result<Status, String> {

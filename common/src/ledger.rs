@@ -83,7 +83,24 @@ impl Seen {
     pub fn legs(&self) -> &[Leg] {
         self.body.as_ref().and_then(|body| body.as_ref().ok()).map_or(&[], Body::legs)
     }
+
+    /// Whether its debits are put on hold before the rest is posted, as far as its content is here.
+    #[must_use]
+    pub fn is_hold(&self) -> bool {
+        matches!(&self.body, Some(Ok(body)) if body.terms().hold)
+    }
+
+    /// Whether this is the first claim of a confirmed hold: the second claim of all, and no takeover.
+    #[must_use]
+    pub fn is_confirmed_now(&self) -> bool {
+        let is_confirmed = matches!(&self.body, Some(Ok(body)) if body.terms().captured.is_some());
+        is_confirmed && self.state == State::Pending && self.attempts == CONFIRMED_ATTEMPTS + 1
+    }
 }
+
+/// What a confirmation sets a hold's attempts to. Not to none: nobody may take it for a transaction of
+/// which nothing was posted.
+pub const CONFIRMED_ATTEMPTS: u32 = 1;
 
 /// A decision to cancel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,6 +206,9 @@ pub struct Posting {
     pub credits: Amount,
     /// The transactions whose marks are set.
     pub transactions: Vec<TransactionId>,
+    /// How many of them are debits of holds: their marks may stay for long, so an account has at most
+    /// [`HOLDS_MAX`](crate::limits::HOLDS_MAX) of them.
+    pub holds: u32,
     /// What leaves the account with the same update.
     pub ride: Option<Ride>,
 }
@@ -203,8 +223,12 @@ pub struct Removal {
     pub debits: Amount,
     /// See `debits`.
     pub credits: Amount,
+    /// What of the held debits goes home when they are settled: what was held and not captured.
+    pub released: Amount,
     /// The transactions whose marks are removed.
     pub transactions: Vec<TransactionId>,
+    /// How many of them are debits of holds.
+    pub holds: u32,
 }
 
 /// The settlement of applied transactions on one account, carried by the next post to it: two
@@ -215,8 +239,12 @@ pub struct Ride {
     pub debits: Amount,
     /// See `debits`.
     pub credits: Amount,
+    /// See [`Removal::released`].
+    pub released: Amount,
     /// The transactions whose marks are removed.
     pub transactions: Vec<TransactionId>,
+    /// How many of them are debits of holds.
+    pub holds: u32,
 }
 
 impl Posting {
@@ -228,11 +256,12 @@ impl Posting {
         update_bytes(&self.account, &self.transactions) + leaving
     }
 
-    /// The removal of the marks that it sets. Its ride is none of it: that is gone with the post.
+    /// The removal of the marks that it sets, of holds in full. Its ride is none of it: that is gone
+    /// with the post.
     #[must_use]
     pub fn into_removal(self) -> Removal {
-        let Posting { account, debits, credits, transactions, .. } = self;
-        Removal { account, debits, credits, transactions }
+        let Posting { account, debits, credits, transactions, holds, .. } = self;
+        Removal { account, debits, credits, released: Amount::ZERO, transactions, holds }
     }
 
     /// Whether it moves Int64 minor units; a posting never mixes kinds.
@@ -415,6 +444,15 @@ pub trait Ledger: Send + Sync {
         step: Advance,
         ids: &[TransactionId],
         claim: &Claim,
+    ) -> impl Future<Output = Result<Written, LedgerError>> + Send;
+
+    /// `pending` → `held`, where still pending and under this claim: nobody owns them from then on, and
+    /// nobody may claim them before `not_before`, whatever becomes of them.
+    fn rest(
+        &self,
+        ids: &[TransactionId],
+        claim: &Claim,
+        not_before: ServerMs,
     ) -> impl Future<Output = Result<Written, LedgerError>> + Send;
 
     /// `pending` → `canceling` with a reason each, where still pending and under this claim.

@@ -14,6 +14,10 @@ pub const NAME_BYTES_MAX: usize = 200;
 /// The most legs of one transaction: all of them are in one document and in one batch of writes.
 pub const LEGS_MAX: usize = 1_000;
 
+/// The most marks of holds on one account. They may stay for days, and the account's document is
+/// written anew with each posting to it.
+pub const HOLDS_MAX: u32 = 1_000;
+
 /// The largest `legs` array in bytes of BSON, fields that Tandem does not know included.
 pub const LEGS_BYTES_MAX: usize = 512 << 10;
 

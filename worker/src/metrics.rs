@@ -23,14 +23,24 @@ use self::make::{IDS, Label, Maker, SECONDS};
 use crate::decide::{Cause, DeadReason};
 
 /// The operations of the ledger that a batch tries again in place.
-const OPERATIONS: [&str; 14] = [
-    "claim", "read", "bodies", "accounts", "post", "settle", "undo", "applied", "done", "canceled",
-    "cancel", "park", "noted", "transact",
+const OPERATIONS: [&str; 15] = [
+    "claim", "read", "bodies", "accounts", "post", "rest", "settle", "undo", "applied", "done",
+    "canceled", "cancel", "park", "noted", "transact",
 ];
 
 /// The phases of a batch, in their order.
-const PHASES: [&str; 9] =
-    ["claim", "post", "applied", "settle", "undo", "announce", "done", "canceled", "transaction"];
+const PHASES: [&str; 10] = [
+    "claim",
+    "post",
+    "held",
+    "applied",
+    "settle",
+    "undo",
+    "announce",
+    "done",
+    "canceled",
+    "transaction",
+];
 
 /// A phase that is under way, until it is dropped.
 #[must_use = "it is timed until it is dropped"]

@@ -10,7 +10,7 @@ use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 use super::Store;
 use super::definitions::TRANSACTIONS;
 use super::statements::{canceled_for, names};
-use crate::ledger::{Claim, LedgerError, ServerMs};
+use crate::ledger::{CONFIRMED_ATTEMPTS, Claim, LedgerError, ServerMs, Written};
 use crate::transaction::{DUE_AT, Leg, Reason, State, TransactionId, legs_to_bson};
 
 /// The moments after which a hold can't be confirmed any more; a field that is no date sets no limit.
@@ -29,6 +29,7 @@ pub(super) fn rest(ids: &[&TransactionId], claim: &Claim, not_before: ServerMs) 
             "_id": { "$in": names(ids) },
             "state": State::Pending.as_str(),
             "claim": claim.token.as_str(),
+            "hold": true,
         },
         "u": [
             { "$set": {
@@ -55,6 +56,7 @@ fn confirm(id: &str, captured: &[Leg]) -> Document {
         "q": {
             "_id": id,
             "state": State::Held,
+            "hold": true,
             "$expr": { "$and": in_time.map(Bson::from).to_vec() },
         },
         "u": [
@@ -62,7 +64,7 @@ fn confirm(id: &str, captured: &[Leg]) -> Document {
                 "state": State::Pending,
                 "captured": { "$literal": legs_to_bson(captured) },
                 "confirmedAt": "$$NOW",
-                "attempts": 1,
+                "attempts": CONFIRMED_ATTEMPTS,
                 "takeoverAt": not_lowered(),
                 DUE_AT: { "$cond": [expires, "$expiresAt", "$$REMOVE"] },
                 "lastModified": "$$NOW",
@@ -97,22 +99,20 @@ fn not_lowered() -> Document {
 }
 
 impl Store {
-    /// Confirms a hold with what it captures, if it is held and has not expired. What became of it, the
-    /// document shows.
+    /// Confirms a hold with what it captures, if it is held and has not expired. The answer says whether
+    /// this was the confirmation that counted; what became of the hold otherwise, its document shows.
     ///
     /// # Errors
     /// When the server is away, or refuses.
-    pub async fn confirm_hold(&self, id: &str, captured: &[Leg]) -> Result<(), LedgerError> {
-        let statement = confirm(id, captured);
-        self.change("confirm", TRANSACTIONS, vec![statement]).await.map(|_| ())
+    pub async fn confirm_hold(&self, id: &str, captured: &[Leg]) -> Result<Written, LedgerError> {
+        self.change("confirm", TRANSACTIONS, vec![confirm(id, captured)]).await
     }
 
     /// Releases a hold, if it is held.
     ///
     /// # Errors
     /// When the server is away, or refuses.
-    pub async fn release_hold(&self, id: &str, reason: &Reason) -> Result<(), LedgerError> {
-        let statement = release(id, reason);
-        self.change("release", TRANSACTIONS, vec![statement]).await.map(|_| ())
+    pub async fn release_hold(&self, id: &str, reason: &Reason) -> Result<Written, LedgerError> {
+        self.change("release", TRANSACTIONS, vec![release(id, reason)]).await
     }
 }

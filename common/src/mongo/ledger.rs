@@ -6,7 +6,7 @@ use super::definitions::{ACCOUNTS, TRANSACTIONS};
 use super::postings::OnAccount;
 use super::statements;
 use super::write::{Counts, each_alone, together};
-use super::{Store, native, parking, postings, read, seen};
+use super::{Store, holds, native, parking, postings, read, seen};
 use crate::event::Ended;
 use crate::ledger::{
     AccountRead, Advance, Cancelation, Claim, Claimed, Content, LeaseMs, Ledger, LedgerError, Look,
@@ -82,6 +82,16 @@ impl Ledger for MongoLedger {
     ) -> Result<Written, LedgerError> {
         let operation = step.states().1.as_str();
         self.on_transactions(operation, ids, |ids| statements::advance(step, ids, claim)).await
+    }
+
+    async fn rest(
+        &self,
+        ids: &[TransactionId],
+        claim: &Claim,
+        not_before: ServerMs,
+    ) -> Result<Written, LedgerError> {
+        let statement = |ids: &[&TransactionId]| holds::rest(ids, claim, not_before);
+        self.on_transactions("rest", ids, statement).await
     }
 
     async fn cancel(&self, refused: &[Cancelation], claim: &Claim) -> Result<Written, LedgerError> {

@@ -14,11 +14,13 @@
 
 use std::collections::HashMap;
 
+use mongodb::bson::raw::cstr;
 use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 
 use super::numbers;
 use crate::amount::Amount;
 use crate::ledger::{Posting, Removal, RemovalKind, ServerMs};
+use crate::limits::HOLDS_MAX;
 use crate::transaction::{AccountId, TransactionId};
 
 /// The most accounts of one statement. More accounts save nothing: searching an account's posting
@@ -62,43 +64,74 @@ pub(super) fn groups<T: OnAccount>(updates: &[T], most: usize) -> Vec<Vec<usize>
 /// Posts all legs of a batch on each account, or none on that account. The conditions are: open,
 /// same currency and kind, enough money, no mark there yet, and the server's clock before the
 /// fence. A ride is applied in the same update: the changes of settlement and post are added up for
-/// each field.
+/// each field. What concerns holds is only in statements that have some, so that others don't pay for it.
 pub(super) fn post(postings: &[&Posting], before: ServerMs) -> RawDocumentBuf {
-    let balance = sum("$balance", "$$my.settledCredits", "$$my.debits");
+    let ride_has_holds =
+        |posting: &&&Posting| posting.ride.as_ref().is_some_and(|ride| ride.holds > 0);
+    let any_settled = postings.iter().any(|posting| ride_has_holds(&posting));
+    let any_holds = any_settled || postings.iter().any(|posting| posting.holds > 0);
+    let mut balance = sum("$balance", "$$my.settledCredits", "$$my.debits");
+    if any_settled {
+        balance = rawdoc! { "$add": [balance, "$$my.released"] };
+    }
     let debits = sum("$pendingDebits", "$$my.debits", "$$my.settledDebits");
     let credits = sum("$pendingCredits", "$$my.credits", "$$my.settledCredits");
     let there = rawdoc! { "$setIntersection": ["$pendingTransactions", "$$my.marks"] };
     let kept = rawdoc! { "$setDifference": ["$pendingTransactions", "$$my.leaving"] };
-    let guard = rawdoc! { "$and": [
-        { "$eq": ["$_id", "$$my.account"] },
-        { "$eq": ["$status", "open"] },
-        { "$lt": ["$$NOW", DateTime::from_millis(before)] },
-        { "$eq": [{ "$ifNull": ["$currency", null] }, "$$my.currency"] },
+    let mut guard: RawArrayBuf = [
+        rawdoc! { "$eq": ["$_id", "$$my.account"] },
+        rawdoc! { "$eq": ["$status", "open"] },
+        rawdoc! { "$lt": ["$$NOW", DateTime::from_millis(before)] },
+        rawdoc! { "$eq": [{ "$ifNull": ["$currency", null] }, "$$my.currency"] },
         // Check the range first: without it, the expressions below could fail.
         numbers::in_range(&numbers::NUMBERS),
         exact(postings),
-        { "$isArray": "$pendingTransactions" },
-        { "$eq": [there, []] },
-        { "$setIsSubset": ["$$my.leaving", "$pendingTransactions"] },
-        { "$or": [{ "$eq": ["$$my.debits", 0] }, can_spend(&balance, &debits)] },
-        { "$or": [{ "$eq": ["$$my.credits", 0] }, can_receive(&credits)] },
-    ] };
-    let changed = rawdoc! {
+        rawdoc! { "$isArray": "$pendingTransactions" },
+        rawdoc! { "$eq": [there, []] },
+        rawdoc! { "$setIsSubset": ["$$my.leaving", "$pendingTransactions"] },
+        rawdoc! { "$or": [{ "$eq": ["$$my.debits", 0] }, can_spend(&balance, &debits)] },
+        rawdoc! { "$or": [{ "$eq": ["$$my.credits", 0] }, can_receive(&credits, any_settled)] },
+    ]
+    .into_iter()
+    .collect();
+    let mut changed = rawdoc! {
         "balance": balance,
         "pendingDebits": debits,
         "pendingCredits": credits,
         "pendingTransactions": { "$concatArrays": [kept, "$$my.marks"] },
     };
-    statement(postings, wanted, guard, changed)
+    if any_holds {
+        let change = rawdoc! { "$subtract": ["$$my.holds", "$$my.settledHolds"] };
+        let after = rawdoc! { "$add": [holds(), change.clone()] };
+        let fits = rawdoc! { "$lte": [after, i64::from(HOLDS_MAX)] };
+        guard.push(rawdoc! { "$or": [{ "$eq": ["$$my.holds", 0] }, fits] });
+        changed.append(cstr!("pendingHolds"), counted(change));
+    }
+    let wanted = |posting: &Posting| wanted(posting, any_holds);
+    statement(postings, wanted, rawdoc! { "$and": guard }, changed)
+}
+
+/// How many of an account's marks are debits of holds. Most accounts have no such field; whatever is no
+/// whole number counts as none, so that the expression never fails.
+fn holds() -> RawDocumentBuf {
+    let is_whole = rawdoc! { "$in": [{ "$type": "$pendingHolds" }, ["int", "long"]] };
+    rawdoc! { "$cond": [is_whole, "$pendingHolds", 0] }
+}
+
+/// The number of holds after this change. An account that has nothing to do with holds gets no such
+/// field.
+fn counted(change: RawDocumentBuf) -> RawDocumentBuf {
+    let after = rawdoc! { "$max": [0_i64, { "$add": [holds(), change.clone()] }] };
+    rawdoc! { "$cond": [{ "$eq": [change, 0] }, "$pendingHolds", after] }
 }
 
 /// What a post demands of its account.
-fn wanted(posting: &Posting) -> RawDocumentBuf {
+fn wanted(posting: &Posting, with_holds: bool) -> RawDocumentBuf {
     let (settled_debits, settled_credits, leaving) =
         posting.ride.as_ref().map_or((Amount::ZERO, Amount::ZERO, &[][..]), |ride| {
             (ride.debits, ride.credits, &ride.transactions[..])
         });
-    rawdoc! {
+    let mut wanted = rawdoc! {
         "account": posting.account.as_ref(),
         "debits": posting.debits,
         "credits": posting.credits,
@@ -108,7 +141,16 @@ fn wanted(posting: &Posting) -> RawDocumentBuf {
         "leaving": marks(leaving),
         "currency": posting.currency.as_deref().map_or(RawBson::Null, RawBson::from),
         "whole": posting.is_int(),
+    };
+    if with_holds {
+        let ride = posting.ride.as_ref();
+        let (released, settled) =
+            ride.map_or((Amount::ZERO, 0), |ride| (ride.released, i64::from(ride.holds)));
+        wanted.append(cstr!("released"), RawBson::from(released));
+        wanted.append(cstr!("settledHolds"), settled);
+        wanted.append(cstr!("holds"), i64::from(posting.holds));
     }
+    wanted
 }
 
 /// The numbers of each account are exact, and of the kind of its posting. The checks for decimal
@@ -136,8 +178,11 @@ fn can_spend(balance: &RawDocumentBuf, debits: &RawDocumentBuf) -> RawDocumentBu
 
 /// With the credits the limits of an amount hold. The debit does not change the account's total, it
 /// only moves an amount from one field to another, so the total before the debit is used.
-fn can_receive(credits: &RawDocumentBuf) -> RawDocumentBuf {
-    let pending = sum("$pendingCredits", "$$my.credits", "$$my.settledDebits");
+fn can_receive(credits: &RawDocumentBuf, any_released: bool) -> RawDocumentBuf {
+    let mut pending = sum("$pendingCredits", "$$my.credits", "$$my.settledDebits");
+    if any_released {
+        pending = rawdoc! { "$add": [pending, "$$my.released"] };
+    }
     let holdings = rawdoc! { "$add": ["$balance", "$pendingDebits", pending] };
     rawdoc! { "$and": [
         { "$lte": [holdings, Amount::MAX] },
@@ -147,8 +192,9 @@ fn can_receive(credits: &RawDocumentBuf) -> RawDocumentBuf {
 
 /// Removes the marks of a batch from each account where all of them are there, with what they held.
 pub(super) fn remove(kind: RemovalKind, removals: &[&Removal]) -> RawDocumentBuf {
+    let any_holds = removals.iter().any(|removal| removal.holds > 0);
     let held = |removal: &Removal| {
-        rawdoc! {
+        let mut held = rawdoc! {
             "account": removal.account.as_ref(),
             "debits": removal.debits,
             "credits": removal.credits,
@@ -157,7 +203,17 @@ pub(super) fn remove(kind: RemovalKind, removals: &[&Removal]) -> RawDocumentBuf
                 RemovalKind::Undo => removal.debits,
             },
             "marks": marks(&removal.transactions),
+        };
+        if any_holds {
+            let released = match kind {
+                RemovalKind::Settle => removal.released,
+                // The whole debit comes back.
+                RemovalKind::Undo => Amount::ZERO,
+            };
+            held.append(cstr!("released"), RawBson::from(released));
+            held.append(cstr!("holds"), i64::from(removal.holds));
         }
+        held
     };
     // Held amounts are returned whatever the status, the floor and the opening balance are.
     let guard = rawdoc! { "$and": [
@@ -168,12 +224,20 @@ pub(super) fn remove(kind: RemovalKind, removals: &[&Removal]) -> RawDocumentBuf
         { "$isArray": "$pendingTransactions" },
         { "$setIsSubset": ["$$my.marks", "$pendingTransactions"] },
     ] };
-    let changed = rawdoc! {
-        "balance": { "$add": ["$balance", "$$my.comesBack"] },
+    let mut balance = rawdoc! { "$add": ["$balance", "$$my.comesBack"] };
+    if any_holds {
+        balance = rawdoc! { "$add": [balance, "$$my.released"] };
+    }
+    let mut changed = rawdoc! {
+        "balance": balance,
         "pendingDebits": { "$subtract": ["$pendingDebits", "$$my.debits"] },
         "pendingCredits": { "$subtract": ["$pendingCredits", "$$my.credits"] },
         "pendingTransactions": { "$setDifference": ["$pendingTransactions", "$$my.marks"] },
     };
+    if any_holds {
+        let change = rawdoc! { "$subtract": [0, "$$my.holds"] };
+        changed.append(cstr!("pendingHolds"), counted(change));
+    }
     statement(removals, held, guard, changed)
 }
 
@@ -220,6 +284,7 @@ mod tests {
             debits: Amount::ZERO,
             credits: Amount::Int(1),
             transactions: vec![transaction.into()],
+            holds: 0,
             ride: None,
         }
     }

@@ -33,8 +33,16 @@ pub(super) const CONTENT: [&str; 12] = [
 ];
 
 /// The fields of an account that its rules rest on, beside its marks.
-const ACCOUNT: [&str; 7] =
-    ["balance", "pendingDebits", "pendingCredits", "openingBalance", "floor", "status", "currency"];
+const ACCOUNT: [&str; 8] = [
+    "balance",
+    "pendingDebits",
+    "pendingCredits",
+    "openingBalance",
+    "floor",
+    "status",
+    "currency",
+    "pendingHolds",
+];
 
 /// The most bytes of a transaction's content: its legs, what is captured of them, a few names and
 /// moments.

@@ -43,10 +43,10 @@ static NONE: Terms = Terms {
 };
 
 /// A mark that a transaction may have left on an account, and what it stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marked {
-    /// The account, and the amount that was posted: of a hold's debit, the amount that is held.
-    pub leg: Leg,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marked<'a> {
+    /// The account, and the amount that is posted: of a hold's debit, the amount that is held.
+    pub leg: &'a Leg,
     /// What of a held debit goes home when it is settled: what was held and not captured. Zero for
     /// all other legs.
     pub released: Amount,
@@ -182,17 +182,17 @@ impl Body {
 
     /// The legs that are to have a mark before the next step: of a hold that is not confirmed its
     /// debits, otherwise all. The debits of a hold are held in full whatever is captured.
-    pub fn marked(&self) -> impl Iterator<Item = Marked> + '_ {
+    pub fn marked(&self) -> impl Iterator<Item = Marked<'_>> {
         let awaits = self.awaits_confirmation();
-        let zero = |amount: Amount| amount.checked_add(amount.negated()).unwrap_or(Amount::ZERO);
         self.legs().iter().zip(self.effect()).filter_map(move |(leg, effect)| {
             if leg.amount.is_negative() {
+                // Both are within the limits of an amount and have the same sign.
                 let released = effect.amount.checked_add(leg.amount.negated());
-                let released = released.unwrap_or_else(|| zero(leg.amount));
-                return Some(Marked { leg: leg.clone(), released });
+                let released = released.unwrap_or(Amount::ZERO);
+                return Some(Marked { leg, released });
             }
             let posts = !awaits && !effect.amount.is_zero();
-            posts.then(|| Marked { leg: effect.clone(), released: zero(leg.amount) })
+            posts.then(|| Marked { leg: effect, released: Amount::ZERO })
         })
     }
 
@@ -320,7 +320,7 @@ mod tests {
         let marked = |body: &Body| -> Vec<(Leg, i64)> {
             let int =
                 |amount: Amount| i64::try_from(amount.nanos() / 1_000_000_000).expect("small");
-            body.marked().map(|marked| (marked.leg, int(marked.released))).collect()
+            body.marked().map(|marked| (marked.leg.clone(), int(marked.released))).collect()
         };
         let all = [(leg("a", -7), 0), (leg("b", 5), 0), (leg("c", 2), 0)];
         assert_eq!(marked(&split()), all);

@@ -58,6 +58,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     pub(super) async fn begin(mut self, ids: &[TransactionId]) -> Batch<'a, L, E> {
         self.claim(ids).await; // initial → pending    or in flight, when its owner is gone
         self.post().await; //     pending:             hold the money, or learn why not
+        self.rest().await; //     pending → held       a hold waits for its confirmation
         self.commit().await; //   pending → applied    when every leg is posted: the commit point
         self.cancel().await; //   pending → canceling  when one was refused
         self.undo().await; //     canceling:           debits go home, marks go
@@ -75,9 +76,39 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         self.outcomes
     }
 
+    /// Lets holds rest whose debits are posted. Nobody owns them from then on. A post that may still
+    /// arrive keeps others away until it is surely dead.
+    async fn rest(&mut self) {
+        let posted = self.ids_where(|held| held.is_posted() && held.awaits_confirmation());
+        if posted.is_empty() {
+            return;
+        }
+        let _timer = self.engine.metrics.phase(State::Held.as_str());
+        let mut rests: BTreeMap<ServerMs, Vec<TransactionId>> = BTreeMap::new();
+        for id in posted {
+            let not_before = self.held.get(&id).map_or(0, |held| self.surely_dead(held));
+            rests.entry(not_before).or_default().push(id);
+        }
+        for (not_before, ids) in rests {
+            let rest = |ids| self.engine.ledger.rest(ids, &self.claim, not_before);
+            let rested = self.engine.in_pieces(ids.chunks(IDS_MAX), rest).await;
+            for (ids, left) in rested.failed {
+                self.leave(ids, left);
+            }
+            for (ids, written) in rested.answered {
+                self.moved((State::Pending, State::Held), ids, written).await;
+            }
+        }
+    }
+
     async fn commit(&mut self) {
-        let posted = |held: &Held| held.goes_on() && held.state == State::Pending && held.posted;
+        let posted = |held: &Held| held.is_posted() && !held.awaits_confirmation();
         self.advance(Advance::Commit, self.ids_where(posted)).await;
+    }
+
+    /// The moment at which every post for it whose outcome is unknown is surely dead.
+    fn surely_dead(&self, held: &Held) -> ServerMs {
+        held.doubt.map_or(0, |doubt| doubt + self.engine.settings.grace_ms)
     }
 
     async fn cancel(&mut self) {
@@ -153,7 +184,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
                     self.engine.metrics.ended(to, created, seen.server_now);
                 }
             }
-            if ours || seen.state.is_final() {
+            if ours || seen.state.is_final() || seen.state.is_resting() {
                 self.now_in(seen.id, seen.state);
             } else {
                 self.held.remove(&seen.id);
@@ -169,9 +200,10 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     }
 
     fn now_in(&mut self, id: TransactionId, state: State) {
-        if state.is_final() {
+        if state.is_final() || state.is_resting() {
             self.held.remove(&id);
-            self.outcomes.push((id, Outcome::Final));
+            let outcome = if state.is_final() { Outcome::Final } else { Outcome::Resting };
+            self.outcomes.push((id, outcome));
         } else if let Some(held) = self.held.get_mut(&id) {
             held.state = state;
         }
@@ -230,7 +262,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         let mut releases: BTreeMap<(i64, ServerMs), Vec<TransactionId>> = BTreeMap::new();
         let mut untouched = Vec::new();
         for (id, held) in std::mem::take(&mut self.held) {
-            let not_before = held.doubt.map_or(0, |doubt| doubt + self.engine.settings.grace_ms);
+            let not_before = self.surely_dead(&held);
             let is_surplus = held.left == Some(Left::Surplus);
             let delay_ms = if is_surplus { 0 } else { delays[&held.attempts] };
             let after_ms = delay_ms.max(not_before - server_now);

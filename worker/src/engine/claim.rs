@@ -79,7 +79,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         // A claim that was tried again in place may have won some at its first try, some later.
         self.lease_until = self.lease_until.min(seen.lease_until);
         self.lease_ms = self.lease_ms.max(seen.lease_until - seen.server_now);
-        if seen.attempts > 1 {
+        if seen.attempts > 1 && !seen.is_confirmed_now() {
             self.engine.metrics.takeovers.inc();
         } else {
             self.engine.metrics.moved(State::Pending, 1);

@@ -121,16 +121,20 @@ fn join(ride: &mut Option<Ride>, settlement: &Removal) -> bool {
         *ride = Some(Ride {
             debits: settlement.debits,
             credits: settlement.credits,
+            released: settlement.released,
             transactions: settlement.transactions.clone(),
+            holds: settlement.holds,
         });
         return true;
     };
     let debits = ride.debits.checked_add(settlement.debits);
-    let (Some(debits), Some(credits)) = (debits, ride.credits.checked_add(settlement.credits))
-    else {
+    let credits = ride.credits.checked_add(settlement.credits);
+    let released = ride.released.checked_add(settlement.released);
+    let (Some(debits), Some(credits), Some(released)) = (debits, credits, released) else {
         return false;
     };
-    (ride.debits, ride.credits) = (debits, credits);
+    (ride.debits, ride.credits, ride.released) = (debits, credits, released);
+    ride.holds += settlement.holds;
     ride.transactions.extend(settlement.transactions.iter().cloned());
     true
 }
@@ -197,7 +201,7 @@ mod tests {
 
     fn postings(id: &str, source: &str, destination: &str) -> Vec<Posting> {
         let body = Body::transfer(source, destination, Amount::Int(1)).expect("valid");
-        plan::per_account([(&TransactionId::from(id), &body)])
+        plan::postings_per_account([(&TransactionId::from(id), &body)])
     }
 
     fn settlements(id: &str, source: &str, destination: &str) -> Vec<Removal> {

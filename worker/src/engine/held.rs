@@ -118,6 +118,16 @@ impl Held {
         self.body().map_or(&[], Body::legs)
     }
 
+    /// Whether its debits are put on hold before the rest is posted.
+    pub fn is_hold(&self) -> bool {
+        self.body().is_some_and(|body| body.terms().hold)
+    }
+
+    /// Whether it is to rest, once it is posted, until somebody confirms it.
+    pub fn awaits_confirmation(&self) -> bool {
+        self.body().is_some_and(Body::awaits_confirmation)
+    }
+
     /// Whether what it asks for has not been read yet.
     pub fn is_unread(&self) -> bool {
         self.body.is_none()
@@ -144,6 +154,11 @@ impl Held {
         self.goes_on() && self.state == State::Pending && self.refused.is_none() && !self.posted
     }
 
+    /// Whether it is posted and nothing speaks against its next step.
+    pub fn is_posted(&self) -> bool {
+        self.goes_on() && self.state == State::Pending && self.posted
+    }
+
     /// Whether it is committed and has legs to settle.
     pub fn is_settleable(&self) -> bool {
         self.is_certain() && self.state == State::Applied
@@ -153,7 +168,7 @@ impl Held {
     /// statements.
     pub fn may_take(&self, step: Advance) -> bool {
         let is_ready = match step {
-            Advance::Commit => self.posted && self.refused.is_none(),
+            Advance::Commit => self.posted && self.refused.is_none() && !self.awaits_confirmation(),
             Advance::Finish | Advance::Abandon => self.doubt.is_none(),
         };
         is_ready && self.state == step.states().0 && self.goes_on()

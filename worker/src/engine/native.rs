@@ -243,6 +243,9 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         initial.sort_by(|a: &Seen, b| a.id.cmp(&b.id));
         self.choose(&mut initial);
         self.load(&mut initial).await;
+        // A hold comes to rest between its debits and its credits, so it goes in two phases.
+        let holds = initial.extract_if(.., |seen| seen.is_hold());
+        self.in_phases.extend(holds.map(|seen| seen.id));
         initial
     }
 

@@ -7,7 +7,7 @@ use common::account;
 use common::amount::Amount;
 use common::ledger::{AccountRead, Posting, Removal};
 use common::limits::echo;
-use common::transaction::{AccountId, Body, Leg, Reason, ReasonCode, TransactionId};
+use common::transaction::{AccountId, Body, Leg, Marked, Reason, ReasonCode, TransactionId};
 
 use super::held::Left;
 use super::post::Refusals;
@@ -49,6 +49,15 @@ impl Accounts {
         self.0.extend(ids.into_iter().map(|id| (id.clone(), Looked::Unread(left))));
     }
 
+    /// The account of a leg, or what follows from its absence.
+    fn of(&self, leg: &Leg) -> Result<&AccountRead, Judged> {
+        match self.0.get(&leg.account) {
+            None => Err(Judged::Refused(account::missing(&leg.account))),
+            Some(Looked::Unread(left)) => Err(Judged::Unknown(*left)),
+            Some(Looked::Read(read)) => Ok(read),
+        }
+    }
+
     /// A later look counts more.
     pub fn extend(&mut self, later: Accounts) {
         self.0.extend(later.0);
@@ -75,22 +84,42 @@ impl Accounts {
 /// The legs of one transaction.
 pub(super) type Legs<'a> = (&'a TransactionId, &'a Body);
 
-/// One posting per account (and currency and kind), however many transactions touch it.
-pub(super) fn per_account<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec<Posting> {
-    let mut groups: BTreeMap<(&AccountId, &Option<String>, bool), Vec<Posting>> = BTreeMap::new();
-    for (id, body) in bodies {
-        for leg in body.legs() {
-            match groups.entry((&leg.account, &body.currency, leg.amount.is_int())) {
-                // Nearly always the only one; an empty `Vec` would make room for four.
-                Entry::Vacant(group) => {
-                    group.insert(vec![single(id, body, leg)]);
-                }
-                Entry::Occupied(group) => {
-                    let group = group.into_mut();
-                    // A sum beyond the limits of an amount starts a posting of its own.
-                    if !group.last_mut().is_some_and(|posting| joined(posting, id, leg.amount)) {
-                        group.push(single(id, body, leg));
-                    }
+/// A leg that is to have a mark, or has one.
+struct MarkedLeg<'a> {
+    id: &'a TransactionId,
+    currency: &'a Option<String>,
+    /// Whether it is a debit of a hold.
+    holds: bool,
+    marked: Marked<'a>,
+}
+
+fn marked_legs<'a>((id, body): Legs<'a>) -> impl Iterator<Item = MarkedLeg<'a>> {
+    body.marked().map(move |marked| {
+        let holds = body.terms().hold && marked.leg.amount.is_negative();
+        MarkedLeg { id, currency: &body.currency, holds, marked }
+    })
+}
+
+/// The legs of many transactions by account, currency and kind, with the debits of holds apart from
+/// others: the limit of holds must refuse nobody else.
+fn per_account<'a, T>(
+    legs: impl Iterator<Item = MarkedLeg<'a>>,
+    single: impl Fn(&MarkedLeg<'a>) -> T,
+    joined: impl Fn(&mut T, &MarkedLeg<'a>) -> bool,
+) -> Vec<T> {
+    let mut groups: BTreeMap<(&AccountId, &Option<String>, bool, bool), Vec<T>> = BTreeMap::new();
+    for leg in legs {
+        let Leg { account, amount } = leg.marked.leg;
+        match groups.entry((account, leg.currency, amount.is_int(), leg.holds)) {
+            // Nearly always the only one; an empty `Vec` would make room for four.
+            Entry::Vacant(group) => {
+                group.insert(vec![single(&leg)]);
+            }
+            Entry::Occupied(group) => {
+                let group = group.into_mut();
+                // A sum beyond the limits of an amount starts one of its own.
+                if !group.last_mut().is_some_and(|last| joined(last, &leg)) {
+                    group.push(single(&leg));
                 }
             }
         }
@@ -98,19 +127,76 @@ pub(super) fn per_account<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec
     groups.into_values().flatten().collect()
 }
 
-/// The removals that belong to the postings of [`per_account`].
+/// One posting per account (and currency and kind), however many transactions touch it. The debits of
+/// confirmed holds are not among them: a look finds that they have their marks.
+pub(super) fn postings_per_account<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec<Posting> {
+    let is_new = |leg: &MarkedLeg<'a>, body: &Body| !leg.holds || body.awaits_confirmation();
+    let legs = bodies
+        .into_iter()
+        .flat_map(|(id, body)| marked_legs((id, body)).filter(move |leg| is_new(leg, body)));
+    per_account(legs, posting, |posting, leg| {
+        let amount = leg.marked.leg.amount;
+        let side = if amount.is_negative() { &mut posting.debits } else { &mut posting.credits };
+        let Some(sum) = side.checked_add(magnitude(amount)) else { return false };
+        *side = sum;
+        posting.transactions.push(leg.id.clone());
+        posting.holds += u32::from(leg.holds);
+        true
+    })
+}
+
+/// One removal per account (and currency and kind), however many transactions touch it.
 pub(super) fn removals_per_account<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec<Removal> {
-    per_account(bodies).into_iter().map(Posting::into_removal).collect()
+    per_account(bodies.into_iter().flat_map(marked_legs), removal, |removal, leg| {
+        let amount = leg.marked.leg.amount;
+        let side = if amount.is_negative() { &mut removal.debits } else { &mut removal.credits };
+        let sum = side.checked_add(magnitude(amount));
+        let released = removal.released.checked_add(leg.marked.released);
+        let (Some(sum), Some(released)) = (sum, released) else { return false };
+        (*side, removal.released) = (sum, released);
+        removal.transactions.push(leg.id.clone());
+        removal.holds += u32::from(leg.holds);
+        true
+    })
 }
 
 /// One removal per leg, in the order of the transactions.
 pub(super) fn removals_per_leg<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec<Removal> {
-    bodies
-        .into_iter()
-        .flat_map(|(id, body)| {
-            body.legs().iter().map(move |leg| single(id, body, leg).into_removal())
-        })
-        .collect()
+    bodies.into_iter().flat_map(marked_legs).map(|leg| removal(&leg)).collect()
+}
+
+fn magnitude(amount: Amount) -> Amount {
+    if amount.is_negative() { amount.negated() } else { amount }
+}
+
+/// The debit and the credit of a leg, one of them zero.
+fn sides(amount: Amount) -> (Amount, Amount) {
+    if amount.is_negative() { (amount.negated(), Amount::ZERO) } else { (Amount::ZERO, amount) }
+}
+
+fn posting(leg: &MarkedLeg<'_>) -> Posting {
+    let (debits, credits) = sides(leg.marked.leg.amount);
+    Posting {
+        account: leg.marked.leg.account.clone(),
+        currency: leg.currency.clone(),
+        debits,
+        credits,
+        transactions: vec![leg.id.clone()],
+        holds: u32::from(leg.holds),
+        ride: None,
+    }
+}
+
+fn removal(leg: &MarkedLeg<'_>) -> Removal {
+    let (debits, credits) = sides(leg.marked.leg.amount);
+    Removal {
+        account: leg.marked.leg.account.clone(),
+        debits,
+        credits,
+        released: leg.marked.released,
+        transactions: vec![leg.id.clone()],
+        holds: u32::from(leg.holds),
+    }
 }
 
 /// Accounts to look at, each once, and the transactions whose marks are asked about.
@@ -134,35 +220,10 @@ pub(super) fn look_for<'a>(removals: impl IntoIterator<Item = &'a Removal>, look
     }
 }
 
-pub(super) fn single(id: &TransactionId, body: &Body, leg: &Leg) -> Posting {
-    let (debits, credits) = if leg.amount.is_negative() {
-        (leg.amount.negated(), Amount::ZERO)
-    } else {
-        (Amount::ZERO, leg.amount)
-    };
-    Posting {
-        account: leg.account.clone(),
-        currency: body.currency.clone(),
-        debits,
-        credits,
-        transactions: vec![id.clone()],
-        ride: None,
-    }
-}
-
-fn joined(posting: &mut Posting, id: &TransactionId, amount: Amount) -> bool {
-    let side = if amount.is_negative() { &mut posting.debits } else { &mut posting.credits };
-    let magnitude = if amount.is_negative() { amount.negated() } else { amount };
-    let Some(sum) = side.checked_add(magnitude) else { return false };
-    *side = sum;
-    posting.transactions.push(id.clone());
-    true
-}
-
 /// What the accounts say about a transaction that should be posted.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Judged {
-    /// Every leg has its mark.
+    /// Every leg that is to have a mark has it.
     Posted,
     /// An account refuses a leg for good.
     Refused(Reason),
@@ -173,7 +234,8 @@ pub(super) enum Judged {
 }
 
 /// Looks at every leg of a transaction. The reason named is that of the first leg that has one;
-/// `refusals` are legs that the server refuses to post.
+/// `refusals` are legs that the server refuses to post. A hold posts its debits only; an account that
+/// would refuse its credit refuses it now, and not when somebody has confirmed it.
 pub(super) fn judge(
     id: &TransactionId,
     body: &Body,
@@ -181,19 +243,19 @@ pub(super) fn judge(
     refusals: &Refusals,
 ) -> Judged {
     let mut open = Vec::new();
-    for leg in body.legs() {
-        let read = match accounts.0.get(&leg.account) {
-            None => return Judged::Refused(account::missing(&leg.account)),
-            Some(Looked::Unread(left)) => return Judged::Unknown(*left),
-            Some(Looked::Read(read)) => read,
+    for marked in marked_legs((id, body)) {
+        let leg = marked.marked.leg;
+        let read = match accounts.of(leg) {
+            Ok(read) => read,
+            Err(judged) => return judged,
         };
         if read.marks.as_ref().is_some_and(|marks| marks.contains(id)) {
             continue;
         }
-        let refusal = match &read.account {
-            Err(problem) => Some(account::unreadable(&leg.account, &echo(problem))),
-            Ok(account) => account.refusal(leg.amount, body.currency.as_deref()),
-        };
+        let refusal = refusal(read, leg, body).or_else(|| match &read.account {
+            Ok(account) if marked.holds => account.hold_refusal(),
+            Ok(_) | Err(_) => None,
+        });
         let unwritable = || {
             let problem = refusals.get(&(leg.account.clone(), id.clone()))?;
             let message =
@@ -203,9 +265,25 @@ pub(super) fn judge(
         if let Some(reason) = refusal.or_else(unwritable) {
             return Judged::Refused(reason);
         }
-        open.push(single(id, body, leg));
+        open.push(posting(&marked));
+    }
+    let later = body.legs().iter().filter(|leg| !leg.amount.is_negative());
+    for leg in later.filter(|_| body.awaits_confirmation()) {
+        match accounts.of(leg).map(|read| refusal(read, leg, body)) {
+            Ok(None) => {}
+            Ok(Some(reason)) => return Judged::Refused(reason),
+            Err(judged) => return judged,
+        }
     }
     if open.is_empty() { Judged::Posted } else { Judged::Open(open) }
+}
+
+/// Why an account refuses a leg, if it does.
+fn refusal(read: &AccountRead, leg: &Leg, body: &Body) -> Option<Reason> {
+    match &read.account {
+        Err(problem) => Some(account::unreadable(&leg.account, &echo(problem))),
+        Ok(account) => account.refusal(leg.amount, body.currency.as_deref()),
+    }
 }
 
 /// Whether any mark of this removal is still on its account, as far as is known.
@@ -244,7 +322,7 @@ mod tests {
     fn many_transfers_on_one_account_are_one_posting() {
         let bodies = [transfer("a", "m", 3), transfer("b", "m", 4), transfer("m", "a", 5)];
         let ids = [id("1"), id("2"), id("3")];
-        let postings = per_account(ids.iter().zip(&bodies));
+        let postings = postings_per_account(ids.iter().zip(&bodies));
         assert_eq!(postings.len(), 3);
         let merchant = postings.iter().find(|p| &*p.account == "m").expect("m");
         assert_eq!(merchant.credits, Amount::Int(7));
@@ -258,7 +336,7 @@ mod tests {
         let large = transfer("a", "b", Amount::MAX);
         let ids = [id("1"), id("2"), id("3"), id("4")];
         let bodies = [euros, transfer("a", "b", 1), large.clone(), large];
-        let postings = per_account(ids.iter().zip(&bodies));
+        let postings = postings_per_account(ids.iter().zip(&bodies));
         let on_a: Vec<_> = postings.iter().filter(|p| &*p.account == "a").collect();
         assert_eq!(on_a.iter().map(|p| p.transactions.len()).sum::<usize>(), 4);
         assert_eq!(on_a.len(), 4, "one in euros, and no sum beyond the limit");

@@ -41,16 +41,21 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     }
 
     async fn post_and_judge(&mut self, mut open: Vec<TransactionId>) {
-        let mut postings = plan::per_account(self.bodies(&open));
+        let mut postings = plan::postings_per_account(self.bodies(&open));
         let mut carried = self.engine.deferred.carry(&mut postings);
         let mut refusals = Refusals::new();
-        for _ in 0..ROUNDS_MAX {
+        for round in 0..ROUNDS_MAX {
             if self.post_all(&postings, &mut refusals).await {
                 self.engine.metrics.rides.inc_by(carried.settled());
-                open.drain(..).for_each(|id| self.mark_posted(&id));
-                return;
+                // What was posted of a hold is not all that has to be known of it: see `plan::judge`.
+                let is_known = |held: &Held| round > 0 || !held.is_hold();
+                let known = open.extract_if(.., |id| self.held.get(id).is_none_or(is_known));
+                known.collect::<Vec<_>>().iter().for_each(|id| self.mark_posted(id));
             }
             self.keep_undecided(&mut open);
+            if open.is_empty() {
+                return;
+            }
             let accounts = self.look(&open, std::mem::take(&mut carried)).await;
             postings = self.judge(&open, &accounts, &refusals);
             self.keep_undecided(&mut open);

@@ -93,6 +93,15 @@ impl Ledger for Scripted {
         all(ids.len())
     }
 
+    async fn rest(
+        &self,
+        ids: &[TransactionId],
+        _: &Claim,
+        _: ServerMs,
+    ) -> Result<Written, LedgerError> {
+        all(ids.len())
+    }
+
     async fn cancel(&self, refused: &[Cancelation], _: &Claim) -> Result<Written, LedgerError> {
         all(refused.len())
     }

@@ -96,6 +96,15 @@ impl Ledger for Trap {
         self.ledger.advance(step, ids, claim).await
     }
 
+    async fn rest(
+        &self,
+        ids: &[TransactionId],
+        claim: &Claim,
+        not_before: ServerMs,
+    ) -> Result<Written, LedgerError> {
+        self.ledger.rest(ids, claim, not_before).await
+    }
+
     async fn cancel(&self, refused: &[Cancelation], claim: &Claim) -> Result<Written, LedgerError> {
         self.ledger.cancel(refused, claim).await
     }

@@ -78,6 +78,7 @@ fn posting(account: &str, amount: Amount, currency: Option<String>, mark: &str) 
         debits,
         credits,
         transactions: vec![mark.into()],
+        holds: 0,
         ride: None,
     }
 }

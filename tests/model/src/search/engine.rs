@@ -13,8 +13,9 @@ use common::account::Account;
 use common::amount::Amount;
 use common::ledger::{Fault, LeaseMs, Transacted};
 use common::retry::Policy;
-use common::transaction::{Body, TransactionId};
+use common::transaction::{Body, Leg, Terms, TransactionId};
 use futures_util::future::join;
+use mongodb::bson::DateTime;
 use worker::engine::{Announcer, Engine, EngineKind, EngineSettings, Environment};
 use worker::metrics::Metrics;
 
@@ -114,6 +115,11 @@ impl<'a> Tandem<'a> {
         self.scope.second.get(run).copied().unwrap_or_default()
     }
 
+    fn transfer(&self, id: &str) -> &'static (&'static str, &'static str, &'static str, i64) {
+        let found = self.scope.transfers.iter().find(|(other, ..)| *other == id);
+        found.expect("a transfer of the scope")
+    }
+
     fn batch(&self, run: usize) -> Vec<TransactionId> {
         match self.scope.runs.get(run) {
             Some(batch) => ids(batch),
@@ -143,8 +149,12 @@ async fn live(
     }
 }
 
-fn body(from: &str, to: &str, value: i64) -> Body {
-    Body::transfer(from, to, Amount::Int(value)).expect("two accounts, above zero")
+fn body(scope: &Scope, transfer: &(&'static str, &str, &str, i64)) -> Body {
+    let (id, from, to, value) = transfer;
+    let body = Body::transfer(from, to, Amount::Int(*value)).expect("two accounts, above zero");
+    let hold = scope.held.contains(id);
+    let hold_expires_at = scope.hold_expires_at.filter(|_| hold).map(DateTime::from_millis);
+    body.with_terms(Terms { hold, hold_expires_at, ..Terms::default() }).expect("a hold")
 }
 
 impl Protocol for Tandem<'_> {
@@ -155,8 +165,8 @@ impl Protocol for Tandem<'_> {
         for (name, balance) in self.scope.accounts {
             books.accounts.insert((*name).into(), Account::new(name, Amount::Int(*balance)));
         }
-        for (id, from, to, value) in self.scope.transfers {
-            let doc = Transaction::initial((*id).into(), body(from, to, *value), 0);
+        for transfer in self.scope.transfers {
+            let doc = Transaction::initial(transfer.0.into(), body(self.scope, transfer), 0);
             books.transactions.insert(doc.id.clone(), doc);
         }
         books
@@ -185,9 +195,16 @@ impl Protocol for Tandem<'_> {
             Client::Mends(id) => Request::Mend((*id).into()),
             Client::Sets(account, status) => Request::SetStatus((*account).into(), *status),
             Client::SubmitsAgain(id) => {
-                let same = self.scope.transfers.iter().find(|(other, ..)| other == id);
-                let (_, from, to, value) = same.expect("a transfer of the scope");
-                Request::Insert((*id).into(), body(from, to, *value))
+                Request::Insert((*id).into(), body(self.scope, self.transfer(id)))
+            }
+            Client::Expires(id) => Request::ExpireHold((*id).into()),
+            Client::Confirms(id, value) => {
+                let (_, from, to, _) = self.transfer(id);
+                let leg = |account: &str, amount: i64| Leg {
+                    account: account.into(),
+                    amount: Amount::Int(amount),
+                };
+                Request::Confirm((*id).into(), vec![leg(from, -value), leg(to, *value)])
             }
         };
         self.scope.clients.iter().map(request).collect()
@@ -326,6 +343,7 @@ impl Protocol for Tandem<'_> {
 
     fn wrong_now(&self, books: &Books) -> Vec<String> {
         let mut wrong = check::off_the_books(books);
+        wrong.extend(check::owned_at_rest(books));
         if self.scope.events {
             wrong.extend(check::untrue_events(books));
             wrong.extend(check::unannounced(books));

@@ -26,6 +26,7 @@ mod choosing;
 mod clock;
 mod engine;
 mod explore;
+mod holding;
 mod intern;
 mod protocol;
 mod rest;

@@ -12,7 +12,7 @@ use super::protocol::{Next, Protocol};
 use super::runs::{Event, Hears};
 use super::state::{Progress, World};
 use crate::sim::check;
-use crate::sim::model::Books;
+use crate::sim::model::{self, Books};
 use crate::sim::odd::Odd;
 
 /// When the last worker starts: later than any lease, deadline or delay.
@@ -94,11 +94,21 @@ fn in_the_end<P: Protocol>(world: &mut World<P>, mut books: u32, native: bool) -
         if unfinished(world.books.value(books)).is_empty() {
             break;
         }
+        books = without_holds(world, books, now);
         books = visit(world, books, native, now);
     }
     let mut wrong = check::at_rest(world.books.value(books));
     wrong.extend(world.protocol.wrong_now(world.books.value(books)));
     wrong
+}
+
+/// The documents after whatever rests was released.
+fn without_holds<P: Protocol>(world: &mut World<P>, books: u32, now: u8) -> u32 {
+    let mut released = world.books.value(books).clone();
+    for doc in released.transactions.values_mut().filter(|doc| doc.state.is_resting()) {
+        model::request_cancel(doc, now.into());
+    }
+    world.books.number(released)
 }
 
 fn unfinished(books: &Books) -> Vec<TransactionId> {

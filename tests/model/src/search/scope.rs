@@ -3,9 +3,9 @@
 use common::account::Status;
 use worker::engine::EngineKind;
 
-use super::choosing;
 use super::engine::OP_LIMIT;
 use super::protocol::Bounds;
+use super::{choosing, holding};
 use crate::sim::odd::Oddity;
 
 /// What a client or an operator does once, at any moment, or never.
@@ -13,6 +13,10 @@ use crate::sim::odd::Oddity;
 pub enum Client {
     /// A client cancels a transaction.
     Cancels(&'static str),
+    /// A client confirms a hold and captures so much of it.
+    Confirms(&'static str, i64),
+    /// A sweeper looks whether a hold has expired.
+    Expires(&'static str),
     /// A client submits a transaction for the second time.
     SubmitsAgain(&'static str),
     /// An operator changes an account's status.
@@ -36,6 +40,10 @@ pub struct Scope {
     pub accounts: &'static [(&'static str, i64)],
     /// Transfers: id, source, destination, value.
     pub transfers: &'static [(&'static str, &'static str, &'static str, i64)],
+    /// Which of them are on hold.
+    pub held: &'static [&'static str],
+    /// Until when those may be confirmed.
+    pub hold_expires_at: Option<i64>,
     /// The batch of each run of a worker.
     pub runs: &'static [&'static [&'static str]],
     /// The engine of each run; where none is named, two phases.
@@ -68,6 +76,8 @@ pub(super) const PAIR: Scope = Scope {
     about: "one transfer, a worker that is its own stalled predecessor, then another",
     accounts: &[("a", 10), ("b", 0)],
     transfers: &[("t", "a", "b", 7)],
+    held: &[],
+    hold_expires_at: None,
     runs: &[&["t"], &["t"]],
     engines: &[],
     second: &[],
@@ -300,9 +310,9 @@ const SCOPES: [Scope; 22] = [
 ];
 
 impl Scope {
-    /// Every scope, the longest searches first, of the two-phase engine and then of both.
+    /// Every scope, the longest searches first, of the two-phase engine, of holds, and of both engines.
     pub fn all() -> impl Iterator<Item = &'static Scope> {
-        SCOPES.iter().chain(&choosing::SCOPES)
+        SCOPES.iter().chain(&holding::SCOPES).chain(&choosing::SCOPES)
     }
 
     /// The scope of this name.

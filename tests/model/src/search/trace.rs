@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use common::account::Account;
 use common::event::Ended;
 use common::ledger::{Posting, Removal, Ride};
-use common::transaction::TransactionId;
+use common::transaction::{Leg, TransactionId};
 
 use super::protocol::{Next, Protocol};
 use super::runs::{Event, Hears};
@@ -157,8 +157,12 @@ fn posting(posting: &Posting) -> String {
 }
 
 fn removal(removal: &Removal) -> String {
-    let Removal { account, debits, credits, transactions } = removal;
-    format!("{account} −{debits} +{credits} for {}", joined(transactions))
+    let Removal { account, debits, credits, released, transactions, .. } = removal;
+    let released = match released.is_zero() {
+        true => String::new(),
+        false => format!(" of which {released} goes home"),
+    };
+    format!("{account} −{debits}{released} +{credits} for {}", joined(transactions))
 }
 
 /// A request of the engine or of a client.
@@ -180,11 +184,17 @@ pub fn request(request: &Request) -> String {
         | Request::ParkById(ids, _)
         | Request::Advance(_, ids, _)
         | Request::Release(ids, ..)
+        | Request::Rest(ids, ..)
         | Request::Unclaim(ids, _) => format!("{name} {}", joined(ids)),
         Request::Insert(id, _)
         | Request::AskCancel(id)
+        | Request::ExpireHold(id)
         | Request::Unpark(id)
         | Request::Mend(id) => format!("{name} {id}"),
+        Request::Confirm(id, captured) => {
+            let amount = |leg: &Leg| format!(" {} {}", leg.account, leg.amount);
+            format!("{name} {id}:{}", captured.iter().map(amount).collect::<String>())
+        }
         Request::Spoil(id, oddity) => format!("{name} {id}: {}", oddity.name()),
         Request::Accounts(looks) => {
             let accounts: Vec<&str> = looks.iter().map(|(account, _)| &**account).collect();

@@ -6,6 +6,7 @@
 use common::account::{Account, Status};
 use common::amount::Amount;
 use common::ledger::{Posting, Removal, RemovalKind, Ride, ServerMs};
+use common::limits::HOLDS_MAX;
 
 use super::planted::Planted;
 
@@ -36,7 +37,9 @@ fn settle_ride(account: &mut Account, ride: &Ride, planted: Option<Planted>) -> 
         account: account.id.clone(),
         debits: ride.debits,
         credits: ride.credits,
+        released: ride.released,
         transactions: ride.transactions.clone(),
+        holds: ride.holds,
     };
     remove(account, RemovalKind::Settle, &settlement, planted)
 }
@@ -51,6 +54,10 @@ fn post_alone(
     let fenced = now >= before && planted != Some(Planted::NoFence);
     let right_currency = account.currency == posting.currency;
     let right_kind = account.balance.is_int() == posting.is_int();
+    let holds = account.pending_holds + posting.holds;
+    if posting.holds > 0 && holds > HOLDS_MAX {
+        return false;
+    }
     if fenced || account.status != Status::Open || !right_currency || !right_kind {
         return false;
     }
@@ -60,6 +67,7 @@ fn post_alone(
     account.balance = balance;
     account.pending_debits = debits;
     account.pending_credits = credits;
+    account.pending_holds = holds;
     account.pending_transactions.extend(posting.transactions.iter().cloned());
     true
 }
@@ -121,12 +129,19 @@ pub fn remove(
         RemovalKind::Undo if spent_already => removal.debits.checked_add(removal.credits.negated()),
         RemovalKind::Undo => Some(removal.debits),
     };
+    let comes_back = match kind {
+        RemovalKind::Settle if planted != Some(Planted::ConfirmLosesTheRemainder) => {
+            comes_back.or(Some(Amount::ZERO)).and_then(|back| back.checked_add(removal.released))
+        }
+        RemovalKind::Settle | RemovalKind::Undo => comes_back,
+    };
     let sum = |amount: Amount, change: Amount| amount.checked_add(change).unwrap_or(amount);
     if let Some(change) = comes_back.filter(|change| !change.is_zero()) {
         account.balance = sum(account.balance, change);
     }
     account.pending_debits = sum(account.pending_debits, removal.debits.negated());
     account.pending_credits = sum(account.pending_credits, removal.credits.negated());
+    account.pending_holds = account.pending_holds.saturating_sub(removal.holds);
     for id in &removal.transactions {
         account.pending_transactions.remove(id);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use common::account::Account;
 use common::event::{End, Ended};
-use common::transaction::{AccountId, State};
+use common::transaction::{AccountId, Body, Leg, State};
 
 use super::model::{Books, Transaction};
 
@@ -29,7 +29,7 @@ pub fn at_rest(books: &Books) -> Vec<String> {
                 continue;
             }
         }
-        for leg in doc.body.iter().flat_map(|body| body.legs()) {
+        for leg in doc.body.iter().flat_map(|body| body.effect()) {
             *expected.entry(&leg.account).or_default() += leg.amount.nanos();
         }
     }
@@ -40,7 +40,7 @@ pub fn at_rest(books: &Books) -> Vec<String> {
             wrong.push(format!("rule 5: {id} has {}, not {}", account.balance, units(should)));
         }
         let pending = !account.pending_debits.is_zero() || !account.pending_credits.is_zero();
-        if pending || !account.pending_transactions.is_empty() {
+        if pending || !account.pending_transactions.is_empty() || account.pending_holds > 0 {
             wrong.push(format!(
                 "rule 4: {id} still holds {}/{} for {:?}",
                 account.pending_debits, account.pending_credits, account.pending_transactions
@@ -96,6 +96,27 @@ fn units(nanos: i128) -> String {
     if rest == 0 { units.to_string() } else { format!("{nanos} nanos") }
 }
 
+fn sum_on<'a>(account: &AccountId, legs: impl Iterator<Item = &'a Leg>) -> i128 {
+    legs.filter(|leg| leg.account == *account).map(|leg| leg.amount.nanos()).sum()
+}
+
+/// Whether a transaction may have a mark on an account: in flight on all, on hold where it is debited.
+fn may_have_marks(doc: &Transaction, account: &AccountId) -> bool {
+    match doc.state {
+        State::Pending | State::Applied | State::Canceling => true,
+        State::Held => doc.body.iter().flat_map(Body::marked).any(|m| m.leg.account == *account),
+        State::Scheduled | State::Initial | State::Done | State::Canceled => false,
+    }
+}
+
+/// Holds that rest and have an owner all the same, at any moment.
+#[must_use]
+pub fn owned_at_rest(books: &Books) -> Vec<String> {
+    let owned = |doc: &&Transaction| doc.state == State::Held && doc.claim.is_some();
+    let owned = books.transactions.values().filter(owned);
+    owned.map(|doc| format!("{} is held and has the owner {:?}", doc.id, doc.claim)).collect()
+}
+
 /// Balances and pending sums that do not fit states and marks, at any moment: a mark holds its leg;
 /// without its mark, a leg has had its effect from `applied` on, and none before.
 #[must_use]
@@ -103,25 +124,29 @@ pub fn off_the_books(books: &Books) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, account) in &books.accounts {
         let mut balance = account.opening_balance.nanos();
-        let (mut debits, mut credits) = (0, 0);
+        let (mut debits, mut credits, mut holds) = (0, 0, 0);
         for (id, doc) in &books.transactions {
-            let legs = doc.body.iter().flat_map(|body| body.legs());
-            let amount: i128 =
-                legs.filter(|leg| leg.account == *name).map(|leg| leg.amount.nanos()).sum();
             let marked = account.pending_transactions.contains(id);
-            if marked && (doc.state.is_final() || doc.state == State::Initial) {
+            if marked && !may_have_marks(doc, name) {
                 wrong.push(format!("rule 4: {name} has a mark of {id}, which is {}", doc.state));
             }
             if marked {
+                let amount = sum_on(name, doc.body.iter().flat_map(Body::marked).map(|m| m.leg));
                 debits += (-amount).max(0);
                 credits += amount.max(0);
                 balance += amount.min(0);
+                let is_hold = doc.body.as_ref().is_ok_and(|body| body.terms().hold);
+                holds += u32::from(is_hold && amount < 0);
             } else if matches!(doc.state, State::Applied | State::Done) {
-                balance += amount;
+                balance += sum_on(name, doc.body.iter().flat_map(|body| body.effect()));
             }
         }
         let is = [account.balance, account.pending_debits, account.pending_credits];
         let is = is.map(|amount| amount.nanos());
+        if account.pending_holds != holds {
+            let counted = account.pending_holds;
+            wrong.push(format!("rule 4: {name} counts {counted} holds, and has {holds}"));
+        }
         if is != [balance, debits, credits] {
             wrong.push(format!(
                 "rule 5: {name} has {}, held −{} +{}; by its marks and states it should be {}, \

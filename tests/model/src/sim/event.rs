@@ -2,6 +2,7 @@
 
 use common::ledger::Fault;
 use common::transaction::State;
+use mongodb::bson::DateTime;
 use rand::Rng;
 
 use super::request::Request;
@@ -44,6 +45,10 @@ pub(super) enum Event {
     Cancel(usize),
     /// A client reverses.
     Reverse(usize),
+    /// A client confirms a hold.
+    Confirm(usize),
+    /// A sweeper looks at a hold that may have expired.
+    ExpireHold(usize),
     /// An operator freezes or opens an account.
     Toggle(usize),
     /// A sweeper publishes transactions that are neither final nor parked.
@@ -105,6 +110,11 @@ impl Event {
                 world.client_request(Request::AskCancel(id));
             }
             Event::Reverse(index) => world.reverse(index),
+            Event::Confirm(index) => world.confirm(index),
+            Event::ExpireHold(index) => {
+                let id = world.submissions[index].id.clone();
+                world.client_request(Request::ExpireHold(id));
+            }
             Event::Toggle(index) => world.toggle(index),
             Event::Sweep(index) => world.sweep(index),
             Event::SweepEvents(index) => world.sweep_events(index),
@@ -149,6 +159,8 @@ impl World {
             moments.extend(&shared.alarms);
         }
         for doc in self.server.primary.transactions.values().filter(|doc| !doc.state.is_final()) {
+            let end = doc.body.iter().filter_map(|body| body.terms().confirm_before());
+            moments.extend(end.map(DateTime::timestamp_millis));
             moments.extend([doc.lease_until, doc.takeover_at + 1]);
         }
         moments.retain(|moment| *moment > self.now);
@@ -211,8 +223,18 @@ impl World {
             let Some(doc) = self.server.primary.transactions.get(&submission.id) else { continue };
             // Dead letters, too: in the end somebody looks at them.
             let parked = self.server.primary.is_parked(&submission.id);
-            if !doc.state.is_final() && !parked && !self.queue.will_deliver(&submission.id) {
+            let goes_on = !doc.state.is_final() && !doc.state.is_resting();
+            if goes_on && !parked && !self.queue.will_deliver(&submission.id) {
                 events.push((1, Event::Sweep(index)));
+            }
+            // In the end every hold is confirmed or released.
+            if doc.state == State::Held {
+                events.extend([(1, Event::Confirm(index)), (1, Event::ExpireHold(index))]);
+            } else if submission.body.terms().hold && self.budget > 0 {
+                events.extend([(1, Event::Confirm(index)), (1, Event::ExpireHold(index))]);
+            }
+            if doc.state == State::Held && self.budget == 0 && self.mended {
+                events.push((1, Event::Cancel(index)));
             }
             if self.budget == 0 || self.profile.clients == 0 {
                 continue;

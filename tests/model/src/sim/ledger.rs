@@ -104,6 +104,15 @@ impl Ledger for Client {
         advanced
     }
 
+    async fn rest(
+        &self,
+        ids: &[TransactionId],
+        claim: &Claim,
+        not_before: ServerMs,
+    ) -> Result<Written, LedgerError> {
+        self.write(Request::Rest(ids.to_vec(), claim.clone(), not_before)).await
+    }
+
     async fn cancel(&self, refused: &[Cancelation], claim: &Claim) -> Result<Written, LedgerError> {
         self.write(Request::Cancel(refused.to_vec(), claim.clone())).await
     }

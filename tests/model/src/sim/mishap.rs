@@ -4,14 +4,14 @@ use common::account::Status;
 use common::ledger::Fault;
 use common::message::Message;
 use common::queue::Outgoing;
-use common::transaction::AccountId;
+use common::transaction::{AccountId, State};
 use rand::Rng;
 
 use super::client::Sent;
 use super::event::Event;
 use super::odd::Oddity;
 use super::request::{Reply, Request};
-use super::scenario::Submission;
+use super::scenario::{Submission, random_capture};
 use super::world::{Operation, Stage, World};
 
 impl World {
@@ -112,7 +112,8 @@ impl World {
             .primary
             .transactions
             .values()
-            .filter(|doc| !doc.state.is_final() && !self.server.primary.is_parked(&doc.id))
+            .filter(|doc| State::UNFINISHED.contains(&doc.state))
+            .filter(|doc| !self.server.primary.is_parked(&doc.id))
             .map(|doc| doc.id.clone())
             .collect();
         let ids = if unfinished.len() > 1 && index.is_multiple_of(2) {
@@ -136,14 +137,24 @@ impl World {
         }
     }
 
+    /// A client confirms a hold, or tries to: what it captures is in the request.
+    pub(super) fn confirm(&mut self, index: usize) {
+        let Submission { id, body, .. } = &self.submissions[index];
+        let captured = random_capture(&mut self.rng, body);
+        let request = Request::Confirm(id.clone(), captured);
+        self.client_request(request);
+    }
+
     pub(super) fn reverse(&mut self, index: usize) {
         let original = self.submissions[index].clone();
+        let stored = self.server.primary.transactions.get(&original.id);
+        let Some(Ok(body)) = stored.map(|doc| doc.body.clone()) else { return };
         let id = format!("reverse:{}", original.id);
         if self.submissions.iter().any(|submission| *submission.id == *id) {
             return;
         }
         self.budget -= 1;
-        let body = original.body.reversed(&original.id);
+        let body = body.reversed(&original.id);
         self.submissions.push(Submission::new(id.as_str().into(), body));
     }
 

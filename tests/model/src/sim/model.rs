@@ -9,9 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::account::Account;
 use common::event::Ended;
 use common::ledger::{
-    AccountRead, Advance, Cancelation, Claim, Content, LeaseMs, Look, Parking, Seen, ServerMs, Size,
+    AccountRead, Advance, CONFIRMED_ATTEMPTS, Cancelation, Claim, Content, LeaseMs, Look, Parking,
+    Seen, ServerMs, Size,
 };
-use common::transaction::{AccountId, Body, Parked, Reason, ReasonCode, State, TransactionId};
+use common::transaction::{
+    AccountId, Body, Leg, Parked, Reason, ReasonCode, State, Terms, TransactionId,
+};
+use mongodb::bson::DateTime;
 
 use super::odd::{Odd, Oddity};
 use super::planted::Planted;
@@ -76,6 +80,11 @@ impl Transaction {
         Size { legs: legs.count(), bytes }
     }
 
+    /// Whether its debits are put on hold first.
+    fn is_hold(&self) -> bool {
+        self.body.as_ref().is_ok_and(|body| body.terms().hold)
+    }
+
     /// The content in the form that the engine reads.
     fn content(&self, odd: &Odd) -> Result<Body, String> {
         if odd.is(&self.id, Oddity::Unreadable) {
@@ -96,10 +105,12 @@ pub fn claim(
     alone: bool,
     lease: LeaseMs,
     now: ServerMs,
+    planted: Option<Planted>,
 ) -> bool {
     let free = match doc.state {
         _ if doc.parked.is_some() => false,
         State::Initial => true,
+        State::Held if planted == Some(Planted::HeldTakenOverAsStuck) => now > doc.takeover_at,
         State::Pending | State::Applied | State::Canceling => now > doc.takeover_at,
         State::Scheduled | State::Held | State::Done | State::Canceled => false,
     };
@@ -137,6 +148,71 @@ fn end_ownership(doc: &mut Transaction) {
     doc.lease_until = 0;
     doc.takeover_at = 0;
     doc.parked = None;
+}
+
+/// Lets a pending hold rest; true if it matched.
+pub fn rest(
+    doc: &mut Transaction,
+    claim: &Claim,
+    not_before: ServerMs,
+    now: ServerMs,
+    planted: Option<Planted>,
+) -> bool {
+    let ours = doc.claim.as_deref() == Some(&claim.token);
+    let matches = match planted {
+        Some(Planted::LateRestRevivesAHold) => State::IN_FLIGHT.contains(&doc.state),
+        _ => ours && doc.state == State::Pending,
+    } && doc.is_hold();
+    if matches {
+        end_ownership(doc);
+        doc.state = State::Held;
+        doc.takeover_at = match planted {
+            Some(Planted::RestForgetsTheDoubt) => now,
+            _ => not_before.max(now),
+        };
+    }
+    matches
+}
+
+/// Confirms a hold, as a client's command does it; true if it matched.
+pub fn confirm(
+    doc: &mut Transaction,
+    captured: &[Leg],
+    now: ServerMs,
+    planted: Option<Planted>,
+) -> bool {
+    let Ok(body) = &doc.body else { return false };
+    let end = body.terms().confirm_before().map_or(ServerMs::MAX, DateTime::timestamp_millis);
+    if doc.state != State::Held || !doc.is_hold() || now >= end {
+        return false;
+    }
+    let terms = Terms { captured: Some(captured.to_vec()), ..body.terms().clone() };
+    doc.body = body.clone().with_terms(terms).map_err(|error| error.to_string());
+    doc.state = State::Pending;
+    doc.attempts = CONFIRMED_ATTEMPTS;
+    doc.attempts_alone = 0;
+    doc.takeover_at = match planted {
+        Some(Planted::ConfirmLowersTheTakeover) => now,
+        _ => doc.takeover_at.max(now),
+    };
+    true
+}
+
+/// Ends a hold that nobody has confirmed in time, as a sweeper does it; true if it matched.
+pub fn expire_hold(doc: &mut Transaction, now: ServerMs, planted: Option<Planted>) -> bool {
+    let Ok(body) = &doc.body else { return false };
+    let end = body.terms().confirm_before().map_or(ServerMs::MAX, DateTime::timestamp_millis);
+    let rests = match planted {
+        Some(Planted::HoldExpiryWithoutTheState) => !doc.state.is_final(),
+        _ => doc.state == State::Held,
+    };
+    if !rests || now < end {
+        return false;
+    }
+    doc.state = State::Canceling;
+    doc.takeover_at = doc.takeover_at.max(now);
+    doc.reason = Some(Reason::new(ReasonCode::HoldExpired, "its hold has expired"));
+    true
 }
 
 /// Moves a pending transaction to `canceling`; true if it matched.
@@ -197,7 +273,7 @@ pub fn park(doc: &mut Transaction, parking: &Parking, planted: Option<Planted>) 
 
 /// Parks a transaction that is not final, whoever owns it; true if it matched.
 pub fn park_by_id(doc: &mut Transaction, why: &Parked) -> bool {
-    let parks = !doc.state.is_final() && doc.parked.is_none();
+    let parks = State::UNFINISHED.contains(&doc.state) && doc.parked.is_none();
     if parks {
         doc.parked = Some(why.clone());
     }

@@ -59,6 +59,18 @@ pub enum Planted {
     ParkingForgetsTheTakeover,
     /// A read does not wait until it shows the writes of its own client.
     ReadsBeforeTheirWrites,
+    /// A hold comes to rest whoever owns it, and whatever has become of it meanwhile.
+    LateRestRevivesAHold,
+    /// After a hold has come to rest, others may claim it although a post for it may still arrive.
+    RestForgetsTheDoubt,
+    /// After a confirmation, others may claim a hold although a post for it may still arrive.
+    ConfirmLowersTheTakeover,
+    /// What was held and not captured does not go home.
+    ConfirmLosesTheRemainder,
+    /// A hold expires whether it was confirmed or not.
+    HoldExpiryWithoutTheState,
+    /// A hold that rests is claimed as if its owner were gone.
+    HeldTakenOverAsStuck,
     /// An event counts as confirmed before the broker has confirmed it.
     FinalBeforeTheConfirm,
     /// Events are sent with the commit, before the credits are spendable.
@@ -71,7 +83,7 @@ pub enum Planted {
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 30] = [
+    pub const ALL: [Planted; 36] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
@@ -98,6 +110,12 @@ impl Planted {
         Planted::ParkingLosesAMark,
         Planted::ParkingForgetsTheTakeover,
         Planted::ReadsBeforeTheirWrites,
+        Planted::LateRestRevivesAHold,
+        Planted::RestForgetsTheDoubt,
+        Planted::ConfirmLowersTheTakeover,
+        Planted::ConfirmLosesTheRemainder,
+        Planted::HoldExpiryWithoutTheState,
+        Planted::HeldTakenOverAsStuck,
         Planted::FinalBeforeTheConfirm,
         Planted::EventBeforeTheMoney,
         Planted::EventForWhatIsRolledBack,
@@ -114,6 +132,20 @@ impl Planted {
                 | Planted::EventBeforeTheMoney
                 | Planted::EventForWhatIsRolledBack
                 | Planted::EventForgottenAfterATakeover
+        )
+    }
+
+    /// Whether it shows only where there are holds.
+    #[must_use]
+    pub fn is_about_holds(self) -> bool {
+        matches!(
+            self,
+            Planted::LateRestRevivesAHold
+                | Planted::RestForgetsTheDoubt
+                | Planted::ConfirmLowersTheTakeover
+                | Planted::ConfirmLosesTheRemainder
+                | Planted::HoldExpiryWithoutTheState
+                | Planted::HeldTakenOverAsStuck
         )
     }
 

@@ -8,7 +8,7 @@ use common::ledger::{
     AccountRead, Advance, Cancelation, Claim, Content, Fault, Look, Parking, Posting, Removal,
     RemovalKind, Seen, ServerMs, Transacted, Written,
 };
-use common::transaction::{AccountId, Body, Parked, TransactionId};
+use common::transaction::{AccountId, Body, Leg, Parked, TransactionId};
 
 use super::odd::Oddity;
 
@@ -19,6 +19,10 @@ pub enum Request {
     Insert(TransactionId, Body),
     /// A producer asks to cancel.
     AskCancel(TransactionId),
+    /// A client confirms a hold, with what it captures.
+    Confirm(TransactionId, Vec<Leg>),
+    /// A sweeper ends a hold that has expired.
+    ExpireHold(TransactionId),
     /// An operator freezes, opens or closes an account.
     SetStatus(AccountId, Status),
     /// A document becomes odd.
@@ -43,6 +47,8 @@ pub enum Request {
     Remove(RemovalKind, Vec<Removal>),
     /// Moves transactions on.
     Advance(Advance, Vec<TransactionId>, Claim),
+    /// Lets holds rest; nobody may claim them before the moment.
+    Rest(Vec<TransactionId>, Claim, ServerMs),
     /// Moves transactions to `canceling`.
     Cancel(Vec<Cancelation>, Claim),
     /// Releases a claim.
@@ -69,6 +75,9 @@ impl Request {
         match self {
             Request::Insert(..) => "insert",
             Request::AskCancel(_) => "ask cancel",
+            Request::Confirm(..) => "confirm",
+            Request::ExpireHold(_) => "expire hold",
+            Request::Rest(..) => "rest",
             Request::SetStatus(..) => "set status",
             Request::Spoil(..) => "spoil",
             Request::Mend(_) => "mend",
@@ -100,6 +109,8 @@ impl Request {
         match self {
             Request::Insert(..)
             | Request::AskCancel(_)
+            | Request::Confirm(..)
+            | Request::ExpireHold(_)
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)
@@ -111,6 +122,7 @@ impl Request {
             | Request::Forget(_) => 1,
             Request::Claim(ids, ..)
             | Request::Advance(_, ids, _)
+            | Request::Rest(ids, ..)
             | Request::Release(ids, ..)
             | Request::Unclaim(ids, _)
             | Request::ParkById(ids, _) => ids.len(),
@@ -142,6 +154,8 @@ impl Request {
         match self {
             Request::Insert(..)
             | Request::AskCancel(_)
+            | Request::Confirm(..)
+            | Request::ExpireHold(_)
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)
@@ -153,6 +167,7 @@ impl Request {
             | Request::Read(ids)
             | Request::Bodies(ids)
             | Request::Advance(_, ids, _)
+            | Request::Rest(ids, ..)
             | Request::Release(ids, ..)
             | Request::Unclaim(ids, _)
             | Request::ParkById(ids, _) => ids.iter().collect(),

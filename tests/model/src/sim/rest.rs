@@ -5,7 +5,7 @@
 //! repaired, parked transactions are brought back, and every transaction has to become final. At
 //! the very end, requests arrive whose clients gave up long ago.
 
-use common::transaction::{ParkCode, State, TransactionId};
+use common::transaction::{ParkCode, State};
 
 use super::check;
 use super::event::Event;
@@ -67,8 +67,10 @@ impl World {
     /// The transactions that must still make progress.
     fn unfinished(&self) -> impl Iterator<Item = &Transaction> {
         let books = &self.server.primary;
-        let waits = |id: &TransactionId| !self.mended && books.is_parked(id);
-        books.transactions.values().filter(move |doc| !doc.state.is_final() && !waits(&doc.id))
+        let waits = |doc: &Transaction| {
+            !self.mended && (doc.state.is_resting() || books.is_parked(&doc.id))
+        };
+        books.transactions.values().filter(move |doc| !doc.state.is_final() && !waits(doc))
     }
 
     fn unrest(&self) -> String {
@@ -99,7 +101,8 @@ impl World {
         }
         let books = &self.server.majority;
         let mut wrong = check::off_the_books(books);
-        for doc in books.transactions.values().filter(|doc| !doc.state.is_final()) {
+        let ends = |doc: &&Transaction| !doc.state.is_final() && !doc.state.is_resting();
+        for doc in books.transactions.values().filter(ends) {
             let why = doc.parked.as_ref().or_else(|| books.aside.get(&doc.id));
             let killer = why.is_some_and(|why| why.code == ParkCode::KillsWorker);
             if !killer && !self.has_a_cause(doc) {

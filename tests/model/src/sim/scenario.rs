@@ -5,7 +5,8 @@ use std::time::Duration;
 use common::account::{Account, Status};
 use common::amount::Amount;
 use common::ledger::LeaseMs;
-use common::transaction::{Body, Leg, TransactionId};
+use common::transaction::{Body, Leg, Terms, TransactionId};
+use mongodb::bson::DateTime;
 use rand::Rng;
 use rand::rngs::StdRng;
 use worker::engine::EngineKind;
@@ -131,10 +132,15 @@ impl Scenario {
             }
             books.accounts.insert(account.id.clone(), account);
         }
+        let held = match planted {
+            Some(planted) if planted.is_about_holds() => 0.8,
+            Some(_) | None => [0.0, 0.0, 0.3, 0.8][rng.random_range(0..4)],
+        };
         let submissions: Vec<_> = (0..rng.random_range(1..=6))
             .map(|number| {
                 let id = format!("t{number}");
-                Submission::new(id.as_str().into(), random_body(rng, &names[..count]))
+                let body = random_body(rng, &names[..count]);
+                Submission::new(id.as_str().into(), perhaps_held(rng, body, held))
             })
             .collect();
         let profile = Profile::random(rng);
@@ -164,14 +170,17 @@ impl Scenario {
         match planted {
             // The fault shows only if a late post arrives after the settlement and before its own
             // deadline: a long lease makes that possible.
-            Some(Planted::UnknownPostResentAndSettledAtOnce | Planted::DoubtForgotten) => {
-                Scenario {
-                    lease: LeaseMs { lease: 1_000, grace: 200 + skew_max },
-                    op_limit: 200,
-                    ride_wait: Duration::ZERO,
-                    ..scenario
-                }
-            }
+            Some(
+                Planted::UnknownPostResentAndSettledAtOnce
+                | Planted::DoubtForgotten
+                | Planted::RestForgetsTheDoubt
+                | Planted::ConfirmLowersTheTakeover,
+            ) => Scenario {
+                lease: LeaseMs { lease: 1_000, grace: 200 + skew_max },
+                op_limit: 200,
+                ride_wait: Duration::ZERO,
+                ..scenario
+            },
             // It shows only in the moments after a fail-over, and where something is read at all.
             Some(Planted::ReadsBeforeTheirWrites) => {
                 let calm = Profile { crash: 0, stall: 0, disconnect: 0, odd: 0, ..profile };
@@ -224,6 +233,39 @@ fn random_workers(rng: &mut StdRng) -> Vec<EngineKind> {
         false => EngineKind::TwoPhase,
     };
     (0..count).map(|_| kind()).collect()
+}
+
+/// Puts a transaction on hold with this probability, for a while or without an end.
+fn perhaps_held(rng: &mut StdRng, body: Body, probability: f64) -> Body {
+    if !rng.random_bool(probability) {
+        return body;
+    }
+    let hold_expires_at =
+        rng.random_bool(0.5).then(|| DateTime::from_millis(rng.random_range(50..3_000)));
+    body.with_terms(Terms { hold: true, hold_expires_at, ..Terms::default() }).expect("a hold")
+}
+
+/// What a client captures of a transaction with one debit: all of it, or a part of each credit.
+pub(super) fn random_capture(rng: &mut StdRng, body: &Body) -> Vec<Leg> {
+    let whole = rng.random_bool(0.3);
+    let part = |rng: &mut StdRng, leg: &Leg| match leg.amount {
+        Amount::Int(most) if most > 0 && !whole => rng.random_range(0..=most),
+        Amount::Int(most) => most.max(0),
+        Amount::Decimal(_) => 0,
+    };
+    let mut parts: Vec<i64> = body.legs().iter().map(|leg| part(rng, leg)).collect();
+    if parts.iter().sum::<i64>() == 0 {
+        return body.legs().to_vec();
+    }
+    let total: i64 = parts.iter().sum();
+    for (leg, part) in body.legs().iter().zip(&mut parts) {
+        if leg.amount.is_negative() {
+            *part = -total;
+        }
+    }
+    let leg =
+        |(leg, part): (&Leg, i64)| Leg { account: leg.account.clone(), amount: Amount::Int(part) };
+    body.legs().iter().zip(parts).map(leg).collect()
 }
 
 fn random_body(rng: &mut StdRng, names: &[&str]) -> Body {

@@ -92,12 +92,21 @@ impl Server {
                 let server = self.planted != Some(Planted::WorkerClockInsteadOfServerClock);
                 let now = if server { started } else { *worker_now };
                 let (lease, alone) = (self.lease, ids.len() == 1);
-                self.transaction(&ids[step], |doc| model::claim(doc, claim, alone, lease, now))
+                let planted = self.planted;
+                self.transaction(&ids[step], |doc| {
+                    model::claim(doc, claim, alone, lease, now, planted)
+                })
             }
             Request::Post(postings, before) => self.post(&postings[step], *before, started),
             Request::Remove(kind, removals) => self.remove(*kind, &removals[step]),
             Request::Advance(kind, ids, claim) => {
                 self.transaction(&ids[step], |doc| model::advance(doc, *kind, claim))
+            }
+            Request::Rest(ids, claim, not_before) => {
+                let planted = self.planted;
+                self.transaction(&ids[step], |doc| {
+                    model::rest(doc, claim, *not_before, started, planted)
+                })
             }
             Request::Cancel(refused, claim) => {
                 let cancelation = &refused[step];
@@ -133,6 +142,14 @@ impl Server {
             Request::Insert(id, body) => self.insert(id, body, started),
             Request::AskCancel(id) => {
                 self.transaction(id, |doc| model::request_cancel(doc, started))
+            }
+            Request::Confirm(id, captured) => {
+                let planted = self.planted;
+                self.transaction(id, |doc| model::confirm(doc, captured, started, planted))
+            }
+            Request::ExpireHold(id) => {
+                let planted = self.planted;
+                self.transaction(id, |doc| model::expire_hold(doc, started, planted))
             }
             Request::SetStatus(id, status) => {
                 self.account(id, |account| accounts::set_status(account, *status))
@@ -309,12 +326,15 @@ impl Server {
             Request::Park(parkings) => Reply::Parked(self.parked(parkings, &written)),
             Request::Insert(..)
             | Request::AskCancel(_)
+            | Request::Confirm(..)
+            | Request::ExpireHold(_)
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)
             | Request::Unpark(_)
             | Request::ParkById(..)
             | Request::Claim(..)
+            | Request::Rest(..)
             | Request::Post(..)
             | Request::Remove(..)
             | Request::Advance(..)

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
 use common::ledger::Written;
-use common::transaction::TransactionId;
+use common::transaction::{ReasonCode, TransactionId};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use worker::metrics::Metrics;
@@ -17,11 +17,17 @@ use worker::metrics::Metrics;
 use super::broker::Queue;
 use super::client::{Owner, Sent, Shared};
 use super::event::Event;
+use super::model::Transaction;
 use super::planted::Planted;
 use super::request::{Reply, Request};
 use super::scenario::{Profile, Scenario, Submission};
 use super::server::Server;
 use super::staff::{Staff, Worker};
+
+/// Whether a hold that has rested is canceled for this.
+fn ended_a_hold(code: ReasonCode) -> bool {
+    matches!(code, ReasonCode::Released | ReasonCode::HoldExpired)
+}
 
 /// How often each fault hit each operation.
 pub type Coverage = BTreeMap<(&'static str, &'static str), u64>;
@@ -225,11 +231,17 @@ impl World {
 
     fn check_acknowledged(&mut self, id: &TransactionId) {
         let books = &self.server.majority;
-        let is_final = books.transactions.get(id).is_some_and(|doc| doc.state.is_final());
+        let ends = |doc: &Transaction| {
+            // A hold that was confirmed or released just now: who did that lets the workers know.
+            let has_rested = doc.body.as_ref().is_ok_and(|body| body.terms().captured.is_some())
+                || doc.reason.as_ref().is_some_and(|reason| ended_a_hold(reason.code));
+            doc.state.is_final() || doc.state.is_resting() || has_rested
+        };
+        let is_final = books.transactions.get(id).is_some_and(ends);
         let is_parked = books.is_parked(id) || self.unparked.contains(id);
         if !is_final && !is_parked && !self.queue.stands_for(id) {
             self.violation(format!(
-                "{id} was acknowledged, is neither final nor parked, and has no message"
+                "{id} was acknowledged, is neither final nor at rest nor parked, and has no message"
             ));
         }
     }

@@ -30,7 +30,8 @@ fn of_clients() -> impl Strategy<Value = Operation> {
     prop_oneof![
         5 => own,
         1 => any,
-        1 => transaction.prop_map(Operation::RequestCancel),
+        1 => transaction.clone().prop_map(Operation::RequestCancel),
+        2 => transaction.prop_map(Operation::Confirm),
         1 => (0..account_names().len(), status).prop_map(|(at, to)| Operation::SetStatus(at, to)),
         1 => ids().prop_map(Operation::Read),
         1 => ids().prop_map(Operation::Bodies),
@@ -55,6 +56,7 @@ fn of_ledger() -> impl Strategy<Value = Operation> {
         6 => (removal, ids(), grouping()).prop_map(|(r, i, g)| Operation::Remove(r, i, g)),
         5 => (advance(), ids(), claimant()).prop_map(|(a, i, by)| Operation::Advance(a, i, by)),
         2 => cancel,
+        3 => (ids(), claimant(), when()).prop_map(|(ids, by, at)| Operation::Rest(ids, by, at)),
         4 => (few(), claimant(), any::<bool>())
             .prop_map(|(ids, by, due)| Operation::Transact(ids, by, due)),
         1 => owe(),

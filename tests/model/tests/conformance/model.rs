@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use common::event::End;
 use common::ledger::{Claim, Claimed, Refused, ServerMs, Written};
 use common::mongo::ENDED_ON;
-use common::transaction::{AccountId, Body, Parked, State, TransactionId};
+use common::transaction::{AccountId, Body, DUE_AT, Parked, State, TransactionId, legs_to_bson};
 use model::sim::model::{Books, Transaction};
 use model::sim::odd::Oddity;
 use model::sim::request::{Reply, Request};
@@ -93,6 +93,14 @@ impl Model {
                 self.request(&Request::AskCancel(id.clone()), now);
                 let found = self.server.primary.transactions.get(&id);
                 found.map_or(Answer::Refused, |found| Answer::Is(found.state))
+            }
+            Operation::Confirm(at) => {
+                let confirm = Request::Confirm(TRANSACTIONS[*at].into(), terms.captured(*at));
+                self.answer(terms, &confirm, now)
+            }
+            Operation::Rest(ids, by, not_before) => {
+                let not_before = terms.at(*not_before);
+                self.answer(terms, &Request::Rest(Terms::ids(ids), by.claim(), not_before), now)
             }
             Operation::SetStatus(at, to) => {
                 let id: AccountId = account_names()[*at].into();
@@ -197,7 +205,7 @@ impl Model {
         let odd = &self.server.primary.odd;
         let is_odd = |at: &usize| odd.is_mendable(&TRANSACTIONS[*at].into());
         match operation {
-            Operation::Insert { .. } | Operation::RequestCancel(_) => {
+            Operation::Insert { .. } | Operation::RequestCancel(_) | Operation::Confirm(_) => {
                 operation.transactions().iter().any(is_odd)
             }
             Operation::Claim(ids, _, lease) => *lease == Lease::Over && ids.iter().any(is_odd),
@@ -250,7 +258,11 @@ impl Model {
             return Answer::Submitted;
         }
         let known = &self.server.primary.transactions[id];
-        let same = known.body.as_ref().is_ok_and(|known| *known == body);
+        let submitted = |known: &Body| {
+            let terms = known.terms().as_submitted();
+            known.clone().with_terms(terms).expect("the terms of a submission")
+        };
+        let same = known.body.as_ref().is_ok_and(|known| submitted(known) == body);
         if same { Answer::Unchanged(known.state) } else { Answer::Refused }
     }
 }
@@ -270,8 +282,14 @@ fn note_times(
         (Some(State::Pending), State::Initial) => {
             times.remove("claimedAt");
         }
-        (Some(State::Initial | State::Pending), State::Applied | State::Canceling) => {
+        (
+            Some(State::Initial | State::Pending | State::Held),
+            State::Applied | State::Canceling,
+        ) => {
             times.insert("decidedAt", now);
+        }
+        (Some(State::Held), State::Pending) => {
+            times.insert("confirmedAt", now);
         }
         _ => {}
     }
@@ -286,6 +304,13 @@ fn written(transaction: &Transaction) -> Document {
         Err(_) => broken(),
     };
     document.insert("state", *state);
+    let terms = body.as_ref().map(|body| body.terms().clone()).unwrap_or_default();
+    if let Some(captured) = &terms.captured {
+        document.insert("captured", legs_to_bson(captured));
+    }
+    if let Some(end) = terms.confirm_before().filter(|_| *state == State::Held) {
+        document.insert(DUE_AT, end);
+    }
     if state.is_final() {
         document.insert(ENDED_ON, true);
     }

@@ -64,6 +64,8 @@ pub enum Operation {
     },
     /// A client cancels.
     RequestCancel(usize),
+    /// A client confirms a hold, in part or in full.
+    Confirm(usize),
     /// An operator freezes, opens or closes an account.
     SetStatus(usize, Status),
     /// See [`common::ledger::Ledger`] for this and all that follow.
@@ -82,6 +84,8 @@ pub enum Operation {
     },
     Remove(RemovalKind, Vec<usize>, Grouping),
     Advance(Advance, Vec<usize>, Claimant),
+    /// Nobody may claim them before the moment.
+    Rest(Vec<usize>, Claimant, When),
     Cancel(Vec<(usize, ReasonCode)>, Claimant),
     /// Whether its events are noted as due, too.
     Transact(Vec<usize>, Claimant, bool),
@@ -145,7 +149,12 @@ impl fmt::Display for Operation {
                 let (id, of) = (TRANSACTIONS[*transaction], TRANSACTIONS[*content]);
                 write!(f, "{name} {id} with the content of {of}")
             }
-            Operation::RequestCancel(at) => write!(f, "{name} {}", TRANSACTIONS[*at]),
+            Operation::RequestCancel(at) | Operation::Confirm(at) => {
+                write!(f, "{name} {}", TRANSACTIONS[*at])
+            }
+            Operation::Rest(ids, by, not_before) => {
+                write!(f, "{name} {} by {by:?}, not before {not_before:?}", names(ids))
+            }
             Operation::SetStatus(at, to) => {
                 write!(f, "{name} of {} to {}", account_names()[*at], to.as_str())
             }
@@ -213,12 +222,14 @@ impl Operation {
         match self {
             Operation::Insert { transaction: at, .. }
             | Operation::RequestCancel(at)
+            | Operation::Confirm(at)
             | Operation::Unpark(at)
             | Operation::SpoilTransaction(at, _) => vec![*at],
             Operation::Claim(ids, ..)
             | Operation::Advance(_, ids, _)
             | Operation::Transact(ids, ..)
             | Operation::Unclaim(ids, _)
+            | Operation::Rest(ids, ..)
             | Operation::ParkById(ids)
             | Operation::Release { ids, .. } => ids.clone(),
             Operation::Cancel(refused, _) => refused.iter().map(|(at, _)| *at).collect(),
@@ -241,6 +252,8 @@ impl Operation {
         match self {
             Operation::Insert { .. } => "insert",
             Operation::RequestCancel(_) => "request cancel",
+            Operation::Confirm(_) => "confirm",
+            Operation::Rest(..) => "rest",
             Operation::SetStatus(..) => "set status",
             Operation::Claim(..) => "claim",
             Operation::Unclaim(..) => "unclaim",

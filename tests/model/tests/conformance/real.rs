@@ -5,7 +5,7 @@ use common::ledger::{Claim, Fault, Ledger, LedgerError, ServerMs};
 use common::mongo::{ENDED_ON, MongoLedger, Store, Unparked, raw_id};
 use futures_util::TryStreamExt;
 use mongodb::Collection;
-use mongodb::bson::{DateTime, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use producer::submission::{self, Expect, Order};
 use producer::{Change, Client, Error};
 
@@ -78,6 +78,10 @@ impl Real {
             let mut document = hands::undone(document);
             // What it names depends on what a hand had broken at the end; the model has no such field.
             document.get_mut(ENDED_ON).into_iter().for_each(|accounts| *accounts = true.into());
+            // Where a hold was, a count stays.
+            if document.get("pendingHolds").and_then(Bson::as_i64) == Some(0) {
+                document.remove("pendingHolds");
+            }
             (id.to_owned(), fields::of(&document, terms.begun))
         };
         let noted = |note: &Document| {
@@ -117,6 +121,15 @@ impl Real {
                 self.insert(order, created_at).await
             }
             Operation::RequestCancel(at) => Ok(self.request_cancel(TRANSACTIONS[*at]).await),
+            Operation::Confirm(at) => {
+                let captured = terms.captured(*at);
+                self.store().confirm_hold(TRANSACTIONS[*at], &captured).await.map(Answer::written)
+            }
+            Operation::Rest(ids, by, not_before) => {
+                let not_before = terms.at(*not_before);
+                let rested = ledger.rest(&Terms::ids(ids), &by.claim(), not_before).await;
+                rested.map(Answer::written)
+            }
             Operation::SetStatus(at, to) => Ok(self.set_status(account_names()[*at], *to).await),
             Operation::Claim(ids, by, _) => {
                 let claimed = ledger.claim(&Terms::ids(ids), &by.claim()).await;

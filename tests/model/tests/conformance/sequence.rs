@@ -11,8 +11,8 @@ use std::fmt;
 use common::account::{Account, Status};
 use common::amount::Amount;
 use common::ledger::{Advance, RemovalKind};
-use common::transaction::{Body, Leg, ReasonCode};
-use mongodb::bson::doc;
+use common::transaction::{Body, Leg, ReasonCode, Terms};
+use mongodb::bson::{DateTime, doc};
 use proptest::array::uniform6;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -59,6 +59,7 @@ fn part() -> impl Strategy<Value = Vec<Operation>> {
         2 => (ids(), ids(), claimant(), kept())
             .prop_map(|(first, second, by, kept)| some_of(riding(&first, &second, by), kept)),
         1 => batch().prop_map(|(ids, by, g, kept)| some_of(undone(&ids, by, g), kept)),
+        2 => batch().prop_map(|(ids, by, g, kept)| some_of(held(&ids, by, g), kept)),
     ]
 }
 
@@ -68,6 +69,18 @@ fn some_of(operations: [Operation; 6], kept: [bool; 6]) -> Vec<Operation> {
 
 fn post(ids: &[usize], grouping: Grouping) -> Operation {
     Operation::Post { ids: ids.into(), grouping, before: When::Future, settled: Vec::new() }
+}
+
+/// A batch of holds that rest, are confirmed, and are settled.
+fn held(ids: &[usize], by: Claimant, grouping: Grouping) -> [Operation; 6] {
+    [
+        Operation::Insert { transaction: ids[0], content: ids[0] },
+        Operation::Claim(ids.into(), by, Lease::Over),
+        post(ids, grouping),
+        Operation::Rest(ids.into(), by, When::Past),
+        Operation::Confirm(ids[0]),
+        Operation::Remove(RemovalKind::Settle, ids.into(), grouping),
+    ]
 }
 
 /// Two batches, the settlements of the first riding on the posts of the second.
@@ -166,9 +179,10 @@ fn body() -> impl Strategy<Value = Body> {
         3 => (fine, decimal(&["0.000000001", "0.5"])),
     ];
     let accounts = subsequence(account_names(), 2..=3).prop_shuffle();
-    (accounts, values, currency(), prop::bool::weighted(0.2)).prop_map(
-        |(accounts, (value, part), currency, tagged)| {
-            let mut body = legs(&accounts, value, part).in_currency(currency);
+    (accounts, values, currency(), prop::bool::weighted(0.2), terms()).prop_map(
+        |(accounts, (value, part), currency, tagged, terms)| {
+            let body = legs(&accounts, value, part).in_currency(currency);
+            let mut body = body.with_terms(terms).expect("a hold or none");
             if tagged {
                 body.metadata = Some(doc! { "path": "$balance" });
                 body.reverses = Some("$reverses".to_owned());
@@ -176,6 +190,16 @@ fn body() -> impl Strategy<Value = Body> {
             body
         },
     )
+}
+
+/// On hold or not; and if so, without an end, expired for long, or not for long.
+fn terms() -> impl Strategy<Value = Terms> {
+    let end = select(&[None, Some(1_000), Some(250_000_000_000_000)][..]);
+    (prop::bool::weighted(0.3), end).prop_map(|(hold, end)| Terms {
+        hold,
+        hold_expires_at: end.filter(|_| hold).map(DateTime::from_millis),
+        ..Terms::default()
+    })
 }
 
 /// Money from many accounts to one that exists; the others' names are as long as names may be.

@@ -5,7 +5,9 @@ use common::event::{End, Ended};
 use common::ledger::{
     Cancelation, Content, LeaseMs, Look, Parking, Posting, Removal, Ride, ServerMs,
 };
-use common::transaction::{Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, TransactionId};
+use common::transaction::{
+    Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, Terms as Conditions, TransactionId,
+};
 use mongodb::bson::{DateTime, Document, doc};
 
 use crate::operation::{
@@ -103,12 +105,23 @@ impl<'a> Terms<'a> {
     }
 
     pub fn postings(&self, ids: &[usize], grouping: Grouping) -> Vec<Posting> {
-        let mut postings: Vec<Posting> = Vec::new();
+        self.marks(ids, grouping).into_iter().map(|(posting, _)| posting).collect()
+    }
+
+    pub fn removals(&self, ids: &[usize], grouping: Grouping) -> Vec<Removal> {
+        let marks = self.marks(ids, grouping).into_iter();
+        marks.map(|(posting, released)| Removal { released, ..posting.into_removal() }).collect()
+    }
+
+    /// Postings of legs, of holds as if they were confirmed, and what of each goes home when it is
+    /// settled.
+    fn marks(&self, ids: &[usize], grouping: Grouping) -> Vec<(Posting, Amount)> {
+        let mut postings: Vec<(Posting, Amount)> = Vec::new();
         for at in ids {
-            let body = &self.sequence.bodies[*at];
+            let body = confirmed(&self.sequence.bodies[*at]);
             let legs_max = if grouping == Grouping::FirstLeg { 1 } else { body.legs().len() };
-            for leg in body.legs().iter().take(legs_max) {
-                let single = single(TRANSACTIONS[*at], body, leg);
+            for marked in body.marked().take(legs_max) {
+                let single = (single(TRANSACTIONS[*at], &body, marked.leg), marked.released);
                 let joined = grouping == Grouping::PerAccount
                     && postings.iter_mut().any(|posting| join(posting, &single));
                 if !joined {
@@ -119,8 +132,9 @@ impl<'a> Terms<'a> {
         postings
     }
 
-    pub fn removals(&self, ids: &[usize], grouping: Grouping) -> Vec<Removal> {
-        self.postings(ids, grouping).into_iter().map(Posting::into_removal).collect()
+    /// What a client captures of a transaction: of a transfer half, and of others all.
+    pub fn captured(&self, at: usize) -> Vec<Leg> {
+        captured(&self.sequence.bodies[at])
     }
 
     /// The settlements of other transactions, each on the first posting to its account.
@@ -128,8 +142,8 @@ impl<'a> Terms<'a> {
         for settlement in self.removals(settled, Grouping::PerAccount) {
             let free = |p: &&mut Posting| p.account == settlement.account && p.ride.is_none();
             if let Some(posting) = postings.iter_mut().find(free) {
-                let Removal { debits, credits, transactions, .. } = settlement;
-                posting.ride = Some(Ride { debits, credits, transactions });
+                let Removal { debits, credits, released, transactions, holds, .. } = settlement;
+                posting.ride = Some(Ride { debits, credits, released, transactions, holds });
             }
         }
         postings
@@ -154,19 +168,43 @@ fn single(id: &str, body: &Body, leg: &Leg) -> Posting {
         debits,
         credits,
         transactions: vec![id.into()],
+        holds: u32::from(body.terms().hold && leg.amount.is_negative()),
         ride: None,
     }
 }
 
+fn captured(body: &Body) -> Vec<Leg> {
+    let half = |leg: &Leg| match leg.amount {
+        Amount::Int(units) => Leg { account: leg.account.clone(), amount: Amount::Int(units / 2) },
+        Amount::Decimal(_) => leg.clone(),
+    };
+    let halves: Vec<Leg> = body.legs().iter().map(half).collect();
+    match halves.iter().any(|leg| leg.amount.is_zero()) || halves.len() > 2 {
+        true => body.legs().to_vec(),
+        false => halves,
+    }
+}
+
+/// A hold as it is when a client has confirmed it; any other transaction as it is.
+fn confirmed(body: &Body) -> Body {
+    let captured = body.terms().hold.then(|| captured(body));
+    let terms = Conditions { captured, ..body.terms().clone() };
+    body.clone().with_terms(terms).expect("what is captured fits the legs")
+}
+
 /// Adds a posting to one of the same account, currency and kind, while the sums stay amounts.
-fn join(posting: &mut Posting, other: &Posting) -> bool {
+fn join(one: &mut (Posting, Amount), other: &(Posting, Amount)) -> bool {
+    let ((posting, released), (other, more)) = (one, other);
     let alike = posting.account == other.account
         && posting.currency == other.currency
+        && (posting.holds > 0) == (other.holds > 0)
         && posting.is_int() == other.is_int();
     let sums =
         (posting.debits.checked_add(other.debits), posting.credits.checked_add(other.credits));
     let (true, (Some(debits), Some(credits))) = (alike, sums) else { return false };
-    (posting.debits, posting.credits) = (debits, credits);
+    let Some(sum) = released.checked_add(*more) else { return false };
+    (posting.debits, posting.credits, *released) = (debits, credits, sum);
+    posting.holds += other.holds;
     posting.transactions.extend(other.transactions.iter().cloned());
     true
 }

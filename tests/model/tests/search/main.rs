@@ -139,6 +139,12 @@ planted_faults_are_found! {
     a_refusal_that_fails_the_batch_is_found: RefusalFailsTheBatch in "account-refuses";
     parking_that_loses_a_mark_is_found: ParkingLosesAMark in "transaction-refuses";
     parking_that_forgets_the_takeover_is_found: ParkingForgetsTheTakeover in "brought-back";
+    a_late_rest_that_revives_a_hold_is_found: LateRestRevivesAHold in "hold-released";
+    a_rest_that_forgets_the_doubt_is_found: RestForgetsTheDoubt in "hold-released";
+    a_confirmation_that_lowers_the_takeover_is_found: ConfirmLowersTheTakeover in "hold-released";
+    a_confirmation_that_loses_the_remainder_is_found: ConfirmLosesTheRemainder in "hold-confirmed";
+    a_hold_that_expires_in_any_state_is_found: HoldExpiryWithoutTheState in "hold-expires";
+    a_hold_that_is_taken_over_as_stuck_is_found: HeldTakenOverAsStuck in "hold-takeovers";
     an_end_before_the_confirm_of_its_event_is_found: FinalBeforeTheConfirm in "announced";
     an_event_before_the_money_is_found: EventBeforeTheMoney in "announced";
     an_event_for_what_is_rolled_back_is_found: EventForWhatIsRolledBack in "announced-canceled";

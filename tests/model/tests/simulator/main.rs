@@ -57,9 +57,14 @@ macro_rules! planted_faults_are_found {
 
         #[test]
         fn every_planted_fault_that_luck_can_find_has_its_test() {
-            // It takes a lost answer, a refusal, a repair and an operator at four certain moments.
-            // The search goes through all moments, and finds it.
-            let by_search = [Planted::ParkingForgetsTheTakeover];
+            // They take a lost answer, and three others (a refusal, a repair and an operator; a rest, a
+            // confirmation and a cancelation) at certain moments. The search goes through all moments,
+            // and finds them.
+            let by_search = [
+                Planted::ParkingForgetsTheTakeover,
+                Planted::RestForgetsTheDoubt,
+                Planted::ConfirmLowersTheTakeover,
+            ];
             let here = Planted::ALL.into_iter().filter(|planted| !by_search.contains(planted));
             assert_eq!(here.collect::<Vec<_>>(), [$(Planted::$planted),*]);
         }
@@ -92,6 +97,10 @@ planted_faults_are_found! {
     a_neighbour_acknowledged_unsettled_is_found: NeighbourAcknowledgedUnsettled;
     parking_that_loses_a_mark_is_found: ParkingLosesAMark;
     reads_before_their_writes_are_found: ReadsBeforeTheirWrites;
+    a_late_rest_that_revives_a_hold_is_found: LateRestRevivesAHold;
+    a_confirmation_that_loses_the_remainder_is_found: ConfirmLosesTheRemainder;
+    a_hold_that_expires_in_any_state_is_found: HoldExpiryWithoutTheState;
+    a_hold_that_is_taken_over_as_stuck_is_found: HeldTakenOverAsStuck;
     an_end_before_the_confirm_of_its_event_is_found: FinalBeforeTheConfirm;
     an_event_before_the_money_is_found: EventBeforeTheMoney;
     an_event_for_what_is_rolled_back_is_found: EventForWhatIsRolledBack;

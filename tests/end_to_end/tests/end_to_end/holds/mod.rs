@@ -3,8 +3,10 @@
 //! - `deciding`: confirming and releasing, on documents as workers leave them; no worker runs.
 //! - `telling`: the HTTP API, lists, accounts and pages.
 //! - `life`: from the submission to the end, with workers.
+//! - `engine`: what workers make of them.
 
 mod deciding;
+mod engine;
 mod life;
 mod telling;
 
