@@ -294,6 +294,8 @@ fn marks_bytes(transactions: &[TransactionId]) -> usize {
 pub enum Advance {
     /// `pending` → `applied`: every leg is posted.
     Commit,
+    /// The same, for transactions that expire: only before their `expiresAt`, on the server's clock.
+    CommitInTime,
     /// `applied` → `done`: every leg is settled.
     Finish,
     /// `canceling` → `canceled`: every leg is undone.
@@ -305,7 +307,7 @@ impl Advance {
     #[must_use]
     pub fn states(self) -> (State, State) {
         match self {
-            Advance::Commit => (State::Pending, State::Applied),
+            Advance::Commit | Advance::CommitInTime => (State::Pending, State::Applied),
             Advance::Finish => (State::Applied, State::Done),
             Advance::Abandon => (State::Canceling, State::Canceled),
         }
@@ -519,7 +521,8 @@ pub trait Ledger: Send + Sync {
 
     /// Settles `initial` transactions in one native transaction: each is decided by
     /// [`netting::net`](crate::netting::net) and moved to its final state, and the balances change,
-    /// all of it at once or nothing. Held money and marks of others stay as they are. With a token,
+    /// all of it at once or nothing. What expires is done before its `expiresAt` only, by the server's
+    /// clock. Held money and marks of others stay as they are. With a token,
     /// their events are noted as due by the same commit, for later. An `Err` means *unknown*, here
     /// too, but needs no fence: see `mongo::native`.
     fn transact(

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use crate::account::{self, Account};
 use crate::amount::Amount;
-use crate::ledger::{AccountRead, Content, Verdict};
+use crate::ledger::{AccountRead, Content, ServerMs, Verdict};
 use crate::transaction::{AccountId, Body, Leg, Reason, ReasonCode};
 
 /// The effect of a batch.
@@ -45,23 +45,27 @@ impl Running {
 
 type Books = HashMap<AccountId, Result<Running, String>>;
 
-/// Decides every transaction, and nets what those that are accepted change.
+/// Decides every transaction at this moment of the server's clock, and nets what those that are accepted
+/// change.
 #[must_use]
-pub fn net(contents: &[Content], accounts: Vec<AccountRead>) -> Netting {
+pub fn net(contents: &[Content], accounts: Vec<AccountRead>, now: ServerMs) -> Netting {
     let running = |account| Running { account, parts: Vec::new(), legs: 0 };
     let mut books: Books =
         accounts.into_iter().map(|read| (read.id, read.account.map(running))).collect();
     let verdicts = contents
         .iter()
-        .map(|(id, body)| Verdict { id: id.clone(), refused: decide(body, &mut books).err() })
+        .map(|(id, body)| Verdict { id: id.clone(), refused: decide(body, &mut books, now).err() })
         .collect();
     Netting { verdicts, changes: changes(books) }
 }
 
 /// Adds the effect of a transaction, or says why it is refused: all of its legs or none.
-fn decide(body: &Result<Body, String>, books: &mut Books) -> Result<(), Reason> {
+fn decide(body: &Result<Body, String>, books: &mut Books, now: ServerMs) -> Result<(), Reason> {
     let invalid = |problem: &String| Reason::new(ReasonCode::Invalid, problem.clone());
     let body = body.as_ref().map_err(invalid)?;
+    if let Some(reason) = body.expiry(now) {
+        return Err(reason);
+    }
     let mut balances = Vec::with_capacity(body.legs().len());
     for leg in body.legs() {
         balances.push(after(body, leg, books)?);
@@ -103,7 +107,12 @@ fn changes(books: Books) -> Vec<(AccountId, Amount)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mongodb::bson::DateTime;
+
     use crate::account::Status;
+    use crate::transaction::Terms;
+
+    const NOW: ServerMs = 1_000;
 
     fn account(id: &str, balance: i64) -> Account {
         Account::new(id, Amount::Int(balance))
@@ -137,7 +146,7 @@ mod tests {
         let accounts = read(&[account("a", 10), account("b", 10), account("m", 0)]);
         let contents =
             [transfer("1", "a", "m", 3), transfer("2", "b", "m", 4), transfer("3", "a", "b", 4)];
-        let netting = net(&contents, accounts);
+        let netting = net(&contents, accounts, NOW);
         assert_eq!(codes(&netting), [None, None, None]);
         let expected = [("a", Amount::Int(-7)), ("m", Amount::Int(7))];
         assert_eq!(changes_of(&netting), expected, "b gave and got the same");
@@ -153,7 +162,7 @@ mod tests {
             transfer("the rest", "a", "b", 3),
             transfer("funded by those before", "b", "a", 10),
         ];
-        let netting = net(&contents, accounts);
+        let netting = net(&contents, accounts, NOW);
         let poor = Some(ReasonCode::InsufficientFunds);
         assert_eq!(codes(&netting), [poor, None, poor, None, None]);
         assert_eq!(changes_of(&netting), [], "all came back");
@@ -167,7 +176,7 @@ mod tests {
             |(id, amount): (&str, i64)| Leg { account: id.into(), amount: Amount::Int(amount) };
         let body = Body::new(legs.map(leg).to_vec()).expect("valid");
         let contents = [("split".into(), Ok(body)), transfer("all of it", "a", "b", 10)];
-        let netting = net(&contents, accounts);
+        let netting = net(&contents, accounts, NOW);
         assert_eq!(codes(&netting), [Some(ReasonCode::AccountNotFound), None]);
         assert_eq!(changes_of(&netting), [("a", Amount::Int(-10)), ("b", Amount::Int(10))]);
     }
@@ -197,7 +206,7 @@ mod tests {
         let mut contents: Vec<_> =
             cases.iter().map(|(to, code)| transfer(code.as_str(), "a", to, 1)).collect();
         contents.push(("senseless".into(), Err("no legs".into())));
-        let netting = net(&contents, accounts);
+        let netting = net(&contents, accounts, NOW);
         let expected: Vec<_> =
             cases.iter().map(|(_, code)| *code).chain([ReasonCode::Invalid]).map(Some).collect();
         assert_eq!(codes(&netting), expected);
@@ -216,7 +225,7 @@ mod tests {
             transfer("fits", "b", "a", 2),
             transfer("held", "a", "b", 6),
         ];
-        let netting = net(&contents, read(&[full, account("b", 100)]));
+        let netting = net(&contents, read(&[full, account("b", 100)]), NOW);
         let expected = [Some(ReasonCode::BalanceLimit), None, Some(ReasonCode::InsufficientFunds)];
         assert_eq!(codes(&netting), expected);
     }
@@ -229,7 +238,7 @@ mod tests {
             transfer("1", "rich", "deep", Amount::MAX),
             transfer("2", "rich", "deep", Amount::MAX),
         ];
-        let netting = net(&contents, read(&[deep, rich]));
+        let netting = net(&contents, read(&[deep, rich]), NOW);
         assert_eq!(codes(&netting), [None, None]);
         assert_eq!(netting.changes.len(), 4);
         let sum = |name: &str| {
@@ -238,5 +247,17 @@ mod tests {
         };
         assert_eq!(sum("deep"), 2 * Amount::Int(Amount::MAX).nanos());
         assert_eq!(sum("rich"), -sum("deep"));
+    }
+
+    #[test]
+    fn what_has_expired_is_refused_and_leaves_its_money_to_those_after_it() {
+        let expires = |id: &str, at: ServerMs| {
+            let (id, body) = transfer(id, "a", "b", 10);
+            let terms = Terms { expires_at: Some(DateTime::from_millis(at)), ..Terms::default() };
+            (id, body.map(|body| body.with_terms(terms).expect("they fit each other")))
+        };
+        let contents = [expires("late", NOW), expires("in time", NOW + 1)];
+        let netting = net(&contents, read(&[account("a", 10), account("b", 0)]), NOW);
+        assert_eq!(codes(&netting), [Some(ReasonCode::Expired), None]);
     }
 }

@@ -31,6 +31,7 @@ async fn main() -> Result<(), Failure> {
             continue;
         }
         match ended.outcome {
+            Outcome::Held => println!("{}: held", ended.id),
             Outcome::Done => println!("{}: done", ended.id),
             Outcome::Canceled { message, .. } => println!("{}: canceled: {message}", ended.id),
         }

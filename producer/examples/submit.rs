@@ -26,6 +26,7 @@ async fn main() -> Result<(), Failure> {
     let receipt = client.submit(Submission::transfer(from, to, value.parse::<i64>()?)).await?;
     println!("{}: submitted", receipt.id);
     match client.outcome(&receipt.id).await? {
+        Outcome::Held => println!("{}: reserved", receipt.id),
         Outcome::Done => println!("{}: paid", receipt.id),
         Outcome::Canceled { code, message } => println!("not paid: {message} ({code})"),
     }

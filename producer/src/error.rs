@@ -1,7 +1,7 @@
 //! Why a call could not do what was asked.
 //!
 //! Owns the distinctions that a program decides by: what to correct ([`Error::Invalid`]), what is
-//! taken ([`Error::Conflict`]), what can't be done as things stand ([`Error::WrongState`],
+//! taken ([`Error::Conflict`], [`Error::KeyInUse`]), what can't be done as things stand ([`Error::WrongState`],
 //! [`Error::Refused`]), and what to try again later ([`Error::Unavailable`]). A refused transfer is no error: it is an
 //! [`Outcome`](crate::Outcome).
 
@@ -53,10 +53,25 @@ pub enum Error {
         /// What differs, and what to do.
         problem: String,
         /// The fields that differ, by their names in JSON: of a transaction `source`,
-        /// `destination` and `value`, or `legs`, `currency`, `reverses`, `metadata`; of an account
+        /// `destination` and `value`, or `legs`, `currency`, `reverses`, `metadata`, `hold`,
+        /// `holdExpiresAt`, `notBefore`, `expiresAt`, `exclusiveKey`; of an account
         /// `balance`, `floor`, `currency`. None where what is there can't be read.
         differs: Vec<&'static str>,
     },
+    /// Another transaction that is not decided has the exclusive key. Nothing was written; when that
+    /// is decided, the same call may succeed.
+    #[error("{id}: exclusiveKey {key:?} is in use by transaction {holder}")]
+    KeyInUse {
+        /// The transaction that was to be submitted.
+        id: String,
+        /// The key.
+        key: String,
+        /// The transaction that has it.
+        holder: String,
+    },
+    /// The transaction has an exclusive key, and the ledger keeps none. Nothing was written.
+    #[error("{0}")]
+    WithoutKeys(&'static str),
     /// The state of the transaction does not allow it. Nothing was written.
     #[error("{id}: is {state} and {problem}")]
     WrongState {

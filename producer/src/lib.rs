@@ -10,6 +10,7 @@
 //! let rent = Submission::transfer("alice", "bob", 12_50).with_id("rent-2026-11");
 //! let receipt = client.submit(rent).await?; // durable; the workers settle it
 //! match client.outcome(&receipt.id).await? {
+//!     Outcome::Held => println!("reserved"),
 //!     Outcome::Done => println!("paid"),
 //!     Outcome::Canceled { code, message } => println!("not paid: {message} ({code})"),
 //! }
@@ -45,6 +46,7 @@ mod history;
 mod hold;
 #[cfg(feature = "cli")]
 mod input;
+mod keyed;
 mod listening;
 mod opening;
 mod outcomes;
@@ -52,6 +54,7 @@ mod outcomes;
 mod overview;
 mod parked;
 mod readable;
+mod reschedule;
 mod reserved;
 mod reverse;
 mod setup;
@@ -67,7 +70,7 @@ pub use common::amount::{Amount, AmountError};
 pub use common::mongo::{Inspection, ParkedEntry, Unparked};
 pub use common::queue::{DeadLetter, DeadLetters, Held};
 pub use common::trace::Tracing;
-pub use common::transaction::{AccountId, Body, Leg, ReasonCode, State, Terms, TransactionId};
+pub use common::transaction::{AccountId, Body, Leg, ReasonCode, State, TransactionId};
 pub use config::{Config, Notes};
 pub use dead_letters::{Asked, Fate, Replay};
 pub use error::{Error, Kind, Server};

@@ -52,7 +52,7 @@ impl Client {
                         true => None,
                         false => self.publish_or_leave(std::slice::from_ref(&id)).await.err(),
                     };
-                    return Ok(Receipt { id, known: Some(state), unpublished });
+                    return Ok(Receipt { id, known: Some(state), state, unpublished });
                 }
             }
         }

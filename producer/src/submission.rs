@@ -5,15 +5,19 @@
 //! durable; only then may its id be published.
 
 use std::collections::HashMap;
+use std::time::SystemTime;
 
 use common::amount::Amount;
 use common::ledger::LedgerError;
 use common::mongo::{Fields, Store, TRANSACTIONS};
 use common::trace::TraceParent;
-use common::transaction::{AccountId, Body, Leg, State, TransactionId, check_metadata, check_name};
+use common::transaction::{
+    AccountId, Body, Leg, State, Terms, TransactionId, check_metadata, check_name,
+};
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 
 use crate::error::Error;
+use crate::keyed;
 
 /// A transaction to be submitted. It has its id before anything is sent, so a failed submission can
 /// be submitted again, as a clone: it is paid once.
@@ -30,6 +34,8 @@ use crate::error::Error;
 pub struct Submission {
     id: TransactionId,
     body: Result<Body, Error>,
+    /// None where the terms are those of the body. They are checked together, when all are known.
+    terms: Option<Box<Terms>>,
     /// The span under which its trace goes on.
     pub(crate) trace: Option<Box<TraceParent>>,
 }
@@ -60,7 +66,8 @@ impl Submission {
     }
 
     fn new(body: Result<Body, Error>) -> Submission {
-        Submission { id: uuid::Uuid::now_v7().to_string().into(), body, trace: None }
+        let id = uuid::Uuid::now_v7().to_string().into();
+        Submission { id, body, terms: None, trace: None }
     }
 
     /// The same under an id of the caller's: its idempotency key. The default is a new UUIDv7.
@@ -86,6 +93,47 @@ impl Submission {
         self
     }
 
+    /// The same on hold: its debits are reserved, and the rest waits until it is confirmed.
+    #[must_use]
+    pub fn held(mut self) -> Submission {
+        self.terms().hold = true;
+        self
+    }
+
+    /// The same, a hold ([`Submission::held`]) that is released if it is not confirmed before this moment.
+    #[must_use]
+    pub fn hold_expires_at(mut self, moment: SystemTime) -> Submission {
+        self.terms().hold_expires_at = Some(DateTime::from_system_time(moment));
+        self
+    }
+
+    /// The same for later: nobody settles it before this moment.
+    #[must_use]
+    pub fn not_before(mut self, moment: SystemTime) -> Submission {
+        self.terms().not_before = Some(DateTime::from_system_time(moment));
+        self
+    }
+
+    /// The same, which is canceled if it is not applied before this moment.
+    #[must_use]
+    pub fn expires_at(mut self, moment: SystemTime) -> Submission {
+        self.terms().expires_at = Some(DateTime::from_system_time(moment));
+        self
+    }
+
+    /// The same under an exclusive key: while it is not decided, no other transaction can have this
+    /// key, and submitting one is refused.
+    #[must_use]
+    pub fn with_exclusive_key(mut self, key: impl Into<String>) -> Submission {
+        self.terms().exclusive_key = Some(key.into());
+        self
+    }
+
+    fn terms(&mut self) -> &mut Terms {
+        let of_body = || self.body.as_ref().map(|body| body.terms().clone()).unwrap_or_default();
+        self.terms.get_or_insert_with(|| Box::new(of_body()))
+    }
+
     /// The same as a part of a trace, given as W3C's `traceparent`; one that is not valid is ignored. By default
     /// it is a part of the trace of OpenTelemetry's current context, if there is one.
     #[must_use]
@@ -102,8 +150,12 @@ impl Submission {
 
     /// Its id and content, if every rule holds.
     pub(crate) fn into_order(self) -> Result<Order, Error> {
-        let body = self.body?;
+        let mut body = self.body?;
         check_name("id", &self.id)?;
+        let terms = self.terms.as_deref().unwrap_or_else(|| body.terms()).as_submitted();
+        if terms != *body.terms() {
+            body = body.with_terms(terms)?;
+        }
         if let Some(currency) = &body.currency {
             check_name("currency", currency)?;
         }
@@ -132,7 +184,7 @@ pub struct Order {
 
 impl From<Order> for Submission {
     fn from(Order { id, body }: Order) -> Submission {
-        Submission { id, body: Ok(body), trace: None }
+        Submission { id, body: Ok(body), terms: None, trace: None }
     }
 }
 
@@ -143,6 +195,8 @@ pub struct Receipt {
     pub id: TransactionId,
     /// The state in which it was there before, with the same content: then nothing was inserted.
     pub known: Option<State>,
+    /// Its state: that in which it was inserted, or was found.
+    pub state: State,
     /// Why the broker does not have it, if so. It is accepted all the same: the workers' sweepers
     /// publish transactions that wait for long.
     pub unpublished: Option<Error>,
@@ -163,20 +217,38 @@ pub enum Answer {
         /// What has the `_id`.
         theirs: String,
     },
+    /// Another undecided transaction has its exclusive key.
+    KeyInUse {
+        /// The key.
+        key: String,
+        /// The transaction that has it.
+        holder: String,
+    },
+    /// It has an exclusive key, and the ledger keeps none; the sentence says why.
+    WithoutKeys(&'static str),
     /// The server will never accept it; the text says why.
     Refused(String),
 }
 
 impl Answer {
-    /// Whether its id should be published. A known transaction that is not final is published, too,
-    /// because its message may never have been sent.
-    #[must_use]
-    pub fn is_waiting(&self) -> bool {
+    /// The state of what is durable; `first` is the one in which it is inserted.
+    pub(crate) fn state(&self, first: State) -> Option<State> {
         match self {
-            Answer::Submitted => true,
-            Answer::Unchanged(state) => !state.is_final(),
-            Answer::Conflict { .. } | Answer::Refused(_) => false,
+            Answer::Submitted => Some(first),
+            Answer::Unchanged(state) => Some(*state),
+            Answer::Conflict { .. }
+            | Answer::KeyInUse { .. }
+            | Answer::WithoutKeys(_)
+            | Answer::Refused(_) => None,
         }
+    }
+
+    /// Whether its id should be published; `first` is the state in which it is inserted. A known
+    /// transaction that is not final is published, too, because its message may never have been sent.
+    /// What is scheduled or held waits for no message.
+    #[must_use]
+    pub fn is_waiting(&self, first: State) -> bool {
+        self.state(first).is_some_and(|state| !state.is_final() && !state.is_resting())
     }
 }
 
@@ -202,11 +274,16 @@ pub async fn insert(
     expect: Expect,
 ) -> Result<Vec<Answer>, LedgerError> {
     let mut answers = vec![None; orders.len()];
-    if expect == Expect::Known {
-        let all: Vec<usize> = (0..orders.len()).collect();
-        compare_known(store, orders, &all, created_at, &mut answers).await?;
+    let is_keyed = |at: &usize| orders[*at].body.terms().exclusive_key.is_some();
+    // One with a key that is inserted may be our own, whose answer was lost; then nothing is to be sent.
+    let looked_at = (0..orders.len()).filter(|at| expect == Expect::Known || is_keyed(at));
+    let looked_at: Vec<usize> = looked_at.collect();
+    compare_known(store, orders, &looked_at, created_at, &mut answers).await?;
+    let left = (0..orders.len()).filter(|at| answers[*at].is_none());
+    let (keyed, new): (Vec<usize>, Vec<usize>) = left.partition(is_keyed);
+    for at in keyed {
+        answers[at] = Some(keyed::insert(store, &orders[at], created_at).await?);
     }
-    let new: Vec<usize> = (0..orders.len()).filter(|at| answers[*at].is_none()).collect();
     if !new.is_empty() {
         let document = |at: &usize| orders[*at].body.to_document(&orders[*at].id, created_at);
         let documents: Vec<Document> = new.iter().map(document).collect();
@@ -243,6 +320,17 @@ async fn compare_known(
         }
     }
     Ok(())
+}
+
+/// The answer for an order that is durable in the database.
+pub(crate) async fn find_one(
+    store: &Store,
+    order: &Order,
+    created_at: DateTime,
+) -> Result<Option<Answer>, LedgerError> {
+    let found = find(store, vec![&order.id]).await?;
+    let existing = found.get(order.id.as_ref());
+    Ok(existing.map(|existing| compare(&order.body, created_at, existing)))
 }
 
 async fn find(
@@ -305,6 +393,13 @@ pub(crate) fn differences(one: &Body, other: &Body) -> Vec<&'static str> {
     compare("currency", one.currency == other.currency);
     compare("reverses", one.reverses == other.reverses);
     compare("metadata", one.metadata == other.metadata);
+    // What was captured of a hold, and a later moment for what is scheduled, are no other content.
+    let (one, other) = (one.terms().as_submitted(), other.terms().as_submitted());
+    compare("hold", one.hold == other.hold);
+    compare("holdExpiresAt", one.hold_expires_at == other.hold_expires_at);
+    compare("notBefore", one.not_before == other.not_before);
+    compare("expiresAt", one.expires_at == other.expires_at);
+    compare("exclusiveKey", one.exclusive_key == other.exclusive_key);
     differs
 }
 
@@ -395,6 +490,81 @@ mod tests {
         }
     }
 
+    fn on(terms: Terms) -> Body {
+        body(&[("a", -1), ("b", 1)]).with_terms(terms).expect("valid terms")
+    }
+
+    fn at(ms: i64) -> Option<DateTime> {
+        Some(DateTime::from_millis(ms))
+    }
+
+    #[test]
+    fn other_terms_are_a_conflict_that_says_which() {
+        let all = Terms {
+            hold: true,
+            hold_expires_at: at(70_000),
+            not_before: at(50_000),
+            expires_at: at(90_000),
+            exclusive_key: Some("a-for-b".into()),
+            ..Terms::default()
+        };
+        let stored = raw(&on(all.clone()).to_document("t", BEFORE));
+        let same = compare(&on(all.clone()), NOW, &stored);
+        assert_eq!(same, Answer::Unchanged(State::Scheduled));
+        let no_hold = Terms { hold: false, hold_expires_at: None, ..all.clone() };
+        let cases: [(Terms, &[&str]); 6] = [
+            (no_hold, &["hold", "holdExpiresAt"]),
+            (Terms { hold_expires_at: at(70_001), ..all.clone() }, &["holdExpiresAt"]),
+            (Terms { not_before: None, ..all.clone() }, &["notBefore"]),
+            (Terms { expires_at: at(90_001), ..all.clone() }, &["expiresAt"]),
+            (Terms { exclusive_key: Some("b-for-a".into()), ..all }, &["exclusiveKey"]),
+            (
+                Terms::default(),
+                &["hold", "holdExpiresAt", "notBefore", "expiresAt", "exclusiveKey"],
+            ),
+        ];
+        for (terms, expected) in cases {
+            match compare(&on(terms), NOW, &stored) {
+                Answer::Conflict { differs, .. } => assert_eq!(differs, expected),
+                answer => panic!("{expected:?}: {answer:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_captured_and_a_later_moment_are_no_other_content() {
+        let terms = Terms { hold: true, not_before: at(50_000), ..Terms::default() };
+        let mut stored = on(terms.clone()).to_document("t", BEFORE);
+        stored.insert("state", State::Pending);
+        stored.insert("submittedNotBefore", DateTime::from_millis(50_000));
+        stored.insert("notBefore", DateTime::from_millis(60_000));
+        let captured = [("a", -1), ("b", 1)]
+            .map(|(account, amount)| Leg { account: account.into(), amount: Amount::Int(amount) });
+        stored.insert("captured", common::transaction::legs_to_bson(&captured));
+        let answer = compare(&on(terms.clone()), NOW, &raw(&stored));
+        assert_eq!(answer, Answer::Unchanged(State::Pending));
+        // Of such a document's content a submission keeps what was submitted.
+        let read = Body::from_raw(&raw(&stored)).expect("valid");
+        let order = Submission::of(read).into_order().expect("valid");
+        assert_eq!(order.body.terms(), &terms);
+    }
+
+    #[test]
+    fn terms_are_checked_together_in_whatever_order_they_are_given() {
+        let moment = |s| SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(s);
+        let transfer = || Submission::transfer("a", "b", 1);
+        let order = transfer().hold_expires_at(moment(9)).held().into_order().expect("valid");
+        assert_eq!(order.body.terms().hold_expires_at, at(9_000));
+        for (submission, expected) in [
+            (transfer().hold_expires_at(moment(9)), "holdExpiresAt"),
+            (transfer().expires_at(moment(9)).not_before(moment(9)), "expiresAt"),
+            (transfer().with_exclusive_key(""), "exclusiveKey"),
+        ] {
+            let error = submission.into_order().expect_err(expected);
+            assert!(matches!(&error, Error::Invalid { field, .. } if field == expected), "{error}");
+        }
+    }
+
     #[test]
     fn our_own_document_after_a_lost_reply_counts_as_submitted() {
         let ours = body(&[("a", -1), ("b", 1)]);
@@ -405,9 +575,12 @@ mod tests {
 
     #[test]
     fn an_unfinished_transaction_is_published_again_and_a_final_one_is_not() {
-        let waiting = |state| Answer::Unchanged(state).is_waiting();
-        assert_eq!(State::ALL.map(waiting), State::ALL.map(|state| !state.is_final()));
+        let waiting = |state| Answer::Unchanged(state).is_waiting(State::Initial);
+        let unfinished = |state| State::UNFINISHED.contains(&state);
+        assert_eq!(State::ALL.map(waiting), State::ALL.map(unfinished));
+        assert!(Answer::Submitted.is_waiting(State::Initial));
+        assert!(!Answer::Submitted.is_waiting(State::Scheduled), "its message has no use yet");
         let taken = Answer::Conflict { differs: vec!["value"], theirs: String::new() };
-        assert!(!taken.is_waiting());
+        assert!(!taken.is_waiting(State::Initial));
     }
 }

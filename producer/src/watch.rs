@@ -1,4 +1,4 @@
-//! Waiting for the ends of transactions.
+//! Waiting for the ends of transactions, or until they are held.
 //!
 //! Owns one task that asks for all awaited ids together, so that a thousand callers cost one query.
 //! It asks often while transactions end or new ones are awaited, at once when an event says that one
@@ -28,12 +28,15 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mi
 /// The most calls that are accepted between two queries.
 const CALLS_MAX: usize = 1_000;
 
-/// How a transaction ended. Final: nothing ever happens to it again.
+/// How a transaction came to rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its whole effect is on the accounts.
+    /// It is on hold: its debits are reserved until it is confirmed or released, or expires. This is
+    /// the only outcome that is not final, and no event says it.
+    Held,
+    /// Its whole effect is on the accounts. Nothing ever happens to it again.
     Done,
-    /// It had no effect.
+    /// It had no effect. Nothing ever happens to it again.
     Canceled {
         /// Why, as one of [`ReasonCode`](crate::ReasonCode)'s names.
         code: String,
@@ -65,6 +68,8 @@ impl Standing {
 
     fn outcome(&self) -> Option<Outcome> {
         match self.state? {
+            // A confirmed hold never comes back to this state.
+            State::Held => Some(Outcome::Held),
             State::Done => Some(Outcome::Done),
             State::Canceled => {
                 let (code, message) =
@@ -74,7 +79,6 @@ impl Standing {
             State::Scheduled
             | State::Initial
             | State::Pending
-            | State::Held
             | State::Applied
             | State::Canceling => None,
         }
@@ -82,8 +86,8 @@ impl Standing {
 }
 
 impl Client {
-    /// Waits until a transaction has come to its end, however long that takes: put a time limit
-    /// around the call if needed. Dropping the call does not affect the transaction.
+    /// Waits until a transaction has come to its end or is held, however long that takes: put a time
+    /// limit around the call if needed. Dropping the call does not affect the transaction.
     ///
     /// # Errors
     /// When there is no such transaction, or MongoDB stays away.

@@ -48,6 +48,7 @@ async fn settle(client: &Client, line: &str) -> Result<String, Failure> {
     client.create_accounts(&opened).await?;
     let receipt = client.submit(Submission::transfer(from, to, value.parse::<i64>()?)).await?;
     Ok(match client.outcome(&receipt.id).await? {
+        Outcome::Held => "reserved".to_owned(),
         Outcome::Done => "paid".to_owned(),
         Outcome::Canceled { message, .. } => format!("not paid: {message}"),
     })

@@ -18,6 +18,7 @@ mod config;
 mod consume;
 pub mod decide;
 mod deliveries;
+mod due;
 pub mod engine;
 mod events;
 pub mod health;

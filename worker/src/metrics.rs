@@ -81,6 +81,7 @@ pub struct Metrics {
     oldest_unfinished: GaugeVec,
     unfinished: IntGaugeVec,
     events_due: IntGauge,
+    oldest_due: Gauge,
     /// Operations tried again in place, by operation.
     pub retries: IntCounterVec,
     /// Ids published again, by cause.
@@ -156,6 +157,7 @@ impl Metrics {
             oldest_unfinished: make.gauges("oldest_unfinished_age_seconds", OLDEST, &unfinished)?,
             unfinished: make.gauges_int("unfinished_transactions", UNFINISHED, &unfinished)?,
             events_due: make.gauge_int("events_due", EVENTS_DUE)?,
+            oldest_due: make.gauge("oldest_due_age_seconds", OLDEST_DUE)?,
             retries: make.counters("retries_total", RETRIES, &label("operation", &OPERATIONS))?,
             requeues: make.counters("requeues_total", REQUEUES, &label("cause", &causes))?,
             dead_letters: make.counters("dead_letters_total", DEAD, &label("reason", &dead))?,
@@ -250,6 +252,12 @@ impl Metrics {
         self.backlog_every.set(again_in.as_secs_f64());
     }
 
+    /// Notes the earliest moment for which something waits, at this moment of the server's clock.
+    pub fn oldest_due(&self, earliest: Option<ServerMs>, now: ServerMs) {
+        let age = earliest.map_or(0.0, |earliest| seconds(now.saturating_sub(earliest)));
+        self.oldest_due.set(age);
+    }
+
     /// What these numbers say of a worker, beside what is known of it already.
     pub(crate) fn report(&self, identity: WorkerReport) -> WorkerReport {
         let count = |gauge: &IntGauge| u64::try_from(gauge.get()).unwrap_or_default();
@@ -307,7 +315,7 @@ fn seconds(ms: i64) -> f64 {
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const OUTCOMES: [&str; 4] = ["confirmed", "unrouted", "due", "refused"];
-const SWEEPS: [&str; 2] = ["in_flight", "unclaimed"];
+const SWEEPS: [&str; 3] = ["in_flight", "unclaimed", "due"];
 
 const BUILD_INFO: &str = "Always 1; the label is the version of the program.";
 const TRANSITIONS: &str = "Transactions that this worker has moved into a state.";
@@ -325,12 +333,16 @@ const UNFINISHED: &str = "Transactions that wait (initial) or are in flight; 100
     more. Parked ones are left out.";
 const EVENTS_DUE: &str = "Events that no broker has confirmed and that are due by now, of the first \
     1000 batches that have some.";
+const OLDEST_DUE: &str = "Seconds since the earliest moment that has come and not been acted upon: a \
+    scheduled transaction is not yet due for the workers, or what has expired is not yet canceled; 0 if \
+    there is none.";
 const BACKLOG_EVERY: &str = "Seconds between two looks of this worker at what is not final. Workers \
     look in turn, so with more of them each looks less often, and its figures are that old.";
 const RETRIES: &str = "Operations on the database tried again in place, by operation.";
 const REQUEUES: &str = "Ids published again, by cause.";
 const DEAD: &str = "Messages given to the dead-letter queue, by reason.";
-const SWEPT: &str = "Ids that the sweeper has found without a message and published, by kind.";
+const SWEPT: &str = "Ids that the sweeper has found without a message and published, by kind; due are \
+    those that were scheduled.";
 const REDELIVERIES: &str = "Messages that the broker had delivered before.";
 const FENCED: &str = "Commands with posts that are known to be late: not sent after the lease, \
     answered after their deadline and not done in full, or refused again and again without another reason.";

@@ -22,6 +22,8 @@ pub enum Part {
     SoloBatches,
     /// Publishes what nobody has a message for.
     Sweeper,
+    /// Moves on what is scheduled, and ends what has expired.
+    DueSweeper,
     /// Looks whether the database is there.
     DatabaseWatcher,
     /// Looks whether the ledger is still of a version that this worker knows.
@@ -32,21 +34,22 @@ pub enum Part {
 
 impl Part {
     /// Every part.
-    pub const ALL: [Part; 7] = [
+    pub const ALL: [Part; 8] = [
         Part::Consumer,
         Part::Batches,
         Part::SoloBatches,
         Part::Sweeper,
+        Part::DueSweeper,
         Part::DatabaseWatcher,
         Part::SettingsWatcher,
         Part::Pages,
     ];
 
-    /// Whether a stopping worker waits for its end: it may have deliveries.
+    /// Whether a stopping worker waits for its end: it may have deliveries, or claims.
     #[must_use]
     pub fn is_drained(self) -> bool {
         match self {
-            Part::Consumer | Part::Batches | Part::SoloBatches => true,
+            Part::Consumer | Part::Batches | Part::SoloBatches | Part::DueSweeper => true,
             Part::Sweeper | Part::DatabaseWatcher | Part::SettingsWatcher | Part::Pages => false,
         }
     }
@@ -59,6 +62,7 @@ impl fmt::Display for Part {
             Part::Batches => "batches",
             Part::SoloBatches => "solo batches",
             Part::Sweeper => "sweeper",
+            Part::DueSweeper => "due sweeper",
             Part::DatabaseWatcher => "database watcher",
             Part::SettingsWatcher => "settings watcher",
             Part::Pages => "pages",

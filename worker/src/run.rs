@@ -19,6 +19,7 @@ use crate::batches::{self, BatchSettings, Collector};
 use crate::config::Config;
 use crate::consume::Consuming;
 use crate::deliveries::Receipt;
+use crate::due::DueSweeper;
 use crate::engine::Environment;
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
@@ -84,8 +85,10 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         if let Some(events) = self.events.clone() {
             tokio::spawn(async move { events.connect().await });
         }
+        let turns = Turns::default();
         self.start_watchers(&mut parts, &told);
-        self.start_consumer(&mut parts, &told);
+        self.start_due(&mut parts, turns.clone(), &told);
+        self.start_consumer(&mut parts, turns, &told);
         let reporting = self.reporter().start(told.clone());
         let failure = tokio::select! {
             biased;
@@ -146,12 +149,25 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         parts.start(Part::Sweeper, sweeping.map(done));
     }
 
-    fn start_consumer(&self, parts: &mut Parts, stop: &CancellationToken) {
+    fn start_due(&self, parts: &mut Parts, turns: Turns, stop: &CancellationToken) {
+        let due = DueSweeper {
+            store: self.store.clone(),
+            outbox: MongoOutbox::new(self.store.clone()),
+            publisher: self.publisher.clone(),
+            engine: self.engine.clone(),
+            turns,
+            metrics: self.metrics.clone(),
+            every: self.config.sweeper().every,
+            batch_size: self.config.batches().ids_max,
+        };
+        parts.start(Part::DueSweeper, due.run(stop.clone()).map(done));
+    }
+
+    fn start_consumer(&self, parts: &mut Parts, turns: Turns, stop: &CancellationToken) {
         let ahead = self.config.ahead();
         // As much as the broker delivers ahead, so that the consumer never waits for a batch.
         let (work, solo) = (mpsc::channel(ahead.most()), mpsc::channel(1));
         let alone = BatchSettings { ids_max: 1, lanes: 1, ..self.config.batches() };
-        let turns = Turns::default();
         let batches = self.batches(work.1, self.config.batches(), turns.clone(), stop.clone());
         parts.start(Part::Batches, batches);
         let batches = self.batches(solo.1, alone, turns, stop.clone());

@@ -31,7 +31,7 @@ use crate::parts::pause;
 
 /// The most ids of one round and kind: what is left waits for the next.
 const IDS_PER_ROUND: usize = 5_000;
-const IDS_PER_MESSAGE: usize = 100;
+pub(crate) const IDS_PER_MESSAGE: usize = 100;
 
 /// How many are stamped with one command, well within its time limit.
 const IDS_PER_STAMP: usize = 500;
@@ -51,7 +51,7 @@ const FUTURE_MS: i64 = 60_000;
 const IN_FLIGHT_SLACK_MS: i64 = 1_000;
 
 /// How long what was swept is left alone.
-const SWEEP_AGAIN_MS: i64 = 30_000;
+pub(crate) const SWEEP_AGAIN_MS: i64 = 30_000;
 
 /// How the sweeper goes about it.
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +78,9 @@ pub struct Sweeper {
     pub settings: SweeperSettings,
 }
 
+/// Why a round could not go on.
 #[derive(Debug, thiserror::Error)]
-enum SweepError {
+pub(crate) enum SweepError {
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     #[error(transparent)]
@@ -88,7 +89,7 @@ enum SweepError {
 
 impl SweepError {
     /// A failure that passes is nothing to tell: others tell that a server is away.
-    fn log(&self, kind: &str) {
+    pub(crate) fn log(&self, kind: &str) {
         let lasts = match self {
             SweepError::Ledger(error) => !error.passes(),
             SweepError::Queue(error) => error.lasts(),
@@ -146,6 +147,12 @@ fn horizon(now: ServerMs, depth: u32, passed: ServerMs, orphan_ms: i64) -> Serve
     head - orphan_ms
 }
 
+/// What a sweeper has published waits in the queue like all else, however long ago it was created. So
+/// its stamp counts until what was created as it was published would count as forgotten.
+fn stamped_before(now: ServerMs, created_before: ServerMs) -> ServerMs {
+    now.min(created_before.saturating_add(SWEEP_AGAIN_MS))
+}
+
 impl Sweeper {
     /// Sweeps until `stop`. `markers` tells which have come through the queue since it was last asked.
     pub async fn run(self, markers: impl Fn() -> Vec<ServerMs>, stop: CancellationToken) {
@@ -186,7 +193,8 @@ impl Sweeper {
         }
         let created_before = horizon(now, depth, passage.passed, orphan_ms);
         let unclaimed = Stranded::Unclaimed { created_before };
-        self.sweep(unclaimed, "unclaimed", now, IDS_PER_ROUND).await;
+        let stamped_before = stamped_before(now, created_before);
+        self.sweep_stamped(unclaimed, "unclaimed", (now, stamped_before), IDS_PER_ROUND).await;
         Ok(())
     }
 
@@ -224,7 +232,18 @@ impl Sweeper {
 
     /// Sweeps one kind. Its failure says nothing about the others.
     async fn sweep(&self, which: Stranded, kind: &str, now: ServerMs, most: usize) {
-        if let Err(error) = self.try_sweep(which, kind, now, most).await {
+        self.sweep_stamped(which, kind, (now, now), most).await;
+    }
+
+    /// The same, for what no stamp keeps away after the second of these moments.
+    async fn sweep_stamped(
+        &self,
+        which: Stranded,
+        kind: &str,
+        moments: (ServerMs, ServerMs),
+        most: usize,
+    ) {
+        if let Err(error) = self.try_sweep(which, kind, moments, most).await {
             error.log(kind);
         }
     }
@@ -233,10 +252,10 @@ impl Sweeper {
         &self,
         which: Stranded,
         kind: &str,
-        now: ServerMs,
+        (now, stamped_before): (ServerMs, ServerMs),
         most: usize,
     ) -> Result<(), SweepError> {
-        let Found { ids, parked } = self.outbox.stranded(which, now, most).await?;
+        let Found { ids, parked } = self.outbox.stranded(which, stamped_before, most).await?;
         if let Some((count, code)) = parked {
             (0..count).for_each(|_| self.metrics.parked(code));
         }
@@ -265,6 +284,19 @@ mod tests {
         assert_eq!(horizon(now, 0, 0, orphan), 970_000, "an empty queue: age alone tells");
         assert_eq!(horizon(now, 5, 400_000, orphan), 370_000, "only what was passed over");
         assert!(horizon(now, 5, 0, orphan) < 0, "no marker has come through: nothing is known");
+    }
+
+    #[test]
+    fn what_was_published_again_is_not_swept_while_it_waits_in_a_backlog() {
+        let (now, orphan) = (1_000_000, 30_000);
+        let published = 420_000;
+        let stamp = published + SWEEP_AGAIN_MS;
+        let is_swept =
+            |depth, passed| stamp <= stamped_before(now, horizon(now, depth, passed, orphan));
+        assert!(!is_swept(5, published), "the marker came through before it");
+        assert!(is_swept(5, published + orphan), "it was passed over");
+        assert!(is_swept(0, 0), "nothing waits, so it has no message");
+        assert_eq!(stamped_before(now, now), now, "a stamp of the future always counts");
     }
 
     #[test]

@@ -9,8 +9,9 @@ use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use sha2::{Digest, Sha256};
 
+use super::settings::LedgerSettings;
 use super::workers::{self, WORKERS};
-use super::{due, history, parking, settings, validators};
+use super::{due, history, keyed, parking, settings, validators};
 use crate::hex::hex;
 use crate::transaction::{DUE_AT, State};
 
@@ -53,14 +54,17 @@ impl Index {
     }
 }
 
-/// All of them, with or without the indexes for lists and statements.
-pub(super) fn definitions(history: bool) -> Vec<Definition> {
+/// All of them, with or without the indexes that a ledger may do without.
+pub(super) fn definitions(settings: &LedgerSettings) -> Vec<Definition> {
     let define = |name, rules, indexes| {
         let validator = Some(marked(rules));
         Definition { name, validator, indexes }
     };
     let mut indexes = transaction_indexes();
-    if history {
+    if settings.exclusive_keys {
+        indexes.push(keyed::index());
+    }
+    if settings.history {
         indexes.extend(history::indexes());
     }
     vec![

@@ -14,11 +14,11 @@ use mongodb::results::CollectionSpecification;
 use super::definitions::{
     COLLECTIONS, Fit, Index, TRANSACTIONS, definitions, fit, is_needed, name_of,
 };
-use super::history;
 use super::settings::{Choice, Known, LedgerSettings, Misfit};
 use super::shell;
 use super::unsuitable::Unsuitable;
 use super::workers::WORKERS;
+use super::{history, keyed};
 use crate::limits::echo;
 
 /// A collection that is there: what it is, and its indexes.
@@ -109,6 +109,11 @@ pub enum Lack {
         /// Whether there are to be.
         wanted: bool,
     },
+    /// The settings document does not say yet whether there are exclusive keys.
+    SettingsKeys {
+        /// Whether there are to be.
+        wanted: bool,
+    },
 }
 
 impl Finding {
@@ -149,6 +154,7 @@ impl Finding {
             Lack::SettingsValidators { .. } => "settings_validators",
             Lack::SettingsEvents { .. } => "settings_events",
             Lack::SettingsHistory { .. } => "settings_history",
+            Lack::SettingsKeys { .. } => "settings_exclusive_keys",
         }
     }
 
@@ -173,7 +179,8 @@ impl Finding {
             | Lack::SettingsVersion(_)
             | Lack::SettingsValidators { .. }
             | Lack::SettingsEvents { .. }
-            | Lack::SettingsHistory { .. } => None,
+            | Lack::SettingsHistory { .. }
+            | Lack::SettingsKeys { .. } => None,
         }
     }
 }
@@ -230,6 +237,10 @@ impl fmt::Display for Finding {
                 let wanted = if *wanted { "on" } else { "off" };
                 write!(f, "the settings document does not say that history is {wanted}")
             }
+            Lack::SettingsKeys { wanted } => {
+                let wanted = if *wanted { "on" } else { "off" };
+                write!(f, "the settings document does not say that exclusive keys are {wanted}")
+            }
         }
     }
 }
@@ -255,12 +266,13 @@ fn is_taken(seen: &Seen) -> bool {
 
 /// Compares what is there with what should be.
 pub(super) fn compare(seen: &Seen, known: Known, choice: Choice) -> Vec<Finding> {
-    let LedgerSettings { validators, events, history, .. } = wanted(seen, known, choice);
+    let wanted = wanted(seen, known, choice);
+    let LedgerSettings { validators, events, history, exclusive_keys, .. } = wanted;
     let mut findings = unsuitable(seen);
     if !findings.is_empty() {
         return findings;
     }
-    for definition in &definitions(history) {
+    for definition in &definitions(&wanted) {
         let collection = definition.name;
         if collection == WORKERS && is_taken(seen) {
             continue;
@@ -290,6 +302,9 @@ pub(super) fn compare(seen: &Seen, known: Known, choice: Choice) -> Vec<Finding>
             Ok(()) if settings.history != history => {
                 Some(Lack::SettingsHistory { wanted: history })
             }
+            Ok(()) if settings.exclusive_keys != exclusive_keys => {
+                Some(Lack::SettingsKeys { wanted: exclusive_keys })
+            }
             Ok(()) => None,
         },
     };
@@ -303,14 +318,14 @@ fn wanted(seen: &Seen, known: Known, choice: Choice) -> LedgerSettings {
     remembered.chosen(choice)
 }
 
-/// The indexes for lists and statements that are there although history is off.
+/// The indexes that are there although the ledger does without.
 pub(super) fn unneeded(seen: &Seen, known: Known, choice: Choice) -> Vec<&'static str> {
     let there = seen.collections.get(TRANSACTIONS).map_or(&[][..], |(_, indexes)| indexes);
     let kept = |index: &Index| there.iter().any(|there| index.is_served_by(there));
-    match wanted(seen, known, choice).history {
-        true => vec![],
-        false => history::indexes().iter().filter(|index| kept(index)).map(|i| i.name).collect(),
-    }
+    let wanted = wanted(seen, known, choice);
+    let history = if wanted.history { vec![] } else { history::indexes() };
+    let keys = (!wanted.exclusive_keys).then(keyed::index);
+    history.iter().chain(&keys).filter(|index| kept(index)).map(|index| index.name).collect()
 }
 
 fn index(wanted: &Index, there: &[IndexModel]) -> Option<Lack> {
@@ -385,15 +400,13 @@ mod tests {
             options.expire_after = expires.map(std::time::Duration::from_secs);
             IndexModel::builder().keys(index.key.clone()).options(options).build()
         };
-        let collections = definitions(true).into_iter().map(|definition| {
+        let settings = LedgerSettings::new(Known::THIS, on());
+        let collections = definitions(&settings).into_iter().map(|definition| {
             let indexes = definition.indexes.iter().map(model).collect();
             let validator = definition.validator.unwrap_or_default();
             (definition.name.to_owned(), (with(validator), indexes))
         });
-        Seen {
-            settings: Some(LedgerSettings::new(Known::THIS, on())),
-            collections: collections.collect(),
-        }
+        Seen { settings: Some(settings), collections: collections.collect() }
     }
 
     fn kinds(seen: &Seen, validators: bool) -> Vec<(&'static str, &'static str)> {
@@ -405,8 +418,9 @@ mod tests {
     #[test]
     fn a_whole_ledger_lacks_nothing_and_an_empty_database_everything() {
         assert_eq!(kinds(&whole(), true), []);
-        for (history, indexes) in [(false, 3), (true, 6)] {
-            let choice = Choice { history: Some(history), ..Choice::default() };
+        for (history, keys, indexes) in [(false, false, 3), (false, true, 4), (true, true, 7)] {
+            let choice =
+                Choice { history: Some(history), exclusive_keys: Some(keys), ..Choice::default() };
             let findings = compare(&Seen::default(), Known::THIS, choice);
             let mut expected = vec![(ACCOUNTS, "collection"), (TRANSACTIONS, "collection")];
             expected.extend([(TRANSACTIONS, "index")].repeat(indexes));
@@ -497,11 +511,30 @@ mod tests {
         assert!(unneeded(&seen, Known::THIS, on()).is_empty());
         let mut seen = Seen { settings: Some(LedgerSettings::new(Known::THIS, off)), ..seen };
         let (_, indexes) = seen.collections.get_mut(TRANSACTIONS).expect("it is there");
-        indexes.truncate(3);
+        indexes.truncate(4);
         assert_eq!(kinds(&seen, true), []);
         let kinds: Vec<_> =
             compare(&seen, Known::THIS, on()).iter().map(|finding| finding.kind()).collect();
         assert_eq!(kinds, [vec!["index"; 3], vec!["settings_history"]].concat());
+    }
+
+    #[test]
+    fn without_exclusive_keys_nobody_misses_their_index_and_one_that_is_left_is_named() {
+        let off = Choice { exclusive_keys: Some(false), ..on() };
+        let mut seen = whole();
+        let findings = compare(&seen, Known::THIS, off);
+        let kinds: Vec<_> = findings.iter().map(Finding::kind).collect();
+        assert_eq!(kinds, ["settings_exclusive_keys"]);
+        assert_eq!(unneeded(&seen, Known::THIS, off), ["exclusive_key"]);
+        assert!(unneeded(&seen, Known::THIS, on()).is_empty());
+        let (_, indexes) = seen.collections.get_mut(TRANSACTIONS).expect("it is there");
+        indexes.retain(|index| name_of(index) != Some("exclusive_key"));
+        seen.settings = Some(LedgerSettings::new(Known::THIS, off));
+        assert_eq!(compare(&seen, Known::THIS, off), []);
+        let on = Choice { exclusive_keys: Some(true), ..on() };
+        let findings = compare(&seen, Known::THIS, on);
+        let kinds: Vec<_> = findings.iter().map(Finding::kind).collect();
+        assert_eq!(kinds, ["index", "settings_exclusive_keys"]);
     }
 
     #[test]

@@ -16,6 +16,9 @@ use crate::transaction::{DUE_AT, Leg, Reason, State, TransactionId, legs_to_bson
 /// The moments after which a hold can't be confirmed any more; a field that is no date sets no limit.
 const ENDS: [&str; 2] = ["$holdExpiresAt", "$expiresAt"];
 
+/// When a hold is due that never expires: so that the index of what is due has all holds.
+const NEVER_MS: i64 = 253_402_300_799_999;
+
 /// Lets pending holds rest, under this claim. Nobody owns them from then on, and nobody may take them
 /// over before `not_before`, whatever becomes of them.
 pub(super) fn rest(ids: &[&TransactionId], claim: &Claim, not_before: ServerMs) -> RawDocumentBuf {
@@ -35,7 +38,7 @@ pub(super) fn rest(ids: &[&TransactionId], claim: &Claim, not_before: ServerMs) 
             { "$set": {
                 "state": State::Held.as_str(),
                 "takeoverAt": { "$max": ["$$NOW", DateTime::from_millis(not_before)] },
-                "dueAt": { "$ifNull": [due, "$$REMOVE"] },
+                "dueAt": { "$ifNull": [due, DateTime::from_millis(NEVER_MS)] },
                 "lastModified": "$$NOW",
             } },
             { "$unset": ["claim", "leaseUntil"] },

@@ -12,6 +12,7 @@ mod fault;
 mod findings;
 mod history;
 mod holds;
+mod keyed;
 mod ledger;
 mod native;
 mod numbers;
@@ -22,6 +23,7 @@ mod postings;
 mod read;
 mod rights;
 mod roles;
+mod schedules;
 mod schema;
 mod seen;
 mod settings;
@@ -52,6 +54,7 @@ pub use due::{Due, Source};
 pub use fault::{of_code as fault_of_code, of_error as fault_of};
 pub use findings::{Finding, Lack};
 pub use history::ENDED_ON;
+pub use keyed::{KeyedInsert, NEEDS_REPLICA_SET as KEYS_NEED_REPLICA_SET};
 pub use ledger::MongoLedger;
 pub use outbox::{Found, MongoOutbox, NoDate, Stranded};
 pub use parked::{ParkedEntry, ParkedFilter, ParkedTransaction, Volume};
@@ -81,6 +84,8 @@ pub struct Store {
     newest_write: Arc<AtomicU64>,
     /// Whether every statement is to be for one document: asked for, or needed by the server.
     one_document: Arc<OnceCell<bool>>,
+    /// Set once the ledger was seen to keep exclusive keys.
+    keeps_keys: Arc<OnceCell<()>>,
 }
 
 impl Store {
@@ -119,6 +124,7 @@ impl Store {
             app_name,
             newest_write: Arc::default(),
             one_document: Arc::new(OnceCell::new_with(one_document)),
+            keeps_keys: Arc::default(),
         })
     }
 
@@ -163,11 +169,13 @@ impl Store {
     /// Whether every statement is for one document: on the router of a sharded cluster, and where
     /// it was asked for. See `write`.
     async fn one_document_a_statement(&self) -> Result<bool, LedgerError> {
-        let is_router = async || {
-            let hello = self.hello().await?;
-            Ok(hello.get_str("msg").is_ok_and(|message| message == "isdbgrid"))
-        };
-        self.one_document.get_or_try_init(is_router).await.copied()
+        self.one_document.get_or_try_init(|| self.is_router()).await.copied()
+    }
+
+    /// Whether this is the router of a sharded cluster.
+    async fn is_router(&self) -> Result<bool, LedgerError> {
+        let hello = self.hello().await?;
+        Ok(hello.get_str("msg").is_ok_and(|message| message == "isdbgrid"))
     }
 
     async fn hello(&self) -> Result<Document, LedgerError> {

@@ -24,7 +24,7 @@
 //! Fails with an `Err` where the outcome is unknown or a document breaks its schema; the whole
 //! batch has then no effect, or all of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use mongodb::ClientSession;
 use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, rawdoc};
@@ -35,9 +35,9 @@ use super::definitions::{ACCOUNTS, TRANSACTIONS};
 use super::due::{EVENTS, owe_with_batch};
 use super::statements;
 use super::{Store, fault, read};
-use crate::ledger::{AccountRead, Content, LedgerError, Look, Transacted, Verdict};
+use crate::ledger::{AccountRead, Content, LedgerError, Look, ServerMs, Transacted, Verdict};
 use crate::netting::{self, Netting};
-use crate::transaction::AccountId;
+use crate::transaction::{AccountId, Body, TransactionId};
 
 const OPERATION: &str = "transact";
 
@@ -52,7 +52,7 @@ const CONFLICT_CODES: [i32; 5] = [24, 112, 239, 246, 251];
 const STATEMENTS_MAX: usize = 512;
 
 /// Why an attempt ends without a commit.
-enum Halt {
+pub(super) enum Halt {
     Conflict,
     Failed(LedgerError),
     Driver(Error),
@@ -66,13 +66,21 @@ impl From<LedgerError> for Halt {
 
 impl From<Error> for Halt {
     fn from(error: Error) -> Halt {
-        match error.kind.as_ref() {
-            ErrorKind::Command(command) if CONFLICT_CODES.contains(&command.code) => {
+        match code_of(&error) {
+            Some(code) if CONFLICT_CODES.contains(&code) => {
                 tracing::debug!(%error, "a native transaction is in conflict");
                 Halt::Conflict
             }
-            _ => Halt::Driver(error),
+            Some(_) | None => Halt::Driver(error),
         }
+    }
+}
+
+/// The server's code of a failed command.
+pub(super) fn code_of(error: &Error) -> Option<i32> {
+    match error.kind.as_ref() {
+        ErrorKind::Command(command) => Some(command.code),
+        _ => None,
     }
 }
 
@@ -129,11 +137,17 @@ impl Attempt {
     }
 
     async fn steps(&self, session: &mut ClientSession) -> Result<Vec<Verdict>, Halt> {
+        let expire: HashSet<_> = self.expiring().collect();
+        // Before the read: the statement that ends those that expire compares the clock once more.
+        let now = match expire.is_empty() {
+            true => ServerMs::MIN,
+            false => self.store.server_now().await?,
+        };
         let accounts = self.read(session).await?;
-        let Netting { verdicts, changes } = netting::net(&self.contents, accounts);
+        let Netting { verdicts, changes } = netting::net(&self.contents, accounts, now);
         let changes = changes.iter().map(|(id, change)| statements::add(id, *change)).collect();
         self.update(session, ACCOUNTS, changes).await?;
-        let ends = statements::ends(&verdicts, &self.application);
+        let ends = statements::ends(&verdicts, &expire, &self.application);
         self.update(session, TRANSACTIONS, ends).await?;
         if let Some(token) = &self.due {
             let events: Vec<_> = verdicts.iter().map(Verdict::ended).collect();
@@ -141,6 +155,15 @@ impl Attempt {
             self.update(session, EVENTS, vec![(owed, 1)]).await?;
         }
         Ok(verdicts)
+    }
+
+    /// Those that expire at some moment.
+    fn expiring(&self) -> impl Iterator<Item = &TransactionId> {
+        let expires = |body: &Body| body.expires_at().is_some();
+        self.contents
+            .iter()
+            .filter(move |(_, body)| body.as_ref().is_ok_and(expires))
+            .map(|(id, _)| id)
     }
 
     async fn read(&self, session: &mut ClientSession) -> Result<Vec<AccountRead>, Error> {
@@ -204,7 +227,7 @@ impl Attempt {
 }
 
 /// Commits, and repeats the commit while its outcome is unknown.
-async fn commit(session: &mut ClientSession) -> Result<(), Halt> {
+pub(super) async fn commit(session: &mut ClientSession) -> Result<(), Halt> {
     let mut tries = 1;
     loop {
         match session.commit_transaction().await {

@@ -6,14 +6,14 @@
 //! so that they do not hold up others. A transaction found here may be on the queue as well:
 //! publishing an id twice is harmless.
 
-use mongodb::bson::{DateTime, RawArrayBuf, RawDocumentBuf, rawdoc};
+use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 
 use super::Store;
-use super::definitions::TRANSACTIONS;
+use super::definitions::{DUE, TRANSACTIONS};
 use super::parking::{RawId, raw_id};
 use super::write::{Counts, together};
 use crate::ledger::{LedgerError, ServerMs};
-use crate::transaction::{ParkCode, Parked, State, TransactionId, check_name};
+use crate::transaction::{DUE_AT, ParkCode, Parked, State, TransactionId, check_name};
 
 /// The least number of documents of one query. Reading a few more costs nothing, and some of them
 /// may be noted as parked.
@@ -55,6 +55,21 @@ pub enum Stranded {
     },
     /// In flight, with no takeover time or with another type in its place.
     Timeless(NoDate),
+    /// `scheduled`, and its moment has come by this one.
+    Scheduled {
+        /// Server time.
+        now: ServerMs,
+    },
+    /// Waiting, `scheduled` or `initial`, and expired by this moment.
+    Expired {
+        /// Server time.
+        now: ServerMs,
+    },
+    /// A hold that has expired by this moment.
+    HoldExpired {
+        /// Server time.
+        now: ServerMs,
+    },
 }
 
 /// What a field holds that should be a date. Comparisons with a date find neither of the two.
@@ -120,6 +135,9 @@ impl Stranded {
                 ("in_flight", "takeoverAt", rawdoc! { "$gt": far })
             }
             Stranded::Timeless(no_date) => ("in_flight", "takeoverAt", no_date.bound()),
+            Stranded::Scheduled { now }
+            | Stranded::Expired { now }
+            | Stranded::HoldExpired { now } => (DUE, DUE_AT, rawdoc! { "$lte": date(now) }),
         };
         let states: RawArrayBuf = match self {
             Stranded::Unclaimed { .. } | Stranded::FromTheFuture { .. } | Stranded::Undated(_) => {
@@ -128,8 +146,35 @@ impl Stranded {
             Stranded::InFlight { .. } | Stranded::FarAhead { .. } | Stranded::Timeless(_) => {
                 State::IN_FLIGHT.iter().map(|s| s.as_str()).collect()
             }
+            Stranded::Scheduled { .. } => [State::Scheduled.as_str()].into_iter().collect(),
+            Stranded::Expired { .. } => {
+                [State::Scheduled, State::Initial].iter().map(|s| s.as_str()).collect()
+            }
+            Stranded::HoldExpired { .. } => [State::Held.as_str()].into_iter().collect(),
         };
         (hint, field, bound, states)
+    }
+
+    /// Conditions on other fields. What a sweeper has published lately is left alone, unless it has
+    /// expired: then it comes to its end wherever its message is.
+    fn more(self, now: ServerMs) -> RawDocumentBuf {
+        match self {
+            Stranded::Expired { now } => {
+                rawdoc! { "expiresAt": { "$lte": DateTime::from_millis(now) } }
+            }
+            Stranded::Scheduled { .. } | Stranded::HoldExpired { .. } => rawdoc! {},
+            Stranded::Unclaimed { .. }
+            | Stranded::FromTheFuture { .. }
+            | Stranded::Undated(_)
+            | Stranded::InFlight { .. }
+            | Stranded::FarAhead { .. }
+            | Stranded::Timeless(_) => rawdoc! {
+                "sweepAfter": { "$not": {
+                    "$gt": DateTime::from_millis(now),
+                    "$lt": DateTime::from_millis(now.saturating_add(SENSIBLE_MS)),
+                } },
+            },
+        }
     }
 }
 
@@ -156,7 +201,7 @@ impl MongoOutbox {
     }
 
     /// At most `limit` stranded ids, oldest first, leaving out those stamped for later than `now`
-    /// and those that are parked. An id that no message can hold is parked by this.
+    /// (unless they have expired) and those that are parked. An id that no message can hold is parked by this.
     ///
     /// # Errors
     /// When the server is away.
@@ -236,14 +281,9 @@ impl MongoOutbox {
         skip: usize,
     ) -> Result<Vec<RawId>, LedgerError> {
         let (hint, field, bound, states) = which.query();
-        let mut filter = rawdoc! {
-            "state": { "$in": states },
-            "sweepAfter": { "$not": {
-                "$gt": DateTime::from_millis(now),
-                "$lt": DateTime::from_millis(now.saturating_add(SENSIBLE_MS)),
-            } },
-            "parked": null,
-        };
+        let mut filter = which.more(now);
+        filter.append(super::read::cstr("state"), rawdoc! { "$in": states });
+        filter.append(super::read::cstr("parked"), RawBson::Null);
         filter.append(super::read::cstr(field), bound);
         let mut sort = RawDocumentBuf::new();
         sort.append(super::read::cstr(field), 1);

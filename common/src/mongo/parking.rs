@@ -78,7 +78,7 @@ fn parking(guard: RawDocumentBuf, why: &Parked, ends_claim: bool) -> RawDocument
 }
 
 /// Notes transactions whose documents can't be written.
-async fn note(store: &Store, noted: &[(RawId, &Parked)]) -> Result<(), LedgerError> {
+pub(super) async fn note(store: &Store, noted: &[(RawId, &Parked)]) -> Result<(), LedgerError> {
     let groups = each_alone(0..noted.len());
     let statement = |group: &[&(RawId, &Parked)]| {
         let (id, why) = group[0];

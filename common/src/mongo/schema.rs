@@ -15,10 +15,10 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 use mongodb::results::CollectionType;
 
-use super::Store;
 use super::definitions::{COLLECTIONS, Definition, Index, definitions, is_defined};
 use super::findings::{Finding, Found, Lack, Seen, compare, strict, unneeded};
 use super::settings::{Choice, ID, Known, LedgerSettings, Misfit};
+use super::{Store, keyed};
 use crate::ledger::LedgerError;
 
 const NAMESPACE_NOT_FOUND: i32 = 26;
@@ -57,6 +57,9 @@ pub enum NotReady {
          `producer init --apply` again"
     )]
     IndexTaken(String),
+    /// Exclusive keys are asked for on a sharded cluster.
+    #[error("{}; leave out --exclusive-keys on", keyed::NEEDS_REPLICA_SET)]
+    KeysOnRouter,
     /// It is of another version.
     #[error("{0}")]
     Misfit(#[from] Misfit),
@@ -74,6 +77,7 @@ impl NotReady {
             NotReady::Login(_)
             | NotReady::NotPermitted { .. }
             | NotReady::IndexTaken(_)
+            | NotReady::KeysOnRouter
             | NotReady::Misfit(_)
             | NotReady::Unfit(_) => false,
         }
@@ -147,6 +151,7 @@ impl Store {
     /// # Errors
     /// When the server is away or refuses, or the settings are of a newer version.
     pub async fn inspect(&self, choice: Choice) -> Result<Inspection, NotReady> {
+        let choice = self.without_keys_on_a_router(choice).await?;
         let mut settings = self.settings().await?;
         loop {
             let seen = Seen { settings, collections: self.collections().await? };
@@ -188,18 +193,18 @@ impl Store {
         if findings.iter().any(Finding::is_unsuitable) {
             return Ok(());
         }
+        let choice = self.without_keys_on_a_router(choice).await?;
         let settings = LedgerSettings::new(Known::THIS, choice);
         self.write_settings(doc! { "$setOnInsert": settings.to_document() }).await?;
         // Another program may have been first, and may have chosen otherwise.
         let settings = self.settings().await?.unwrap_or(settings).chosen(choice);
-        let LedgerSettings { validators, events, history, .. } = settings;
         let lacking = |name: &str| {
             let found = findings.iter().filter(|f| f.collection == name && f.applies());
             found.map(|finding| finding.lack.clone()).collect::<Vec<_>>()
         };
-        for definition in definitions(history) {
+        for definition in definitions(&settings) {
             let lacks = lacking(definition.name);
-            for command in commands(&definition, &lacks, validators) {
+            for command in commands(&definition, &lacks, settings.validators) {
                 let is_index = command.contains_key("createIndexes");
                 let op_limit = if is_index { index_limit } else { self.op_limit };
                 Store { op_limit, ..self.clone() }.define(command).await?;
@@ -209,10 +214,23 @@ impl Store {
             "$max": { "protocol": Known::THIS.protocol },
             "$addToSet": { "features": { "$each": Known::THIS.features } },
             "$set": {
-                "validators": validators, "events": events, "history": history, "complete": true,
+                "validators": settings.validators,
+                "events": settings.events,
+                "history": settings.history,
+                "exclusiveKeys": settings.exclusive_keys,
+                "complete": true,
             },
         };
         self.write_settings(raise).await
+    }
+
+    /// On a sharded cluster no index can keep the keys of all shards unique.
+    async fn without_keys_on_a_router(&self, choice: Choice) -> Result<Choice, NotReady> {
+        match (self.is_router().await?, choice.exclusive_keys) {
+            (false, _) => Ok(choice),
+            (true, Some(true)) => Err(NotReady::KeysOnRouter),
+            (true, Some(false) | None) => Ok(Choice { exclusive_keys: Some(false), ..choice }),
+        }
     }
 
     /// The ledger's settings, if this version knows everything that they name. `None` when they are
@@ -320,7 +338,8 @@ fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Do
             | Lack::SettingsVersion(_)
             | Lack::SettingsValidators { .. }
             | Lack::SettingsEvents { .. }
-            | Lack::SettingsHistory { .. } => None,
+            | Lack::SettingsHistory { .. }
+            | Lack::SettingsKeys { .. } => None,
         })
         .collect();
     let missing = |name: &str| {

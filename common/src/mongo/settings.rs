@@ -43,6 +43,8 @@ pub struct LedgerSettings {
     pub events: bool,
     /// Whether there are indexes for lists and statements.
     pub history: bool,
+    /// Whether there is the index that keeps exclusive keys unique.
+    pub exclusive_keys: bool,
     /// Whether all collections and indexes have been created. If not, the next program goes on.
     pub complete: bool,
 }
@@ -90,6 +92,8 @@ pub struct Choice {
     pub events: Option<bool>,
     /// Whether there are indexes for lists and statements.
     pub history: Option<bool>,
+    /// Whether there is the index that keeps exclusive keys unique.
+    pub exclusive_keys: Option<bool>,
 }
 
 fn on_off(on: bool) -> &'static str {
@@ -106,6 +110,7 @@ impl LedgerSettings {
             validators: choice.validators.unwrap_or(true),
             events: choice.events.unwrap_or(true),
             history: choice.history.unwrap_or(history::BY_DEFAULT),
+            exclusive_keys: choice.exclusive_keys.unwrap_or(true),
             complete: false,
         }
     }
@@ -117,6 +122,7 @@ impl LedgerSettings {
             validators: choice.validators.unwrap_or(self.validators),
             events: choice.events.unwrap_or(self.events),
             history: choice.history.unwrap_or(self.history),
+            exclusive_keys: choice.exclusive_keys.unwrap_or(self.exclusive_keys),
             ..self.clone()
         }
     }
@@ -145,6 +151,8 @@ impl LedgerSettings {
             events: if protocol < 2 { true } else { flag("events")? },
             // Older programs have not written it, and have created no such index.
             history: document.contains_key("history") && flag("history")?,
+            // Before the third version of the protocol no ledger had keys.
+            exclusive_keys: if protocol < 3 { true } else { flag("exclusiveKeys")? },
             complete: flag("complete")?,
         })
     }
@@ -156,6 +164,7 @@ impl LedgerSettings {
             "validators": self.validators,
             "events": self.events,
             "history": self.history,
+            "exclusiveKeys": self.exclusive_keys,
             "complete": self.complete,
         }
     }
@@ -195,7 +204,7 @@ impl Store {
 mod tests {
     use super::*;
 
-    const KNOWN: Known = Known { protocol: 2, features: &["holds"] };
+    const KNOWN: Known = Known { protocol: 3, features: &["holds"] };
 
     fn settings(protocol: i64, features: &[&str]) -> LedgerSettings {
         let features = features.iter().map(ToString::to_string).collect();
@@ -204,15 +213,15 @@ mod tests {
 
     #[test]
     fn a_program_works_only_with_exactly_what_it_knows() {
-        assert_eq!(settings(2, &["holds"]).fits(KNOWN), Ok(()));
+        assert_eq!(settings(3, &["holds"]).fits(KNOWN), Ok(()));
         for (settings, named) in
-            [(settings(3, &["holds"]), "version 3"), (settings(2, &["holds", "events"]), "events")]
+            [(settings(4, &["holds"]), "version 4"), (settings(3, &["holds", "events"]), "events")]
         {
             let misfit = settings.fits(KNOWN).expect_err(named);
             assert!(matches!(&misfit, Misfit::Unknown(what) if what.contains(named)), "{misfit}");
         }
         for (settings, named) in
-            [(settings(1, &["holds"]), "protocol 1"), (settings(2, &[]), "holds")]
+            [(settings(1, &["holds"]), "protocol 1"), (settings(3, &[]), "holds")]
         {
             let misfit = settings.fits(KNOWN).expect_err(named);
             assert!(matches!(&misfit, Misfit::Behind(what) if what.contains(named)), "{misfit}");
@@ -222,7 +231,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again_and_a_wrong_field_is_named() {
-        let written = settings(2, &["holds"]);
+        let written = settings(3, &["holds"]);
         assert_eq!(LedgerSettings::from_document(&written.to_document()), Ok(written.clone()));
         for (field, value) in [
             ("protocol", Bson::from("2")),
@@ -232,6 +241,7 @@ mod tests {
             ("validators", Bson::Null),
             ("events", Bson::from("on")),
             ("history", Bson::Null),
+            ("exclusiveKeys", Bson::from("on")),
             ("complete", Bson::from(1)),
         ] {
             let mut document = written.to_document();
@@ -243,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_ledger_from_before_there_was_history_has_none() {
-        let mut document = settings(2, &["holds"]).to_document();
+        let mut document = settings(3, &["holds"]).to_document();
         document.remove("history");
         let read = LedgerSettings::from_document(&document).map(|settings| settings.history);
         assert_eq!(read, Ok(false));

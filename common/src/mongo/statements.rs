@@ -4,6 +4,8 @@
 //! Each update compares the state that it leaves, and the claim. Strings from outside always stand
 //! in `$literal`: a `$` in an id must never become a field path.
 
+use std::collections::HashSet;
+
 use mongodb::bson::raw::cstr;
 use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBson, RawDocumentBuf, doc, rawdoc};
 
@@ -93,10 +95,13 @@ const COPIED_BYTES_MAX: i32 = 4 << 20;
 /// server a sixth more.
 pub(super) fn advance(step: Advance, ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
     let (from, to) = step.states();
-    let mut statement = rawdoc! {
-        "q": { "_id": { "$in": names(ids) }, "state": from.as_str(), "claim": claim.token.as_str() },
-        "multi": true,
+    let mut filter = rawdoc! {
+        "_id": { "$in": names(ids) }, "state": from.as_str(), "claim": claim.token.as_str(),
     };
+    if step == Advance::CommitInTime {
+        filter.append(cstr!("$expr"), in_time());
+    }
+    let mut statement = rawdoc! { "q": filter, "multi": true };
     if to.is_final() {
         statement.append(cstr!("u"), end(to, rawdoc! {}));
     } else {
@@ -107,6 +112,11 @@ pub(super) fn advance(step: Advance, ids: &[&TransactionId], claim: &Claim) -> R
         statement.append(cstr!("u"), update);
     }
     statement
+}
+
+/// Whether a transaction that expires has not expired yet, on the server's clock.
+fn in_time() -> RawDocumentBuf {
+    rawdoc! { "$lt": ["$$NOW", "$expiresAt"] }
 }
 
 /// The pipeline that ends a transaction: its state, the moment, the accounts under which it is listed
@@ -241,8 +251,13 @@ pub(super) fn add(account: &str, change: Amount) -> (RawDocumentBuf, usize) {
 }
 
 /// Moves `initial` transactions to their ends within a native transaction. With each statement
-/// comes the number of documents that it has to match.
-pub(super) fn ends(verdicts: &[Verdict], application: &str) -> Vec<(RawDocumentBuf, usize)> {
+/// comes the number of documents that it has to match: fewer match when one of those that `expire` and
+/// are to be done has expired meanwhile.
+pub(super) fn ends(
+    verdicts: &[Verdict],
+    expire: &HashSet<&TransactionId>,
+    application: &str,
+) -> Vec<(RawDocumentBuf, usize)> {
     let end_of = |state: State, reason: Option<&Reason>| {
         let mut more = rawdoc! {
             "application": literal(application),
@@ -253,14 +268,21 @@ pub(super) fn ends(verdicts: &[Verdict], application: &str) -> Vec<(RawDocumentB
         }
         end(state, more)
     };
-    let done: Vec<&TransactionId> =
-        verdicts.iter().filter(|v| v.refused.is_none()).map(|v| &v.id).collect();
+    let done = verdicts.iter().filter(|verdict| verdict.refused.is_none());
+    let (expiring, lasting): (Vec<&TransactionId>, Vec<_>) =
+        done.map(|verdict| &verdict.id).partition(|id| expire.contains(id));
     let mut statements = Vec::new();
-    if !done.is_empty() {
+    for (done, expires) in [(lasting, false), (expiring, true)] {
+        if done.is_empty() {
+            continue;
+        }
         let count = done.len();
-        let filter = rawdoc! {
+        let mut filter = rawdoc! {
             "_id": { "$in": names(&done) }, "state": State::Initial.as_str(), "parked": null,
         };
+        if expires {
+            filter.append(cstr!("$expr"), in_time());
+        }
         let statement = rawdoc! { "q": filter, "u": end_of(State::Done, None), "multi": true };
         statements.push((statement, count));
     }

@@ -44,7 +44,7 @@ const GARBLED_MAX: usize = 48;
 pub(super) const GARBLED: &str = "the server refuses it with an answer that is not valid text";
 
 /// The `_id` exists.
-const DUPLICATE_KEY: i32 = 11_000;
+pub(super) const DUPLICATE_KEY: i32 = 11_000;
 
 impl Counts {
     fn of(self, reply: &Document) -> usize {

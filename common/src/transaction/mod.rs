@@ -6,6 +6,7 @@
 //! a transaction may ask for beside its legs.
 //! Fails with a [`BodyError`] that says which rule was broken; foreign text in it is cut.
 
+mod expiry;
 mod read;
 mod state;
 mod terms;
@@ -18,6 +19,7 @@ use mongodb::bson::{DateTime, Document, doc};
 use crate::amount::{Amount, AmountError};
 
 pub use crate::limits::{LEGS_MAX, NAME_BYTES_MAX};
+pub use expiry::{expired, hold_expired};
 pub use read::check_metadata;
 pub(crate) use read::pick_first;
 pub use state::{ParkCode, Parked, Reason, ReasonCode, State};

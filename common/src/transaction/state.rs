@@ -46,6 +46,11 @@ impl State {
     pub const UNFINISHED: [State; 4] =
         [State::Initial, State::Pending, State::Applied, State::Canceling];
 
+    /// The states in which it is open whether a transaction has its effect; in these it keeps its
+    /// exclusive key.
+    pub const UNDECIDED: [State; 4] =
+        [State::Scheduled, State::Initial, State::Pending, State::Held];
+
     /// The states in which a transaction waits for a moment or for a client, and no worker for it.
     pub const RESTING: [State; 2] = [State::Scheduled, State::Held];
 

@@ -165,8 +165,7 @@ fn item(
         }
     };
     let found = standings.get(&*receipt.id).cloned();
-    let state = receipt.known.unwrap_or(State::Initial);
-    let standing = found.unwrap_or(Standing::in_state(state));
+    let standing = found.unwrap_or(Standing::in_state(receipt.state));
     let Stands { id, state, reason } = Stands::new(&receipt.id, &standing);
     Item {
         index,

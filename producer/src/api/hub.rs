@@ -166,6 +166,7 @@ fn gap(since: Option<SystemTime>) -> Item {
 
 fn item(ended: &Ended) -> Item {
     let name = match ended.outcome {
+        crate::watch::Outcome::Held => "transaction.held",
         crate::watch::Outcome::Done => "transaction.done",
         crate::watch::Outcome::Canceled { .. } => "transaction.canceled",
     };

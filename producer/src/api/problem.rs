@@ -34,6 +34,8 @@ pub enum Code {
     RequestTimeout,
     /// The id belongs to something with other content.
     Conflict,
+    /// Another undecided transaction has the exclusive key.
+    KeyInUse,
     /// The state of the transaction does not allow it.
     WrongState,
     /// The hold was confirmed before, with another capture.
@@ -58,7 +60,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Code; 17] = [
+    pub const ALL: [Code; 18] = [
         Code::Malformed,
         Code::Unauthorized,
         Code::Forbidden,
@@ -66,6 +68,7 @@ impl Code {
         Code::MethodNotAllowed,
         Code::RequestTimeout,
         Code::Conflict,
+        Code::KeyInUse,
         Code::WrongState,
         Code::AlreadyConfirmed,
         Code::Refused,
@@ -88,6 +91,7 @@ impl Code {
             Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Code::Conflict
+            | Code::KeyInUse
             | Code::WrongState
             | Code::AlreadyConfirmed
             | Code::Refused
@@ -111,6 +115,7 @@ impl Code {
             Code::MethodNotAllowed => "method-not-allowed",
             Code::RequestTimeout => "request-timeout",
             Code::Conflict => "conflict",
+            Code::KeyInUse => "key-in-use",
             Code::WrongState => "wrong-state",
             Code::AlreadyConfirmed => "already-confirmed",
             Code::Refused => "refused",
@@ -134,6 +139,9 @@ impl Code {
             Code::MethodNotAllowed => "This address has other methods; see the header Allow",
             Code::RequestTimeout => "The request did not come in time; send it again",
             Code::Conflict => "The id belongs to something with other content; choose another id",
+            Code::KeyInUse => {
+                "Another transaction has this exclusive key; send it again when that is decided"
+            }
             Code::WrongState => "The state of the transaction does not allow this",
             Code::AlreadyConfirmed => "The hold was confirmed before, with another capture",
             Code::Refused => "Something in the database is in the way",
@@ -188,6 +196,10 @@ pub struct Told {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false, example = json!(["/value"]))]
     differs: Vec<String>,
+    /// The id of the transaction that has the exclusive key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    holder: Option<String>,
 }
 
 /// A problem that a request ends with.
@@ -203,6 +215,8 @@ pub struct Problem {
     pub existing: Option<String>,
     /// The fields in which that differs.
     pub differs: Vec<&'static str>,
+    /// The transaction that has the exclusive key.
+    pub holder: Option<String>,
     /// When to try again.
     pub retry_after: Option<Duration>,
 }
@@ -221,6 +235,7 @@ impl Problem {
             errors: Vec::new(),
             existing: None,
             differs: Vec::new(),
+            holder: None,
             retry_after,
         }
     }
@@ -261,6 +276,7 @@ impl Problem {
             errors: self.errors.clone(),
             existing: self.existing.clone(),
             differs: self.differs.iter().map(|field| format!("/{field}")).collect(),
+            holder: self.holder.clone(),
         }
     }
 
@@ -326,6 +342,10 @@ impl From<Error> for Problem {
             Error::Conflict { differs, .. } => {
                 Problem { differs, ..Problem::new(Code::Conflict, whole) }
             }
+            Error::KeyInUse { holder, .. } => {
+                Problem { holder: Some(holder), ..Problem::new(Code::KeyInUse, whole) }
+            }
+            Error::WithoutKeys(_) => Problem::new(Code::Lacking, whole),
             Error::WithoutHistory => Problem::new(Code::Lacking, whole),
             Error::WrongState { .. } => Problem::new(Code::WrongState, whole),
             Error::Captured { .. } => Problem::new(Code::AlreadyConfirmed, whole),

@@ -62,7 +62,7 @@ fn about_transactions() -> Vec<Operation> {
         get("/v1/transactions", "listTransactions", |call| Box::pin(transactions::list(call)))
             .about(
                 "List transactions, newest first",
-                "Filters may be combined, but for `initial` with an account. Of an \
+                "Filters may be combined, but for `initial` and `scheduled` with an account. Of an \
                  account there are first those in flight, then the others by their \
                  ends. A cursor is good for the same filters only.",
             )
@@ -100,6 +100,20 @@ fn about_transactions() -> Vec<Operation> {
         }))
         .about("Release a hold", "All that is held goes home. Doing it again changes nothing.")
         .needs(Scope::Operate)
+        .may(&[Code::NotFound, Code::WrongState, Code::Refused]),
+        post("/v1/transactions/{id}/reschedule", "reschedule", |call| {
+            Box::pin(transactions::reschedule(call))
+        })
+        .about(
+            "Change when a scheduled transaction is due",
+            "The moment must be before its expiresAt. Doing it again changes nothing.",
+        )
+        .needs(Scope::Operate)
+        .takes::<transactions::Reschedule>(
+            reference::<transactions::Reschedule>(),
+            vec![("moment", json!({ "notBefore": "2026-11-02T08:00:00Z" }))],
+        )
+        .gives::<Transaction>(StatusCode::OK, "It is rescheduled; this is what it is now")
         .may(&[Code::NotFound, Code::WrongState, Code::Refused]),
         in_two_steps(post("/v1/transactions/{id}/reverse", "reverse", |call| {
             Box::pin(transactions::reverse(call))
@@ -144,6 +158,10 @@ fn submit() -> Operation {
     let example = json!({
         "id": "rent-2026-11", "source": "alice", "destination": "bob", "value": 1250,
     });
+    let hold = json!({
+        "id": "card-1", "source": "alice", "destination": "bob", "value": 1250,
+        "hold": true, "holdExpiresAt": "2027-11-01T00:00:00Z", "exclusiveKey": "alice-for-bob",
+    });
     let array = json!([
         { "id": "fee-1", "source": "alice", "destination": "bank", "value": "3" },
         { "id": "split-1", "legs": [
@@ -166,15 +184,15 @@ fn submit() -> Operation {
         .params([Param::header("Idempotency-Key", key, name_schema().build())])
         .takes::<NewTransaction>(
             RefOr::T(Schema::OneOf(body)),
-            vec![("one", example), ("array", array)],
+            vec![("one", example), ("hold", hold), ("array", array)],
         )
         .gives_any::<bulk::Submitted>(
             StatusCode::OK,
-            "It has come to its end, or each item of the array was looked at",
+            "It has come to its end or is held, or each item of the array was looked at",
             RefOr::T(Schema::OneOf(ended)),
         )
         .gives::<Stands>(StatusCode::ACCEPTED, "It is durable and on its way")
-        .may(&[Code::Conflict, Code::Refused])
+        .may(&[Code::Conflict, Code::KeyInUse, Code::Refused, Code::Lacking])
 }
 
 fn about_accounts() -> Vec<Operation> {

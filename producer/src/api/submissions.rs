@@ -75,16 +75,15 @@ pub async fn taken(api: &Api, receipt: &Receipt, wait: Option<Wait>) -> Result<A
     if let Some(error) = &receipt.unpublished {
         api.gate.close(error.to_string());
     }
-    let state = receipt.known.unwrap_or(State::Initial);
-    let answer = stands(api, &receipt.id, state, wait).await?;
+    let answer = stands(api, &receipt.id, receipt.state, wait).await?;
     Ok(match receipt.known {
         Some(_) => answer.with(REPLAYED, HeaderValue::from_static("true")),
         None => answer,
     })
 }
 
-/// The answer that says how a transaction stands, after waiting for its end if that is wished for:
-/// 200 if it is final, else 202.
+/// The answer that says how a transaction stands, after waiting for its end, or until it is held, if
+/// that is wished for: 200 if it has come to that, else 202.
 pub async fn stands(
     api: &Api,
     id: &str,
@@ -125,6 +124,7 @@ impl Standing {
 
 fn of_outcome(outcome: Outcome) -> Standing {
     match outcome {
+        Outcome::Held => Standing::in_state(State::Held),
         Outcome::Done => Standing::in_state(State::Done),
         Outcome::Canceled { code, message } => {
             Standing { state: Some(State::Canceled), reason: Some((code, message)) }
@@ -133,9 +133,12 @@ fn of_outcome(outcome: Outcome) -> Standing {
 }
 
 pub(super) fn status_of(state: Option<State>) -> StatusCode {
-    match state.is_some_and(State::is_final) {
-        true => StatusCode::OK,
-        false => StatusCode::ACCEPTED,
+    match state {
+        Some(State::Held | State::Done | State::Canceled) => StatusCode::OK,
+        Some(
+            State::Scheduled | State::Initial | State::Pending | State::Applied | State::Canceling,
+        )
+        | None => StatusCode::ACCEPTED,
     }
 }
 

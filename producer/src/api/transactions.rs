@@ -1,9 +1,13 @@
 //! Looking at transactions, canceling and reversing them.
 
+use std::time::SystemTime;
+
 use axum::http::StatusCode;
 use common::limits::echo;
 use common::transaction::State;
+use mongodb::bson::DateTime;
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::answer::Answer;
@@ -69,6 +73,41 @@ pub async fn cancel(call: Call) -> Result<Answer, Problem> {
     let standing = call.api.client.cancel(id).await?;
     let state = standing.state.unwrap_or(State::Canceling);
     stands(&call.api, id, state, wait).await
+}
+
+/// Another moment for a scheduled transaction.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[expect(dead_code, reason = "requests are read field by field, so that errors name the field")]
+pub struct Reschedule {
+    /// Nobody settles it before this moment. One that has passed makes it due now.
+    #[schema(value_type = String, format = DateTime)]
+    not_before: (),
+}
+
+/// `POST /v1/transactions/{id}/reschedule`
+pub async fn reschedule(call: Call) -> Result<Answer, Problem> {
+    let id = call.name()?;
+    let not_before = moment_of(&call.json()?)?;
+    call.api.client.reschedule(id, not_before).await?;
+    show(call).await
+}
+
+/// The one field of a request to reschedule.
+fn moment_of(body: &Value) -> Result<SystemTime, Problem> {
+    const FIELD: &str = "notBefore";
+    let Value::Object(fields) = body else {
+        return Err(Problem::field(FIELD, "is missing: the body is not an object"));
+    };
+    if let Some(other) = fields.keys().find(|field| *field != FIELD) {
+        return Err(Problem::field(&echo(other), "is not known here; only notBefore is"));
+    }
+    let moment = fields.get(FIELD).and_then(Value::as_str);
+    let moment = moment.and_then(|text| DateTime::parse_rfc3339_str(text).ok());
+    let moment = moment.ok_or_else(|| {
+        Problem::field(FIELD, "is missing or not a moment like 2026-11-01T00:00:00Z")
+    })?;
+    Ok(moment.to_system_time())
 }
 
 /// `POST /v1/transactions/{id}/reverse`

@@ -75,7 +75,7 @@ pub enum Command {
     #[command(after_help = submit::HELP)]
     Submit(submit::SubmitArgs),
     /// Submit one transfer and print its id
-    #[command(after_help = "Example:\n  producer transfer alice bob 12.50 --currency EUR --wait")]
+    #[command(after_help = transactions::TRANSFER_HELP)]
     Transfer(transactions::TransferArgs),
     /// Show transactions
     Status(transactions::StatusArgs),
@@ -95,6 +95,9 @@ pub enum Command {
     /// Release a hold: all that is held goes home
     #[command(after_help = transactions::RELEASE_HELP)]
     Release(transactions::ReleaseArgs),
+    /// Change when a scheduled transaction is due
+    #[command(after_help = transactions::RESCHEDULE_HELP)]
+    Reschedule(transactions::RescheduleArgs),
     /// Bring parked transactions back, once what was wrong is mended
     Unpark(transactions::UnparkArgs),
     /// List, show, replay or discard the messages that workers have given up
@@ -157,6 +160,7 @@ impl Command {
             | Command::Cancel(_)
             | Command::Confirm(_)
             | Command::Release(_)
+            | Command::Reschedule(_)
             | Command::Reverse(_) => Check::Own,
             Command::Accounts(command) => match command {
                 accounts::Command::Create(_) | accounts::Command::Import(_) => Check::Own,
@@ -238,6 +242,7 @@ async fn dispatch(
         Command::Cancel(args) => transactions::cancel(context, args, out).await,
         Command::Confirm(args) => transactions::confirm(context, args, out).await,
         Command::Release(args) => transactions::release(context, args, out).await,
+        Command::Reschedule(args) => transactions::reschedule(context, args, out).await,
         Command::Unpark(args) => transactions::unpark(context, args, out).await,
         Command::DeadLetters(command) => dead_letters::run(context, command, out).await,
         Command::Events(args) => events::run(context, args, out).await,

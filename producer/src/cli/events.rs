@@ -88,6 +88,7 @@ fn print(ended: &Ended, json: bool, out: &mut (dyn Write + Send)) -> Result<(), 
     }
     let id = echo(&ended.id);
     match &ended.outcome {
+        Outcome::Held => writeln!(out, "{id}: held"),
         Outcome::Done => writeln!(out, "{id}: done"),
         Outcome::Canceled { code, message } => {
             writeln!(out, "{id}: canceled ({}: {})", echo(code), echo(message))

@@ -124,6 +124,8 @@ impl From<producer::Error> for Error {
             }),
             E::Conflict { .. }
             | E::Captured { .. }
+            | E::KeyInUse { .. }
+            | E::WithoutKeys(_)
             | E::Refused { .. }
             | E::NotFound { .. }
             | E::WithoutHistory => Error::Refused(whole),

@@ -1,4 +1,4 @@
-//! Waiting until transactions are final.
+//! Waiting until transactions are final or held.
 //!
 //! Asks the database for the oldest ids first, and for later ids only while earlier ones become
 //! final, so that a long queue costs few queries: at most every 200 ms, or every 20 ms while events say
@@ -17,7 +17,7 @@ use crate::cli::exit::Error;
 /// Whether and how long to wait.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct WaitArgs {
-    /// Wait until it is done or canceled
+    /// Wait until it is held, done or canceled
     #[arg(long)]
     pub wait: bool,
     /// Wait at most so many seconds, then exit with 3
@@ -44,6 +44,8 @@ impl WaitArgs {
 pub struct Ends {
     /// Done.
     pub done: u64,
+    /// On hold: that is as far as they come by themselves.
+    pub held: u64,
     /// Canceled, by reason.
     pub canceled: BTreeMap<String, u64>,
     /// Not in the database any more.
@@ -187,7 +189,9 @@ pub async fn follow(
         look(context, &mut pending, &mut ends).await?;
         let remaining = pending.len();
         let canceled = ends.canceled_total();
-        let message = format!("done {}, canceled {canceled}, remaining {remaining}", ends.done);
+        let Ends { done, held, .. } = &ends;
+        let held = if *held > 0 { format!("held {held}, ") } else { String::new() };
+        let message = format!("done {done}, {held}canceled {canceled}, remaining {remaining}");
         progress.at(total - remaining, &message);
         if pending.is_empty() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             ends.unfinished = remaining;
@@ -241,6 +245,7 @@ fn sort_out(batch: &Batch, states: &HashMap<String, Standing>, ends: &mut Ends) 
         };
         match standing.state {
             Some(State::Done) => ends.done += 1,
+            Some(State::Held) => ends.held += 1,
             Some(State::Canceled) => {
                 let code = standing.reason.as_ref().map_or("unknown", |(code, _)| code);
                 *ends.canceled.entry(code.to_owned()).or_default() += 1;
@@ -250,7 +255,6 @@ fn sort_out(batch: &Batch, states: &HashMap<String, Standing>, ends: &mut Ends) 
                 State::Scheduled
                 | State::Initial
                 | State::Pending
-                | State::Held
                 | State::Applied
                 | State::Canceling,
             )
@@ -280,16 +284,17 @@ mod tests {
 
     #[test]
     fn every_id_is_counted_once_and_the_unfinished_stay() {
-        let mut pending = pending(4);
+        let mut pending = pending(5);
         let batch = pending.take().expect("one batch");
         let states = HashMap::from([
             ("t0".to_owned(), standing(State::Done, None)),
             ("t1".to_owned(), standing(State::Canceled, Some("requested"))),
             ("t2".to_owned(), standing(State::Applied, None)),
+            ("t3".to_owned(), standing(State::Held, None)),
         ]);
         let mut ends = Ends::default();
         let rest = sort_out(&batch, &states, &mut ends);
-        assert_eq!((ends.done, ends.canceled_total(), ends.missing), (1, 1, 1));
+        assert_eq!((ends.done, ends.held, ends.canceled_total(), ends.missing), (1, 1, 1, 1));
         assert_eq!((rest.ids(), rest.fruitless), (vec!["t2"], 0));
     }
 

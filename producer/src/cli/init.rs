@@ -32,6 +32,7 @@ Examples:
   producer init --apply --no-validator     rely on what your own programs write
   producer init --apply --events off       no outcome events
   producer init --apply --history on       indexes for lists and statements
+  producer init --apply --exclusive-keys off     no exclusive keys: one index less to write
   producer init --json";
 
 /// What may be changed.
@@ -54,6 +55,10 @@ pub struct InitArgs {
     /// not; those that are there stay [default: as it is; on for a fresh database]
     #[arg(long, value_name = "on|off", value_parser = switch)]
     pub history: Option<bool>,
+    /// Have the index that keeps exclusive keys unique, from now on, or not; stop all producers before;
+    /// one that is there stays [default: as it is; on for a fresh database]
+    #[arg(long, value_name = "on|off", value_parser = switch)]
+    pub exclusive_keys: Option<bool>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -66,7 +71,8 @@ impl InitArgs {
             (false, true) => Some(false),
             (false, false) => None,
         };
-        Choice { validators, events: self.events, history: self.history }
+        let (events, history) = (self.events, self.history);
+        Choice { validators, events, history, exclusive_keys: self.exclusive_keys }
     }
 }
 
@@ -74,7 +80,7 @@ impl InitArgs {
 struct Report {
     applied: Vec<Finding>,
     missing: Vec<Finding>,
-    /// Indexes that a ledger without history still has.
+    /// Indexes that the ledger does without, and still has.
     unneeded: Vec<&'static str>,
 }
 

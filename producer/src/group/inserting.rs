@@ -2,7 +2,8 @@
 //!
 //! Owns what happens when a group can't be inserted as a whole: a group that fails twice is halved
 //! until the submission that causes the failure stands alone. No new submissions join it meanwhile.
-//! Each part that is inserted is published and answered at once. Fails as the module above says.
+//! Each part that is inserted is published and answered at once. Submissions with exclusive keys come
+//! one by one, because each is inserted in a transaction of its own. Fails as the module above says.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use common::retry::{Policy, jitter};
 use common::trace::Traces;
 use common::transaction::{State, TransactionId};
 use mongodb::bson::DateTime;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 use super::waiting::{Caller, Job};
 use crate::client::Servers;
@@ -23,6 +24,8 @@ use crate::submission::{Answer, Expect, Order, Receipt, insert};
 
 /// How often a piece is tried as a whole before it is halved.
 const TRIES_WHOLE: u32 = 2;
+/// How many exclusive keys are worked on at once. Each takes a connection meanwhile.
+const KEYS_AT_ONCE: usize = 16;
 /// For how long the server's time is estimated from one reading and the local clock.
 const CLOCK_FOR: Duration = Duration::from_secs(10);
 
@@ -34,17 +37,29 @@ pub(super) struct Inserting {
     /// Whether most of the last submissions were known already: then the next ones are looked up
     /// first.
     known: AtomicBool,
+    /// Limits how many exclusive keys are worked on at once.
+    keys: Semaphore,
 }
 
 impl Inserting {
     pub fn new(servers: Arc<Servers>) -> Inserting {
-        Inserting { servers, clock: Mutex::default(), known: AtomicBool::new(false) }
+        let keys = Semaphore::new(KEYS_AT_ONCE);
+        Inserting { servers, clock: Mutex::default(), known: AtomicBool::new(false), keys }
     }
 
     /// Inserts a group, publishes it, and answers each.
     pub async fn run(self: Arc<Self>, group: Vec<Job>) {
+        self.run_pieces(VecDeque::from([Piece::new(group)])).await;
+    }
+
+    /// The same for submissions with one exclusive key, one after the other.
+    pub async fn run_keyed(self: Arc<Self>, jobs: Vec<Job>) {
+        let _permit = self.keys.acquire().await.expect("it is never closed");
+        self.run_pieces(jobs.into_iter().map(|job| Piece::new(vec![job])).collect()).await;
+    }
+
+    async fn run_pieces(&self, mut pieces: VecDeque<Piece>) {
         let limit = self.servers.config.give_up_after;
-        let mut pieces = VecDeque::from([Piece::new(group)]);
         // Every attempt writes the same time, so the group recognizes its own documents by it.
         let created_at = match self.servers.insist(limit, || self.now()).await {
             Ok(now) => now,
@@ -57,7 +72,7 @@ impl Inserting {
                 Ok(answers) => {
                     patience = Patience::new(limit);
                     self.known.store(expectation(&answers) == Expect::Known, Ordering::Relaxed);
-                    self.finish(piece, answers).await;
+                    self.finish(piece, answers, created_at).await;
                     continue;
                 }
                 Err(error) => error,
@@ -88,12 +103,15 @@ impl Inserting {
     }
 
     /// Publishes what is durable now, and answers.
-    async fn finish(&self, piece: Piece, answers: Vec<Answer>) {
-        let waiting = piece.orders.iter().zip(&answers).filter(|(_, answer)| answer.is_waiting());
+    async fn finish(&self, piece: Piece, answers: Vec<Answer>, created_at: DateTime) {
+        let first = |order: &Order| order.body.first_state(created_at);
+        let waiting = piece.orders.iter().zip(&answers);
+        let waiting = waiting.filter(|(order, answer)| answer.is_waiting(first(order)));
         let waiting: Vec<TransactionId> = waiting.map(|(order, _)| order.id.clone()).collect();
         let unpublished = self.servers.publish_or_leave(&waiting, &piece.traces()).await.err();
         for ((order, caller), answer) in piece.orders.into_iter().zip(piece.callers).zip(answers) {
-            caller.answer(result(order.id, answer, unpublished.as_ref()));
+            let first = first(&order);
+            caller.answer(result(order.id, answer, first, unpublished.as_ref()));
         }
     }
 
@@ -219,20 +237,24 @@ impl Patience {
 fn result(
     id: TransactionId,
     answer: Answer,
+    first: State,
     unpublished: Option<&Error>,
 ) -> Result<Receipt, Error> {
-    let known = match answer {
-        Answer::Submitted => None,
-        Answer::Unchanged(state) => Some(state),
+    let unpublished = unpublished.filter(|_| answer.is_waiting(first)).cloned();
+    let (known, state) = match answer {
+        Answer::Submitted => (None, first),
+        Answer::Unchanged(state) => (Some(state), state),
         Answer::Conflict { differs, theirs } => {
             let problem = format!("is taken by {theirs}");
             return Err(Error::Conflict { id: id.to_string(), problem, differs });
         }
+        Answer::KeyInUse { key, holder } => {
+            return Err(Error::KeyInUse { id: id.to_string(), key, holder });
+        }
+        Answer::WithoutKeys(why) => return Err(Error::WithoutKeys(why)),
         Answer::Refused(problem) => return Err(Error::refused(&id, problem)),
     };
-    let is_final = known.is_some_and(State::is_final);
-    let unpublished = unpublished.filter(|_| !is_final).cloned();
-    Ok(Receipt { id, known, unpublished })
+    Ok(Receipt { id, known, state, unpublished })
 }
 
 #[cfg(test)]

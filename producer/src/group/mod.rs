@@ -5,7 +5,8 @@
 //!
 //! Submissions that wait while a group is being inserted become the next group. A lone submission
 //! starts at once. A second group starts beside a running one only when it is full or when its
-//! oldest submission has waited for a millisecond. Promises that each submission gets its own
+//! oldest submission has waited for a millisecond. Submissions with exclusive keys go beside the groups,
+//! so that a key that is being written by somebody else delays nobody but those who want it. Promises that each submission gets its own
 //! answer; that no id is in two groups at once, so that equal ids can't be confused; that a caller
 //! that drops its call does not affect the others, because a group runs in a task of its own; and
 //! that a durable submission is accepted, whatever the broker says. Fails when the database stays
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 use common::trace::SpanKind;
 use common::transaction::TransactionId;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 
 use self::inserting::Inserting;
 use self::waiting::{Caller, GROUP_MAX, Job, Waiting};
@@ -127,26 +128,32 @@ impl Groups {
 async fn run(servers: Arc<Servers>, mut arrivals: mpsc::Receiver<Vec<Job>>) {
     let inserting = Arc::new(Inserting::new(servers));
     let mut waiting = Waiting::default();
-    let mut groups = JoinSet::new();
+    let (mut groups, mut keyed) = (JoinSet::new(), JoinSet::new());
     let mut ids_of: HashMap<_, Vec<TransactionId>> = HashMap::new();
     let mut open = true;
-    while open || waiting.len() > 0 || !groups.is_empty() {
+    while open || waiting.len() > 0 || !groups.is_empty() || !keyed.is_empty() {
         let now = Instant::now();
         let starts = waiting.starts(groups.len(), now);
         if starts.is_some_and(|starts| starts <= now) {
-            let group = waiting.take();
-            let ids = group.iter().map(|job| job.order.id.clone()).collect();
-            let task = groups.spawn(inserting.clone().run(group));
-            ids_of.insert(task.id(), ids);
+            let (by_key, group) = split(waiting.take());
+            for jobs in by_key {
+                let ids = ids(&jobs);
+                ids_of.insert(keyed.spawn(inserting.clone().run_keyed(jobs)).id(), ids);
+            }
+            if !group.is_empty() {
+                let ids = ids(&group);
+                ids_of.insert(groups.spawn(inserting.clone().run(group)).id(), ids);
+            }
             continue;
         }
         tokio::select! {
             Some(ended) = groups.join_next_with_id() => {
-                // Also after a panic of the group: its callers see that no answer will come.
-                let task = ended.map_or_else(|error| error.id(), |(task, ())| task);
-                waiting.ended(ids_of.remove(&task).unwrap_or_default());
+                waiting.ended(ids_of.remove(&task_of(ended)).unwrap_or_default());
             }
-            arrived = arrivals.recv(), if open && waiting.len() < WAITING_MAX => {
+            Some(ended) = keyed.join_next_with_id() => {
+                waiting.ended(ids_of.remove(&task_of(ended)).unwrap_or_default());
+            }
+            arrived = arrivals.recv(), if open && waiting.len() + keyed.len() < WAITING_MAX => {
                 open = arrived.is_some();
                 arrived.into_iter().flatten().for_each(|job| waiting.push(job));
                 // All submissions that have arrived by now go into one group.
@@ -157,6 +164,27 @@ async fn run(servers: Arc<Servers>, mut arrivals: mpsc::Receiver<Vec<Job>>) {
             () = until(starts) => {}
         }
     }
+}
+
+/// Those with exclusive keys, by key and in their order; and the others.
+fn split(jobs: Vec<Job>) -> (Vec<Vec<Job>>, Vec<Job>) {
+    let (mut by_key, mut plain) = (HashMap::<String, Vec<Job>>::new(), Vec::new());
+    for job in jobs {
+        match job.order.body.terms().exclusive_key.clone() {
+            Some(key) => by_key.entry(key).or_default().push(job),
+            None => plain.push(job),
+        }
+    }
+    (by_key.into_values().collect(), plain)
+}
+
+fn ids(jobs: &[Job]) -> Vec<TransactionId> {
+    jobs.iter().map(|job| job.order.id.clone()).collect()
+}
+
+/// Also after a panic: then the callers see that no answer will come.
+fn task_of(ended: Result<(Id, ()), JoinError>) -> Id {
+    ended.map_or_else(|error| error.id(), |(task, ())| task)
 }
 
 /// Waits until a moment; for ever if there is none.

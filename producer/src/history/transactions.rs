@@ -54,12 +54,12 @@ type Found = BTreeMap<Place, Document>;
 
 impl Client {
     /// Transactions, newest created first; of an account, those in flight and then the others, newest
-    /// ended first. By the state `held` alone, only holds that expire are found; those of an account are
-    /// all found. A page has 1 to 1,000 of them; `cursor` is the `next` of the page before, with
-    /// the same filter.
+    /// ended first. A page has 1 to 1,000 of them; `cursor` is the `next` of the page before, with the same
+    /// filter.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a wrong limit or cursor, and for the state `initial` of an account;
+    /// [`Error::Invalid`] for a wrong limit or cursor, and for the states `initial` and `scheduled` of an
+    /// account;
     /// [`Error::WithoutHistory`]; and when the server stays away.
     pub async fn transactions(
         &self,
@@ -72,6 +72,10 @@ impl Client {
         let after: Option<Place> = cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
         if filter.account.is_some() && filter.states.contains(&State::Initial) {
             let problem = "initial transactions are not listed by account; leave one of them out";
+            return Err(Error::invalid("state", problem));
+        }
+        if filter.account.is_some() && filter.states.contains(&State::Scheduled) {
+            let problem = "scheduled transactions are not listed by account; leave one of them out";
             return Err(Error::invalid("state", problem));
         }
         self.needs_history().await?;
@@ -193,21 +197,26 @@ fn queries(filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
     if filter.states.is_empty() {
         return vec![query(doc! {}, "by_created", Order::Indexed)];
     }
-    let mut queries = Vec::new();
+    let asked = |state: State| filter.states.contains(&state);
     // Each condition on the state is one that the filter of its index implies.
-    if filter.states.contains(&State::Initial) {
-        queries.push(query(doc! { "state": State::Initial }, "unclaimed", Order::IndexedByMoment));
-    }
-    let in_flight = among(|state| State::IN_FLIGHT.contains(&state));
-    if !in_flight.is_empty() {
-        let condition = doc! { "state": { "$in": names(in_flight) } };
-        queries.push(query(condition, "in_flight", Order::Sorted));
-    }
-    let resting = among(State::is_resting);
-    if !resting.is_empty() {
-        let condition = doc! { "state": { "$in": names(resting) }, DUE_AT: { "$type": "date" } };
-        queries.push(query(condition, "due", Order::Sorted));
-    }
+    let rests = |state: State| {
+        let condition = doc! { "state": state, DUE_AT: { "$type": "date" } };
+        asked(state).then(|| query(condition, "due", Order::Sorted))
+    };
+    let flying = among(|state| State::IN_FLIGHT.contains(&state));
+    let in_flight = (!flying.is_empty()).then(|| {
+        let condition = doc! { "state": { "$in": names(flying) } };
+        query(condition, "in_flight", Order::Sorted)
+    });
+    let waits = asked(State::Initial)
+        .then(|| query(doc! { "state": State::Initial }, "unclaimed", Order::IndexedByMoment));
+    let held = rests(State::Held);
+    // A hold is in flight before it rests, and again when it was confirmed or released.
+    let before_held = in_flight.clone().filter(|_| held.is_some());
+    let mut queries: Vec<Query> = [rests(State::Scheduled), waits, before_held, held, in_flight]
+        .into_iter()
+        .flatten()
+        .collect();
     for state in among(State::is_final) {
         queries.push(query(doc! { "state": state }, "ended_by_created", Order::Indexed));
     }
@@ -315,7 +324,9 @@ mod tests {
         assert_eq!(hints(&of(&[State::Applied, State::Pending], None)), ["in_flight"]);
         assert_eq!(hints(&of(&[State::Initial], None)), ["unclaimed"]);
         assert_eq!(hints(&of(&[State::Held], None)), ["due"]);
-        let all = ["unclaimed", "in_flight", "due", "ended_by_created", "ended_by_created"];
+        assert_eq!(hints(&of(&[State::Scheduled], None)), ["due"]);
+        let life = ["due", "unclaimed", "in_flight", "due", "in_flight"];
+        let all = [&life[..], &["ended_by_created"; 2]].concat();
         assert_eq!(hints(&of(&State::ALL, None)), all);
         assert_eq!(hints(&of(&[], Some("a"))), ["ended_on"]);
         assert_eq!(hints(&of(&[State::Done], Some("a"))), ["ended_on"]);

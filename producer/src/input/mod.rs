@@ -20,8 +20,20 @@ pub use transfer::{Defaults, parse as parse_transfer};
 pub use unique::Unique;
 
 /// The fields of a transfer.
-pub const TRANSFER: &[&str] =
-    &["id", "source", "destination", "value", "legs", "currency", "metadata"];
+pub const TRANSFER: &[&str] = &[
+    "id",
+    "source",
+    "destination",
+    "value",
+    "legs",
+    "currency",
+    "metadata",
+    "hold",
+    "holdExpiresAt",
+    "notBefore",
+    "expiresAt",
+    "exclusiveKey",
+];
 
 /// The fields of a capture.
 pub const CAPTURE: &[&str] = &["value", "captured"];

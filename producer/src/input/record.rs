@@ -4,6 +4,7 @@ use std::fmt;
 
 use common::amount::{Amount, AmountError};
 use common::limits::echo;
+use mongodb::bson::DateTime;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 
@@ -103,6 +104,36 @@ impl Record {
     /// When it is missing or of another type.
     pub fn required(&mut self, name: &str) -> Result<String, Flaw> {
         self.text(name)?.ok_or_else(|| Flaw::of(name, "is missing"))
+    }
+
+    /// Takes yes or no out: of JSON `true` or `false`, of a CSV file the same words.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn flag(&mut self, name: &str) -> Result<bool, Flaw> {
+        match self.take(name) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(flag),
+            Some(Value::String(text)) if text == "true" => Ok(true),
+            Some(Value::String(text)) if text == "false" => Ok(false),
+            Some(other) => {
+                let other = other.to_string();
+                let problem = format!("{} is not true or false; write one of them", echo(&other));
+                Err(Flaw::of(name, problem))
+            }
+        }
+    }
+
+    /// Takes a moment out: a text of RFC 3339.
+    ///
+    /// # Errors
+    /// When it is not one.
+    pub fn moment(&mut self, name: &str) -> Result<Option<DateTime>, Flaw> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        DateTime::parse_rfc3339_str(&text).map(Some).map_err(|_| {
+            let text = echo(&text);
+            Flaw::of(name, format!("{text:?} is not a moment; write one like 2026-11-01T00:00:00Z"))
+        })
     }
 
     /// Takes an amount out.
@@ -232,6 +263,39 @@ mod tests {
                 let error = read(line, kind).expect_err(line).to_string();
                 assert!(error.starts_with("value: ") && error.contains(expected), "{error}");
             }
+        }
+    }
+
+    #[test]
+    fn a_moment_is_a_text_of_rfc_3339_and_a_flag_is_true_or_false() {
+        let record = |line: &str| Record::from_json(line, &["at", "is"]).expect(line);
+        let moment = |line: &str| record(line).moment("at");
+        let at = DateTime::from_millis(1_793_534_400_500);
+        for text in ["2026-11-01T12:00:00.5Z", "2026-11-01T13:00:00.500+01:00"] {
+            assert_eq!(moment(&format!(r#"{{"at":"{text}"}}"#)), Ok(Some(at)), "{text}");
+        }
+        assert_eq!(moment("{}"), Ok(None));
+        for line in
+            [r#"{"at":"tomorrow"}"#, r#"{"at":"2026-11-01"}"#, r#"{"at":"2026-13-01T00:00:00Z"}"#]
+        {
+            let error = moment(line).expect_err(line).to_string();
+            assert!(error.contains("like 2026-11-01T00:00:00Z"), "{error}");
+        }
+        let error = moment(r#"{"at":1793534400}"#).expect_err("a number").to_string();
+        assert_eq!(error, "at: 1793534400 is not a string; write it in quotes");
+
+        let flag = |line: &str| record(line).flag("is");
+        for (line, expected) in [
+            ("{}", false),
+            (r#"{"is":true}"#, true),
+            (r#"{"is":"true"}"#, true),
+            (r#"{"is":false}"#, false),
+        ] {
+            assert_eq!(flag(line), Ok(expected), "{line}");
+        }
+        for line in [r#"{"is":"yes"}"#, r#"{"is":1}"#] {
+            let error = flag(line).expect_err(line).to_string();
+            assert!(error.contains("is not true or false"), "{error}");
         }
     }
 

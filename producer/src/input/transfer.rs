@@ -1,7 +1,7 @@
 //! A transfer, from named fields.
 
 use common::limits::echo;
-use common::transaction::{Body, Leg, check_metadata, check_name};
+use common::transaction::{Body, Leg, Terms, check_metadata, check_name};
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
 use serde_json::Value;
 
@@ -35,6 +35,7 @@ pub fn parse(mut record: Record, defaults: &Defaults) -> Result<Transfer, Flaw> 
     let currency = record.text("currency")?.or_else(|| defaults.currency.clone());
     let currency = currency.map(|currency| name("currency", currency)).transpose()?;
     let metadata = record.take("metadata").map(metadata).transpose()?;
+    let terms = parse_terms(&mut record)?;
     let body = match record.take("legs") {
         Some(legs) => {
             for field in ["source", "destination", "value"] {
@@ -58,9 +59,21 @@ pub fn parse(mut record: Record, defaults: &Defaults) -> Result<Transfer, Flaw> 
             )
         }
     };
-    let mut body = body?.in_currency(currency);
+    let mut body = body?.in_currency(currency).with_terms(terms)?;
     body.metadata = metadata;
     Ok(Transfer { id, body })
+}
+
+/// What it asks for beside its legs.
+fn parse_terms(record: &mut Record) -> Result<Terms, Flaw> {
+    Ok(Terms {
+        hold: record.flag("hold")?,
+        hold_expires_at: record.moment("holdExpiresAt")?,
+        not_before: record.moment("notBefore")?,
+        expires_at: record.moment("expiresAt")?,
+        exclusive_key: record.text("exclusiveKey")?,
+        ..Terms::default()
+    })
 }
 
 /// Reads the list of legs in the field `of`.
@@ -137,7 +150,7 @@ fn number_to_bson(number: &serde_json::Number) -> Result<Bson, String> {
 #[cfg(test)]
 mod tests {
     use common::amount::Amount;
-    use mongodb::bson::doc;
+    use mongodb::bson::{DateTime, doc};
 
     use super::super::TRANSFER;
     use super::*;
@@ -171,6 +184,26 @@ mod tests {
     }
 
     #[test]
+    fn a_row_has_the_terms_that_it_names() {
+        let parsed = read(
+            r#"{"source":"a","destination":"b","value":1,"hold":true,"exclusiveKey":"a-for-b",
+                "notBefore":"1970-01-01T00:00:01Z","holdExpiresAt":"1970-01-01T00:00:02Z",
+                "expiresAt":"1970-01-01T01:00:03+01:00"}"#,
+        )
+        .expect("valid");
+        let at = |ms| Some(DateTime::from_millis(ms));
+        let expected = Terms {
+            hold: true,
+            not_before: at(1_000),
+            hold_expires_at: at(2_000),
+            expires_at: at(3_000),
+            exclusive_key: Some("a-for-b".to_owned()),
+            ..Terms::default()
+        };
+        assert_eq!(parsed.body.terms(), &expected);
+    }
+
+    #[test]
     fn every_mistake_is_named_by_its_field() {
         let deep = format!("{}1{}", "{\"a\":".repeat(40), "}".repeat(40));
         let deep = format!(r#"{{"source":"a","destination":"b","value":1,"metadata":{deep}}}"#);
@@ -192,6 +225,26 @@ mod tests {
             (r#"{"legs":[{"account":"a","amount":1,"x":1}]}"#, "legs[0].x: unknown"),
             (r#"{"legs":[{"amount":1}]}"#, "legs[0].account: is missing"),
             (r#"{"source":"a","destination":"b","value":1,"metadata":[]}"#, "metadata: "),
+            (
+                r#"{"source":"a","destination":"b","value":1,"hold":"yes"}"#,
+                "hold: \"yes\" is not true or false",
+            ),
+            (
+                r#"{"source":"a","destination":"b","value":1,"holdExpiresAt":"2026-11-01T00:00:00Z"}"#,
+                "holdExpiresAt: is given without hold; set hold to true",
+            ),
+            (
+                r#"{"source":"a","destination":"b","value":1,"notBefore":"tomorrow"}"#,
+                "notBefore: \"tomorrow\" is not a moment; write one like 2026-",
+            ),
+            (
+                r#"{"source":"a","destination":"b","value":1,"expiresAt":"1969-11-01T00:00:00Z"}"#,
+                "expiresAt: is not a moment between the years 1970 and 9999",
+            ),
+            (
+                r#"{"source":"a","destination":"b","value":1,"exclusiveKey":""}"#,
+                "exclusiveKey: is empty",
+            ),
             (deep.as_str(), "metadata: is nested deeper"),
             (large.as_str(), "metadata: has 300013 bytes"),
         ] {

@@ -103,7 +103,16 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
 
     async fn commit(&mut self) {
         let posted = |held: &Held| held.is_posted() && !held.awaits_confirmation();
-        self.advance(Advance::Commit, self.ids_where(posted)).await;
+        let (expiring, lasting): (Vec<_>, Vec<_>) =
+            self.ids_where(posted).into_iter().partition(|id| self.expires(id));
+        self.advance(Advance::Commit, lasting).await;
+        self.advance(Advance::CommitInTime, expiring).await;
+    }
+
+    /// Whether it has to be applied before some moment.
+    fn expires(&self, id: &TransactionId) -> bool {
+        let body = self.held.get(id).and_then(Held::body);
+        body.is_some_and(|body| body.expires_at().is_some())
     }
 
     /// The moment at which every post for it whose outcome is unknown is surely dead.
@@ -159,7 +168,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     }
 
     /// Believes a full count; otherwise reads what became of each: a reply was lost, the client
-    /// canceled, a successor took over, or the server refuses to write its document.
+    /// canceled, a successor took over, it has expired, or the server refuses to write its document.
     async fn moved(&mut self, step: (State, State), ids: &[TransactionId], written: Written) {
         let (from, to) = step;
         if written.count == ids.len() {
@@ -185,7 +194,12 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
                 }
             }
             if ours || seen.state.is_final() || seen.state.is_resting() {
-                self.now_in(seen.id, seen.state);
+                self.now_in(seen.id.clone(), seen.state);
+                if to == State::Applied
+                    && let Some(held) = self.held.get_mut(&seen.id)
+                {
+                    held.look_at_the_clock(seen.server_now);
+                }
             } else {
                 self.held.remove(&seen.id);
                 self.outcomes.push((seen.id.clone(), Outcome::of_other(&seen)));

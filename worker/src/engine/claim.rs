@@ -110,10 +110,10 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         for (ids, left) in read.failed {
             self.leave(ids, left);
         }
-        let attempts_max = self.attempts_max();
+        let (attempts_max, now) = (self.attempts_max(), self.server_now());
         for (id, body) in read.answered.into_iter().flat_map(|(_, bodies)| bodies) {
             if let Some(held) = self.held.get_mut(&id) {
-                held.load(body, attempts_max);
+                held.load(body, attempts_max, now);
             }
         }
         // One that was deleted by hand in between is claimed no more.

@@ -40,8 +40,7 @@ pub(super) struct Held {
 impl Held {
     /// A transaction as its claim found it.
     pub fn claimed(seen: Seen, attempts_max: u32) -> Held {
-        let Seen { state, attempts, created_at, attempts_alone, never_posted, size, body, .. } =
-            seen;
+        let Seen { state, attempts, created_at, attempts_alone, never_posted, size, .. } = seen;
         debug_assert!(State::IN_FLIGHT.contains(&state), "claimed, and yet {state}");
         let mut held = Held {
             state,
@@ -57,17 +56,17 @@ impl Held {
             doubt: None,
             left: None,
         };
-        if let Some(body) = body {
-            held.load(body, attempts_max);
+        if let Some(body) = seen.body {
+            held.load(body, attempts_max, seen.server_now);
         }
         held
     }
 
     /// Takes in what it asks for, and decides what follows from that alone. Before the commit point
-    /// it is refused when it makes no sense, or has failed alone too often; after it nothing stops
-    /// it any more. One that may have been posted and can't be read any more is set apart: nobody
+    /// it is refused when it makes no sense, has expired, or has failed alone too often; after it
+    /// nothing stops it any more. One that may have been posted and can't be read any more is set apart: nobody
     /// knows which accounts have its marks.
-    pub fn load(&mut self, body: Result<Body, String>, attempts_max: u32) {
+    pub fn load(&mut self, body: Result<Body, String>, attempts_max: u32, now: ServerMs) {
         let unreadable = |problem: &String| {
             Some(Parked::new(
                 ParkCode::TransactionUnreadable,
@@ -97,6 +96,20 @@ impl Held {
             ) => {}
         }
         self.body = Some(body);
+        // Its first owner has not posted it yet.
+        self.never_posted |= self.look_at_the_clock(now) && self.attempts <= 1;
+    }
+
+    /// Refuses it if it has expired by this moment of the server's clock and is not committed; says
+    /// whether it did. The guard of its commit decides; this spares posts that would be undone.
+    pub fn look_at_the_clock(&mut self, now: ServerMs) -> bool {
+        if self.state != State::Pending || self.refused.is_some() {
+            return false;
+        }
+        let Some(reason) = self.body().and_then(|body| body.expiry(now)) else { return false };
+        self.refused = Some(reason);
+        self.posted = false;
+        true
     }
 
     /// Its cancelation, if it is to be canceled.
@@ -168,10 +181,17 @@ impl Held {
     /// statements.
     pub fn may_take(&self, step: Advance) -> bool {
         let is_ready = match step {
-            Advance::Commit => self.posted && self.refused.is_none() && !self.awaits_confirmation(),
+            Advance::Commit | Advance::CommitInTime => {
+                self.posted && self.refused.is_none() && !self.awaits_confirmation()
+            }
             Advance::Finish | Advance::Abandon => self.doubt.is_none(),
         };
         is_ready && self.state == step.states().0 && self.goes_on()
+    }
+
+    /// Whether nobody has posted it, and nobody ever will: it has no marks.
+    pub fn never_posted(&self) -> bool {
+        self.never_posted
     }
 
     /// Whether its legs are to be undone.
@@ -184,6 +204,10 @@ impl Held {
 mod tests {
     use super::*;
     use common::amount::Amount;
+    use common::transaction::Terms;
+    use mongodb::bson::DateTime;
+
+    const NOW: ServerMs = 1_000;
 
     fn claimed(state: State, attempts: u32, body: Result<Body, String>) -> Held {
         claimed_as(state, attempts, body, false)
@@ -228,6 +252,35 @@ mod tests {
             assert_eq!(code(claimed(state, 1_000, sound())), None, "{state}");
             assert_eq!(code(claimed(state, 1, broken())), None, "{state}");
         }
+    }
+
+    #[test]
+    fn what_has_expired_when_it_is_claimed_is_refused_and_only_a_first_owner_knows_it_unposted() {
+        let expires = |at| {
+            let terms = Terms { expires_at: Some(DateTime::from_millis(at)), ..Terms::default() };
+            sound().map(|body| body.with_terms(terms).expect("they fit each other"))
+        };
+        let canceled = |attempts, at| {
+            let mut held = claimed(State::Pending, attempts, expires(NOW + 1));
+            held.load(expires(at), 3, NOW);
+            held.cancelation(&"t".into()).map(|c| (c.reason.code, c.never_posted))
+        };
+        assert_eq!(canceled(1, NOW + 1), None);
+        assert_eq!(canceled(1, NOW), Some((ReasonCode::Expired, true)));
+        assert_eq!(canceled(2, NOW), Some((ReasonCode::Expired, false)));
+        let mut committed = claimed(State::Applied, 1, expires(NOW));
+        assert!(!committed.look_at_the_clock(NOW), "it only goes forward");
+    }
+
+    #[test]
+    fn what_expires_before_its_commit_is_undone() {
+        let terms = Terms { expires_at: Some(DateTime::from_millis(NOW)), ..Terms::default() };
+        let body = sound().map(|body| body.with_terms(terms).expect("they fit each other"));
+        let mut held = claimed(State::Pending, 1, Ok(body.expect("sound")));
+        held.posted = true;
+        assert!(held.look_at_the_clock(NOW));
+        let cancelation = held.cancelation(&"t".into()).expect("it has expired");
+        assert!(!cancelation.never_posted, "its legs are posted");
     }
 
     #[test]

@@ -115,7 +115,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         }
         let timer = self.engine.metrics.phase("undo");
         // A body that makes no sense was never posted, so it has nothing to undo.
-        let singles = plan::removals_per_leg(self.bodies(&canceling));
+        let posted = self.ids_where(|held| held.is_undoable() && !held.never_posted());
+        let singles = plan::removals_per_leg(self.bodies(&posted));
         self.remove_checked(RemovalKind::Undo, &singles).await;
         drop(timer);
     }

@@ -64,6 +64,21 @@ pub struct NewTransaction {
     /// Whatever you want to keep with it; at most 256 KiB.
     #[schema(value_type = Option<Object>)]
     metadata: Option<()>,
+    /// Whether its debits are only reserved until it is confirmed.
+    #[schema(value_type = Option<bool>)]
+    hold: Option<()>,
+    /// A hold that is not confirmed before this moment is released.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    hold_expires_at: Option<()>,
+    /// Nobody settles it before this moment.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    not_before: Option<()>,
+    /// It is canceled if it is not applied before this moment.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<()>,
+    /// While it is not decided, no other transaction can have this key.
+    #[schema(value_type = Option<Name>)]
+    exclusive_key: Option<()>,
 }
 
 /// The change of one account.

@@ -1,7 +1,7 @@
 //! Transactions as answers say them.
 
 use common::json;
-use common::transaction::{Body, Leg as StoredLeg};
+use common::transaction::{Body, Leg as StoredLeg, Terms};
 use mongodb::bson::Document;
 use serde::Serialize;
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub struct Reason {
 pub struct Stands {
     /// Its id.
     pub id: String,
-    /// Its state: initial, pending, applied, done, canceling or canceled.
+    /// Its state: scheduled, initial, pending, held, applied, done, canceling or canceled.
     #[schema(example = "initial")]
     pub state: String,
     /// Why it is canceled.
@@ -70,7 +70,7 @@ pub struct Parked {
 pub struct Transaction {
     /// Its id. An `_id` that is no text is shown as text.
     id: String,
-    /// Its state: initial, pending, applied, done, canceling or canceled.
+    /// Its state: scheduled, initial, pending, held, applied, done, canceling or canceled.
     state: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
@@ -95,10 +95,34 @@ pub struct Transaction {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = Object, nullable = false)]
     metadata: Option<Value>,
+    /// Whether its debits are only reserved until it is confirmed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    hold: bool,
+    /// A hold that is not confirmed before this moment is released.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false, format = DateTime)]
+    hold_expires_at: Option<String>,
     /// What was captured of a hold that was confirmed: the change of each of its accounts.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     captured: Option<Vec<Leg>>,
+    /// Nobody settles it before this moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false, format = DateTime)]
+    not_before: Option<String>,
+    /// What notBefore was when it was submitted, if it was changed since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false, format = DateTime)]
+    submitted_not_before: Option<String>,
+    /// It is canceled if it is not applied before this moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false, format = DateTime)]
+    expires_at: Option<String>,
+    /// While it is not decided, no other transaction can have this key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    exclusive_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     reason: Option<Reason>,
@@ -177,10 +201,20 @@ impl Transaction {
             }
             legs => self.legs = Some(told(legs)),
         }
-        self.captured = body.terms().captured.as_deref().map(told);
+        self.on(body.terms());
         self.currency = body.currency;
         self.reverses = body.reverses;
         self.metadata = body.metadata.as_ref().map(json::from_document);
+    }
+
+    fn on(&mut self, terms: &Terms) {
+        self.hold = terms.hold;
+        self.hold_expires_at = terms.hold_expires_at.map(json::timestamp);
+        self.captured = terms.captured.as_deref().map(told);
+        self.not_before = terms.not_before.map(json::timestamp);
+        self.submitted_not_before = terms.submitted_not_before.map(json::timestamp);
+        self.expires_at = terms.expires_at.map(json::timestamp);
+        self.exclusive_key.clone_from(&terms.exclusive_key);
     }
 }
 

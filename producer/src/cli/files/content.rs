@@ -5,7 +5,7 @@
 //! decimal do not count. Ids are made from these digests, so their definition must never change:
 //! otherwise a file that was submitted with an older version would be paid again.
 
-use common::transaction::Body;
+use common::transaction::{Body, Terms};
 use mongodb::bson::{Bson, Document, serialize_to_vec};
 use sha2::{Digest, Sha256};
 
@@ -35,6 +35,7 @@ impl ContentDigest {
         let metadata = body.metadata.clone().map(|metadata| serialize_to_vec(&sorted(metadata)));
         let metadata = metadata.transpose().map_err(|error| format!("metadata: {error}"))?;
         fields.add_optional("metadata", metadata.as_deref());
+        fields.add_terms(body.terms());
         let mut bits = [0; 12];
         bits.copy_from_slice(&fields.0.finalize()[..12]);
         Ok(ContentDigest(bits))
@@ -56,6 +57,20 @@ impl Fields {
             self.add(name.as_bytes());
             self.add(value);
         }
+    }
+
+    /// A row without terms has the digest that it had before there were any.
+    fn add_terms(&mut self, terms: &Terms) {
+        self.add_optional("hold", terms.hold.then_some(&[1]));
+        for (name, moment) in [
+            ("holdExpiresAt", terms.hold_expires_at),
+            ("notBefore", terms.not_before),
+            ("expiresAt", terms.expires_at),
+        ] {
+            let millis = moment.map(|moment| moment.timestamp_millis().to_le_bytes());
+            self.add_optional(name, millis.as_ref().map(<[u8; 8]>::as_slice));
+        }
+        self.add_optional("exclusiveKey", terms.exclusive_key.as_deref().map(str::as_bytes));
     }
 }
 
@@ -135,6 +150,11 @@ mod tests {
                 r#"{"source":"a","destination":"b","value":5,"metadata":{"x":[{"p":1,"q":2}],"y":1}}"#,
                 r#"{"source":"a","destination":"b","value":5,"metadata":{"y":1,"x":[{"q":2,"p":1}]}}"#,
             ),
+            (
+                r#"{"source":"a","destination":"b","value":5,"notBefore":"2026-11-01T00:00:00Z"}"#,
+                r#"{"source":"a","destination":"b","value":5,"notBefore":"2026-11-01T01:00:00+01:00",
+                    "hold":false}"#,
+            ),
         ] {
             assert_eq!(digest(one), digest(other), "{one} and {other}");
         }
@@ -154,6 +174,11 @@ mod tests {
             r#"{"source":"a","destination":"b","value":5,"metadata":{"n":"1"}}"#,
             r#"{"source":"a","destination":"b","value":5,"metadata":{"n":[1,2]}}"#,
             r#"{"source":"a","destination":"b","value":5,"metadata":{"n":[2,1]}}"#,
+            r#"{"source":"a","destination":"b","value":5,"hold":true}"#,
+            r#"{"source":"a","destination":"b","value":5,"notBefore":"2026-11-01T00:00:00Z"}"#,
+            r#"{"source":"a","destination":"b","value":5,"expiresAt":"2026-11-01T00:00:00Z"}"#,
+            r#"{"source":"a","destination":"b","value":5,"exclusiveKey":"a-for-b"}"#,
+            r#"{"source":"a","destination":"b","value":5,"exclusiveKey":"b-for-a"}"#,
         ];
         let mut digests: Vec<ContentDigest> = lines.iter().map(|line| digest(line)).collect();
         digests.sort_unstable();

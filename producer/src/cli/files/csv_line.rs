@@ -58,20 +58,21 @@ fn quoted_cell(text: &str) -> Result<(String, &str), String> {
 /// # Errors
 /// Names the column that is unknown, repeated or missing.
 pub fn header(line: &str, known: &[&str], required: &[&str]) -> Result<Vec<String>, String> {
-    let columns: Vec<String> =
-        split(line)?.into_iter().map(|column| column.to_ascii_lowercase()).collect();
-    for (at, column) in columns.iter().enumerate() {
-        if !known.contains(&column.as_str()) {
+    let mut columns: Vec<String> = Vec::new();
+    for column in split(line)? {
+        // However it is written, it has the name of the field.
+        let Some(name) = known.iter().find(|name| name.eq_ignore_ascii_case(&column)) else {
             let known = known.join(", ");
             return Err(format!(
                 "{:?} is not a column; the first line names comma-separated columns among \
                  {known}",
-                echo(column)
+                echo(&column)
             ));
+        };
+        if columns.iter().any(|earlier| earlier == name) {
+            return Err(format!("column {name} is named twice"));
         }
-        if columns[..at].contains(column) {
-            return Err(format!("column {column} is named twice"));
-        }
+        columns.push((*name).to_owned());
     }
     match required.iter().find(|name| !columns.iter().any(|column| column == *name)) {
         Some(missing) => Err(format!("column {missing} is missing in the first line")),
@@ -106,7 +107,10 @@ mod tests {
 
     #[test]
     fn a_header_names_known_columns_once() {
-        let read = |line| header(line, &["id", "source", "value"], &["source", "value"]);
+        let read =
+            |line| header(line, &["id", "source", "value", "notBefore"], &["source", "value"]);
+        let mixed = ["source", "value", "notBefore"].map(str::to_owned).to_vec();
+        assert_eq!(read("source,VALUE,notbefore"), Ok(mixed));
         assert_eq!(read("Source, value"), Ok(vec!["source".to_owned(), "value".to_owned()]));
         assert!(read("source;value").expect_err("semicolons").contains("comma-separated"));
         assert!(read("source,value,value").expect_err("twice").contains("twice"));

@@ -48,7 +48,18 @@ pub struct Schema {
 /// The fields of a transfer.
 pub const TRANSFERS: Schema = Schema {
     key: "id",
-    columns: &["id", "source", "destination", "value", "currency"],
+    columns: &[
+        "id",
+        "source",
+        "destination",
+        "value",
+        "currency",
+        "hold",
+        "holdExpiresAt",
+        "notBefore",
+        "expiresAt",
+        "exclusiveKey",
+    ],
     required: &["source", "destination", "value"],
     fields: input::TRANSFER,
 };

@@ -39,13 +39,15 @@ use crate::input::{Defaults, Kind};
 
 /// Help that stands below the options.
 pub const HELP: &str = "\
-CSV has a header with source, destination, value, and if wanted id and currency. JSON lines have the
-same names, and metadata, or legs instead of source, destination and value:
+CSV has a header with source, destination, value, and if wanted id, currency, hold (true or false),
+holdExpiresAt, notBefore, expiresAt (moments like 2026-11-01T00:00:00Z) and exclusiveKey. JSON lines
+have the same names, and metadata, or legs instead of source, destination and value:
   {\"id\":\"t1\",\"source\":\"alice\",\"destination\":\"bob\",\"value\":1250}
+  {\"source\":\"alice\",\"destination\":\"shop\",\"value\":4990,\"hold\":true}
   {\"legs\":[{\"account\":\"alice\",\"amount\":\"-12.50\"},{\"account\":\"bob\",\"amount\":\"12.50\"}]}
 
 A row without an id gets one from the name of the batch, its content (accounts, amounts, currency,
-metadata), and its number among the rows of the same content. So rows that are known change nothing,
+metadata, hold, moments, key), and its number among the rows of the same content. So rows that are known change nothing,
 in whatever order they stand. Without --batch, the name is made from all bytes of the file: running
 the same command again, after an interruption or by mistake, submits nothing twice, but a corrected
 or longer file would be another batch and pay all its rows. The summary names the batch: submit such

@@ -35,6 +35,8 @@ pub(super) enum Outcome {
     Unchanged,
     /// Known with other content.
     Conflict,
+    /// Another transaction has its exclusive key.
+    KeyInUse,
     /// The server does not take it.
     Refused,
 }
@@ -45,12 +47,13 @@ pub(super) struct Counts {
     pub submitted: u64,
     pub unchanged: u64,
     pub conflicts: u64,
+    pub keys_in_use: u64,
     pub refused: u64,
 }
 
 impl Counts {
     fn total(self) -> u64 {
-        self.submitted + self.unchanged + self.conflicts + self.refused
+        self.submitted + self.unchanged + self.conflicts + self.keys_in_use + self.refused
     }
 }
 
@@ -177,6 +180,20 @@ impl Submitting<'_> {
                 self.complain(place, &problem);
                 Ok(Outcome::Conflict)
             }
+            Err(E::KeyInUse { key, holder, .. }) => {
+                counts.keys_in_use += 1;
+                let problem = format!(
+                    "exclusiveKey {key:?} is in use by transaction {holder}; submit this row again \
+                     when that is decided"
+                );
+                self.complain(place, &problem);
+                Ok(Outcome::KeyInUse)
+            }
+            Err(E::WithoutKeys(why)) => {
+                counts.refused += 1;
+                self.complain(place, why);
+                Ok(Outcome::Refused)
+            }
             Err(E::Refused { problem, .. }) => {
                 counts.refused += 1;
                 self.complain(place, &problem);
@@ -193,7 +210,8 @@ impl Submitting<'_> {
     }
 
     fn complain(&self, place: &Place, problem: &str) {
-        let told = self.done.counts.conflicts + self.done.counts.refused;
+        let Counts { conflicts, keys_in_use, refused, .. } = self.done.counts;
+        let told = conflicts + keys_in_use + refused;
         if told <= SHOWN_MAX as u64 {
             let (file, Place { line, id, .. }) = (self.transfers.name(), place);
             self.context.console.note(format!("{file}:{line}: id {id:?}: {problem}"));

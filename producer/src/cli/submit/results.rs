@@ -128,6 +128,7 @@ fn local(line: u32, id: &str, outcome: Outcome) -> Line {
         Outcome::Submitted => ("submitted", ""),
         Outcome::Unchanged => ("unchanged", ""),
         Outcome::Conflict => ("conflict", "the id is taken by a transaction with other content"),
+        Outcome::KeyInUse => ("key_in_use", "another undecided transaction has the exclusive key"),
         Outcome::Refused => ("invalid", "the server refuses it"),
     };
     let (id, outcome, message) = (id.to_owned(), outcome.to_owned(), message.to_owned());

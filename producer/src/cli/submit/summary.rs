@@ -24,6 +24,8 @@ pub struct Summary {
     pub unchanged: u64,
     /// Ids taken by transactions with other content; each was named.
     pub conflicts: u64,
+    /// Rows whose exclusive key another undecided transaction has; each was named.
+    pub keys_in_use: u64,
     /// Rows left out.
     pub invalid: u64,
     /// Rows that the server refused; each was named.
@@ -34,6 +36,9 @@ pub struct Summary {
     /// With `--wait`: how many of the submitted and the unchanged are done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub done: Option<u64>,
+    /// With `--wait`: how many of them are on hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<u64>,
     /// With `--wait`: how many of them are canceled, by reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canceled: Option<BTreeMap<String, u64>>,
@@ -63,10 +68,12 @@ impl Summary {
             submitted: counts.submitted,
             unchanged: counts.unchanged,
             conflicts: counts.conflicts,
+            keys_in_use: counts.keys_in_use,
             invalid: checked.invalid,
             refused: counts.refused,
             batch: transfers.batch().map(ToString::to_string),
             done: ends.as_ref().map(|ends| ends.done),
+            held: ends.as_ref().map(|ends| ends.held),
             unfinished: ends.as_ref().map(|ends| ends.unfinished),
             missing: ends.as_ref().map(|ends| ends.missing),
             canceled: ends.map(|ends| ends.canceled),
@@ -79,7 +86,8 @@ impl Summary {
     /// failure.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        if self.conflicts > 0 || self.refused > 0 || self.missing.is_some_and(|n| n > 0) {
+        let not_submitted = self.conflicts + self.keys_in_use + self.refused;
+        if not_submitted > 0 || self.missing.is_some_and(|n| n > 0) {
             Exit::Failed
         } else if self.unfinished.is_some_and(|n| n > 0) {
             Exit::WaitLimit
@@ -106,8 +114,14 @@ impl fmt::Display for Summary {
             self.conflicts,
             self.invalid + self.refused
         )?;
+        if self.keys_in_use > 0 {
+            write!(f, ", {} keys in use", self.keys_in_use)?;
+        }
         if let (Some(done), Some(canceled)) = (self.done, &self.canceled) {
             write!(f, "\n{done} done, {} canceled", canceled.values().sum::<u64>())?;
+            if let Some(held) = self.held.filter(|held| *held > 0) {
+                write!(f, ", {held} held")?;
+            }
             for (reason, count) in canceled {
                 write!(f, "\n  {reason}: {count}")?;
             }
@@ -141,10 +155,12 @@ mod tests {
             submitted: 3,
             unchanged: 0,
             conflicts: 0,
+            keys_in_use: 0,
             invalid: 0,
             refused: 0,
             batch: None,
             done: Some(2),
+            held: Some(0),
             canceled: Some(BTreeMap::from([("insufficient_funds".to_owned(), 1)])),
             unfinished: Some(0),
             missing: Some(0),
@@ -158,6 +174,7 @@ mod tests {
             summary.exit()
         };
         assert_eq!(with(|s| s.conflicts = 1), Exit::Failed);
+        assert_eq!(with(|s| s.keys_in_use = 1), Exit::Failed);
         assert_eq!(with(|s| s.refused = 1), Exit::Failed);
         assert_eq!(with(|s| s.missing = Some(1)), Exit::Failed);
         assert_eq!(with(|s| s.unfinished = Some(1)), Exit::WaitLimit);

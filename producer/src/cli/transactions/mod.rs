@@ -4,18 +4,21 @@
 mod cancel;
 mod hold;
 mod parked;
+mod reschedule;
 mod reverse;
 mod show;
 mod stats;
+mod terms;
 mod transfer;
 
 pub use cancel::{CancelArgs, cancel};
 pub use hold::{CONFIRM_HELP, ConfirmArgs, RELEASE_HELP, ReleaseArgs, confirm, release};
 pub use parked::{UnparkArgs, unpark};
+pub use reschedule::{RESCHEDULE_HELP, RescheduleArgs, reschedule};
 pub use reverse::{ReverseArgs, reverse};
 pub use show::{LIST_HELP, ListArgs, StatusArgs, list, status};
 pub use stats::{StatsArgs, stats};
-pub use transfer::{TransferArgs, transfer};
+pub use transfer::{HELP as TRANSFER_HELP, TransferArgs, transfer};
 
 use std::io::Write;
 
@@ -35,7 +38,7 @@ fn state_of(document: &Document) -> Result<State, Error> {
     })
 }
 
-/// Waits for one transaction, says how it ended, and returns it; `None` when the limit is reached.
+/// Waits until one transaction has ended or is held, and returns it; `None` when the limit is reached.
 async fn wait_for(context: &Context, id: &str, wait: &WaitArgs) -> Result<Option<Document>, Error> {
     let progress = context.console.progress("waiting", None);
     progress.at(0, id);

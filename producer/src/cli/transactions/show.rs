@@ -1,8 +1,8 @@
 //! `status` and `list`: transactions as they stand.
 //!
 //! Unfinished states are read through the partial indexes that the sweeper uses, so that listing
-//! them costs the same however large the collection is. Of those on hold, the ones that expire are in
-//! such an index. Lists by account or age are those of the library, which need a ledger with history.
+//! them costs the same however large the collection is. Lists by account or age are those of the library,
+//! which need a ledger with history.
 
 use std::io::Write;
 use std::time::SystemTime;
@@ -10,8 +10,8 @@ use std::time::SystemTime;
 use clap::Args;
 use common::json;
 use common::limits::echo;
-use common::transaction::{Body, DUE_AT, State};
-use mongodb::bson::{Bson, Document, doc};
+use common::transaction::{Body, DUE_AT, Leg, State, Terms};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::Hint;
 use producer::{Standing, TransactionFilter, readable};
 
@@ -27,13 +27,13 @@ pub const LIST_HELP: &str = "\
 With --account or --since the list is newest first, and the ledger needs its indexes for lists:
 `producer init --history on --apply` adds them.
 
-With --held, the hold that expires first comes first. Holds that never expire are in no index by their
-state: list them by account.
+With --held, the hold that expires first comes first, and with --scheduled what is due first.
 
 Examples:
   producer list --state pending,applied,canceling --json
   producer list --held --limit 1000
   producer list --held --account alice
+  producer list --scheduled --limit 10
   producer list --account alice --since 7d
   producer list --since 2026-11-01T00:00:00Z --state canceled --limit 1000";
 
@@ -63,12 +63,15 @@ pub struct ListArgs {
     /// Only those whose last owner was the worker of this name
     #[arg(long, value_name = "NAME")]
     pub application: Option<String>,
-    /// Only those on hold that expire, the soonest first; with --account all that are on hold there
+    /// Only those on hold, those that expire first at the beginning
     #[arg(long, conflicts_with_all = ["state", "application"])]
     pub held: bool,
     /// Only those that are parked, with the reason
     #[arg(long, conflicts_with_all = ["state", "held", "application", "account", "since"])]
     pub parked: bool,
+    /// Only those that are scheduled, those that are due first at the beginning, each with the moment
+    #[arg(long, conflicts_with_all = ["state", "application", "account", "since", "held", "parked"])]
+    pub scheduled: bool,
     /// At most so many
     #[arg(long, default_value_t = 50)]
     pub limit: u32,
@@ -110,8 +113,8 @@ pub async fn status(
     Ok(exit)
 }
 
-/// Prints transactions: those in flight, then those waiting, oldest first; then final ones by
-/// descending id.
+/// Prints transactions: those in flight, then those waiting, oldest first; then those scheduled, soonest
+/// first; then final ones by descending id.
 ///
 /// # Errors
 /// When the server is away.
@@ -128,7 +131,8 @@ pub async fn list(
     }
     let transactions = context.client.store().transactions();
     let mut left = i64::from(args.limit);
-    for Query { mut filter, sort, hint } in queries(&args.states()) {
+    let states = if args.scheduled { vec![State::Scheduled] } else { args.states() };
+    for Query { mut filter, sort, hint } in queries(&states) {
         if left == 0 {
             break;
         }
@@ -206,10 +210,16 @@ fn queries(states: &[State]) -> Vec<Query> {
         sort: doc! { "createdAt": 1 },
         hint: Some("unclaimed"),
     });
-    // The first that is due or expires comes first.
-    let resting = chosen(State::is_resting).map(|mut filter| {
-        filter.insert(DUE_AT, doc! { "$type": "date" });
-        Query { filter, sort: doc! { DUE_AT: 1 }, hint: Some("due") }
+    // Those that are due or expire, the first of them first.
+    let resting: Vec<State> =
+        State::RESTING.into_iter().filter(|state| states.contains(state)).collect();
+    let resting = (!resting.is_empty()).then(|| Query {
+        filter: doc! {
+            "state": { "$in": resting.into_iter().map(Bson::from).collect::<Vec<_>>() },
+            DUE_AT: { "$type": "date" },
+        },
+        sort: doc! { DUE_AT: 1 },
+        hint: Some("due"),
     });
     let ended =
         chosen(State::is_final).map(|filter| Query { filter, sort: newest_first, hint: None });
@@ -225,14 +235,18 @@ fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Re
         Some(Bson::String(text)) => echo(text).into_owned(),
         Some(other) => echo(&other.to_string()).into_owned(),
     };
-    let modified = document.get_datetime("lastModified").map(|moment| json::timestamp(*moment));
+    let moment = |field: &str| document.get_datetime(field).map(|moment| json::timestamp(*moment));
+    let modified = moment("lastModified");
+    let is_scheduled = document.get_str("state").ok() == Some(State::Scheduled.as_str());
+    let due = moment("notBefore").ok().filter(|_| is_scheduled);
+    let due = due.map_or_else(String::new, |due| format!(", not before {due}"));
     writeln!(
         out,
-        "{}  {}{}  {}  {}",
+        "{}  {}{}{due}  {}  {}",
         text("_id"),
         text("state"),
         reason_text(&Standing::of(document)),
-        legs(document),
+        content(document),
         modified.as_deref().unwrap_or("-"),
     )
     .map_err(Error::output)
@@ -242,23 +256,64 @@ fn printed_fields() -> Document {
     doc! {
         "state": 1, "reason": 1, "lastModified": 1,
         "source": 1, "destination": 1, "value": 1, "legs": 1, "currency": 1,
+        "hold": 1, "holdExpiresAt": 1, "captured": 1, "notBefore": 1, "submittedNotBefore": 1,
+        "expiresAt": 1, "exclusiveKey": 1,
     }
 }
 
-fn legs(document: &Document) -> String {
+fn content(document: &Document) -> String {
     match Body::from_document(document) {
         Err(problem) => format!("invalid: {problem}"),
         Ok(body) => {
-            let legs = body.legs().iter().map(|leg| format!("{} {}", leg.account, leg.amount));
             let currency = body.currency.as_deref().unwrap_or_default();
-            format!("{} {currency}", legs.collect::<Vec<_>>().join(", ")).trim_end().to_owned()
+            let legs = format!("{} {currency}", legs(body.legs()));
+            [vec![legs.trim_end().to_owned()], terms(body.terms())].concat().join("; ")
         }
     }
+}
+
+fn legs(legs: &[Leg]) -> String {
+    let legs = legs.iter().map(|leg| format!("{} {}", leg.account, leg.amount));
+    legs.collect::<Vec<_>>().join(", ")
+}
+
+/// What it asks for beside its legs, and what was captured of it.
+fn terms(terms: &Terms) -> Vec<String> {
+    let until = |words: &str, moment: Option<DateTime>| {
+        moment.map(|moment| format!("{words} {}", json::timestamp(moment)))
+    };
+    let captured = terms.captured.as_deref().map(|captured| format!("captured {}", legs(captured)));
+    let told = [
+        terms.hold.then(|| "on hold".to_owned()),
+        until("hold expires at", terms.hold_expires_at),
+        captured,
+        until("not before", terms.not_before),
+        until("expires at", terms.expires_at),
+        terms.exclusive_key.as_ref().map(|key| format!("exclusive key {}", echo(key))),
+    ];
+    told.into_iter().flatten().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_transaction_is_printed_with_its_terms() {
+        let at = |ms| DateTime::from_millis(ms);
+        let document = doc! {
+            "_id": "t", "source": "a", "destination": "b", "value": 5_i64, "currency": "EUR",
+            "state": "held", "hold": true, "holdExpiresAt": at(0), "expiresAt": at(1_000),
+            "exclusiveKey": "a-for-b",
+        };
+        assert_eq!(
+            content(&document),
+            "a -5, b 5 EUR; on hold; hold expires at 1970-01-01T00:00:00Z; \
+             expires at 1970-01-01T00:00:01Z; exclusive key a-for-b"
+        );
+        let plain = doc! { "source": "a", "destination": "b", "value": 5_i64 };
+        assert_eq!(content(&plain), "a -5, b 5");
+    }
 
     #[test]
     fn unfinished_states_are_read_through_their_index() {
@@ -268,6 +323,7 @@ mod tests {
         assert_eq!(hints(&[]), [None]);
         assert_eq!(hints(&[State::Applied, State::Pending]), [Some("in_flight")]);
         assert_eq!(hints(&[State::Initial]), [Some("unclaimed")]);
+        assert_eq!(hints(&[State::Scheduled]), [Some("due")]);
         assert_eq!(hints(&[State::Done]), [None]);
         assert_eq!(hints(&[State::Held]), [Some("due")]);
         let all = [Some("in_flight"), Some("unclaimed"), Some("due"), None];

@@ -9,12 +9,23 @@ use mongodb::bson::Document;
 use producer::{Receipt, Standing, Submission};
 use serde_json::json;
 
+use super::terms::TermsArgs;
 use super::{reason_text, state_of, wait_for};
 use crate::cli::advice::typed;
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
 use crate::cli::follow::WaitArgs;
 use crate::input::Kind;
+
+/// Help that stands below the options.
+pub const HELP: &str = "\
+A transfer on hold reserves the money; with --wait, the command ends with exit code 0 when it is held.
+
+Examples:
+  producer transfer alice bob 12.50 --currency EUR --wait
+  producer transfer alice shop 4990 --hold --hold-expires-at +15m --wait
+  producer transfer alice bob 1250 --not-before 2026-12-01T08:00:00Z
+  producer transfer alice bob 1250 --expires-at +1h --exclusive-key alice-for-bob";
 
 /// A transfer.
 #[derive(Args, Clone, Debug)]
@@ -35,13 +46,15 @@ pub struct TransferArgs {
     #[arg(long)]
     pub decimal: bool,
     #[command(flatten)]
+    pub terms: TermsArgs,
+    #[command(flatten)]
     pub wait: WaitArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Submits a transfer and prints its id; with `--wait` also how it ended. If the id was made here,
+/// Submits a transfer and prints its id; with `--wait` also how it ended, or that it is held. If the id was made here,
 /// it is first printed on standard error.
 ///
 /// # Errors
@@ -75,7 +88,7 @@ pub async fn transfer(
 /// whatever happens next. It goes to standard error: scripts expect only the result on standard
 /// output.
 fn advise(context: &Context, args: &TransferArgs, id: &str) {
-    let flag = typed("--id", id);
+    let flag = typed("--id", id) + &args.terms.typed_moments();
     if args.id.is_none() {
         context.console.note(format!(
             "id {id}: should this command not come to its end, run it again with {flag}"
@@ -94,9 +107,10 @@ fn submission(args: &TransferArgs) -> Result<Submission, Error> {
         check_name("currency", currency)?;
     }
     let body = Body::transfer(&args.source, &args.destination, value)?;
+    let body = body.in_currency(args.currency.clone()).with_terms(args.terms.terms())?;
     let id = args.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
     check_name("id", &id)?;
-    Ok(Submission::of(body.in_currency(args.currency.clone())).with_id(id))
+    Ok(Submission::of(body).with_id(id))
 }
 
 /// Submits it. For a command, a transaction that the broker does not have is a failure.

@@ -33,7 +33,7 @@ fn one(id: &str) -> Submission {
 
 fn refusal(outcome: Outcome) -> Option<String> {
     match outcome {
-        Outcome::Done => None,
+        Outcome::Held | Outcome::Done => None,
         Outcome::Canceled { code, .. } => Some(code),
     }
 }
@@ -43,7 +43,8 @@ async fn a_submission_is_durable_and_its_outcome_is_what_became_of_it() {
     let world = world().await;
     let client = connect(&config(&world)).await;
     let paid = client.submit(one("paid")).await.expect("submitted");
-    assert_eq!(paid, Receipt { id: "paid".into(), known: None, unpublished: None });
+    let new = Receipt { id: "paid".into(), known: None, state: State::Initial, unpublished: None };
+    assert_eq!(paid, new);
     assert_eq!(world.state("paid").await, State::Initial);
     let too_much = Submission::transfer("b", "a", 99);
     let refused = client.submit(too_much).await.expect("submitted").id;

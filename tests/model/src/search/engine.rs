@@ -312,7 +312,7 @@ impl Protocol for Tandem<'_> {
     ) -> Stepped {
         let mut server = self.server(books);
         if let (Request::Transact(number, contents, ..), Some(snapshot)) = (request, snapshot) {
-            server.begun.insert(*number, Native::begin(contents, snapshot));
+            server.begun.insert(*number, Native::begin(contents, snapshot, started));
         }
         let stepped = server.step(request, step, started);
         *books = server.primary;
@@ -333,7 +333,8 @@ impl Protocol for Tandem<'_> {
                 Reply::Failed(Fault::Refused)
             }
             (Request::Transact(_, contents, ..), Some(snapshot)) if written.count > 0 => {
-                let verdicts = Native::begin(contents, snapshot).verdicts();
+                // No native transaction of a scope expires.
+                let verdicts = Native::begin(contents, snapshot, 0).verdicts();
                 Reply::Transacted(Transacted::Committed(verdicts))
             }
             (Request::Transact(..), _) => Reply::Transacted(Transacted::Conflict),

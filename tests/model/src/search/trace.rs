@@ -189,6 +189,8 @@ pub fn request(request: &Request) -> String {
         Request::Insert(id, _)
         | Request::AskCancel(id)
         | Request::ExpireHold(id)
+        | Request::MakeDue(id)
+        | Request::Expire(id)
         | Request::Unpark(id)
         | Request::Mend(id) => format!("{name} {id}"),
         Request::Confirm(id, captured) => {

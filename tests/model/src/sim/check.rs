@@ -6,7 +6,7 @@ use common::account::Account;
 use common::event::{End, Ended};
 use common::transaction::{AccountId, Body, Leg, State};
 
-use super::model::{Books, Transaction};
+use super::model::{Books, Transaction, has_expired};
 
 /// Whether an account is below its floor, which must never happen.
 #[must_use]
@@ -54,6 +54,17 @@ pub fn at_rest(books: &Books) -> Vec<String> {
         wrong.push(format!("rule 1: the sum was {opening}, now it is {closing}"));
     }
     wrong
+}
+
+/// Transactions that were applied when they had expired, at any moment.
+#[must_use]
+pub fn untimely(books: &Books) -> Vec<String> {
+    let late = |doc: &&Transaction| doc.applied_at.is_some_and(|at| has_expired(doc, at));
+    let late = books.transactions.values().filter(late);
+    let told = |doc: &Transaction| {
+        format!("rule 9: {} was applied at {:?}, and had expired", doc.id, doc.applied_at)
+    };
+    late.map(told).collect()
 }
 
 /// Final transactions whose event was neither sent nor is noted as due, at any moment.

@@ -1,10 +1,11 @@
 //! What can happen next, how likely it is, and what it does.
 
 use common::ledger::Fault;
-use common::transaction::State;
+use common::transaction::{Body, State};
 use mongodb::bson::DateTime;
 use rand::Rng;
 
+use super::model::{self, Transaction};
 use super::request::Request;
 use super::world::{Stage, World};
 
@@ -43,6 +44,10 @@ pub(super) enum Event {
     ProducerDies(usize),
     /// A client cancels.
     Cancel(usize),
+    /// A sweeper looks at what is scheduled.
+    MakeDue(usize),
+    /// A sweeper looks at what may have expired.
+    Expire(usize),
     /// A client reverses.
     Reverse(usize),
     /// A client confirms a hold.
@@ -109,6 +114,14 @@ impl Event {
                 let id = world.submissions[index].id.clone();
                 world.client_request(Request::AskCancel(id));
             }
+            Event::MakeDue(index) => {
+                let id = world.submissions[index].id.clone();
+                world.client_request(Request::MakeDue(id));
+            }
+            Event::Expire(index) => {
+                let id = world.submissions[index].id.clone();
+                world.client_request(Request::Expire(id));
+            }
             Event::Reverse(index) => world.reverse(index),
             Event::Confirm(index) => world.confirm(index),
             Event::ExpireHold(index) => {
@@ -159,8 +172,9 @@ impl World {
             moments.extend(&shared.alarms);
         }
         for doc in self.server.primary.transactions.values().filter(|doc| !doc.state.is_final()) {
-            let end = doc.body.iter().filter_map(|body| body.terms().confirm_before());
-            moments.extend(end.map(DateTime::timestamp_millis));
+            let terms = doc.body.iter().map(|body| body.terms());
+            let moments_of = terms.flat_map(|t| [t.not_before, t.expires_at, t.hold_expires_at]);
+            moments.extend(moments_of.flatten().map(DateTime::timestamp_millis));
             moments.extend([doc.lease_until, doc.takeover_at + 1]);
         }
         moments.retain(|moment| *moment > self.now);
@@ -212,6 +226,25 @@ impl World {
         }
     }
 
+    /// Sweepers look at what waits for a moment; statements of theirs may arrive at any time after.
+    fn possible_moments(&self, index: usize, doc: &Transaction, events: &mut Vec<(u32, Event)>) {
+        if self.server.primary.is_parked(&doc.id) {
+            return;
+        }
+        let terms = doc.body.as_ref().ok().map(Body::terms);
+        let has_come = |moment: Option<DateTime>| {
+            moment.is_some_and(|moment| moment.timestamp_millis() <= self.now)
+        };
+        if doc.state == State::Scheduled && terms.is_some_and(|terms| has_come(terms.not_before)) {
+            events.push((2, Event::MakeDue(index)));
+        }
+        let waits = matches!(doc.state, State::Scheduled | State::Initial);
+        let may_expire = terms.is_some_and(|terms| terms.expires_at.is_some());
+        if may_expire && (self.budget > 0 || (waits && model::has_expired(doc, self.now))) {
+            events.push((1, Event::Expire(index)));
+        }
+    }
+
     fn possible_clients(&self, events: &mut Vec<(u32, Event)>) {
         for (index, submission) in self.submissions.iter().enumerate() {
             if submission.inserting.is_none() && !submission.accepted {
@@ -221,6 +254,7 @@ impl World {
                 events.push((10, Event::Publish(index)));
             }
             let Some(doc) = self.server.primary.transactions.get(&submission.id) else { continue };
+            self.possible_moments(index, doc, events);
             // Dead letters, too: in the end somebody looks at them.
             let parked = self.server.primary.is_parked(&submission.id);
             let goes_on = !doc.state.is_final() && !doc.state.is_resting();

@@ -13,7 +13,7 @@ use common::ledger::{
     Seen, ServerMs, Size,
 };
 use common::transaction::{
-    AccountId, Body, Leg, Parked, Reason, ReasonCode, State, Terms, TransactionId,
+    AccountId, Body, Leg, Parked, Reason, ReasonCode, State, Terms, TransactionId, expired,
 };
 use mongodb::bson::DateTime;
 
@@ -49,16 +49,19 @@ pub struct Transaction {
     pub reason: Option<Reason>,
     /// Its reason says that nobody can have posted it.
     pub never_posted: bool,
+    /// When it was applied; no document has this. For the check that it was in time.
+    pub applied_at: Option<ServerMs>,
 }
 
 impl Transaction {
     /// A fresh submission.
     #[must_use]
     pub fn initial(id: TransactionId, body: Body, now: ServerMs) -> Transaction {
+        let state = body.first_state(DateTime::from_millis(now));
         Transaction {
             id,
             body: Ok(body),
-            state: State::Initial,
+            state,
             claim: None,
             lease_until: 0,
             takeover_at: 0,
@@ -69,6 +72,7 @@ impl Transaction {
             created_at: now,
             reason: None,
             never_posted: false,
+            applied_at: None,
         }
     }
 
@@ -130,17 +134,61 @@ pub fn claim(
 }
 
 /// Moves a transaction a step on; true when it matched.
-pub fn advance(doc: &mut Transaction, step: Advance, claim: &Claim) -> bool {
+pub fn advance(
+    doc: &mut Transaction,
+    step: Advance,
+    claim: &Claim,
+    now: ServerMs,
+    planted: Option<Planted>,
+) -> bool {
     let (from, to) = step.states();
     let ours = doc.claim.as_deref() == Some(&claim.token);
-    if doc.state != from || !ours {
+    let guarded = step == Advance::CommitInTime && planted != Some(Planted::CommitWithoutTheClock);
+    if doc.state != from || !ours || (guarded && has_expired(doc, now)) {
         return false;
     }
     doc.state = to;
+    if to == State::Applied {
+        doc.applied_at = Some(now);
+    }
     if to.is_final() {
         end_ownership(doc);
     }
     true
+}
+
+/// Whether it can't be applied any more at this moment.
+#[must_use]
+pub fn has_expired(doc: &Transaction, now: ServerMs) -> bool {
+    let expires_at = doc.body.as_ref().ok().and_then(Body::expires_at);
+    expires_at.is_some_and(|expires_at| expires_at <= now)
+}
+
+/// Makes a scheduled transaction due whose moment has come; true if it matched.
+pub fn make_due(doc: &mut Transaction, now: ServerMs) -> bool {
+    let not_before = doc.body.as_ref().ok().and_then(|body| body.terms().not_before);
+    let is_due = not_before.is_none_or(|not_before| not_before.timestamp_millis() <= now);
+    let moves = doc.state == State::Scheduled && doc.parked.is_none() && is_due;
+    if moves {
+        doc.state = State::Initial;
+    }
+    moves
+}
+
+/// Cancels what has expired before anybody claimed it; true if it matched.
+pub fn expire(doc: &mut Transaction, now: ServerMs, planted: Option<Planted>) -> bool {
+    let waits = match planted {
+        Some(Planted::ExpiryWithoutTheState) => !doc.state.is_final(),
+        _ => matches!(doc.state, State::Scheduled | State::Initial),
+    };
+    let moves = waits && doc.parked.is_none() && has_expired(doc, now);
+    if moves {
+        doc.state = State::Canceling;
+        doc.takeover_at = now;
+        doc.never_posted = true;
+        doc.reason = Some(expired());
+    }
+    moves
 }
 
 fn end_ownership(doc: &mut Transaction) {

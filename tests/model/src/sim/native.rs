@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use common::account::Account;
 use common::event::Ended;
-use common::ledger::{Content, Transacted, Verdict};
+use common::ledger::{Content, ServerMs, Transacted, Verdict};
 use common::netting::{self, Netting};
 use common::transaction::State;
 
-use super::model::{Books, Transaction};
+use super::model::{Books, Transaction, has_expired};
 use super::planted::Planted;
 
 /// A native transaction that has begun.
@@ -69,10 +69,10 @@ impl Native {
 
     /// Reads and decides.
     #[must_use]
-    pub fn begin(contents: &[Content], books: &Books) -> Native {
+    pub fn begin(contents: &[Content], books: &Books, now: ServerMs) -> Native {
         let snapshot = Native::snapshot(contents, books);
         let looks: Vec<_> = snapshot.accounts.keys().map(|id| (id.clone(), vec![])).collect();
-        let netting = netting::net(contents, snapshot.accounts(&looks));
+        let netting = netting::net(contents, snapshot.accounts(&looks), now);
         Native { snapshot, netting }
     }
 
@@ -89,9 +89,11 @@ impl Native {
         books: &Books,
         application: &str,
         token: Option<&str>,
+        now: ServerMs,
         planted: Option<Planted>,
     ) -> (Documents, Transacted) {
-        if !self.is_initial(planted) || !self.is_unchanged(books, planted) {
+        let in_time = self.is_in_time(now);
+        if !in_time || !self.is_initial(planted) || !self.is_unchanged(books, planted) {
             return (Documents::default(), Transacted::Conflict);
         }
         let mut written = Documents::default();
@@ -110,6 +112,7 @@ impl Native {
             doc.reason.clone_from(&verdict.refused);
             doc.application = Some(application.to_owned());
             doc.attempts += 1;
+            doc.applied_at = (doc.state == State::Done).then_some(now);
             doc.claim = None;
             doc.parked = None;
             (doc.lease_until, doc.takeover_at) = (0, 0);
@@ -119,6 +122,13 @@ impl Native {
         let noted = token.filter(|_| planted != Some(Planted::NativeWithoutTheNote));
         written.due = noted.map(|token| (token.to_owned(), events));
         (written, Transacted::Committed(self.netting.verdicts))
+    }
+
+    /// Whether nothing that is to be done has expired.
+    fn is_in_time(&self, now: ServerMs) -> bool {
+        let done = self.netting.verdicts.iter().filter(|verdict| verdict.refused.is_none());
+        let mut docs = done.filter_map(|verdict| self.snapshot.transactions.get(&verdict.id));
+        !docs.any(|doc| has_expired(doc, now))
     }
 
     fn is_initial(&self, planted: Option<Planted>) -> bool {

@@ -118,6 +118,7 @@ impl World {
             self.server.primary.accounts.values().filter_map(check::below_floor).collect();
         wrong.extend(check::untrue_events(&self.server.majority));
         wrong.extend(check::owned_at_rest(&self.server.primary));
+        wrong.extend(check::untimely(&self.server.primary));
         wrong.into_iter().for_each(|what| self.violation(what));
     }
 }

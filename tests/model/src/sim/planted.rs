@@ -71,6 +71,10 @@ pub enum Planted {
     HoldExpiryWithoutTheState,
     /// A hold that rests is claimed as if its owner were gone.
     HeldTakenOverAsStuck,
+    /// What waits expires whether somebody has claimed it or not.
+    ExpiryWithoutTheState,
+    /// A commit does not compare the clock with `expiresAt`.
+    CommitWithoutTheClock,
     /// An event counts as confirmed before the broker has confirmed it.
     FinalBeforeTheConfirm,
     /// Events are sent with the commit, before the credits are spendable.
@@ -83,7 +87,7 @@ pub enum Planted {
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 36] = [
+    pub const ALL: [Planted; 38] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
@@ -116,6 +120,8 @@ impl Planted {
         Planted::ConfirmLosesTheRemainder,
         Planted::HoldExpiryWithoutTheState,
         Planted::HeldTakenOverAsStuck,
+        Planted::ExpiryWithoutTheState,
+        Planted::CommitWithoutTheClock,
         Planted::FinalBeforeTheConfirm,
         Planted::EventBeforeTheMoney,
         Planted::EventForWhatIsRolledBack,
@@ -147,6 +153,12 @@ impl Planted {
                 | Planted::HoldExpiryWithoutTheState
                 | Planted::HeldTakenOverAsStuck
         )
+    }
+
+    /// Whether it shows only where transactions expire.
+    #[must_use]
+    pub fn is_about_expiry(self) -> bool {
+        matches!(self, Planted::ExpiryWithoutTheState | Planted::CommitWithoutTheClock)
     }
 
     /// The name for the command line: `no-fence`.

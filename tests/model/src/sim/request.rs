@@ -23,6 +23,10 @@ pub enum Request {
     Confirm(TransactionId, Vec<Leg>),
     /// A sweeper ends a hold that has expired.
     ExpireHold(TransactionId),
+    /// A sweeper makes due what is scheduled, if its moment has come.
+    MakeDue(TransactionId),
+    /// A sweeper cancels what waits, if it has expired.
+    Expire(TransactionId),
     /// An operator freezes, opens or closes an account.
     SetStatus(AccountId, Status),
     /// A document becomes odd.
@@ -78,6 +82,8 @@ impl Request {
             Request::Confirm(..) => "confirm",
             Request::ExpireHold(_) => "expire hold",
             Request::Rest(..) => "rest",
+            Request::MakeDue(_) => "make due",
+            Request::Expire(_) => "expire",
             Request::SetStatus(..) => "set status",
             Request::Spoil(..) => "spoil",
             Request::Mend(_) => "mend",
@@ -111,6 +117,8 @@ impl Request {
             | Request::AskCancel(_)
             | Request::Confirm(..)
             | Request::ExpireHold(_)
+            | Request::MakeDue(_)
+            | Request::Expire(_)
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)
@@ -156,6 +164,8 @@ impl Request {
             | Request::AskCancel(_)
             | Request::Confirm(..)
             | Request::ExpireHold(_)
+            | Request::MakeDue(_)
+            | Request::Expire(_)
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)

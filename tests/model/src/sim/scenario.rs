@@ -136,10 +136,15 @@ impl Scenario {
             Some(planted) if planted.is_about_holds() => 0.8,
             Some(_) | None => [0.0, 0.0, 0.3, 0.8][rng.random_range(0..4)],
         };
+        let timed = match planted {
+            Some(planted) if planted.is_about_expiry() => 0.9,
+            Some(_) | None => [0.0, 0.0, 0.3, 0.8][rng.random_range(0..4)],
+        };
         let submissions: Vec<_> = (0..rng.random_range(1..=6))
             .map(|number| {
                 let id = format!("t{number}");
                 let body = random_body(rng, &names[..count]);
+                let body = with_moments(rng, body, timed);
                 Submission::new(id.as_str().into(), perhaps_held(rng, body, held))
             })
             .collect();
@@ -240,9 +245,11 @@ fn perhaps_held(rng: &mut StdRng, body: Body, probability: f64) -> Body {
     if !rng.random_bool(probability) {
         return body;
     }
-    let hold_expires_at =
-        rng.random_bool(0.5).then(|| DateTime::from_millis(rng.random_range(50..3_000)));
-    body.with_terms(Terms { hold: true, hold_expires_at, ..Terms::default() }).expect("a hold")
+    let begin = body.terms().not_before.map_or(0, DateTime::timestamp_millis);
+    let end = begin + rng.random_range(50..3_000);
+    let hold_expires_at = rng.random_bool(0.5).then(|| DateTime::from_millis(end));
+    let terms = Terms { hold: true, hold_expires_at, ..body.terms().clone() };
+    body.with_terms(terms).expect("a hold")
 }
 
 /// What a client captures of a transaction with one debit: all of it, or a part of each credit.
@@ -266,6 +273,21 @@ pub(super) fn random_capture(rng: &mut StdRng, body: &Body) -> Vec<Leg> {
     let leg =
         |(leg, part): (&Leg, i64)| Leg { account: leg.account.clone(), amount: Amount::Int(part) };
     body.legs().iter().zip(parts).map(leg).collect()
+}
+
+/// Gives a transaction with this probability a moment before which it is not due, one at which it
+/// expires, or both.
+fn with_moments(rng: &mut StdRng, body: Body, probability: f64) -> Body {
+    if !rng.random_bool(probability) {
+        return body;
+    }
+    let mut moment = |from: i64| {
+        let ms = from + rng.random_range(1..1_000);
+        rng.random_bool(0.6).then(|| DateTime::from_millis(ms))
+    };
+    let not_before = moment(0);
+    let expires_at = moment(not_before.map_or(0, DateTime::timestamp_millis));
+    body.with_terms(Terms { not_before, expires_at, ..Terms::default() }).expect("in their order")
 }
 
 fn random_body(rng: &mut StdRng, names: &[&str]) -> Body {

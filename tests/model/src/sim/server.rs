@@ -13,7 +13,7 @@ use common::account::Account;
 use common::ledger::{
     Content, Fault, LeaseMs, Parking, Posting, Removal, RemovalKind, ServerMs, Transacted, Written,
 };
-use common::transaction::{Body, Parked, TransactionId};
+use common::transaction::{Body, ParkCode, Parked, TransactionId};
 
 use super::accounts;
 use super::lag::Lag;
@@ -100,7 +100,10 @@ impl Server {
             Request::Post(postings, before) => self.post(&postings[step], *before, started),
             Request::Remove(kind, removals) => self.remove(*kind, &removals[step]),
             Request::Advance(kind, ids, claim) => {
-                self.transaction(&ids[step], |doc| model::advance(doc, *kind, claim))
+                let planted = self.planted;
+                self.transaction(&ids[step], |doc| {
+                    model::advance(doc, *kind, claim, started, planted)
+                })
             }
             Request::Rest(ids, claim, not_before) => {
                 let planted = self.planted;
@@ -121,7 +124,7 @@ impl Server {
                 }),
             Request::Park(parkings) => self.park(&parkings[step]),
             Request::Transact(number, contents, application, token) => {
-                self.step_of_transaction(*number, contents, application, token.as_deref())
+                self.step_of_transaction(*number, contents, application, token.as_deref(), started)
             }
             Request::Owe(token, events) => {
                 self.primary.due.insert(token.clone(), events.clone());
@@ -140,6 +143,15 @@ impl Server {
                 Stepped::Wrote
             }
             Request::Insert(id, body) => self.insert(id, body, started),
+            Request::MakeDue(id) => {
+                let stepped = self.transaction(id, |doc| model::make_due(doc, started));
+                self.set_apart(stepped, id)
+            }
+            Request::Expire(id) => {
+                let planted = self.planted;
+                let stepped = self.transaction(id, |doc| model::expire(doc, started, planted));
+                self.set_apart(stepped, id)
+            }
             Request::AskCancel(id) => {
                 self.transaction(id, |doc| model::request_cancel(doc, started))
             }
@@ -193,12 +205,14 @@ impl Server {
         contents: &[Content],
         application: &str,
         token: Option<&str>,
+        started: ServerMs,
     ) -> Stepped {
         let Some(native) = self.begun.remove(&number) else {
-            self.begun.insert(number, Native::begin(contents, &self.primary));
+            self.begun.insert(number, Native::begin(contents, &self.primary, started));
             return Stepped::Nothing;
         };
-        let (written, transacted) = native.commit(&self.primary, application, token, self.planted);
+        let (written, transacted) =
+            native.commit(&self.primary, application, token, started, self.planted);
         let odd = &self.primary.odd;
         let (stepped, reply) = match transacted {
             Transacted::Conflict => (Stepped::Nothing, Reply::Transacted(transacted)),
@@ -242,6 +256,13 @@ impl Server {
     fn park_by_id(&mut self, id: &TransactionId, why: &Parked) -> Stepped {
         let stepped = self.transaction(id, |doc| model::park_by_id(doc, why));
         self.note_where_refused(stepped, id, why);
+        stepped
+    }
+
+    /// A sweeper notes what it can't move on.
+    fn set_apart(&mut self, stepped: Stepped, id: &TransactionId) -> Stepped {
+        let why = Parked::new(ParkCode::TransactionUnwritable, "the sweeper can't move it on");
+        self.note_where_refused(stepped, id, &why);
         stepped
     }
 
@@ -328,6 +349,8 @@ impl Server {
             | Request::AskCancel(_)
             | Request::Confirm(..)
             | Request::ExpireHold(_)
+            | Request::MakeDue(_)
+            | Request::Expire(_)
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)

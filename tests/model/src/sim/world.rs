@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
 use common::ledger::Written;
-use common::transaction::{ReasonCode, TransactionId};
+use common::transaction::{Body, ReasonCode, TransactionId};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use worker::metrics::Metrics;
@@ -232,8 +232,11 @@ impl World {
     fn check_acknowledged(&mut self, id: &TransactionId) {
         let books = &self.server.majority;
         let ends = |doc: &Transaction| {
-            // A hold that was confirmed or released just now: who did that lets the workers know.
-            let has_rested = doc.body.as_ref().is_ok_and(|body| body.terms().captured.is_some())
+            // A hold that was confirmed or released just now: who did that lets the workers know. What was
+            // scheduled when it was read: whoever moves it on publishes it.
+            let terms = doc.body.as_ref().ok().map(Body::terms);
+            let has_rested = terms
+                .is_some_and(|terms| terms.captured.is_some() || terms.not_before.is_some())
                 || doc.reason.as_ref().is_some_and(|reason| ended_a_hold(reason.code));
             doc.state.is_final() || doc.state.is_resting() || has_rested
         };

@@ -20,6 +20,9 @@ use crate::terms::{FOREIGN, Terms, broken, contents};
 /// A content with more legs is too long to be read together with others.
 const LEGS_MAX_OF_SMALL: usize = 3;
 
+/// When a hold is due that never expires.
+const NEVER_MS: i64 = 253_402_300_799_999;
+
 /// The model, as the sequences use it.
 pub struct Model {
     server: Server,
@@ -308,7 +311,8 @@ fn written(transaction: &Transaction) -> Document {
     if let Some(captured) = &terms.captured {
         document.insert("captured", legs_to_bson(captured));
     }
-    if let Some(end) = terms.confirm_before().filter(|_| *state == State::Held) {
+    if *state == State::Held {
+        let end = terms.confirm_before().unwrap_or(DateTime::from_millis(NEVER_MS));
         document.insert(DUE_AT, end);
     }
     if state.is_final() {

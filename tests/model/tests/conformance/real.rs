@@ -215,7 +215,10 @@ impl Real {
         Ok(match &inserted[0] {
             submission::Answer::Submitted => Answer::Submitted,
             submission::Answer::Unchanged(state) => Answer::Unchanged(*state),
-            submission::Answer::Conflict { .. } => Answer::Refused,
+            submission::Answer::Conflict { .. } | submission::Answer::KeyInUse { .. } => {
+                Answer::Refused
+            }
+            submission::Answer::WithoutKeys(why) => panic!("the ledger has keys: {why:?}"),
             submission::Answer::Refused(why) => panic!("the schema refuses a valid body: {why}"),
         })
     }

@@ -1,0 +1,207 @@
+//! Inserting a transaction with an exclusive key: in a native MongoDB transaction of its own.
+//!
+//! Owns the index by which at most one undecided transaction has a key, and the insert that respects
+//! it. Promises that an attempt that was given up has no effect after somebody else was seen to have
+//! the key. A plain insert could not promise that: its statement may reach the server long after its
+//! submission was refused, when the key is free again, and what was refused would be paid. Here
+//!
+//! - a statement that comes late opens a transaction that nobody commits: the commit is sent only by
+//!   an attempt that has seen the insert succeed and was not given up;
+//! - a commit that comes late is harmless: since its insert, the transaction holds the key, so nobody
+//!   else has got it. Once the server has ended the transaction, the commit fails.
+//!
+//! A client that dies between insert and commit keeps the key from others until the server ends its
+//! transaction: [`Store::end_abandoned`] does that as soon as it is idle for half of the time limit of
+//! an operation, for clients of the same database user; else it takes the server's
+//! `transactionLifetimeLimitSeconds` (a minute by default). Fails with an `Err` where the outcome is
+//! unknown: look by the `_id` then, and try again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
+use mongodb::options::ReadConcern;
+
+use super::definitions::{Index, TRANSACTIONS};
+use super::native::{self, Halt};
+use super::settings::{COLLECTION, ID, LedgerSettings};
+use super::write::DUPLICATE_KEY;
+use super::{Fields, Store, fault};
+use crate::ledger::LedgerError;
+use crate::transaction::State;
+
+/// Why a ledger on a replica set has no exclusive keys.
+const OFF: &str = "this ledger keeps no exclusive keys; `producer init --exclusive-keys on --apply` \
+                   adds their index";
+
+/// Why there are no exclusive keys on a sharded cluster.
+pub const NEEDS_REPLICA_SET: &str =
+    "exclusive keys need a replica set: a sharded cluster can't keep them unique";
+
+const OPERATION: &str = "insert with key";
+const INDEX: &str = "exclusive_key";
+
+/// The index that keeps keys unique. A document leaves it when it is decided, and keeps its key.
+pub(super) fn index() -> Index {
+    let filter = doc! { "exclusiveKey": { "$type": "string" }, "state": undecided() };
+    Index { unique: true, ..Index::new(INDEX, doc! { "exclusiveKey": 1 }, filter) }
+}
+
+fn undecided() -> Document {
+    doc! { "$in": State::UNDECIDED.map(Bson::from).to_vec() }
+}
+
+/// What became of an attempt to insert.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyedInsert {
+    /// It is durable.
+    Inserted,
+    /// The `_id` or the key exists: a look tells which.
+    Duplicate,
+    /// Another open transaction has written the `_id` or the key: it is decided soon.
+    Conflict,
+    /// The server will never accept the document; the text says why.
+    Refused(String),
+}
+
+impl Store {
+    /// Why the ledger keeps no exclusive keys, if so. That it keeps them is remembered: only a person
+    /// changes it, who stops all producers before.
+    ///
+    /// # Errors
+    /// When the server is away, or the ledger is being set up or its settings can't be read.
+    pub async fn without_keys(&self) -> Result<Option<&'static str>, LedgerError> {
+        if self.keeps_keys.initialized() {
+            return Ok(None);
+        }
+        let found = self.documents("settings", COLLECTION, &[ID], Fields::All).await?.pop();
+        let Some(found) = found else {
+            return Err(LedgerError::passing("settings", "the ledger is not set up yet"));
+        };
+        let lasting = |error: String| LedgerError::lasting("settings", error);
+        let found = Document::try_from(found).map_err(|error| lasting(error.to_string()))?;
+        let settings = LedgerSettings::from_document(&found);
+        let settings = settings.map_err(|misfit| lasting(misfit.to_string()))?;
+        if !settings.complete {
+            return Err(LedgerError::passing("settings", "the ledger is being set up"));
+        }
+        if self.is_router().await? {
+            return Ok(Some(NEEDS_REPLICA_SET));
+        }
+        if !settings.exclusive_keys {
+            return Ok(Some(OFF));
+        }
+        // Another call may have been faster; it has seen the same.
+        let _ = self.keeps_keys.set(());
+        Ok(None)
+    }
+
+    /// Inserts one transaction with an exclusive key, if nobody has the key.
+    ///
+    /// # Errors
+    /// When the outcome is unknown, or the server is away.
+    pub async fn insert_keyed(&self, document: &Document) -> Result<KeyedInsert, LedgerError> {
+        let document = RawDocumentBuf::try_from(document)
+            .map_err(|error| LedgerError::lasting(OPERATION, error.to_string()))?;
+        // Given up when this call ends, also when it is dropped: the driver's code goes on after it.
+        let given_up = GivenUp::default();
+        let attempt = Attempt { store: self.clone(), document, given_up: given_up.0.clone() };
+        match self.limited(OPERATION, async move { Ok(attempt.run().await) }).await? {
+            Ok(answer) => Ok(answer),
+            Err(Halt::Conflict) => Ok(KeyedInsert::Conflict),
+            Err(Halt::Failed(error)) => Err(error),
+            Err(Halt::Driver(error)) => match native::code_of(&error) {
+                Some(DUPLICATE_KEY) => Ok(KeyedInsert::Duplicate),
+                Some(_) | None => Err(fault::classify(OPERATION, &error)),
+            },
+        }
+    }
+
+    /// The undecided transaction that has this key.
+    ///
+    /// # Errors
+    /// When the server is away.
+    pub async fn holder_of_key(&self, key: &str) -> Result<Option<String>, LedgerError> {
+        let find = self.transactions();
+        // The condition on the type is the index's: otherwise the server would not use it.
+        let filter = doc! {
+            "exclusiveKey": { "$eq": key, "$type": "string" },
+            "state": undecided(),
+        };
+        let limit = self.op_limit();
+        let holder = self.limited("holder of a key", async move {
+            let find = find.find_one(filter).projection(doc! { "_id": 1 }).max_time(limit);
+            find.hint(mongodb::options::Hint::Name(INDEX.to_owned())).await
+        });
+        let id = |holder: Document| match holder.get("_id") {
+            Some(Bson::String(id)) => id.clone(),
+            Some(other) => other.to_string(),
+            None => String::new(),
+        };
+        Ok(holder.await?.map(id))
+    }
+}
+
+/// Says to an attempt that its caller does not wait for it any more.
+#[derive(Default)]
+struct GivenUp(Arc<AtomicBool>);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+struct Attempt {
+    store: Store,
+    document: RawDocumentBuf,
+    given_up: Arc<AtomicBool>,
+}
+
+impl Attempt {
+    async fn run(&self) -> Result<KeyedInsert, Halt> {
+        let mut session = self.store.database().client().start_session().await?;
+        // The write concern is the client's: majority, with journal.
+        session
+            .start_transaction()
+            .read_concern(ReadConcern::local())
+            .max_commit_time(self.store.op_limit())
+            .await?;
+        let inserted = self.insert(&mut session).await;
+        // Last before the commit: from here on the transaction holds the key.
+        let given_up = self.given_up.load(Ordering::Acquire);
+        if given_up || !matches!(inserted, Ok(KeyedInsert::Inserted)) {
+            // Only to free the server sooner: without a commit it never takes effect.
+            if let Err(error) = session.abort_transaction().await {
+                tracing::debug!(%error, "a transaction was not aborted");
+            }
+            return if given_up { Err(self.late()) } else { inserted };
+        }
+        native::commit(&mut session).await?;
+        if let Some(moment) = session.operation_time() {
+            self.store.heard_of(moment);
+        }
+        Ok(KeyedInsert::Inserted)
+    }
+
+    async fn insert(&self, session: &mut ClientSession) -> Result<KeyedInsert, Halt> {
+        let command = rawdoc! {
+            "insert": TRANSACTIONS,
+            "documents": [self.document.clone()],
+            "maxTimeMS": self.store.op_limit_ms(),
+            "comment": format!("tandem {OPERATION}"),
+        };
+        let database = self.store.database();
+        let reply = database.run_raw_command(command).session(&mut *session).await?;
+        Ok(match fault::refusals(OPERATION, &reply)?.pop() {
+            None => KeyedInsert::Inserted,
+            Some((DUPLICATE_KEY, _)) => KeyedInsert::Duplicate,
+            Some((_, refused)) => KeyedInsert::Refused(refused.problem),
+        })
+    }
+
+    fn late(&self) -> Halt {
+        Halt::Failed(LedgerError::passing(OPERATION, "it was given up before its commit"))
+    }
+}

@@ -1,0 +1,88 @@
+//! Inserting an order that has an exclusive key, until it is known what became of it.
+//!
+//! Owns telling apart what stands in the way of such an insert: its own `_id` (it is known, or the
+//! answer of an earlier attempt was lost), another transaction with the key, or neither (then that was
+//! decided a moment ago). Promises that whoever is refused because of a key is not paid later: see
+//! [`Store::insert_keyed`]. Fails when MongoDB is away, or when the key's fate stays open for seconds.
+
+use std::time::Duration;
+
+use common::ledger::LedgerError;
+use common::mongo::{KeyedInsert, Store};
+use common::retry::{Policy, jitter};
+use mongodb::bson::DateTime;
+
+use crate::submission::{Answer, Order, find_one};
+
+/// How often an order is tried in one go: for longer than it takes until a client that is gone may be
+/// told from one that is slow.
+const TRIES_MAX: u32 = 20;
+
+/// After so many tries in vain it is looked whether a client that is gone holds the key.
+const TRIES_BEFORE_LOOKING: u32 = 5;
+
+/// The pauses between tries: whoever stands in the way is through within milliseconds.
+const PAUSES: Policy = Policy { first: Duration::from_millis(5), max: Duration::from_millis(500) };
+
+/// Inserts an order with a key. It was looked for its `_id` before.
+///
+/// # Errors
+/// When the outcome is unknown, or MongoDB is away.
+pub(crate) async fn insert(
+    store: &Store,
+    order: &Order,
+    created_at: DateTime,
+) -> Result<Answer, LedgerError> {
+    if let Some(why) = store.without_keys().await? {
+        return Ok(Answer::WithoutKeys(why));
+    }
+    let document = order.body.to_document(&order.id, created_at);
+    for tries in 1..=TRIES_MAX {
+        match store.insert_keyed(&document).await? {
+            KeyedInsert::Inserted => return Ok(Answer::Submitted),
+            KeyedInsert::Refused(problem) => {
+                return Ok(Answer::Refused(format!("the server refuses it: {problem}")));
+            }
+            KeyedInsert::Duplicate => {
+                if let Some(answer) = in_the_way(store, order, created_at).await? {
+                    return Ok(answer);
+                }
+            }
+            KeyedInsert::Conflict if tries > TRIES_BEFORE_LOOKING => end_abandoned(store).await,
+            KeyedInsert::Conflict => {}
+        }
+        tokio::time::sleep(PAUSES.delay(tries, jitter())).await;
+    }
+    let message = format!("exclusiveKey {:?} is being written by another client", key(order));
+    Err(LedgerError::passing("insert with key", message))
+}
+
+fn key(order: &Order) -> &str {
+    order.body.terms().exclusive_key.as_deref().unwrap_or_default()
+}
+
+/// Where this fails, the server ends the transaction after a minute.
+async fn end_abandoned(store: &Store) {
+    match store.end_abandoned().await {
+        Ok(0) => {}
+        Ok(ended) => tracing::info!(ended, "a client that is gone held an exclusive key"),
+        Err(error) => tracing::debug!(%error, "an abandoned transaction has to run out"),
+    }
+}
+
+/// What stands in the way. The `_id` first: it may be this order, whose answer was lost, and which has
+/// the key.
+async fn in_the_way(
+    store: &Store,
+    order: &Order,
+    created_at: DateTime,
+) -> Result<Option<Answer>, LedgerError> {
+    if let Some(known) = find_one(store, order, created_at).await? {
+        return Ok(Some(known));
+    }
+    let holder = store.holder_of_key(key(order)).await?;
+    // It may have become durable between the two looks.
+    let other = holder.filter(|holder| **holder != *order.id);
+    let key = key(order).to_owned();
+    Ok(other.map(|holder| Answer::KeyInUse { key, holder }))
+}

@@ -1,0 +1,239 @@
+//! Schedules and expiry: nothing happens before its moment, and nothing after it.
+
+use std::time::Duration;
+
+use common::amount::Amount;
+use common::mongo::{MongoOutbox, TRANSACTIONS};
+use common::transaction::{Body, State, Terms};
+use harness::proxy::Part;
+use harness::queues::Queues;
+use harness::wait::{s, wait_until};
+use harness::world::{World, transfer};
+use mongodb::bson::{DateTime, Document, doc};
+
+async fn world() -> World {
+    let world = World::new().await;
+    world.accounts(&[("a", 1_000_000), ("b", 0)]).await;
+    world
+}
+
+async fn now(world: &World) -> i64 {
+    world.store.server_now().await.expect("MongoDB is there")
+}
+
+fn at(ms: i64) -> Option<DateTime> {
+    Some(DateTime::from_millis(ms))
+}
+
+/// A transfer of 1 from a to b, as a producer writes it.
+fn document(id: &str, terms: Terms, now: i64) -> Document {
+    let body = Body::transfer("a", "b", Amount::Int(1)).expect("valid");
+    let body = body.with_terms(terms).expect("they fit each other");
+    body.to_document(id, DateTime::from_millis(now))
+}
+
+async fn insert(world: &World, documents: &[Document]) {
+    for documents in documents.chunks(5_000) {
+        let inserted = world.store.insert(TRANSACTIONS, documents).await;
+        let inserted = inserted.expect("MongoDB is there");
+        assert!(inserted.refused.is_empty() && inserted.existing.is_empty(), "{inserted:?}");
+    }
+}
+
+async fn insert_one(world: &World, id: &str, terms: Terms) {
+    insert(world, &[document(id, terms, now(world).await)]).await;
+}
+
+async fn moment(world: &World, id: &str, field: &str) -> i64 {
+    let found = world.transaction(id).await;
+    found.get_datetime(field).unwrap_or_else(|_| panic!("{field} of {found}")).timestamp_millis()
+}
+
+#[tokio::test]
+async fn a_scheduled_transaction_is_settled_soon_after_its_moment_and_never_before() {
+    let world = world().await;
+    let not_before = now(&world).await + 3_000;
+    let terms = Terms { not_before: at(not_before), ..Terms::default() };
+    insert_one(&world, "t", terms).await;
+    assert_eq!(world.state("t").await, State::Scheduled);
+    // A message about it has no use, and is consumed.
+    world.publish(&["t".into()], 1).await;
+    let worker = world.worker("one").flag("--sweep-ms", 10_000).start().await;
+    wait_until("the message is consumed", s(30), async || {
+        world.queues.depth("work").await == Some(0)
+    })
+    .await;
+    world.wait_final(s(30)).await;
+    assert_eq!(world.state("t").await, State::Done);
+    let claimed = moment(&world, "t", "claimedAt").await;
+    assert!(claimed >= not_before, "claimed {} ms too early", not_before - claimed);
+    // Long before the next round of the sweeper would be due.
+    assert!(claimed < not_before + 2_000, "claimed {} ms late", claimed - not_before);
+    assert!(world.transaction("t").await.get("dueAt").is_none());
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_scheduled_transaction_can_be_canceled() {
+    let world = world().await;
+    let terms = Terms { not_before: at(now(&world).await + 3_600_000), ..Terms::default() };
+    insert_one(&world, "t", terms).await;
+    let worker = world.worker("one").start().await;
+    world.producer(&["cancel", "t", "--wait"]).await.expect_success();
+    assert_eq!(world.state("t").await, State::Canceled);
+    assert_eq!(world.reason("t").await.as_deref(), Some("requested"));
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+/// Its step was moved and stamped, and the worker died before it published the ids.
+#[tokio::test]
+async fn what_was_made_due_and_not_published_is_published_by_the_sweeper_after_its_stamp() {
+    let world = world().await;
+    let before = now(&world).await - 60_000;
+    let terms = Terms { not_before: at(before + 1_000), ..Terms::default() };
+    let mut old = document("t", terms, before);
+    assert_eq!(old.get_str("state").ok(), Some("scheduled"));
+    old.insert("createdAt", DateTime::from_millis(before));
+    insert(&world, &[old]).await;
+    let stamp = now(&world).await + 2_500;
+    let outbox = MongoOutbox::new(world.store.clone());
+    let moved = outbox.make_due(&["t".into()], stamp).await.expect("MongoDB is there");
+    assert_eq!(moved, ["t".into()]);
+    assert_eq!(outbox.make_due(&["t".into()], stamp + 1).await.expect("there"), []);
+    let worker = world.worker("one").flag("--sweep-ms", 100).flag("--orphan-ms", 500).start().await;
+    world.wait_final(s(30)).await;
+    let claimed = moment(&world, "t", "claimedAt").await;
+    assert!(claimed >= stamp, "published {} ms before its stamp", stamp - claimed);
+    let swept = worker.metrics().await.sum("tandem_swept_total", &[("kind", "unclaimed")]);
+    assert!(swept >= 1.0, "{swept}");
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn what_expires_in_a_queue_that_nobody_consumes_is_canceled_all_the_same() {
+    let world = world().await;
+    let begun = now(&world).await;
+    let expires = |ms| Terms { expires_at: at(begun + ms), ..Terms::default() };
+    let later = Terms { not_before: at(begun + 1_000), ..expires(1_500) };
+    insert(
+        &world,
+        &[
+            document("soon", expires(1_000), begun),
+            document("scheduled", later, begun),
+            document("late", expires(3_600_000), begun),
+        ],
+    )
+    .await;
+    // The worker hears nothing of it: its queue has another name.
+    let elsewhere = format!("{}x", world.name);
+    let worker = world.worker("one").env("TANDEM_QUEUE_PREFIX", &elsewhere).start().await;
+    world.wait_state("soon", State::Canceled, s(30)).await;
+    let decided = moment(&world, "soon", "decidedAt").await;
+    assert!(decided >= begun + 1_000, "{} ms too early", begun + 1_000 - decided);
+    assert_eq!(world.reason("soon").await.as_deref(), Some("expired"));
+    world.wait_state("late", State::Initial, s(5)).await;
+    drop(worker);
+    Queues::new(&world.servers.amqp_url, &elsewhere).delete_all().await;
+    let worker = world.worker("two").start().await;
+    world.wait_final(s(30)).await;
+    assert_eq!(world.state("late").await, State::Done);
+    assert_ne!(world.state("scheduled").await, State::Scheduled);
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+/// The commit is held up on its way until the transaction has expired.
+async fn a_late_commit_takes_nothing(engine: &str, step: &str) {
+    let world = world().await;
+    let (proxy, uri) = world.mongodb_proxy().await;
+    let plan = world.worker("one").mongodb(&uri).flag("--engine", engine);
+    // Longer than the commit is held up.
+    let plan = plan.flag("--op-limit-ms", 10_000).flag("--grace-ms", 11_000);
+    let worker = plan.flag("--lease-ms", 30_000).start().await;
+    let held = proxy.hold(step, 1, Part::Request);
+    let expires_at = now(&world).await + 3_000;
+    insert_one(&world, "t", Terms { expires_at: at(expires_at), ..Terms::default() }).await;
+    world.publish(&["t".into()], 1).await;
+    held.caught(s(20)).await;
+    wait_until("it has expired", s(20), async || now(&world).await > expires_at).await;
+    held.release();
+    world.wait_state("t", State::Canceled, s(30)).await;
+    assert_eq!(world.reason("t").await.as_deref(), Some("expired"));
+    assert_eq!(world.balance("a").await, Amount::Int(1_000_000));
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_commit_that_arrives_after_the_expiry_takes_nothing() {
+    a_late_commit_takes_nothing("two-phase", "applied").await;
+}
+
+#[tokio::test]
+async fn a_native_end_that_arrives_after_the_expiry_takes_nothing() {
+    a_late_commit_takes_nothing("transaction", "transact transactions").await;
+}
+
+#[tokio::test]
+async fn many_due_at_one_moment_do_not_starve_what_comes_meanwhile() {
+    const SCHEDULED: usize = 20_000;
+    let world = world().await;
+    let begun = now(&world).await;
+    let due = begun + 6_000;
+    let terms = Terms { not_before: at(due), ..Terms::default() };
+    let scheduled: Vec<_> =
+        (0..SCHEDULED).map(|n| document(&format!("s{n}"), terms.clone(), begun)).collect();
+    insert(&world, &scheduled).await;
+    let workers = tokio::join!(world.worker("one").start(), world.worker("two").start());
+    wait_until("the moment has come", s(60), async || now(&world).await >= due).await;
+    let mut others = Vec::new();
+    let is_waiting = doc! { "state": { "$in": ["scheduled", "initial", "pending", "applied"] } };
+    while world.store.transactions().count_documents(is_waiting.clone()).await.expect("there") > 0 {
+        let id = format!("o{}", others.len());
+        world.submit(&[transfer(&id, "a", "b", 1)], 1).await;
+        others.push(id);
+        // An arrival now and then; not a wait for something.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(now(&world).await < due + 120_000, "it takes too long");
+    }
+    world.wait_final(s(60)).await;
+    let mut took = Vec::new();
+    for id in &others {
+        let ended = moment(&world, id, "lastModified").await;
+        took.push(ended - moment(&world, id, "createdAt").await);
+    }
+    took.sort_unstable();
+    let percentile = |percent: usize| took[(took.len() - 1) * percent / 100];
+    let last = moment_of_the_last(&world, "^s").await - due;
+    let (p50, p99) = (percentile(50), percentile(99));
+    eprintln!("{SCHEDULED} in {last} ms; {} others: p50 {p50}, p99 {p99} ms", took.len());
+    // In one queue behind all of them, they would wait about half of this time.
+    assert!(p50 < last / 4 && p99 < last, "others waited: p50 {p50}, p99 {p99} of {last} ms");
+    let swept = |w: f64, x: f64| w + x;
+    let one = workers.0.metrics().await;
+    let two = workers.1.metrics().await;
+    let kind = |kind| {
+        let label = [("kind", kind)];
+        swept(one.sum("tandem_swept_total", &label), two.sum("tandem_swept_total", &label))
+    };
+    assert_eq!(kind("due"), SCHEDULED as f64, "each was published once");
+    assert_eq!(kind("unclaimed"), 0.0, "nobody took them for forgotten");
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}
+
+async fn moment_of_the_last(world: &World, ids: &str) -> i64 {
+    let filter = doc! { "_id": { "$regex": ids } };
+    let last = world.store.transactions().find_one(filter).sort(doc! { "lastModified": -1 }).await;
+    let last = last.expect("MongoDB is there").expect("there are some");
+    last.get_datetime("lastModified").expect("a date").timestamp_millis()
+}
