@@ -7,8 +7,7 @@
 use std::env::{args, var};
 use std::time::{Duration, SystemTime};
 
-use mongodb::bson::DateTime;
-use producer::{Account, Amount, Body, Capture, Client, Config, Outcome, State, Submission, Terms};
+use producer::{Account, Amount, Capture, Client, Config, Outcome, Submission};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -47,25 +46,19 @@ async fn authorise(
     shop: &str,
     value: i64,
 ) -> Result<bool, producer::Error> {
-    let id = order(card, shop);
     // A shop keeps this moment with its order: the same id again has to come with the same terms.
-    let expires = DateTime::from_system_time(SystemTime::now() + DELIVERY);
-    let terms = Terms { hold: true, hold_expires_at: Some(expires), ..Terms::default() };
-    let body = Body::transfer(card, shop, Amount::Int(value))?.with_terms(terms)?;
-    client.submit(Submission::of(body).with_id(id.as_str())).await?;
-    loop {
-        let standing = client.standings(&[&id]).await?.remove(&id);
-        match standing.as_ref().and_then(|standing| standing.state) {
-            Some(State::Held) => {
-                let left = client.account(card).await?.balance;
-                println!("authorised {value}; {card} may spend {left}");
-                return Ok(true);
-            }
-            Some(State::Canceled) => {
-                println!("not authorised: {:?}", standing.and_then(|standing| standing.reason));
-                return Ok(false);
-            }
-            _ => tokio::time::sleep(Duration::from_millis(20)).await,
+    let expires = SystemTime::now() + DELIVERY;
+    let hold = Submission::transfer(card, shop, value).held().hold_expires_at(expires);
+    let receipt = client.submit(hold.with_id(order(card, shop))).await?;
+    match client.outcome(&receipt.id).await? {
+        Outcome::Canceled { code, message } => {
+            println!("not authorised: {message} ({code})");
+            Ok(false)
+        }
+        Outcome::Held | Outcome::Done => {
+            let left = client.account(card).await?.balance;
+            println!("authorised {value}; {card} may spend {left}");
+            Ok(true)
         }
     }
 }

@@ -70,7 +70,7 @@ pub use common::amount::{Amount, AmountError};
 pub use common::mongo::{Inspection, ParkedEntry, Unparked};
 pub use common::queue::{DeadLetter, DeadLetters, Held};
 pub use common::trace::Tracing;
-pub use common::transaction::{AccountId, Body, Leg, ReasonCode, State, Terms, TransactionId};
+pub use common::transaction::{AccountId, Body, Leg, ReasonCode, State, TransactionId};
 pub use config::{Config, Notes};
 pub use dead_letters::{Asked, Fate, Replay};
 pub use error::{Error, Kind, Server};

@@ -197,21 +197,26 @@ fn queries(filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
     if filter.states.is_empty() {
         return vec![query(doc! {}, "by_created", Order::Indexed)];
     }
-    let mut queries = Vec::new();
+    let asked = |state: State| filter.states.contains(&state);
     // Each condition on the state is one that the filter of its index implies.
-    if filter.states.contains(&State::Initial) {
-        queries.push(query(doc! { "state": State::Initial }, "unclaimed", Order::IndexedByMoment));
-    }
-    let resting = among(State::is_resting);
-    if !resting.is_empty() {
-        let condition = doc! { "state": { "$in": names(resting) }, DUE_AT: { "$type": "date" } };
-        queries.push(query(condition, "due", Order::Sorted));
-    }
-    let in_flight = among(|state| State::IN_FLIGHT.contains(&state));
-    if !in_flight.is_empty() {
-        let condition = doc! { "state": { "$in": names(in_flight) } };
-        queries.push(query(condition, "in_flight", Order::Sorted));
-    }
+    let rests = |state: State| {
+        let condition = doc! { "state": state, DUE_AT: { "$type": "date" } };
+        asked(state).then(|| query(condition, "due", Order::Sorted))
+    };
+    let flying = among(|state| State::IN_FLIGHT.contains(&state));
+    let in_flight = (!flying.is_empty()).then(|| {
+        let condition = doc! { "state": { "$in": names(flying) } };
+        query(condition, "in_flight", Order::Sorted)
+    });
+    let waits = asked(State::Initial)
+        .then(|| query(doc! { "state": State::Initial }, "unclaimed", Order::IndexedByMoment));
+    let held = rests(State::Held);
+    // A hold is in flight before it rests, and again when it was confirmed or released.
+    let before_held = in_flight.clone().filter(|_| held.is_some());
+    let mut queries: Vec<Query> = [rests(State::Scheduled), waits, before_held, held, in_flight]
+        .into_iter()
+        .flatten()
+        .collect();
     for state in among(State::is_final) {
         queries.push(query(doc! { "state": state }, "ended_by_created", Order::Indexed));
     }
@@ -320,7 +325,8 @@ mod tests {
         assert_eq!(hints(&of(&[State::Initial], None)), ["unclaimed"]);
         assert_eq!(hints(&of(&[State::Held], None)), ["due"]);
         assert_eq!(hints(&of(&[State::Scheduled], None)), ["due"]);
-        let all = ["unclaimed", "due", "in_flight", "ended_by_created", "ended_by_created"];
+        let life = ["due", "unclaimed", "in_flight", "due", "in_flight"];
+        let all = [&life[..], &["ended_by_created"; 2]].concat();
         assert_eq!(hints(&of(&State::ALL, None)), all);
         assert_eq!(hints(&of(&[], Some("a"))), ["ended_on"]);
         assert_eq!(hints(&of(&[State::Done], Some("a"))), ["ended_on"]);

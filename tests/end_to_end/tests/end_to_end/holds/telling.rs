@@ -155,7 +155,7 @@ async fn an_operator_confirms_and_releases_in_the_console() {
     }
     let api = world.api(&[]).await;
     let page = api.get("/console/transaction?id=t").await.expect(200);
-    for part in ["act=confirm", "act=release", ">held<"] {
+    for part in ["act=confirm", "act=release", "or expires at", ">held<"] {
         assert!(page.body.contains(part), "{part}: {}", page.body);
     }
     let asked = api.get("/console/confirm?act=confirm&id=t").await.expect(200);
