@@ -13,8 +13,9 @@ use common::account::Account;
 use common::amount::Amount;
 use common::ledger::{Fault, LeaseMs, Transacted};
 use common::retry::Policy;
-use common::transaction::{Body, TransactionId};
+use common::transaction::{Body, Terms, TransactionId};
 use futures_util::future::join;
+use mongodb::bson::DateTime;
 use worker::engine::{Announcer, Engine, EngineKind, EngineSettings, Environment};
 use worker::metrics::Metrics;
 
@@ -143,8 +144,10 @@ async fn live(
     }
 }
 
-fn body(from: &str, to: &str, value: i64) -> Body {
-    Body::transfer(from, to, Amount::Int(value)).expect("two accounts, above zero")
+fn body(scope: &Scope, from: &str, to: &str, value: i64) -> Body {
+    let body = Body::transfer(from, to, Amount::Int(value)).expect("two accounts, above zero");
+    let expires_at = scope.expires_at.map(DateTime::from_millis);
+    body.with_terms(Terms { expires_at, ..Terms::default() }).expect("a moment")
 }
 
 impl Protocol for Tandem<'_> {
@@ -156,7 +159,7 @@ impl Protocol for Tandem<'_> {
             books.accounts.insert((*name).into(), Account::new(name, Amount::Int(*balance)));
         }
         for (id, from, to, value) in self.scope.transfers {
-            let doc = Transaction::initial((*id).into(), body(from, to, *value), 0);
+            let doc = Transaction::initial((*id).into(), body(self.scope, from, to, *value), 0);
             books.transactions.insert(doc.id.clone(), doc);
         }
         books
@@ -181,13 +184,14 @@ impl Protocol for Tandem<'_> {
         let request = |client: &Client| match client {
             Client::Cancels(id) => Request::AskCancel((*id).into()),
             Client::Spoils(id, oddity) => Request::Spoil((*id).into(), *oddity),
+            Client::ExpiresUnclaimed(id) => Request::Expire((*id).into()),
             Client::BringsBack(id) => Request::Unpark((*id).into()),
             Client::Mends(id) => Request::Mend((*id).into()),
             Client::Sets(account, status) => Request::SetStatus((*account).into(), *status),
             Client::SubmitsAgain(id) => {
                 let same = self.scope.transfers.iter().find(|(other, ..)| other == id);
                 let (_, from, to, value) = same.expect("a transfer of the scope");
-                Request::Insert((*id).into(), body(from, to, *value))
+                Request::Insert((*id).into(), body(self.scope, from, to, *value))
             }
         };
         self.scope.clients.iter().map(request).collect()
@@ -242,8 +246,11 @@ impl Protocol for Tandem<'_> {
                     // A native batch leaves to two phases what others may claim.
                     let is_free = self.scope.chooses() && seen.server_now > seen.takeover_at;
                     seen.takeover_at = is_free.into();
-                    // The engine keeps the difference between the server's clock and its own.
-                    seen.server_now -= heard.at;
+                    // The engine keeps the difference between the server's clock and its own, and
+                    // looks whether one that expires has expired.
+                    if self.scope.expires_at.is_none() {
+                        seen.server_now -= heard.at;
+                    }
                 }
                 format!("{seen:?}")
             }
@@ -327,6 +334,7 @@ impl Protocol for Tandem<'_> {
 
     fn wrong_now(&self, books: &Books) -> Vec<String> {
         let mut wrong = check::off_the_books(books);
+        wrong.extend(check::untimely(books));
         if self.scope.events {
             wrong.extend(check::untrue_events(books));
             wrong.extend(check::unannounced(books));

@@ -3,7 +3,7 @@
 use common::account::Status;
 use worker::engine::EngineKind;
 
-use super::choosing;
+use super::{choosing, expiring};
 use super::engine::OP_LIMIT;
 use super::protocol::Bounds;
 use crate::sim::odd::Oddity;
@@ -23,6 +23,8 @@ pub enum Client {
     Mends(&'static str),
     /// An operator brings back a parked transaction.
     BringsBack(&'static str),
+    /// A sweeper cancels a transaction that has expired before anybody claimed it.
+    ExpiresUnclaimed(&'static str),
 }
 
 /// What is searched, and within which bounds.
@@ -60,6 +62,8 @@ pub struct Scope {
     pub skew: i64,
     /// Whether the workers announce outcomes.
     pub events: bool,
+    /// When every transfer expires, if they do.
+    pub expires_at: Option<i64>,
 }
 
 /// One transfer and two runs of a worker; the other scopes are variations of it.
@@ -80,6 +84,7 @@ pub(super) const PAIR: Scope = Scope {
     lease: 1,
     skew: 1,
     events: false,
+    expires_at: None,
 };
 
 /// A settlement that rides, and another worker that has both transactions.
@@ -302,7 +307,7 @@ const SCOPES: [Scope; 22] = [
 impl Scope {
     /// Every scope, the longest searches first, of the two-phase engine and then of both.
     pub fn all() -> impl Iterator<Item = &'static Scope> {
-        SCOPES.iter().chain(&choosing::SCOPES)
+        SCOPES.iter().chain(&choosing::SCOPES).chain(&expiring::SCOPES)
     }
 
     /// The scope of this name.

@@ -185,6 +185,7 @@ pub fn request(request: &Request) -> String {
         | Request::AskCancel(id)
         | Request::MakeDue(id)
         | Request::Expire(id)
+        | Request::Reschedule(id, _)
         | Request::Unpark(id)
         | Request::Mend(id) => format!("{name} {id}"),
         Request::Spoil(id, oddity) => format!("{name} {id}: {}", oddity.name()),

@@ -23,6 +23,8 @@ pub enum Request {
     MakeDue(TransactionId),
     /// A sweeper cancels what waits, if it has expired.
     Expire(TransactionId),
+    /// A client reschedules to a moment.
+    Reschedule(TransactionId, ServerMs),
     /// An operator freezes, opens or closes an account.
     SetStatus(AccountId, Status),
     /// A document becomes odd.
@@ -75,6 +77,7 @@ impl Request {
             Request::AskCancel(_) => "ask cancel",
             Request::MakeDue(_) => "make due",
             Request::Expire(_) => "expire",
+            Request::Reschedule(..) => "reschedule",
             Request::SetStatus(..) => "set status",
             Request::Spoil(..) => "spoil",
             Request::Mend(_) => "mend",
@@ -108,6 +111,7 @@ impl Request {
             | Request::AskCancel(_)
             | Request::MakeDue(_)
             | Request::Expire(_)
+            | Request::Reschedule(..)
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)
@@ -152,6 +156,7 @@ impl Request {
             | Request::AskCancel(_)
             | Request::MakeDue(_)
             | Request::Expire(_)
+            | Request::Reschedule(..)
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)

@@ -143,6 +143,9 @@ impl Server {
                 let stepped = self.transaction(id, |doc| model::expire(doc, started, planted));
                 self.set_apart(stepped, id)
             }
+            Request::Reschedule(id, not_before) => {
+                self.transaction(id, |doc| model::reschedule(doc, *not_before))
+            }
             Request::AskCancel(id) => {
                 self.transaction(id, |doc| model::request_cancel(doc, started))
             }
@@ -331,6 +334,7 @@ impl Server {
             | Request::AskCancel(_)
             | Request::MakeDue(_)
             | Request::Expire(_)
+            | Request::Reschedule(..)
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)

@@ -1,11 +1,11 @@
 //! The model, used as the simulator uses it: one request, document by document.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::event::End;
 use common::ledger::{Claim, Claimed, Refused, ServerMs, Written};
 use common::mongo::ENDED_ON;
-use common::transaction::{AccountId, Body, Parked, State, TransactionId};
+use common::transaction::{AccountId, Body, DUE_AT, Parked, State, TransactionId};
 use model::sim::model::{Books, Transaction};
 use model::sim::odd::Oddity;
 use model::sim::request::{Reply, Request};
@@ -13,7 +13,7 @@ use model::sim::server::{Server, Stepped};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::fields::{self, Answer, Shown};
-use crate::operation::{BROKEN, Lease, Operation, TRANSACTIONS, account_names};
+use crate::operation::{BROKEN, HOUR, Lease, Operation, TRANSACTIONS, account_names};
 use crate::sequence::Sequence;
 use crate::terms::{FOREIGN, Terms, broken, contents};
 
@@ -93,6 +93,12 @@ impl Model {
                 self.request(&Request::AskCancel(id.clone()), now);
                 let found = self.server.primary.transactions.get(&id);
                 found.map_or(Answer::Refused, |found| Answer::Is(found.state))
+            }
+            Operation::MakeDue(ids) => self.each(ids, Request::MakeDue, now),
+            Operation::Expire(ids) => self.each(ids, Request::Expire, now),
+            Operation::Reschedule(at, when) => {
+                let request = Request::Reschedule(TRANSACTIONS[*at].into(), terms.at(*when));
+                self.answer(terms, &request, now)
             }
             Operation::SetStatus(at, to) => {
                 let id: AccountId = account_names()[*at].into();
@@ -197,13 +203,33 @@ impl Model {
         let odd = &self.server.primary.odd;
         let is_odd = |at: &usize| odd.is_mendable(&TRANSACTIONS[*at].into());
         match operation {
-            Operation::Insert { .. } | Operation::RequestCancel(_) => {
+            Operation::Insert { .. }
+            | Operation::RequestCancel(_)
+            | Operation::MakeDue(_)
+            | Operation::Expire(_)
+            | Operation::Reschedule(..) => {
                 operation.transactions().iter().any(is_odd)
             }
             Operation::Claim(ids, _, lease) => *lease == Lease::Over && ids.iter().any(is_odd),
             Operation::SetStatus(at, _) => odd.is_mendable(&account_names()[*at].into()),
             _ => false,
         }
+    }
+
+    /// One request for each.
+    fn each(
+        &mut self,
+        ids: &[usize],
+        request: fn(TransactionId) -> Request,
+        now: ServerMs,
+    ) -> Answer {
+        let mut count = 0;
+        for id in Terms::ids(ids) {
+            if let Reply::Written(written) = self.request(&request(id), now) {
+                count += written.count;
+            }
+        }
+        Answer::Written(count, BTreeSet::new())
     }
 
     fn answer(&mut self, terms: &Terms<'_>, request: &Request, now: ServerMs) -> Answer {
@@ -250,7 +276,11 @@ impl Model {
             return Answer::Submitted;
         }
         let known = &self.server.primary.transactions[id];
-        let same = known.body.as_ref().is_ok_and(|known| *known == body);
+        let as_submitted = known.body.clone().and_then(|known| {
+            let terms = known.terms().as_submitted();
+            known.with_terms(terms).map_err(|error| error.to_string())
+        });
+        let same = as_submitted.is_ok_and(|known| known == body);
         if same { Answer::Unchanged(known.state) } else { Answer::Refused }
     }
 }
@@ -270,8 +300,18 @@ fn note_times(
         (Some(State::Pending), State::Initial) => {
             times.remove("claimedAt");
         }
-        (Some(State::Initial | State::Pending), State::Applied | State::Canceling) => {
+        (Some(State::Scheduled), State::Initial) => {
+            times.insert("sweepAfter", now + HOUR);
+        }
+        (Some(State::Scheduled | State::Initial), State::Canceling) => {
+            times.remove("sweepAfter");
             times.insert("decidedAt", now);
+        }
+        (Some(State::Pending), State::Applied | State::Canceling) => {
+            times.insert("decidedAt", now);
+        }
+        (_, State::Done | State::Canceled) => {
+            times.remove("sweepAfter");
         }
         _ => {}
     }
@@ -286,6 +326,14 @@ fn written(transaction: &Transaction) -> Document {
         Err(_) => broken(),
     };
     document.insert("state", *state);
+    document.remove(DUE_AT);
+    if let Some(due) = transaction.due_at {
+        document.insert(DUE_AT, DateTime::from_millis(due));
+    }
+    let terms = body.as_ref().ok().map(Body::terms);
+    if let Some(submitted) = terms.and_then(|terms| terms.submitted_not_before) {
+        document.insert("submittedNotBefore", submitted);
+    }
     if state.is_final() {
         document.insert(ENDED_ON, true);
     }

@@ -64,6 +64,12 @@ pub enum Operation {
     },
     /// A client cancels.
     RequestCancel(usize),
+    /// A sweeper makes due what is scheduled.
+    MakeDue(Vec<usize>),
+    /// A sweeper cancels what has expired.
+    Expire(Vec<usize>),
+    /// A client reschedules.
+    Reschedule(usize, When),
     /// An operator freezes, opens or closes an account.
     SetStatus(usize, Status),
     /// See [`common::ledger::Ledger`] for this and all that follow.
@@ -146,6 +152,10 @@ impl fmt::Display for Operation {
                 write!(f, "{name} {id} with the content of {of}")
             }
             Operation::RequestCancel(at) => write!(f, "{name} {}", TRANSACTIONS[*at]),
+            Operation::MakeDue(ids) | Operation::Expire(ids) => write!(f, "{name} {}", names(ids)),
+            Operation::Reschedule(at, when) => {
+                write!(f, "{name} {} to the {when:?}", TRANSACTIONS[*at])
+            }
             Operation::SetStatus(at, to) => {
                 write!(f, "{name} of {} to {}", account_names()[*at], to.as_str())
             }
@@ -213,6 +223,7 @@ impl Operation {
         match self {
             Operation::Insert { transaction: at, .. }
             | Operation::RequestCancel(at)
+            | Operation::Reschedule(at, _)
             | Operation::Unpark(at)
             | Operation::SpoilTransaction(at, _) => vec![*at],
             Operation::Claim(ids, ..)
@@ -220,6 +231,8 @@ impl Operation {
             | Operation::Transact(ids, ..)
             | Operation::Unclaim(ids, _)
             | Operation::ParkById(ids)
+            | Operation::MakeDue(ids)
+            | Operation::Expire(ids)
             | Operation::Release { ids, .. } => ids.clone(),
             Operation::Cancel(refused, _) => refused.iter().map(|(at, _)| *at).collect(),
             Operation::Park(each, ..) => each.iter().map(|(at, _)| *at).collect(),
@@ -241,6 +254,9 @@ impl Operation {
         match self {
             Operation::Insert { .. } => "insert",
             Operation::RequestCancel(_) => "request cancel",
+            Operation::MakeDue(_) => "make due",
+            Operation::Expire(_) => "expire",
+            Operation::Reschedule(..) => "reschedule",
             Operation::SetStatus(..) => "set status",
             Operation::Claim(..) => "claim",
             Operation::Unclaim(..) => "unclaim",

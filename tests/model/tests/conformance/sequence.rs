@@ -11,8 +11,8 @@ use std::fmt;
 use common::account::{Account, Status};
 use common::amount::Amount;
 use common::ledger::{Advance, RemovalKind};
-use common::transaction::{Body, Leg, ReasonCode};
-use mongodb::bson::doc;
+use common::transaction::{Body, Leg, ReasonCode, Terms};
+use mongodb::bson::{DateTime, doc};
 use proptest::array::uniform6;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -37,13 +37,33 @@ pub struct Sequence {
 /// All sequences of up to so many operations.
 pub fn sequences(operations_max: usize) -> impl Strategy<Value = Sequence> {
     let accounts = ACCOUNTS.map(account);
-    let bodies = vec(body(), TRANSACTIONS.len());
+    let bodies = vec((body(), terms()).prop_map(timed), TRANSACTIONS.len());
     let parts = vec(part(), 1..=operations_max);
     (accounts, bodies, parts).prop_map(move |(accounts, mut bodies, parts)| {
         bodies[LARGE] = large();
         let operations = parts.into_iter().flatten().take(operations_max).collect();
         Sequence { accounts: accounts.into(), bodies, operations }
     })
+}
+
+/// A moment long before every sequence, and two long after.
+const MOMENTS: [i64; 3] = [946_684_800_000, 4_102_444_800_000, 4_102_444_900_000];
+
+/// When a transaction is due, and when it expires.
+fn terms() -> impl Strategy<Value = Terms> {
+    let [past, future, later] = MOMENTS.map(|moment| Some(DateTime::from_millis(moment)));
+    let terms = |not_before, expires_at| Terms { not_before, expires_at, ..Terms::default() };
+    prop_oneof![
+        4 => Just(Terms::default()),
+        1 => Just(terms(None, past)),
+        1 => Just(terms(None, future)),
+        1 => Just(terms(future, None)),
+        1 => Just(terms(future, later)),
+    ]
+}
+
+fn timed((body, terms): (Body, Terms)) -> Body {
+    body.with_terms(terms).expect("they fit each other")
 }
 
 /// One operation, the same twice as a client would send it again, or all that a worker does with a

@@ -139,6 +139,8 @@ planted_faults_are_found! {
     a_refusal_that_fails_the_batch_is_found: RefusalFailsTheBatch in "account-refuses";
     parking_that_loses_a_mark_is_found: ParkingLosesAMark in "transaction-refuses";
     parking_that_forgets_the_takeover_is_found: ParkingForgetsTheTakeover in "brought-back";
+    an_expiry_without_the_state_is_found: ExpiryWithoutTheState in "expiring";
+    a_commit_without_the_clock_is_found: CommitWithoutTheClock in "expiring";
     an_end_before_the_confirm_of_its_event_is_found: FinalBeforeTheConfirm in "announced";
     an_event_before_the_money_is_found: EventBeforeTheMoney in "announced";
     an_event_for_what_is_rolled_back_is_found: EventForWhatIsRolledBack in "announced-canceled";
