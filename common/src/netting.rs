@@ -253,8 +253,7 @@ mod tests {
     fn what_has_expired_is_refused_and_leaves_its_money_to_those_after_it() {
         let expires = |id: &str, at: ServerMs| {
             let (id, body) = transfer(id, "a", "b", 10);
-            let terms =
-                Terms { expires_at: Some(DateTime::from_millis(at)), ..Terms::default() };
+            let terms = Terms { expires_at: Some(DateTime::from_millis(at)), ..Terms::default() };
             (id, body.map(|body| body.with_terms(terms).expect("they fit each other")))
         };
         let contents = [expires("late", NOW), expires("in time", NOW + 1)];

@@ -50,7 +50,8 @@ impl Client {
 /// Why a scheduled transaction was not rescheduled.
 fn refusal(document: &Document, not_before: DateTime) -> String {
     let ends = ["holdExpiresAt", "expiresAt"];
-    let ends = ends.into_iter().filter_map(|field| Some((field, document.get_datetime(field).ok()?)));
+    let ends =
+        ends.into_iter().filter_map(|field| Some((field, document.get_datetime(field).ok()?)));
     match ends.into_iter().find(|(_, end)| **end <= not_before) {
         Some((field, end)) => format!(
             "its {field} is {}; it would always expire. Choose an earlier moment",

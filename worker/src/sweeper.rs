@@ -291,9 +291,8 @@ mod tests {
         let (now, orphan) = (1_000_000, 30_000);
         let published = 420_000;
         let stamp = published + SWEEP_AGAIN_MS;
-        let is_swept = |depth, passed| {
-            stamp <= stamped_before(now, horizon(now, depth, passed, orphan))
-        };
+        let is_swept =
+            |depth, passed| stamp <= stamped_before(now, horizon(now, depth, passed, orphan));
         assert!(!is_swept(5, published), "the marker came through before it");
         assert!(is_swept(5, published + orphan), "it was passed over");
         assert!(is_swept(0, 0), "nothing waits, so it has no message");

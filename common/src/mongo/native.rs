@@ -152,7 +152,10 @@ impl Attempt {
     /// Those that expire at some moment.
     fn expiring(&self) -> impl Iterator<Item = &TransactionId> {
         let expires = |body: &Body| body.expires_at().is_some();
-        self.contents.iter().filter(move |(_, body)| body.as_ref().is_ok_and(expires)).map(|(id, _)| id)
+        self.contents
+            .iter()
+            .filter(move |(_, body)| body.as_ref().is_ok_and(expires))
+            .map(|(id, _)| id)
     }
 
     async fn read(&self, session: &mut ClientSession) -> Result<Vec<AccountRead>, Error> {

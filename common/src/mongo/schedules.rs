@@ -6,7 +6,9 @@
 //! meet, the first counts, and nothing happens before its moment. Running one of them twice changes
 //! nothing. Fails with an error of the whole command.
 
-use mongodb::bson::{Bson, DateTime, Document, RawArrayBuf, RawDocument, RawDocumentBuf, doc, rawdoc};
+use mongodb::bson::{
+    Bson, DateTime, Document, RawArrayBuf, RawDocument, RawDocumentBuf, doc, rawdoc,
+};
 
 use super::definitions::{DUE, TRANSACTIONS};
 use super::parking::{note, raw_id};
@@ -104,8 +106,7 @@ fn expire_holds(ids: &[&TransactionId], end: &str, reason: &Reason) -> RawDocume
 /// than its fields say: it would be found in every round, and hide others.
 fn set_right(ids: &[&TransactionId]) -> RawDocumentBuf {
     let waiting: RawArrayBuf = WAITING.iter().map(|state| state.as_str()).collect();
-    let of_hold =
-        rawdoc! { "$min": [date_or_null("$holdExpiresAt"), date_or_null("$expiresAt")] };
+    let of_hold = rawdoc! { "$min": [date_or_null("$holdExpiresAt"), date_or_null("$expiresAt")] };
     let due = rawdoc! { "$switch": {
         "branches": [
             { "case": { "$eq": ["$state", State::Scheduled.as_str()] }, "then": "$notBefore" },
@@ -227,9 +228,8 @@ impl MongoOutbox {
             "limit": 1_i64,
             "projection": { "dueAt": 1 },
         };
-        let moment = |found: &RawDocument| {
-            found.get_datetime(DUE_AT).ok().map(DateTime::timestamp_millis)
-        };
+        let moment =
+            |found: &RawDocument| found.get_datetime(DUE_AT).ok().map(DateTime::timestamp_millis);
         Ok(self.store.find("due", command, moment).await?.pop())
     }
 

@@ -63,8 +63,7 @@ async fn a_scheduled_transaction_is_settled_soon_after_its_moment_and_never_befo
         world.queues.depth("work").await == Some(0)
     })
     .await;
-    world.wait_final(s(30)).await;
-    assert_eq!(world.state("t").await, State::Done);
+    world.wait_state("t", State::Done, s(30)).await;
     let claimed = moment(&world, "t", "claimedAt").await;
     assert!(claimed >= not_before, "claimed {} ms too early", not_before - claimed);
     // Long before the next round of the sweeper would be due.
@@ -121,11 +120,14 @@ async fn what_expires_in_a_queue_that_nobody_consumes_is_canceled_all_the_same()
     let begun = now(&world).await;
     let expires = |ms| Terms { expires_at: at(begun + ms), ..Terms::default() };
     let later = Terms { not_before: at(begun + 1_000), ..expires(1_500) };
-    insert(&world, &[
-        document("soon", expires(1_000), begun),
-        document("scheduled", later, begun),
-        document("late", expires(3_600_000), begun),
-    ])
+    insert(
+        &world,
+        &[
+            document("soon", expires(1_000), begun),
+            document("scheduled", later, begun),
+            document("late", expires(3_600_000), begun),
+        ],
+    )
     .await;
     // The worker hears nothing of it: its queue has another name.
     let elsewhere = format!("{}x", world.name);
@@ -316,10 +318,8 @@ async fn holds_that_expire_at_one_moment_are_released_and_their_money_goes_home(
     hold(&world, PAYERS, EACH, ends).await;
     let worker = world.worker("one").flag("--sweep-ms", 10_000).start().await;
     let all = (PAYERS * EACH) as u64;
-    wait_until("they are canceled", s(60), async || {
-        world.count(&[State::Canceled]).await == all
-    })
-    .await;
+    wait_until("they are canceled", s(60), async || world.count(&[State::Canceled]).await == all)
+        .await;
     assert_eq!(world.reason("h0-0").await.as_deref(), Some("hold_expired"));
     assert!(moment(&world, "h0-0", "decidedAt").await >= ends);
     let last = moment_of_the_last(&world, "^h").await - ends;

@@ -3,9 +3,9 @@
 use common::account::Status;
 use worker::engine::EngineKind;
 
-use super::{choosing, expiring};
 use super::engine::OP_LIMIT;
 use super::protocol::Bounds;
+use super::{choosing, expiring};
 use crate::sim::odd::Oddity;
 
 /// What a client or an operator does once, at any moment, or never.

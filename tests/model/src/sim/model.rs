@@ -141,8 +141,7 @@ pub fn advance(
 ) -> bool {
     let (from, to) = step.states();
     let ours = doc.claim.as_deref() == Some(&claim.token);
-    let guarded =
-        step == Advance::CommitInTime && planted != Some(Planted::CommitWithoutTheClock);
+    let guarded = step == Advance::CommitInTime && planted != Some(Planted::CommitWithoutTheClock);
     let is_late = expires_at(doc).is_none_or(|expires_at| expires_at <= now);
     if doc.state != from || !ours || (guarded && is_late) {
         return false;

@@ -197,7 +197,8 @@ impl Server {
             self.begun.insert(number, Native::begin(contents, &self.primary, started));
             return Stepped::Nothing;
         };
-        let (written, transacted) = native.commit(&self.primary, application, token, started, self.planted);
+        let (written, transacted) =
+            native.commit(&self.primary, application, token, started, self.planted);
         let odd = &self.primary.odd;
         let (stepped, reply) = match transacted {
             Transacted::Conflict => (Stepped::Nothing, Reply::Transacted(transacted)),

@@ -36,7 +36,8 @@ impl Model {
         }
         let problem = Body::from_document(&broken()).map_err(|error| error.to_string());
         let template = Transaction::initial(BROKEN.into(), sequence.bodies[0].clone(), 0);
-        let broken = Transaction { body: problem, ..template };
+        let state = State::Initial;
+        let broken = Transaction { body: problem, state, due_at: None, ..template };
         books.transactions.insert(broken.id.clone(), broken);
         let server = Server::new(books, Terms::lease(Lease::Holds), None);
         Model { server, times: BTreeMap::new() }
@@ -207,9 +208,7 @@ impl Model {
             | Operation::RequestCancel(_)
             | Operation::MakeDue(_)
             | Operation::Expire(_)
-            | Operation::Reschedule(..) => {
-                operation.transactions().iter().any(is_odd)
-            }
+            | Operation::Reschedule(..) => operation.transactions().iter().any(is_odd),
             Operation::Claim(ids, _, lease) => *lease == Lease::Over && ids.iter().any(is_odd),
             Operation::SetStatus(at, _) => odd.is_mendable(&account_names()[*at].into()),
             _ => false,
