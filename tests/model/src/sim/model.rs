@@ -284,7 +284,7 @@ pub fn park(doc: &mut Transaction, parking: &Parking, planted: Option<Planted>) 
 
 /// Parks a transaction that is not final, whoever owns it; true if it matched.
 pub fn park_by_id(doc: &mut Transaction, why: &Parked) -> bool {
-    let parks = !doc.state.is_final() && doc.parked.is_none();
+    let parks = State::UNFINISHED.contains(&doc.state) && doc.parked.is_none();
     if parks {
         doc.parked = Some(why.clone());
     }
