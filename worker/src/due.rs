@@ -115,7 +115,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
     /// Looks until `stop`.
     pub async fn run(self, stop: CancellationToken) {
         let mut unclaimed = Unclaimed::default();
-        let mut wait = self.every.mul_f64(jitter());
+        let mut wait = WAIT_LEAST.mul_f64(jitter());
         while pause(&stop, wait).await {
             let every = self.every.mul_f64(0.5 + jitter());
             wait = match self.round(&mut unclaimed, &stop).await {

@@ -63,8 +63,7 @@ async fn a_scheduled_transaction_is_settled_soon_after_its_moment_and_never_befo
         world.queues.depth("work").await == Some(0)
     })
     .await;
-    world.wait_final(s(30)).await;
-    assert_eq!(world.state("t").await, State::Done);
+    world.wait_state("t", State::Done, s(30)).await;
     let claimed = moment(&world, "t", "claimedAt").await;
     assert!(claimed >= not_before, "claimed {} ms too early", not_before - claimed);
     // Long before the next round of the sweeper would be due.
@@ -236,4 +235,97 @@ async fn moment_of_the_last(world: &World, ids: &str) -> i64 {
     let last = world.store.transactions().find_one(filter).sort(doc! { "lastModified": -1 }).await;
     let last = last.expect("MongoDB is there").expect("there are some");
     last.get_datetime("lastModified").expect("a date").timestamp_millis()
+}
+
+#[tokio::test]
+async fn a_scheduled_transaction_can_be_rescheduled_before_it_is_due_and_only_then() {
+    let world = world().await;
+    let begun = now(&world).await;
+    let in_an_hour = begun + 3_600_000;
+    let terms = Terms {
+        not_before: at(in_an_hour),
+        expires_at: at(in_an_hour + 1_000),
+        ..Terms::default()
+    };
+    insert_one(&world, "t", terms.clone()).await;
+    insert_one(&world, "later", Terms { not_before: at(in_an_hour - 1), ..terms }).await;
+    let worker = world.worker("one").start().await;
+    let too_late = world.producer(&["reschedule", "t", "--not-before", "2h"]).await;
+    assert_eq!(too_late.code, Some(1), "{too_late:?}");
+    assert!(too_late.stderr.contains("expiresAt"), "{too_late:?}");
+    // The one that is due first stands first.
+    let listed = world.producer(&["list", "--scheduled"]).await.expect_success();
+    let lines: Vec<&str> = listed.stdout.lines().collect();
+    assert_eq!(lines.len(), 2, "{listed:?}");
+    assert!(lines[0].starts_with("later  scheduled, not before "), "{listed:?}");
+    let json = world.producer(&["list", "--scheduled", "--json", "--limit", "1"]).await;
+    assert!(json.stdout.contains("\"notBefore\":"), "{json:?}");
+
+    let moved = world.producer(&["reschedule", "t", "--not-before", "1s"]).await;
+    let moved = moved.expect_success();
+    assert!(moved.stdout.contains("scheduled, not before"), "{moved:?}");
+    let kept = moment(&world, "t", "submittedNotBefore").await;
+    assert_eq!(kept, in_an_hour, "a resubmission has to compare equal");
+    world.wait_state("t", State::Done, s(30)).await;
+    let over = world.producer(&["reschedule", "t", "--not-before", "1h"]).await;
+    assert_eq!(over.code, Some(1), "{over:?}");
+    assert!(over.stderr.contains("done"), "{over:?}");
+    let unknown = world.producer(&["reschedule", "nothing", "--not-before", "1h"]).await;
+    assert_eq!(unknown.code, Some(1), "{unknown:?}");
+    world.producer(&["cancel", "later", "--wait"]).await.expect_success();
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+/// Holds as a worker leaves them: their debits are posted and marked.
+async fn hold(world: &World, payers: usize, each: usize, ends: i64) {
+    let begun = now(world).await;
+    let mut documents = Vec::new();
+    for payer in 0..payers {
+        let ids: Vec<String> = (0..each).map(|n| format!("h{payer}-{n}")).collect();
+        for id in &ids {
+            let body = Body::transfer(&format!("p{payer}"), "b", Amount::Int(1)).expect("valid");
+            let terms = Terms { hold: true, hold_expires_at: at(ends), ..Terms::default() };
+            let body = body.with_terms(terms).expect("they fit each other");
+            let mut document = body.to_document(id, DateTime::from_millis(begun));
+            document.insert("state", State::Held.as_str());
+            document.insert("attempts", 1);
+            document.insert("takeoverAt", DateTime::from_millis(begun));
+            document.insert("dueAt", DateTime::from_millis(ends));
+            documents.push(document);
+        }
+        let sum = i64::try_from(each).expect("few");
+        let marked = doc! { "$set": {
+            "balance": 1_000 - sum, "pendingDebits": sum, "pendingTransactions": ids,
+        } };
+        let account = doc! { "_id": format!("p{payer}") };
+        world.store.accounts().update_one(account, marked).await.expect("MongoDB is there");
+    }
+    insert(world, &documents).await;
+}
+
+#[tokio::test]
+async fn holds_that_expire_at_one_moment_are_released_and_their_money_goes_home() {
+    const PAYERS: usize = 100;
+    const EACH: usize = 100;
+    let world = World::new().await;
+    let names: Vec<String> = (0..PAYERS).map(|payer| format!("p{payer}")).collect();
+    let accounts: Vec<(&str, i64)> = names.iter().map(|name| (name.as_str(), 1_000)).collect();
+    world.accounts(&accounts).await;
+    world.accounts(&[("b", 0)]).await;
+    let ends = now(&world).await + 6_000;
+    hold(&world, PAYERS, EACH, ends).await;
+    let worker = world.worker("one").flag("--sweep-ms", 10_000).start().await;
+    let all = (PAYERS * EACH) as u64;
+    wait_until("they are canceled", s(60), async || world.count(&[State::Canceled]).await == all)
+        .await;
+    assert_eq!(world.reason("h0-0").await.as_deref(), Some("hold_expired"));
+    assert!(moment(&world, "h0-0", "decidedAt").await >= ends);
+    let last = moment_of_the_last(&world, "^h").await - ends;
+    eprintln!("{all} holds in {last} ms");
+    assert_eq!(world.balance("p7").await, Amount::Int(1_000));
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
 }

@@ -154,7 +154,9 @@ fn body(scope: &Scope, transfer: &(&'static str, &str, &str, i64)) -> Body {
     let body = Body::transfer(from, to, Amount::Int(*value)).expect("two accounts, above zero");
     let hold = scope.held.contains(id);
     let hold_expires_at = scope.hold_expires_at.filter(|_| hold).map(DateTime::from_millis);
-    body.with_terms(Terms { hold, hold_expires_at, ..Terms::default() }).expect("a hold")
+    let expires_at = scope.expires_at.map(DateTime::from_millis);
+    let terms = Terms { hold, hold_expires_at, expires_at, ..Terms::default() };
+    body.with_terms(terms).expect("terms that fit")
 }
 
 impl Protocol for Tandem<'_> {
@@ -191,6 +193,7 @@ impl Protocol for Tandem<'_> {
         let request = |client: &Client| match client {
             Client::Cancels(id) => Request::AskCancel((*id).into()),
             Client::Spoils(id, oddity) => Request::Spoil((*id).into(), *oddity),
+            Client::ExpiresUnclaimed(id) => Request::Expire((*id).into()),
             Client::BringsBack(id) => Request::Unpark((*id).into()),
             Client::Mends(id) => Request::Mend((*id).into()),
             Client::Sets(account, status) => Request::SetStatus((*account).into(), *status),
@@ -259,8 +262,11 @@ impl Protocol for Tandem<'_> {
                     // A native batch leaves to two phases what others may claim.
                     let is_free = self.scope.chooses() && seen.server_now > seen.takeover_at;
                     seen.takeover_at = is_free.into();
-                    // The engine keeps the difference between the server's clock and its own.
-                    seen.server_now -= heard.at;
+                    // The engine keeps the difference between the server's clock and its own, and
+                    // looks whether one that expires has expired.
+                    if self.scope.expires_at.is_none() {
+                        seen.server_now -= heard.at;
+                    }
                 }
                 format!("{seen:?}")
             }
@@ -345,6 +351,7 @@ impl Protocol for Tandem<'_> {
     fn wrong_now(&self, books: &Books) -> Vec<String> {
         let mut wrong = check::off_the_books(books);
         wrong.extend(check::owned_at_rest(books));
+        wrong.extend(check::untimely(books));
         if self.scope.events {
             wrong.extend(check::untrue_events(books));
             wrong.extend(check::unannounced(books));

@@ -8,7 +8,7 @@
 //! all others have died, must bring everything to an end in which the invariants of
 //! `ARCHITECTURE.md` hold.
 //!
-//! - `scope`, `choosing`: what is searched, and how far.
+//! - `scope`, `choosing`, `expiring`: what is searched, and how far.
 //! - `engine`, `articles`: the protocols that are put through it. `clock`: a worker's environment.
 //! - `protocol`: what they have in common.
 //! - `explore`, `state`: breadth first through the states; what can happen in one.
@@ -25,6 +25,7 @@ mod articles;
 mod choosing;
 mod clock;
 mod engine;
+mod expiring;
 mod explore;
 mod holding;
 mod intern;

@@ -5,7 +5,7 @@ use worker::engine::EngineKind;
 
 use super::engine::OP_LIMIT;
 use super::protocol::Bounds;
-use super::{choosing, holding};
+use super::{choosing, expiring, holding};
 use crate::sim::odd::Oddity;
 
 /// What a client or an operator does once, at any moment, or never.
@@ -27,6 +27,8 @@ pub enum Client {
     Mends(&'static str),
     /// An operator brings back a parked transaction.
     BringsBack(&'static str),
+    /// A sweeper cancels a transaction that has expired before anybody claimed it.
+    ExpiresUnclaimed(&'static str),
 }
 
 /// What is searched, and within which bounds.
@@ -68,6 +70,8 @@ pub struct Scope {
     pub skew: i64,
     /// Whether the workers announce outcomes.
     pub events: bool,
+    /// When every transfer expires, if they do.
+    pub expires_at: Option<i64>,
 }
 
 /// One transfer and two runs of a worker; the other scopes are variations of it.
@@ -90,6 +94,7 @@ pub(super) const PAIR: Scope = Scope {
     lease: 1,
     skew: 1,
     events: false,
+    expires_at: None,
 };
 
 /// A settlement that rides, and another worker that has both transactions.
@@ -312,7 +317,8 @@ const SCOPES: [Scope; 22] = [
 impl Scope {
     /// Every scope, the longest searches first, of the two-phase engine, of holds, and of both engines.
     pub fn all() -> impl Iterator<Item = &'static Scope> {
-        SCOPES.iter().chain(&holding::SCOPES).chain(&choosing::SCOPES)
+        let holding = SCOPES.iter().chain(&holding::SCOPES);
+        holding.chain(&choosing::SCOPES).chain(&expiring::SCOPES)
     }
 
     /// The scope of this name.

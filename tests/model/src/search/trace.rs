@@ -191,6 +191,7 @@ pub fn request(request: &Request) -> String {
         | Request::ExpireHold(id)
         | Request::MakeDue(id)
         | Request::Expire(id)
+        | Request::Reschedule(id, _)
         | Request::Unpark(id)
         | Request::Mend(id) => format!("{name} {id}"),
         Request::Confirm(id, captured) => {

@@ -48,6 +48,8 @@ pub(super) enum Event {
     MakeDue(usize),
     /// A sweeper looks at what may have expired.
     Expire(usize),
+    /// A client reschedules, to so many milliseconds from now.
+    Reschedule(usize, i64),
     /// A client reverses.
     Reverse(usize),
     /// A client confirms a hold.
@@ -121,6 +123,10 @@ impl Event {
             Event::Expire(index) => {
                 let id = world.submissions[index].id.clone();
                 world.client_request(Request::Expire(id));
+            }
+            Event::Reschedule(index, delay) => {
+                let id = world.submissions[index].id.clone();
+                world.client_request(Request::Reschedule(id, world.now + delay));
             }
             Event::Reverse(index) => world.reverse(index),
             Event::Confirm(index) => world.confirm(index),
@@ -237,6 +243,9 @@ impl World {
         };
         if doc.state == State::Scheduled && terms.is_some_and(|terms| has_come(terms.not_before)) {
             events.push((2, Event::MakeDue(index)));
+        }
+        if doc.state == State::Scheduled && self.budget > 0 && self.profile.clients > 0 {
+            events.push((1, Event::Reschedule(index, 50)));
         }
         let waits = matches!(doc.state, State::Scheduled | State::Initial);
         let may_expire = terms.is_some_and(|terms| terms.expires_at.is_some());

@@ -11,6 +11,7 @@ mod broker;
 pub(crate) mod check;
 pub(crate) mod client;
 mod event;
+mod holds;
 mod lag;
 mod ledger;
 mod mishap;

@@ -9,11 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::account::Account;
 use common::event::Ended;
 use common::ledger::{
-    AccountRead, Advance, CONFIRMED_ATTEMPTS, Cancelation, Claim, Content, LeaseMs, Look, Parking,
-    Seen, ServerMs, Size,
+    AccountRead, Advance, Cancelation, Claim, Content, LeaseMs, Look, Parking, Seen, ServerMs, Size,
 };
 use common::transaction::{
-    AccountId, Body, Leg, Parked, Reason, ReasonCode, State, Terms, TransactionId, expired,
+    AccountId, Body, Parked, Reason, ReasonCode, State, Terms, TransactionId, expired,
 };
 use mongodb::bson::DateTime;
 
@@ -49,6 +48,8 @@ pub struct Transaction {
     pub reason: Option<Reason>,
     /// Its reason says that nobody can have posted it.
     pub never_posted: bool,
+    /// When a sweeper has to look at it next.
+    pub due_at: Option<ServerMs>,
     /// When it was applied; no document has this. For the check that it was in time.
     pub applied_at: Option<ServerMs>,
 }
@@ -58,6 +59,9 @@ impl Transaction {
     #[must_use]
     pub fn initial(id: TransactionId, body: Body, now: ServerMs) -> Transaction {
         let state = body.first_state(DateTime::from_millis(now));
+        let terms = body.terms();
+        let due = if state == State::Scheduled { terms.not_before } else { terms.expires_at };
+        let due_at = due.map(DateTime::timestamp_millis);
         Transaction {
             id,
             body: Ok(body),
@@ -72,6 +76,7 @@ impl Transaction {
             created_at: now,
             reason: None,
             never_posted: false,
+            due_at,
             applied_at: None,
         }
     }
@@ -85,7 +90,7 @@ impl Transaction {
     }
 
     /// Whether its debits are put on hold first.
-    fn is_hold(&self) -> bool {
+    pub(super) fn is_hold(&self) -> bool {
         self.body.as_ref().is_ok_and(|body| body.terms().hold)
     }
 
@@ -144,24 +149,35 @@ pub fn advance(
     let (from, to) = step.states();
     let ours = doc.claim.as_deref() == Some(&claim.token);
     let guarded = step == Advance::CommitInTime && planted != Some(Planted::CommitWithoutTheClock);
-    if doc.state != from || !ours || (guarded && has_expired(doc, now)) {
+    let is_late = expires_at(doc).is_none_or(|expires_at| expires_at <= now);
+    if doc.state != from || !ours || (guarded && is_late) {
         return false;
     }
     doc.state = to;
     if to == State::Applied {
-        doc.applied_at = Some(now);
+        doc.applied_at = applied_at(doc, now);
     }
     if to.is_final() {
         end_ownership(doc);
+        doc.due_at = None;
     }
     true
+}
+
+pub(super) fn expires_at(doc: &Transaction) -> Option<ServerMs> {
+    doc.body.as_ref().ok().and_then(Body::expires_at)
 }
 
 /// Whether it can't be applied any more at this moment.
 #[must_use]
 pub fn has_expired(doc: &Transaction, now: ServerMs) -> bool {
-    let expires_at = doc.body.as_ref().ok().and_then(Body::expires_at);
-    expires_at.is_some_and(|expires_at| expires_at <= now)
+    expires_at(doc).is_some_and(|expires_at| expires_at <= now)
+}
+
+/// What is noted of an application, where it has to be in time.
+#[must_use]
+pub fn applied_at(doc: &Transaction, now: ServerMs) -> Option<ServerMs> {
+    expires_at(doc).map(|_| now)
 }
 
 /// Makes a scheduled transaction due whose moment has come; true if it matched.
@@ -171,8 +187,26 @@ pub fn make_due(doc: &mut Transaction, now: ServerMs) -> bool {
     let moves = doc.state == State::Scheduled && doc.parked.is_none() && is_due;
     if moves {
         doc.state = State::Initial;
+        doc.due_at = expires_at(doc);
     }
     moves
+}
+
+/// Changes when a scheduled transaction is due, as a client's command does it; true if it matched.
+pub fn reschedule(doc: &mut Transaction, not_before: ServerMs) -> bool {
+    let Ok(body) = &doc.body else { return false };
+    let moment = DateTime::from_millis(not_before);
+    let terms = body.terms().clone();
+    let is_late = |end: Option<DateTime>| end.is_some_and(|end| end <= moment);
+    let always_expires = is_late(terms.expires_at) || is_late(terms.hold_expires_at);
+    if doc.state != State::Scheduled || always_expires {
+        return false;
+    }
+    let submitted_not_before = terms.submitted_not_before.or(terms.not_before);
+    let terms = Terms { not_before: Some(moment), submitted_not_before, ..terms };
+    doc.body = body.clone().with_terms(terms).map_err(|error| error.to_string());
+    doc.due_at = Some(not_before);
+    true
 }
 
 /// Cancels what has expired before anybody claimed it; true if it matched.
@@ -187,80 +221,16 @@ pub fn expire(doc: &mut Transaction, now: ServerMs, planted: Option<Planted>) ->
         doc.takeover_at = now;
         doc.never_posted = true;
         doc.reason = Some(expired());
+        doc.due_at = None;
     }
     moves
 }
 
-fn end_ownership(doc: &mut Transaction) {
+pub(super) fn end_ownership(doc: &mut Transaction) {
     doc.claim = None;
     doc.lease_until = 0;
     doc.takeover_at = 0;
     doc.parked = None;
-}
-
-/// Lets a pending hold rest; true if it matched.
-pub fn rest(
-    doc: &mut Transaction,
-    claim: &Claim,
-    not_before: ServerMs,
-    now: ServerMs,
-    planted: Option<Planted>,
-) -> bool {
-    let ours = doc.claim.as_deref() == Some(&claim.token);
-    let matches = match planted {
-        Some(Planted::LateRestRevivesAHold) => State::IN_FLIGHT.contains(&doc.state),
-        _ => ours && doc.state == State::Pending,
-    } && doc.is_hold();
-    if matches {
-        end_ownership(doc);
-        doc.state = State::Held;
-        doc.takeover_at = match planted {
-            Some(Planted::RestForgetsTheDoubt) => now,
-            _ => not_before.max(now),
-        };
-    }
-    matches
-}
-
-/// Confirms a hold, as a client's command does it; true if it matched.
-pub fn confirm(
-    doc: &mut Transaction,
-    captured: &[Leg],
-    now: ServerMs,
-    planted: Option<Planted>,
-) -> bool {
-    let Ok(body) = &doc.body else { return false };
-    let end = body.terms().confirm_before().map_or(ServerMs::MAX, DateTime::timestamp_millis);
-    if doc.state != State::Held || !doc.is_hold() || now >= end {
-        return false;
-    }
-    let terms = Terms { captured: Some(captured.to_vec()), ..body.terms().clone() };
-    doc.body = body.clone().with_terms(terms).map_err(|error| error.to_string());
-    doc.state = State::Pending;
-    doc.attempts = CONFIRMED_ATTEMPTS;
-    doc.attempts_alone = 0;
-    doc.takeover_at = match planted {
-        Some(Planted::ConfirmLowersTheTakeover) => now,
-        _ => doc.takeover_at.max(now),
-    };
-    true
-}
-
-/// Ends a hold that nobody has confirmed in time, as a sweeper does it; true if it matched.
-pub fn expire_hold(doc: &mut Transaction, now: ServerMs, planted: Option<Planted>) -> bool {
-    let Ok(body) = &doc.body else { return false };
-    let end = body.terms().confirm_before().map_or(ServerMs::MAX, DateTime::timestamp_millis);
-    let rests = match planted {
-        Some(Planted::HoldExpiryWithoutTheState) => !doc.state.is_final(),
-        _ => doc.state == State::Held,
-    };
-    if !rests || now < end {
-        return false;
-    }
-    doc.state = State::Canceling;
-    doc.takeover_at = doc.takeover_at.max(now);
-    doc.reason = Some(Reason::new(ReasonCode::HoldExpired, "its hold has expired"));
-    true
 }
 
 /// Moves a pending transaction to `canceling`; true if it matched.
@@ -344,9 +314,11 @@ pub fn request_cancel(doc: &mut Transaction, now: ServerMs) -> bool {
         State::Scheduled | State::Initial => {
             doc.takeover_at = now;
             doc.never_posted = true;
+            doc.due_at = None;
         }
         State::Held => {
             doc.takeover_at = doc.takeover_at.max(now);
+            doc.due_at = None;
             code = ReasonCode::Released;
         }
         State::Pending => {}

@@ -13,7 +13,7 @@ use common::ledger::{Content, ServerMs, Transacted, Verdict};
 use common::netting::{self, Netting};
 use common::transaction::State;
 
-use super::model::{Books, Transaction, has_expired};
+use super::model::{Books, Transaction, applied_at, has_expired};
 use super::planted::Planted;
 
 /// A native transaction that has begun.
@@ -112,9 +112,10 @@ impl Native {
             doc.reason.clone_from(&verdict.refused);
             doc.application = Some(application.to_owned());
             doc.attempts += 1;
-            doc.applied_at = (doc.state == State::Done).then_some(now);
+            doc.applied_at = applied_at(&doc, now).filter(|_| doc.state == State::Done);
             doc.claim = None;
             doc.parked = None;
+            doc.due_at = None;
             (doc.lease_until, doc.takeover_at) = (0, 0);
             written.transactions.push(doc);
         }

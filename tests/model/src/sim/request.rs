@@ -27,6 +27,8 @@ pub enum Request {
     MakeDue(TransactionId),
     /// A sweeper cancels what waits, if it has expired.
     Expire(TransactionId),
+    /// A client reschedules to a moment.
+    Reschedule(TransactionId, ServerMs),
     /// An operator freezes, opens or closes an account.
     SetStatus(AccountId, Status),
     /// A document becomes odd.
@@ -84,6 +86,7 @@ impl Request {
             Request::Rest(..) => "rest",
             Request::MakeDue(_) => "make due",
             Request::Expire(_) => "expire",
+            Request::Reschedule(..) => "reschedule",
             Request::SetStatus(..) => "set status",
             Request::Spoil(..) => "spoil",
             Request::Mend(_) => "mend",
@@ -119,6 +122,7 @@ impl Request {
             | Request::ExpireHold(_)
             | Request::MakeDue(_)
             | Request::Expire(_)
+            | Request::Reschedule(..)
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)
@@ -166,6 +170,7 @@ impl Request {
             | Request::ExpireHold(_)
             | Request::MakeDue(_)
             | Request::Expire(_)
+            | Request::Reschedule(..)
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)

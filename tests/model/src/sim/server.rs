@@ -16,6 +16,7 @@ use common::ledger::{
 use common::transaction::{Body, ParkCode, Parked, TransactionId};
 
 use super::accounts;
+use super::holds;
 use super::lag::Lag;
 use super::model::{self, Books, Transaction};
 use super::native::Native;
@@ -108,7 +109,7 @@ impl Server {
             Request::Rest(ids, claim, not_before) => {
                 let planted = self.planted;
                 self.transaction(&ids[step], |doc| {
-                    model::rest(doc, claim, *not_before, started, planted)
+                    holds::rest(doc, claim, *not_before, started, planted)
                 })
             }
             Request::Cancel(refused, claim) => {
@@ -152,16 +153,19 @@ impl Server {
                 let stepped = self.transaction(id, |doc| model::expire(doc, started, planted));
                 self.set_apart(stepped, id)
             }
+            Request::Reschedule(id, not_before) => {
+                self.transaction(id, |doc| model::reschedule(doc, *not_before))
+            }
             Request::AskCancel(id) => {
                 self.transaction(id, |doc| model::request_cancel(doc, started))
             }
             Request::Confirm(id, captured) => {
                 let planted = self.planted;
-                self.transaction(id, |doc| model::confirm(doc, captured, started, planted))
+                self.transaction(id, |doc| holds::confirm(doc, captured, started, planted))
             }
             Request::ExpireHold(id) => {
                 let planted = self.planted;
-                self.transaction(id, |doc| model::expire_hold(doc, started, planted))
+                self.transaction(id, |doc| holds::expire_hold(doc, started, planted))
             }
             Request::SetStatus(id, status) => {
                 self.account(id, |account| accounts::set_status(account, *status))
@@ -351,6 +355,7 @@ impl Server {
             | Request::ExpireHold(_)
             | Request::MakeDue(_)
             | Request::Expire(_)
+            | Request::Reschedule(..)
             | Request::SetStatus(..)
             | Request::Spoil(..)
             | Request::Mend(_)

@@ -17,7 +17,7 @@ use crate::operation::{
 
 /// Any operation.
 pub fn operation() -> impl Strategy<Value = Operation> {
-    prop_oneof![9 => of_clients(), 28 => of_ledger(), 7 => of_neighbours()]
+    prop_oneof![12 => of_clients(), 28 => of_ledger(), 7 => of_neighbours()]
 }
 
 /// What producers, their commands and readers do.
@@ -31,7 +31,10 @@ fn of_clients() -> impl Strategy<Value = Operation> {
         5 => own,
         1 => any,
         1 => transaction.clone().prop_map(Operation::RequestCancel),
-        2 => transaction.prop_map(Operation::Confirm),
+        2 => transaction.clone().prop_map(Operation::Confirm),
+        2 => (transaction, when()).prop_map(|(at, when)| Operation::Reschedule(at, when)),
+        2 => ids().prop_map(Operation::MakeDue),
+        2 => ids().prop_map(Operation::Expire),
         1 => (0..account_names().len(), status).prop_map(|(at, to)| Operation::SetStatus(at, to)),
         1 => ids().prop_map(Operation::Read),
         1 => ids().prop_map(Operation::Bodies),
@@ -140,5 +143,6 @@ pub fn grouping() -> impl Strategy<Value = Grouping> {
 }
 
 fn advance() -> impl Strategy<Value = Advance> {
-    select(&[Advance::Commit, Advance::Finish, Advance::Abandon][..])
+    let all = [Advance::Commit, Advance::CommitInTime, Advance::Finish, Advance::Abandon];
+    select(all.to_vec())
 }

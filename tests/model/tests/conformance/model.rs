@@ -1,6 +1,6 @@
 //! The model, used as the simulator uses it: one request, document by document.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::event::End;
 use common::ledger::{Claim, Claimed, Refused, ServerMs, Written};
@@ -13,15 +13,12 @@ use model::sim::server::{Server, Stepped};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::fields::{self, Answer, Shown};
-use crate::operation::{BROKEN, Lease, Operation, TRANSACTIONS, account_names};
+use crate::operation::{BROKEN, HOUR, Lease, Operation, TRANSACTIONS, account_names};
 use crate::sequence::Sequence;
 use crate::terms::{FOREIGN, Terms, broken, contents};
 
 /// A content with more legs is too long to be read together with others.
 const LEGS_MAX_OF_SMALL: usize = 3;
-
-/// When a hold is due that never expires.
-const NEVER_MS: i64 = 253_402_300_799_999;
 
 /// The model, as the sequences use it.
 pub struct Model {
@@ -39,7 +36,8 @@ impl Model {
         }
         let problem = Body::from_document(&broken()).map_err(|error| error.to_string());
         let template = Transaction::initial(BROKEN.into(), sequence.bodies[0].clone(), 0);
-        let broken = Transaction { body: problem, ..template };
+        let state = State::Initial;
+        let broken = Transaction { body: problem, state, due_at: None, ..template };
         books.transactions.insert(broken.id.clone(), broken);
         let server = Server::new(books, Terms::lease(Lease::Holds), None);
         Model { server, times: BTreeMap::new() }
@@ -104,6 +102,12 @@ impl Model {
             Operation::Rest(ids, by, not_before) => {
                 let not_before = terms.at(*not_before);
                 self.answer(terms, &Request::Rest(Terms::ids(ids), by.claim(), not_before), now)
+            }
+            Operation::MakeDue(ids) => self.each(ids, Request::MakeDue, now),
+            Operation::Expire(ids) => self.each(ids, Request::Expire, now),
+            Operation::Reschedule(at, when) => {
+                let request = Request::Reschedule(TRANSACTIONS[*at].into(), terms.at(*when));
+                self.answer(terms, &request, now)
             }
             Operation::SetStatus(at, to) => {
                 let id: AccountId = account_names()[*at].into();
@@ -208,13 +212,32 @@ impl Model {
         let odd = &self.server.primary.odd;
         let is_odd = |at: &usize| odd.is_mendable(&TRANSACTIONS[*at].into());
         match operation {
-            Operation::Insert { .. } | Operation::RequestCancel(_) | Operation::Confirm(_) => {
-                operation.transactions().iter().any(is_odd)
-            }
+            Operation::Insert { .. }
+            | Operation::RequestCancel(_)
+            | Operation::Confirm(_)
+            | Operation::MakeDue(_)
+            | Operation::Expire(_)
+            | Operation::Reschedule(..) => operation.transactions().iter().any(is_odd),
             Operation::Claim(ids, _, lease) => *lease == Lease::Over && ids.iter().any(is_odd),
             Operation::SetStatus(at, _) => odd.is_mendable(&account_names()[*at].into()),
             _ => false,
         }
+    }
+
+    /// One request for each.
+    fn each(
+        &mut self,
+        ids: &[usize],
+        request: fn(TransactionId) -> Request,
+        now: ServerMs,
+    ) -> Answer {
+        let mut count = 0;
+        for id in Terms::ids(ids) {
+            if let Reply::Written(written) = self.request(&request(id), now) {
+                count += written.count;
+            }
+        }
+        Answer::Written(count, BTreeSet::new())
     }
 
     fn answer(&mut self, terms: &Terms<'_>, request: &Request, now: ServerMs) -> Answer {
@@ -261,11 +284,11 @@ impl Model {
             return Answer::Submitted;
         }
         let known = &self.server.primary.transactions[id];
-        let submitted = |known: &Body| {
+        let as_submitted = known.body.clone().and_then(|known| {
             let terms = known.terms().as_submitted();
-            known.clone().with_terms(terms).expect("the terms of a submission")
-        };
-        let same = known.body.as_ref().is_ok_and(|known| submitted(known) == body);
+            known.with_terms(terms).map_err(|error| error.to_string())
+        });
+        let same = as_submitted.is_ok_and(|known| known == body);
         if same { Answer::Unchanged(known.state) } else { Answer::Refused }
     }
 }
@@ -285,14 +308,21 @@ fn note_times(
         (Some(State::Pending), State::Initial) => {
             times.remove("claimedAt");
         }
-        (
-            Some(State::Initial | State::Pending | State::Held),
-            State::Applied | State::Canceling,
-        ) => {
-            times.insert("decidedAt", now);
+        (Some(State::Scheduled), State::Initial) => {
+            times.insert("sweepAfter", now + HOUR);
         }
         (Some(State::Held), State::Pending) => {
             times.insert("confirmedAt", now);
+        }
+        (Some(State::Scheduled | State::Initial | State::Held), State::Canceling) => {
+            times.remove("sweepAfter");
+            times.insert("decidedAt", now);
+        }
+        (Some(State::Pending), State::Applied | State::Canceling) => {
+            times.insert("decidedAt", now);
+        }
+        (_, State::Done | State::Canceled) => {
+            times.remove("sweepAfter");
         }
         _ => {}
     }
@@ -307,13 +337,16 @@ fn written(transaction: &Transaction) -> Document {
         Err(_) => broken(),
     };
     document.insert("state", *state);
-    let terms = body.as_ref().map(|body| body.terms().clone()).unwrap_or_default();
-    if let Some(captured) = &terms.captured {
-        document.insert("captured", legs_to_bson(captured));
+    document.remove(DUE_AT);
+    if let Some(due) = transaction.due_at {
+        document.insert(DUE_AT, DateTime::from_millis(due));
     }
-    if *state == State::Held {
-        let end = terms.confirm_before().unwrap_or(DateTime::from_millis(NEVER_MS));
-        document.insert(DUE_AT, end);
+    let terms = body.as_ref().ok().map(Body::terms);
+    if let Some(submitted) = terms.and_then(|terms| terms.submitted_not_before) {
+        document.insert("submittedNotBefore", submitted);
+    }
+    if let Some(captured) = terms.and_then(|terms| terms.captured.as_ref()) {
+        document.insert("captured", legs_to_bson(captured));
     }
     if state.is_final() {
         document.insert(ENDED_ON, true);

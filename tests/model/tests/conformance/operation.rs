@@ -66,6 +66,12 @@ pub enum Operation {
     RequestCancel(usize),
     /// A client confirms a hold, in part or in full.
     Confirm(usize),
+    /// A sweeper makes due what is scheduled.
+    MakeDue(Vec<usize>),
+    /// A sweeper cancels what has expired.
+    Expire(Vec<usize>),
+    /// A client reschedules.
+    Reschedule(usize, When),
     /// An operator freezes, opens or closes an account.
     SetStatus(usize, Status),
     /// See [`common::ledger::Ledger`] for this and all that follow.
@@ -155,6 +161,10 @@ impl fmt::Display for Operation {
             Operation::Rest(ids, by, not_before) => {
                 write!(f, "{name} {} by {by:?}, not before {not_before:?}", names(ids))
             }
+            Operation::MakeDue(ids) | Operation::Expire(ids) => write!(f, "{name} {}", names(ids)),
+            Operation::Reschedule(at, when) => {
+                write!(f, "{name} {} to the {when:?}", TRANSACTIONS[*at])
+            }
             Operation::SetStatus(at, to) => {
                 write!(f, "{name} of {} to {}", account_names()[*at], to.as_str())
             }
@@ -223,6 +233,7 @@ impl Operation {
             Operation::Insert { transaction: at, .. }
             | Operation::RequestCancel(at)
             | Operation::Confirm(at)
+            | Operation::Reschedule(at, _)
             | Operation::Unpark(at)
             | Operation::SpoilTransaction(at, _) => vec![*at],
             Operation::Claim(ids, ..)
@@ -231,6 +242,8 @@ impl Operation {
             | Operation::Unclaim(ids, _)
             | Operation::Rest(ids, ..)
             | Operation::ParkById(ids)
+            | Operation::MakeDue(ids)
+            | Operation::Expire(ids)
             | Operation::Release { ids, .. } => ids.clone(),
             Operation::Cancel(refused, _) => refused.iter().map(|(at, _)| *at).collect(),
             Operation::Park(each, ..) => each.iter().map(|(at, _)| *at).collect(),
@@ -254,6 +267,9 @@ impl Operation {
             Operation::RequestCancel(_) => "request cancel",
             Operation::Confirm(_) => "confirm",
             Operation::Rest(..) => "rest",
+            Operation::MakeDue(_) => "make due",
+            Operation::Expire(_) => "expire",
+            Operation::Reschedule(..) => "reschedule",
             Operation::SetStatus(..) => "set status",
             Operation::Claim(..) => "claim",
             Operation::Unclaim(..) => "unclaim",

@@ -1,8 +1,10 @@
 //! MongoDB, through the real ledger and the real producer.
 
+use std::collections::BTreeSet;
+
 use common::account::{Account, Status};
 use common::ledger::{Claim, Fault, Ledger, LedgerError, ServerMs};
-use common::mongo::{ENDED_ON, MongoLedger, Store, Unparked, raw_id};
+use common::mongo::{ENDED_ON, MongoLedger, MongoOutbox, Store, Unparked, raw_id};
 use futures_util::TryStreamExt;
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -11,9 +13,12 @@ use producer::{Change, Client, Error};
 
 use crate::fields::{self, Answer, Shown};
 use crate::hands;
-use crate::operation::{Lease, Operation, TRANSACTIONS, account_names};
+use crate::operation::{Lease, Operation, TRANSACTIONS, When, account_names};
 use crate::sequence::Sequence;
 use crate::terms::{FOREIGN, Terms, broken, contents};
+
+/// So many different stamps there are: less than half an hour in milliseconds.
+const STAMPS: i64 = 1_000_000;
 
 /// A real MongoDB, as the sequences use it.
 pub struct Real {
@@ -27,6 +32,10 @@ impl Real {
 
     fn store(&self) -> &Store {
         self.client.store()
+    }
+
+    fn outbox(&self) -> MongoOutbox {
+        MongoOutbox::new(self.store().clone())
     }
 
     /// The server's clock.
@@ -129,6 +138,21 @@ impl Real {
                 let not_before = terms.at(*not_before);
                 let rested = ledger.rest(&Terms::ids(ids), &by.claim(), not_before).await;
                 rested.map(Answer::written)
+            }
+            Operation::MakeDue(ids) => {
+                // A stamp of its own: by it a call knows what it has moved.
+                let stamp = terms.at(When::Future) + created_at.rem_euclid(STAMPS);
+                let moved = self.outbox().make_due(&Terms::ids(ids), stamp).await;
+                moved.map(|moved| Answer::Written(moved.len(), BTreeSet::new()))
+            }
+            Operation::Expire(ids) => {
+                let expired = self.outbox().expire(&Terms::ids(ids)).await;
+                expired.map(|count| Answer::Written(count, BTreeSet::new()))
+            }
+            Operation::Reschedule(at, when) => {
+                let not_before = DateTime::from_millis(terms.at(*when));
+                let done = self.store().reschedule(TRANSACTIONS[*at], not_before).await;
+                done.map(|done| Answer::Written(done.into(), BTreeSet::new()))
             }
             Operation::SetStatus(at, to) => Ok(self.set_status(account_names()[*at], *to).await),
             Operation::Claim(ids, by, _) => {

@@ -37,13 +37,36 @@ pub struct Sequence {
 /// All sequences of up to so many operations.
 pub fn sequences(operations_max: usize) -> impl Strategy<Value = Sequence> {
     let accounts = ACCOUNTS.map(account);
-    let bodies = vec(body(), TRANSACTIONS.len());
+    let bodies = vec((body(), terms()).prop_map(timed), TRANSACTIONS.len());
     let parts = vec(part(), 1..=operations_max);
     (accounts, bodies, parts).prop_map(move |(accounts, mut bodies, parts)| {
         bodies[LARGE] = large();
         let operations = parts.into_iter().flatten().take(operations_max).collect();
         Sequence { accounts: accounts.into(), bodies, operations }
     })
+}
+
+/// A moment long before every sequence, and two long after.
+const MOMENTS: [i64; 3] = [946_684_800_000, 4_102_444_800_000, 4_102_444_900_000];
+
+/// When a transaction is due, and when it expires.
+fn terms() -> impl Strategy<Value = Terms> {
+    let [past, future, later] = MOMENTS.map(|moment| Some(DateTime::from_millis(moment)));
+    let terms = |not_before, expires_at| Terms { not_before, expires_at, ..Terms::default() };
+    prop_oneof![
+        4 => Just(Terms::default()),
+        1 => Just(terms(None, past)),
+        1 => Just(terms(None, future)),
+        1 => Just(terms(future, None)),
+        1 => Just(terms(future, later)),
+    ]
+}
+
+fn timed((body, moments): (Body, Terms)) -> Body {
+    let Terms { hold, hold_expires_at, .. } = body.terms().clone();
+    let fits = |end: &DateTime| moments.not_before.is_none_or(|not_before| not_before < *end);
+    let hold_expires_at = hold_expires_at.filter(fits);
+    body.with_terms(Terms { hold, hold_expires_at, ..moments }).expect("they fit each other")
 }
 
 /// One operation, the same twice as a client would send it again, or all that a worker does with a
@@ -179,7 +202,7 @@ fn body() -> impl Strategy<Value = Body> {
         3 => (fine, decimal(&["0.000000001", "0.5"])),
     ];
     let accounts = subsequence(account_names(), 2..=3).prop_shuffle();
-    (accounts, values, currency(), prop::bool::weighted(0.2), terms()).prop_map(
+    (accounts, values, currency(), prop::bool::weighted(0.2), holding()).prop_map(
         |(accounts, (value, part), currency, tagged, terms)| {
             let body = legs(&accounts, value, part).in_currency(currency);
             let mut body = body.with_terms(terms).expect("a hold or none");
@@ -193,7 +216,7 @@ fn body() -> impl Strategy<Value = Body> {
 }
 
 /// On hold or not; and if so, without an end, expired for long, or not for long.
-fn terms() -> impl Strategy<Value = Terms> {
+fn holding() -> impl Strategy<Value = Terms> {
     let end = select(&[None, Some(1_000), Some(250_000_000_000_000)][..]);
     (prop::bool::weighted(0.3), end).prop_map(|(hold, end)| Terms {
         hold,

@@ -145,6 +145,8 @@ planted_faults_are_found! {
     a_confirmation_that_loses_the_remainder_is_found: ConfirmLosesTheRemainder in "hold-confirmed";
     a_hold_that_expires_in_any_state_is_found: HoldExpiryWithoutTheState in "hold-expires";
     a_hold_that_is_taken_over_as_stuck_is_found: HeldTakenOverAsStuck in "hold-takeovers";
+    an_expiry_without_the_state_is_found: ExpiryWithoutTheState in "expiring";
+    a_commit_without_the_clock_is_found: CommitWithoutTheClock in "expiring";
     an_end_before_the_confirm_of_its_event_is_found: FinalBeforeTheConfirm in "announced";
     an_event_before_the_money_is_found: EventBeforeTheMoney in "announced";
     an_event_for_what_is_rolled_back_is_found: EventForWhatIsRolledBack in "announced-canceled";
