@@ -74,7 +74,7 @@ pub struct Ended {
 }
 
 /// The fields of a transaction that an event is made of, beside its `_id`.
-pub const FIELDS: [&str; 9] = [
+pub const FIELDS: [&str; 10] = [
     "source",
     "destination",
     "value",
@@ -82,6 +82,7 @@ pub const FIELDS: [&str; 9] = [
     "currency",
     "reverses",
     "metadata",
+    "exclusiveKey",
     "reason",
     "createdAt",
 ];
@@ -148,7 +149,9 @@ fn content(document: &RawDocument, into: &mut Map<String, Value>) {
         into.insert("destination".to_owned(), Value::from(&*credit.account));
         into.insert("value".to_owned(), json::amount(credit.amount).into());
     }
-    for (name, value) in [("currency", body.currency), ("reverses", body.reverses)] {
+    let key = body.terms().exclusive_key.clone();
+    let texts = [("currency", body.currency), ("reverses", body.reverses), ("exclusiveKey", key)];
+    for (name, value) in texts {
         into.extend(value.map(|value| (name.to_owned(), Value::from(value))));
     }
 }
@@ -186,12 +189,14 @@ mod tests {
             "_id": "t", "source": "a", "destination": "b", "value": 12_i64, "currency": "EUR",
             "state": "applied", "attempts": 3, "lastModified": DateTime::from_millis(5),
             "metadata": { "note": "hi" }, "createdAt": DateTime::from_millis(0),
+            "exclusiveKey": "a-for-b",
         };
         let event = Event::of(&done, End::Done).expect("it has an id");
         assert_eq!(event.id(), "t:done");
         let expected = json!({
             "id": "t", "state": "done", "source": "a", "destination": "b", "value": "12",
             "currency": "EUR", "metadata": { "note": "hi" }, "createdAt": "1970-01-01T00:00:00Z",
+            "exclusiveKey": "a-for-b",
         });
         assert_eq!(event.body, expected);
 

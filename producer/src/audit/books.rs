@@ -63,6 +63,8 @@ pub(super) struct Books {
     ledger_names: BTreeMap<(Option<String>, bool), usize>,
     /// Marks whose transaction has not been read yet, with the accounts that have them.
     marks: HashMap<Arc<str>, Vec<usize>>,
+    /// The exclusive keys of undecided transactions, and who has them.
+    keys: HashMap<String, String>,
     at_rest: bool,
     transactions: u64,
     in_flight: u64,
@@ -96,6 +98,7 @@ impl Books {
             ledgers: Vec::new(),
             ledger_names: BTreeMap::new(),
             marks: HashMap::new(),
+            keys: HashMap::new(),
             at_rest,
             transactions: 0,
             in_flight: 0,
@@ -173,6 +176,9 @@ impl Books {
             let message = format!("state {:?} is not one of ours", echo(state));
             return self.findings.add(Rule::Effect, name, message);
         };
+        if State::UNDECIDED.contains(&state) {
+            self.key(document, &id);
+        }
         if !state.is_final() {
             self.in_flight += 1;
             let parked = matches!(document.get("parked"), Ok(Some(_)) | Err(_));
@@ -202,6 +208,17 @@ impl Books {
         self.check_marks(&id, state, &legs, &marked);
         for leg in &legs {
             self.leg(&id, state, leg, &marked);
+        }
+    }
+
+    /// Takes in the exclusive key of an undecided transaction.
+    fn key(&mut self, document: &RawDocument, id: &str) {
+        let Ok(key) = document.get_str("exclusiveKey") else { return };
+        let holder = self.keys.entry(key.to_owned()).or_insert_with(|| id.to_owned());
+        if *holder != id {
+            let (key, holder) = (echo(key), echo(holder));
+            let message = format!("has the exclusive key {key:?}, as transactions/{holder}");
+            self.findings.add(Rule::Key, || format!("transactions/{}", echo(id)), message);
         }
     }
 

@@ -205,3 +205,22 @@ fn parked_transactions_are_counted_and_named_and_what_they_hold_is_explained() {
     let still = "transactions/t: is still pending and parked (rule 2)";
     assert!(at_rest.iter().any(|line| line == still), "{at_rest:?}");
 }
+
+#[test]
+fn a_key_that_two_undecided_transactions_have_is_found() {
+    let accounts = [account("a", 100, 0, 0, &[]), account("b", 100, 0, 0, &[])];
+    let keyed = |id: &str, state| {
+        let mut document = transfer(id, state);
+        document.insert("exclusiveKey", "a-for-b");
+        document
+    };
+    for state in State::ALL {
+        let found = findings(false, &accounts, &[keyed("t", State::Initial), keyed("u", state)]);
+        let of_keys = found.iter().filter(|found| found.ends_with("(rule 9)")).count();
+        assert_eq!(of_keys, usize::from(State::UNDECIDED.contains(&state)), "{state}: {found:?}");
+    }
+    let found =
+        findings(false, &accounts, &[keyed("t", State::Held), keyed("u", State::Scheduled)]);
+    let expected = "transactions/u: has the exclusive key \"a-for-b\", as transactions/t (rule 9)";
+    assert_eq!(found, [expected]);
+}

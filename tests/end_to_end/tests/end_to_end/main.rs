@@ -18,6 +18,7 @@ mod events;
 mod examples;
 mod fence;
 mod history;
+mod keys;
 mod lanes;
 mod messages;
 mod multileg;
