@@ -9,7 +9,7 @@
 //! `ARCHITECTURE.md` hold.
 //!
 //! - `scope`, `choosing`: what is searched, and how far.
-//! - `engine`, `articles`: the protocols that are put through it. `clock`: a worker's environment.
+//! - `engine`, `keys`, `articles`: the protocols that are put through it. `clock`: a worker's environment.
 //! - `protocol`: what they have in common.
 //! - `explore`, `state`: breadth first through the states; what can happen in one.
 //! - `runs`, `intern`: histories and documents as numbers, so that a state is a few bytes.
@@ -27,6 +27,7 @@ mod clock;
 mod engine;
 mod explore;
 mod intern;
+mod keys;
 mod protocol;
 mod rest;
 mod runs;
@@ -37,5 +38,6 @@ mod trace;
 pub use articles::{ARTICLES, Articles};
 pub use engine::Tandem;
 pub use explore::{Found, Violation, search};
+pub use keys::{KEYS, KeyFault, Keys};
 pub use protocol::Bounds;
 pub use scope::{Client, Scope};

@@ -11,6 +11,7 @@ mod broker;
 pub(crate) mod check;
 pub(crate) mod client;
 mod event;
+pub mod keyed;
 mod lag;
 mod ledger;
 mod mishap;

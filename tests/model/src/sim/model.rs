@@ -13,6 +13,7 @@ use common::ledger::{
 };
 use common::transaction::{AccountId, Body, Parked, Reason, ReasonCode, State, TransactionId};
 
+use super::keyed::Keyed;
 use super::odd::{Odd, Oddity};
 use super::planted::Planted;
 
@@ -248,6 +249,8 @@ pub struct Books {
     pub due: BTreeMap<String, Vec<Ended>>,
     /// Events that the broker has taken. They are in no document, and no fail-over loses them.
     pub sent: BTreeSet<Ended>,
+    /// Inserts with exclusive keys that are open, and what their callers were told.
+    pub keyed: Keyed,
 }
 
 impl Books {

@@ -203,6 +203,9 @@ impl Real {
             submission::Answer::Submitted => Answer::Submitted,
             submission::Answer::Unchanged(state) => Answer::Unchanged(*state),
             submission::Answer::Conflict { .. } => Answer::Refused,
+            submission::Answer::KeyInUse { .. } | submission::Answer::WithoutKeys(_) => {
+                panic!("no body of the test has a key")
+            }
             submission::Answer::Refused(why) => panic!("the schema refuses a valid body: {why}"),
         })
     }
