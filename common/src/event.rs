@@ -74,7 +74,7 @@ pub struct Ended {
 }
 
 /// The fields of a transaction that an event is made of, beside its `_id`.
-pub const FIELDS: [&str; 11] = [
+pub const FIELDS: [&str; 12] = [
     "source",
     "destination",
     "value",
@@ -84,6 +84,7 @@ pub const FIELDS: [&str; 11] = [
     "currency",
     "reverses",
     "metadata",
+    "exclusiveKey",
     "reason",
     "createdAt",
 ];
@@ -154,7 +155,9 @@ fn content(document: &RawDocument, end: End, into: &mut Map<String, Value>) {
         into.insert("destination".to_owned(), Value::from(&*credit.account));
         into.insert("value".to_owned(), json::amount(credit.amount).into());
     }
-    for (name, value) in [("currency", body.currency), ("reverses", body.reverses)] {
+    let key = body.terms().exclusive_key.clone();
+    let texts = [("currency", body.currency), ("reverses", body.reverses), ("exclusiveKey", key)];
+    for (name, value) in texts {
         into.extend(value.map(|value| (name.to_owned(), Value::from(value))));
     }
 }
@@ -192,12 +195,14 @@ mod tests {
             "_id": "t", "source": "a", "destination": "b", "value": 12_i64, "currency": "EUR",
             "state": "applied", "attempts": 3, "lastModified": DateTime::from_millis(5),
             "metadata": { "note": "hi" }, "createdAt": DateTime::from_millis(0),
+            "exclusiveKey": "a-for-b",
         };
         let event = Event::of(&done, End::Done).expect("it has an id");
         assert_eq!(event.id(), "t:done");
         let expected = json!({
             "id": "t", "state": "done", "source": "a", "destination": "b", "value": "12",
             "currency": "EUR", "metadata": { "note": "hi" }, "createdAt": "1970-01-01T00:00:00Z",
+            "exclusiveKey": "a-for-b",
         });
         assert_eq!(event.body, expected);
 

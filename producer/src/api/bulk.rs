@@ -90,7 +90,7 @@ pub async fn submit(
         .map(|checked| match checked {
             Ok(id) => {
                 let receipt = receipts.next().expect("there is one for each submission");
-                let receipt = receipt.map_err(|error| refusal(&id, error));
+                let receipt = receipt.map_err(|error| refusal(&call.api, &id, error));
                 (Some(id), receipt)
             }
             Err(problem) => (None, Err(problem)),

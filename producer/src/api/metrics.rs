@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use prometheus::{
-    HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
 };
 
 use super::routes;
@@ -29,6 +30,8 @@ pub struct Metrics {
     registry: Registry,
     requests: IntCounterVec,
     seconds: HistogramVec,
+    /// Submissions that were refused because of their exclusive key.
+    pub keys_in_use: IntCounter,
     /// Connections that are open.
     pub connections: IntGauge,
     accepting: IntGauge,
@@ -54,6 +57,10 @@ impl Metrics {
         let metrics = Metrics {
             requests: IntCounterVec::new(requests, &["route", "method", "status"])?,
             seconds: HistogramVec::new(seconds.buckets(BUCKETS.to_vec()), &["route", "method"])?,
+            keys_in_use: IntCounter::new(
+                "tandem_http_keys_in_use_total",
+                "Submissions refused because another undecided transaction had their exclusive key.",
+            )?,
             connections: IntGauge::new("tandem_http_connections", "Connections that are open.")?,
             accepting: IntGauge::new(
                 "tandem_http_accepts_submissions",
@@ -65,6 +72,7 @@ impl Metrics {
         metrics.registry.register(Box::new(build))?;
         metrics.registry.register(Box::new(metrics.requests.clone()))?;
         metrics.registry.register(Box::new(metrics.seconds.clone()))?;
+        metrics.registry.register(Box::new(metrics.keys_in_use.clone()))?;
         metrics.registry.register(Box::new(metrics.connections.clone()))?;
         metrics.registry.register(Box::new(metrics.accepting.clone()))?;
         for operation in routes::all() {

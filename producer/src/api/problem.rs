@@ -212,11 +212,11 @@ pub struct Problem {
     /// The fields that break a rule.
     pub errors: Vec<FieldError>,
     /// The address of what has the id already.
-    pub existing: Option<String>,
+    pub existing: Option<Box<str>>,
     /// The fields in which that differs.
-    pub differs: Vec<&'static str>,
+    pub differs: Box<[&'static str]>,
     /// The transaction that has the exclusive key.
-    pub holder: Option<String>,
+    pub holder: Option<Box<str>>,
     /// When to try again.
     pub retry_after: Option<Duration>,
 }
@@ -234,7 +234,7 @@ impl Problem {
             detail: detail.into(),
             errors: Vec::new(),
             existing: None,
-            differs: Vec::new(),
+            differs: Box::default(),
             holder: None,
             retry_after,
         }
@@ -262,7 +262,7 @@ impl Problem {
 
     /// The same, with the address of what is there already.
     pub fn existing(mut self, address: String) -> Problem {
-        self.existing = Some(address);
+        self.existing = Some(address.into());
         self
     }
 
@@ -274,9 +274,9 @@ impl Problem {
             status: self.code.status().as_u16(),
             detail: self.detail.clone(),
             errors: self.errors.clone(),
-            existing: self.existing.clone(),
+            existing: self.existing.as_deref().map(str::to_owned),
             differs: self.differs.iter().map(|field| format!("/{field}")).collect(),
-            holder: self.holder.clone(),
+            holder: self.holder.as_deref().map(str::to_owned),
         }
     }
 
@@ -340,10 +340,10 @@ impl From<Error> for Problem {
             }
             Error::Invalid { field, problem } => Problem::field(&field, problem),
             Error::Conflict { differs, .. } => {
-                Problem { differs, ..Problem::new(Code::Conflict, whole) }
+                Problem { differs: differs.into(), ..Problem::new(Code::Conflict, whole) }
             }
             Error::KeyInUse { holder, .. } => {
-                Problem { holder: Some(holder), ..Problem::new(Code::KeyInUse, whole) }
+                Problem { holder: Some(holder.into()), ..Problem::new(Code::KeyInUse, whole) }
             }
             Error::WithoutKeys(_) => Problem::new(Code::Lacking, whole),
             Error::WithoutHistory => Problem::new(Code::Lacking, whole),

@@ -66,7 +66,7 @@ async fn single(
     let id = submission.id().to_owned();
     call.api.gate.check()?;
     let receipt = call.api.client.submit(submission).await;
-    let receipt = receipt.map_err(|error| refusal(&id, error))?;
+    let receipt = receipt.map_err(|error| refusal(&call.api, &id, error))?;
     taken(&call.api, &receipt, wait).await
 }
 
@@ -163,7 +163,10 @@ fn submission(value: Value, key: Option<String>) -> Result<Submission, Problem> 
     Ok(Submission::of(transfer.body).with_id(id))
 }
 
-pub(super) fn refusal(id: &str, error: Error) -> Problem {
+pub(super) fn refusal(api: &Api, id: &str, error: Error) -> Problem {
+    if matches!(error, Error::KeyInUse { .. }) {
+        api.metrics.keys_in_use.inc();
+    }
     match error {
         error @ Error::Conflict { .. } => Problem::from(error).existing(address(id)),
         error => error.into(),

@@ -72,6 +72,8 @@ pub(super) struct Books {
     ledger_names: BTreeMap<(Option<String>, bool), usize>,
     /// Marks whose transaction has not been read yet, with the accounts that have them.
     marks: HashMap<Arc<str>, Vec<usize>>,
+    /// The exclusive keys of undecided transactions, and who has them.
+    keys: HashMap<String, String>,
     at_rest: bool,
     transactions: u64,
     in_flight: u64,
@@ -107,6 +109,7 @@ impl Books {
             ledgers: Vec::new(),
             ledger_names: BTreeMap::new(),
             marks: HashMap::new(),
+            keys: HashMap::new(),
             at_rest,
             transactions: 0,
             in_flight: 0,
@@ -188,6 +191,9 @@ impl Books {
             let message = format!("state {:?} is not one of ours", echo(state));
             return self.findings.add(Rule::Effect, name, message);
         };
+        if State::UNDECIDED.contains(&state) {
+            self.key(document, &id);
+        }
         self.count(&id, state, document);
         let marked = self.marks.remove(id.as_str()).unwrap_or_default();
         // A transaction with an invalid body may wait to be canceled, or be canceled already.
@@ -233,6 +239,17 @@ impl Books {
             let parked = if parked { " and parked" } else { "" };
             let name = || format!("transactions/{}", echo(id));
             self.findings.add(Rule::Effect, name, format!("is still {state}{parked}"));
+        }
+    }
+
+    /// Takes in the exclusive key of an undecided transaction.
+    fn key(&mut self, document: &RawDocument, id: &str) {
+        let Ok(key) = document.get_str("exclusiveKey") else { return };
+        let holder = self.keys.entry(key.to_owned()).or_insert_with(|| id.to_owned());
+        if *holder != id {
+            let (key, holder) = (echo(key), echo(holder));
+            let message = format!("has the exclusive key {key:?}, as transactions/{holder}");
+            self.findings.add(Rule::Key, || format!("transactions/{}", echo(id)), message);
         }
     }
 

@@ -329,3 +329,22 @@ fn at_rest_only_the_marks_of_what_is_held_may_be_left() {
     let closed = closed(true, &[held(), accounts[1].clone()], &[hold(State::Held, None)]);
     assert_eq!((closed.in_flight, closed.resting, closed.findings.count()), (0, 1, 0));
 }
+
+#[test]
+fn a_key_that_two_undecided_transactions_have_is_found() {
+    let accounts = [account("a", 100, 0, 0, &[]), account("b", 100, 0, 0, &[])];
+    let keyed = |id: &str, state| {
+        let mut document = transfer(id, state);
+        document.insert("exclusiveKey", "a-for-b");
+        document
+    };
+    for state in State::ALL {
+        let found = findings(false, &accounts, &[keyed("t", State::Initial), keyed("u", state)]);
+        let of_keys = found.iter().filter(|found| found.ends_with("(rule 9)")).count();
+        assert_eq!(of_keys, usize::from(State::UNDECIDED.contains(&state)), "{state}: {found:?}");
+    }
+    let both = [keyed("t", State::Initial), keyed("u", State::Scheduled)];
+    let found = findings(false, &accounts, &both);
+    let expected = "transactions/u: has the exclusive key \"a-for-b\", as transactions/t (rule 9)";
+    assert_eq!(found, [expected]);
+}

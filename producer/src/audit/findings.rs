@@ -17,6 +17,8 @@ pub enum Rule {
     Marks,
     /// Each balance is its opening plus the legs of done transactions.
     Balance,
+    /// No two undecided transactions have the same exclusive key.
+    Key,
 }
 
 impl Rule {
@@ -29,6 +31,7 @@ impl Rule {
             Rule::Floor => 3,
             Rule::Marks => 4,
             Rule::Balance => 5,
+            Rule::Key => 9,
         }
     }
 }

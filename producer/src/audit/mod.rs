@@ -7,7 +7,7 @@
 //! - `exposition`: the result for Prometheus.
 //!
 //! Promises an exact answer on a live database: all reads see the same moment, and transactions in
-//! flight are counted by their states and marks. Memory grows with accounts and marks, not with
+//! flight are counted by their states and marks. Memory grows with accounts, marks and exclusive keys, not with
 //! transactions.
 
 mod books;

@@ -92,6 +92,7 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
     let content = html! {
         p { span.id { (text(&one, "id")) } " " (state(text(&one, "state"))) @if one["parked"].is_object() { " parked" } }
         (troubles(&one))
+        @if let Some(key) = one["exclusiveKey"].as_str() { p { "Exclusive key: " b.id { (key) } } }
         (buttons(visit, id, &acts(&one)))
         section {
             h2 { "What has happened" }

@@ -19,6 +19,7 @@ mod examples;
 mod fence;
 mod history;
 mod holds;
+mod keys;
 mod lanes;
 mod messages;
 mod multileg;

@@ -146,6 +146,8 @@ async fn each_program_works_with_the_rights_of_its_role() {
         guarded.producer("tandem-producer", &paid).await.expect_success();
         let refused = guarded.producer("tandem-producer", &["transfer", "b", "a", "999", "--wait"]);
         assert_eq!(refused.await.code, Some(4), "it hears of the refusal");
+        let keyed = ["transfer", "a", "b", "1", "--exclusive-key", "a-for-b", "--wait"];
+        guarded.producer("tandem-producer", &keyed).await.expect_success();
         drop(worker);
     }
 

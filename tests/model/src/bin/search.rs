@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use clap::Parser;
-use model::search::{ARTICLES, Articles, Found, Scope, Tandem, search};
+use model::search::{ARTICLES, Articles, Found, KEYS, Keys, Scope, Tandem, search};
 use model::sim::Planted;
 use serde_json::{Value, json};
 
@@ -47,6 +47,7 @@ struct Args {
 enum Subject {
     Engine(Scope),
     Articles(&'static Articles),
+    Keys(&'static Keys),
 }
 
 impl Subject {
@@ -54,6 +55,7 @@ impl Subject {
         match self {
             Subject::Engine(scope) => scope.name,
             Subject::Articles(articles) => articles.name,
+            Subject::Keys(keys) => keys.name,
         }
     }
 
@@ -61,6 +63,7 @@ impl Subject {
         match self {
             Subject::Engine(scope) => scope.about,
             Subject::Articles(articles) => articles.about,
+            Subject::Keys(keys) => keys.about,
         }
     }
 
@@ -68,6 +71,9 @@ impl Subject {
         match self {
             Subject::Engine(scope) => scope.told(),
             Subject::Articles(_) => "2 runs, no lost answers".to_owned(),
+            Subject::Keys(keys) => {
+                format!("{} calls, lost answers at most {}", keys.calls.len(), keys.losses)
+            }
         }
     }
 
@@ -81,12 +87,17 @@ impl Subject {
                 search(&Tandem::new(scope, planted), scope.bounds(), progress)
             }
             Subject::Articles(articles) => search(*articles, articles.bounds(), progress),
+            Subject::Keys(keys) => search(*keys, keys.bounds(), progress),
         }
     }
 
     /// Whether the search should find a violation.
     fn must_fail(&self) -> bool {
-        matches!(self, Subject::Articles(_))
+        match self {
+            Subject::Engine(_) => false,
+            Subject::Articles(_) => true,
+            Subject::Keys(keys) => keys.fault.is_some(),
+        }
     }
 }
 
@@ -133,7 +144,8 @@ fn parsed(args: &Args) -> Result<(Option<Planted>, Vec<Subject>), String> {
     let engines = Scope::all().map(engine);
     // The planted faults are in the model, and the articles' pattern does not run on the model.
     let articles = ARTICLES.iter().filter(|_| planted.is_none()).map(Subject::Articles);
-    let all: Vec<_> = engines.chain(articles).collect();
+    let keys = KEYS.iter().filter(|_| planted.is_none()).map(Subject::Keys);
+    let all: Vec<_> = engines.chain(articles).chain(keys).collect();
     if args.scope.is_empty() {
         return Ok((planted, all));
     }

@@ -8,8 +8,8 @@
 //! all others have died, must bring everything to an end in which the invariants of
 //! `ARCHITECTURE.md` hold.
 //!
-//! - `scope`, `choosing`, `expiring`: what is searched, and how far.
-//! - `engine`, `articles`: the protocols that are put through it. `clock`: a worker's environment.
+//! - `scope`, `choosing`, `holding`, `expiring`: what is searched, and how far.
+//! - `engine`, `keys`, `articles`: the protocols that are put through it. `clock`: a worker's environment.
 //! - `protocol`: what they have in common.
 //! - `explore`, `state`: breadth first through the states; what can happen in one.
 //! - `runs`, `intern`: histories and documents as numbers, so that a state is a few bytes.
@@ -29,6 +29,7 @@ mod expiring;
 mod explore;
 mod holding;
 mod intern;
+mod keys;
 mod protocol;
 mod rest;
 mod runs;
@@ -39,5 +40,6 @@ mod trace;
 pub use articles::{ARTICLES, Articles};
 pub use engine::Tandem;
 pub use explore::{Found, Violation, search};
+pub use keys::{KEYS, KeyFault, Keys};
 pub use protocol::Bounds;
 pub use scope::{Client, Scope};

@@ -121,7 +121,9 @@ fn shown(books: &Books) -> BTreeMap<String, String> {
         let events: Vec<_> = events.iter().map(shown_event).collect();
         (format!("the note {token}"), events.join(", "))
     });
-    accounts.chain(transactions).chain(aside).chain(sent).chain(due).collect()
+    let open = books.keyed.open.iter();
+    let open = open.map(|(attempt, doc)| (attempt.clone(), format!("has {} open", doc.id)));
+    accounts.chain(transactions).chain(aside).chain(sent).chain(due).chain(open).collect()
 }
 
 fn shown_account(account: &Account) -> String {

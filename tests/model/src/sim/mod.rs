@@ -12,6 +12,7 @@ pub(crate) mod check;
 pub(crate) mod client;
 mod event;
 mod holds;
+pub mod keyed;
 mod lag;
 mod ledger;
 mod mishap;

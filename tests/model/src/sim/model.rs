@@ -16,6 +16,7 @@ use common::transaction::{
 };
 use mongodb::bson::DateTime;
 
+use super::keyed::Keyed;
 use super::odd::{Odd, Oddity};
 use super::planted::Planted;
 
@@ -344,6 +345,8 @@ pub struct Books {
     pub due: BTreeMap<String, Vec<Ended>>,
     /// Events that the broker has taken. They are in no document, and no fail-over loses them.
     pub sent: BTreeSet<Ended>,
+    /// Inserts with exclusive keys that are open, and what their callers were told.
+    pub keyed: Keyed,
 }
 
 impl Books {

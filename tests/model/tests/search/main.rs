@@ -2,7 +2,7 @@
 //!
 //! This is the short form: the program `search` goes further, and prints its bounds.
 
-use model::search::{Articles, Found, Scope, Tandem, search};
+use model::search::{Articles, Found, KEYS, Keys, Scope, Tandem, search};
 use model::sim::Planted;
 
 fn in_short(scope: &Scope, planted: Option<Planted>) -> Found {
@@ -84,6 +84,27 @@ fn checking_the_owner_before_each_write_does_not_help() {
         let found = articles(name);
         assert!(found.violation.is_some(), "{name}: {}", told(&found));
         println!("{}", told(&found));
+    }
+}
+
+#[test]
+fn no_call_that_was_refused_because_of_a_key_has_an_effect_and_each_fault_is_found() {
+    for keys in KEYS.map(|keys| Keys { losses: keys.losses - 1, ..keys }) {
+        let found = search(&keys, keys.bounds(), |_| {});
+        assert_eq!(
+            found.violation.is_some(),
+            keys.fault.is_some(),
+            "{}: {}",
+            keys.name,
+            told(&found)
+        );
+        println!(
+            "{}: {} in {} states, {:.1} s",
+            keys.name,
+            told(&found),
+            found.states,
+            found.seconds
+        );
     }
 }
 
