@@ -131,7 +131,9 @@ async fn what_expires_in_a_queue_that_nobody_consumes_is_canceled_all_the_same()
     .await;
     // The worker hears nothing of it: its queue has another name.
     let elsewhere = format!("{}x", world.name);
-    let worker = world.worker("one").env("TANDEM_QUEUE_PREFIX", &elsewhere).start().await;
+    let plan = world.worker("one").env("TANDEM_QUEUE_PREFIX", &elsewhere);
+    // Nor does it take anything for forgotten.
+    let worker = plan.flag("--orphan-ms", 3_600_000).start().await;
     world.wait_state("soon", State::Canceled, s(30)).await;
     let decided = moment(&world, "soon", "decidedAt").await;
     assert!(decided >= begun + 1_000, "{} ms too early", begun + 1_000 - decided);
@@ -140,7 +142,7 @@ async fn what_expires_in_a_queue_that_nobody_consumes_is_canceled_all_the_same()
     drop(worker);
     Queues::new(&world.servers.amqp_url, &elsewhere).delete_all().await;
     let worker = world.worker("two").start().await;
-    world.wait_final(s(30)).await;
+    world.wait_final(s(60)).await;
     assert_eq!(world.state("late").await, State::Done);
     assert_ne!(world.state("scheduled").await, State::Scheduled);
     world.assert_at_rest().await;

@@ -46,6 +46,15 @@ pub fn sequences(operations_max: usize) -> impl Strategy<Value = Sequence> {
     })
 }
 
+/// What may be scheduled is put forward, and becomes due.
+fn becomes_due(at: usize) -> Vec<Operation> {
+    vec![
+        Operation::Insert { transaction: at, content: at },
+        Operation::Reschedule(at, When::Past),
+        Operation::MakeDue(vec![at]),
+    ]
+}
+
 /// A moment long before every sequence, and two long after.
 const MOMENTS: [i64; 3] = [946_684_800_000, 4_102_444_800_000, 4_102_444_900_000];
 
@@ -77,6 +86,7 @@ fn part() -> impl Strategy<Value = Vec<Operation>> {
     let batch = || (ids(), claimant(), grouping(), kept());
     prop_oneof![
         14 => operation().prop_map(|operation| vec![operation]),
+        2 => (0..TRANSACTIONS.len()).prop_map(becomes_due),
         2 => operation().prop_map(|operation| vec![operation; 2]),
         2 => batch().prop_map(|(ids, by, g, kept)| some_of(settled(&ids, by, g), kept)),
         2 => (ids(), ids(), claimant(), kept())
