@@ -192,7 +192,7 @@ impl Body {
                 return Some(Marked { leg, released });
             }
             let posts = !awaits && !effect.amount.is_zero();
-            posts.then(|| Marked { leg: effect, released: Amount::ZERO })
+            posts.then_some(Marked { leg: effect, released: Amount::ZERO })
         })
     }
 

@@ -6,7 +6,8 @@ use common::account::Account;
 use common::event::{End, Ended};
 use common::transaction::{AccountId, Body, Leg, State};
 
-use super::model::{Books, Transaction, has_expired};
+use super::model::{Books, Transaction};
+use super::moments::has_expired;
 
 /// Whether an account is below its floor, which must never happen.
 #[must_use]

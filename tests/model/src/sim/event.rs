@@ -5,7 +5,8 @@ use common::transaction::{Body, State};
 use mongodb::bson::DateTime;
 use rand::Rng;
 
-use super::model::{self, Transaction};
+use super::model::Transaction;
+use super::moments::has_expired;
 use super::request::Request;
 use super::world::{Stage, World};
 
@@ -249,8 +250,20 @@ impl World {
         }
         let waits = matches!(doc.state, State::Scheduled | State::Initial);
         let may_expire = terms.is_some_and(|terms| terms.expires_at.is_some());
-        if may_expire && (self.budget > 0 || (waits && model::has_expired(doc, self.now))) {
+        if may_expire && (self.budget > 0 || (waits && has_expired(doc, self.now))) {
             events.push((1, Event::Expire(index)));
+        }
+    }
+
+    /// What becomes of a hold. In the end every hold is confirmed or released.
+    fn possible_decisions(&self, index: usize, doc: &Transaction, events: &mut Vec<(u32, Event)>) {
+        let rests = doc.state == State::Held;
+        let is_hold = doc.body.as_ref().is_ok_and(|body| body.terms().hold);
+        if rests || (is_hold && self.budget > 0) {
+            events.extend([(1, Event::Confirm(index)), (1, Event::ExpireHold(index))]);
+        }
+        if rests && self.budget == 0 && self.mended {
+            events.push((1, Event::Cancel(index)));
         }
     }
 
@@ -270,15 +283,7 @@ impl World {
             if goes_on && !parked && !self.queue.will_deliver(&submission.id) {
                 events.push((1, Event::Sweep(index)));
             }
-            // In the end every hold is confirmed or released.
-            if doc.state == State::Held {
-                events.extend([(1, Event::Confirm(index)), (1, Event::ExpireHold(index))]);
-            } else if submission.body.terms().hold && self.budget > 0 {
-                events.extend([(1, Event::Confirm(index)), (1, Event::ExpireHold(index))]);
-            }
-            if doc.state == State::Held && self.budget == 0 && self.mended {
-                events.push((1, Event::Cancel(index)));
-            }
+            self.possible_decisions(index, doc, events);
             if self.budget == 0 || self.profile.clients == 0 {
                 continue;
             }

@@ -6,7 +6,8 @@ use common::ledger::{CONFIRMED_ATTEMPTS, Claim, ServerMs};
 use common::transaction::{Leg, Reason, ReasonCode, State, Terms};
 use mongodb::bson::DateTime;
 
-use super::model::{Transaction, end_ownership, expires_at};
+use super::model::{Transaction, end_ownership};
+use super::moments::expires_at;
 use super::planted::Planted;
 
 /// When a hold is due that never expires.

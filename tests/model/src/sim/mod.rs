@@ -17,6 +17,7 @@ mod lag;
 mod ledger;
 mod mishap;
 pub mod model;
+mod moments;
 pub(crate) mod native;
 pub mod odd;
 mod operation;

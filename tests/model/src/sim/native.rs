@@ -13,7 +13,8 @@ use common::ledger::{Content, ServerMs, Transacted, Verdict};
 use common::netting::{self, Netting};
 use common::transaction::State;
 
-use super::model::{Books, Transaction, applied_at, has_expired};
+use super::model::{Books, Transaction};
+use super::moments::{applied_at, has_expired};
 use super::planted::Planted;
 
 /// A native transaction that has begun.

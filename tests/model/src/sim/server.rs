@@ -19,6 +19,7 @@ use super::accounts;
 use super::holds;
 use super::lag::Lag;
 use super::model::{self, Books, Transaction};
+use super::moments;
 use super::native::Native;
 use super::odd::Oddity;
 use super::planted::Planted;
@@ -145,16 +146,16 @@ impl Server {
             }
             Request::Insert(id, body) => self.insert(id, body, started),
             Request::MakeDue(id) => {
-                let stepped = self.transaction(id, |doc| model::make_due(doc, started));
+                let stepped = self.transaction(id, |doc| moments::make_due(doc, started));
                 self.set_apart(stepped, id)
             }
             Request::Expire(id) => {
                 let planted = self.planted;
-                let stepped = self.transaction(id, |doc| model::expire(doc, started, planted));
+                let stepped = self.transaction(id, |doc| moments::expire(doc, started, planted));
                 self.set_apart(stepped, id)
             }
             Request::Reschedule(id, not_before) => {
-                self.transaction(id, |doc| model::reschedule(doc, *not_before))
+                self.transaction(id, |doc| moments::reschedule(doc, *not_before))
             }
             Request::AskCancel(id) => {
                 self.transaction(id, |doc| model::request_cancel(doc, started))
