@@ -223,7 +223,7 @@ async fn others(plan: &Plan, open: u32, problems: &mut Vec<String>) -> f64 {
     setting.until(State::Held, open, problems).await;
     let transfer = |number: u32| {
         let (from, to) = (number.wrapping_mul(7), number.wrapping_mul(13) + 1);
-        let to = if number % 4 == 0 { MERCHANT.to_owned() } else { payer(to) };
+        let to = if number.is_multiple_of(4) { MERCHANT.to_owned() } else { payer(to) };
         let from = if payer(from) == to { payer(from + 1) } else { payer(from) };
         Submission::transfer(&from, &to, 1)
     };
