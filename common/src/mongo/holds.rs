@@ -17,7 +17,7 @@ use crate::transaction::{DUE_AT, Leg, Reason, State, TransactionId, legs_to_bson
 const ENDS: [&str; 2] = ["$holdExpiresAt", "$expiresAt"];
 
 /// When a hold is due that never expires: so that the index of what is due has all holds.
-const NEVER_MS: i64 = 253_402_300_799_999;
+pub(super) const NEVER_MS: i64 = 253_402_300_799_999;
 
 /// Lets pending holds rest, under this claim. Nobody owns them from then on, and nobody may take them
 /// over before `not_before`, whatever becomes of them.

@@ -23,6 +23,7 @@ mod plan;
 mod post;
 mod reserve;
 mod settle;
+mod steps;
 #[cfg(test)]
 mod tests;
 
