@@ -56,6 +56,9 @@ fn stored((id, body): &(TransactionId, Body), state: State, at: DateTime) -> Doc
     if State::IN_FLIGHT.contains(&state) {
         document.insert("takeoverAt", from_now(3_600_000));
     }
+    if state == State::Scheduled {
+        document.insert("dueAt", from_now(3_600_000));
+    }
     if state.is_final() {
         let accounts: Vec<&str> = body.legs().iter().map(|leg| leg.account.as_ref()).collect();
         document.insert("endedOn", accounts);
