@@ -151,8 +151,9 @@ impl Store {
     /// # Errors
     /// When the server is away or refuses, or the settings are of a newer version.
     pub async fn inspect(&self, choice: Choice) -> Result<Inspection, NotReady> {
-        let choice = self.without_keys_on_a_router(choice).await?;
+        // First, because it tells a wrong login from other errors.
         let mut settings = self.settings().await?;
+        let choice = self.without_keys_on_a_router(choice).await?;
         loop {
             let seen = Seen { settings, collections: self.collections().await? };
             let findings = compare(&seen, Known::THIS, choice);

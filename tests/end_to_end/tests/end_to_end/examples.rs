@@ -56,6 +56,18 @@ async fn the_example_of_a_card_reserves_what_was_ordered_and_pays_what_was_deliv
     world.finish().await;
 }
 
+#[tokio::test]
+async fn the_example_in_which_one_pays_at_a_time_pays_for_each_once() {
+    let world = World::new().await;
+    let worker = world.worker("one").start().await;
+    let printed = example(&world, "one_at_a_time", &["alice", "bob", "5"], "").await;
+    assert_eq!(printed.matches(": paid\n").count(), 5, "{printed}");
+    assert!(printed.contains("bob has 5\n"), "{printed}");
+    drop(worker);
+    world.assert_at_rest().await;
+    world.finish().await;
+}
+
 /// Starts what listens, waits until it does, and lets some transactions end.
 async fn listened(world: &World, command: &mut std::process::Command, log: &str) -> String {
     let log = world.directory().join(log);

@@ -116,6 +116,8 @@ async fn a_validator_of_the_users_own_is_never_overwritten() {
             "transactions: collection",
             "transactions: index",
             "transactions: index",
+            "transactions: index",
+            "transactions: index",
             "workers: collection",
             "workers: index",
             "tandem: settings"
