@@ -235,14 +235,10 @@ fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Re
         Some(Bson::String(text)) => echo(text).into_owned(),
         Some(other) => echo(&other.to_string()).into_owned(),
     };
-    let moment = |field: &str| document.get_datetime(field).map(|moment| json::timestamp(*moment));
-    let modified = moment("lastModified");
-    let is_scheduled = document.get_str("state").ok() == Some(State::Scheduled.as_str());
-    let due = moment("notBefore").ok().filter(|_| is_scheduled);
-    let due = due.map_or_else(String::new, |due| format!(", not before {due}"));
+    let modified = document.get_datetime("lastModified").map(|moment| json::timestamp(*moment));
     writeln!(
         out,
-        "{}  {}{}{due}  {}  {}",
+        "{}  {}{}  {}  {}",
         text("_id"),
         text("state"),
         reason_text(&Standing::of(document)),
@@ -284,7 +280,7 @@ fn terms(terms: &Terms) -> Vec<String> {
     };
     let captured = terms.captured.as_deref().map(|captured| format!("captured {}", legs(captured)));
     let told = [
-        terms.hold.then(|| "on hold".to_owned()),
+        terms.hold.then(|| "a hold".to_owned()),
         until("hold expires at", terms.hold_expires_at),
         captured,
         until("not before", terms.not_before),
@@ -308,7 +304,7 @@ mod tests {
         };
         assert_eq!(
             content(&document),
-            "a -5, b 5 EUR; on hold; hold expires at 1970-01-01T00:00:00Z; \
+            "a -5, b 5 EUR; a hold; hold expires at 1970-01-01T00:00:00Z; \
              expires at 1970-01-01T00:00:01Z; exclusive key a-for-b"
         );
         let plain = doc! { "source": "a", "destination": "b", "value": 5_i64 };

@@ -170,7 +170,7 @@ async fn a_transfer_has_the_terms_of_its_flags_and_its_status_says_them() {
         ["transfer", "a", "b", "5", "--hold", "--expires-at", "2099-01-01T00:00:00Z", "--id", "t"];
     world.producer(&arguments).await.expect_success();
     let shown = world.producer(&["status", "t"]).await.expect_success().stdout;
-    assert!(shown.contains("a -5, b 5; on hold; expires at 2099-01-01T00:00:00Z"), "{shown}");
+    assert!(shown.contains("a -5, b 5; a hold; expires at 2099-01-01T00:00:00Z"), "{shown}");
     let shown = world.producer(&["status", "t", "--json"]).await.expect_success().json();
     assert_eq!(shown["hold"], true, "{shown}");
     world.finish().await;
