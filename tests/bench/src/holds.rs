@@ -1,4 +1,4 @@
-//! Holds, schedules and expiry: how many a second, and what they cost the transfers of others.
+//! Holds, schedules, expiry and exclusive keys: how many a second, and what they cost the transfers of others.
 //!
 //! Each part has a database of its own, in which everything comes to its end and the books are audited.
 //! Rates count from the first submission, from the first confirmation, or from the moment at which what
@@ -42,6 +42,8 @@ pub struct Plan {
     pub open: u32,
     /// Transactions that are due at one moment.
     pub due: u32,
+    /// Submissions with an exclusive key.
+    pub keyed: u32,
     /// Transfers of others in each run.
     pub others: u32,
     /// The worker's engine.
@@ -65,10 +67,28 @@ pub struct Report {
     pub others_beside_holds: Vec<f64>,
     /// The median beside holds by the median without.
     pub beside_holds_ratio: f64,
-    /// p50 and p99 of single transfers from submission to `done`, with nothing else to do.
+    async fn keyed(plan: &Plan, report: &mut Report) {
+    let setting = Setting::new(plan).await;
+    let plain = |number| Submission::transfer(&payer(number), MERCHANT, 1);
+    let begun = Instant::now();
+    setting.submit((0..plan.keyed).map(plain)).await;
+    report.plain_per_second = rate(plan.keyed, begun);
+    let keyed = |number: u32| plain(number).with_exclusive_key(format!("key-{number}"));
+    let begun = Instant::now();
+    setting.submit((0..plan.keyed).map(keyed)).await;
+    report.keyed_per_second = rate(plan.keyed, begun);
+    setting.until(State::Done, 2 * plan.keyed, &mut report.problems).await;
+    setting.finish(&mut report.problems).await;
+}
+
+/// p50 and p99 of single transfers from submission to `done`, with nothing else to do.
     pub alone_ms: [f64; 2],
     /// The same while many become due.
     pub while_due_ms: [f64; 2],
+    /// Submissions a second, each with an exclusive key of its own, until they are durable.
+    pub keyed_per_second: f64,
+    /// The same without keys.
+    pub plain_per_second: f64,
     /// What did not come to its end, and what the audit says.
     pub problems: Vec<String>,
 }
@@ -93,6 +113,8 @@ pub async fn measure(plan: &Plan, said: impl Fn(&str)) -> Report {
     report.beside_holds_ratio = median(&report.others_beside_holds) / median(&report.others_alone);
     said("many that are due at one moment");
     due(plan, &mut report).await;
+    said("exclusive keys");
+    keyed(plan, &mut report).await;
     report
 }
 

@@ -1,4 +1,4 @@
-//! Measures holds, schedules and expiry.
+//! Measures holds, schedules, expiry and exclusive keys.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use bench::holds::{Plan, Report, measure};
 use clap::Parser;
 
-/// Measures holds, schedules and expiry on real servers: how many a second, and what they cost others.
+/// Measures holds, schedules, expiry and exclusive keys on real servers: how many a second, and what they cost others.
 #[derive(Parser)]
 #[command(
     override_usage = "deploy/holds [OPTIONS]",
@@ -16,7 +16,7 @@ Servers, worker and clients share the machine.
 Examples:
   deploy/holds
   deploy/holds --engine auto --json out.json
-  deploy/holds --holds 2000 --open 5000 --due 5000            a look, not a figure
+  deploy/holds --holds 2000 --open 5000 --due 5000 --keyed 500    a look, not a figure
 
 Exit codes: 0 everything came to its end and the books balance; 1 otherwise; 2 bad usage."
 )]
@@ -30,6 +30,9 @@ struct Args {
     /// Transactions that are due at one moment
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     due: u32,
+    /// Submissions with an exclusive key
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    keyed: u32,
     /// Transfers of others beside the open holds, in each of six runs
     #[arg(long, value_name = "N", default_value_t = 40_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     others: u32,
@@ -48,6 +51,7 @@ async fn main() -> ExitCode {
         holds: args.holds,
         open: args.open,
         due: args.due,
+        keyed: args.keyed,
         others: args.others,
         engine: args.engine.clone(),
     };
@@ -69,6 +73,8 @@ fn print(report: &Report) {
         ("holds confirmed and settled", report.confirms_per_second),
         ("holds expired and undone", report.expired_per_second),
         ("scheduled, then due and settled", report.due_per_second),
+        ("submitted with an exclusive key", report.keyed_per_second),
+        ("submitted without", report.plain_per_second),
     ];
     for (name, rate) in rates {
         println!("{name:<36}{rate:>10.0}/s");
