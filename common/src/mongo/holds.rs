@@ -41,7 +41,8 @@ pub(super) fn rest(ids: &[&TransactionId], claim: &Claim, not_before: ServerMs) 
                 "dueAt": { "$ifNull": [due, DateTime::from_millis(NEVER_MS)] },
                 "lastModified": "$$NOW",
             } },
-            { "$unset": ["claim", "leaseUntil"] },
+            // A sweeper's stamp would keep sweepers from it when it expires.
+            { "$unset": ["claim", "leaseUntil", "sweepAfter"] },
         ],
         "multi": true,
     }
@@ -72,7 +73,7 @@ fn confirm(id: &str, captured: &[Leg]) -> Document {
                 DUE_AT: { "$cond": [expires, "$expiresAt", "$$REMOVE"] },
                 "lastModified": "$$NOW",
             } },
-            { "$unset": ["attemptsAlone", "sweepAfter"] },
+            { "$unset": ["attemptsAlone"] },
         ],
     }
 }

@@ -67,21 +67,7 @@ pub struct Report {
     pub others_beside_holds: Vec<f64>,
     /// The median beside holds by the median without.
     pub beside_holds_ratio: f64,
-    async fn keyed(plan: &Plan, report: &mut Report) {
-    let setting = Setting::new(plan).await;
-    let plain = |number| Submission::transfer(&payer(number), MERCHANT, 1);
-    let begun = Instant::now();
-    setting.submit((0..plan.keyed).map(plain)).await;
-    report.plain_per_second = rate(plan.keyed, begun);
-    let keyed = |number: u32| plain(number).with_exclusive_key(format!("key-{number}"));
-    let begun = Instant::now();
-    setting.submit((0..plan.keyed).map(keyed)).await;
-    report.keyed_per_second = rate(plan.keyed, begun);
-    setting.until(State::Done, 2 * plan.keyed, &mut report.problems).await;
-    setting.finish(&mut report.problems).await;
-}
-
-/// p50 and p99 of single transfers from submission to `done`, with nothing else to do.
+    /// p50 and p99 of single transfers from submission to `done`, with nothing else to do.
     pub alone_ms: [f64; 2],
     /// The same while many become due.
     pub while_due_ms: [f64; 2],
@@ -286,6 +272,20 @@ async fn due(plan: &Plan, report: &mut Report) {
     let (_, while_due) = tokio::join!(all, beside);
     (report.due_per_second, report.while_due_ms) = (rate_of_due, while_due);
     report.problems.append(&mut problems);
+    setting.finish(&mut report.problems).await;
+}
+
+async fn keyed(plan: &Plan, report: &mut Report) {
+    let setting = Setting::new(plan).await;
+    let plain = |number| Submission::transfer(&payer(number), MERCHANT, 1);
+    let begun = Instant::now();
+    setting.submit((0..plan.keyed).map(plain)).await;
+    report.plain_per_second = rate(plan.keyed, begun);
+    let keyed = |number: u32| plain(number).with_exclusive_key(format!("key-{number}"));
+    let begun = Instant::now();
+    setting.submit((0..plan.keyed).map(keyed)).await;
+    report.keyed_per_second = rate(plan.keyed, begun);
+    setting.until(State::Done, 2 * plan.keyed, &mut report.problems).await;
     setting.finish(&mut report.problems).await;
 }
 

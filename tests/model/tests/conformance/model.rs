@@ -311,6 +311,9 @@ fn note_times(
         (Some(State::Scheduled), State::Initial) => {
             times.insert("sweepAfter", now + HOUR);
         }
+        (Some(State::Pending), State::Held) => {
+            times.remove("sweepAfter");
+        }
         (Some(State::Held), State::Pending) => {
             times.insert("confirmedAt", now);
         }
