@@ -26,7 +26,8 @@ def book(balances, event):
     """Adds the changes of a transaction that is done."""
     if event["state"] != "done":
         return
-    legs = event.get("legs") or [
+    # Of a hold, what was captured.
+    legs = event.get("captured") or event.get("legs") or [
         {"account": event["source"], "amount": "-" + event["value"]},
         {"account": event["destination"], "amount": event["value"]},
     ]

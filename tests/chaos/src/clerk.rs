@@ -1,27 +1,50 @@
-//! A clerk cancels and reverses single transactions while they are being submitted and settled.
+//! Clerks cancel and reverse single transactions, and confirm and release holds, while rows are being
+//! submitted and settled.
 //!
-//! Works through a link of its own that nobody cuts; faults of the servers hit it as well. Its
-//! answers are kept and judged. A request that failed proves nothing.
+//! They work at the same time, through a link of their own that nobody cuts; faults of the servers hit it
+//! as well. Their answers are kept and judged. A request that failed proves nothing: what is asked of a hold
+//! is asked again until it is answered.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use producer::{Client, Config, Error, State};
-use tokio::sync::mpsc;
+use producer::{Amount, Capture, Client, Config, Decided, Error, Leg, State};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
 
-/// How long the clerk keeps trying.
+/// How long a clerk keeps trying in one go.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How many clerks there are.
+const CLERKS: usize = 24;
+/// A hold that can't be decided yet is looked at again after so long.
+const AGAIN_AFTER: Duration = Duration::from_millis(300);
+/// How long a hold is asked about.
+const ASK_LIMIT: Duration = Duration::from_secs(150);
 
-/// What the clerk is asked to do.
-#[derive(Clone, Debug)]
-pub enum Ask {
-    /// Cancel it, after a while.
-    Cancel(String, Duration),
-    /// Reverse it.
-    Reverse(String),
+/// What the clerks are asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// What.
+    pub task: Task,
+    /// How long they wait before.
+    pub after: Duration,
 }
 
-/// The answer that the clerk got.
+/// What one clerk does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Cancels it.
+    Cancel(String),
+    /// Reverses it.
+    Reverse(String),
+    /// Confirms a hold with so much of each leg.
+    Confirm(String, Vec<(String, i64)>),
+    /// Releases a hold.
+    Release(String),
+}
+
+/// The answer that a clerk got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answered {
     /// It is canceled, or will be.
@@ -30,58 +53,215 @@ pub enum Answered {
     TooLate(String),
     /// It is taken back by this other transaction.
     Reversed(String, String),
+    /// The hold is confirmed, with so much of each leg.
+    Confirmed(String, Vec<(String, i64)>),
+    /// The hold can't be confirmed: it is canceled or expired.
+    NotConfirmed(String),
+    /// The hold is released, or was canceled otherwise.
+    Released(String),
+    /// The hold can't be released: it was confirmed.
+    NotReleased(String),
+    /// An answer that must never be given.
+    Odd(String, String),
 }
 
-/// The clerk's own connections.
-pub struct Clerk {
+impl Answered {
+    /// The transactions that it is about.
+    #[must_use]
+    pub fn ids(&self) -> Vec<String> {
+        match self {
+            Answered::Reversed(id, by) => vec![id.clone(), by.clone()],
+            Answered::Canceled(id)
+            | Answered::TooLate(id)
+            | Answered::Confirmed(id, _)
+            | Answered::NotConfirmed(id)
+            | Answered::Released(id)
+            | Answered::NotReleased(id)
+            | Answered::Odd(id, _) => vec![id.clone()],
+        }
+    }
+}
+
+/// The clerks' connections.
+pub struct Clerks {
     client: Client,
+    free: Semaphore,
 }
 
-impl Clerk {
+/// A client of its own for somebody at work.
+///
+/// # Errors
+/// When its environment makes no sense.
+pub(super) async fn client(env: &BTreeMap<String, String>, name: &str) -> Result<Client, String> {
+    let of = |name: &str| env.get(name).cloned().unwrap_or_default();
+    let config = Config::new(of("TANDEM_MONGODB_URI"), of("TANDEM_AMQP_URL"))
+        .database(of("TANDEM_DATABASE"))
+        .queue_prefix(of("TANDEM_QUEUE_PREFIX"))
+        .name(name)
+        .give_up_after(PATIENCE)
+        .notes(|_| {});
+    Client::open(&config).await.map_err(|error| error.to_string())
+}
+
+impl Clerks {
     /// Connects by the same environment as a program.
     ///
     /// # Errors
     /// When it makes no sense.
-    pub async fn new(env: &BTreeMap<String, String>) -> Result<Clerk, String> {
-        let of = |name: &str| env.get(name).cloned().unwrap_or_default();
-        let config = Config::new(of("TANDEM_MONGODB_URI"), of("TANDEM_AMQP_URL"))
-            .database(of("TANDEM_DATABASE"))
-            .queue_prefix(of("TANDEM_QUEUE_PREFIX"))
-            .name("chaos-clerk")
-            .give_up_after(PATIENCE)
-            .notes(|_| {});
-        let client = Client::open(&config).await.map_err(|error| error.to_string())?;
-        Ok(Clerk { client })
+    pub async fn new(env: &BTreeMap<String, String>) -> Result<Clerks, String> {
+        let client = client(env, "chaos-clerks").await?;
+        Ok(Clerks { client, free: Semaphore::new(CLERKS) })
     }
 
-    /// Does what it is asked until the channel is closed; returns the answers.
-    pub async fn run(self, mut asks: mpsc::Receiver<Ask>) -> Vec<Answered> {
-        let mut answered = Vec::new();
-        while let Some(ask) = asks.recv().await {
-            answered.extend(match ask {
-                Ask::Cancel(id, after) => {
-                    tokio::time::sleep(after).await;
-                    self.cancel(id).await
+    /// They do what they are asked until the channel is closed; returns the answers.
+    pub async fn run(self: Arc<Clerks>, mut asks: mpsc::UnboundedReceiver<Ask>) -> Vec<Answered> {
+        let (mut under_way, mut answered) = (JoinSet::new(), Vec::new());
+        loop {
+            tokio::select! {
+                ask = asks.recv() => match ask {
+                    Some(ask) => { under_way.spawn(self.clone().work_on(ask)); }
+                    None => break,
+                },
+                Some(one) = under_way.join_next() => {
+                    answered.extend(one.expect("a clerk never panics"));
                 }
-                Ask::Reverse(id) => self.reverse(id).await,
-            });
+            }
         }
-        self.client.close().await;
+        while let Some(one) = under_way.join_next().await {
+            answered.extend(one.expect("a clerk never panics"));
+        }
         answered
     }
 
-    async fn cancel(&self, id: String) -> Option<Answered> {
-        match self.client.cancel(&id).await {
-            Ok(_) => Some(Answered::Canceled(id)),
-            Err(Error::WrongState { state: State::Applied | State::Done, .. }) => {
-                Some(Answered::TooLate(id))
+    /// The answer, if there is one in time.
+    async fn work_on(self: Arc<Clerks>, Ask { task, after }: Ask) -> Option<Answered> {
+        tokio::time::sleep(after).await;
+        let begun = Instant::now();
+        loop {
+            {
+                let _clerk = self.free.acquire().await.ok()?;
+                match self.attempt(&task).await {
+                    Attempt::Answered(answer) => return Some(answer),
+                    Attempt::Failed => return None,
+                    Attempt::Later if begun.elapsed() > ASK_LIMIT => return None,
+                    Attempt::Later => {}
+                }
             }
-            Err(_) => None,
+            tokio::time::sleep(AGAIN_AFTER).await;
         }
     }
 
-    async fn reverse(&self, id: String) -> Option<Answered> {
-        let reversal = self.client.reverse(&id).await.ok()?;
-        Some(Answered::Reversed(id, reversal.id.to_string()))
+    async fn attempt(&self, task: &Task) -> Attempt {
+        match task {
+            Task::Cancel(id) => match self.client.cancel(id).await {
+                Ok(_) => Attempt::Answered(Answered::Canceled(id.clone())),
+                Err(Error::WrongState { state: State::Applied | State::Done, .. }) => {
+                    Attempt::Answered(Answered::TooLate(id.clone()))
+                }
+                Err(_) => Attempt::Failed,
+            },
+            Task::Reverse(id) => match self.client.reverse(id).await {
+                Ok(by) => Attempt::Answered(Answered::Reversed(id.clone(), by.id.to_string())),
+                Err(_) => Attempt::Failed,
+            },
+            Task::Confirm(id, captured) => {
+                let legs = captured.iter().map(|(account, amount)| Leg {
+                    account: account.as_str().into(),
+                    amount: Amount::Int(*amount),
+                });
+                confirmed(id, self.client.confirm(id, &Capture::Legs(legs.collect())).await)
+            }
+            Task::Release(id) => released(id, self.client.release(id).await),
+        }
+    }
+
+    /// Releases what still rests at the end. Whether that has succeeded, the next look shows.
+    pub async fn sweep(&self, id: &str) {
+        let _ = self.client.release(id).await;
+    }
+
+    /// Closes the connections.
+    pub async fn close(&self) {
+        self.client.close().await;
+    }
+}
+
+/// How one attempt ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Attempt {
+    Answered(Answered),
+    /// A server was away, or it is not held yet: ask again.
+    Later,
+    /// It is not asked again.
+    Failed,
+}
+
+fn confirmed(id: &str, decided: Result<Decided, Error>) -> Attempt {
+    Attempt::Answered(match decided {
+        Ok(decided) => {
+            let whole = |amount: Amount| match amount {
+                Amount::Int(amount) => amount,
+                Amount::Decimal(_) => i64::MIN,
+            };
+            let leg = |leg: &Leg| (leg.account.to_string(), whole(leg.amount));
+            Answered::Confirmed(id.to_owned(), decided.captured.iter().map(leg).collect())
+        }
+        Err(Error::WrongState { state, problem, .. }) => match state {
+            State::Scheduled | State::Initial | State::Pending => return Attempt::Later,
+            // One that is held and can't be confirmed has expired.
+            State::Held | State::Canceling | State::Canceled => {
+                Answered::NotConfirmed(id.to_owned())
+            }
+            State::Applied | State::Done => Answered::Odd(id.to_owned(), problem.to_owned()),
+        },
+        Err(Error::Unavailable { .. }) => return Attempt::Later,
+        Err(error) => Answered::Odd(id.to_owned(), error.to_string()),
+    })
+}
+
+fn released(id: &str, decided: Result<Decided, Error>) -> Attempt {
+    Attempt::Answered(match decided {
+        Ok(_) => Answered::Released(id.to_owned()),
+        Err(Error::WrongState { state, problem, .. }) => match state {
+            // Not held yet, or confirmed: that shows when it is decided.
+            State::Scheduled | State::Initial | State::Pending => return Attempt::Later,
+            State::Applied | State::Done => Answered::NotReleased(id.to_owned()),
+            State::Held | State::Canceling | State::Canceled => {
+                Answered::Odd(id.to_owned(), problem.to_owned())
+            }
+        },
+        Err(Error::Unavailable { .. }) => return Attempt::Later,
+        Err(error) => Answered::Odd(id.to_owned(), error.to_string()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(state: State) -> Result<Decided, Error> {
+        Err(Error::WrongState { id: "t".into(), state, problem: "why" })
+    }
+
+    #[test]
+    fn every_answer_about_a_hold_is_understood() {
+        use State::{Applied, Canceled, Canceling, Done, Held, Initial, Pending};
+        for state in [Initial, Pending] {
+            assert_eq!(confirmed("t", wrong(state)), Attempt::Later);
+            assert_eq!(released("t", wrong(state)), Attempt::Later);
+        }
+        for state in [Held, Canceling, Canceled] {
+            let not_confirmed = Attempt::Answered(Answered::NotConfirmed("t".into()));
+            assert_eq!(confirmed("t", wrong(state)), not_confirmed);
+            let odd = Attempt::Answered(Answered::Odd("t".into(), "why".into()));
+            assert_eq!(released("t", wrong(state)), odd);
+        }
+        for state in [Applied, Done] {
+            let not_released = Attempt::Answered(Answered::NotReleased("t".into()));
+            assert_eq!(released("t", wrong(state)), not_released);
+        }
+        let otherwise = Error::Captured { id: "t".into(), captured: vec![] };
+        let answer = confirmed("t", Err(otherwise));
+        assert!(matches!(answer, Attempt::Answered(Answered::Odd(..))), "{answer:?}");
     }
 }

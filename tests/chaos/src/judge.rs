@@ -11,11 +11,12 @@ use mongodb::bson::{Document, doc};
 use mongodb::error::Error;
 
 use super::clerk::Answered;
+use super::keys::{Keyed, of_keyed, of_keys};
 use super::load::{OPENING, Row, Sort, accounts};
 use super::mischief;
 use super::neighbour::Neighbour;
 use super::produce::{Producer, Told};
-use super::verdict::{Found, of_account, of_answer, of_neighbour, of_reversal, of_row};
+use super::verdict::{Found, Known, of_account, of_answer, of_neighbour, of_reversal, of_row};
 
 /// The times of one transaction, in Unix milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,10 @@ pub struct Life {
     pub final_ms: i64,
     /// Whether it was settled.
     pub done: bool,
+    /// Whether it was on hold, and waited for a clerk.
+    pub hold: bool,
+    /// When it was confirmed.
+    pub confirmed_ms: Option<i64>,
 }
 
 /// The result.
@@ -41,6 +46,10 @@ pub struct Judged {
     pub told: BTreeMap<&'static str, u64>,
     /// How many transactions ended how: `done`, or the reason of the cancelation.
     pub ends: BTreeMap<String, u64>,
+    /// What the clerks did with holds, and how many of these ended how.
+    pub holds: BTreeMap<String, u64>,
+    /// What those who submit with keys were told.
+    pub keys: BTreeMap<&'static str, u64>,
     /// The same for the neighbour's transactions, and the number of its other steps.
     pub mischief: BTreeMap<String, u64>,
     /// How many transactions of the neighbour are in the ledger.
@@ -48,30 +57,50 @@ pub struct Judged {
     balances: HashMap<String, i64>,
 }
 
+/// What everybody has said.
+#[derive(Clone, Copy)]
+pub struct Said<'a> {
+    /// To the producers.
+    pub producers: &'a [std::sync::Arc<Producer>],
+    /// To the clerks.
+    pub answers: &'a [Answered],
+    /// Holds that were released at the end, because they still rested.
+    pub swept: &'a HashSet<String>,
+    /// To those who submit with keys.
+    pub keyed: &'a [Keyed],
+    /// By the neighbour.
+    pub neighbour: Option<&'a Neighbour>,
+}
+
 /// Judges everything; `asked` are the ids whose end is of interest.
 ///
 /// # Errors
 /// When the database can't be read.
-pub async fn judge(
-    store: &Store,
-    producers: &[std::sync::Arc<Producer>],
-    answers: &[Answered],
-    neighbour: Option<&Neighbour>,
-    asked: &HashSet<&str>,
-) -> Result<Judged, Error> {
+pub async fn judge(store: &Store, said: Said<'_>, asked: &HashSet<&str>) -> Result<Judged, Error> {
     let balances = accounts().into_iter().map(|account| (account, OPENING)).collect();
     let mut judged = Judged { balances, ..Judged::default() };
-    for producer in producers {
+    for producer in said.producers {
+        let begun_ms = producer.begun_ms.lock().await;
         for (chunk, told) in (0_u32..).zip(producer.told.lock().await.iter()) {
             let rows = producer.load.chunk(producer.number, chunk);
             let found = find(store, rows.iter().map(|row| row.id.clone()).collect()).await?;
+            let known = |row: &Row| Known {
+                begun_ms: begun_ms[row.chunk as usize],
+                swept: said.swept.contains(&row.id),
+            };
+            let broken = rows
+                .iter()
+                .zip(told)
+                .filter_map(|(row, told)| of_row(row, told, found.get(&row.id), known(row)));
+            judged.violations.extend(broken);
             judged.chunk(&rows, told, &found, asked);
         }
         judged.violations.extend(producer.problems.lock().await.iter().cloned());
     }
     judged.reversals(store, asked).await?;
-    judged.answers(store, answers).await?;
-    if let Some(neighbour) = neighbour {
+    judged.answers(store, said.answers).await?;
+    judged.keyed(store, said.keyed, asked).await?;
+    if let Some(neighbour) = said.neighbour {
         judged.neighbour(store, neighbour).await?;
     }
     judged.accounts(store).await?;
@@ -99,25 +128,31 @@ impl Judged {
     ) {
         for (row, told) in rows.iter().zip(told) {
             let there = found.get(&row.id);
-            self.violations.extend(of_row(row, told, there));
             *self.told.entry(name(told)).or_default() += 1;
             let is_new = matches!(row.sort, Sort::Transfer | Sort::Refused);
             if let Some(there) = there.filter(|_| is_new) {
-                self.count(there, &row.legs, asked);
+                self.count(there, &row.effect(), asked);
+                if let Some(hold) = row.hold {
+                    let ended = format!("{}: {}", hold.fate.name(), there.end());
+                    *self.holds.entry(ended).or_default() += 1;
+                }
             }
         }
     }
 
-    /// Takes a transaction into the books, by the legs that were asked for.
+    /// Takes a transaction into the books, by the effect that was asked for. The end of a hold is no
+    /// recovery from a fault: it waits for a clerk, or expires.
     fn count(&mut self, there: &Found, legs: &[(String, i64)], asked: &HashSet<&str>) {
         *self.ends.entry(there.end().to_owned()).or_default() += 1;
-        if there.is_final() && asked.contains(there.id.as_str()) {
+        if there.is_final() && !there.hold && asked.contains(there.id.as_str()) {
             self.finals.insert(there.id.clone(), there.modified_ms);
         }
         self.lives.push(Life {
             created_ms: there.created_ms,
             final_ms: there.modified_ms,
             done: there.is_done(),
+            hold: there.hold,
+            confirmed_ms: there.confirmed_ms,
         });
         if there.is_done() {
             self.book(&there.id, legs);
@@ -150,10 +185,10 @@ impl Judged {
             }
             let opposite: Vec<_> = originals
                 .get(of)
-                .map(|original| original.legs.as_slice())
+                .map(Found::effect)
                 .unwrap_or_default()
-                .iter()
-                .map(|(account, amount)| (account.clone(), -amount))
+                .into_iter()
+                .map(|(account, amount)| (account, -amount))
                 .collect();
             self.count(reversal, &opposite, asked);
         }
@@ -162,15 +197,34 @@ impl Judged {
 
     async fn answers(&mut self, store: &Store, answers: &[Answered]) -> Result<(), Error> {
         for some in answers.chunks(500) {
-            let ids = some.iter().flat_map(|answer| match answer {
-                Answered::Canceled(id) | Answered::TooLate(id) => vec![id.clone()],
-                Answered::Reversed(id, by) => vec![id.clone(), by.clone()],
-            });
-            let found = find(store, ids.collect()).await?;
+            let found = find(store, some.iter().flat_map(Answered::ids).collect()).await?;
             let broken =
                 some.iter().filter_map(|answer| of_answer(answer, |id| found.get(id).cloned()));
             self.violations.extend(broken);
         }
+        Ok(())
+    }
+
+    /// What was submitted with exclusive keys.
+    async fn keyed(
+        &mut self,
+        store: &Store,
+        all: &[Keyed],
+        asked: &HashSet<&str>,
+    ) -> Result<(), Error> {
+        let mut found = HashMap::new();
+        for some in all.chunks(500) {
+            found.extend(find(store, some.iter().map(|keyed| keyed.id.clone()).collect()).await?);
+        }
+        for keyed in all {
+            let there = found.get(&keyed.id);
+            self.violations.extend(of_keyed(keyed, there));
+            *self.keys.entry(keyed.answer.name()).or_default() += 1;
+            if let Some(there) = there {
+                self.count(there, &keyed.legs, asked);
+            }
+        }
+        self.violations.extend(of_keys(all, &found));
         Ok(())
     }
 
@@ -221,6 +275,7 @@ fn name(told: &Told) -> &'static str {
         Told::Submitted => "submitted",
         Told::Known => "unchanged",
         Told::Unfinished => "unfinished",
+        Told::Held => "held",
         Told::Conflict => "conflict",
         Told::Invalid => "invalid",
         Told::Done => "done",

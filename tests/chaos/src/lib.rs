@@ -2,7 +2,7 @@
 //!
 //! - [`schedule`]: which fault comes when. [`load`]: what is submitted. Both from one seed.
 //! - [`site`]: what runs and can be hit: [`servers`], [`links`], [`programs`], [`produce`],
-//!   [`clerk`], [`neighbour`] (and [`mischief`], what that one does).
+//!   [`clerk`] (and [`holds`], what becomes of what is held), [`keys`], [`neighbour`] (and [`mischief`], what that one does).
 //! - [`faults`]: hitting it. [`observe`], [`progress`]: what is unfinished meanwhile.
 //! - [`home`]: the directory of a run, in which nothing is left running.
 //! - [`verdict`], [`judge`]: whether everything is as everybody was told.
@@ -16,8 +16,10 @@
 pub mod books;
 pub mod clerk;
 pub mod faults;
+pub mod holds;
 pub mod home;
 pub mod judge;
+pub mod keys;
 pub mod links;
 pub mod load;
 pub mod mischief;

@@ -1,14 +1,18 @@
 //! What is submitted: every row a pure function of seed, producer, chunk and place.
 //!
 //! So nobody has to store millions of rows: the judge makes them again. Promises that every row is
-//! of one of the [`Sort`]s, each of which must end in its own way, and that half of all transfers
-//! touch one of a few hot accounts.
+//! of one of the [`Sort`]s, each of which must end in its own way, that half of all transfers touch one
+//! of a few hot accounts, and that a third is on [`Hold`].
 
 use std::collections::HashSet;
 
+use common::json::timestamp;
+use mongodb::bson::DateTime;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::json;
+
+use super::holds::Hold;
 
 /// How many ordinary accounts there are.
 const ACCOUNTS: usize = 400;
@@ -56,13 +60,17 @@ pub struct Row {
     pub legs: Vec<(String, i64)>,
     /// What must become of it.
     pub sort: Sort,
+    /// What the clerks do with it, if it is on hold.
+    pub hold: Option<Hold>,
+    /// The chunk in which it comes first.
+    pub chunk: u32,
 }
 
 impl Row {
-    /// The row as a line of a file.
+    /// The row as a line of a file; `begun_ms` is when the submission of its chunk began.
     #[must_use]
-    pub fn line(&self) -> String {
-        let line = match self.legs.as_slice() {
+    pub fn line(&self, begun_ms: i64) -> String {
+        let mut line = match self.legs.as_slice() {
             [(source, _), (destination, value)] => json!({
                 "id": self.id, "source": source, "destination": destination, "value": value,
                 "currency": CURRENCY,
@@ -75,7 +83,20 @@ impl Row {
                 json!({ "id": self.id, "legs": legs, "currency": CURRENCY })
             }
         };
+        if let Some(hold) = &self.hold {
+            line["hold"] = true.into();
+            if let Some(expires_ms) = hold.expires_at(begun_ms) {
+                line["holdExpiresAt"] = timestamp(DateTime::from_millis(expires_ms)).into();
+            }
+        }
         line.to_string()
+    }
+
+    /// The legs with the effect that it has if it is done.
+    #[must_use]
+    pub fn effect(&self) -> Vec<(String, i64)> {
+        let captured = self.hold.as_ref().and_then(|hold| hold.captured(&self.legs));
+        captured.unwrap_or_else(|| self.legs.clone())
     }
 }
 
@@ -118,7 +139,8 @@ impl Load {
             25..30 => {
                 let account = any(&mut rng);
                 let legs = vec![(account.clone(), -1), (account, 1)];
-                Row { id: self.id(producer, chunk, place), legs, sort: Sort::Invalid }
+                let id = self.id(producer, chunk, place);
+                Row { id, legs, sort: Sort::Invalid, hold: None, chunk }
             }
             _ => self.fresh(producer, chunk, place),
         }
@@ -138,7 +160,8 @@ impl Load {
             3..18 => (many(&mut rng, from), Sort::Transfer),
             _ => (two(from, to, value), Sort::Transfer),
         };
-        Row { id, legs, sort }
+        let hold = Hold::draw(&mut self.rng(producer, chunk, place ^ 0x4000_0000));
+        Row { id, legs, sort, hold, chunk }
     }
 
     /// A unique row of an earlier chunk.
@@ -230,6 +253,18 @@ mod tests {
     }
 
     #[test]
+    fn a_hold_says_so_in_its_line_and_when_it_expires() {
+        let rows = LOAD.chunk(0, 0);
+        for row in &rows {
+            let line: serde_json::Value = serde_json::from_str(&row.line(1_000)).expect("JSON");
+            assert_eq!(line["hold"] == true, row.hold.is_some(), "{line}");
+            let expires = row.hold.is_some_and(|hold| hold.expires_ms.is_some());
+            assert_eq!(line["holdExpiresAt"].is_string(), expires, "{line}");
+        }
+        assert!((50..80).contains(&rows.iter().filter(|row| row.hold.is_some()).count()));
+    }
+
+    #[test]
     fn repetitions_are_of_rows_that_were_there() {
         let mut known: HashMap<String, Row> = HashMap::new();
         let mut seen: HashMap<&str, usize> = HashMap::new();
@@ -238,7 +273,8 @@ mod tests {
                 let of = known.get(&row.id).cloned();
                 let sort = match row.sort {
                     Sort::Repeated => {
-                        assert_eq!(of.expect("known").legs, row.legs);
+                        let of = of.expect("known");
+                        assert_eq!((of.legs, of.hold, of.chunk), (row.legs, row.hold, row.chunk));
                         "repeated"
                     }
                     Sort::Conflicting => {

@@ -17,7 +17,7 @@ use super::neighbour::is_neighbours;
 /// How long an answer may take before it counts as missing.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// A transaction that is not final.
+/// A transaction that is neither final nor on hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
     /// Its id.
@@ -56,7 +56,25 @@ impl Observer {
         Some(all)
     }
 
-    /// Everything that is not final.
+    /// The holds that rest, each with whether it expires.
+    pub async fn resting(&self) -> Option<Vec<(String, bool)>> {
+        let store = self.store.clone();
+        let asking = tokio::spawn(async move {
+            let held = doc! { "dueAt": { "$type": "date" }, "state": State::Held };
+            let transactions = store.transactions();
+            let find = transactions.find(held).hint(Hint::Name("due".to_owned())).max_time(LIMIT);
+            let found: Vec<Document> = find.await?.try_collect().await?;
+            Ok::<_, mongodb::error::Error>(found)
+        });
+        let found = tokio::time::timeout(LIMIT, asking).await.ok()?.ok()?.ok()?;
+        let held = |document: &Document| {
+            let expires = document.get_datetime("holdExpiresAt").is_ok();
+            Some((document.get_str("_id").ok()?.to_owned(), expires))
+        };
+        Some(found.iter().filter_map(held).collect())
+    }
+
+    /// Everything that workers have something to do with.
     pub async fn unfinished_of_all(&self) -> Option<Vec<Unfinished>> {
         let store = self.store.clone();
         // Spawned, because a driver's future must not be dropped midway.

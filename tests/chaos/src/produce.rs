@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc, watch};
 
-use super::clerk::Ask;
+use super::clerk::{Ask, Task};
+use super::faults::now_ms;
 use super::load::{Load, Row, Sort};
 use super::programs::Place;
 
@@ -32,6 +33,8 @@ pub enum Told {
     Known,
     /// It is in the ledger, and was not final when the producer had waited long enough.
     Unfinished,
+    /// It is on hold.
+    Held,
     /// Another content has its id.
     Conflict,
     /// It is no valid row.
@@ -51,6 +54,7 @@ impl Told {
         Ok(match text("outcome") {
             "submitted" => Told::Submitted,
             "initial" | "pending" | "applied" | "canceling" => Told::Unfinished,
+            "held" => Told::Held,
             "unchanged" => Told::Known,
             "conflict" => Told::Conflict,
             "invalid" => Told::Invalid,
@@ -73,6 +77,8 @@ pub struct Producer {
     pub waits: bool,
     /// Where its files are.
     pub files: PathBuf,
+    /// When the submission of each chunk began, in Unix milliseconds.
+    pub begun_ms: Mutex<Vec<i64>>,
     /// The answers, by chunk and row.
     pub told: Mutex<Vec<Vec<Told>>>,
     /// Faults of the producer itself, which must never happen.
@@ -85,8 +91,10 @@ impl Producer {
         self: Arc<Producer>,
         pace: Duration,
         mut stop: watch::Receiver<bool>,
-        asks: mpsc::Sender<Ask>,
+        asks: mpsc::UnboundedSender<Ask>,
     ) {
+        // The clerks stay until all producers have ended.
+        let ask = |task: Task, after: Duration| drop(asks.send(Ask { task, after }));
         let mut due = Instant::now();
         for chunk in 0.. {
             let wait = due.saturating_duration_since(Instant::now());
@@ -100,16 +108,17 @@ impl Producer {
             let transfers: Vec<&Row> =
                 rows.iter().filter(|row| row.sort == Sort::Transfer).collect();
             let chosen = |place: usize| transfers.get(place).map(|row| row.id.clone());
-            // The clerk acts while the rows are being submitted. It gets nothing more while it is
-            // busy.
+            // A clerk acts while the rows are being submitted.
             if let Some(id) = chosen(chunk as usize % 40) {
-                let _ = asks
-                    .try_send(Ask::Cancel(id, Duration::from_millis(u64::from(chunk % 16) * 50)));
+                ask(Task::Cancel(id), Duration::from_millis(u64::from(chunk % 16) * 50));
             }
             let told = self.submit(chunk, &rows, &mut stop).await;
+            for one in rows.iter().zip(&told).flat_map(|(row, told)| asks_about(row, told)) {
+                ask(one.task, one.after);
+            }
             self.told.lock().await.push(told);
             if let Some(id) = chosen(40 + chunk as usize % 40) {
-                let _ = asks.try_send(Ask::Reverse(id));
+                ask(Task::Reverse(id), Duration::ZERO);
             }
         }
     }
@@ -123,7 +132,13 @@ impl Producer {
     ) -> Vec<Told> {
         let file = self.files.join(format!("{}-{chunk:06}.jsonl", self.place.name));
         let results = self.files.join(format!("{}-{chunk:06}.results.jsonl", self.place.name));
-        let text: String = rows.iter().map(|row| row.line() + "\n").collect();
+        let text = {
+            let mut begun_ms = self.begun_ms.lock().await;
+            begun_ms.push(now_ms());
+            // A row of an earlier chunk is repeated as it was.
+            let line = |row: &Row| row.line(begun_ms[row.chunk as usize]) + "\n";
+            rows.iter().map(line).collect::<String>()
+        };
         std::fs::write(&file, text).expect("the chunk can be written");
         let (file_name, results_name) = (file.display().to_string(), results.display().to_string());
         let mut arguments =
@@ -172,6 +187,14 @@ impl Producer {
     }
 }
 
+/// What the clerks are asked to do with a row, each hold once.
+fn asks_about(row: &Row, told: &Told) -> Vec<Ask> {
+    let is_new = matches!(row.sort, Sort::Transfer | Sort::Refused);
+    let has_ended = matches!(told, Told::Canceled(_));
+    let hold = row.hold.filter(|_| is_new && !has_ended);
+    hold.map_or_else(Vec::new, |hold| hold.asks(row))
+}
+
 /// The answers; `None` if the results were not written to their end.
 fn read_results(path: &Path, rows: usize) -> Result<Option<Vec<Told>>, String> {
     let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
@@ -197,6 +220,7 @@ mod tests {
         assert_eq!(Told::parse(&line("submitted", "")), Ok(Told::Submitted));
         assert_eq!(Told::parse(&line("applied", "")), Ok(Told::Unfinished));
         assert_eq!(Told::parse(&line("unchanged", "")), Ok(Told::Known));
+        assert_eq!(Told::parse(&line("held", "")), Ok(Told::Held));
         let canceled = Told::Canceled("account_frozen".to_owned());
         assert_eq!(Told::parse(&line("canceled", "account_frozen")), Ok(canceled));
         assert!(Told::parse(&line("gone", "")).is_err() && Told::parse("{").is_err());

@@ -30,6 +30,8 @@ pub struct Report {
     pub violations: Vec<String>,
     told: BTreeMap<&'static str, u64>,
     ends: BTreeMap<String, u64>,
+    holds: BTreeMap<String, u64>,
+    keys: BTreeMap<&'static str, u64>,
     mischief: BTreeMap<String, u64>,
     recovery: Ranks,
     recovery_by_kind: BTreeMap<Kind, Ranks>,
@@ -74,6 +76,8 @@ impl Report {
             violations: judged.violations,
             told: judged.told,
             ends: judged.ends,
+            holds: judged.holds,
+            keys: judged.keys,
             mischief: judged.mischief,
             lives: judged.lives,
             beside,
@@ -95,14 +99,24 @@ impl Report {
     }
 
     /// Seconds from submission to the end, of settled transactions that were submitted within a
-    /// period; without those of the careless neighbour.
+    /// period; without those of the careless neighbour, and without holds, which wait for a clerk.
     fn settling(&self, from: i64, to: i64) -> Ranks {
         let lives = self.lives.iter();
-        let settled = lives.filter(|life| life.done && (from..to).contains(&life.created_ms));
+        let settled =
+            lives.filter(|life| life.done && !life.hold && (from..to).contains(&life.created_ms));
         Ranks::of(settled.map(|life| (life.final_ms - life.created_ms) as f64 / 1_000.0).collect())
     }
 
-    /// The same, in calm and under faults.
+    /// Seconds from the confirmation of a hold to its end, of those that were confirmed within a period.
+    fn capturing(&self, from: i64, to: i64) -> Ranks {
+        let captured = self.lives.iter().filter(|life| life.done).filter_map(|life| {
+            let confirmed_ms = life.confirmed_ms.filter(|ms| (from..to).contains(ms))?;
+            Some((life.final_ms - confirmed_ms) as f64 / 1_000.0)
+        });
+        Ranks::of(captured.collect())
+    }
+
+    /// From submission to done, in calm and under faults.
     fn settling_in_phases(&self) -> [(&'static str, Ranks); 2] {
         let Phases { calm_ms, deaths_ms, faults_ms, rest_ms, .. } = self.phases;
         [
@@ -111,11 +125,21 @@ impl Report {
         ]
     }
 
+    /// From confirmation to done, in calm and under faults.
+    fn capturing_in_phases(&self) -> [(&'static str, Ranks); 2] {
+        let Phases { calm_ms, deaths_ms, faults_ms, rest_ms, .. } = self.phases;
+        [
+            ("in calm", self.capturing(calm_ms, deaths_ms)),
+            ("under faults", self.capturing(faults_ms, rest_ms)),
+        ]
+    }
+
     /// The report as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         let (calm, under_faults) = self.throughput();
         let [(_, calm_settling), (_, faults_settling)] = self.settling_in_phases();
+        let [(_, calm_capturing), (_, faults_capturing)] = self.capturing_in_phases();
         let Phases { calm_ms, deaths_ms, faults_ms, rest_ms, end_ms } = self.phases;
         let seconds = |from: i64, to: i64| (to - from) as f64 / 1_000.0;
         let by_kind: serde_json::Map<String, Value> = Kind::ALL
@@ -136,9 +160,13 @@ impl Report {
             "transactions": self.lives.len(),
             "told": self.told,
             "ends": self.ends,
+            "holds": self.holds,
+            "keys": self.keys,
             "neighbour": self.mischief,
             "submission_to_final_calm": ranks_json(calm_settling),
             "submission_to_final_under_faults": ranks_json(faults_settling),
+            "confirmation_to_done_calm": ranks_json(calm_capturing),
+            "confirmation_to_done_under_faults": ranks_json(faults_capturing),
             "dead_letters": self.beside.dead_letters,
             "recovery_p50_s": self.recovery.p50,
             "recovery_p99_s": self.recovery.p99,
@@ -205,6 +233,10 @@ impl fmt::Display for Report {
         writeln!(f, "transactions: {}", self.lives.len())?;
         writeln!(f, "producers were told: {}", list(told))?;
         writeln!(f, "they ended: {}", list(ends))?;
+        let holds = self.holds.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        writeln!(f, "what clerks did with holds, and how these ended: {}", list(holds))?;
+        let keys = self.keys.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        writeln!(f, "submissions with an exclusive key: {}", list(keys))?;
         if !self.mischief.is_empty() {
             let counts = self.mischief.iter().map(|(name, count)| format!("{name} {count}"));
             writeln!(
@@ -213,10 +245,13 @@ impl fmt::Display for Report {
                 list(counts.collect())
             )?;
         }
-        for (when, Ranks { count, p50, p99, max }) in self.settling_in_phases() {
+        let settling = self.settling_in_phases().map(|one| ("submission", one));
+        let capturing = self.capturing_in_phases().map(|one| ("confirmation", one));
+        for (from, (when, Ranks { count, p50, p99, max })) in settling.into_iter().chain(capturing)
+        {
             writeln!(
                 f,
-                "from submission to done {when} ({count}): p50 {p50:.3} s, p99 {p99:.3} s, max \
+                "from {from} to done {when} ({count}): p50 {p50:.3} s, p99 {p99:.3} s, max \
                  {max:.1} s"
             )?;
         }

@@ -13,9 +13,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::books::Books;
-use super::clerk::{Answered, Clerk};
+use super::clerk::Clerks;
 use super::faults::{Happened, now_ms};
-use super::judge::{Judged, judge};
+use super::judge::{Judged, Said, judge};
+use super::keys;
 use super::links::Link;
 use super::neighbour::Neighbour;
 use super::progress::{Progress, look};
@@ -94,11 +95,14 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
     let progress = Arc::new(Progress::default());
     let watching = tokio::spawn(look(site.clone(), progress.clone(), WARM_UP + options.length));
     let (stop, stopped) = watch::channel(false);
-    let (asks, asked) = mpsc::channel(16);
+    let (asks, asked) = mpsc::unbounded_channel();
     let logs = options.home.join("logs");
     let books = Books::open(&site.servers.brokers[0].url, &site.name, &logs).await?;
     let clerk_link = Link::start(&site.servers, WORKERS + PRODUCERS).await;
-    let clerk = tokio::spawn(Clerk::new(&clerk_link.env(&site.name)).await?.run(asked));
+    let clerk_env = clerk_link.env(&site.name);
+    let clerks = Arc::new(Clerks::new(&clerk_env).await?);
+    let clerks_at_work = tokio::spawn(clerks.clone().run(asked));
+    let keyed = tokio::spawn(keys::submit(clerk_env, options.seed, stopped.clone()));
     // A set, because its tasks end with it: an interrupted run starts no producer any more.
     let mut producing: JoinSet<()> = site
         .producers
@@ -124,12 +128,18 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
     while let Some(producer) = producing.join_next().await {
         producer.map_err(|panic| panic.to_string())?;
     }
-    let answers = clerk.await.map_err(|panic| panic.to_string())?;
+    let keyed = keyed.await.map_err(|panic| panic.to_string())??;
+    let answers = clerks_at_work.await.map_err(|panic| panic.to_string())?;
     let mut neighbour = match neighbour {
         Some(neighbour) => Some(neighbour.await.map_err(|panic| panic.to_string())?),
         None => None,
     };
-    let mut violations = come_to_rest(&site, neighbour.as_mut()).await;
+    let mut swept = HashSet::new();
+    let mut violations = come_to_rest(&site, neighbour.as_mut(), &clerks, &mut swept).await;
+    clerks.close().await;
+    if !swept.is_empty() {
+        progress.say(format!("{} holds still rested and were released", swept.len()));
+    }
     let (events, wrong) = books.close(&site.observer.store, neighbour.is_none()).await?;
     eprintln!("chaos: a subscriber's books are made of {events} events");
     violations.extend(wrong);
@@ -138,7 +148,14 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
     watching.abort();
     violations.extend(progress.violations.lock().await.drain(..));
     violations.extend(drain(&site).await);
-    let mut judged = judged(&site, &answers, neighbour.as_ref(), &happened).await?;
+    let said = Said {
+        producers: &site.producers,
+        answers: &answers,
+        swept: &swept,
+        keyed: &keyed,
+        neighbour: neighbour.as_ref(),
+    };
+    let mut judged = judged(&site, said, &happened).await?;
     judged.violations.append(&mut violations);
     let slowest = slowest(&site, &happened, &judged).await;
     let samples = std::mem::take(&mut *progress.samples.lock().await);
@@ -215,8 +232,14 @@ async fn afflict(
     Ok((happened, skipped))
 }
 
-/// Waits until nothing is unfinished; the neighbour helps with what it has done.
-async fn come_to_rest(site: &Site, mut neighbour: Option<&mut Neighbour>) -> Vec<String> {
+/// Waits until everything is final. The neighbour helps with what it has done, and the clerks release
+/// holds that would rest for ever.
+async fn come_to_rest(
+    site: &Site,
+    mut neighbour: Option<&mut Neighbour>,
+    clerks: &Clerks,
+    swept: &mut HashSet<String>,
+) -> Vec<String> {
     let begun = Instant::now();
     let mut tidied: Option<Instant> = None;
     loop {
@@ -229,15 +252,27 @@ async fn come_to_rest(site: &Site, mut neighbour: Option<&mut Neighbour>) -> Vec
             tidied = Some(Instant::now());
         }
         let unfinished = site.observer.unfinished_of_all().await;
-        if unfinished.as_ref().is_some_and(Vec::is_empty) {
+        let resting = site.observer.resting().await;
+        let is_empty = unfinished.as_ref().is_some_and(Vec::is_empty)
+            && resting.as_ref().is_some_and(Vec::is_empty);
+        // Asked once more: a hold that was held at the first look may be canceling at the second.
+        if is_empty && site.observer.unfinished_of_all().await.is_some_and(|left| left.is_empty()) {
             return Vec::new();
+        }
+        for (id, _) in resting.iter().flatten().filter(|(_, expires)| !expires) {
+            swept.insert(id.clone());
+            clerks.sweep(id).await;
         }
         if begun.elapsed() > REST_LIMIT {
             let left = unfinished.unwrap_or_default();
             let some: Vec<_> = left.iter().take(5).collect();
+            let resting = resting.unwrap_or_default();
+            let held: Vec<_> = resting.iter().take(5).collect();
             return vec![format!(
-                "{} are not final {REST_LIMIT:?} after the last fault, like {some:?}",
-                left.len()
+                "{} are not final {REST_LIMIT:?} after the last fault, like {some:?}; {} are on hold, \
+                 like {held:?}",
+                left.len(),
+                resting.len()
             )];
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -269,16 +304,11 @@ async fn drain(site: &Site) -> Vec<String> {
 }
 
 /// Judges by three judges: the words of the producers, the harness's rules of rest, and the audit.
-async fn judged(
-    site: &Site,
-    answers: &[Answered],
-    neighbour: Option<&Neighbour>,
-    happened: &[Happened],
-) -> Result<Judged, String> {
+async fn judged(site: &Site, said: Said<'_>, happened: &[Happened]) -> Result<Judged, String> {
     let store = &site.observer.store;
     let asked: HashSet<&str> =
         happened.iter().flat_map(|one| one.met.iter().flatten()).map(String::as_str).collect();
-    let judged = judge(store, &site.producers, answers, neighbour, &asked).await;
+    let judged = judge(store, said, &asked).await;
     let mut judged = judged.map_err(|error| error.to_string())?;
     judged.violations.extend(rest::problems(&store.accounts(), &store.transactions()).await);
     let mut audit = Command::new(program("producer"));

@@ -79,6 +79,7 @@ impl Site {
                 // One producer waits for the end of each chunk, the other goes on at once.
                 waits: number == 0,
                 files: files.clone(),
+                begun_ms: Mutex::default(),
                 told: Mutex::default(),
                 problems: Mutex::default(),
             })

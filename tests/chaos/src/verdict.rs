@@ -3,16 +3,19 @@
 //! Compares the answers with the database: what a producer has answered must be true. Returns a
 //! sentence for each violation. Shares no code with the producer's audit.
 
-use mongodb::bson::Document;
+use mongodb::bson::{Bson, Document};
 
 use super::clerk::Answered;
+use super::holds::of_hold;
 use super::load::{Row, Sort};
 use super::mischief::End;
 use super::neighbour::Written;
 use super::produce::Told;
 
 /// Reasons for which a valid transfer may be canceled.
-const EXCUSES: [&str; 3] = ["insufficient_funds", "requested", "retries_exhausted"];
+pub const EXCUSES: [&str; 3] = ["insufficient_funds", "requested", "retries_exhausted"];
+/// Further reasons for which a valid hold may be canceled; [`of_hold`] says which of them when.
+const EXCUSES_OF_HOLDS: [&str; 3] = ["released", "hold_expired", "hold_limit"];
 
 /// A transaction as the database has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +28,18 @@ pub struct Found {
     pub reason: String,
     /// Its signed changes.
     pub legs: Vec<(String, i64)>,
+    /// Whether it was submitted as a hold.
+    pub hold: bool,
+    /// When the hold expires, in Unix milliseconds.
+    pub expires_ms: Option<i64>,
+    /// What the confirmation of the hold captured of each leg.
+    pub captured: Option<Vec<(String, i64)>>,
+    /// When it was confirmed.
+    pub confirmed_ms: Option<i64>,
+    /// Its exclusive key.
+    pub key: Option<String>,
+    /// When it was decided, if it was claimed before.
+    pub decided_ms: Option<i64>,
     /// The transaction that it reverses.
     pub reverses: Option<String>,
     /// When it was submitted, in Unix milliseconds.
@@ -38,18 +53,24 @@ impl Found {
     #[must_use]
     pub fn read(document: &Document) -> Found {
         let text = |field: &str| document.get_str(field).unwrap_or_default().to_owned();
-        let moment = |field: &str| {
-            document.get_datetime(field).map_or(0, |moment| moment.timestamp_millis())
-        };
+        let moment =
+            |field: &str| document.get_datetime(field).ok().map(|moment| moment.timestamp_millis());
+        let captured = document.get_array("captured").ok();
         let reason = document.get_document("reason").and_then(|reason| reason.get_str("code"));
         Found {
             id: text("_id"),
             state: text("state"),
             reason: reason.unwrap_or_default().to_owned(),
             legs: legs(document),
+            hold: document.get_bool("hold").unwrap_or(false),
+            expires_ms: moment("holdExpiresAt"),
+            captured: captured.map(|captured| list(captured)),
+            confirmed_ms: moment("confirmedAt"),
+            key: document.get_str("exclusiveKey").ok().map(str::to_owned),
+            decided_ms: moment("decidedAt"),
             reverses: document.get_str("reverses").ok().map(str::to_owned),
-            created_ms: moment("createdAt"),
-            modified_ms: moment("lastModified"),
+            created_ms: moment("createdAt").unwrap_or(0),
+            modified_ms: moment("lastModified").unwrap_or(0),
         }
     }
 
@@ -75,21 +96,33 @@ impl Found {
         }
     }
 
-    fn has_legs(&self, legs: &[(String, i64)]) -> bool {
+    /// The legs that change an account: of a hold, what was captured.
+    #[must_use]
+    pub fn effect(&self) -> Vec<(String, i64)> {
+        let legs = self.captured.as_ref().unwrap_or(&self.legs);
+        legs.iter().filter(|(_, amount)| *amount != 0).cloned().collect()
+    }
+
+    /// Whether these are its legs, in any order.
+    #[must_use]
+    pub fn has_legs(&self, legs: &[(String, i64)]) -> bool {
         self.legs.len() == legs.len() && legs.iter().all(|leg| self.legs.contains(leg))
     }
 }
 
+fn leg(document: &Document, account: &str, amount: &str) -> (String, i64) {
+    let account = document.get_str(account).unwrap_or("?").to_owned();
+    (account, document.get_i64(amount).unwrap_or(i64::MIN / 2))
+}
+
+fn list(legs: &[Bson]) -> Vec<(String, i64)> {
+    let legs = legs.iter().filter_map(Bson::as_document);
+    legs.map(|one| leg(one, "account", "amount")).collect()
+}
+
 fn legs(document: &Document) -> Vec<(String, i64)> {
-    let leg = |document: &Document, account: &str, amount: &str| {
-        let account = document.get_str(account).unwrap_or("?").to_owned();
-        (account, document.get_i64(amount).unwrap_or(i64::MIN / 2))
-    };
     match document.get_array("legs") {
-        Ok(legs) => legs
-            .iter()
-            .filter_map(|one| Some(leg(one.as_document()?, "account", "amount")))
-            .collect(),
+        Ok(legs) => list(legs),
         Err(_) => {
             let (source, value) = leg(document, "source", "value");
             let (destination, _) = leg(document, "destination", "value");
@@ -98,9 +131,18 @@ fn legs(document: &Document) -> Vec<(String, i64)> {
     }
 }
 
+/// What else is known of a row when it is judged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// When the submission of its chunk began, in Unix milliseconds.
+    pub begun_ms: i64,
+    /// Whether it was released at the end of the run, because it still rested.
+    pub swept: bool,
+}
+
 /// The contradictions between a row, its answer and the database.
 #[must_use]
-pub fn of_row(row: &Row, told: &Told, found: Option<&Found>) -> Option<String> {
+pub fn of_row(row: &Row, told: &Told, found: Option<&Found>, known: Known) -> Option<String> {
     let broken = |rule: &str| Some(format!("{}: told {told:?}, {rule}: {found:?}", row.id));
     let fits = match (row.sort, told) {
         (_, Told::Unknown) => true,
@@ -137,11 +179,15 @@ pub fn of_row(row: &Row, told: &Told, found: Option<&Found>) -> Option<String> {
         }
         _ => {}
     }
+    if let Some(broken) = of_hold(row, told, found, known.begun_ms, known.swept) {
+        return Some(broken);
+    }
+    let reason = found.reason.as_str();
+    let excused =
+        EXCUSES.contains(&reason) || row.hold.is_some() && EXCUSES_OF_HOLDS.contains(&reason);
     match row.sort {
         Sort::Refused if found.is_done() => broken("but it had to be refused"),
-        Sort::Transfer if !found.is_done() && !EXCUSES.contains(&found.reason.as_str()) => {
-            broken("canceled without a cause")
-        }
+        Sort::Transfer if !found.is_done() && !excused => broken("canceled without a cause"),
         _ => None,
     }
 }
@@ -169,7 +215,7 @@ pub fn of_reversal(reversal: &Found, original: Option<&Found>) -> Option<String>
     let broken = |rule: &str| Some(format!("{rule}: {reversal:?} of {original:?}"));
     let Some(of) = original else { return broken("a reversal of nothing") };
     let opposite: Vec<_> =
-        of.legs.iter().map(|(account, amount)| (account.clone(), -amount)).collect();
+        of.effect().into_iter().map(|(account, amount)| (account, -amount)).collect();
     if !of.is_done() {
         broken("a reversal of what was never done")
     } else if !reversal.has_legs(&opposite) {
@@ -187,6 +233,16 @@ pub fn of_answer(answer: &Answered, found: impl Fn(&str) -> Option<Found>) -> Op
     let kept = match answer {
         Answered::Canceled(id) => found(id).is_some_and(|found| found.state == "canceled"),
         Answered::TooLate(id) => found(id).is_some_and(|found| found.is_done()),
+        // What is confirmed may still be refused by an account that is credited.
+        Answered::Confirmed(id, captured) => {
+            found(id).is_some_and(|found| found.captured.as_ref() == Some(captured))
+        }
+        Answered::NotConfirmed(id) => {
+            found(id).is_some_and(|found| found.state == "canceled" && found.captured.is_none())
+        }
+        Answered::Released(id) => found(id).is_some_and(|found| found.state == "canceled"),
+        Answered::NotReleased(id) => found(id).is_some_and(|found| found.captured.is_some()),
+        Answered::Odd(_, _) => false,
         Answered::Reversed(id, by) => {
             found(id).is_some_and(|found| found.is_done())
                 && found(by).is_some_and(|reversal| reversal.reverses.as_deref() == Some(id))
@@ -215,7 +271,17 @@ mod tests {
     use super::*;
 
     fn row(sort: Sort) -> Row {
-        Row { id: "t".into(), legs: vec![("a".into(), -3), ("b".into(), 3)], sort }
+        Row {
+            id: "t".into(),
+            legs: vec![("a".into(), -3), ("b".into(), 3)],
+            sort,
+            hold: None,
+            chunk: 0,
+        }
+    }
+
+    fn judged(sort: Sort, told: &Told, found: Option<&Found>) -> Option<String> {
+        of_row(&row(sort), told, found, Known::default())
     }
 
     fn found(state: &str, reason: &str) -> Found {
@@ -238,10 +304,10 @@ mod tests {
             (Sort::Repeated, Told::Done, "done", ""),
             (Sort::Conflicting, Told::Conflict, "done", ""),
         ] {
-            assert_eq!(of_row(&row(sort), &told, Some(&found(state, reason))), None);
+            assert_eq!(judged(sort, &told, Some(&found(state, reason))), None);
         }
-        assert_eq!(of_row(&row(Sort::Invalid), &Told::Invalid, None), None);
-        assert_eq!(of_row(&row(Sort::Transfer), &Told::Unknown, None), None);
+        assert_eq!(judged(Sort::Invalid, &Told::Invalid, None), None);
+        assert_eq!(judged(Sort::Transfer, &Told::Unknown, None), None);
     }
 
     #[test]
@@ -260,7 +326,7 @@ mod tests {
             (Sort::Conflicting, Told::Known, Some(found("done", "")), "must not be said"),
             (Sort::Invalid, Told::Invalid, Some(found("done", "")), "in the ledger"),
         ] {
-            let broken = of_row(&row(sort), &told, there.as_ref());
+            let broken = judged(sort, &told, there.as_ref());
             assert!(broken.as_ref().is_some_and(|broken| broken.contains(said)), "{broken:?}");
         }
     }
@@ -281,6 +347,23 @@ mod tests {
         assert!(of_answer(&Answered::Canceled("t".into()), there("done")).is_some());
         assert!(of_answer(&Answered::TooLate("t".into()), there("canceled")).is_some());
         assert!(of_answer(&Answered::Reversed("t".into(), "r".into()), there("done")).is_some());
+        let legs = || vec![("a".to_owned(), -3), ("b".to_owned(), 3)];
+        let captured = |_: &str| Some(Found { captured: Some(legs()), ..found("done", "") });
+        let [confirmed, not_confirmed, released, not_released] = [
+            Answered::Confirmed("t".into(), legs()),
+            Answered::NotConfirmed("t".into()),
+            Answered::Released("t".into()),
+            Answered::NotReleased("t".into()),
+        ];
+        for answer in [&confirmed, &not_released] {
+            assert_eq!(of_answer(answer, captured), None);
+            assert!(of_answer(answer, there("canceled")).is_some(), "{answer:?}");
+        }
+        for answer in [&not_confirmed, &released] {
+            assert_eq!(of_answer(answer, there("canceled")), None);
+            assert!(of_answer(answer, captured).is_some(), "{answer:?}");
+        }
+        assert!(of_answer(&Answered::Odd("t".into(), "why".into()), captured).is_some());
     }
 
     #[test]
