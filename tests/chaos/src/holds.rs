@@ -133,15 +133,14 @@ impl Hold {
 }
 
 /// The contradiction between the end of a valid row that is on hold and what the clerks did with it.
-/// `begun_ms` is when its submission began; `swept` says that it was released at the end of the run, because
-/// it still rested.
+/// `begun_ms` is when its submission began; `also_released` says that somebody else has released it.
 #[must_use]
 pub fn of_hold(
     row: &Row,
     told: &Told,
     found: &Found,
     begun_ms: i64,
-    swept: bool,
+    also_released: bool,
 ) -> Option<String> {
     let broken = |rule: &str| Some(format!("{}: told {told:?}, {rule}: {found:?}", row.id));
     let Some(hold) = &row.hold else {
@@ -167,7 +166,7 @@ pub fn of_hold(
         (false, false, "insufficient_funds" | "hold_limit") if *told == Told::Held => {
             broken("although they were reserved")
         }
-        (false, false, "released") if !hold.fate.is_released() && !swept => {
+        (false, false, "released") if !hold.fate.is_released() && !also_released => {
             broken("and nobody has released it")
         }
         (false, false, "hold_expired") if expires_ms.is_none_or(|ms| found.modified_ms < ms) => {
@@ -294,7 +293,11 @@ mod tests {
             assert!(broken.as_ref().is_some_and(|broken| broken.contains(said)), "{broken:?}");
         }
         let released = Found::read(&ended("canceled", "released", None));
-        assert_eq!(of_hold(&row(Fate::All, None), &Told::Held, &released, 0, true), None, "swept");
+        assert_eq!(
+            of_hold(&row(Fate::All, None), &Told::Held, &released, 0, true),
+            None,
+            "canceled"
+        );
         let sooner = row(Fate::All, Some(3_000));
         assert!(of_hold(&sooner, &Told::Held, &released, 0, true).is_some(), "expires otherwise");
         let plain = Row { hold: None, ..row(Fate::All, None) };

@@ -15,7 +15,7 @@ use super::keys::{Keyed, of_keyed, of_keys};
 use super::load::{OPENING, Row, Sort, accounts};
 use super::mischief;
 use super::neighbour::Neighbour;
-use super::produce::{Producer, Told};
+use super::produce::{Producer, Told, to_cancel};
 use super::verdict::{Found, Known, of_account, of_answer, of_neighbour, of_reversal, of_row};
 
 /// The times of one transaction, in Unix milliseconds.
@@ -81,12 +81,14 @@ pub async fn judge(store: &Store, said: Said<'_>, asked: &HashSet<&str>) -> Resu
     let mut judged = Judged { balances, ..Judged::default() };
     for producer in said.producers {
         let begun_ms = producer.begun_ms.lock().await;
+        let mut also_released = said.swept.clone();
         for (chunk, told) in (0_u32..).zip(producer.told.lock().await.iter()) {
             let rows = producer.load.chunk(producer.number, chunk);
             let found = find(store, rows.iter().map(|row| row.id.clone()).collect()).await?;
+            also_released.extend(to_cancel(&rows, chunk));
             let known = |row: &Row| Known {
                 begun_ms: begun_ms[row.chunk as usize],
-                swept: said.swept.contains(&row.id),
+                also_released: also_released.contains(&row.id),
             };
             let broken = rows
                 .iter()

@@ -193,6 +193,7 @@ pub fn of_keyed(keyed: &Keyed, found: Option<&Found>) -> Option<String> {
         (Answer::Accepted(_) | Answer::Unknown, Some(found)) => found,
     };
     let reason = found.reason.as_str();
+    let excused = EXCUSES.contains(&reason) || keyed.held && reason == "hold_expired";
     if found.key.as_ref() != Some(&keyed.key)
         || found.hold != keyed.held
         || !found.has_legs(&keyed.legs)
@@ -202,10 +203,7 @@ pub fn of_keyed(keyed: &Keyed, found: Option<&Found>) -> Option<String> {
         broken("accepted with its key, and never came to an end")
     } else if found.is_done() && keyed.held {
         broken("nobody has confirmed it, and it is done")
-    } else if !found.is_done()
-        && !EXCUSES.contains(&reason)
-        && !(keyed.held && reason == "hold_expired")
-    {
+    } else if !found.is_done() && !excused {
         broken("accepted with its key, and canceled without a cause")
     } else {
         None

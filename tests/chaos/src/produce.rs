@@ -105,11 +105,8 @@ impl Producer {
             }
             due = (due + pace).max(Instant::now().checked_sub(LAG_MAX).unwrap_or(due));
             let rows = self.load.chunk(self.number, chunk);
-            let transfers: Vec<&Row> =
-                rows.iter().filter(|row| row.sort == Sort::Transfer).collect();
-            let chosen = |place: usize| transfers.get(place).map(|row| row.id.clone());
             // A clerk acts while the rows are being submitted.
-            if let Some(id) = chosen(chunk as usize % 40) {
+            if let Some(id) = to_cancel(&rows, chunk) {
                 ask(Task::Cancel(id), Duration::from_millis(u64::from(chunk % 16) * 50));
             }
             let told = self.submit(chunk, &rows, &mut stop).await;
@@ -117,7 +114,7 @@ impl Producer {
                 ask(one.task, one.after);
             }
             self.told.lock().await.push(told);
-            if let Some(id) = chosen(40 + chunk as usize % 40) {
+            if let Some(id) = transfer(&rows, 40 + chunk as usize % 40) {
                 ask(Task::Reverse(id), Duration::ZERO);
             }
         }
@@ -185,6 +182,17 @@ impl Producer {
     async fn problem(&self, problem: String) {
         self.problems.lock().await.push(format!("{}: {problem}", self.place.name));
     }
+}
+
+/// The transfer of a chunk that a clerk cancels.
+#[must_use]
+pub fn to_cancel(rows: &[Row], chunk: u32) -> Option<String> {
+    transfer(rows, chunk as usize % 40)
+}
+
+fn transfer(rows: &[Row], number: usize) -> Option<String> {
+    let mut transfers = rows.iter().filter(|row| row.sort == Sort::Transfer);
+    transfers.nth(number).map(|row| row.id.clone())
 }
 
 /// What the clerks are asked to do with a row, each hold once.

@@ -136,8 +136,9 @@ fn legs(document: &Document) -> Vec<(String, i64)> {
 pub struct Known {
     /// When the submission of its chunk began, in Unix milliseconds.
     pub begun_ms: i64,
-    /// Whether it was released at the end of the run, because it still rested.
-    pub swept: bool,
+    /// Whether a hold may be released, whatever its fate: a clerk cancels it, which releases what is held,
+    /// or it still rested at the end of the run.
+    pub also_released: bool,
 }
 
 /// The contradictions between a row, its answer and the database.
@@ -179,7 +180,7 @@ pub fn of_row(row: &Row, told: &Told, found: Option<&Found>, known: Known) -> Op
         }
         _ => {}
     }
-    if let Some(broken) = of_hold(row, told, found, known.begun_ms, known.swept) {
+    if let Some(broken) = of_hold(row, told, found, known.begun_ms, known.also_released) {
         return Some(broken);
     }
     let reason = found.reason.as_str();
