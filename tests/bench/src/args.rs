@@ -84,6 +84,10 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "HOW", default_value_t = History::Default)]
     pub history: History,
 
+    /// The database has no index for exclusive keys
+    #[arg(long)]
+    pub no_keys: bool,
+
     /// Where the load comes from
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -106,6 +110,7 @@ Examples:
   deploy/bench --only tandem --part throughput --events heard     what events cost
   deploy/bench --only tandem --part throughput --history off      what lists and statements cost
   deploy/bench --part latency --only auto,native --rates 500,1000,2000    latency at these rates
+  deploy/bench --only auto-full --part throughput --no-keys       without the index of keys
   deploy/bench --part growth                       backlog and accounts in several steps
   deploy/bench --part scale                        1 to 8 workers, near and 10 ms away
   deploy/bench --part sustained --only tandem,native --seconds 600        ten minutes of each

@@ -49,13 +49,16 @@ impl Field {
         pids: ServerPids,
         events: Events,
         history: History,
+        no_keys: bool,
     ) -> Field {
         let world = World::on(servers.clone()).await;
         if events == Events::Heard {
             world.queues.bind_named("heard", "transaction.*").await;
         }
         let events = (events == Events::Off).then_some(false);
-        world.choose(Choice { events, history: history.choice(), ..Choice::default() }).await;
+        let exclusive_keys = no_keys.then_some(false);
+        let choice = Choice { events, history: history.choice(), exclusive_keys, validators: None };
+        world.choose(choice).await;
         let mongo = MongoArgs {
             one_document_statements: false,
             mongodb_uri: with_option(

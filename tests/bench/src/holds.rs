@@ -3,7 +3,7 @@
 //! Each part has a database of its own, in which everything comes to its end and the books are audited.
 //! Rates count from the first submission, from the first confirmation, or from the moment at which what
 //! rests expires or is due, to the last end. Whether open holds cost others anything is measured by
-//! turns, with as many open holds on one merchant, and without any.
+//! turns, with as many open holds on a merchant that they pay, too, and without any.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -25,7 +25,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const AT_ONCE: usize = 1_000;
 /// Clients that confirm at the same time.
 const CONFIRMING: usize = 64;
-/// Accounts that pay. None of them has more than a few hundred holds.
+/// Accounts that pay, and as many others whose money is on hold. None of those has more than a few hundred
+/// holds.
 const PAYERS: u32 = 10_000;
 /// How often the transfers of others are measured with and without open holds.
 const TURNS: usize = 3;
@@ -114,7 +115,7 @@ struct Setting {
 impl Setting {
     async fn new(plan: &Plan) -> Setting {
         let world = World::new().await;
-        let names: Vec<String> = (0..PAYERS).map(payer).collect();
+        let names: Vec<String> = (0..PAYERS).flat_map(|n| [payer(n), holder(n)]).collect();
         let names = names.iter().map(String::as_str).chain([MERCHANT]);
         let open = |name: &str| Account::new(name, Amount::Int(1_000_000_000));
         let accounts: Vec<Account> = names.map(open).collect();
@@ -172,6 +173,10 @@ fn payer(number: u32) -> String {
     format!("payer-{}", number % PAYERS)
 }
 
+fn holder(number: u32) -> String {
+    format!("holder-{}", number % PAYERS)
+}
+
 fn rate(count: u32, since: Instant) -> f64 {
     f64::from(count) / since.elapsed().as_secs_f64()
 }
@@ -183,7 +188,7 @@ fn median(values: &[f64]) -> f64 {
 }
 
 fn hold(number: u32) -> Submission {
-    Submission::transfer(&payer(number), MERCHANT, 10).with_id(format!("hold-{number}")).held()
+    Submission::transfer(&holder(number), MERCHANT, 10).with_id(format!("hold-{number}")).held()
 }
 
 async fn confirmed(plan: &Plan, report: &mut Report) {

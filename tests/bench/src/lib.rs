@@ -161,7 +161,8 @@ impl Bench {
     }
 
     async fn field(&self) -> Field {
-        Field::new(&self.servers, self.args.pids(), self.args.events, self.args.history).await
+        let Args { events, history, no_keys, .. } = self.args;
+        Field::new(&self.servers, self.args.pids(), events, history, no_keys).await
     }
 
     fn took(&mut self, part: &str, begun: Instant) {

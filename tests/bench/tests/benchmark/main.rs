@@ -25,7 +25,7 @@ async fn books_that_do_not_balance_are_found_for_every_baseline() {
     {
         let (events, history) = (Events::Unheard, History::Default);
         let pids = ServerPids::default();
-        let field = Field::new(&Servers::from_env(), pids, events, history).await;
+        let field = Field::new(&Servers::from_env(), pids, events, history, false).await;
         baseline::prepare(&field, baseline, load.accounts).await.expect("prepared");
         let pace = Pace::Flood(s(60));
         let driven = baseline::drive(&field, baseline, 8, &load, pace).await.expect("driven");
