@@ -66,7 +66,7 @@ pub struct Report {
     pub others_alone: Vec<f64>,
     /// The same beside open holds on a merchant that they pay, too.
     pub others_beside_holds: Vec<f64>,
-    /// The median beside holds by the median without.
+    /// The median of the ratios, each of a run beside holds by the run without just before.
     pub beside_holds_ratio: f64,
     /// p50 and p99 of single transfers from submission to `done`, with nothing else to do.
     pub alone_ms: [f64; 2],
@@ -97,7 +97,9 @@ pub async fn measure(plan: &Plan, said: impl Fn(&str)) -> Report {
         report.others_alone.push(alone);
         report.others_beside_holds.push(beside);
     }
-    report.beside_holds_ratio = median(&report.others_beside_holds) / median(&report.others_alone);
+    let pairs = report.others_beside_holds.iter().zip(&report.others_alone);
+    let ratios: Vec<f64> = pairs.map(|(beside, alone)| beside / alone).collect();
+    report.beside_holds_ratio = median(&ratios);
     said("many that are due at one moment");
     due(plan, &mut report).await;
     said("exclusive keys");
