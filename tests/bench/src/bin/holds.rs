@@ -85,7 +85,7 @@ fn print(report: &Report) {
     };
     println!("others, beside no holds             {:>10}/s", told(&report.others_alone));
     println!("others, beside open holds           {:>10}/s", told(&report.others_beside_holds));
-    println!("their ratio (medians)               {:>10.3}", report.beside_holds_ratio);
+    println!("their ratio (median of the turns)   {:>10.3}", report.beside_holds_ratio);
     for (name, [p50, p99]) in
         [("alone", report.alone_ms), ("while many become due", report.while_due_ms)]
     {
