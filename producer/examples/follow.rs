@@ -36,8 +36,11 @@ async fn main() -> Result<(), Failure> {
             Outcome::Canceled { message, .. } => println!("{}: canceled: {message}", ended.id),
         }
         if ended.event["state"] == "done" && ended.event["destination"] == account.as_str() {
-            // Amounts are texts, so that no reader of JSON rounds them.
-            let value = ended.event["value"].as_str().ok_or("no value")?;
+            // Of a hold, what was captured. Amounts are texts, so that no reader of JSON rounds them.
+            let captured = ended.event["captured"].as_array().into_iter().flatten();
+            let captured = captured.filter(|leg| leg["account"] == account.as_str());
+            let captured = captured.map(|leg| &leg["amount"]).next();
+            let value = captured.unwrap_or(&ended.event["value"]).as_str().ok_or("no value")?;
             received += value.parse::<i64>()?;
         }
     }
