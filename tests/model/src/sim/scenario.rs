@@ -134,14 +134,13 @@ impl Scenario {
         }
         let held = match planted {
             Some(planted) if planted.is_about_holds() => 0.8,
-            // The others show sooner where nothing else happens.
-            Some(_) => 0.0,
-            None => [0.0, 0.0, 0.3, 0.8][rng.random_range(0..4)],
+            Some(planted) if !planted.needs_variety() => 0.0,
+            Some(_) | None => [0.0, 0.0, 0.3, 0.8][rng.random_range(0..4)],
         };
         let timed = match planted {
             Some(planted) if planted.is_about_expiry() => 0.9,
-            Some(_) => 0.0,
-            None => [0.0, 0.0, 0.3, 0.8][rng.random_range(0..4)],
+            Some(planted) if !planted.needs_variety() => 0.0,
+            Some(_) | None => [0.0, 0.0, 0.3, 0.8][rng.random_range(0..4)],
         };
         let submissions: Vec<_> = (0..rng.random_range(1..=6))
             .map(|number| {

@@ -175,7 +175,10 @@ impl Model {
                 let id: TransactionId = TRANSACTIONS[*at].into();
                 match self.request(&Request::Unpark(id.clone()), now) {
                     Reply::Written(written) if !written.refused.is_empty() => Answer::Refused,
-                    Reply::Written(written) if written.count > 0 => Answer::parked(vec![id]),
+                    Reply::Written(written) if written.count > 0 => {
+                        self.times.entry(id.clone()).or_default().remove("sweepAfter");
+                        Answer::parked(vec![id])
+                    }
                     _ => Answer::parked(Vec::new()),
                 }
             }

@@ -93,6 +93,8 @@ fn part() -> impl Strategy<Value = Vec<Operation>> {
             .prop_map(|(first, second, by, kept)| some_of(riding(&first, &second, by), kept)),
         1 => batch().prop_map(|(ids, by, g, kept)| some_of(undone(&ids, by, g), kept)),
         2 => batch().prop_map(|(ids, by, g, kept)| some_of(held(&ids, by, g), kept)),
+        2 => ids().prop_map(|ids| submitted_and_expired(&ids)),
+        1 => ids().prop_map(|ids| parked_and_brought_back(&ids)),
     ]
 }
 
@@ -102,6 +104,23 @@ fn some_of(operations: [Operation; 6], kept: [bool; 6]) -> Vec<Operation> {
 
 fn post(ids: &[usize], grouping: Grouping) -> Operation {
     Operation::Post { ids: ids.into(), grouping, before: When::Future, settled: Vec::new() }
+}
+
+/// A submission, and a sweeper that looks whether it has expired.
+fn submitted_and_expired(ids: &[usize]) -> Vec<Operation> {
+    vec![
+        Operation::Insert { transaction: ids[0], content: ids[0] },
+        Operation::Expire(ids.to_vec()),
+    ]
+}
+
+/// A submission that is set apart, and an operator who brings it back.
+fn parked_and_brought_back(ids: &[usize]) -> Vec<Operation> {
+    vec![
+        Operation::Insert { transaction: ids[0], content: ids[0] },
+        Operation::ParkById(ids.to_vec()),
+        Operation::Unpark(ids[0]),
+    ]
 }
 
 /// A batch of holds that rest, are confirmed, and are settled.

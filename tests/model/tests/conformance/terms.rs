@@ -150,8 +150,9 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// What a native transaction is told, in the order of the ids: as the engine does it.
+/// What a native transaction is told, in the order of the ids and without holds: as the engine does it.
 pub fn contents(mut contents: Vec<Content>) -> Vec<Content> {
+    contents.retain(|(_, body)| !body.as_ref().is_ok_and(|body| body.terms().hold));
     contents.sort_by(|a, b| a.0.cmp(&b.0));
     contents
 }
