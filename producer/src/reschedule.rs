@@ -7,15 +7,12 @@
 use std::time::SystemTime;
 
 use common::json::timestamp;
-use common::transaction::State;
+use common::transaction::{MOMENT_MAX_MS, State};
 use mongodb::bson::{DateTime, Document};
 
 use crate::client::{Client, state_of};
 use crate::error::Error;
 use crate::watch::Standing;
-
-/// The last moment of the year 9999.
-const MOMENT_MAX_MS: i64 = 253_402_300_799_999;
 
 impl Client {
     /// Changes when a scheduled transaction is due: not before this moment, which is before its

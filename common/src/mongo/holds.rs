@@ -11,22 +11,24 @@ use super::Store;
 use super::definitions::TRANSACTIONS;
 use super::statements::{canceled_for, names};
 use crate::ledger::{CONFIRMED_ATTEMPTS, Claim, LedgerError, ServerMs, Written};
-use crate::transaction::{DUE_AT, Leg, Reason, State, TransactionId, legs_to_bson};
+use crate::transaction::{DUE_AT, Leg, MOMENT_MAX_MS, Reason, State, TransactionId, legs_to_bson};
 
 /// The moments after which a hold can't be confirmed any more; a field that is no date sets no limit.
 const ENDS: [&str; 2] = ["$holdExpiresAt", "$expiresAt"];
 
-/// When a hold is due that never expires: so that the index of what is due has all holds.
-pub(super) const NEVER_MS: i64 = 253_402_300_799_999;
+/// When a sweeper has to look at a hold next: at the first of its ends. A hold without an end has the last
+/// moment of all, so that the index of what is due has all holds.
+pub(super) fn due_of_hold() -> RawDocumentBuf {
+    let end = |field: &str| {
+        rawdoc! { "$cond": [{ "$eq": [{ "$type": field }, "date"] }, field, null] }
+    };
+    // `$min` leaves out what is null.
+    rawdoc! { "$min": [end(ENDS[0]), end(ENDS[1]), DateTime::from_millis(MOMENT_MAX_MS)] }
+}
 
 /// Lets pending holds rest, under this claim. Nobody owns them from then on, and nobody may take them
 /// over before `not_before`, whatever becomes of them.
 pub(super) fn rest(ids: &[&TransactionId], claim: &Claim, not_before: ServerMs) -> RawDocumentBuf {
-    let ends = |field: &str| {
-        rawdoc! { "$cond": [{ "$eq": [{ "$type": field }, "date"] }, field, null] }
-    };
-    // `$min` leaves out what is null.
-    let due = rawdoc! { "$min": [ends(ENDS[0]), ends(ENDS[1])] };
     rawdoc! {
         "q": {
             "_id": { "$in": names(ids) },
@@ -38,7 +40,7 @@ pub(super) fn rest(ids: &[&TransactionId], claim: &Claim, not_before: ServerMs) 
             { "$set": {
                 "state": State::Held.as_str(),
                 "takeoverAt": { "$max": ["$$NOW", DateTime::from_millis(not_before)] },
-                "dueAt": { "$ifNull": [due, DateTime::from_millis(NEVER_MS)] },
+                "dueAt": due_of_hold(),
                 "lastModified": "$$NOW",
             } },
             // A sweeper's stamp would keep sweepers from it when it expires.

@@ -106,15 +106,10 @@ fn expire_holds(ids: &[&TransactionId], end: &str, reason: &Reason) -> RawDocume
 /// than its fields say: it would be found in every round, and hide others.
 fn set_right(ids: &[&TransactionId]) -> RawDocumentBuf {
     let waiting: RawArrayBuf = WAITING.iter().map(|state| state.as_str()).collect();
-    let of_hold = rawdoc! { "$min": [
-        date_or_null("$holdExpiresAt"),
-        date_or_null("$expiresAt"),
-        DateTime::from_millis(holds::NEVER_MS),
-    ] };
     let due = rawdoc! { "$switch": {
         "branches": [
             { "case": { "$eq": ["$state", State::Scheduled.as_str()] }, "then": "$notBefore" },
-            { "case": { "$eq": ["$state", State::Held.as_str()] }, "then": of_hold },
+            { "case": { "$eq": ["$state", State::Held.as_str()] }, "then": holds::due_of_hold() },
         ],
         "default": date_or_null("$expiresAt"),
     } };

@@ -53,7 +53,7 @@ pub struct Marked<'a> {
 }
 
 /// The largest year that a text of RFC 3339 can name.
-const MOMENT_MAX_MS: i64 = 253_402_300_799_999;
+pub const MOMENT_MAX_MS: i64 = 253_402_300_799_999;
 
 impl Terms {
     /// The terms as they were when the transaction was submitted.
