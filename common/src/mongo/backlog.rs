@@ -38,7 +38,8 @@ impl MongoOutbox {
     /// When the server is away.
     pub async fn backlog(&self) -> Result<Backlog, LedgerError> {
         let oldest_initial = self.oldest_initial().await?;
-        let (initial, _) = self.counted(&[State::Initial], "unclaimed").await?;
+        let waiting = self.store.waiting_index().await?;
+        let (initial, _) = self.counted(&[State::Initial], waiting).await?;
         let (in_flight, oldest_in_flight) = self.counted(&State::IN_FLIGHT, "in_flight").await?;
         let (events_due, _) = self.store.events_due().await?;
         let events_due = u32::try_from(events_due).unwrap_or(u32::MAX);
@@ -55,7 +56,7 @@ impl MongoOutbox {
                 "createdAt": { "$type": "date" },
             },
             "sort": { "createdAt": 1 },
-            "hint": "unclaimed",
+            "hint": self.store.waiting_index().await?,
             "limit": 1_i64,
             "projection": { "createdAt": 1 },
         };

@@ -18,7 +18,7 @@ use super::settings::{Choice, Known, LedgerSettings, Misfit};
 use super::shell;
 use super::unsuitable::Unsuitable;
 use super::workers::WORKERS;
-use super::{history, keyed};
+use super::{history, keyed, waiting};
 use crate::limits::echo;
 
 /// A collection that is there: what it is, and its indexes.
@@ -323,7 +323,7 @@ pub(super) fn unneeded(seen: &Seen, known: Known, choice: Choice) -> Vec<&'stati
     let there = seen.collections.get(TRANSACTIONS).map_or(&[][..], |(_, indexes)| indexes);
     let kept = |index: &Index| there.iter().any(|there| index.is_served_by(there));
     let wanted = wanted(seen, known, choice);
-    let history = if wanted.history { vec![] } else { history::indexes() };
+    let history = if wanted.history { vec![waiting::index()] } else { history::indexes() };
     let keys = (!wanted.exclusive_keys).then(keyed::index);
     history.iter().chain(&keys).filter(|index| kept(index)).map(|index| index.name).collect()
 }
@@ -390,6 +390,10 @@ mod tests {
 
     /// A ledger that lacks nothing.
     fn whole() -> Seen {
+        whole_as(on())
+    }
+
+    fn whole_as(choice: Choice) -> Seen {
         let model = |index: &Index| {
             let mut options = mongodb::options::IndexOptions::default();
             options.name = Some(index.name.to_owned());
@@ -400,7 +404,7 @@ mod tests {
             options.expire_after = expires.map(std::time::Duration::from_secs);
             IndexModel::builder().keys(index.key.clone()).options(options).build()
         };
-        let settings = LedgerSettings::new(Known::THIS, on());
+        let settings = LedgerSettings::new(Known::THIS, choice);
         let collections = definitions(&settings).into_iter().map(|definition| {
             let indexes = definition.indexes.iter().map(model).collect();
             let validator = definition.validator.unwrap_or_default();
@@ -418,7 +422,7 @@ mod tests {
     #[test]
     fn a_whole_ledger_lacks_nothing_and_an_empty_database_everything() {
         assert_eq!(kinds(&whole(), true), []);
-        for (history, keys, indexes) in [(false, false, 3), (false, true, 4), (true, true, 7)] {
+        for (history, keys, indexes) in [(false, false, 3), (false, true, 4), (true, true, 5)] {
             let choice =
                 Choice { history: Some(history), exclusive_keys: Some(keys), ..Choice::default() };
             let findings = compare(&Seen::default(), Known::THIS, choice);
@@ -459,11 +463,11 @@ mod tests {
             [(TRANSACTIONS, "index")]
         );
         assert_eq!(
-            change(TRANSACTIONS, |_, indexes| indexes[0].keys = doc! { "createdAt": -1 }),
+            change(TRANSACTIONS, |_, indexes| indexes[0].keys = doc! { "takeoverAt": -1 }),
             [(TRANSACTIONS, "index_differs")]
         );
         let renamed: Change = |_, indexes| {
-            let options = indexes[1].options.as_mut().expect("it has a name");
+            let options = indexes[0].options.as_mut().expect("it has a name");
             options.name = Some("takeoverAt_1".to_owned());
         };
         assert_eq!(change(TRANSACTIONS, renamed), [(TRANSACTIONS, "index_named")]);
@@ -504,18 +508,17 @@ mod tests {
     #[test]
     fn without_history_nobody_misses_its_indexes_and_those_that_are_left_are_named() {
         let off = Choice { history: Some(false), ..Choice::default() };
+        let needs = |seen: &Seen, choice| -> Vec<_> {
+            compare(seen, Known::THIS, choice).iter().map(Finding::kind).collect()
+        };
         let seen = whole();
-        let findings = compare(&seen, Known::THIS, off);
-        assert_eq!(findings.iter().map(Finding::kind).collect::<Vec<_>>(), ["settings_history"]);
-        assert_eq!(unneeded(&seen, Known::THIS, off).len(), 3);
+        assert_eq!(needs(&seen, off), ["index", "settings_history"], "that of what waits alone");
+        assert_eq!(unneeded(&seen, Known::THIS, off), ["by_state", "ended_on"]);
         assert!(unneeded(&seen, Known::THIS, on()).is_empty());
-        let mut seen = Seen { settings: Some(LedgerSettings::new(Known::THIS, off)), ..seen };
-        let (_, indexes) = seen.collections.get_mut(TRANSACTIONS).expect("it is there");
-        indexes.truncate(4);
+        let seen = whole_as(off);
         assert_eq!(kinds(&seen, true), []);
-        let kinds: Vec<_> =
-            compare(&seen, Known::THIS, on()).iter().map(|finding| finding.kind()).collect();
-        assert_eq!(kinds, [vec!["index"; 3], vec!["settings_history"]].concat());
+        assert_eq!(needs(&seen, on()), ["index", "index", "settings_history"]);
+        assert_eq!(unneeded(&seen, Known::THIS, on()), ["unclaimed"]);
     }
 
     #[test]

@@ -25,9 +25,8 @@ use mongodb::options::ReadConcern;
 
 use super::definitions::{Index, TRANSACTIONS};
 use super::native::{self, Halt};
-use super::settings::{COLLECTION, ID, LedgerSettings};
 use super::write::DUPLICATE_KEY;
-use super::{Fields, Store, fault};
+use super::{Store, fault};
 use crate::ledger::LedgerError;
 use crate::transaction::State;
 
@@ -75,17 +74,7 @@ impl Store {
         if self.keeps_keys.initialized() {
             return Ok(None);
         }
-        let found = self.documents("settings", COLLECTION, &[ID], Fields::All).await?.pop();
-        let Some(found) = found else {
-            return Err(LedgerError::passing("settings", "the ledger is not set up yet"));
-        };
-        let lasting = |error: String| LedgerError::lasting("settings", error);
-        let found = Document::try_from(found).map_err(|error| lasting(error.to_string()))?;
-        let settings = LedgerSettings::from_document(&found);
-        let settings = settings.map_err(|misfit| lasting(misfit.to_string()))?;
-        if !settings.complete {
-            return Err(LedgerError::passing("settings", "the ledger is being set up"));
-        }
+        let settings = self.complete_settings().await?;
         if self.is_router().await? {
             return Ok(Some(NEEDS_REPLICA_SET));
         }

@@ -32,6 +32,7 @@ mod statements;
 mod unfinished;
 mod unsuitable;
 mod validators;
+mod waiting;
 mod wishes;
 mod workers;
 mod write;
@@ -53,7 +54,7 @@ pub use definitions::{ACCOUNTS, TRANSACTIONS};
 pub use due::{Due, Source};
 pub use fault::{of_code as fault_of_code, of_error as fault_of};
 pub use findings::{Finding, Lack};
-pub use history::ENDED_ON;
+pub use history::{BY_STATE, ENDED_BY_ACCOUNT, ENDED_ON};
 pub use keyed::{KeyedInsert, NEEDS_REPLICA_SET as KEYS_NEED_REPLICA_SET};
 pub use ledger::MongoLedger;
 pub use outbox::{Found, MongoOutbox, NoDate, Stranded};
@@ -86,6 +87,8 @@ pub struct Store {
     one_document: Arc<OnceCell<bool>>,
     /// Set once the ledger was seen to keep exclusive keys.
     keeps_keys: Arc<OnceCell<()>>,
+    /// Which index has what is `initial`.
+    waiting: waiting::Known,
 }
 
 impl Store {
@@ -125,6 +128,7 @@ impl Store {
             newest_write: Arc::default(),
             one_document: Arc::new(OnceCell::new_with(one_document)),
             keeps_keys: Arc::default(),
+            waiting: waiting::Known::default(),
         })
     }
 

@@ -117,16 +117,19 @@ impl NoDate {
 
 impl Stranded {
     /// The index that finds them, the field that it sorts by, and the condition on this field.
-    fn query(self) -> (&'static str, &'static str, RawDocumentBuf, RawArrayBuf) {
+    fn query(
+        self,
+        waiting: &'static str,
+    ) -> (&'static str, &'static str, RawDocumentBuf, RawArrayBuf) {
         let date = DateTime::from_millis;
         let (hint, field, bound) = match self {
             Stranded::Unclaimed { created_before } => {
-                ("unclaimed", "createdAt", rawdoc! { "$lt": date(created_before) })
+                (waiting, "createdAt", rawdoc! { "$lt": date(created_before) })
             }
             Stranded::FromTheFuture { created_after } => {
-                ("unclaimed", "createdAt", rawdoc! { "$gt": date(created_after) })
+                (waiting, "createdAt", rawdoc! { "$gt": date(created_after) })
             }
-            Stranded::Undated(no_date) => ("unclaimed", "createdAt", no_date.bound()),
+            Stranded::Undated(no_date) => (waiting, "createdAt", no_date.bound()),
             Stranded::InFlight { takeover_before } => {
                 ("in_flight", "takeoverAt", rawdoc! { "$lt": date(takeover_before) })
             }
@@ -280,7 +283,7 @@ impl MongoOutbox {
         limit: usize,
         skip: usize,
     ) -> Result<Vec<RawId>, LedgerError> {
-        let (hint, field, bound, states) = which.query();
+        let (hint, field, bound, states) = which.query(self.store.waiting_index().await?);
         let mut filter = which.more(now);
         filter.append(super::read::cstr("state"), rawdoc! { "$in": states });
         filter.append(super::read::cstr("parked"), RawBson::Null);

@@ -128,10 +128,11 @@ impl Store {
         operation: &'static str,
     ) -> Result<Vec<ParkedTransaction>, LedgerError> {
         let mut found = Vec::new();
+        let waiting = self.waiting_index().await?;
         // Each through its own partial index: none of them has all unfinished states, so none serves one question about
         // all of them.
         for (states, index) in
-            [(State::IN_FLIGHT.as_slice(), "in_flight"), (&[State::Initial], "unclaimed")]
+            [(State::IN_FLIGHT.as_slice(), "in_flight"), (&[State::Initial], waiting)]
         {
             let left = i64::from(limit.max(1)) - i64::try_from(found.len()).unwrap_or(i64::MAX);
             if left <= 0 {

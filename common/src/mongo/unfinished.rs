@@ -64,7 +64,8 @@ impl Store {
     /// # Errors
     /// When the server is away or refuses.
     pub async fn unfinished(&self, most: u64) -> Result<Unfinished, LedgerError> {
-        let waiting = self.in_states(&[State::Initial], "unclaimed", most).await?;
+        let index = self.waiting_index().await?;
+        let waiting = self.in_states(&[State::Initial], index, most).await?;
         let in_flight = self.in_states(&State::IN_FLIGHT, "in_flight", most).await?;
         let capped = |found: &[InState]| found.iter().map(|one| one.count).sum::<u64>() >= most;
         let mut unfinished = Unfinished {

@@ -6,6 +6,7 @@
 
 use std::io;
 
+use common::ledger::LedgerError;
 use common::transaction::BodyError;
 use producer::State;
 
@@ -137,6 +138,12 @@ impl From<producer::Error> for Error {
 
 impl From<mongodb::error::Error> for Error {
     fn from(error: mongodb::error::Error) -> Error {
+        Error::Failed(format!("MongoDB: {error}"))
+    }
+}
+
+impl From<LedgerError> for Error {
+    fn from(error: LedgerError) -> Error {
         Error::Failed(format!("MongoDB: {error}"))
     }
 }

@@ -7,7 +7,7 @@
 
 use common::amount::Amount;
 use common::ledger::{Fault, LedgerError};
-use common::mongo::{ENDED_ON, Store, fault_of};
+use common::mongo::{ENDED_BY_ACCOUNT, ENDED_ON, Store, fault_of};
 use common::transaction::{AccountId, Body, State};
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, doc};
@@ -22,9 +22,6 @@ use crate::error::{Error, Kind, Server};
 const HORIZON_MS: i64 = 10_000;
 /// The most other accounts that an entry names.
 const COUNTERPARTIES_MAX: usize = 10;
-
-/// The index by account.
-const INDEX: &str = "ended_on";
 
 /// What is to be read.
 #[derive(Clone, Debug)]
@@ -170,7 +167,7 @@ impl Reading<'_> {
                 "lastModified": 1,
             })
             .sort(doc! { "lastModified": 1, "_id": 1 })
-            .hint(Hint::Name(INDEX.to_owned()))
+            .hint(Hint::Name(ENDED_BY_ACCOUNT.to_owned()))
             .limit(and_one(question.limit).into())
             .batch_size(and_one(question.limit).unsigned_abs())
             .read_concern(ReadConcern::snapshot())
@@ -192,7 +189,7 @@ impl Reading<'_> {
             .store
             .transactions()
             .aggregate(sum_pipeline(self.account, before))
-            .hint(Hint::Name(INDEX.to_owned()))
+            .hint(Hint::Name(ENDED_BY_ACCOUNT.to_owned()))
             .read_concern(ReadConcern::snapshot())
             .max_time(self.store.op_limit())
             .comment("tandem statement sum")

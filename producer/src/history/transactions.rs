@@ -14,8 +14,8 @@ use std::time::SystemTime;
 
 use common::account::marks_from_raw;
 use common::ledger::LedgerError;
-use common::mongo::{ACCOUNTS, ENDED_ON, Fields, Store, TRANSACTIONS};
-use common::transaction::{DUE_AT, State};
+use common::mongo::{ACCOUNTS, BY_STATE, ENDED_BY_ACCOUNT, ENDED_ON, Fields, Store, TRANSACTIONS};
+use common::transaction::State;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 use serde_json::{Value, json};
 
@@ -164,20 +164,9 @@ impl TransactionFilter {
 struct Query {
     filter: Document,
     hint: &'static str,
-    /// The field by which it is ordered.
+    /// The field by which it is ordered. The server sorts those in flight, which are few; all others are in
+    /// the order of their index.
     moment: &'static str,
-    order: Order,
-}
-
-/// How the documents of a query come in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    /// As the index has them.
-    Indexed,
-    /// The server sorts them: they are few.
-    Sorted,
-    /// The index has them by `createdAt` only.
-    IndexedByMoment,
 }
 
 /// One query for each index, in the order of a transaction's life.
@@ -185,42 +174,22 @@ fn queries(filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
     if let Some(account) = &filter.account {
         return ended_of(account, filter, after).into_iter().collect();
     }
-    let query = |condition: Document, hint, order| {
+    let query = |condition: Document, hint| {
         let mut whole = condition;
         whole.extend(filter.place(CREATED, after));
-        Query { filter: whole, hint, moment: CREATED, order }
+        Query { filter: whole, hint, moment: CREATED }
     };
-    let among = |wanted: fn(State) -> bool| -> Vec<State> {
-        State::ALL.into_iter().filter(|s| filter.states.contains(s) && wanted(*s)).collect()
-    };
-    let names = |states: Vec<State>| states.into_iter().map(Bson::from).collect::<Vec<_>>();
-    if filter.states.is_empty() {
-        return vec![query(doc! {}, "by_created", Order::Indexed)];
-    }
-    let asked = |state: State| filter.states.contains(&state);
-    // Each condition on the state is one that the filter of its index implies.
-    let rests = |state: State| {
-        let condition = doc! { "state": state, DUE_AT: { "$type": "date" } };
-        asked(state).then(|| query(condition, "due", Order::Sorted))
-    };
-    let flying = among(|state| State::IN_FLIGHT.contains(&state));
-    let in_flight = (!flying.is_empty()).then(|| {
-        let condition = doc! { "state": { "$in": names(flying) } };
-        query(condition, "in_flight", Order::Sorted)
-    });
-    let waits = asked(State::Initial)
-        .then(|| query(doc! { "state": State::Initial }, "unclaimed", Order::IndexedByMoment));
-    let held = rests(State::Held);
+    let asked = |state: &State| filter.states.is_empty() || filter.states.contains(state);
+    let stays = |state| asked(&state).then(|| query(doc! { "state": state }, BY_STATE));
+    let flying: Vec<Bson> = State::IN_FLIGHT.into_iter().filter(asked).map(Bson::from).collect();
+    let in_flight =
+        (!flying.is_empty()).then(|| query(doc! { "state": { "$in": flying } }, "in_flight"));
+    let held = stays(State::Held);
     // A hold is in flight before it rests, and again when it was confirmed or released.
     let before_held = in_flight.clone().filter(|_| held.is_some());
-    let mut queries: Vec<Query> = [rests(State::Scheduled), waits, before_held, held, in_flight]
-        .into_iter()
-        .flatten()
-        .collect();
-    for state in among(State::is_final) {
-        queries.push(query(doc! { "state": state }, "ended_by_created", Order::Indexed));
-    }
-    queries
+    let life = [stays(State::Scheduled), stays(State::Initial), before_held, held, in_flight];
+    let ended = State::ALL.into_iter().filter(|state| state.is_final()).map(stays);
+    life.into_iter().chain(ended).flatten().collect()
 }
 
 /// Those that have ended and name the account.
@@ -235,47 +204,19 @@ fn ended_of(account: &str, filter: &TransactionFilter, after: Option<&Place>) ->
     let after = after.filter(|after| after.at < IN_FLIGHT);
     let mut whole = doc! { ENDED_ON: account, "state": { "$in": &states } };
     whole.extend(filter.place(ENDED, after));
-    Some(Query { filter: whole, hint: "ended_on", moment: ENDED, order: Order::Indexed })
+    Some(Query { filter: whole, hint: ENDED_BY_ACCOUNT, moment: ENDED })
 }
 
 impl Query {
     async fn run(&self, store: &Store, limit: usize) -> Result<Found, LedgerError> {
-        let newest_first = doc! { self.moment: -1, "_id": -1 };
-        match self.order {
-            Order::Indexed | Order::Sorted => {
-                self.find(store, &self.filter, newest_first, limit).await
-            }
-            Order::IndexedByMoment => {
-                let newest = doc! { CREATED: -1 };
-                let mut found = self.find(store, &self.filter, newest, limit).await?;
-                // Of those with the oldest moment some may be missing, and these are sorted by the
-                // server: they were inserted within a millisecond.
-                if let Some((oldest, _)) = found.first_key_value().filter(|_| found.len() > limit) {
-                    let of_oldest = doc! { "$and": [
-                        &self.filter, { CREATED: DateTime::from_millis(oldest.at) },
-                    ] };
-                    found.extend(self.find(store, &of_oldest, newest_first, limit).await?);
-                }
-                Ok(found)
-            }
-        }
-    }
-
-    async fn find(
-        &self,
-        store: &Store,
-        filter: &Document,
-        sort: Document,
-        limit: usize,
-    ) -> Result<Found, LedgerError> {
         let raw = |document: &Document| {
             RawDocumentBuf::try_from(document)
                 .map_err(|error| LedgerError::lasting("transactions", error.to_string()))
         };
         let command = rawdoc! {
             "find": TRANSACTIONS,
-            "filter": raw(filter)?,
-            "sort": raw(&sort)?,
+            "filter": raw(&self.filter)?,
+            "sort": raw(&doc! { self.moment: -1, "_id": -1 })?,
             "hint": self.hint,
             "limit": and_one(limit),
             "batchSize": and_one(limit),
@@ -319,15 +260,14 @@ mod tests {
         let hints = |filter: &TransactionFilter| -> Vec<&str> {
             queries(filter, None).iter().map(|query| query.hint).collect()
         };
-        assert_eq!(hints(&of(&[], None)), ["by_created"]);
-        assert_eq!(hints(&of(&[State::Done], None)), ["ended_by_created"]);
+        assert_eq!(hints(&of(&[State::Done], None)), [BY_STATE]);
         assert_eq!(hints(&of(&[State::Applied, State::Pending], None)), ["in_flight"]);
-        assert_eq!(hints(&of(&[State::Initial], None)), ["unclaimed"]);
-        assert_eq!(hints(&of(&[State::Held], None)), ["due"]);
-        assert_eq!(hints(&of(&[State::Scheduled], None)), ["due"]);
-        let life = ["due", "unclaimed", "in_flight", "due", "in_flight"];
-        let all = [&life[..], &["ended_by_created"; 2]].concat();
-        assert_eq!(hints(&of(&State::ALL, None)), all);
+        for state in [State::Scheduled, State::Initial, State::Held] {
+            assert_eq!(hints(&of(&[state], None)).first(), Some(&BY_STATE), "{state}");
+        }
+        let life = [BY_STATE, BY_STATE, "in_flight", BY_STATE, "in_flight", BY_STATE, BY_STATE];
+        assert_eq!(hints(&of(&State::ALL, None)), life);
+        assert_eq!(hints(&of(&[], None)), life);
         assert_eq!(hints(&of(&[], Some("a"))), ["ended_on"]);
         assert_eq!(hints(&of(&[State::Done], Some("a"))), ["ended_on"]);
         assert!(hints(&of(&[State::Applied], Some("a"))).is_empty(), "its marks name them");

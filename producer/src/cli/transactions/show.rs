@@ -132,7 +132,8 @@ pub async fn list(
     let transactions = context.client.store().transactions();
     let mut left = i64::from(args.limit);
     let states = if args.scheduled { vec![State::Scheduled] } else { args.states() };
-    for Query { mut filter, sort, hint } in queries(&states) {
+    let waiting = context.client.store().waiting_index().await?;
+    for Query { mut filter, sort, hint } in queries(&states, waiting) {
         if left == 0 {
             break;
         }
@@ -189,7 +190,7 @@ struct Query {
 }
 
 /// One query for each index.
-fn queries(states: &[State]) -> Vec<Query> {
+fn queries(states: &[State], waiting: &'static str) -> Vec<Query> {
     let newest_first = doc! { "_id": -1 };
     if states.is_empty() {
         return vec![Query { filter: doc! {}, sort: newest_first, hint: None }];
@@ -205,10 +206,10 @@ fn queries(states: &[State]) -> Vec<Query> {
         hint: Some("in_flight"),
     });
     // The same condition as in the index; otherwise the server would not use it.
-    let waiting = states.contains(&State::Initial).then(|| Query {
+    let initial = states.contains(&State::Initial).then(|| Query {
         filter: doc! { "state": State::Initial },
         sort: doc! { "createdAt": 1 },
-        hint: Some("unclaimed"),
+        hint: Some(waiting),
     });
     // Those that are due or expire, the first of them first.
     let resting: Vec<State> =
@@ -223,7 +224,7 @@ fn queries(states: &[State]) -> Vec<Query> {
     });
     let ended =
         chosen(State::is_final).map(|filter| Query { filter, sort: newest_first, hint: None });
-    [in_flight, waiting, resting, ended].into_iter().flatten().collect()
+    [in_flight, initial, resting, ended].into_iter().flatten().collect()
 }
 
 fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Result<(), Error> {
@@ -314,7 +315,7 @@ mod tests {
     #[test]
     fn unfinished_states_are_read_through_their_index() {
         let hints = |states: &[State]| -> Vec<Option<&str>> {
-            queries(states).iter().map(|query| query.hint).collect()
+            queries(states, "unclaimed").iter().map(|query| query.hint).collect()
         };
         assert_eq!(hints(&[]), [None]);
         assert_eq!(hints(&[State::Applied, State::Pending]), [Some("in_flight")]);

@@ -205,15 +205,15 @@ async fn what_became_of_the_database_is_said_though_the_broker_is_away() {
 #[tokio::test]
 async fn an_index_of_the_users_own_under_our_name_stays() {
     let world = World::new().await;
-    change(&world, doc! { "dropIndexes": "transactions", "index": "unclaimed" }).await;
-    let options = mongodb::options::IndexOptions::builder().name("unclaimed".to_owned()).build();
+    change(&world, doc! { "dropIndexes": "transactions", "index": "by_state" }).await;
+    let options = mongodb::options::IndexOptions::builder().name("by_state".to_owned()).build();
     let own = IndexModel::builder().keys(doc! { "metadata.x": 1 }).options(options).build();
     world.store.transactions().create_index(own).await.expect("MongoDB takes it");
     let told = init(&world, &["--apply"]).await;
     assert_eq!((told.code, missing(&told)), (Some(1), vec!["transactions: index_differs".into()]));
     let command = &told.json()["missing"][0]["command"];
-    assert_eq!(command, "db.transactions.dropIndex(\"unclaimed\")");
-    change(&world, doc! { "dropIndexes": "transactions", "index": "unclaimed" }).await;
+    assert_eq!(command, "db.transactions.dropIndex(\"by_state\")");
+    change(&world, doc! { "dropIndexes": "transactions", "index": "by_state" }).await;
     assert_eq!(init(&world, &["--apply"]).await.code, Some(0));
     world.finish().await;
 }

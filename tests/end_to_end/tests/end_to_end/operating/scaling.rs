@@ -101,8 +101,7 @@ async fn the_autoscaler_sees_what_waits_while_there_is_no_worker() {
 #[tokio::test]
 async fn the_autoscalers_questions_are_answered_by_indexes() {
     let world = World::new().await;
-    for (name, index) in
-        [("waiting", "unclaimed"), ("late", "unclaimed"), ("in-flight", "in_flight")]
+    for (name, index) in [("waiting", "by_state"), ("late", "by_state"), ("in-flight", "in_flight")]
     {
         let (collection, filter) = questions().remove(name).expect(name);
         let explain = doc! {
