@@ -21,47 +21,16 @@ use std::sync::Arc;
 
 use common::account::Account;
 use common::limits::echo;
-use common::transaction::{Body, State, format_nanos};
-use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument};
+use common::transaction::{Body, State};
+use mongodb::bson::RawDocument;
 
+use super::close::{Book, Ledger, Sums};
 use super::findings::{Findings, Rule};
 use super::parts::{Part, contradiction, parts};
-
-/// The name of a field that the query adds: false if a field of the document occurs twice.
-pub(super) const EACH_FIELD_ONCE: &str = "tandemEachFieldOnce";
+use super::raw::{REPEATED, holds_of, id_of, repeats_a_field};
 
 /// The most parked transactions that are named.
 const PARKED_SHOWN_MAX: usize = 20;
-
-/// What is known of an account. All sums are in units of 10^-9.
-struct Book {
-    id: Arc<str>,
-    found: Sums,
-    expected: Sums,
-    /// How many marks it has that no held transaction explains: none of them may be left at rest.
-    marks: usize,
-    floor: Option<i128>,
-    ledger: usize,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sums {
-    balance: i128,
-    debits: i128,
-    credits: i128,
-    /// How many marks are debits of holds.
-    holds: i64,
-}
-
-/// The accounts of one currency and kind of amount: money never leaves them.
-#[derive(Default)]
-struct Ledger {
-    opening: i128,
-    balance: i128,
-    /// The amounts that `balance` lacks while transactions are in flight: held debits that may
-    /// still come back, and credits of applied transactions that are not settled yet.
-    held: i128,
-}
 
 /// The books while documents are being read.
 pub(super) struct Books {
@@ -331,20 +300,10 @@ impl Books {
             }
         }
         for book in &self.books {
-            close_book(book, self.at_rest, &mut self.findings);
+            book.close(self.at_rest, &mut self.findings);
         }
         for ((currency, _), at) in &self.ledger_names {
-            let ledger = &self.ledgers[*at];
-            let (sum, opening) = (ledger.balance + ledger.held, ledger.opening);
-            if sum != opening {
-                let currency = echo(currency.as_deref().unwrap_or("no currency"));
-                let message = format!(
-                    "the balances sum to {} with what is held, and were {} at the start",
-                    format_nanos(sum),
-                    format_nanos(opening)
-                );
-                self.findings.add(Rule::Sum, || format!("accounts ({currency})"), message);
-            }
+            self.ledgers[*at].close(currency.as_deref(), &mut self.findings);
         }
         Closed {
             accounts: self.accounts.len() as u64,
@@ -354,66 +313,6 @@ impl Books {
             parked: self.parked,
             findings: self.findings,
         }
-    }
-}
-
-/// How many marks of holds an account says that it has; none where that is no whole number.
-fn holds_of(document: &RawDocument) -> Option<i64> {
-    match document.get("pendingHolds") {
-        Ok(None) => Some(0),
-        Ok(Some(RawBsonRef::Int32(holds))) => Some(holds.into()),
-        Ok(Some(RawBsonRef::Int64(holds))) => Some(holds),
-        Ok(Some(_)) | Err(_) => None,
-    }
-}
-
-fn close_book(book: &Book, at_rest: bool, findings: &mut Findings) {
-    let Book { id, found, expected, floor, marks, .. } = book;
-    if at_rest && *marks > 0 {
-        let message = format!("{marks} marks are left");
-        findings.add(Rule::Marks, || format!("accounts/{}", echo(id)), message);
-    }
-    if found.holds != expected.holds {
-        let message = format!("pendingHolds is {}, and should be {}", found.holds, expected.holds);
-        findings.add(Rule::Marks, || format!("accounts/{}", echo(id)), message);
-    }
-    for (rule, field, found, expected) in [
-        (Rule::Balance, "balance", found.balance, expected.balance),
-        (Rule::Marks, "pendingDebits", found.debits, expected.debits),
-        (Rule::Marks, "pendingCredits", found.credits, expected.credits),
-    ] {
-        if found != expected {
-            let (found, expected) = (format_nanos(found), format_nanos(expected));
-            let message = format!("{field} is {found}, and should be {expected}");
-            findings.add(rule, || format!("accounts/{}", echo(id)), message);
-        }
-    }
-    if let Some(floor) = floor.filter(|floor| found.balance < *floor) {
-        let (balance, floor) = (format_nanos(found.balance), format_nanos(floor));
-        let message = format!("balance {balance} is below the floor {floor}");
-        findings.add(Rule::Floor, || format!("accounts/{}", echo(id)), message);
-    }
-}
-
-const REPEATED: &str = "has a field twice; the next update of it may end the MongoDB server (seen \
-                        with 6.0), so replace the document by one without";
-
-fn repeats_a_field(document: &RawDocument) -> bool {
-    matches!(document.get(EACH_FIELD_ONCE), Ok(Some(RawBsonRef::Boolean(false))))
-}
-
-/// The `_id` as text, whatever it is: valid text as it is, anything else in words.
-fn id_of(document: &RawDocument) -> String {
-    let id = document.iter_elements().flatten().find(|element| element.key().as_str() == "_id");
-    match id.map(|id| (id.value(), id.value_utf8_lossy())) {
-        None => String::new(),
-        Some((Ok(RawBsonRef::String(id)), _)) => id.to_owned(),
-        Some((_, Ok(RawBson::String(id)))) => format!("{id} (not valid text)"),
-        Some((_, Ok(other))) => Bson::try_from(other).map_or_else(
-            |_| "an _id that can't be read".to_owned(),
-            |other| echo(&other.to_string()).into_owned(),
-        ),
-        Some((_, Err(_))) => "an _id that can't be read".to_owned(),
     }
 }
 

@@ -5,6 +5,7 @@ use common::transaction::{Leg, legs_to_bson};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 
 use super::*;
+use crate::audit::raw::EACH_FIELD_ONCE;
 
 /// An account that opened with 100: its balance, pending sums and marks.
 fn account(id: &str, balance: i64, debits: i64, credits: i64, marks: &[&str]) -> Document {

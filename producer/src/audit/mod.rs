@@ -1,6 +1,8 @@
 //! Does every document keep the rules of the ledger?
 //!
 //! - `books`: the rules, as pure functions over documents.
+//! - `close`: their sums, and whether these are as they should be.
+//! - `raw`: what is read of a document whose other fields may be anything.
 //! - `parts`: what a transaction means for its accounts.
 //! - `findings`: what breaks them.
 //! - `scan`: reading the documents, in one snapshot.
@@ -11,10 +13,12 @@
 //! transactions.
 
 mod books;
+mod close;
 #[cfg(feature = "cli")]
 pub(crate) mod exposition;
 mod findings;
 mod parts;
+mod raw;
 mod scan;
 
 use std::time::Instant;

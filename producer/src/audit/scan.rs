@@ -10,7 +10,8 @@ use mongodb::error::{Error as DriverError, ErrorKind};
 use mongodb::options::ReadConcern;
 
 use super::Options;
-use super::books::{Books, EACH_FIELD_ONCE};
+use super::books::Books;
+use super::raw::EACH_FIELD_ONCE;
 use crate::client::Client;
 use crate::error::{Error, Server};
 

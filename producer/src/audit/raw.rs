@@ -1,0 +1,41 @@
+//! What the audit reads of a document whose other fields may be anything.
+
+use common::limits::echo;
+use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument};
+
+/// The name of a field that the query adds: false if a field of the document occurs twice.
+pub(super) const EACH_FIELD_ONCE: &str = "tandemEachFieldOnce";
+
+/// What is wrong with a document that has a field twice.
+pub(super) const REPEATED: &str = "has a field twice; the next update of it may end the MongoDB server (seen \
+                        with 6.0), so replace the document by one without";
+
+/// Whether the query found that a field of the document occurs twice.
+pub(super) fn repeats_a_field(document: &RawDocument) -> bool {
+    matches!(document.get(EACH_FIELD_ONCE), Ok(Some(RawBsonRef::Boolean(false))))
+}
+
+/// The `_id` as text, whatever it is: valid text as it is, anything else in words.
+pub(super) fn id_of(document: &RawDocument) -> String {
+    let id = document.iter_elements().flatten().find(|element| element.key().as_str() == "_id");
+    match id.map(|id| (id.value(), id.value_utf8_lossy())) {
+        None => String::new(),
+        Some((Ok(RawBsonRef::String(id)), _)) => id.to_owned(),
+        Some((_, Ok(RawBson::String(id)))) => format!("{id} (not valid text)"),
+        Some((_, Ok(other))) => Bson::try_from(other).map_or_else(
+            |_| "an _id that can't be read".to_owned(),
+            |other| echo(&other.to_string()).into_owned(),
+        ),
+        Some((_, Err(_))) => "an _id that can't be read".to_owned(),
+    }
+}
+
+/// How many marks of holds an account says that it has; none where that is no whole number.
+pub(super) fn holds_of(document: &RawDocument) -> Option<i64> {
+    match document.get("pendingHolds") {
+        Ok(None) => Some(0),
+        Ok(Some(RawBsonRef::Int32(holds))) => Some(holds.into()),
+        Ok(Some(RawBsonRef::Int64(holds))) => Some(holds),
+        Ok(Some(_)) | Err(_) => None,
+    }
+}
