@@ -29,7 +29,7 @@ const OPERATIONS: [&str; 15] = [
 ];
 
 /// The phases of a batch, in their order.
-const PHASES: [&str; 10] = [
+const PHASES: [&str; 11] = [
     "claim",
     "post",
     "held",
@@ -40,12 +40,16 @@ const PHASES: [&str; 10] = [
     "done",
     "canceled",
     "transaction",
+    CONFLICT,
 ];
+
+/// A native transaction that a conflict has undone.
+const CONFLICT: &str = "conflict";
 
 /// A phase that is under way, until it is dropped.
 #[must_use = "it is timed until it is dropped"]
 pub struct Phase {
-    _timer: HistogramTimer,
+    timer: HistogramTimer,
     _span: Option<Span>,
 }
 
@@ -202,7 +206,13 @@ impl Metrics {
     pub fn phase(&self, phase: &'static str) -> Phase {
         let span = self.tracing.get().and_then(|tracing| tracing.child(phase));
         let timer = self.phase_seconds.with_label_values(&[phase]).start_timer();
-        Phase { _timer: timer, _span: span }
+        Phase { timer, _span: span }
+    }
+
+    /// Ends a phase that a conflict has undone: its time counts as lost.
+    pub fn lost(&self, phase: Phase) {
+        let seconds = phase.timer.stop_and_discard();
+        self.phase_seconds.with_label_values(&[CONFLICT]).observe(seconds);
     }
 
     /// From now on, phases are spans, too.
@@ -323,7 +333,7 @@ const REFUSALS: &str = "Transactions canceled, by reason.";
 const PARKED: &str = "Transactions set apart until a person looks, by reason.";
 const EVENTS: &str = "Outcome events: confirmed by the broker, unrouted because nobody has bound a \
     queue, noted as due because no confirm came, or refused by a subscriber's queue.";
-const PHASE: &str = "Seconds that a phase of a batch took.";
+const PHASE: &str = "Seconds that a phase of a batch took. A native transaction is `transaction` if it was committed, and `conflict` if it has to be tried again.";
 const TO_FINAL: &str = "Seconds from createdAt to the final state. The first is a moment of the \
     submitter's clock, the second of the database's.";
 const SERVER_UP: &str = "1 while the worker is connected to the server, else 0.";

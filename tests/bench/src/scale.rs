@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::contender::Contender;
 use super::drain::drain;
 use super::field::Field;
-use super::tandem::{self, Crew, Workers};
+use super::tandem::{self, Crew};
 use super::usage::Cpu;
 use super::workload::{Load, Workload};
 use super::{Bench, say, throughput};
@@ -46,10 +46,13 @@ pub struct Replicas {
     pub transfers: u64,
     /// Transfers a second.
     pub per_s: f64,
-    /// The share of native transactions that were lost to a conflict; none where there were none.
+    /// The share of the time of all phases that was lost to conflicts of native transactions.
     pub conflicts: Option<f64>,
     /// The same of the worker that has lost the largest share.
     pub conflicts_max: Option<f64>,
+    /// How many native transactions were lost to a conflict, and how many were committed.
+    #[serde(default)]
+    pub attempts: (f64, f64),
     /// CPU seconds per 1,000 transfers; the client's are those of the proxies.
     pub cpu_per_1000: Cpu,
     /// What the audit found. If there is anything here, none of the figures count.
@@ -122,7 +125,8 @@ async fn measure(
     let uncounted = total as u64 / UNCOUNTED_ONE_IN;
     let drained = drain(field, &mut workers, uncounted, total as u64 - uncounted).await?;
     workers.wait_settled(total as u64).await?;
-    let shares = conflict_shares(&workers).await;
+    let metrics = workers.metrics().await;
+    let shares = conflict_shares(&metrics);
     workers.stop().await;
     let mut problems = field.problems(&load.books(total)).await;
     problems.extend(tandem::audit(field, total).await.err());
@@ -139,41 +143,53 @@ async fn measure(
         per_s: drained.per_s(),
         conflicts: shares.of_all,
         conflicts_max: shares.highest,
+        attempts: attempts(&metrics),
         cpu_per_1000,
         problems,
     })
 }
 
-/// How much is lost to conflicts: by all workers together, and by the one that loses most.
+const PHASE_SUM: &str = "tandem_phase_seconds_sum";
+
+/// How much of the time is lost to conflicts: by all workers together, and by the one that loses most.
 struct Shares {
     of_all: Option<f64>,
     highest: Option<f64>,
 }
 
-async fn conflict_shares(workers: &Workers) -> Shares {
-    let lost =
-        |metrics: &Metrics| metrics.sum("tandem_retries_total", &[("operation", "transact")]);
-    let tried =
-        |metrics: &Metrics| metrics.sum("tandem_phase_seconds_count", &[("phase", "transaction")]);
-    let counts: Vec<(f64, f64)> =
-        workers.metrics().await.iter().map(|metrics| (lost(metrics), tried(metrics))).collect();
-    shares(&counts)
+fn conflict_shares(workers: &[Metrics]) -> Shares {
+    let lost = |metrics: &Metrics| metrics.sum(PHASE_SUM, &[("phase", "conflict")]);
+    let whole = |metrics: &Metrics| metrics.sum(PHASE_SUM, &[]);
+    let times: Vec<_> = workers.iter().map(|metrics| (lost(metrics), whole(metrics))).collect();
+    shares(&times)
 }
 
-/// From what each worker has lost, and tried.
-fn shares(counts: &[(f64, f64)]) -> Shares {
-    let share = |(lost, tried): (f64, f64)| (tried > 0.0).then(|| lost / tried);
-    let all = counts.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    Shares {
-        of_all: share(all),
-        highest: counts.iter().copied().filter_map(share).reduce(f64::max),
-    }
+/// How many native transactions were lost, and how many were committed.
+fn attempts(workers: &[Metrics]) -> (f64, f64) {
+    let of = |phase| {
+        let count =
+            |metrics: &Metrics| metrics.sum("tandem_phase_seconds_count", &[("phase", phase)]);
+        workers.iter().map(count).sum()
+    };
+    (of("conflict"), of("transaction"))
+}
+
+/// From the time that each worker has lost, and that all its phases took.
+fn shares(times: &[(f64, f64)]) -> Shares {
+    let share = |(lost, whole): (f64, f64)| (whole > 0.0).then(|| lost / whole);
+    let all = times.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    Shares { of_all: share(all), highest: times.iter().copied().filter_map(share).reduce(f64::max) }
 }
 
 fn line(replicas: &Replicas) -> String {
-    let conflicts = replicas
-        .conflicts
-        .map_or(String::new(), |share| format!(", {:.1} % lost to conflicts", share * 100.0));
+    let (lost, committed) = replicas.attempts;
+    let conflicts = replicas.conflicts.map_or(String::new(), |share| {
+        format!(
+            ", {:.1} % of the time lost to conflicts ({lost:.0} native transactions; {committed:.0} \
+             committed)",
+            share * 100.0
+        )
+    });
     format!(
         "{} workers of {:<7} at {:>2} ms: {:.0}/s, CPU s/1000: mongod {:.3}, worker {:.3}, proxies \
          {:.3}{conflicts} {}",
@@ -221,13 +237,14 @@ pub(super) mod tests {
             per_s,
             conflicts: Some(0.05),
             conflicts_max: Some(0.1),
+            attempts: (3.0, 40.0),
             cpu_per_1000: Cpu { mongod, ..Cpu::default() },
             problems: Vec::new(),
         }
     }
 
     #[test]
-    fn the_share_lost_is_of_all_attempts_and_the_highest_of_one_worker() {
+    fn the_share_lost_is_of_all_time_and_the_highest_of_one_worker() {
         let two = shares(&[(10.0, 100.0), (30.0, 100.0), (0.0, 0.0)]);
         assert_eq!((two.of_all, two.highest), (Some(0.2), Some(0.3)));
         let none = shares(&[(0.0, 0.0)]);

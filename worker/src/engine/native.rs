@@ -319,8 +319,13 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         let gone = || Err("its document was deleted".to_owned());
         let contents: Vec<Content> =
             initial.into_iter().map(|seen| (seen.id, seen.body.unwrap_or_else(gone))).collect();
-        let _timer = self.engine.metrics.phase("transaction");
-        self.engine.ledger.transact(&contents, &self.engine.settings.application, due).await
+        let phase = self.engine.metrics.phase("transaction");
+        let application = &self.engine.settings.application;
+        let transacted = self.engine.ledger.transact(&contents, application, due).await;
+        if matches!(transacted, Ok(Transacted::Conflict)) {
+            self.engine.metrics.lost(phase);
+        }
+        transacted
     }
 
     fn ended(&mut self, verdict: Verdict) {

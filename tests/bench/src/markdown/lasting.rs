@@ -17,7 +17,8 @@ pub(super) fn replicas(all: &[Replicas], text: &mut String) -> Result {
         "workers",
         "round trip ms",
         "transfers/s",
-        "lost to conflicts, all (worst worker)",
+        "time lost to conflicts, all (worst worker)",
+        "native transactions lost, committed",
         "mongod",
         "workers' CPU",
         "proxies",
@@ -28,9 +29,10 @@ pub(super) fn replicas(all: &[Replicas], text: &mut String) -> Result {
             (Some(all), Some(max)) => format!("{:.1} % ({:.1} %)", all * 100.0, max * 100.0),
             _ => "–".to_owned(),
         };
+        let (lost, committed) = one.attempts;
         writeln!(
             text,
-            "| {} | {} | {} | {} | {conflicts} | {:.3} | {:.3} | {:.3} |",
+            "| {} | {} | {} | {} | {conflicts} | {lost:.0}, {committed:.0} | {:.3} | {:.3} | {:.3} |",
             one.contender.title(),
             one.workers,
             one.round_trip_ms,
@@ -90,8 +92,8 @@ mod tests {
         let all = [measured(Contender::Auto, 1, 10, (1_000.0, 0.1)), without, false_books];
         replicas(&all, &mut text).expect("a string");
         sustained(&[ran(Contender::Auto, 9_000.0, 8_100.0)], &mut text).expect("a string");
-        assert!(text.contains("| 1 | 10 | 1,000 | 5.0 % (10.0 %) | 0.100 |"), "{text}");
-        assert!(text.contains("| 4 | 0 | 6,000 | – | 0.300 |"), "{text}");
+        assert!(text.contains("| 1 | 10 | 1,000 | 5.0 % (10.0 %) | 3, 40 | 0.100 |"), "{text}");
+        assert!(text.contains("| 4 | 0 | 6,000 | – | 3, 40 | 0.300 |"), "{text}");
         assert!(text.contains("| 9,000 | 8,100 | 0.90 |"), "{text}");
         assert!(!text.contains("| 8 |"), "{text}");
         for table in text.split("\n\n") {
