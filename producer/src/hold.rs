@@ -1,8 +1,8 @@
-//! Confirming and releasing what is on hold.
+//! What becomes of a hold: what a confirmation and a release find, and releasing.
 //!
-//! Promises that one guarded update decides, whatever else happens at the same time: of a confirmation,
-//! a release and an expiry that meet, the first counts, by the server's clock, and all others are told
-//! how it stands. A hold is confirmed once: the same again changes nothing, another capture is refused.
+//! Confirming is in `confirm`. Promises that one guarded update decides, whatever else happens at the same
+//! time: of a confirmation, a release and an expiry that meet, the first counts, by the server's clock, and
+//! all others are told how it stands. A hold is confirmed once: the same again changes nothing, another capture is refused.
 //! What was confirmed or released is published; if the broker is away, a worker's sweeper finds it.
 
 use common::amount::Amount;
@@ -40,32 +40,6 @@ pub struct Decided {
 }
 
 impl Client {
-    /// Confirms a hold: a worker posts what is captured, and what is not captured goes home. Doing it
-    /// again changes nothing.
-    ///
-    /// # Errors
-    /// [`Error::Captured`] when it was confirmed with another capture, [`Error::WrongState`] when it is
-    /// no hold, not held yet, released or expired, [`Error::Invalid`] when the capture does not fit the
-    /// transaction, [`Error::NotFound`], and when MongoDB stays away.
-    pub async fn confirm(&self, id: &str, capture: &Capture) -> Result<Decided, Error> {
-        let document = self.existing(id).await?;
-        let (document, captured, known) = match look(&document, capture)? {
-            Found::Confirmed(captured) => (document, captured, true),
-            Found::Held(captures) => {
-                self.insist(|| self.store().confirm_hold(id, &captures)).await?;
-                // The document shows the result, even if an answer was lost.
-                let document = self.existing(id).await?;
-                match look(&document, capture)? {
-                    Found::Confirmed(captured) => (document, captured, false),
-                    Found::Held(_) => return Err(not_confirmed(&document)),
-                }
-            }
-        };
-        let standing = Standing::of(&document);
-        let unpublished = self.tell(id, &standing).await;
-        Ok(Decided { standing, captured, known, unpublished })
-    }
-
     /// Releases a hold: a worker brings back what is held. Doing it again changes nothing. A hold that
     /// has expired or was canceled counts as released; its reason says which.
     ///
@@ -88,20 +62,15 @@ impl Client {
             }
         };
         let standing = Standing::of(&document);
-        let unpublished = self.tell(id, &standing).await;
+        let unpublished = match standing.state.is_some_and(State::is_final) {
+            true => None,
+            false => self.publish_or_leave(&[id.into()]).await.err(),
+        };
         Ok(Decided { standing, captured: Vec::new(), known, unpublished })
     }
 
     async fn existing(&self, id: &str) -> Result<Document, Error> {
         self.transaction(id).await?.ok_or_else(|| Error::no_transaction(id))
-    }
-
-    /// Tells a worker of it, unless it has come to its end; returns why the broker does not know.
-    async fn tell(&self, id: &str, standing: &Standing) -> Option<Error> {
-        match standing.state.is_some_and(State::is_final) {
-            true => None,
-            false => self.publish_or_leave(&[id.into()]).await.err(),
-        }
     }
 }
 
@@ -109,7 +78,7 @@ const NOT_CHANGED: &str = "is still held; the server refuses to change it, see a
 
 /// What a confirmation finds.
 #[derive(Debug, PartialEq)]
-enum Found {
+pub(crate) enum Found {
     /// A hold, and what a confirmation would capture.
     Held(Vec<Leg>),
     /// It was confirmed with this capture.
@@ -117,7 +86,7 @@ enum Found {
 }
 
 /// Whether there is something to confirm.
-fn look(document: &Document, capture: &Capture) -> Result<Found, Error> {
+pub(crate) fn look(document: &Document, capture: &Capture) -> Result<Found, Error> {
     let id = document.get_str("_id").unwrap_or_default();
     let state = state_of(document)?;
     let body = Body::from_document(document).map_err(|problem| {
@@ -172,7 +141,7 @@ fn why_not(document: &Document) -> &'static str {
 }
 
 /// The error of a hold that is held, also after its confirmation was sent.
-fn not_confirmed(document: &Document) -> Error {
+pub(crate) fn not_confirmed(document: &Document) -> Error {
     let id = document.get_str("_id").unwrap_or_default();
     let ends = Body::from_document(document).ok().and_then(|body| body.terms().confirm_before());
     match ends {

@@ -39,6 +39,7 @@ mod cancel;
 mod cli;
 mod client;
 mod config;
+mod confirm;
 mod dead_letters;
 mod error;
 mod group;

@@ -105,13 +105,17 @@ fn not_lowered() -> Document {
 }
 
 impl Store {
-    /// Confirms a hold with what it captures, if it is held and has not expired. The answer says whether
-    /// this was the confirmation that counted; what became of the hold otherwise, its document shows.
+    /// Confirms holds with what they capture, those that are held and have not expired, in one command.
+    /// The answer says how many did; if these are fewer than were given, their documents show which.
     ///
     /// # Errors
-    /// When the server is away, or refuses.
-    pub async fn confirm_hold(&self, id: &str, captured: &[Leg]) -> Result<Written, LedgerError> {
-        self.change("confirm", TRANSACTIONS, vec![confirm(id, captured)]).await
+    /// When the server is away, or refuses; any of them may be confirmed.
+    pub async fn confirm_holds(
+        &self,
+        holds: &[(TransactionId, Vec<Leg>)],
+    ) -> Result<Written, LedgerError> {
+        let statements = holds.iter().map(|(id, captured)| confirm(id, captured)).collect();
+        self.change("confirm", TRANSACTIONS, statements).await
     }
 
     /// Releases a hold, if it is held.

@@ -21,7 +21,7 @@ use crate::transaction::{
 };
 
 /// The states in which a transaction waits for its moment.
-const WAITING: [State; 3] = [State::Scheduled, State::Initial, State::Held];
+pub(super) const WAITING: [State; 3] = [State::Scheduled, State::Initial, State::Held];
 
 fn is_date(field: &str) -> RawDocumentBuf {
     rawdoc! { "$eq": [{ "$type": field }, "date"] }

@@ -46,8 +46,9 @@ pub struct OldestOne {
     pub id: String,
     /// Its state.
     pub state: State,
-    /// When it was created, by the clock of whoever did so.
-    pub created_at: ServerMs,
+    /// Since when it waits for workers: when it was created, by the clock of whoever did so, or when what
+    /// had rested was to go on, or when its end was decided.
+    pub since: ServerMs,
 }
 
 /// One state: how many are in it, how many of these are parked, and the oldest that is not.
@@ -77,7 +78,7 @@ impl Store {
         for found in waiting.into_iter().chain(in_flight) {
             unfinished.states.insert(found.state, found.count);
             unfinished.parked += found.parked;
-            let older = |one: &OldestOne| one.created_at;
+            let older = |one: &OldestOne| one.since;
             unfinished.oldest = unfinished.oldest.into_iter().chain(found.oldest).min_by_key(older);
         }
         Ok(unfinished)
@@ -155,7 +156,7 @@ impl Store {
 }
 
 /// The same as the filter `parked: {$ne: null}`.
-fn is_parked() -> RawDocumentBuf {
+pub(super) fn is_parked() -> RawDocumentBuf {
     rawdoc! { "$not": { "$in": [{ "$type": "$parked" }, ["missing", "null", "undefined"]] } }
 }
 
@@ -166,7 +167,19 @@ fn counts_for_oldest() -> RawDocumentBuf {
 
 fn oldest() -> RawDocumentBuf {
     let is_short = rawdoc! { "$lte": [{ "$bsonSize": { "id": "$_id" } }, ID_BYTES_MAX] };
-    rawdoc! { "at": "$createdAt", "id": { "$cond": [is_short, "$_id", "an id that is too long"] } }
+    rawdoc! { "at": since(), "id": { "$cond": [is_short, "$_id", "an id that is too long"] } }
+}
+
+/// Since when workers have something to do. What was scheduled or held for days has not waited for them.
+fn since() -> RawDocumentBuf {
+    let date = |field: &str| {
+        rawdoc! { "$cond": [{ "$eq": [{ "$type": field }, "date"] }, field, null] }
+    };
+    let is_undone = rawdoc! { "$eq": ["$state", State::Canceling.as_str()] };
+    // What is canceled before its moment does not wait for that.
+    let last = rawdoc! { "$cond": [is_undone, date("$decidedAt"), date("$notBefore")] };
+    // `$max` leaves out what is null.
+    rawdoc! { "$max": ["$createdAt", last, date("$confirmedAt")] }
 }
 
 fn in_state(group: &RawDocument) -> Option<InState> {
@@ -176,14 +189,14 @@ fn in_state(group: &RawDocument) -> Option<InState> {
         Some(OldestOne {
             id: shown(id),
             state,
-            created_at: oldest.get_datetime("at").ok().map(DateTime::timestamp_millis)?,
+            since: oldest.get_datetime("at").ok().map(DateTime::timestamp_millis)?,
         })
     });
     Some(InState { state, count: count(group)?, parked: number(group, "parked"), oldest })
 }
 
 /// An `_id` of whatever type, as text.
-fn shown(id: RawBson) -> String {
+pub(super) fn shown(id: RawBson) -> String {
     match Bson::try_from(id) {
         Ok(Bson::String(id)) => echo(&id).into_owned(),
         Ok(other) => echo(&other.to_string()).into_owned(),
@@ -195,7 +208,7 @@ fn count(group: &RawDocument) -> Option<u64> {
     Some(number(group, "count"))
 }
 
-fn number(group: &RawDocument, field: &str) -> u64 {
+pub(super) fn number(group: &RawDocument, field: &str) -> u64 {
     let number = group.get_i64(field).or_else(|_| group.get_i32(field).map(i64::from));
     number.ok().and_then(|number| u64::try_from(number).ok()).unwrap_or_default()
 }

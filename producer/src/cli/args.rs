@@ -195,6 +195,9 @@ pub async fn run(cli: &Cli, advice: &Advice, out: &mut (dyn Write + Send)) -> Re
     ran.and_then(|exit| flushed.map(|()| exit))
 }
 
+/// How long the broker may delay each command of a file of captures.
+const PUBLISH_WITHIN: Duration = Duration::from_secs(2);
+
 fn config(cli: &Cli, console: &Arc<Console>) -> Config {
     let give_up_after = Duration::from_secs(cli.give_up_after.into());
     let console = console.clone();
@@ -211,6 +214,12 @@ fn config(cli: &Cli, console: &Arc<Console>) -> Config {
     };
     if let Command::Submit(args) = &cli.command {
         return config.ids_per_message(args.batch_ids.into());
+    }
+    if let Command::Confirm(args) = &cli.command
+        && args.file.is_some()
+    {
+        // Holds may expire, so those that are still to be confirmed don't wait for the broker.
+        return config.publish_within(PUBLISH_WITHIN);
     }
     config
 }

@@ -38,6 +38,9 @@ pub const TRANSFER: &[&str] = &[
 /// The fields of a capture.
 pub const CAPTURE: &[&str] = &["value", "captured"];
 
+/// The fields of a hold to confirm.
+pub const HOLD: &[&str] = &["id", "value", "captured"];
+
 /// The fields of an account.
 pub const ACCOUNT: &[&str] = &["account", "balance", "floor", "currency", "status"];
 

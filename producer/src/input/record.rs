@@ -76,6 +76,12 @@ impl Record {
         Ok(Record { fields })
     }
 
+    /// Whether a field is named, even if it is `null`.
+    #[must_use]
+    pub fn names(&self, name: &str) -> bool {
+        self.fields.iter().any(|(field, _)| field == name)
+    }
+
     /// Takes a field out; `null` is no field.
     pub fn take(&mut self, name: &str) -> Option<Value> {
         let at = self.fields.iter().position(|(field, _)| field == name)?;

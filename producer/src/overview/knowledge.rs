@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use common::ledger::ServerMs;
 use common::limits::WORKERS_MAX;
-use common::mongo::{SeenWorker, Unfinished};
+use common::mongo::{FirstDue, Resting, SeenWorker, Unfinished};
 use common::queue::{DEAD, Level};
 use common::transaction::State;
 use mongodb::bson::DateTime;
@@ -15,7 +15,7 @@ use mongodb::bson::DateTime;
 use super::flow::{Flow, SILENT_MS, Step};
 use super::problems::problems;
 use super::types::{
-    Activity, Backlog, Connection, Connections, Count, Dead, Oldest, Overview, Point, Queue,
+    Activity, Backlog, Connection, Connections, Count, Dead, Due, Oldest, Overview, Point, Queue,
     States, Worker,
 };
 
@@ -34,6 +34,10 @@ pub struct Ledger {
     pub workers: Vec<SeenWorker>,
     /// What is not final, and when that was counted.
     pub unfinished: Option<(Unfinished, Instant)>,
+    /// What rests, and when that was counted.
+    pub resting: Option<(Resting, Instant)>,
+    /// What is due for the longest time.
+    pub first_due: Option<FirstDue>,
     /// How many transactions are noted as parked beside their documents.
     pub noted: Option<u64>,
     /// How many events are due, and whether there may be more.
@@ -100,6 +104,8 @@ pub struct Knowledge {
     pub mongodb: Known<Ledger>,
     /// What the broker has said.
     pub amqp: Known<Vec<Level>>,
+    /// When the transaction that is due first was first seen as such, if the database has answered since.
+    first_since: Option<ServerMs>,
 }
 
 impl Knowledge {
@@ -110,11 +116,20 @@ impl Knowledge {
         now: Instant,
         clock: SystemTime,
     ) {
+        self.first_since = looked.as_ref().ok().and_then(|ledger| self.first_since(ledger));
         match &looked {
             Ok(ledger) => self.flow.take(ledger.now, &ledger.workers),
             Err(_) => self.flow.missed(self.server_now(now, clock)),
         }
         self.mongodb.heard(looked, now, clock);
+    }
+
+    /// Since when what is due first has been the first: since before, if it is the same as at the last look.
+    fn first_since(&self, ledger: &Ledger) -> Option<ServerMs> {
+        let first = ledger.first_due.as_ref()?;
+        let before = self.mongodb.newest().and_then(|ledger| ledger.first_due.as_ref());
+        let is_same = before.is_some_and(|before| (&before.id, before.at) == (&first.id, first.at));
+        Some(self.first_since.filter(|_| is_same).unwrap_or(first.seen_at))
     }
 
     /// Whether both servers were asked.
@@ -145,6 +160,7 @@ impl Knowledge {
         let server_now = self.server_now(now, clock);
         let ledger = self.mongodb.newest();
         let unfinished = ledger.and_then(|ledger| ledger.unfinished.as_ref());
+        let resting = ledger.and_then(|ledger| ledger.resting.as_ref());
         let totals = self.flow.totals();
         let (workers, left_out) =
             ledger.map_or((vec![], 0), |ledger| self.workers(ledger, server_now));
@@ -154,7 +170,10 @@ impl Knowledge {
             problems: vec![],
             rate: self.flow.rate(),
             latency_ms: self.flow.latency(),
-            states: unfinished.map(|(found, at)| states(found, ms(now.duration_since(*at)))),
+            states: unfinished.zip(resting).map(|((found, at), (rests, rest_at))| {
+                states(found, rests, ms(now.duration_since(*at.min(rest_at))))
+            }),
+            due: ledger.and_then(|ledger| self.due(ledger, server_now)),
             oldest: unfinished.and_then(|(found, _)| oldest(found, server_now)),
             backlog: unfinished.map(|(found, _)| self.backlog(found)),
             workers,
@@ -183,6 +202,19 @@ impl Knowledge {
             capped: found.initial_capped || found.in_flight_capped,
             clears_in_s: rate.map(|settled| (transactions as f64 / settled).ceil() as u64),
         }
+    }
+
+    fn due(&self, ledger: &Ledger, now: ServerMs) -> Option<Due> {
+        let first = ledger.first_due.as_ref()?;
+        let counted = ledger.resting.as_ref().map(|(resting, _)| resting);
+        let since = self.first_since.unwrap_or(first.seen_at);
+        Some(Due {
+            // They are counted at another moment.
+            count: counted.map_or(0, |resting| resting.due).max(1),
+            capped: counted.is_none_or(|resting| resting.due_capped),
+            late_ms: u64::try_from(now.saturating_sub(first.at)).unwrap_or_default(),
+            still_ms: u64::try_from(first.seen_at.saturating_sub(since)).unwrap_or_default(),
+        })
     }
 
     /// Those with trouble first, and how many are left out.
@@ -232,13 +264,16 @@ impl Knowledge {
     }
 }
 
-fn states(found: &Unfinished, age_ms: u64) -> States {
+fn states(found: &Unfinished, resting: &Resting, age_ms: u64) -> States {
     let count = |state, capped| Count {
         count: found.states.get(&state).copied().unwrap_or_default(),
         capped,
     };
     let in_flight = |state| count(state, found.in_flight_capped);
+    let rests = |count| Count { count, capped: resting.capped };
     States {
+        scheduled: rests(resting.scheduled),
+        held: rests(resting.held),
         initial: count(State::Initial, found.initial_capped),
         pending: in_flight(State::Pending),
         applied: in_flight(State::Applied),
@@ -252,14 +287,15 @@ fn oldest(found: &Unfinished, now: ServerMs) -> Option<Oldest> {
     Some(Oldest {
         id: oldest.id.clone(),
         state: oldest.state.as_str().to_owned(),
-        age_ms: u64::try_from(now.saturating_sub(oldest.created_at)).unwrap_or_default(),
+        age_ms: u64::try_from(now.saturating_sub(oldest.since)).unwrap_or_default(),
     })
 }
 
 fn parked(ledger: &Ledger) -> Option<Count> {
-    let (found, _) = ledger.unfinished.as_ref()?;
-    let count = found.parked.saturating_add(ledger.noted?);
-    Some(Count { count, capped: found.initial_capped || found.in_flight_capped })
+    let ((found, _), (resting, _)) = (ledger.unfinished.as_ref()?, ledger.resting.as_ref()?);
+    let count = found.parked.saturating_add(resting.parked).saturating_add(ledger.noted?);
+    let capped = found.initial_capped || found.in_flight_capped || resting.capped;
+    Some(Count { count, capped })
 }
 
 fn queue(level: &Level) -> Queue {

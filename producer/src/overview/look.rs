@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::ledger::{Fault, LedgerError};
 use common::limits::COUNTED_MAX;
-use common::mongo::{SeenWorker, Store, Unfinished};
+use common::mongo::{FirstDue, Resting, SeenWorker, Store, Unfinished};
 
 use super::knowledge::Ledger;
 
@@ -84,6 +84,11 @@ pub struct Looks {
     quick: Asked<Unfinished>,
     /// Counted in full, which is asked only where the quick count was not enough.
     unfinished: Asked<Unfinished>,
+    /// Counted no further than [`QUICK_MAX`].
+    quick_resting: Asked<Resting>,
+    /// Counted in full, as above.
+    resting: Asked<Resting>,
+    first_due: Asked<Option<FirstDue>>,
     noted: Asked<u64>,
     events_due: Asked<(u64, bool)>,
 }
@@ -102,10 +107,20 @@ impl Looks {
         if self.quick.answer.as_ref().is_some_and(|(quick, _)| is_capped(quick)) {
             self.unfinished.ask(|| store.unfinished(COUNTED_MAX)).await?;
         }
+        self.quick_resting.ask(|| store.resting(now, QUICK_MAX)).await?;
+        if self.quick_resting.newest().is_some_and(|quick| quick.capped) {
+            self.resting.ask(|| store.resting(now, COUNTED_MAX)).await?;
+        }
+        self.first_due.ask(|| store.first_due(now)).await?;
         self.noted.ask(|| store.noted_as_parked()).await?;
         self.events_due.ask(|| store.events_due()).await?;
-        let denied =
-            [&self.workers.denied, &self.quick.denied, &self.noted.denied, &self.events_due.denied];
+        let denied = [
+            &self.workers.denied,
+            &self.quick.denied,
+            &self.quick_resting.denied,
+            &self.noted.denied,
+            &self.events_due.denied,
+        ];
         Ok(Ledger {
             now,
             workers: self.workers.newest().unwrap_or_default(),
@@ -114,6 +129,12 @@ impl Looks {
                 .answer
                 .clone()
                 .map(|quick| counted(quick, self.unfinished.answer.as_ref())),
+            resting: self
+                .quick_resting
+                .answer
+                .clone()
+                .map(|quick| counted_resting(quick, self.resting.answer.as_ref())),
+            first_due: self.first_due.newest().flatten(),
             noted: self.noted.newest(),
             events_due: self.events_due.newest(),
             denied: denied.into_iter().flatten().next().cloned(),
@@ -139,9 +160,37 @@ fn counted(
     }
 }
 
+/// The same of what rests. What is due is told by the quick count, which is newer, unless that has not seen
+/// all of it.
+fn counted_resting(
+    quick: (Resting, Instant),
+    full: Option<&(Resting, Instant)>,
+) -> (Resting, Instant) {
+    match full {
+        Some((full, at)) if quick.0.capped && quick.0.due_capped => (full.clone(), *at),
+        Some((full, at)) if quick.0.capped => {
+            let Resting { due, due_capped, .. } = quick.0;
+            (Resting { due, due_capped, ..full.clone() }, *at)
+        }
+        Some(_) | None => quick,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_holds_are_counted_in_full_and_what_is_due_is_always_new() {
+        let (then, now) = (Instant::now(), Instant::now() + Duration::from_secs(30));
+        let full = (Resting { held: 70_000, due: 9, ..Resting::default() }, then);
+        let quick = Resting { held: 10_000, due: 3, capped: true, ..Resting::default() };
+        let (told, at) = counted_resting((quick.clone(), now), Some(&full));
+        assert_eq!((told.held, told.due, told.capped, at), (70_000, 3, false, then));
+        let all_due = Resting { due_capped: true, ..quick.clone() };
+        assert_eq!(counted_resting((all_due, now), Some(&full)), full);
+        assert_eq!(counted_resting((quick.clone(), now), None), (quick, now));
+    }
 
     #[test]
     fn a_long_backlog_is_counted_in_full_and_a_short_one_is_always_new() {

@@ -12,6 +12,9 @@ const OLD_MS: u64 = 120_000;
 const QUIET_MS: u64 = 30_000;
 /// How long what waits may take.
 const CLEARS_S: u64 = 600;
+/// For how long what is due may stay, and the same one be the first of it. Workers look every few seconds, and
+/// behind a long queue move a step every half minute.
+const LATE_MS: u64 = 60_000;
 /// As the alert `TandemManyRefusals`: more than so many, and that share of all.
 const REFUSALS: u64 = 20;
 const REFUSALS_SHARE: f64 = 0.2;
@@ -54,6 +57,7 @@ pub fn problems(
         amqp(overview),
         no_worker(overview),
         nothing_settled(overview, quiet_ms),
+        due(overview),
         silent(overview),
         without_broker(overview),
         parked(overview),
@@ -116,13 +120,18 @@ fn is_here(worker: &&Worker) -> bool {
     }
 }
 
+/// How many consume the work queue, as far as the broker says it.
+fn consumers(overview: &Overview) -> u64 {
+    let work = overview.queues.iter().flatten().find(|queue| queue.key == "work");
+    work.filter(|_| overview.connections.amqp.up).map_or(0, |queue| queue.consumers)
+}
+
 fn no_worker(overview: &Overview) -> Option<Problem> {
     if !overview.connections.mongodb.up || overview.workers.iter().any(|worker| is_here(&worker)) {
         return None;
     }
-    let consumers = overview.queues.iter().flatten().find(|queue| queue.key == "work");
-    let consumers = consumers.map_or(0, |queue| queue.consumers);
-    if overview.connections.amqp.up && consumers > 0 {
+    let consumers = consumers(overview);
+    if consumers > 0 {
         return Some(Problem {
             code: "workers_unseen",
             severity: Severity::Info,
@@ -140,6 +149,7 @@ fn no_worker(overview: &Overview) -> Option<Problem> {
         });
     }
     let waits = overview.backlog.is_some_and(|backlog| backlog.transactions > 0);
+    let waits = waits || overview.due.is_some();
     Some(Problem {
         code: "no_worker",
         severity: if waits { Severity::Critical } else { Severity::Warning },
@@ -167,6 +177,30 @@ fn nothing_settled(overview: &Overview, quiet_ms: u64) -> Option<Problem> {
         remedy: "Look whether workers and producers have the same TANDEM_QUEUE_PREFIX and \
                  TANDEM_DATABASE, and into the log of a worker. A queue that was lost is filled again \
                  after half a minute."
+            .to_owned(),
+        link: links::NOTHING_SETTLED,
+    })
+}
+
+/// Many that are due at one moment are moved in steps, and the first of each step is another one.
+fn due(overview: &Overview) -> Option<Problem> {
+    let due = overview.due.filter(|due| due.late_ms >= LATE_MS)?;
+    let works = overview.workers.iter().any(|worker| is_here(&worker)) || consumers(overview) > 0;
+    let stays = due.still_ms >= LATE_MS || !works;
+    (overview.connections.mongodb.up && stays).then(|| Problem {
+        code: "due_not_moved",
+        severity: Severity::Critical,
+        title: counted(
+            due.count,
+            "transaction is due and nobody moves it",
+            "transactions are due and nobody moves them",
+        ),
+        cause: format!(
+            "The moment of the first one was {} ago: it was scheduled until then, or has expired.",
+            duration(due.late_ms)
+        ),
+        remedy: "Is a worker running? If so, look into its log. Workers of an older version leave alone \
+                 what is scheduled or held: bring them up to date."
             .to_owned(),
         link: links::NOTHING_SETTLED,
     })
@@ -378,7 +412,7 @@ pub fn duration(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::example;
-    use super::super::types::{Backlog, Connection, Count, Dead, Oldest, Queue};
+    use super::super::types::{Backlog, Connection, Count, Dead, Due, Oldest, Queue};
     use super::*;
 
     /// Nothing is wrong.
@@ -412,7 +446,11 @@ mod tests {
     #[test]
     fn each_trouble_is_named_alone_and_says_what_to_do() {
         type Break = fn(&mut Overview);
-        let one: [(&str, Break); 11] = [
+        let one: [(&str, Break); 12] = [
+            ("due_not_moved", |overview| {
+                let (late_ms, still_ms) = (LATE_MS, LATE_MS);
+                overview.due = Some(Due { count: 1, capped: false, late_ms, still_ms });
+            }),
             ("mongodb_away", |overview| overview.connections.mongodb.up = false),
             ("amqp_away", |overview| overview.connections.amqp.up = false),
             ("no_worker", |overview| overview.workers.clear()),
@@ -470,6 +508,23 @@ mod tests {
         overview.oldest = None;
         overview.backlog = Some(Backlog { transactions: 0, capped: false, clears_in_s: None });
         assert_eq!(codes(&overview, QUIET_MS), [""; 0], "there is nothing to settle");
+    }
+
+    #[test]
+    fn what_is_due_and_moves_in_steps_is_no_trouble() {
+        let mut overview = well();
+        let due = |late_ms, still_ms| Some(Due { count: 9, capped: true, late_ms, still_ms });
+        overview.due = due(600_000, LATE_MS - 1);
+        assert_eq!(codes(&overview, 0), [""; 0], "another one was the first a moment ago");
+        overview.workers.clear();
+        assert_eq!(codes(&overview, 0), ["workers_unseen"], "they move it, and do not say so");
+        overview.due = due(LATE_MS - 1, 0);
+        overview.queues = None;
+        assert_eq!(codes(&overview, 0), ["no_worker"], "a worker may come in time");
+        overview.due = due(LATE_MS, 0);
+        assert_eq!(codes(&overview, 0), ["no_worker", "due_not_moved"]);
+        overview.connections.mongodb.up = false;
+        assert_eq!(codes(&overview, 0), ["mongodb_away"], "nobody knows");
     }
 
     #[test]

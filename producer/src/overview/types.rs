@@ -28,10 +28,13 @@ pub struct Overview {
     pub latency_ms: Option<Latency>,
     /// Transactions that are not final, by state.
     pub states: Option<States>,
-    /// The oldest transaction that is not final and not parked.
+    /// The transaction that has waited longest for workers and is not parked. What rests does not wait for them.
     pub oldest: Option<Oldest>,
     /// What waits or is in flight, and how long it will take.
     pub backlog: Option<Backlog>,
+    /// What is due and was not moved on yet: scheduled transactions whose moment has come, and what has expired.
+    /// Null when nothing is.
+    pub due: Option<Due>,
     /// The workers that were seen within the last quarter of an hour, those with trouble first.
     pub workers: Vec<Worker>,
     /// How many further workers are left out of the list.
@@ -119,14 +122,33 @@ pub struct Count {
     pub capped: bool,
 }
 
+/// What is due. Workers move it on, those first whose moment was first, in steps: so many due at one moment
+/// take a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Due {
+    /// Transactions.
+    pub count: u64,
+    /// Whether there may be more: nobody has counted further.
+    pub capped: bool,
+    /// How long ago the moment of the first of them was.
+    pub late_ms: u64,
+    /// For how long this program has seen the same one as the first. It stays small while workers move them.
+    pub still_ms: u64,
+}
+
 /// Transactions that are not final, by state, with those that are parked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct States {
+    /// They wait for their moment.
+    pub scheduled: Count,
     /// They wait for a worker.
     pub initial: Count,
     /// They are being posted.
     pub pending: Count,
+    /// Their debits are reserved, until they are confirmed or released, or expire.
+    pub held: Count,
     /// They are past their commit point.
     pub applied: Count,
     /// They are being undone.
@@ -135,7 +157,7 @@ pub struct States {
     pub age_ms: u64,
 }
 
-/// The oldest transaction that is not final and not parked.
+/// The transaction that has waited longest for workers and is not parked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Oldest {
@@ -143,7 +165,7 @@ pub struct Oldest {
     pub id: String,
     /// Its state.
     pub state: String,
-    /// How long ago it was created, by the database's clock.
+    /// How long ago it was created, by the database's clock; or was due, confirmed, released or canceled.
     pub age_ms: u64,
 }
 

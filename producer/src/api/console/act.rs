@@ -14,13 +14,15 @@ use super::super::problem::{Code, Problem};
 use super::super::tokens::Scope;
 use super::html::{link, page, text};
 use super::visit::Visit;
-use super::{audit, fields, html as answer_with};
+use super::{audit, fields, html as answer_with, moment};
 
 /// What an operator can do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Act {
     /// Takes a transaction back before it is applied.
     Cancel,
+    /// Changes when a scheduled transaction is due.
+    Reschedule,
     /// Captures all of a hold.
     Confirm,
     /// Releases a hold.
@@ -59,8 +61,9 @@ struct Told {
 
 impl Act {
     /// All of them.
-    pub const ALL: [Act; 12] = [
+    pub const ALL: [Act; 13] = [
         Act::Cancel,
+        Act::Reschedule,
         Act::Confirm,
         Act::Release,
         Act::Reverse,
@@ -122,6 +125,12 @@ impl Act {
                 "cancel",
                 "Cancel the transaction",
                 "A worker undoes what it has posted. No money moves by it.",
+            ),
+            Act::Reschedule => transaction(
+                "reschedule",
+                "reschedule",
+                "Reschedule the transaction",
+                "Nobody settles it before the new moment. It has to be before the moment at which it expires.",
             ),
             Act::Confirm => transaction(
                 "confirm",
@@ -226,6 +235,7 @@ pub async fn confirm(visit: &Visit) -> Result<Markup, Problem> {
             form method="post" action="/console/act" {
                 input type="hidden" name="act" value=(told.name);
                 input type="hidden" name="id" value=(id);
+                @if act == Act::Reschedule { (moment::input(&shown)) }
                 label for="reason" { "Reason, for the log" }
                 input #reason name="reason" required maxlength="500" autocomplete="off";
                 p.acts {
@@ -240,8 +250,10 @@ pub async fn confirm(visit: &Visit) -> Result<Markup, Problem> {
 
 /// What it is about, with its money.
 fn facts(shown: &Value) -> Markup {
-    const FACTS: [(&str, &str); 7] = [
+    const FACTS: [(&str, &str); 9] = [
         ("state", "State"),
+        ("notBefore", "Not before"),
+        ("expiresAt", "Expires"),
         ("status", "Status"),
         ("value", "Amount"),
         ("source", "From"),
@@ -273,6 +285,7 @@ pub async fn act(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
     let told = act.told();
     let done = match act {
         Act::Audit => audit::start(&visit.api, &visit.caller.name).map(|()| Value::Null),
+        Act::Reschedule => moment::reschedule(visit, id, field(moment::FIELD)).await,
         _ => visit.ask(act.operation(), id, &[]).await,
     };
     let outcome = match &done {
@@ -303,7 +316,7 @@ pub async fn act(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
 
 /// What an answer says of how it stands now.
 fn said(answer: &Value) -> String {
-    let words = ["id", "state", "status", "outcome"].map(|name| text(answer, name));
+    let words = ["id", "state", moment::FIELD, "status", "outcome"].map(|name| text(answer, name));
     words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 

@@ -2,8 +2,8 @@
 //!
 //! - `session`, `visit`: who looks, and asking the API's own operations for them, in this process.
 //! - `overview`, `chart`, `transactions`, `accounts`, `letters`, `audit`: the pages.
-//! - `act`: everything that changes something: asked for, confirmed with a reason, done, and logged. `bulk`, `job`: the
-//!   same for many at once.
+//! - `act`: everything that changes something: asked for, confirmed with a reason, done, and logged. `moment`: the
+//!   field of one of them. `bulk`, `job`: the same for many at once.
 //! - `html`: the frame of a page, and how moments, states and numbers are shown.
 //!
 //! Promises that nothing can be seen or done here that the same token could not see or do by the API; that
@@ -19,6 +19,7 @@ mod chart;
 mod html;
 mod job;
 mod letters;
+mod moment;
 mod overview;
 mod session;
 mod transactions;

@@ -68,6 +68,7 @@ fn place(code: &str) -> Option<(&'static str, &'static str)> {
     match code {
         "parked" => Some(("/console/letters#parked", "See the parked transactions")),
         "dead_letters" => Some(("/console/letters", "See the dead letters")),
+        "due_not_moved" => Some(("/console/transactions?state=scheduled", "See what is scheduled")),
         "oldest_is_old" => Some(("/console/transactions?state=pending", "See what is pending")),
         "backlog_is_long" => Some(("/console/transactions?state=initial", "See what waits")),
         "many_refusals" => Some(("/console/transactions?state=canceled", "See what was canceled")),
@@ -87,6 +88,8 @@ fn figures(seen: &Value) -> Markup {
     let clears = backlog["clearsInS"].as_u64().map(|s| duration(s * 1_000));
     let oldest = &seen["oldest"];
     let age = oldest["ageMs"].as_u64().map_or_else(|| "none".to_owned(), duration);
+    let due = &seen["due"];
+    let due_count = if due.is_null() { "none".to_owned() } else { count(due) };
     let dead = seen["dead"]["messages"].as_u64().map_or_else(|| "not known".to_owned(), grouped);
     html! {
         (figure("Settled a second", &rounded(&seen["rate"]["settled"]), html! { "over 6 s" }))
@@ -97,11 +100,14 @@ fn figures(seen: &Value) -> Markup {
         (figure("Oldest unfinished", &age, html! {
             @if oldest.is_object() { (transaction(text(oldest, "id"))) " " (text(oldest, "state")) }
         }))
-        @for name in ["initial", "pending", "applied", "canceling"] {
+        @for name in ["scheduled", "initial", "pending", "held", "applied", "canceling"] {
             (figure(name, &count(&seen["states"][name]), html! {
                 a href={ "/console/transactions?state=" (name) } { "List " (name) }
             }))
         }
+        (figure("Due", &due_count, html! {
+            @if due.is_object() { "the first for " (duration(due["lateMs"].as_u64().unwrap_or_default())) }
+        }))
         (figure("Parked", &count(&seen["parked"]), html! { a href="/console/letters#parked" { "List parked" } }))
         (figure("Dead letters", &dead, html! { a href="/console/letters" { "List dead letters" } }))
         (figure("Events due", &count(&seen["eventsDue"]), html! {}))

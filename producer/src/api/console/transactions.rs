@@ -93,6 +93,9 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
         p { span.id { (text(&one, "id")) } " " (state(text(&one, "state"))) @if one["parked"].is_object() { " parked" } }
         (troubles(&one))
         @if let Some(key) = one["exclusiveKey"].as_str() { p { "Exclusive key: " b.id { (key) } } }
+        @for (name, label) in [("notBefore", "Not before"), ("expiresAt", "Expires")] {
+            @if let Some(at) = one[name].as_str() { p { (label) ": " b { (moment(at)) } } }
+        }
         (buttons(visit, id, &acts(&one)))
         section {
             h2 { "What has happened" }
@@ -268,7 +271,8 @@ fn acts(one: &Value) -> Vec<Act> {
         return vec![Act::Unpark, Act::GiveUp];
     }
     match text(one, "state") {
-        "scheduled" | "initial" | "pending" => vec![Act::Cancel],
+        "scheduled" => vec![Act::Reschedule, Act::Cancel],
+        "initial" | "pending" => vec![Act::Cancel],
         "held" => vec![Act::Confirm, Act::Release],
         "applied" | "done" => vec![Act::Reverse],
         _ => Vec::new(),

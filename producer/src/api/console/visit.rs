@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, header};
 use http_body_util::{BodyExt, Limited};
 use serde_json::Value;
 
@@ -67,6 +68,15 @@ impl Visit {
         ask(&self.api, &self.caller, name, id, query).await
     }
 
+    /// What an operation answers to a body of JSON.
+    pub async fn ask_with(&self, name: &str, id: &str, body: &Value) -> Result<Value, Problem> {
+        const JSON: HeaderValue = HeaderValue::from_static("application/json");
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, JSON)]);
+        let body = body.to_string().into();
+        let received = Received { id: id.to_owned(), headers, body, ..Received::default() };
+        read(answer_to(&self.api, &self.caller, name, received).await?).await
+    }
+
     /// The answer of an operation as it is.
     pub async fn answer(
         &self,
@@ -86,7 +96,10 @@ pub async fn ask(
     id: &str,
     query: &[(&str, &str)],
 ) -> Result<Value, Problem> {
-    let answer = answer(api, caller, name, id, query).await?;
+    read(answer(api, caller, name, id, query).await?).await
+}
+
+async fn read(answer: Answer) -> Result<Value, Problem> {
     let body = Limited::new(answer.body, ANSWER_BYTES_MAX).collect().await;
     let bytes = body.map_err(|_| Problem::new(Code::Internal, "an answer is too long"))?.to_bytes();
     let broken = |_| Problem::new(Code::Internal, "an answer that can't be read");
@@ -100,14 +113,23 @@ async fn answer(
     id: &str,
     query: &[(&str, &str)],
 ) -> Result<Answer, Problem> {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let query = query.iter().map(owned).collect();
+    let received = Received { id: id.to_owned(), query, ..Received::default() };
+    answer_to(api, caller, name, received).await
+}
+
+async fn answer_to(
+    api: &Arc<Api>,
+    caller: &Caller,
+    name: &str,
+    received: Received,
+) -> Result<Answer, Problem> {
     let operation = routes::all().find(|operation| operation.name == name);
     let operation = operation.expect("pages name operations of the API");
     if let Some(scope) = operation.scope {
         caller.require(scope)?;
     }
-    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    let query = query.iter().map(owned).collect();
-    let received = Received { id: id.to_owned(), query, ..Received::default() };
     received.only(&operation.params)?;
     carry_out(operation, Call { api: api.clone(), received }, ()).await
 }

@@ -1,4 +1,4 @@
-//! Files of transfers and accounts: CSV or JSON lines, read twice in bounded memory.
+//! Files of transfers, accounts and captures: CSV or JSON lines, read twice in bounded memory.
 //!
 //! Owns opening (what can't be read twice is spooled to a temporary file), the formats, and the
 //! first pass that finds every bad row before anything is written. Fails naming file, line, field.
@@ -14,14 +14,16 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use common::account::Account;
-use common::transaction::Body;
+use common::transaction::{Body, TransactionId, check_name};
+use producer::Capture;
 
 pub use check::{Checked, Identity, Parsed, SHOWN_MAX, check};
 pub use content::{ContentDigest, Occurrences};
 
 use self::lines::Lines;
 use crate::cli::exit::Error;
-use crate::input::{self, Defaults, Kind, Record};
+pub use crate::input::Record;
+use crate::input::{self, Defaults, Kind};
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -71,6 +73,10 @@ pub const ACCOUNTS: Schema = Schema {
     required: &["account", "balance"],
     fields: input::ACCOUNT,
 };
+
+/// The fields of a capture of a hold.
+pub const CAPTURES: Schema =
+    Schema { key: "id", columns: &["id", "value"], required: &["id"], fields: input::HOLD };
 
 /// A file that can be read again from its start, even after its name is gone.
 #[derive(Debug)]
@@ -155,6 +161,28 @@ pub fn parse_account(record: Record, kind: Kind) -> Result<Parsed<Account>, Stri
     Ok(Parsed { identity: Identity::Key(account.id.to_string()), value: account })
 }
 
+/// A row that confirms a hold. `has_value` says that the file has a column for the amount. Then an empty
+/// cell is refused, and so is a `null`: by mistake of whoever made the file, all would be captured.
+///
+/// # Errors
+/// Names the field.
+pub fn parse_hold(
+    mut record: Record,
+    has_value: bool,
+) -> Result<Parsed<(TransactionId, Capture)>, String> {
+    let id = record.required("id")?;
+    check_name("id", &id).map_err(|error| error.to_string())?;
+    let named = ["value", "captured"].into_iter().find(|field| record.names(field));
+    let named = named.or_else(|| has_value.then_some("value"));
+    let capture = input::parse_capture(record)?;
+    match named.filter(|_| capture == Capture::All) {
+        Some(field) => Err(format!(
+            "{field}: is empty; write how much to capture, or leave it out everywhere to capture all"
+        )),
+        None => Ok(Parsed { identity: Identity::Key(id.clone()), value: (id.into(), capture) }),
+    }
+}
+
 /// Copies a stream to a file without a name, so that nothing is left behind whatever happens.
 fn spool(source: &mut dyn Read) -> std::io::Result<File> {
     let path = std::env::temp_dir().join(format!("tandem-{}", uuid::Uuid::new_v4()));
@@ -217,6 +245,12 @@ impl Rows {
             .map_err(|problem| bad(first.number, problem))
     }
 
+    /// Whether it is a CSV file with this column.
+    #[must_use]
+    pub fn has_column(&self, name: &str) -> bool {
+        self.header.iter().flatten().any(|column| column == name)
+    }
+
     /// The next row.
     ///
     /// # Errors
@@ -240,5 +274,38 @@ impl Rows {
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         self.lines.digest()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_captures_names_its_amount_or_none_does() {
+        let read = |line: &str| {
+            let record = Record::from_json(line, CAPTURES.fields)?;
+            parse_hold(record, false).map(|parsed| parsed.value)
+        };
+        let all = read(r#"{"id":"t"}"#).expect("all of it");
+        assert_eq!(all, ("t".into(), Capture::All));
+        let (_, part) = read(r#"{"id":"t","value":"2.50"}"#).expect("a part");
+        assert!(matches!(part, Capture::Value(_)), "{part:?}");
+        for (line, expected) in [
+            (r#"{"value":1}"#, "id: is missing"),
+            (r#"{"id":""}"#, "id: is empty"),
+            (r#"{"id":"t","value":null}"#, "value: is empty"),
+            (r#"{"id":"t","captured":null}"#, "captured: is empty"),
+            (r#"{"id":"t","value":1,"captured":[]}"#, "value: stands beside captured"),
+            (r#"{"id":"t","amount":1}"#, "amount: unknown field"),
+        ] {
+            let error = read(line).expect_err(line);
+            assert!(error.starts_with(expected), "{line}: {error:?} should say {expected:?}");
+        }
+        let header = ["id".to_owned(), "value".to_owned()];
+        let cells = vec!["t".to_owned(), String::new()];
+        let record = Record::from_cells(&header, cells).expect("two cells");
+        let error = parse_hold(record, true).expect_err("no amount");
+        assert!(error.starts_with("value: is empty"), "{error}");
     }
 }

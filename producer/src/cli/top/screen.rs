@@ -27,8 +27,8 @@ pub fn draw(frame: &mut Frame<'_>, overview: &Overview, name: &str) {
     let [title, wrong, figures, charts, workers, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(lines.sum::<u16>().min(most)),
-        Constraint::Length(7),
-        Constraint::Length(if area.height < 26 { 0 } else { 6 }),
+        Constraint::Length(8),
+        Constraint::Length(if area.height < 27 { 0 } else { 6 }),
         Constraint::Min(2),
         Constraint::Length(1),
     ])
@@ -137,6 +137,10 @@ mod tests {
         assert!(at("has fallen silent") < at("settled    4120.5/s"));
         assert!(at("settled    4120.5/s") < at("SETTLES/S"));
         assert!(at("SETTLES/S") < at("SILENT"));
+        assert!(
+            screen.contains("scheduled 320   held 1,204   due 12, the first for 1 s"),
+            "{screen}"
+        );
         assert!(screen.contains("100,000+") && screen.contains("AWAY, data 31 s old"), "{screen}");
     }
 

@@ -2,7 +2,7 @@
 
 use crate::overview::duration;
 use crate::overview::types::{
-    Activity, Backlog, Connection, Count, Latency, Overview, Rate, Severity, States, Worker,
+    Activity, Backlog, Connection, Count, Due, Latency, Overview, Rate, Severity, States, Worker,
 };
 
 /// What stands for a number that is not known.
@@ -67,7 +67,7 @@ pub fn problems(overview: &Overview) -> Vec<(Option<Severity>, String)> {
 }
 
 /// The numbers, a line for each subject.
-pub fn figures(overview: &Overview) -> [String; 4] {
+pub fn figures(overview: &Overview) -> [String; 5] {
     let waits = overview.backlog.map_or_else(|| UNKNOWN.to_owned(), backlog);
     let oldest = overview.oldest.as_ref().map_or_else(
         || "none".to_owned(),
@@ -79,6 +79,7 @@ pub fn figures(overview: &Overview) -> [String; 4] {
         format!("settled    {}   {}", rate(overview.rate), latency(overview.latency_ms)),
         format!("unfinished {waits}   {}", overview.states.map(states).unwrap_or_default()),
         format!("oldest     {oldest}"),
+        resting(overview.states, overview.due),
         format!(
             "set apart  parked {}   dead letters {}   events due {}",
             count(overview.parked),
@@ -123,6 +124,22 @@ fn states(states: States) -> String {
         ("canceling", canceling),
     ];
     named.map(|(state, count)| format!("{state} {}", capped(count))).join("   ")
+}
+
+fn resting(states: Option<States>, due: Option<Due>) -> String {
+    let count = |count: Option<Count>| count.map_or_else(|| UNKNOWN.to_owned(), capped);
+    let due = match due {
+        None => "none".to_owned(),
+        Some(Due { count, capped: is_capped, late_ms, .. }) => {
+            let count = capped(Count { count, capped: is_capped });
+            format!("{count}, the first for {}", duration(late_ms))
+        }
+    };
+    format!(
+        "resting    scheduled {}   held {}   due {due}",
+        count(states.map(|states| states.scheduled)),
+        count(states.map(|states| states.held))
+    )
 }
 
 /// `100,000+` where nobody has counted further.

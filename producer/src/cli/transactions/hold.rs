@@ -9,9 +9,11 @@ use common::transaction::check_name;
 use producer::{Capture, Decided, Leg, State};
 use serde_json::{Value, json};
 
+use super::captures::confirm_file;
 use super::{reason_text, report_end};
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
+use crate::cli::files::Format;
 use crate::cli::follow::WaitArgs;
 use crate::hold::in_words;
 
@@ -19,10 +21,20 @@ pub const CONFIRM_HELP: &str = "\
 What is held and not captured goes home. A hold is confirmed once: the same again changes nothing, and
 another capture is refused.
 
+A file confirms many holds. CSV has a header with id and value, or with id only to capture all of each.
+JSON lines have the same names, or captured instead of value; without both, all of the hold is captured:
+  {\"id\":\"order-7\"}
+  {\"id\":\"order-8\",\"value\":3000}
+  {\"id\":\"split-7\",\"captured\":[{\"account\":\"alice\",\"amount\":-30},{\"account\":\"bob\",\"amount\":30}]}
+A row that can't be confirmed is named with its line and the reason, and the others go on; the exit code
+is 1 then. Running the same command again goes on where it was interrupted.
+
 Examples:
   producer confirm order-7                            all that is held
   producer confirm order-7 --value 3000 --wait        a part of a transfer
-  producer confirm split-7 --capture alice=-30 --capture bob=10 --capture carol=20";
+  producer confirm split-7 --capture alice=-30 --capture bob=10 --capture carol=20
+  producer confirm --file captures.csv --wait
+  generate | producer confirm --file - --format jsonl --json";
 
 pub const RELEASE_HELP: &str = "\
 All that is held goes home. Doing it again changes nothing.
@@ -34,18 +46,35 @@ Example:
 #[derive(Args, Clone, Debug)]
 pub struct ConfirmArgs {
     /// Its id
-    pub id: String,
+    #[arg(required_unless_present = "file")]
+    pub id: Option<String>,
     /// Capture so much of a transfer, in place of all
     #[arg(long, value_name = "AMOUNT", value_parser = Amount::parse, conflicts_with = "capture")]
     pub value: Option<Amount>,
     /// Capture so much of an account, in place of all; one for each account, with the sign of its leg
     #[arg(long, value_name = "ACCOUNT=AMOUNT", value_parser = leg)]
     pub capture: Vec<Leg>,
+    /// Confirm all holds of this file, or of standard input for -
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "value", "capture"])]
+    pub file: Option<String>,
+    #[command(flatten)]
+    pub of_file: FileArgs,
     #[command(flatten)]
     pub wait: WaitArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// How a file of captures is read.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct FileArgs {
+    /// The file's format; default: by its extension, else by its first character
+    #[arg(long, value_enum, requires = "file")]
+    pub format: Option<Format>,
+    /// Leave invalid rows out instead of refusing the file
+    #[arg(long, requires = "file")]
+    pub skip_invalid: bool,
 }
 
 /// Which hold to release.
@@ -68,7 +97,7 @@ fn leg(text: &str) -> Result<Leg, String> {
     Ok(Leg { account: account.into(), amount })
 }
 
-/// Confirms a hold and says what was captured.
+/// Confirms a hold and says what was captured, or many of a file.
 ///
 /// # Errors
 /// When it can't be confirmed, was confirmed with another capture, or a server stays away.
@@ -77,18 +106,22 @@ pub async fn confirm(
     args: &ConfirmArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
+    let how = (&args.wait, args.json);
+    if let Some(file) = &args.file {
+        return confirm_file(context, file, &args.of_file, how, out).await;
+    }
     context.advice.set("run the same command again: a hold is confirmed once");
     context.client.ensure_schema().await?;
+    let id = args.id.as_deref().unwrap_or_default();
     let capture = match (args.value, args.capture.is_empty()) {
         (Some(value), _) => Capture::Value(value),
         (None, true) => Capture::All,
         (None, false) => Capture::Legs(args.capture.clone()),
     };
-    let decided = context.client.confirm(&args.id, &capture).await.map_err(refused)?;
+    let decided = context.client.confirm(id, &capture).await.map_err(refused)?;
     let captured = in_words(&decided.captured);
     let words = if decided.known { "is already confirmed, captured" } else { "captured" };
-    end(context, &args.id, decided, &format!("{words} {captured}"), (&args.wait, args.json), out)
-        .await
+    end(context, id, decided, &format!("{words} {captured}"), how, out).await
 }
 
 /// Releases a hold and says how it stands.

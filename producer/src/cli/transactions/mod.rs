@@ -2,6 +2,7 @@
 //! of a hold.
 
 mod cancel;
+mod captures;
 mod hold;
 mod parked;
 mod reschedule;

@@ -132,7 +132,10 @@ impl Real {
             Operation::RequestCancel(at) => Ok(self.request_cancel(TRANSACTIONS[*at]).await),
             Operation::Confirm(at) => {
                 let captured = terms.captured(*at);
-                self.store().confirm_hold(TRANSACTIONS[*at], &captured).await.map(Answer::written)
+                self.store()
+                    .confirm_holds(&[(TRANSACTIONS[*at].into(), captured)])
+                    .await
+                    .map(Answer::written)
             }
             Operation::Rest(ids, by, not_before) => {
                 let not_before = terms.at(*not_before);

@@ -14,9 +14,20 @@ use serde_json::json;
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
-const ACTS: [&str; 12] = [
-    "cancel", "confirm", "release", "reverse", "unpark", "give-up", "freeze", "unfreeze", "close",
-    "replay", "discard", "audit",
+const ACTS: [&str; 13] = [
+    "cancel",
+    "reschedule",
+    "confirm",
+    "release",
+    "reverse",
+    "unpark",
+    "give-up",
+    "freeze",
+    "unfreeze",
+    "close",
+    "replay",
+    "discard",
+    "audit",
 ];
 const PAGES: [&str; 10] = [
     "/",
@@ -316,5 +327,52 @@ async fn a_parked_transaction_is_brought_back_and_an_audit_is_watched() {
     })
     .await;
     drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_scheduled_transaction_is_rescheduled_from_its_page_to_a_moment_that_is_to_come() {
+    let world = World::new().await;
+    world.accounts(&[("a", 10), ("b", 0)]).await;
+    let api = world.api(&[]).await;
+    let scheduled = json!({
+        "id": "t", "source": "a", "destination": "b", "value": 5,
+        "notBefore": "2999-01-01T00:00:00Z", "expiresAt": "2999-06-01T00:00:00Z",
+    });
+    api.post("/v1/transactions", &scheduled).await.expect(202);
+    let page = api.get("/console/transaction?id=t").await.expect(200).body;
+    assert!(page.contains("act=reschedule&amp;id=t") && page.contains("act=cancel"), "{page}");
+    assert!(page.contains("Not before: <b><time datetime=\"2999-01-01T00:00:00Z\">"), "{page}");
+    let asked = api.get("/console/confirm?act=reschedule&id=t").await.expect(200).body;
+    assert!(asked.contains("name=\"notBefore\" required"), "{asked}");
+    assert!(asked.contains("value=\"2999-01-01T00:00:00Z\""), "{asked}");
+
+    let before = world.transaction("t").await;
+    let post = async |moment: &str, reason: &str| {
+        let body = format!("act=reschedule&id=t&notBefore={moment}&reason={reason}");
+        form(&api, "/console/act", &[], &body).await
+    };
+    for (moment, status, expected) in [
+        ("2020-01-01T00%3A00%3A00Z", 422, "notBefore: 2020-01-01T00:00:00Z has passed"),
+        ("tomorrow", 422, "is not a moment; write one like"),
+        ("", 422, "is not a moment; write one like"),
+        ("2999-07-01T00%3A00%3A00Z", 409, "its expiresAt is 2999-06-01T00:00:00Z"),
+    ] {
+        let refused = post(moment, "wrong").await.expect(status).body;
+        assert!(refused.contains(expected), "{moment}: {refused}");
+    }
+    post("2999-02-01T00%3A00%3A00Z", "").await.expect(422);
+    assert_eq!(world.transaction("t").await, before, "nothing was changed");
+
+    let done = post("2999-02-01T01%3A00%3A00%2B01%3A00", "rent+is+late").await.expect(200).body;
+    assert!(done.contains("t scheduled 2999-02-01T00:00:00Z"), "{done}");
+    let after = world.transaction("t").await;
+    assert_eq!(after.get_datetime("notBefore").ok(), after.get_datetime("dueAt").ok());
+    assert_ne!(after.get("notBefore"), before.get("notBefore"));
+    let is_line = |line: &&str| line.contains("rent is late") && line.contains("2999-02-01");
+    wait_until("it is logged", s(30), async || api.log().lines().any(|line| is_line(&line))).await;
+    world.producer(&["cancel", "t"]).await.expect_success();
+    let late = post("2999-03-01T00%3A00%3A00Z", "too+late").await.expect(409).body;
+    assert!(late.contains("is not scheduled, so it can't be rescheduled"), "{late}");
     world.finish().await;
 }

@@ -114,6 +114,72 @@ async fn what_waits_is_counted_by_state_with_the_oldest_and_what_is_set_apart() 
 }
 
 #[tokio::test]
+async fn what_rests_is_counted_and_what_is_due_and_nobody_moves_is_a_problem() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let from_now =
+        |minutes: i64| DateTime::from_millis(DateTime::now().timestamp_millis() + minutes * 60_000);
+    let scheduled = |minutes| {
+        let moment = from_now(minutes);
+        doc! { "state": "scheduled", "notBefore": moment, "dueAt": moment }
+    };
+    let held = |ends| doc! { "state": "held", "hold": true, "dueAt": ends };
+    let mut parked = scheduled(-9);
+    parked.insert("parked", doc! { "code": "kills_worker", "message": "m", "at": from_now(0) });
+    for (id, change) in [
+        ("later", scheduled(60)),
+        ("due", scheduled(-3)),
+        ("due-too", scheduled(-2)),
+        ("parked", parked),
+        ("noted", scheduled(-8)),
+        ("held", held(from_now(60))),
+        ("for-ever", held(DateTime::from_millis(common::transaction::MOMENT_MAX_MS))),
+        ("goes-on", doc! { "createdAt": from_now(-500), "notBefore": from_now(-1) }),
+    ] {
+        world.insert(&[transfer(id, "a", "b", 1)]).await;
+        let transactions = world.store.transactions();
+        let changed = transactions.update_one(doc! { "_id": id }, doc! { "$set": change });
+        changed.await.expect("MongoDB is there");
+    }
+    // As a sweeper notes it that can't write to the document.
+    let noted = doc! { "_id": "noted", "code": "unwritable", "message": "m", "at": from_now(0) };
+    let notes = world.store.database().collection("parked");
+    notes.insert_one(noted).await.expect("MongoDB is there");
+
+    let api = world.api(&[]).await;
+    let seen = overview(&api).await;
+    let count = |state: &str| seen["states"][state]["count"].as_u64();
+    assert_eq!((count("scheduled"), count("held"), count("initial")), (Some(5), Some(2), Some(1)));
+    assert_eq!(seen["parked"]["count"], 2, "{seen}");
+    assert_eq!(seen["backlog"]["transactions"], 1, "what rests does not wait: {seen}");
+    let due = &seen["due"];
+    assert_eq!((due["capped"].as_bool(), due["count"].as_u64()), (Some(false), Some(3)), "{due}");
+    let late = due["lateMs"].as_u64().expect("an age");
+    assert!((180_000..300_000).contains(&late), "what is parked is not the first: {late}");
+    assert_eq!(seen["oldest"]["id"], "goes-on");
+    let age = seen["oldest"]["ageMs"].as_u64().expect("an age");
+    assert!((60_000..180_000).contains(&age), "it has waited since it was due: {age}");
+    let problem = seen["problems"].as_array().into_iter().flatten();
+    let problem = problem.clone().find(|problem| problem["code"] == "due_not_moved");
+    let problem = problem.unwrap_or_else(|| panic!("nobody moves them: {seen}"));
+    assert_eq!(problem["title"], "3 transactions are due and nobody moves them");
+    let page = api.get("/").await.expect(200).body;
+    assert!(page.contains("3 transactions are due and nobody moves them"), "{page}");
+    assert!(page.contains("List scheduled") && page.contains("the first for 3 min"), "{page}");
+    let top = world.producer(&["top", "--once"]).await.expect_success().stdout;
+    assert!(top.contains("resting    scheduled 5   held 2   due 3, the first for 3 min"), "{top}");
+
+    let worker = world.worker("one").start().await;
+    world.wait_state("due", State::Done, s(60)).await;
+    let moved = |seen: &Value| {
+        !problems(seen).contains(&"due_not_moved") && seen["states"]["scheduled"]["count"] == 3
+    };
+    told(&api, "they are moved", moved).await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_worker_that_dies_falls_silent_and_one_that_is_stopped_says_so() {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;

@@ -19,7 +19,7 @@ async fn confirm(world: &World, id: &str, captured: &[(&str, i64)]) {
         amount: Amount::Int(*amount),
     };
     let captured: Vec<Leg> = captured.iter().map(leg).collect();
-    world.store.confirm_hold(id, &captured).await.expect("MongoDB is there");
+    world.store.confirm_holds(&[(id.into(), captured)]).await.expect("MongoDB is there");
     world.publish(&[id.into()], 1).await;
 }
 
@@ -143,7 +143,11 @@ async fn an_account_has_so_many_holds_and_no_more_and_can_confirm_all_of_them() 
         let id = id.as_str().expect("a text");
         let captured = [("a", -2), ("b", 2)]
             .map(|(account, amount)| Leg { account: account.into(), amount: Amount::Int(amount) });
-        world.store.confirm_hold(id, &captured).await.expect("MongoDB is there");
+        world
+            .store
+            .confirm_holds(&[(id.into(), captured.to_vec())])
+            .await
+            .expect("MongoDB is there");
         world.publish(&[id.into()], 1).await;
     }
     wait_until("all confirmed ones are done", s(60), async || {

@@ -1,6 +1,7 @@
 //! Holds: what clients and operators do with them, and what comes of it.
 //!
 //! - `deciding`: confirming and releasing, on documents as workers leave them; no worker runs.
+//! - `many`: confirming many at once.
 //! - `telling`: the HTTP API, lists, accounts and pages.
 //! - `life`: from the submission to the end, with workers.
 //! - `engine`: what workers make of them.
@@ -8,6 +9,7 @@
 mod deciding;
 mod engine;
 mod life;
+mod many;
 mod telling;
 
 use common::amount::Amount;
