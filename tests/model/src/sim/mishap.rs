@@ -32,6 +32,8 @@ impl World {
         let skew = self.rng.random_range(-skew_max..=skew_max);
         let hidden = [0, 0, 2, 4, 8, 12][self.rng.random_range(0..6)];
         self.server.fail_over(skew, hidden);
+        self.forget_lost_writes();
+        self.watch_calls();
         // Requests that ran on the old primary are cut off.
         for index in (0..self.operations.len()).rev() {
             let cut = match (&self.operations[index].sent, &self.operations[index].stage) {
@@ -94,6 +96,9 @@ impl World {
 
     pub(super) fn submit(&mut self, index: usize) {
         let Submission { id, body, accepted, .. } = self.submissions[index].clone();
+        if let Some(key) = body.terms().exclusive_key.clone() {
+            return self.begin_call(index, &key);
+        }
         let operation = self.client_request(Request::Insert(id, body));
         if !accepted {
             self.submissions[index].inserting = Some(operation);

@@ -5,6 +5,7 @@ use rand::Rng;
 
 use super::check;
 use super::client::Sent;
+use super::keyed;
 use super::odd::Oddity;
 use super::request::{Reply, Request};
 use super::server::Stepped;
@@ -47,8 +48,8 @@ impl World {
                 self.operations.swap_remove(index);
             }
             Stage::Running { .. } => self.run_step(index),
-            Stage::Executed { reply, upto } => {
-                let (reply, upto) = (reply.take(), *upto);
+            Stage::Executed { reply, tells, .. } => {
+                let (reply, upto) = (reply.take(), *tells);
                 let operation = self.operations.swap_remove(index);
                 if let Some(reply) = reply.filter(|_| !operation.deaf) {
                     self.answer(operation.owner, operation.id, upto, reply);
@@ -102,23 +103,22 @@ impl World {
                 // The count may be too low in this case.
                 written.count = self.rng.random_range(0..=written.count);
             }
-            let (upto, reply) = match &operation.sent {
-                // A write is answered when all writes before it are durable, a majority read at
-                // once.
+            let (upto, tells, reply) = match &operation.sent {
                 Sent::Request(request) => {
-                    let at_once = request.is_read() || request.is_for_the_broker();
-                    let upto = if at_once { 0 } else { self.server.written };
-                    (upto, self.server.reply(request, written, self.now))
+                    let (upto, tells) = self.server.moments_of_answer(request);
+                    (upto, tells, self.server.reply(request, written, self.now))
                 }
-                Sent::Publish(_) => (0, Reply::Written(written)),
+                Sent::Publish(_) => (0, 0, Reply::Written(written)),
             };
-            operation.stage = Stage::Executed { upto, reply: Some(reply) };
+            operation.stage = Stage::Executed { upto, tells, reply: Some(reply) };
         }
+        self.watch_calls();
         let mut wrong: Vec<_> =
             self.server.primary.accounts.values().filter_map(check::below_floor).collect();
         wrong.extend(check::untrue_events(&self.server.majority));
         wrong.extend(check::owned_at_rest(&self.server.primary));
         wrong.extend(check::untimely(&self.server.primary));
+        wrong.extend(keyed::violations(&self.server.primary));
         wrong.into_iter().for_each(|what| self.violation(what));
     }
 }

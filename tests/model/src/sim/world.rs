@@ -17,6 +17,7 @@ use worker::metrics::Metrics;
 use super::broker::Queue;
 use super::client::{Owner, Sent, Shared};
 use super::event::Event;
+use super::keyed_calls::Call;
 use super::model::Transaction;
 use super::planted::Planted;
 use super::request::{Reply, Request};
@@ -52,8 +53,9 @@ pub(super) enum Stage {
     OnTheWay,
     /// Being executed, document by document, on the clock of its start.
     Running { started: i64, next: usize, written: Written },
-    /// Executed; its answer waits for a majority to have the writes up to this one.
-    Executed { upto: u64, reply: Option<Reply> },
+    /// Executed; its answer waits for a majority to have the writes up to this one, and tells its client
+    /// of the writes up to the second number.
+    Executed { upto: u64, tells: u64, reply: Option<Reply> },
 }
 
 /// A request and who waits for it.
@@ -89,6 +91,9 @@ pub struct World {
     pub(super) operations: Vec<Operation>,
     pub(super) workers: Vec<Worker>,
     pub(super) submissions: Vec<Submission>,
+    /// Submissions under exclusive keys that are in progress.
+    pub(super) calls: Vec<Call>,
+    pub(super) calls_so_far: u64,
     pub(super) staff: Staff,
     pub(super) rng: StdRng,
     pub(super) now: i64,
@@ -133,6 +138,8 @@ impl World {
             operations: Vec::new(),
             workers,
             submissions: scenario.submissions,
+            calls: Vec::new(),
+            calls_so_far: 0,
             staff,
             rng,
             now: 0,
@@ -218,7 +225,7 @@ impl World {
             (std::mem::take(&mut shared.sent), std::mem::take(&mut shared.receipts))
         };
         for (id, owner, sent) in sent {
-            self.send(id, Some(owner), sent);
+            self.send(id, owner, sent);
         }
         for (receipt, acknowledged) in receipts {
             if !acknowledged {
@@ -251,20 +258,29 @@ impl World {
 
     /// A request of a producer, for which no task waits.
     pub(super) fn client_request(&mut self, request: Request) -> u64 {
+        self.client_request_after(0, request)
+    }
+
+    /// The same, of a client that knows of the writes up to this one.
+    pub(super) fn client_request_after(&mut self, newest_write: u64, request: Request) -> u64 {
         self.next_client_operation += 1;
         let id = self.next_client_operation;
-        self.send(id, None, Sent::Request(request));
+        self.put_on_the_way(id, None, newest_write, Sent::Request(request));
         id
     }
 
-    fn send(&mut self, id: u64, owner: Option<Owner>, sent: Sent) {
+    fn send(&mut self, id: u64, owner: Owner, sent: Sent) {
+        let after = self.workers[owner.0].newest_write;
+        self.put_on_the_way(id, Some(owner), after, sent);
+    }
+
+    fn put_on_the_way(&mut self, id: u64, owner: Option<Owner>, after: u64, sent: Sent) {
         let pace = [2, 10, 30, 30][self.rng.random_range(0..4)];
         let stage = Stage::OnTheWay;
-        let after = owner.map_or(0, |(worker, _)| self.workers[worker].newest_write);
         self.operations.push(Operation { id, owner, sent, stage, after, deaf: false, pace });
     }
 
-    /// Gives a worker its answer, which tells it of all writes up to this one.
+    /// Gives a client its answer, which tells it of all writes up to this one.
     pub(super) fn answer(&mut self, owner: Option<Owner>, id: u64, upto: u64, reply: Reply) {
         match owner {
             Some((worker, life)) => {
@@ -275,6 +291,7 @@ impl World {
                     self.poll(worker);
                 }
             }
+            None if self.answer_call(id, upto, &reply) => {}
             None => {
                 let ok = !matches!(reply, Reply::Failed(_));
                 for submission in &mut self.submissions {
