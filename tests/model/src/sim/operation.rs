@@ -1,6 +1,7 @@
 //! Operations on their way: one step at a time, from the client to the server and back.
 
 use common::ledger::{Fault, Refused, Written};
+use common::transaction::TransactionId;
 use rand::Rng;
 
 use super::check;
@@ -77,12 +78,18 @@ impl World {
     fn run_step(&mut self, index: usize) {
         let operation = &mut self.operations[index];
         let Stage::Running { started, next, written } = &mut operation.stage else { return };
+        let mut stored = None;
         let steps = match &operation.sent {
             Sent::Request(request) => {
                 if *next < request.steps() {
+                    let rests = |id: &&TransactionId| self.server.rests(id);
+                    let rested = request.moves_on().filter(rests);
                     match self.server.step(request, *next, *started) {
                         Stepped::Nothing => {}
-                        Stepped::Wrote => written.count += 1,
+                        Stepped::Wrote => {
+                            self.stamped.extend(rested.cloned());
+                            written.count += 1;
+                        }
                         Stepped::Refused => {
                             let problem = "the server refuses it".to_owned();
                             written.refused.push(Refused { item: *next, problem });
@@ -92,7 +99,7 @@ impl World {
                 request.steps()
             }
             Sent::Publish(messages) => {
-                self.queue.store(&messages[*next], self.now);
+                stored = Some(messages[*next].clone());
                 messages.len()
             }
         };
@@ -111,6 +118,9 @@ impl World {
                 Sent::Publish(_) => (0, 0, Reply::Written(written)),
             };
             operation.stage = Stage::Executed { upto, tells, reply: Some(reply) };
+        }
+        if let Some(message) = stored {
+            self.store_message(&message);
         }
         self.watch_calls();
         let mut wrong: Vec<_> =

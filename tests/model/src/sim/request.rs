@@ -122,6 +122,44 @@ impl Request {
         }
     }
 
+    /// The transaction that a sweeper or a client may move on from its rest.
+    #[must_use]
+    pub fn moves_on(&self) -> Option<&TransactionId> {
+        match self {
+            Request::AskCancel(id)
+            | Request::Confirm(id, _)
+            | Request::ExpireHold(id)
+            | Request::MakeDue(id)
+            | Request::Expire(id) => Some(id),
+            Request::Insert(..)
+            | Request::InsertKeyed(..)
+            | Request::CommitKeyed(_)
+            | Request::Holder(_)
+            | Request::Reschedule(..)
+            | Request::SetStatus(..)
+            | Request::Spoil(..)
+            | Request::Mend(_)
+            | Request::Unpark(_)
+            | Request::ParkById(..)
+            | Request::Claim(..)
+            | Request::Read(_)
+            | Request::Bodies(_)
+            | Request::Accounts(_)
+            | Request::Post(..)
+            | Request::Remove(..)
+            | Request::Advance(..)
+            | Request::Rest(..)
+            | Request::Cancel(..)
+            | Request::Release(..)
+            | Request::Unclaim(..)
+            | Request::Park(_)
+            | Request::Transact(..)
+            | Request::Owe(..)
+            | Request::Forget(_)
+            | Request::Announce(_) => None,
+        }
+    }
+
     /// How many documents it touches one after the other. A read is one step.
     #[must_use]
     pub fn steps(&self) -> usize {

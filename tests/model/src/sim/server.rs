@@ -191,6 +191,23 @@ impl Server {
         }
     }
 
+    /// Whether a transaction waits for a moment or for a client.
+    #[must_use]
+    pub fn rests(&self, id: &TransactionId) -> bool {
+        self.primary.transactions.get(id).is_some_and(|doc| doc.state.is_resting())
+    }
+
+    /// The state in which reads show a transaction.
+    #[must_use]
+    pub fn state_shown(&self, id: &TransactionId) -> Option<State> {
+        self.shown().transactions.get(id).map(|doc| doc.state)
+    }
+
+    /// What majority reads show.
+    fn shown(&self) -> &Books {
+        self.lag.as_ref().and_then(Lag::shown).unwrap_or(&self.majority)
+    }
+
     fn post(&mut self, posting: &Posting, before: ServerMs, started: ServerMs) -> Stepped {
         if self.primary.odd.is_broken(&posting.account) {
             return Stepped::Nothing;
@@ -379,7 +396,7 @@ impl Server {
     pub fn reply(&mut self, request: &Request, written: Written, now: ServerMs) -> Reply {
         let books = match self.planted {
             Some(Planted::NotMajority) => &self.primary,
-            _ => self.lag.as_ref().and_then(Lag::shown).unwrap_or(&self.majority),
+            _ => self.shown(),
         };
         match request {
             Request::Read(ids) => Reply::Seen(books.seen(ids, now)),

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
 use common::ledger::Written;
-use common::transaction::{Body, ReasonCode, TransactionId};
+use common::queue::Outgoing;
+use common::transaction::{State, TransactionId};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use worker::metrics::Metrics;
@@ -24,11 +25,6 @@ use super::request::{Reply, Request};
 use super::scenario::{Profile, Scenario, Submission};
 use super::server::Server;
 use super::staff::{Staff, Worker};
-
-/// Whether a hold that has rested is canceled for this.
-fn ended_a_hold(code: ReasonCode) -> bool {
-    matches!(code, ReasonCode::Released | ReasonCode::HoldExpired)
-}
 
 /// How often each fault hit each operation.
 pub type Coverage = BTreeMap<(&'static str, &'static str), u64>;
@@ -105,6 +101,8 @@ pub struct World {
     pub(super) ever_odd: BTreeSet<Arc<str>>,
     /// The transactions that an operator has brought back. A worker may have read one just before.
     pub(super) unparked: BTreeSet<TransactionId>,
+    /// The transactions that have been moved on from their rest and are not published yet.
+    pub(super) stamped: BTreeSet<TransactionId>,
     /// Nothing becomes odd any more, and every parked transaction is brought back.
     pub(super) mended: bool,
     pub(super) report: Report,
@@ -148,6 +146,7 @@ impl World {
             profile: scenario.profile,
             ever_odd,
             unparked: BTreeSet::new(),
+            stamped: BTreeSet::new(),
             mended: false,
             report: Report::default(),
             tracing,
@@ -236,24 +235,42 @@ impl World {
         }
     }
 
+    /// What is acknowledged has ended, rests or is parked, or another message stands for it. What has just
+    /// been moved on from its rest has a stamp until whoever moved it, or a sweeper, publishes it: a worker
+    /// may have seen it at rest just before.
     fn check_acknowledged(&mut self, id: &TransactionId) {
         let books = &self.server.majority;
-        let ends = |doc: &Transaction| {
-            // A hold that was confirmed or released just now: who did that lets the workers know. What was
-            // scheduled when it was read: whoever moves it on publishes it.
-            let terms = doc.body.as_ref().ok().map(Body::terms);
-            let has_rested = terms
-                .is_some_and(|terms| terms.captured.is_some() || terms.not_before.is_some())
-                || doc.reason.as_ref().is_some_and(|reason| ended_a_hold(reason.code));
-            doc.state.is_final() || doc.state.is_resting() || has_rested
-        };
-        let is_final = books.transactions.get(id).is_some_and(ends);
+        let ends = |doc: &Transaction| doc.state.is_final() || doc.state.is_resting();
+        let has_ended = books.transactions.get(id).is_some_and(ends) || self.stamped.contains(id);
         let is_parked = books.is_parked(id) || self.unparked.contains(id);
-        if !is_final && !is_parked && !self.queue.stands_for(id) {
+        if !has_ended && !is_parked && !self.queue.stands_for(id) {
             self.violation(format!(
                 "{id} was acknowledged, is neither final nor at rest nor parked, and has no message"
             ));
         }
+    }
+
+    /// Stores a message. It stands for its transactions, so they need no stamp any more; except for those
+    /// that reads do not show as moved on yet: whoever reads them does nothing.
+    pub(super) fn store_message(&mut self, outgoing: &Outgoing) {
+        for id in self.queue.store(outgoing, self.now) {
+            if self.server.state_shown(&id).is_some_and(|state| !state.is_resting()) {
+                self.stamped.remove(&id);
+            }
+        }
+    }
+
+    /// After a fail-over: what rests again needs no stamp, and what reads show at rest again needs one.
+    pub(super) fn stamp_again(&mut self) {
+        let docs = self.server.primary.transactions.values();
+        let moved: BTreeSet<_> =
+            docs.filter(|doc| !doc.state.is_resting()).map(|doc| doc.id.clone()).collect();
+        self.stamped.retain(|id| moved.contains(id));
+        self.stamped.extend(
+            moved
+                .into_iter()
+                .filter(|id| self.server.state_shown(id).is_some_and(State::is_resting)),
+        );
     }
 
     /// A request of a producer, for which no task waits.
