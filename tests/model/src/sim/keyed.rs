@@ -56,11 +56,18 @@ impl Books {
         let mut doc = Transaction::initial(id.clone(), body.clone(), now);
         doc.inserted_by = Some(call.to_owned());
         let wanted = key(&doc).unwrap_or_default();
-        let rivals = |open: &Transaction| open.id == *id || key(open) == Some(wanted);
-        if self.keyed.open.values().any(rivals) {
+        let mut open = self.keyed.open.values();
+        // The index of the `_id` comes first.
+        if open.clone().any(|open| open.id == *id) {
             return Inserted::Conflict;
         }
-        if self.transactions.contains_key(id) || !self.holders(wanted, states).is_empty() {
+        if self.transactions.contains_key(id) {
+            return Inserted::Duplicate;
+        }
+        if open.any(|open| key(open) == Some(wanted)) {
+            return Inserted::Conflict;
+        }
+        if !self.holders(wanted, states).is_empty() {
             return Inserted::Duplicate;
         }
         self.keyed.open.insert(attempt.to_owned(), doc);

@@ -29,7 +29,7 @@ mod rest;
 mod scenario;
 pub mod server;
 mod staff;
-pub(crate) mod submit;
+pub mod submit;
 mod world;
 
 use std::sync::Arc;
