@@ -11,7 +11,7 @@ use std::sync::Arc;
 use common::amount::Amount;
 use common::transaction::{Body, State, Terms, TransactionId};
 
-use super::protocol::{Bounds, Heard, Looked, Next, Protocol, Tally, What};
+use super::protocol::{Bounds, Heard, Looked, Next, Protocol, StepClock, Tally, What};
 use crate::sim::keyed::{Inserted, violations};
 use crate::sim::model::Books;
 use crate::sim::request::Reply;
@@ -254,7 +254,7 @@ impl Protocol for Keys {
         books: &mut Books,
         request: &Request,
         step: usize,
-        _: i64,
+        _: StepClock,
         _: Option<&Books>,
     ) -> Stepped {
         let wrote = match request {

@@ -78,16 +78,19 @@ impl World {
     fn run_step(&mut self, index: usize) {
         let operation = &mut self.operations[index];
         let Stage::Running { started, next, written } = &mut operation.stage else { return };
-        let mut stored = None;
+        let (mut stored, mut moved_on) = (None, None);
         let steps = match &operation.sent {
             Sent::Request(request) => {
                 if *next < request.steps() {
                     let rests = |id: &&TransactionId| self.server.rests(id);
                     let rested = request.moves_on().filter(rests);
-                    match self.server.step(request, *next, *started) {
+                    // A native transaction is many statements, each with its own clock.
+                    let native = matches!(request, Request::Transact(..));
+                    let clock = if native { self.now } else { *started };
+                    match self.server.step(request, *next, clock) {
                         Stepped::Nothing => {}
                         Stepped::Wrote => {
-                            self.stamped.extend(rested.cloned());
+                            moved_on = rested.cloned();
                             written.count += 1;
                         }
                         Stepped::Refused => {
@@ -118,6 +121,9 @@ impl World {
                 Sent::Publish(_) => (0, 0, Reply::Written(written)),
             };
             operation.stage = Stage::Executed { upto, tells, reply: Some(reply) };
+        }
+        if let Some(id) = moved_on {
+            self.moved_on(id);
         }
         if let Some(message) = stored {
             self.store_message(&message);

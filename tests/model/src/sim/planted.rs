@@ -75,6 +75,8 @@ pub enum Planted {
     ExpiryWithoutTheState,
     /// A commit does not compare the clock with `expiresAt`.
     CommitWithoutTheClock,
+    /// A native transaction does not compare the clock with `expiresAt` at its end.
+    NativeWithoutTheClock,
     /// An exclusive key is free as soon as a worker has claimed its transaction.
     KeyFreedEarly,
     /// A transaction with an exclusive key is inserted without a native transaction, and may arrive
@@ -95,7 +97,7 @@ pub enum Planted {
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 41] = [
+    pub const ALL: [Planted; 42] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
@@ -130,6 +132,7 @@ impl Planted {
         Planted::HeldTakenOverAsStuck,
         Planted::ExpiryWithoutTheState,
         Planted::CommitWithoutTheClock,
+        Planted::NativeWithoutTheClock,
         Planted::KeyFreedEarly,
         Planted::PlainInsertOfAKey,
         Planted::KeyReadTooEarly,
@@ -175,7 +178,12 @@ impl Planted {
     /// Whether it shows only where transactions expire.
     #[must_use]
     pub fn is_about_expiry(self) -> bool {
-        matches!(self, Planted::ExpiryWithoutTheState | Planted::CommitWithoutTheClock)
+        matches!(
+            self,
+            Planted::ExpiryWithoutTheState
+                | Planted::CommitWithoutTheClock
+                | Planted::NativeWithoutTheClock
+        )
     }
 
     /// Whether it shows only where transactions have exclusive keys.

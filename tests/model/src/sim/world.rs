@@ -10,7 +10,7 @@ use std::task::{Context, Waker};
 
 use common::ledger::Written;
 use common::queue::Outgoing;
-use common::transaction::{State, TransactionId};
+use common::transaction::TransactionId;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use worker::metrics::Metrics;
@@ -103,6 +103,8 @@ pub struct World {
     pub(super) unparked: BTreeSet<TransactionId>,
     /// The transactions that have been moved on from their rest and are not published yet.
     pub(super) stamped: BTreeSet<TransactionId>,
+    /// Those that have ever been moved on.
+    ever_moved_on: BTreeSet<TransactionId>,
     /// Nothing becomes odd any more, and every parked transaction is brought back.
     pub(super) mended: bool,
     pub(super) report: Report,
@@ -147,6 +149,7 @@ impl World {
             ever_odd,
             unparked: BTreeSet::new(),
             stamped: BTreeSet::new(),
+            ever_moved_on: BTreeSet::new(),
             mended: false,
             report: Report::default(),
             tracing,
@@ -250,27 +253,30 @@ impl World {
         }
     }
 
+    /// A sweeper or a client has moved it on from its rest, and will publish it.
+    pub(super) fn moved_on(&mut self, id: TransactionId) {
+        self.ever_moved_on.insert(id.clone());
+        self.stamped.insert(id);
+    }
+
     /// Stores a message. It stands for its transactions, so they need no stamp any more; except for those
-    /// that reads do not show as moved on yet: whoever reads them does nothing.
+    /// that reads may still show at rest: whoever reads them so does nothing.
     pub(super) fn store_message(&mut self, outgoing: &Outgoing) {
         for id in self.queue.store(outgoing, self.now) {
-            if self.server.state_shown(&id).is_some_and(|state| !state.is_resting()) {
+            let shown = self.server.state_shown(&id);
+            if self.server.hidden() == 0 && shown.is_some_and(|state| !state.is_resting()) {
                 self.stamped.remove(&id);
             }
         }
     }
 
-    /// After a fail-over: what rests again needs no stamp, and what reads show at rest again needs one.
+    /// After a fail-over, what rests again needs no stamp. Reads that lag behind may show again at rest
+    /// whatever was moved on.
     pub(super) fn stamp_again(&mut self) {
-        let docs = self.server.primary.transactions.values();
-        let moved: BTreeSet<_> =
-            docs.filter(|doc| !doc.state.is_resting()).map(|doc| doc.id.clone()).collect();
-        self.stamped.retain(|id| moved.contains(id));
-        self.stamped.extend(
-            moved
-                .into_iter()
-                .filter(|id| self.server.state_shown(id).is_some_and(State::is_resting)),
-        );
+        if self.server.hidden() > 0 {
+            self.stamped.extend(self.ever_moved_on.iter().cloned());
+        }
+        self.stamped.retain(|id| !self.server.rests(id));
     }
 
     /// A request of a producer, for which no task waits.
