@@ -10,6 +10,10 @@
 //! - a commit that comes late is harmless: since its insert, the transaction holds the key, so nobody
 //!   else has got it. Once the server has ended the transaction, the commit fails.
 //!
+//! After a duplicate, a look must show what stood in the way, which may not be on a majority yet: an
+//! older look could show the last holder of a key that is this caller's by now, and it would be refused
+//! and paid. So the moment of the duplicate is noted, and the looks that follow wait for it.
+//!
 //! A client that dies between insert and commit keeps the key from others until the server ends its
 //! transaction: [`Store::end_abandoned`] does that as soon as it is idle for half of the time limit of
 //! an operation, for clients of the same database user; else it takes the server's
@@ -20,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc, rawdoc};
 use mongodb::options::ReadConcern;
 
 use super::definitions::{Index, TRANSACTIONS};
@@ -112,23 +116,23 @@ impl Store {
     /// # Errors
     /// When the server is away.
     pub async fn holder_of_key(&self, key: &str) -> Result<Option<String>, LedgerError> {
-        let find = self.transactions();
-        // The condition on the type is the index's: otherwise the server would not use it.
-        let filter = doc! {
-            "exclusiveKey": { "$eq": key, "$type": "string" },
-            "state": undecided(),
+        const OPERATION: &str = "holder of a key";
+        let command = doc! {
+            "find": TRANSACTIONS,
+            // The condition on the type is the index's: otherwise the server would not use it.
+            "filter": { "exclusiveKey": { "$eq": key, "$type": "string" }, "state": undecided() },
+            "projection": { "_id": 1 },
+            "hint": INDEX,
+            "limit": 1,
         };
-        let limit = self.op_limit();
-        let holder = self.limited("holder of a key", async move {
-            let find = find.find_one(filter).projection(doc! { "_id": 1 }).max_time(limit);
-            find.hint(mongodb::options::Hint::Name(INDEX.to_owned())).await
-        });
-        let id = |holder: Document| match holder.get("_id") {
-            Some(Bson::String(id)) => id.clone(),
-            Some(other) => other.to_string(),
-            None => String::new(),
+        let command = RawDocumentBuf::try_from(&command)
+            .map_err(|error| LedgerError::lasting(OPERATION, error.to_string()))?;
+        let id = |holder: &RawDocument| match holder.get("_id") {
+            Ok(Some(RawBsonRef::String(id))) => Some(id.to_owned()),
+            Ok(Some(other)) => Some(format!("{other:?}")),
+            Ok(None) | Err(_) => Some(String::new()),
         };
-        Ok(holder.await?.map(id))
+        Ok(self.find(OPERATION, command, id).await?.pop())
     }
 }
 
@@ -158,6 +162,7 @@ impl Attempt {
             .max_commit_time(self.store.op_limit())
             .await?;
         let inserted = self.insert(&mut session).await;
+        self.note_what_stood_in_the_way(&session, &inserted);
         // Last before the commit: from here on the transaction holds the key.
         let given_up = self.given_up.load(Ordering::Acquire);
         if given_up || !matches!(inserted, Ok(KeyedInsert::Inserted)) {
@@ -188,6 +193,23 @@ impl Attempt {
             Some((DUPLICATE_KEY, _)) => KeyedInsert::Duplicate,
             Some((_, refused)) => KeyedInsert::Refused(refused.problem),
         })
+    }
+
+    /// The looks that follow a duplicate wait until a majority has what the insert has met.
+    fn note_what_stood_in_the_way(
+        &self,
+        session: &ClientSession,
+        inserted: &Result<KeyedInsert, Halt>,
+    ) {
+        let was_duplicate = match inserted {
+            Ok(KeyedInsert::Duplicate) => true,
+            Err(Halt::Driver(error)) => native::code_of(error) == Some(DUPLICATE_KEY),
+            Ok(KeyedInsert::Inserted | KeyedInsert::Conflict | KeyedInsert::Refused(_))
+            | Err(Halt::Conflict | Halt::Failed(_)) => false,
+        };
+        if let Some(moment) = session.operation_time().filter(|_| was_duplicate) {
+            self.store.heard_of(moment);
+        }
     }
 
     fn late(&self) -> Halt {

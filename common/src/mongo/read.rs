@@ -70,7 +70,7 @@ impl Store {
         }
     }
 
-    /// Notes the moment of a write that is acknowledged.
+    /// Notes the moment of a write that is acknowledged, or that has stood in the way of another.
     pub(super) fn heard_of(&self, moment: Timestamp) {
         let moment = (u64::from(moment.time) << 32) | u64::from(moment.increment);
         self.newest_write.fetch_max(moment, Ordering::Relaxed);

@@ -11,7 +11,7 @@ use common::account::Account;
 use common::amount::Amount;
 use common::transaction::{AccountId, Body, State, TransactionId};
 
-use super::protocol::{Bounds, Heard, Looked, Next, Protocol, Tally, What};
+use super::protocol::{Bounds, Heard, Looked, Next, Protocol, StepClock, Tally, What};
 use crate::sim::model::{Books, Transaction};
 use crate::sim::request::Reply;
 use crate::sim::server::Stepped;
@@ -229,9 +229,10 @@ impl Protocol for Articles {
         books: &mut Books,
         request: &Request,
         _: usize,
-        now: i64,
+        clock: StepClock,
         _: Option<&Books>,
     ) -> Stepped {
+        let now = clock.started.into();
         let id = transaction();
         let doc = books.transactions.get_mut(&id).expect("the only transaction");
         let accounts = &mut books.accounts;

@@ -20,7 +20,7 @@ use worker::engine::{Announcer, Engine, EngineKind, EngineSettings, Environment}
 use worker::metrics::Metrics;
 
 use super::clock::Clock;
-use super::protocol::{Heard, Looked, Next, Protocol, Tally, What};
+use super::protocol::{Heard, Looked, Next, Protocol, StepClock, Tally, What};
 use super::rest::LAST_WORKER_AT;
 use super::scope::{Client, Scope};
 use super::trace;
@@ -313,14 +313,15 @@ impl Protocol for Tandem<'_> {
         books: &mut Books,
         request: &Request,
         step: usize,
-        started: i64,
+        clock: StepClock,
         snapshot: Option<&Books>,
     ) -> Stepped {
         let mut server = self.server(books);
         if let (Request::Transact(number, contents, ..), Some(snapshot)) = (request, snapshot) {
+            let started = clock.started.into();
             server.begun.insert(*number, Native::begin(contents, snapshot, started));
         }
-        let stepped = server.step(request, step, started);
+        let stepped = server.step(request, step, clock.now.into());
         *books = server.primary;
         stepped
     }
@@ -339,8 +340,7 @@ impl Protocol for Tandem<'_> {
                 Reply::Failed(Fault::Refused)
             }
             (Request::Transact(_, contents, ..), Some(snapshot)) if written.count > 0 => {
-                // No native transaction of a scope expires.
-                let verdicts = Native::begin(contents, snapshot, 0).verdicts();
+                let verdicts = Native::begin(contents, snapshot, now).verdicts();
                 Reply::Transacted(Transacted::Committed(verdicts))
             }
             (Request::Transact(..), _) => Reply::Transacted(Transacted::Conflict),

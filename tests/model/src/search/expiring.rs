@@ -1,4 +1,7 @@
-//! Scopes in which transactions expire: expiry meets commits, takeovers and cancels.
+//! Scopes in which transactions expire: expiry meets commits of both engines, takeovers and
+//! cancels.
+
+use worker::engine::EngineKind;
 
 use super::scope::{Client, PAIR, Scope};
 
@@ -15,7 +18,15 @@ const EXPIRING: Scope = Scope {
 };
 
 /// The scopes, the longest searches first.
-pub(super) const SCOPES: [Scope; 3] = [
+pub(super) const SCOPES: [Scope; 4] = [
+    Scope {
+        name: "expiring-natively",
+        about: "one transfer that expires; a worker that chooses its engine, and a two-phase one",
+        engines: &[EngineKind::Auto, EngineKind::TwoPhase],
+        expires_at: Some(2),
+        short: (0, 4),
+        ..EXPIRING
+    },
     Scope {
         name: "expiring-takeovers",
         about: "the same with three workers that stall past their leases and go on",

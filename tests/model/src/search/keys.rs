@@ -11,11 +11,12 @@ use std::sync::Arc;
 use common::amount::Amount;
 use common::transaction::{Body, State, Terms, TransactionId};
 
-use super::protocol::{Bounds, Heard, Looked, Next, Protocol, Tally, What};
+use super::protocol::{Bounds, Heard, Looked, Next, Protocol, StepClock, Tally, What};
 use crate::sim::keyed::{Inserted, violations};
 use crate::sim::model::Books;
 use crate::sim::request::Reply;
 use crate::sim::server::Stepped;
+use crate::sim::submit::{self, Habits, Step};
 
 const KEY: &str = "a-for-b";
 
@@ -133,49 +134,26 @@ impl Keys {
     /// What a call does next after these answers.
     fn call(&self, run: usize, heard: &[Heard]) -> Option<Request> {
         let (id, call) = (TransactionId::from(self.calls[run]), name(run));
-        let mut answers = heard.iter().map(|heard| &heard.what);
-        for attempt in 1..=ATTEMPTS_MAX {
-            let attempt: Arc<str> = format!("{call}.{attempt}").into();
-            let Some(look) = answers.next() else { return Some(Request::Look(id)) };
-            match seen(look) {
-                None => continue,
-                Some(found) if !found.is_empty() => {
-                    return told(answers.next(), Request::Accept(id));
-                }
-                Some(_) => {}
-            }
-            let insert = Request::Insert(attempt.clone(), call.clone(), id.clone());
-            let Some(inserted) = answers.next() else { return Some(insert) };
-            match outcome(inserted) {
-                // Given up: the commit is not sent.
-                None | Some(Inserted::Conflict) => continue,
-                Some(Inserted::Open) if self.commits_separately() => {
-                    let Some(answer) = answers.next() else {
-                        return Some(Request::Commit(attempt));
-                    };
-                    if outcome(answer) == Some(Inserted::Open) {
-                        return told(answers.next(), Request::Accept(id));
-                    }
-                    continue;
-                }
-                Some(Inserted::Open) => return told(answers.next(), Request::Accept(id)),
-                Some(Inserted::Duplicate) => {}
-            }
-            let Some(look) = answers.next() else { return Some(Request::Look(id)) };
-            match seen(look) {
-                None => continue,
-                Some(found) if !found.is_empty() => {
-                    return told(answers.next(), Request::Accept(id));
-                }
-                Some(_) => {}
-            }
-            let Some(look) = answers.next() else { return Some(Request::Holder) };
-            let holders = seen(look).unwrap_or_default();
-            if holders.iter().any(|holder| *holder != id) {
-                return told(answers.next(), Request::Refuse(call));
-            }
-        }
-        None
+        let answer = |heard: &'_ Heard| match &heard.what {
+            What::Answer(reply) => Some(reply.clone()),
+            What::Lost | What::Awake => None,
+        };
+        let heard: Vec<Option<Reply>> = heard.iter().map(answer).collect();
+        let mut answers = heard.iter().map(Option::as_ref);
+        let habits =
+            Habits { attempts_max: ATTEMPTS_MAX, commits_separately: self.commits_separately() };
+        let attempt = |number: usize| Arc::<str>::from(format!("{call}.{number}"));
+        let next = match submit::next(&id, habits, &mut answers) {
+            Step::Look => Request::Look(id),
+            Step::Insert(number) => Request::Insert(attempt(number), call, id),
+            Step::Commit(number) => Request::Commit(attempt(number)),
+            Step::Holder => Request::Holder,
+            Step::Accept => Request::Accept(id),
+            Step::Refuse => Request::Refuse(call),
+            Step::GiveUp => return None,
+        };
+        // An answer that is left is the one to what it told its caller: then it is over.
+        answers.next().is_none().then_some(next)
     }
 
     /// Whether the commit is a request of its own, sent when the insert was answered.
@@ -195,32 +173,6 @@ impl Keys {
 
 fn name(run: usize) -> Arc<str> {
     super::trace::worker(run).into()
-}
-
-/// The last request of a call, and nothing after it.
-fn told(answer: Option<&What>, last: Request) -> Option<Request> {
-    answer.is_none().then_some(last)
-}
-
-/// The transactions that a read has shown; none where it got no answer.
-fn seen(what: &What) -> Option<Vec<TransactionId>> {
-    match what {
-        What::Answer(Reply::Seen(seen)) => Some(seen.iter().map(|seen| seen.id.clone()).collect()),
-        What::Answer(_) | What::Lost | What::Awake => None,
-    }
-}
-
-/// What a write has done; none where it got no answer. Of a commit, a conflict is one that the server
-/// has refused.
-fn outcome(what: &What) -> Option<Inserted> {
-    match what {
-        What::Answer(Reply::Written(written)) if written.count > 0 => Some(Inserted::Open),
-        What::Answer(Reply::Written(written)) if !written.refused.is_empty() => {
-            Some(Inserted::Duplicate)
-        }
-        What::Answer(Reply::Written(_)) => Some(Inserted::Conflict),
-        What::Answer(_) | What::Lost | What::Awake => None,
-    }
 }
 
 fn body() -> Body {
@@ -302,24 +254,24 @@ impl Protocol for Keys {
         books: &mut Books,
         request: &Request,
         step: usize,
-        _: i64,
+        _: StepClock,
         _: Option<&Books>,
     ) -> Stepped {
         let wrote = match request {
             Request::Look(_) | Request::Holder => false,
-            Request::Insert(attempt, ..) if step > 0 => books.commit_keyed(attempt),
+            Request::Insert(attempt, ..) if step > 0 => books.commit_keyed(attempt).is_some(),
             Request::Insert(attempt, call, id) => {
-                match books.insert_keyed((attempt, call), (id, &body()), self.holding()) {
+                match books.insert_keyed((attempt, call), (id, &body()), self.holding(), 0) {
                     Inserted::Duplicate => return Stepped::Refused,
                     Inserted::Conflict => false,
                     Inserted::Open if self.fault == Some(KeyFault::LateInsert) => {
-                        books.commit_keyed(attempt)
+                        books.commit_keyed(attempt).is_some()
                     }
                     // The answer is that of the commit.
                     Inserted::Open => self.commits_separately(),
                 }
             }
-            Request::Commit(attempt) => books.commit_keyed(attempt),
+            Request::Commit(attempt) => books.commit_keyed(attempt).is_some(),
             Request::Accept(id) => books.keyed.accepted.insert(id.clone()),
             Request::Refuse(call) => books.keyed.refused.insert(call.to_string()),
             Request::Claim(id) => moved(books, id, &[State::Initial], State::Pending),

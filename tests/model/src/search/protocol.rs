@@ -129,17 +129,18 @@ pub trait Protocol {
     /// What a request reads in this step and needs in a later one.
     fn snapshot(&self, books: &Books, request: &Self::Request, step: usize) -> Option<Books>;
 
-    /// Runs one step of a request that started at this time, and has read this before.
+    /// Runs one step of a request, and has read this before.
     fn step(
         &self,
         books: &mut Books,
         request: &Self::Request,
         step: usize,
-        started: i64,
+        clock: StepClock,
         snapshot: Option<&Books>,
     ) -> Stepped;
 
-    /// The answer to a request when all its steps have run.
+    /// The answer to a request when all its steps have run: at this moment, or for one that is not
+    /// limited as of its start.
     fn reply(
         &self,
         books: &Books,
@@ -154,6 +155,16 @@ pub trait Protocol {
 
     /// A request as text for a trace.
     fn describe(&self, request: &Self::Request) -> String;
+}
+
+/// The clocks of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepClock {
+    /// When the request started.
+    pub started: u8,
+    /// What the step itself sees: the request's start; of a request that is not limited, which is many
+    /// statements, the time of the step.
+    pub now: u8,
 }
 
 /// The bounds of a search. Everything within them is visited.

@@ -140,7 +140,7 @@ fn execute<P: Protocol>(world: &mut World<P>, books: u32, request: u32, now: u8)
     let steps = world.protocol.steps(world.runs.requests.value(request));
     let (mut after, mut progress) = (books, Progress::start(now));
     for _ in 0..steps {
-        (after, progress) = world.step(after, request, progress);
+        (after, progress) = world.step(after, request, progress, now);
     }
     let reply = world.reply(after, request, progress, now);
     (after, reply)

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::intern::Interner;
-use super::protocol::{Bounds, Looked, Next, Protocol, Tally};
+use super::protocol::{Bounds, Looked, Next, Protocol, StepClock, Tally};
 use super::runs::{Event, Hears, Runs};
 use crate::sim::model::Books;
 use crate::sim::server::Stepped;
@@ -103,7 +103,7 @@ pub struct World<'a, P: Protocol> {
     pub books: Interner<Books>,
     /// What requests have read, by number.
     snapshots: Interner<Books>,
-    steps: HashMap<(u32, u32, Progress), Step>,
+    steps: HashMap<(u32, u32, Progress, StepClock), Step>,
 }
 
 impl<'a, P: Protocol> World<'a, P> {
@@ -191,7 +191,7 @@ impl<'a, P: Protocol> World<'a, P> {
             Stage::Executed { .. } | Stage::Lost => return,
         };
         let steps = self.protocol.steps(asked);
-        let (books, progress) = self.step(state.books, request, progress);
+        let (books, progress) = self.step(state.books, request, progress, state.now);
         let mut after = if usize::from(progress.next) < steps {
             moved(state, whose, Some(Stage::Running(progress)))
         } else if let Whose::Run(run) = whose {
@@ -301,18 +301,26 @@ impl<'a, P: Protocol> World<'a, P> {
 
     /// Runs the next step of a request on the documents; returns the new documents, and how far the
     /// request has come.
-    pub fn step(&mut self, books: u32, request: u32, progress: Progress) -> (u32, Progress) {
+    pub fn step(
+        &mut self,
+        books: u32,
+        request: u32,
+        progress: Progress,
+        now: u8,
+    ) -> (u32, Progress) {
         let Progress { started, next, tally, snapshot } = progress;
-        let key = (books, request, Progress { tally: Tally::default(), ..progress });
+        let is_limited = self.protocol.is_limited(self.runs.requests.value(request));
+        let clock = StepClock { started, now: if is_limited { started } else { now } };
+        let key = (books, request, Progress { tally: Tally::default(), ..progress }, clock);
         let (after, stepped, snapshot) = match self.steps.get(&key) {
             Some(known) => *known,
             None => {
                 let mut documents = self.books.value(books).clone();
                 let asked = self.runs.requests.value(request);
-                let (step, at) = (next.into(), started.into());
+                let step = next.into();
                 let read = self.protocol.snapshot(&documents, asked, step);
                 let known = snapshot.map(|number| self.snapshots.value(number));
-                let stepped = self.protocol.step(&mut documents, asked, step, at, known);
+                let stepped = self.protocol.step(&mut documents, asked, step, clock, known);
                 let read = read.map(|read| self.snapshots.number(read));
                 let after = (self.books.number(documents), stepped, read.or(snapshot));
                 self.steps.insert(key, after);
@@ -327,6 +335,7 @@ impl<'a, P: Protocol> World<'a, P> {
         let asked = self.runs.requests.value(request);
         let snapshot = progress.snapshot.map(|number| self.snapshots.value(number));
         let documents = self.books.value(books);
+        let now = if self.protocol.is_limited(asked) { now } else { progress.started };
         let reply = self.protocol.reply(documents, asked, progress.tally, now.into(), snapshot);
         self.runs.replies.number(reply)
     }

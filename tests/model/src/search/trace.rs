@@ -196,6 +196,8 @@ pub fn request(request: &Request) -> String {
         | Request::Reschedule(id, _)
         | Request::Unpark(id)
         | Request::Mend(id) => format!("{name} {id}"),
+        Request::InsertKeyed(attempt, _, id, _) => format!("{name} {id} in {attempt}"),
+        Request::CommitKeyed(what) | Request::Holder(what) => format!("{name} {what}"),
         Request::Confirm(id, captured) => {
             let amount = |leg: &Leg| format!(" {} {}", leg.account, leg.amount);
             format!("{name} {id}:{}", captured.iter().map(amount).collect::<String>())

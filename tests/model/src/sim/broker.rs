@@ -31,17 +31,19 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Stores what was published.
-    pub fn store(&mut self, outgoing: &Outgoing, now: i64) {
+    /// Stores what was published. Returns the transactions that it stands for.
+    pub fn store(&mut self, outgoing: &Outgoing, now: i64) -> Vec<TransactionId> {
         let (key, delay) = outgoing.destination();
         let body = outgoing.body().to_vec();
+        let stands_for = ids(&body);
         if key == DEAD {
             self.dead.push(body);
-            return;
+            return stands_for;
         }
         // The broker's delays are for seconds; the simulation's leases are shorter.
         let due = now + i64::from(delay.unwrap_or(0) / 100);
         self.waiting.push(Queued { body, solo: key == SOLO, redelivered: false, due });
+        stands_for
     }
 
     /// The messages that may be delivered now, as indices.

@@ -43,6 +43,10 @@ pub(super) enum Event {
     Publish(usize),
     /// A producer dies after the insert; the sweeper will find its submission.
     ProducerDies(usize),
+    /// A client dies while it submits a transaction with an exclusive key.
+    CallerDies(usize),
+    /// The server ends a native transaction that has inserted and not committed.
+    EndOpen(usize),
     /// A client cancels.
     Cancel(usize),
     /// A sweeper looks at what is scheduled.
@@ -113,6 +117,8 @@ impl Event {
                 world.covered("producer dies", "publish");
                 world.submissions[index].published = true;
             }
+            Event::CallerDies(index) => world.caller_dies(index),
+            Event::EndOpen(index) => world.end_open(index),
             Event::Cancel(index) => {
                 let id = world.submissions[index].id.clone();
                 world.client_request(Request::AskCancel(id));
@@ -155,6 +161,7 @@ impl World {
         self.possible_operations(&mut events);
         self.possible_workers(&mut events);
         self.possible_clients(&mut events);
+        self.possible_deaths(&mut events);
         self.possible_returns(&mut events);
         self.possible_oddities(&mut events);
         events.extend((0..self.server.majority.due.len()).map(|at| (1, Event::SweepEvents(at))));
@@ -162,7 +169,7 @@ impl World {
             events.push((3, Event::CatchUp));
         }
         if !self.server.is_replicated() {
-            events.push((15, Event::Replicate));
+            events.push((self.profile.replicate, Event::Replicate));
             if self.budget > 0 {
                 events.push((self.profile.fail_over, Event::FailOver));
             }
@@ -201,7 +208,8 @@ impl World {
             }
             if self.budget > 0 && !operation.deaf {
                 // A producer that tries again and again would use up all faults.
-                let weight = self.profile.give_up / if operation.owner.is_none() { 4 } else { 1 };
+                let repeats = operation.owner.is_none() && !self.is_of_a_call(operation.id);
+                let weight = self.profile.give_up / if repeats { 4 } else { 1 };
                 events.push((weight, Event::GiveUp(index)));
                 if matches!(operation.stage, Stage::OnTheWay) {
                     events.push((weight.div_ceil(4), Event::Vanish(index)));
@@ -269,8 +277,10 @@ impl World {
 
     fn possible_clients(&self, events: &mut Vec<(u32, Event)>) {
         for (index, submission) in self.submissions.iter().enumerate() {
-            if submission.inserting.is_none() && !submission.accepted {
-                events.push((10, Event::Submit(index)));
+            if !submission.accepted && !self.is_being_submitted(index) {
+                // What was refused is tried again later.
+                let weight = if submission.refused { 1 } else { 10 };
+                events.push((weight, Event::Submit(index)));
             }
             if submission.accepted && !submission.published {
                 events.push((10, Event::Publish(index)));
@@ -292,6 +302,8 @@ impl World {
             }
             if submission.accepted {
                 events.push((1, Event::Publish(index)));
+            }
+            if submission.accepted || self.is_being_called(index) {
                 events.push((1, Event::Submit(index)));
             }
             match doc.state {

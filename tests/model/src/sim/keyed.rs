@@ -1,11 +1,11 @@
 //! Inserts with exclusive keys, as MongoDB carries them out: an insert in an open native transaction
 //! reserves its `_id` and its key, and its commit makes it a document.
 //!
-//! Owns the semantics of `common::mongo::keyed`, in plain code over plain maps. A document names the
-//! call that inserted it as its `application`, which says nothing else before its first claim.
+//! Owns the semantics of `common::mongo::keyed`, in plain code over plain maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use common::ledger::ServerMs;
 use common::transaction::{Body, State, TransactionId};
 
 use super::model::{Books, Transaction};
@@ -51,25 +51,42 @@ impl Books {
         (attempt, call): (&str, &str),
         (id, body): (&TransactionId, &Body),
         states: &[State],
+        now: ServerMs,
     ) -> Inserted {
-        let mut doc = Transaction::initial(id.clone(), body.clone(), 0);
-        doc.application = Some(call.to_owned());
+        let mut doc = Transaction::initial(id.clone(), body.clone(), now);
+        doc.inserted_by = Some(call.to_owned());
         let wanted = key(&doc).unwrap_or_default();
-        let rivals = |open: &Transaction| open.id == *id || key(open) == Some(wanted);
-        if self.keyed.open.values().any(rivals) {
+        let mut open = self.keyed.open.values();
+        // The index of the `_id` comes first.
+        if open.clone().any(|open| open.id == *id) {
             return Inserted::Conflict;
         }
-        if self.transactions.contains_key(id) || !self.holders(wanted, states).is_empty() {
+        if self.transactions.contains_key(id) {
+            return Inserted::Duplicate;
+        }
+        if open.any(|open| key(open) == Some(wanted)) {
+            return Inserted::Conflict;
+        }
+        if !self.holders(wanted, states).is_empty() {
             return Inserted::Duplicate;
         }
         self.keyed.open.insert(attempt.to_owned(), doc);
         Inserted::Open
     }
 
-    /// Commits the transaction of an attempt, if it is open.
-    pub fn commit_keyed(&mut self, attempt: &str) -> bool {
-        let doc = self.keyed.open.remove(attempt);
-        doc.map(|doc| self.transactions.insert(doc.id.clone(), doc)).is_some()
+    /// Commits the transaction of an attempt, if it is open: then this is its document.
+    pub fn commit_keyed(&mut self, attempt: &str) -> Option<Transaction> {
+        let doc = self.keyed.open.remove(attempt)?;
+        self.transactions.insert(doc.id.clone(), doc.clone());
+        Some(doc)
+    }
+
+    /// Whether another transaction than this one has the key, or reserves it.
+    #[must_use]
+    pub fn has_rival(&self, of: &str, id: &TransactionId) -> bool {
+        let reserves = |open: &Transaction| open.id != *id && key(open) == Some(of);
+        self.keyed.open.values().any(reserves)
+            || self.holders(of, &State::UNDECIDED).iter().any(|holder| holder != id)
     }
 }
 
@@ -84,7 +101,7 @@ pub fn violations(books: &Books) -> Vec<String> {
             wrong.push(format!("rule 9: {holders:?} are undecided and have one key"));
         }
         let refused = |call: &String| books.keyed.refused.contains(call);
-        if let Some(call) = doc.application.as_ref().filter(|call| refused(call)) {
+        if let Some(call) = doc.inserted_by.as_ref().filter(|call| refused(call)) {
             wrong
                 .push(format!("rule 9: {call} was refused, and its insert of {} is there", doc.id));
         }

@@ -32,6 +32,9 @@ impl World {
         let skew = self.rng.random_range(-skew_max..=skew_max);
         let hidden = [0, 0, 2, 4, 8, 12][self.rng.random_range(0..6)];
         self.server.fail_over(skew, hidden);
+        self.forget_lost_writes();
+        self.watch_calls();
+        self.stamp_again();
         // Requests that ran on the old primary are cut off.
         for index in (0..self.operations.len()).rev() {
             let cut = match (&self.operations[index].sent, &self.operations[index].stage) {
@@ -94,6 +97,9 @@ impl World {
 
     pub(super) fn submit(&mut self, index: usize) {
         let Submission { id, body, accepted, .. } = self.submissions[index].clone();
+        if let Some(key) = body.terms().exclusive_key.clone() {
+            return self.begin_call(index, &key);
+        }
         let operation = self.client_request(Request::Insert(id, body));
         if !accepted {
             self.submissions[index].inserting = Some(operation);
@@ -102,7 +108,7 @@ impl World {
 
     pub(super) fn publish(&mut self, index: usize) {
         let message = Message::new(vec![self.submissions[index].id.clone()]);
-        self.queue.store(&Outgoing::work(&message), self.now);
+        self.store_message(&Outgoing::work(&message));
         self.submissions[index].published = true;
     }
 
@@ -121,7 +127,7 @@ impl World {
         } else {
             vec![self.submissions[index].id.clone()]
         };
-        self.queue.store(&Outgoing::work(&Message::new(ids)), self.now);
+        self.store_message(&Outgoing::work(&Message::new(ids)));
     }
 
     /// A sweeper publishes due events that a majority has noted, and then removes the note.
@@ -212,7 +218,7 @@ impl World {
     pub(super) fn unpark(&mut self, index: usize) {
         let id = self.submissions[index].id.clone();
         self.server.step(&Request::Unpark(id.clone()), 0, self.now);
-        self.queue.store(&Outgoing::work(&Message::new(vec![id.clone()])), self.now);
+        self.store_message(&Outgoing::work(&Message::new(vec![id.clone()])));
         self.unparked.insert(id);
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod client;
 mod event;
 mod holds;
 pub mod keyed;
+mod keyed_calls;
 mod lag;
 mod ledger;
 mod mishap;
@@ -28,6 +29,7 @@ mod rest;
 mod scenario;
 pub mod server;
 mod staff;
+pub mod submit;
 mod world;
 
 use std::sync::Arc;

@@ -1,10 +1,12 @@
 //! Operations on their way: one step at a time, from the client to the server and back.
 
 use common::ledger::{Fault, Refused, Written};
+use common::transaction::TransactionId;
 use rand::Rng;
 
 use super::check;
 use super::client::Sent;
+use super::keyed;
 use super::odd::Oddity;
 use super::request::{Reply, Request};
 use super::server::Stepped;
@@ -47,8 +49,8 @@ impl World {
                 self.operations.swap_remove(index);
             }
             Stage::Running { .. } => self.run_step(index),
-            Stage::Executed { reply, upto } => {
-                let (reply, upto) = (reply.take(), *upto);
+            Stage::Executed { reply, tells, .. } => {
+                let (reply, upto) = (reply.take(), *tells);
                 let operation = self.operations.swap_remove(index);
                 if let Some(reply) = reply.filter(|_| !operation.deaf) {
                     self.answer(operation.owner, operation.id, upto, reply);
@@ -76,12 +78,21 @@ impl World {
     fn run_step(&mut self, index: usize) {
         let operation = &mut self.operations[index];
         let Stage::Running { started, next, written } = &mut operation.stage else { return };
+        let (mut stored, mut moved_on) = (None, None);
         let steps = match &operation.sent {
             Sent::Request(request) => {
                 if *next < request.steps() {
-                    match self.server.step(request, *next, *started) {
+                    let rests = |id: &&TransactionId| self.server.rests(id);
+                    let rested = request.moves_on().filter(rests);
+                    // A native transaction is many statements, each with its own clock.
+                    let native = matches!(request, Request::Transact(..));
+                    let clock = if native { self.now } else { *started };
+                    match self.server.step(request, *next, clock) {
                         Stepped::Nothing => {}
-                        Stepped::Wrote => written.count += 1,
+                        Stepped::Wrote => {
+                            moved_on = rested.cloned();
+                            written.count += 1;
+                        }
                         Stepped::Refused => {
                             let problem = "the server refuses it".to_owned();
                             written.refused.push(Refused { item: *next, problem });
@@ -91,7 +102,7 @@ impl World {
                 request.steps()
             }
             Sent::Publish(messages) => {
-                self.queue.store(&messages[*next], self.now);
+                stored = Some(messages[*next].clone());
                 messages.len()
             }
         };
@@ -102,23 +113,28 @@ impl World {
                 // The count may be too low in this case.
                 written.count = self.rng.random_range(0..=written.count);
             }
-            let (upto, reply) = match &operation.sent {
-                // A write is answered when all writes before it are durable, a majority read at
-                // once.
+            let (upto, tells, reply) = match &operation.sent {
                 Sent::Request(request) => {
-                    let at_once = request.is_read() || request.is_for_the_broker();
-                    let upto = if at_once { 0 } else { self.server.written };
-                    (upto, self.server.reply(request, written, self.now))
+                    let (upto, tells) = self.server.moments_of_answer(request);
+                    (upto, tells, self.server.reply(request, written, self.now))
                 }
-                Sent::Publish(_) => (0, Reply::Written(written)),
+                Sent::Publish(_) => (0, 0, Reply::Written(written)),
             };
-            operation.stage = Stage::Executed { upto, reply: Some(reply) };
+            operation.stage = Stage::Executed { upto, tells, reply: Some(reply) };
         }
+        if let Some(id) = moved_on {
+            self.moved_on(id);
+        }
+        if let Some(message) = stored {
+            self.store_message(&message);
+        }
+        self.watch_calls();
         let mut wrong: Vec<_> =
             self.server.primary.accounts.values().filter_map(check::below_floor).collect();
         wrong.extend(check::untrue_events(&self.server.majority));
         wrong.extend(check::owned_at_rest(&self.server.primary));
         wrong.extend(check::untimely(&self.server.primary));
+        wrong.extend(keyed::violations(&self.server.primary));
         wrong.into_iter().for_each(|what| self.violation(what));
     }
 }

@@ -75,6 +75,16 @@ pub enum Planted {
     ExpiryWithoutTheState,
     /// A commit does not compare the clock with `expiresAt`.
     CommitWithoutTheClock,
+    /// A native transaction does not compare the clock with `expiresAt` at its end.
+    NativeWithoutTheClock,
+    /// An exclusive key is free as soon as a worker has claimed its transaction.
+    KeyFreedEarly,
+    /// A transaction with an exclusive key is inserted without a native transaction, and may arrive
+    /// when its call has been refused.
+    PlainInsertOfAKey,
+    /// After an insert with a key was refused as a duplicate, reads may be older than what was in its
+    /// way.
+    KeyReadTooEarly,
     /// An event counts as confirmed before the broker has confirmed it.
     FinalBeforeTheConfirm,
     /// Events are sent with the commit, before the credits are spendable.
@@ -87,7 +97,7 @@ pub enum Planted {
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 38] = [
+    pub const ALL: [Planted; 42] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
@@ -122,6 +132,10 @@ impl Planted {
         Planted::HeldTakenOverAsStuck,
         Planted::ExpiryWithoutTheState,
         Planted::CommitWithoutTheClock,
+        Planted::NativeWithoutTheClock,
+        Planted::KeyFreedEarly,
+        Planted::PlainInsertOfAKey,
+        Planted::KeyReadTooEarly,
         Planted::FinalBeforeTheConfirm,
         Planted::EventBeforeTheMoney,
         Planted::EventForWhatIsRolledBack,
@@ -164,7 +178,21 @@ impl Planted {
     /// Whether it shows only where transactions expire.
     #[must_use]
     pub fn is_about_expiry(self) -> bool {
-        matches!(self, Planted::ExpiryWithoutTheState | Planted::CommitWithoutTheClock)
+        matches!(
+            self,
+            Planted::ExpiryWithoutTheState
+                | Planted::CommitWithoutTheClock
+                | Planted::NativeWithoutTheClock
+        )
+    }
+
+    /// Whether it shows only where transactions have exclusive keys.
+    #[must_use]
+    pub fn is_about_keys(self) -> bool {
+        matches!(
+            self,
+            Planted::KeyFreedEarly | Planted::PlainInsertOfAKey | Planted::KeyReadTooEarly
+        )
     }
 
     /// The name for the command line: `no-fence`.

@@ -14,6 +14,7 @@ use super::model::{Books, Transaction};
 use super::native::Documents;
 use super::odd::Oddity;
 use super::planted::Planted;
+use super::request::Request;
 use super::server::Server;
 
 /// One write of the primary, on its way to a majority.
@@ -66,6 +67,21 @@ impl Server {
             return self.written;
         }
         self.written - self.log.len() as u64
+    }
+
+    /// Until which write a majority has to have all before this request is answered, and up to which write
+    /// its answer tells its client. A write is answered when it is durable, a majority read at once; so is
+    /// a statement in a transaction, which only then can commit.
+    #[must_use]
+    pub fn moments_of_answer(&self, request: &Request) -> (u64, u64) {
+        let in_transaction = matches!(request, Request::InsertKeyed(..));
+        match self.planted {
+            _ if request.is_read() || request.is_for_the_broker() => (0, 0),
+            Some(Planted::PlainInsertOfAKey) => (self.written, self.written),
+            Some(Planted::KeyReadTooEarly) if in_transaction => (0, 0),
+            _ if in_transaction => (0, self.written),
+            _ => (self.written, self.written),
+        }
     }
 
     /// Whether a majority read shows the writes up to this one.
@@ -131,6 +147,20 @@ impl Server {
     pub fn sent(&mut self, event: &Ended) {
         for books in self.copies() {
             books.sent.insert(event.clone());
+        }
+    }
+
+    /// A caller is told that its transaction is accepted. No fail-over takes that back.
+    pub fn accepted(&mut self, id: &TransactionId) {
+        for books in self.copies() {
+            books.keyed.accepted.insert(id.clone());
+        }
+    }
+
+    /// A caller is told that another transaction has the key.
+    pub fn refused(&mut self, call: &str) {
+        for books in self.copies() {
+            books.keyed.refused.insert(call.to_owned());
         }
     }
 

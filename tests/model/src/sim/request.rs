@@ -19,6 +19,13 @@ pub enum Request {
     Insert(TransactionId, Body),
     /// A producer asks to cancel.
     AskCancel(TransactionId),
+    /// An attempt of a call inserts a submission with an exclusive key, in a native transaction that
+    /// stays open. The attempt, the call, the id, the content.
+    InsertKeyed(String, String, TransactionId, Body),
+    /// An attempt commits its native transaction.
+    CommitKeyed(String),
+    /// Reads which undecided transaction has an exclusive key.
+    Holder(String),
     /// A client confirms a hold, with what it captures.
     Confirm(TransactionId, Vec<Leg>),
     /// A sweeper ends a hold that has expired.
@@ -80,6 +87,9 @@ impl Request {
     pub fn name(&self) -> &'static str {
         match self {
             Request::Insert(..) => "insert",
+            Request::InsertKeyed(..) => "insert keyed",
+            Request::CommitKeyed(_) => "commit keyed",
+            Request::Holder(_) => "holder of a key",
             Request::AskCancel(_) => "ask cancel",
             Request::Confirm(..) => "confirm",
             Request::ExpireHold(_) => "expire hold",
@@ -112,11 +122,52 @@ impl Request {
         }
     }
 
+    /// The transaction that a sweeper or a client may move on from its rest.
+    #[must_use]
+    pub fn moves_on(&self) -> Option<&TransactionId> {
+        match self {
+            Request::AskCancel(id)
+            | Request::Confirm(id, _)
+            | Request::ExpireHold(id)
+            | Request::MakeDue(id)
+            | Request::Expire(id) => Some(id),
+            Request::Insert(..)
+            | Request::InsertKeyed(..)
+            | Request::CommitKeyed(_)
+            | Request::Holder(_)
+            | Request::Reschedule(..)
+            | Request::SetStatus(..)
+            | Request::Spoil(..)
+            | Request::Mend(_)
+            | Request::Unpark(_)
+            | Request::ParkById(..)
+            | Request::Claim(..)
+            | Request::Read(_)
+            | Request::Bodies(_)
+            | Request::Accounts(_)
+            | Request::Post(..)
+            | Request::Remove(..)
+            | Request::Advance(..)
+            | Request::Rest(..)
+            | Request::Cancel(..)
+            | Request::Release(..)
+            | Request::Unclaim(..)
+            | Request::Park(_)
+            | Request::Transact(..)
+            | Request::Owe(..)
+            | Request::Forget(_)
+            | Request::Announce(_) => None,
+        }
+    }
+
     /// How many documents it touches one after the other. A read is one step.
     #[must_use]
     pub fn steps(&self) -> usize {
         match self {
             Request::Insert(..)
+            | Request::InsertKeyed(..)
+            | Request::CommitKeyed(_)
+            | Request::Holder(_)
             | Request::AskCancel(_)
             | Request::Confirm(..)
             | Request::ExpireHold(_)
@@ -151,7 +202,10 @@ impl Request {
     /// Whether it writes nothing.
     #[must_use]
     pub fn is_read(&self) -> bool {
-        matches!(self, Request::Read(_) | Request::Bodies(_) | Request::Accounts(..))
+        matches!(
+            self,
+            Request::Read(_) | Request::Bodies(_) | Request::Accounts(..) | Request::Holder(_)
+        )
     }
 
     /// Whether it goes to the broker, whatever the database does.
@@ -165,6 +219,9 @@ impl Request {
     pub fn documents(&self) -> Vec<&Arc<str>> {
         match self {
             Request::Insert(..)
+            | Request::InsertKeyed(..)
+            | Request::CommitKeyed(_)
+            | Request::Holder(_)
             | Request::AskCancel(_)
             | Request::Confirm(..)
             | Request::ExpireHold(_)

@@ -9,7 +9,9 @@ use common::transaction::{ParkCode, State};
 
 use super::check;
 use super::event::Event;
+use super::keyed;
 use super::model::Transaction;
+use super::scenario::Submission;
 use super::world::World;
 
 /// A run that has not come to rest after so many turns never will.
@@ -34,6 +36,7 @@ impl World {
         }
         if self.report.violations.is_empty() {
             self.report.violations = check::at_rest(&self.server.majority);
+            self.report.violations.extend(keyed::violations(&self.server.majority));
             if self.staff.events {
                 self.report.violations.extend(check::unannounced(&self.server.majority));
             }
@@ -60,8 +63,16 @@ impl World {
             && self.server.majority.due.is_empty()
             && self.operations.iter().all(|operation| operation.deaf)
             && self.workers.iter().all(|worker| worker.tasks.is_empty())
-            && self.submissions.iter().all(|submission| submission.published)
+            && self.submissions.iter().all(|submission| self.is_through(submission))
+            && self.calls.is_empty()
+            && self.server.primary.keyed.open.is_empty()
             && self.unfinished().next().is_none()
+    }
+
+    /// Whether its client has done what it had to. What was refused because of a key is submitted in the
+    /// end, when whoever has the key is decided.
+    fn is_through(&self, submission: &Submission) -> bool {
+        submission.published || (submission.refused && !submission.accepted && !self.mended)
     }
 
     /// The transactions that must still make progress.

@@ -13,10 +13,11 @@ use common::account::Account;
 use common::ledger::{
     Content, Fault, LeaseMs, Parking, Posting, Removal, RemovalKind, ServerMs, Transacted, Written,
 };
-use common::transaction::{Body, ParkCode, Parked, TransactionId};
+use common::transaction::{Body, ParkCode, Parked, State, TransactionId};
 
 use super::accounts;
 use super::holds;
+use super::keyed::Inserted;
 use super::lag::Lag;
 use super::model::{self, Books, Transaction};
 use super::moments;
@@ -89,7 +90,9 @@ impl Server {
     /// Runs the `step`-th part of a request that started at `started`.
     pub fn step(&mut self, request: &Request, step: usize, started: ServerMs) -> Stepped {
         match request {
-            Request::Read(_) | Request::Bodies(_) | Request::Accounts(..) => Stepped::Nothing,
+            Request::Read(_) | Request::Bodies(_) | Request::Accounts(..) | Request::Holder(_) => {
+                Stepped::Nothing
+            }
             Request::Claim(ids, claim, worker_now) => {
                 let server = self.planted != Some(Planted::WorkerClockInsteadOfServerClock);
                 let now = if server { started } else { *worker_now };
@@ -145,6 +148,10 @@ impl Server {
                 Stepped::Wrote
             }
             Request::Insert(id, body) => self.insert(id, body, started),
+            Request::InsertKeyed(attempt, call, id, body) => {
+                self.insert_keyed((attempt, call), (id, body), started)
+            }
+            Request::CommitKeyed(attempt) => self.commit_keyed(attempt),
             Request::MakeDue(id) => {
                 let stepped = self.transaction(id, |doc| moments::make_due(doc, started));
                 self.set_apart(stepped, id)
@@ -182,6 +189,23 @@ impl Server {
                 Stepped::Wrote
             }
         }
+    }
+
+    /// Whether a transaction waits for a moment or for a client.
+    #[must_use]
+    pub fn rests(&self, id: &TransactionId) -> bool {
+        self.primary.transactions.get(id).is_some_and(|doc| doc.state.is_resting())
+    }
+
+    /// The state in which reads show a transaction.
+    #[must_use]
+    pub fn state_shown(&self, id: &TransactionId) -> Option<State> {
+        self.shown().transactions.get(id).map(|doc| doc.state)
+    }
+
+    /// What majority reads show.
+    fn shown(&self) -> &Books {
+        self.lag.as_ref().and_then(Lag::shown).unwrap_or(&self.majority)
     }
 
     fn post(&mut self, posting: &Posting, before: ServerMs, started: ServerMs) -> Stepped {
@@ -243,6 +267,38 @@ impl Server {
         self.primary.transactions.insert(id.clone(), doc.clone());
         self.wrote(Write::Transaction(doc));
         Stepped::Wrote
+    }
+
+    /// In a native transaction, which nobody sees before its commit.
+    fn insert_keyed(
+        &mut self,
+        attempt: (&str, &str),
+        content: (&TransactionId, &Body),
+        started: ServerMs,
+    ) -> Stepped {
+        let states = self.states_with_keys();
+        match self.primary.insert_keyed(attempt, content, states, started) {
+            Inserted::Duplicate => Stepped::Refused,
+            Inserted::Conflict => Stepped::Nothing,
+            Inserted::Open if self.planted == Some(Planted::PlainInsertOfAKey) => {
+                self.commit_keyed(attempt.0)
+            }
+            Inserted::Open => Stepped::Wrote,
+        }
+    }
+
+    fn commit_keyed(&mut self, attempt: &str) -> Stepped {
+        let Some(doc) = self.primary.commit_keyed(attempt) else { return Stepped::Nothing };
+        self.wrote(Write::Transaction(doc));
+        Stepped::Wrote
+    }
+
+    /// The states in which a transaction has its exclusive key.
+    fn states_with_keys(&self) -> &'static [State] {
+        match self.planted {
+            Some(Planted::KeyFreedEarly) => &[State::Scheduled, State::Initial],
+            _ => &State::UNDECIDED,
+        }
     }
 
     fn park(&mut self, parking: &Parking) -> Stepped {
@@ -340,17 +396,22 @@ impl Server {
     pub fn reply(&mut self, request: &Request, written: Written, now: ServerMs) -> Reply {
         let books = match self.planted {
             Some(Planted::NotMajority) => &self.primary,
-            _ => self.lag.as_ref().and_then(Lag::shown).unwrap_or(&self.majority),
+            _ => self.shown(),
         };
         match request {
             Request::Read(ids) => Reply::Seen(books.seen(ids, now)),
             Request::Bodies(ids) => Reply::Bodies(books.bodies(ids)),
             Request::Accounts(looks) => Reply::Accounts(books.accounts(looks)),
+            Request::Holder(key) => {
+                Reply::Seen(books.seen(&books.holders(key, self.states_with_keys()), now))
+            }
             Request::Transact(..) => {
                 self.transacted.take().unwrap_or(Reply::Transacted(Transacted::Conflict))
             }
             Request::Park(parkings) => Reply::Parked(self.parked(parkings, &written)),
             Request::Insert(..)
+            | Request::InsertKeyed(..)
+            | Request::CommitKeyed(_)
             | Request::AskCancel(_)
             | Request::Confirm(..)
             | Request::ExpireHold(_)

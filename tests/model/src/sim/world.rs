@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
 use common::ledger::Written;
-use common::transaction::{Body, ReasonCode, TransactionId};
+use common::queue::Outgoing;
+use common::transaction::TransactionId;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use worker::metrics::Metrics;
@@ -17,17 +18,13 @@ use worker::metrics::Metrics;
 use super::broker::Queue;
 use super::client::{Owner, Sent, Shared};
 use super::event::Event;
+use super::keyed_calls::Call;
 use super::model::Transaction;
 use super::planted::Planted;
 use super::request::{Reply, Request};
 use super::scenario::{Profile, Scenario, Submission};
 use super::server::Server;
 use super::staff::{Staff, Worker};
-
-/// Whether a hold that has rested is canceled for this.
-fn ended_a_hold(code: ReasonCode) -> bool {
-    matches!(code, ReasonCode::Released | ReasonCode::HoldExpired)
-}
 
 /// How often each fault hit each operation.
 pub type Coverage = BTreeMap<(&'static str, &'static str), u64>;
@@ -52,8 +49,9 @@ pub(super) enum Stage {
     OnTheWay,
     /// Being executed, document by document, on the clock of its start.
     Running { started: i64, next: usize, written: Written },
-    /// Executed; its answer waits for a majority to have the writes up to this one.
-    Executed { upto: u64, reply: Option<Reply> },
+    /// Executed; its answer waits for a majority to have the writes up to this one, and tells its client
+    /// of the writes up to the second number.
+    Executed { upto: u64, tells: u64, reply: Option<Reply> },
 }
 
 /// A request and who waits for it.
@@ -89,6 +87,9 @@ pub struct World {
     pub(super) operations: Vec<Operation>,
     pub(super) workers: Vec<Worker>,
     pub(super) submissions: Vec<Submission>,
+    /// Submissions under exclusive keys that are in progress.
+    pub(super) calls: Vec<Call>,
+    pub(super) calls_so_far: u64,
     pub(super) staff: Staff,
     pub(super) rng: StdRng,
     pub(super) now: i64,
@@ -100,6 +101,10 @@ pub struct World {
     pub(super) ever_odd: BTreeSet<Arc<str>>,
     /// The transactions that an operator has brought back. A worker may have read one just before.
     pub(super) unparked: BTreeSet<TransactionId>,
+    /// The transactions that have been moved on from their rest and are not published yet.
+    pub(super) stamped: BTreeSet<TransactionId>,
+    /// Those that have ever been moved on.
+    ever_moved_on: BTreeSet<TransactionId>,
     /// Nothing becomes odd any more, and every parked transaction is brought back.
     pub(super) mended: bool,
     pub(super) report: Report,
@@ -133,6 +138,8 @@ impl World {
             operations: Vec::new(),
             workers,
             submissions: scenario.submissions,
+            calls: Vec::new(),
+            calls_so_far: 0,
             staff,
             rng,
             now: 0,
@@ -141,6 +148,8 @@ impl World {
             profile: scenario.profile,
             ever_odd,
             unparked: BTreeSet::new(),
+            stamped: BTreeSet::new(),
+            ever_moved_on: BTreeSet::new(),
             mended: false,
             report: Report::default(),
             tracing,
@@ -218,7 +227,7 @@ impl World {
             (std::mem::take(&mut shared.sent), std::mem::take(&mut shared.receipts))
         };
         for (id, owner, sent) in sent {
-            self.send(id, Some(owner), sent);
+            self.send(id, owner, sent);
         }
         for (receipt, acknowledged) in receipts {
             if !acknowledged {
@@ -229,42 +238,72 @@ impl World {
         }
     }
 
+    /// What is acknowledged has ended, rests or is parked, or another message stands for it. What has just
+    /// been moved on from its rest has a stamp until whoever moved it, or a sweeper, publishes it: a worker
+    /// may have seen it at rest just before.
     fn check_acknowledged(&mut self, id: &TransactionId) {
         let books = &self.server.majority;
-        let ends = |doc: &Transaction| {
-            // A hold that was confirmed or released just now: who did that lets the workers know. What was
-            // scheduled when it was read: whoever moves it on publishes it.
-            let terms = doc.body.as_ref().ok().map(Body::terms);
-            let has_rested = terms
-                .is_some_and(|terms| terms.captured.is_some() || terms.not_before.is_some())
-                || doc.reason.as_ref().is_some_and(|reason| ended_a_hold(reason.code));
-            doc.state.is_final() || doc.state.is_resting() || has_rested
-        };
-        let is_final = books.transactions.get(id).is_some_and(ends);
+        let ends = |doc: &Transaction| doc.state.is_final() || doc.state.is_resting();
+        let has_ended = books.transactions.get(id).is_some_and(ends) || self.stamped.contains(id);
         let is_parked = books.is_parked(id) || self.unparked.contains(id);
-        if !is_final && !is_parked && !self.queue.stands_for(id) {
+        if !has_ended && !is_parked && !self.queue.stands_for(id) {
             self.violation(format!(
                 "{id} was acknowledged, is neither final nor at rest nor parked, and has no message"
             ));
         }
     }
 
+    /// A sweeper or a client has moved it on from its rest, and will publish it.
+    pub(super) fn moved_on(&mut self, id: TransactionId) {
+        self.ever_moved_on.insert(id.clone());
+        self.stamped.insert(id);
+    }
+
+    /// Stores a message. It stands for its transactions, so they need no stamp any more; except for those
+    /// that reads may still show at rest: whoever reads them so does nothing.
+    pub(super) fn store_message(&mut self, outgoing: &Outgoing) {
+        for id in self.queue.store(outgoing, self.now) {
+            let shown = self.server.state_shown(&id);
+            if self.server.hidden() == 0 && shown.is_some_and(|state| !state.is_resting()) {
+                self.stamped.remove(&id);
+            }
+        }
+    }
+
+    /// After a fail-over, what rests again needs no stamp. Reads that lag behind may show again at rest
+    /// whatever was moved on.
+    pub(super) fn stamp_again(&mut self) {
+        if self.server.hidden() > 0 {
+            self.stamped.extend(self.ever_moved_on.iter().cloned());
+        }
+        self.stamped.retain(|id| !self.server.rests(id));
+    }
+
     /// A request of a producer, for which no task waits.
     pub(super) fn client_request(&mut self, request: Request) -> u64 {
+        self.client_request_after(0, request)
+    }
+
+    /// The same, of a client that knows of the writes up to this one.
+    pub(super) fn client_request_after(&mut self, newest_write: u64, request: Request) -> u64 {
         self.next_client_operation += 1;
         let id = self.next_client_operation;
-        self.send(id, None, Sent::Request(request));
+        self.put_on_the_way(id, None, newest_write, Sent::Request(request));
         id
     }
 
-    fn send(&mut self, id: u64, owner: Option<Owner>, sent: Sent) {
+    fn send(&mut self, id: u64, owner: Owner, sent: Sent) {
+        let after = self.workers[owner.0].newest_write;
+        self.put_on_the_way(id, Some(owner), after, sent);
+    }
+
+    fn put_on_the_way(&mut self, id: u64, owner: Option<Owner>, after: u64, sent: Sent) {
         let pace = [2, 10, 30, 30][self.rng.random_range(0..4)];
         let stage = Stage::OnTheWay;
-        let after = owner.map_or(0, |(worker, _)| self.workers[worker].newest_write);
         self.operations.push(Operation { id, owner, sent, stage, after, deaf: false, pace });
     }
 
-    /// Gives a worker its answer, which tells it of all writes up to this one.
+    /// Gives a client its answer, which tells it of all writes up to this one.
     pub(super) fn answer(&mut self, owner: Option<Owner>, id: u64, upto: u64, reply: Reply) {
         match owner {
             Some((worker, life)) => {
@@ -275,6 +314,7 @@ impl World {
                     self.poll(worker);
                 }
             }
+            None if self.answer_call(id, upto, &reply) => {}
             None => {
                 let ok = !matches!(reply, Reply::Failed(_));
                 for submission in &mut self.submissions {

@@ -12,24 +12,28 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use crate::operation::{
-    ACCOUNTS, Claimant, Grouping, Lease, Operation, TRANSACTIONS, When, account_names,
+    ACCOUNTS, Claimant, Grouping, KEYS, Lease, Operation, TRANSACTIONS, When, account_names,
 };
 
 /// Any operation.
 pub fn operation() -> impl Strategy<Value = Operation> {
-    prop_oneof![12 => of_clients(), 28 => of_ledger(), 7 => of_neighbours()]
+    prop_oneof![15 => of_clients(), 28 => of_ledger(), 7 => of_neighbours()]
 }
 
 /// What producers, their commands and readers do.
 fn of_clients() -> impl Strategy<Value = Operation> {
     let transaction = 0..TRANSACTIONS.len();
     let own = transaction.clone().prop_map(|at| Operation::Insert { transaction: at, content: at });
-    let any = (transaction.clone(), transaction.clone())
+    let another = (transaction.clone(), transaction.clone())
         .prop_map(|(transaction, content)| Operation::Insert { transaction, content });
     let status = select(&[Status::Frozen, Status::Open, Status::Closed][..]);
+    let beside = (transaction.clone(), transaction.clone(), any::<bool>())
+        .prop_map(|(first, second, commits)| Operation::InsertBeside { first, second, commits });
     prop_oneof![
         5 => own,
-        1 => any,
+        1 => another,
+        4 => beside,
+        1 => (0..KEYS.len()).prop_map(Operation::Holder),
         1 => transaction.clone().prop_map(Operation::RequestCancel),
         2 => transaction.clone().prop_map(Operation::Confirm),
         2 => (transaction, when()).prop_map(|(at, when)| Operation::Reschedule(at, when)),

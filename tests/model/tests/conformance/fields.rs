@@ -12,6 +12,7 @@ use common::ledger::{
     AccountRead, Claimed, Content, Refused, Seen, ServerMs, Transacted, Verdict, Written,
 };
 use common::transaction::{Body, ReasonCode, State, TransactionId, format_nanos};
+use model::sim::keyed::Inserted;
 use mongodb::bson::{Bson, DateTime, Document};
 
 use crate::operation::HOUR;
@@ -42,6 +43,12 @@ pub enum Answer {
     Submitted,
     /// It existed before with the same content.
     Unchanged(State),
+    /// Another transaction has its exclusive key.
+    KeyInUse(String),
+    /// This transaction has an exclusive key.
+    Holder(Option<String>),
+    /// What became of two inserts with exclusive keys, one beside the other.
+    Inserts([Inserted; 2]),
     /// The transaction to be canceled is in this state.
     Is(State),
     /// The account has the status that was asked for.
@@ -127,9 +134,12 @@ impl Answer {
             Answer::Submitted | Answer::Has(_) | Answer::Released | Answer::Edited => true,
             Answer::Is(state) => matches!(state, State::Canceling | State::Canceled),
             Answer::Transacted(Transacted::Committed(_)) => true,
-            Answer::Unchanged(_) | Answer::Transacted(Transacted::Conflict) | Answer::Refused => {
-                false
-            }
+            Answer::Holder(holder) => holder.is_some(),
+            Answer::Inserts(inserts) => inserts.contains(&Inserted::Conflict),
+            Answer::Unchanged(_)
+            | Answer::KeyInUse(_)
+            | Answer::Transacted(Transacted::Conflict)
+            | Answer::Refused => false,
         }
     }
 }

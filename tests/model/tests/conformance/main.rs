@@ -187,7 +187,7 @@ async fn check(real: &Real, sequence: &Sequence) -> Result<Coverage, String> {
     let mut model = Model::new(sequence);
     let mut coverage = Coverage::new();
     for (at, operation) in (1_i64..).zip(&sequence.operations) {
-        if model.leaves_out(operation) {
+        if model.leaves_out(operation, &sequence.bodies) {
             continue;
         }
         // Long ago, so that a change of `lastModified` is visible.

@@ -6,19 +6,24 @@ use common::event::End;
 use common::ledger::{Claim, Claimed, Refused, ServerMs, Written};
 use common::mongo::ENDED_ON;
 use common::transaction::{AccountId, Body, DUE_AT, Parked, State, TransactionId, legs_to_bson};
+use model::sim::keyed::Inserted;
 use model::sim::model::{Books, Transaction};
 use model::sim::odd::Oddity;
 use model::sim::request::{Reply, Request};
 use model::sim::server::{Server, Stepped};
+use model::sim::submit::{self, Habits, Step};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::fields::{self, Answer, Shown};
-use crate::operation::{BROKEN, HOUR, Lease, Operation, TRANSACTIONS, account_names};
+use crate::operation::{BROKEN, HOUR, KEYS, Lease, Operation, TRANSACTIONS, account_names};
 use crate::sequence::Sequence;
 use crate::terms::{FOREIGN, Terms, broken, contents};
 
 /// A content with more legs is too long to be read together with others.
 const LEGS_MAX_OF_SMALL: usize = 3;
+
+/// How a client goes about an insert with an exclusive key.
+const HABITS: Habits = Habits { attempts_max: 2, commits_separately: true };
 
 /// The model, as the sequences use it.
 pub struct Model {
@@ -87,7 +92,24 @@ impl Model {
         match operation {
             Operation::Insert { transaction, content } => {
                 let body = terms.sequence.bodies[*content].clone();
-                self.insert(TRANSACTIONS[*transaction], body, created_at)
+                let id = TRANSACTIONS[*transaction];
+                match body.terms().exclusive_key.is_some() {
+                    true => self.submit_keyed(&id.into(), &body, created_at),
+                    false => self.insert(id, body, created_at),
+                }
+            }
+            Operation::InsertBeside { first, second, commits } => {
+                let content =
+                    |at: usize| (TRANSACTIONS[at].into(), terms.sequence.bodies[at].clone());
+                self.insert_beside(content(*first), content(*second), *commits, created_at)
+            }
+            Operation::Holder(key) => {
+                match self.request(&Request::Holder(KEYS[*key].into()), now) {
+                    Reply::Seen(seen) => {
+                        Answer::Holder(seen.first().map(|seen| seen.id.to_string()))
+                    }
+                    other => unreachable!("a read answers documents, not {other:?}"),
+                }
             }
             Operation::RequestCancel(at) => {
                 let id: TransactionId = TRANSACTIONS[*at].into();
@@ -210,12 +232,18 @@ impl Model {
 
     /// Whether an operation is left out, because it would edit odd documents in ways that are not
     /// the ledger's: producers and operators, and a claim that expires at once, which could be made
-    /// twice.
-    pub fn leaves_out(&self, operation: &Operation) -> bool {
+    /// twice. Or because it is about keys, and the contents have none.
+    pub fn leaves_out(&self, operation: &Operation, bodies: &[Body]) -> bool {
+        let has_no_key = |at: &usize| bodies[*at].terms().exclusive_key.is_none();
+        let is_beside = matches!(operation, Operation::InsertBeside { .. });
+        if is_beside && operation.transactions().iter().any(has_no_key) {
+            return true;
+        }
         let odd = &self.server.primary.odd;
         let is_odd = |at: &usize| odd.is_mendable(&TRANSACTIONS[*at].into());
         match operation {
             Operation::Insert { .. }
+            | Operation::InsertBeside { .. }
             | Operation::RequestCancel(_)
             | Operation::Confirm(_)
             | Operation::MakeDue(_)
@@ -286,13 +314,79 @@ impl Model {
             }
             return Answer::Submitted;
         }
+        self.known(id, &body)
+    }
+
+    /// The answer to a submission whose id is known.
+    fn known(&self, id: &str, body: &Body) -> Answer {
         let known = &self.server.primary.transactions[id];
         let as_submitted = known.body.clone().and_then(|known| {
             let terms = known.terms().as_submitted();
             known.with_terms(terms).map_err(|error| error.to_string())
         });
-        let same = as_submitted.is_ok_and(|known| known == body);
+        let same = as_submitted.is_ok_and(|known| known == *body);
         if same { Answer::Unchanged(known.state) } else { Answer::Refused }
+    }
+}
+
+impl Model {
+    /// Submits a transaction that has an exclusive key, to the end.
+    fn submit_keyed(&mut self, id: &TransactionId, body: &Body, created_at: ServerMs) -> Answer {
+        let key = body.terms().exclusive_key.clone().unwrap_or_default();
+        let mut heard: Vec<Option<Reply>> = Vec::new();
+        loop {
+            let attempt = |number: usize| format!("attempt {number}");
+            let mut answers = heard.iter().map(Option::as_ref);
+            let request = match submit::next(id, HABITS, &mut answers) {
+                Step::Look => Request::Read(vec![id.clone()]),
+                Step::Insert(number) => {
+                    let call = String::new();
+                    Request::InsertKeyed(attempt(number), call, id.clone(), body.clone())
+                }
+                Step::Commit(number) => Request::CommitKeyed(attempt(number)),
+                Step::Holder => Request::Holder(key.clone()),
+                Step::Accept => {
+                    let was_there = matches!(heard.last(), Some(Some(Reply::Seen(_))));
+                    return if was_there { self.known(id, body) } else { Answer::Submitted };
+                }
+                Step::Refuse => {
+                    let Some(Some(Reply::Seen(holders))) = heard.last() else {
+                        unreachable!("a call is refused after it has seen the holder")
+                    };
+                    return Answer::KeyInUse(holders[0].id.to_string());
+                }
+                Step::GiveUp => unreachable!("nobody else is there"),
+            };
+            heard.push(Some(self.request(&request, created_at)));
+        }
+    }
+
+    fn insert_beside(
+        &mut self,
+        first: (TransactionId, Body),
+        second: (TransactionId, Body),
+        commits: bool,
+        created_at: ServerMs,
+    ) -> Answer {
+        let open = |attempt: &str, (id, body)| {
+            Request::InsertKeyed(attempt.to_owned(), String::new(), id, body)
+        };
+        let first = inserted(self.request(&open("first", first), created_at));
+        let second = inserted(self.request(&open("second", second), created_at));
+        self.request(&Request::CommitKeyed("second".to_owned()), created_at);
+        if commits {
+            self.request(&Request::CommitKeyed("first".to_owned()), created_at);
+        }
+        self.server.primary.keyed.open.clear();
+        Answer::Inserts([first, second])
+    }
+}
+
+fn inserted(reply: Reply) -> Inserted {
+    match reply {
+        Reply::Written(written) if written.count > 0 => Inserted::Open,
+        Reply::Written(written) if !written.refused.is_empty() => Inserted::Duplicate,
+        _ => Inserted::Conflict,
     }
 }
 

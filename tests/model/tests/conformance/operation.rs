@@ -22,6 +22,9 @@ pub const LARGE: usize = 4;
 /// The transaction that breaks the rules of a body.
 pub const BROKEN: &str = "broken";
 
+/// The exclusive keys.
+pub const KEYS: [&str; 2] = ["one key", "$exclusiveKey"];
+
 /// One hour in milliseconds.
 pub const HOUR: i64 = 3_600_000;
 
@@ -62,6 +65,15 @@ pub enum Operation {
         transaction: usize,
         content: usize,
     },
+    /// While a native transaction has inserted the first and is open, another client tries once to
+    /// insert the second; then the first is committed, or not. Both have exclusive keys.
+    InsertBeside {
+        first: usize,
+        second: usize,
+        commits: bool,
+    },
+    /// Somebody looks who has an exclusive key.
+    Holder(usize),
     /// A client cancels.
     RequestCancel(usize),
     /// A client confirms a hold, in part or in full.
@@ -155,6 +167,12 @@ impl fmt::Display for Operation {
                 let (id, of) = (TRANSACTIONS[*transaction], TRANSACTIONS[*content]);
                 write!(f, "{name} {id} with the content of {of}")
             }
+            Operation::InsertBeside { first, second, commits } => {
+                let (first, second) = (TRANSACTIONS[*first], TRANSACTIONS[*second]);
+                let end = if *commits { "committed" } else { "aborted" };
+                write!(f, "{name} {first} and {second}, then the first is {end}")
+            }
+            Operation::Holder(key) => write!(f, "{name} {}", KEYS[*key]),
             Operation::RequestCancel(at) | Operation::Confirm(at) => {
                 write!(f, "{name} {}", TRANSACTIONS[*at])
             }
@@ -236,6 +254,7 @@ impl Operation {
             | Operation::Reschedule(at, _)
             | Operation::Unpark(at)
             | Operation::SpoilTransaction(at, _) => vec![*at],
+            Operation::InsertBeside { first, second, .. } => vec![*first, *second],
             Operation::Claim(ids, ..)
             | Operation::Advance(_, ids, _)
             | Operation::Transact(ids, ..)
@@ -248,6 +267,7 @@ impl Operation {
             Operation::Cancel(refused, _) => refused.iter().map(|(at, _)| *at).collect(),
             Operation::Park(each, ..) => each.iter().map(|(at, _)| *at).collect(),
             Operation::SetStatus(..)
+            | Operation::Holder(_)
             | Operation::Read(_)
             | Operation::Bodies(_)
             | Operation::Accounts(..)
@@ -264,6 +284,8 @@ impl Operation {
     pub fn name(&self) -> &'static str {
         match self {
             Operation::Insert { .. } => "insert",
+            Operation::InsertBeside { .. } => "insert beside",
+            Operation::Holder(_) => "holder of a key",
             Operation::RequestCancel(_) => "request cancel",
             Operation::Confirm(_) => "confirm",
             Operation::Rest(..) => "rest",

@@ -4,21 +4,27 @@ use std::collections::BTreeSet;
 
 use common::account::{Account, Status};
 use common::ledger::{Claim, Fault, Ledger, LedgerError, ServerMs};
-use common::mongo::{ENDED_ON, MongoLedger, MongoOutbox, Store, Unparked, raw_id};
+use common::mongo::{ENDED_ON, KeyedInsert, MongoLedger, MongoOutbox, Store, Unparked, raw_id};
 use futures_util::TryStreamExt;
+use model::sim::keyed::Inserted;
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::error::{ErrorKind, WriteFailure};
+use mongodb::options::ReadConcern;
 use producer::submission::{self, Expect, Order};
 use producer::{Change, Client, Error};
 
 use crate::fields::{self, Answer, Shown};
 use crate::hands;
-use crate::operation::{Lease, Operation, TRANSACTIONS, When, account_names};
+use crate::operation::{KEYS, Lease, Operation, TRANSACTIONS, When, account_names};
 use crate::sequence::Sequence;
 use crate::terms::{FOREIGN, Terms, broken, contents};
 
 /// So many different stamps there are: less than half an hour in milliseconds.
 const STAMPS: i64 = 1_000_000;
+
+/// The server's code for a document whose `_id` or key exists.
+const DUPLICATE_KEY: i32 = 11_000;
 
 /// A real MongoDB, as the sequences use it.
 pub struct Real {
@@ -128,6 +134,16 @@ impl Real {
                     body: terms.sequence.bodies[*content].clone(),
                 };
                 self.insert(order, created_at).await
+            }
+            Operation::InsertBeside { first, second, commits } => {
+                let document = |at: usize| {
+                    let created_at = DateTime::from_millis(created_at);
+                    terms.sequence.bodies[at].to_document(TRANSACTIONS[at], created_at)
+                };
+                self.insert_beside(document(*first), document(*second), *commits).await
+            }
+            Operation::Holder(key) => {
+                self.store().holder_of_key(KEYS[*key]).await.map(Answer::Holder)
             }
             Operation::RequestCancel(at) => Ok(self.request_cancel(TRANSACTIONS[*at]).await),
             Operation::Confirm(at) => {
@@ -243,11 +259,42 @@ impl Real {
             submission::Answer::Submitted => Answer::Submitted,
             submission::Answer::Unchanged(state) => Answer::Unchanged(*state),
             submission::Answer::Conflict { .. } => Answer::Refused,
-            submission::Answer::KeyInUse { .. } | submission::Answer::WithoutKeys(_) => {
-                panic!("no body of the test has a key")
-            }
+            submission::Answer::KeyInUse { holder, .. } => Answer::KeyInUse(holder.clone()),
+            submission::Answer::WithoutKeys(why) => panic!("{why}"),
             submission::Answer::Refused(why) => panic!("the schema refuses a valid body: {why}"),
         })
+    }
+
+    /// The first in a native transaction of this test's own, which stays open while the store tries the
+    /// second.
+    async fn insert_beside(
+        &self,
+        first: Document,
+        second: Document,
+        commits: bool,
+    ) -> Result<Answer, LedgerError> {
+        let transactions = self.store().transactions();
+        let session = self.store().database().client().start_session().await;
+        let mut session = session.expect("MongoDB is there");
+        let started = session.start_transaction().read_concern(ReadConcern::local()).await;
+        started.expect("a transaction can be started");
+        let first = match transactions.insert_one(first).session(&mut session).await {
+            Ok(_) => Inserted::Open,
+            Err(error) if is_duplicate(&error) => Inserted::Duplicate,
+            Err(error) => panic!("{error}"),
+        };
+        let second = match self.store().insert_keyed(&second).await? {
+            KeyedInsert::Inserted => Inserted::Open,
+            KeyedInsert::Duplicate => Inserted::Duplicate,
+            KeyedInsert::Conflict => Inserted::Conflict,
+            KeyedInsert::Refused(why) => panic!("the schema refuses a valid body: {why}"),
+        };
+        let ended = match commits && first == Inserted::Open {
+            true => session.commit_transaction().await,
+            false => session.abort_transaction().await,
+        };
+        ended.expect("the transaction was open");
+        Ok(Answer::Inserts([first, second]))
     }
 
     async fn request_cancel(&self, id: &str) -> Answer {
@@ -270,6 +317,13 @@ impl Real {
             Err(Error::Refused { .. } | Error::NotFound { .. }) => Answer::Refused,
             Err(error) => panic!("{error}"),
         }
+    }
+}
+
+fn is_duplicate(error: &mongodb::error::Error) -> bool {
+    match error.kind.as_ref() {
+        ErrorKind::Write(WriteFailure::WriteError(error)) => error.code == DUPLICATE_KEY,
+        _ => false,
     }
 }
 

@@ -20,7 +20,7 @@ use proptest::sample::{select, subsequence};
 
 use crate::chance::{claimant, grouping, ids, operation};
 use crate::operation::{
-    ACCOUNTS, Claimant, Grouping, LARGE, Lease, Operation, TRANSACTIONS, When, account_names,
+    ACCOUNTS, Claimant, Grouping, KEYS, LARGE, Lease, Operation, TRANSACTIONS, When, account_names,
 };
 
 /// The documents and operations of one sequence.
@@ -37,7 +37,8 @@ pub struct Sequence {
 /// All sequences of up to so many operations.
 pub fn sequences(operations_max: usize) -> impl Strategy<Value = Sequence> {
     let accounts = ACCOUNTS.map(account);
-    let bodies = vec((body(), terms()).prop_map(timed), TRANSACTIONS.len());
+    let key = prop::option::weighted(0.4, select(&KEYS[..]));
+    let bodies = vec((body(), terms(), key).prop_map(on_terms), TRANSACTIONS.len());
     let parts = vec(part(), 1..=operations_max);
     (accounts, bodies, parts).prop_map(move |(accounts, mut bodies, parts)| {
         bodies[LARGE] = large();
@@ -71,11 +72,13 @@ fn terms() -> impl Strategy<Value = Terms> {
     ]
 }
 
-fn timed((body, moments): (Body, Terms)) -> Body {
+fn on_terms((body, moments, key): (Body, Terms, Option<&str>)) -> Body {
     let Terms { hold, hold_expires_at, .. } = body.terms().clone();
     let fits = |end: &DateTime| moments.not_before.is_none_or(|not_before| not_before < *end);
     let hold_expires_at = hold_expires_at.filter(fits);
-    body.with_terms(Terms { hold, hold_expires_at, ..moments }).expect("they fit each other")
+    let exclusive_key = key.map(str::to_owned);
+    let terms = Terms { hold, hold_expires_at, exclusive_key, ..moments };
+    body.with_terms(terms).expect("they fit each other")
 }
 
 /// One operation, the same twice as a client would send it again, or all that a worker does with a
@@ -95,6 +98,8 @@ fn part() -> impl Strategy<Value = Vec<Operation>> {
         2 => batch().prop_map(|(ids, by, g, kept)| some_of(held(&ids, by, g), kept)),
         2 => ids().prop_map(|ids| submitted_and_expired(&ids)),
         1 => ids().prop_map(|ids| parked_and_brought_back(&ids)),
+        2 => (0..TRANSACTIONS.len(), 0..TRANSACTIONS.len())
+            .prop_map(|(first, second)| one_after_the_other(first, second)),
     ]
 }
 
@@ -112,6 +117,12 @@ fn submitted_and_expired(ids: &[usize]) -> Vec<Operation> {
         Operation::Insert { transaction: ids[0], content: ids[0] },
         Operation::Expire(ids.to_vec()),
     ]
+}
+
+/// Two submissions. If they have one key, the second is refused until the first is decided.
+fn one_after_the_other(first: usize, second: usize) -> Vec<Operation> {
+    let insert = |at: usize| Operation::Insert { transaction: at, content: at };
+    vec![insert(first), insert(second), Operation::RequestCancel(first), insert(second)]
 }
 
 /// A submission that is set apart, and an operator who brings it back.
@@ -290,7 +301,8 @@ impl fmt::Display for Sequence {
             let leg = |leg: &Leg| format!("{} {}", leg.account, leg.amount);
             let legs: Vec<_> = body.legs().iter().map(leg).collect();
             let currency = body.currency.as_deref().unwrap_or("no currency");
-            writeln!(f, "  transaction {id}: {}, {currency}", legs.join(", "))?;
+            let key = body.terms().exclusive_key.as_deref().unwrap_or("no key");
+            writeln!(f, "  transaction {id}: {}, {currency}, {key}", legs.join(", "))?;
         }
         for (at, operation) in self.operations.iter().enumerate() {
             writeln!(f, "  {:>3}. {operation}", at + 1)?;

@@ -128,6 +128,10 @@ macro_rules! planted_faults_are_found {
                 Planted::NotMajority,
                 Planted::NeighbourAcknowledgedUnsettled,
                 Planted::ReadsBeforeTheirWrites,
+                // Keys are a protocol of their own here, with faults of its own.
+                Planted::KeyFreedEarly,
+                Planted::PlainInsertOfAKey,
+                Planted::KeyReadTooEarly,
             ];
             let here = Planted::ALL.into_iter().filter(|planted| !elsewhere.contains(planted));
             assert_eq!(here.collect::<Vec<_>>(), [$(Planted::$planted),*]);
@@ -168,6 +172,7 @@ planted_faults_are_found! {
     a_hold_that_is_taken_over_as_stuck_is_found: HeldTakenOverAsStuck in "hold-takeovers";
     an_expiry_without_the_state_is_found: ExpiryWithoutTheState in "expiring";
     a_commit_without_the_clock_is_found: CommitWithoutTheClock in "expiring";
+    a_native_transaction_without_the_clock_is_found: NativeWithoutTheClock in "expiring-natively";
     an_end_before_the_confirm_of_its_event_is_found: FinalBeforeTheConfirm in "announced";
     an_event_before_the_money_is_found: EventBeforeTheMoney in "announced";
     an_event_for_what_is_rolled_back_is_found: EventForWhatIsRolledBack in "announced-canceled";

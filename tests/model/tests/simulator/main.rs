@@ -103,6 +103,10 @@ planted_faults_are_found! {
     a_hold_that_is_taken_over_as_stuck_is_found: HeldTakenOverAsStuck;
     an_expiry_without_the_state_is_found: ExpiryWithoutTheState;
     a_commit_without_the_clock_is_found: CommitWithoutTheClock;
+    a_native_transaction_without_the_clock_is_found: NativeWithoutTheClock;
+    a_key_freed_early_is_found: KeyFreedEarly;
+    a_plain_insert_of_a_key_is_found: PlainInsertOfAKey;
+    a_key_that_is_read_too_early_is_found: KeyReadTooEarly;
     an_end_before_the_confirm_of_its_event_is_found: FinalBeforeTheConfirm;
     an_event_before_the_money_is_found: EventBeforeTheMoney;
     an_event_for_what_is_rolled_back_is_found: EventForWhatIsRolledBack;
