@@ -12,7 +12,7 @@ use mongodb::bson::DateTime;
 use producer::{Capture, Period};
 use serde_json::json;
 
-use super::{account, client, on_hold, world};
+use super::{account, on_hold, world};
 use crate::history::world_with_history;
 
 async fn worker(world: &World, engine: &str) -> Worker {
@@ -58,7 +58,7 @@ async fn is_captured_in_part(engine: &str) {
     let again = world.producer(&["confirm", "t", "--value", "30"]).await.expect_success();
     assert!(again.stdout.starts_with("t: done; is already confirmed"), "{again:?}");
 
-    let client = client(&world).await;
+    let client = world.client().await;
     for (name, amount) in [("card", -30), ("shop", 30)] {
         let booked = client.statement(name, &Period::default(), 10, None).await.expect("booked");
         let amounts: Vec<Amount> = booked.entries.iter().map(|entry| entry.amount).collect();
@@ -182,7 +182,7 @@ async fn an_account_that_is_frozen_between_hold_and_confirmation_takes_nothing_a
 async fn what_wins_of_confirmations_and_releases_at_once_is_what_is_paid() {
     const HOLDS: i64 = 30;
     let world = world().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     let worker = worker(&world, "two-phase").await;
     let ids: Vec<String> = (0..HOLDS).map(|n| format!("t{n}")).collect();
     let holds: Vec<_> =

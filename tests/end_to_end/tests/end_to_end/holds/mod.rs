@@ -14,24 +14,12 @@ use common::amount::Amount;
 use common::transaction::{Body, Leg, State, Terms, TransactionId};
 use harness::world::{World, transfer};
 use mongodb::bson::{DateTime, Document, doc};
-use producer::{Client, Config};
 
 /// A card with 100 and a shop without anything.
 async fn world() -> World {
     let world = World::new().await;
     world.accounts(&[("card", 100), ("shop", 0), ("fee", 0)]).await;
     world
-}
-
-fn config(world: &World) -> Config {
-    Config::new(&world.servers.mongodb_uri, &world.servers.amqp_url)
-        .database(&world.name)
-        .queue_prefix(&world.name)
-        .notes(|_| {})
-}
-
-async fn client(world: &World) -> Client {
-    Client::connect(&config(world)).await.expect("the servers are there")
 }
 
 fn leg(account: &str, amount: i64) -> Leg {
