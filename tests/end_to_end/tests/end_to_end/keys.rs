@@ -1,6 +1,6 @@
 //! Exclusive keys: at most one undecided transaction has one, whatever happens to those who submit.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use common::config::MongoArgs;
 use common::mongo::Store;
@@ -150,6 +150,35 @@ async fn whoever_submits_on_the_event_gets_the_key() {
         drop(worker);
         world.finish().await;
     }
+}
+
+#[tokio::test]
+async fn what_is_scheduled_or_held_has_its_key_until_it_is_canceled_or_expires() {
+    let world = world().await;
+    let client = world.client().await;
+    let worker = world.worker("one").start().await;
+    let in_an_hour = SystemTime::now() + Duration::from_secs(3_600);
+    client.submit(keyed("scheduled").not_before(in_an_hour)).await.expect("nobody has the key");
+    client.reschedule("scheduled", in_an_hour + s(1)).await.expect("it is scheduled");
+    assert_eq!(holder(client.submit(keyed("t")).await), "scheduled");
+    client.cancel("scheduled").await.expect("it is scheduled");
+
+    let held = keyed("held").held().hold_expires_at(SystemTime::now() + s(6));
+    client.submit(held).await.expect("the key is free when the cancelation is certain");
+    world.wait_state("held", State::Held, s(30)).await;
+    assert_eq!(holder(client.submit(keyed("t")).await), "held");
+    let mut outcomes = client.outcomes().await.expect("the broker is there");
+    loop {
+        let ended = tokio::time::timeout(s(60), outcomes.next()).await.expect("in time");
+        if &*ended.expect("the broker is there").id == "held" {
+            break;
+        }
+    }
+    client.submit(keyed("t")).await.expect("whoever hears that it has expired gets the key");
+    assert_eq!(client.outcome("t").await, Ok(Outcome::Done));
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
 }
 
 #[tokio::test]

@@ -4,9 +4,11 @@
 //! - `telling`: the HTTP API, lists, accounts and pages.
 //! - `life`: from the submission to the end, with workers.
 //! - `engine`: what workers make of them.
+//! - `late`: what arrives when the hold has moved on.
 
 mod deciding;
 mod engine;
+mod late;
 mod life;
 mod telling;
 
