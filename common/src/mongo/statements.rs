@@ -92,7 +92,8 @@ const COPIED_BYTES_MAX: i32 = 4 << 20;
 
 /// Moves the transactions of a batch from one state to the next, where they are still in this state
 /// and under this claim. A step that is no end uses plain operators: a pipeline with `$$NOW` costs the
-/// server a sixth more.
+/// server a sixth more. The commit of what expires is a pipeline all the same: `$currentDate` is a clock
+/// that runs on after the guard was evaluated, and would show a decision after `expiresAt`.
 pub(super) fn advance(step: Advance, ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
     let (from, to) = step.states();
     let mut filter = rawdoc! {
@@ -104,6 +105,12 @@ pub(super) fn advance(step: Advance, ids: &[&TransactionId], claim: &Claim) -> R
     let mut statement = rawdoc! { "q": filter, "multi": true };
     if to.is_final() {
         statement.append(cstr!("u"), end(to, rawdoc! {}));
+    } else if step == Advance::CommitInTime {
+        let set = rawdoc! {
+            "state": to.as_str(), "decidedAt": "$$NOW", "lastModified": "$$NOW",
+        };
+        let update: RawArrayBuf = [rawdoc! { "$set": set }].into_iter().collect();
+        statement.append(cstr!("u"), update);
     } else {
         let set = rawdoc! { "state": to.as_str() };
         // The only such step is the commit.

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
+use clap::builder::RangedI64ValueParser;
 use common::account::Account;
 use common::amount::Amount;
 use common::transaction::State;
@@ -15,7 +16,7 @@ use futures_util::stream::{self, StreamExt};
 use harness::figures::percentile;
 use harness::worker::Worker;
 use harness::world::World;
-use producer::{Capture, Client, Config, Outcome, Submission};
+use producer::{Capture, Client, Outcome, Submission};
 use serde::Serialize;
 
 /// How long a part may take to come to its end.
@@ -34,20 +35,31 @@ const TURNS: usize = 3;
 const SINGLE_PER_SECOND: u64 = 100;
 const MERCHANT: &str = "merchant";
 
+/// Enough of something for a figure, and no more than one machine holds.
+fn many() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(100..=1_000_000)
+}
+
 /// What is measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Plan {
-    /// Holds that are made, confirmed, and made again to expire.
+    /// Holds that are made, confirmed, and made again to expire
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = many())]
     pub holds: u32,
-    /// Holds that are open on one merchant.
+    /// Holds that are open on one merchant while others settle
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = many())]
     pub open: u32,
-    /// Transactions that are due at one moment.
+    /// Transactions that are due at one moment
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = many())]
     pub due: u32,
-    /// Submissions with an exclusive key.
+    /// Submissions with an exclusive key
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = many())]
     pub keyed: u32,
-    /// Transfers of others in each run.
+    /// Transfers of others beside the open holds, in each of six runs
+    #[arg(long, value_name = "N", default_value_t = 40_000, value_parser = many())]
     pub others: u32,
-    /// The worker's engine.
+    /// The worker's engine
+    #[arg(long, value_name = "ENGINE", default_value = "two-phase")]
     pub engine: String,
 }
 
@@ -126,10 +138,7 @@ impl Setting {
         }
         let flags = BTreeMap::from([("--engine".to_owned(), plan.engine.clone())]);
         let worker = world.worker("holds").only_flags(flags).start().await;
-        let config = Config::new(&world.servers.mongodb_uri, &world.servers.amqp_url)
-            .database(&world.name)
-            .queue_prefix(&world.name);
-        let client = Client::connect(&config).await.expect("both servers are there");
+        let client = world.client().await;
         Setting { world, worker, client }
     }
 

@@ -14,6 +14,7 @@
 //! - [`returns`]: how soon consumers are back after their broker, with its program `returns`.
 //! - [`load`]: how much the HTTP API takes in, with its program `load`.
 //! - [`holds`]: holds, schedules and expiry, with its program `holds`.
+//! - [`output`]: the end of a program that measures one thing.
 //! - [`report`], [`table`], [`summary`], [`markdown`], [`picture`]: what comes of it.
 //!
 //! A run whose books do not balance has no figure, and fails the benchmark.
@@ -34,6 +35,7 @@ pub mod load;
 pub mod markdown;
 mod native;
 mod native_batch;
+pub mod output;
 pub mod picture;
 pub mod report;
 pub mod returns;

@@ -16,7 +16,7 @@ use harness::api::Api;
 use harness::deployment::root;
 use harness::wait::s;
 use harness::world::World;
-use producer::{Client, Config, Submission};
+use producer::Submission;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
@@ -25,19 +25,25 @@ use tokio::process::Command;
 const SETTLE_LIMIT: Duration = Duration::from_secs(600);
 
 /// What is measured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Plan {
-    /// How long each part lasts, in seconds.
+    /// How long each of the three parts lasts, in seconds
+    #[arg(long, value_name = "S", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub seconds: u32,
-    /// The connections that submit singly.
+    /// Connections that submit one transfer in each request
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub connections: u32,
-    /// The connections that submit arrays, and the callers of `submit_all`.
+    /// Connections that submit arrays, and callers of `submit_all`
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     pub bulk_connections: u32,
-    /// The transfers of an array.
+    /// Transfers in an array
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub items: u32,
-    /// The accounts.
+    /// Accounts
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..))]
     pub accounts: u32,
-    /// Whether there are indexes for lists and statements.
+    /// Whether the database has the indexes of lists and statements
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = History::Default)]
     pub history: History,
 }
 
@@ -142,10 +148,7 @@ async fn load(api: &Api, wrk: &str, plan: Plan, items: u32, connections: u32) ->
 }
 
 async fn submit_all(world: &World, plan: Plan) -> Part {
-    let config = Config::new(&world.servers.mongodb_uri, &world.servers.amqp_url)
-        .database(&world.name)
-        .queue_prefix(&world.name);
-    let client = Client::connect(&config).await.expect("both servers are there");
+    let client = world.client().await;
     let begun = Instant::now();
     let until = begun + s(plan.seconds.into());
     let callers = (0..plan.bulk_connections).map(|_| {

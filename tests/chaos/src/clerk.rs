@@ -1,15 +1,16 @@
-//! Clerks cancel and reverse single transactions, and confirm and release holds, while rows are being
-//! submitted and settled.
+//! Clerks cancel and reverse single transactions, reschedule what is scheduled, and confirm and release
+//! holds, while rows are being submitted and settled.
 //!
 //! They work at the same time, through a link of their own that nobody cuts; faults of the servers hit it
-//! as well. Their answers are kept and judged. A request that failed proves nothing: what is asked of a hold
-//! is asked again until it is answered.
+//! as well. Their answers are kept and judged. A request that failed proves nothing: what is asked is
+//! asked again until it is answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use producer::{Amount, Capture, Client, Config, Decided, Error, Leg, State};
+use mongodb::bson::DateTime;
+use producer::{Amount, Capture, Client, Config, Decided, Error, Leg, Standing, State};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
@@ -17,9 +18,9 @@ use tokio::task::JoinSet;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How many clerks there are.
 const CLERKS: usize = 24;
-/// A hold that can't be decided yet is looked at again after so long.
+/// What can't be decided yet is looked at again after so long.
 const AGAIN_AFTER: Duration = Duration::from_millis(300);
-/// How long a hold is asked about.
+/// How long the clerks ask again.
 const ASK_LIMIT: Duration = Duration::from_secs(150);
 
 /// What the clerks are asked to do.
@@ -36,6 +37,8 @@ pub struct Ask {
 pub enum Task {
     /// Cancels it.
     Cancel(String),
+    /// Puts off or forward what is scheduled, to this moment in Unix milliseconds.
+    Reschedule(String, i64),
     /// Reverses it.
     Reverse(String),
     /// Confirms a hold with so much of each leg.
@@ -51,6 +54,12 @@ pub enum Answered {
     Canceled(String),
     /// It can't be canceled any more: it is done, or will be.
     TooLate(String),
+    /// It is due at this moment now.
+    Rescheduled(String, i64),
+    /// It can't be rescheduled to this moment: it is not scheduled any more.
+    NotRescheduled(String, i64),
+    /// It can't be rescheduled to this moment, because it would always expire.
+    WouldExpire(String, i64),
     /// It is taken back by this other transaction.
     Reversed(String, String),
     /// The hold is confirmed, with so much of each leg.
@@ -73,11 +82,34 @@ impl Answered {
             Answered::Reversed(id, by) => vec![id.clone(), by.clone()],
             Answered::Canceled(id)
             | Answered::TooLate(id)
+            | Answered::Rescheduled(id, _)
+            | Answered::NotRescheduled(id, _)
+            | Answered::WouldExpire(id, _)
             | Answered::Confirmed(id, _)
             | Answered::NotConfirmed(id)
             | Answered::Released(id)
             | Answered::NotReleased(id)
             | Answered::Odd(id, _) => vec![id.clone()],
+        }
+    }
+}
+
+impl Answered {
+    /// Its name in the report, if it is about what is scheduled.
+    #[must_use]
+    pub fn about_schedule(&self) -> Option<&'static str> {
+        match self {
+            Answered::Rescheduled(..) => Some("rescheduled"),
+            Answered::NotRescheduled(..) => Some("not scheduled any more"),
+            Answered::WouldExpire(..) => Some("would always expire"),
+            Answered::Canceled(_)
+            | Answered::TooLate(_)
+            | Answered::Reversed(..)
+            | Answered::Confirmed(..)
+            | Answered::NotConfirmed(_)
+            | Answered::Released(_)
+            | Answered::NotReleased(_)
+            | Answered::Odd(..) => None,
         }
     }
 }
@@ -153,13 +185,11 @@ impl Clerks {
 
     async fn attempt(&self, task: &Task) -> Attempt {
         match task {
-            Task::Cancel(id) => match self.client.cancel(id).await {
-                Ok(_) => Attempt::Answered(Answered::Canceled(id.clone())),
-                Err(Error::WrongState { state: State::Applied | State::Done, .. }) => {
-                    Attempt::Answered(Answered::TooLate(id.clone()))
-                }
-                Err(_) => Attempt::Failed,
-            },
+            Task::Cancel(id) => canceled(id, self.client.cancel(id).await),
+            Task::Reschedule(id, ms) => {
+                let moment = DateTime::from_millis(*ms).to_system_time();
+                rescheduled(id, *ms, self.client.reschedule(id, moment).await)
+            }
             Task::Reverse(id) => match self.client.reverse(id).await {
                 Ok(by) => Attempt::Answered(Answered::Reversed(id.clone(), by.id.to_string())),
                 Err(_) => Attempt::Failed,
@@ -190,10 +220,48 @@ impl Clerks {
 #[derive(Debug, PartialEq, Eq)]
 enum Attempt {
     Answered(Answered),
-    /// A server was away, or it is not held yet: ask again.
+    /// A server was away, or it is not held or submitted yet: ask again.
     Later,
     /// It is not asked again.
     Failed,
+}
+
+fn canceled(id: &str, told: Result<Standing, Error>) -> Attempt {
+    Attempt::Answered(match told {
+        Ok(_) => Answered::Canceled(id.to_owned()),
+        Err(Error::WrongState { state: State::Applied | State::Done, .. }) => {
+            Answered::TooLate(id.to_owned())
+        }
+        // It is not submitted yet, or was just now.
+        Err(Error::NotFound { .. } | Error::Refused { .. } | Error::Unavailable { .. }) => {
+            return Attempt::Later;
+        }
+        Err(error) => Answered::Odd(id.to_owned(), error.to_string()),
+    })
+}
+
+fn rescheduled(id: &str, ms: i64, told: Result<Standing, Error>) -> Attempt {
+    Attempt::Answered(match told {
+        Ok(_) => Answered::Rescheduled(id.to_owned(), ms),
+        Err(Error::WrongState { state, problem, .. }) => match state {
+            State::Scheduled => Answered::Odd(id.to_owned(), problem.to_owned()),
+            State::Initial
+            | State::Pending
+            | State::Held
+            | State::Applied
+            | State::Canceling
+            | State::Done
+            | State::Canceled => Answered::NotRescheduled(id.to_owned(), ms),
+        },
+        Err(Error::Refused { problem, .. }) if problem.contains("would always expire") => {
+            Answered::WouldExpire(id.to_owned(), ms)
+        }
+        // It is not submitted yet, or was just now.
+        Err(Error::NotFound { .. } | Error::Refused { .. } | Error::Unavailable { .. }) => {
+            return Attempt::Later;
+        }
+        Err(error) => Answered::Odd(id.to_owned(), error.to_string()),
+    })
 }
 
 fn confirmed(id: &str, decided: Result<Decided, Error>) -> Attempt {

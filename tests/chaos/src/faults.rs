@@ -30,8 +30,8 @@ pub struct Happened {
     pub began_ms: i64,
     /// The beginning of the recovery: the end of the fault, or for a killed process the kill.
     pub over_ms: i64,
-    /// The transactions that were unfinished when it began; `None` if the database could not be
-    /// asked.
+    /// The transactions that were unfinished when it began, without those that come to rest as holds
+    /// next; `None` if the database could not be asked.
     pub met: Option<Vec<String>>,
     /// Whether nothing else failed at the time.
     pub alone: bool,
@@ -68,7 +68,7 @@ impl Site {
     /// What is unfinished now, before the fault begins.
     async fn met(&self) -> Option<Vec<String>> {
         let unfinished = self.observer.unfinished().await?;
-        Some(unfinished.into_iter().map(|one| one.id).collect())
+        Some(unfinished.into_iter().filter(|one| !one.rests_next).map(|one| one.id).collect())
     }
 
     /// Kills a worker while it has claimed transactions, and starts it again; `None` if it never
@@ -93,7 +93,8 @@ impl Site {
 
     /// What a worker holds.
     async fn claimed_by(&self, name: &str) -> Option<Vec<String>> {
-        let claimed = |one: Unfinished| (one.claimed_by? == name).then_some(one.id);
+        let claimed =
+            |one: Unfinished| (one.claimed_by? == name && !one.rests_next).then_some(one.id);
         let unfinished = self.observer.unfinished().await?;
         Some(unfinished.into_iter().filter_map(claimed).collect())
     }

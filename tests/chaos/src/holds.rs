@@ -101,6 +101,13 @@ impl Hold {
         Some(Hold { fate, expires_ms, after_ms })
     }
 
+    /// The same hold, so much later: it is scheduled, and nobody decides it before that.
+    #[must_use]
+    pub fn later(self, by_ms: u64) -> Hold {
+        let expires_ms = self.expires_ms.map(|expires_ms| expires_ms + by_ms);
+        Hold { expires_ms, after_ms: self.after_ms + by_ms, ..self }
+    }
+
     /// When it expires, if its submission began at this moment.
     #[must_use]
     pub fn expires_at(&self, begun_ms: i64) -> Option<i64> {
@@ -151,7 +158,7 @@ pub fn of_hold(
         };
     };
     let expires_ms = hold.expires_at(begun_ms);
-    if !found.hold || found.expires_ms != expires_ms {
+    if !found.hold || found.hold_expires_ms != expires_ms {
         return broken("which was to be held otherwise");
     }
     let confirmed = found.captured.as_ref();
@@ -184,12 +191,14 @@ mod tests {
     use rand::SeedableRng;
 
     use super::super::load::Sort;
+    use super::super::terms::Terms;
     use super::*;
 
     fn row(fate: Fate, expires_ms: Option<u64>) -> Row {
         let legs = vec![("a".into(), -7), ("b".into(), 4), ("c".into(), 3)];
         let hold = Some(Hold { fate, expires_ms, after_ms: 0 });
-        Row { id: "t".into(), legs, sort: Sort::Transfer, hold, chunk: 0 }
+        let terms = Terms::default();
+        Row { id: "t".into(), legs, sort: Sort::Transfer, hold, terms, chunk: 0 }
     }
 
     fn ended(state: &str, reason: &str, captured: Option<[i64; 3]>) -> Document {

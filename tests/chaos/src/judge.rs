@@ -16,6 +16,7 @@ use super::load::{OPENING, Row, Sort, accounts};
 use super::mischief;
 use super::neighbour::Neighbour;
 use super::produce::{Producer, Told, to_cancel};
+use super::terms::Plan;
 use super::verdict::{Found, Known, of_account, of_answer, of_neighbour, of_reversal, of_row};
 
 /// The times of one transaction, in Unix milliseconds.
@@ -27,8 +28,10 @@ pub struct Life {
     pub final_ms: i64,
     /// Whether it was settled.
     pub done: bool,
-    /// Whether it was on hold, and waited for a clerk.
-    pub hold: bool,
+    /// Whether nothing but workers kept it waiting: it was not on hold, not scheduled, and did not expire.
+    pub plain: bool,
+    /// When it was due, if it was scheduled, and neither on hold nor expiring.
+    pub due_ms: Option<i64>,
     /// When it was confirmed.
     pub confirmed_ms: Option<i64>,
 }
@@ -48,6 +51,10 @@ pub struct Judged {
     pub ends: BTreeMap<String, u64>,
     /// What the clerks did with holds, and how many of these ended how.
     pub holds: BTreeMap<String, u64>,
+    /// What was scheduled or expired, and how many of these ended how.
+    pub terms: BTreeMap<String, u64>,
+    /// What clerks were told about what is scheduled.
+    pub rescheduled: BTreeMap<&'static str, u64>,
     /// What those who submit with keys were told.
     pub keys: BTreeMap<&'static str, u64>,
     /// The same for the neighbour's transactions, and the number of its other steps.
@@ -89,6 +96,7 @@ pub async fn judge(store: &Store, said: Said<'_>, asked: &HashSet<&str>) -> Resu
             let known = |row: &Row| Known {
                 begun_ms: begun_ms[row.chunk as usize],
                 also_released: also_released.contains(&row.id),
+                to_cancel: also_released.contains(&row.id) || row.terms.plan == Plan::Cancel,
             };
             let broken = rows
                 .iter()
@@ -134,6 +142,11 @@ impl Judged {
             let is_new = matches!(row.sort, Sort::Transfer | Sort::Refused);
             if let Some(there) = there.filter(|_| is_new) {
                 self.count(there, &row.effect(), asked);
+                if row.terms.is_any() {
+                    let held = if row.hold.is_some() { ", held" } else { "" };
+                    let ended = format!("{}{held}: {}", row.terms.name(), there.end());
+                    *self.terms.entry(ended).or_default() += 1;
+                }
                 if let Some(hold) = row.hold {
                     let ended = format!("{}: {}", hold.fate.name(), there.end());
                     *self.holds.entry(ended).or_default() += 1;
@@ -142,18 +155,19 @@ impl Judged {
         }
     }
 
-    /// Takes a transaction into the books, by the effect that was asked for. The end of a hold is no
-    /// recovery from a fault: it waits for a clerk, or expires.
+    /// Takes a transaction into the books, by the effect that was asked for.
     fn count(&mut self, there: &Found, legs: &[(String, i64)], asked: &HashSet<&str>) {
         *self.ends.entry(there.end().to_owned()).or_default() += 1;
-        if there.is_final() && !there.hold && asked.contains(there.id.as_str()) {
+        if there.is_final() && asked.contains(there.id.as_str()) {
             self.finals.insert(there.id.clone(), there.modified_ms);
         }
+        let is_punctual = !there.hold && there.expires_ms.is_none();
         self.lives.push(Life {
             created_ms: there.created_ms,
             final_ms: there.modified_ms,
             done: there.is_done(),
-            hold: there.hold,
+            plain: is_punctual && there.not_before_ms.is_none(),
+            due_ms: there.not_before_ms.filter(|_| is_punctual),
             confirmed_ms: there.confirmed_ms,
         });
         if there.is_done() {
@@ -203,6 +217,9 @@ impl Judged {
             let broken =
                 some.iter().filter_map(|answer| of_answer(answer, |id| found.get(id).cloned()));
             self.violations.extend(broken);
+            for told in some.iter().filter_map(Answered::about_schedule) {
+                *self.rescheduled.entry(told).or_default() += 1;
+            }
         }
         Ok(())
     }

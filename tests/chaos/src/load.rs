@@ -2,7 +2,7 @@
 //!
 //! So nobody has to store millions of rows: the judge makes them again. Promises that every row is
 //! of one of the [`Sort`]s, each of which must end in its own way, that half of all transfers touch one
-//! of a few hot accounts, and that a third is on [`Hold`].
+//! of a few hot accounts, that a third is on [`Hold`], and that a quarter has [`Terms`].
 
 use std::collections::HashSet;
 
@@ -13,6 +13,7 @@ use rand::{Rng, SeedableRng};
 use serde_json::json;
 
 use super::holds::Hold;
+use super::terms::Terms;
 
 /// How many ordinary accounts there are.
 const ACCOUNTS: usize = 400;
@@ -62,6 +63,8 @@ pub struct Row {
     pub sort: Sort,
     /// What the clerks do with it, if it is on hold.
     pub hold: Option<Hold>,
+    /// When it may be settled, and until when.
+    pub terms: Terms,
     /// The chunk in which it comes first.
     pub chunk: u32,
 }
@@ -87,6 +90,12 @@ impl Row {
             line["hold"] = true.into();
             if let Some(expires_ms) = hold.expires_at(begun_ms) {
                 line["holdExpiresAt"] = timestamp(DateTime::from_millis(expires_ms)).into();
+            }
+        }
+        let not_before = ("notBefore", self.terms.not_before(begun_ms));
+        for (field, moment) in [not_before, ("expiresAt", self.terms.expires_at(begun_ms))] {
+            if let Some(ms) = moment {
+                line[field] = timestamp(DateTime::from_millis(ms)).into();
             }
         }
         line.to_string()
@@ -140,7 +149,8 @@ impl Load {
                 let account = any(&mut rng);
                 let legs = vec![(account.clone(), -1), (account, 1)];
                 let id = self.id(producer, chunk, place);
-                Row { id, legs, sort: Sort::Invalid, hold: None, chunk }
+                let terms = Terms::default();
+                Row { id, legs, sort: Sort::Invalid, hold: None, terms, chunk }
             }
             _ => self.fresh(producer, chunk, place),
         }
@@ -161,7 +171,10 @@ impl Load {
             _ => (two(from, to, value), Sort::Transfer),
         };
         let hold = Hold::draw(&mut self.rng(producer, chunk, place ^ 0x4000_0000));
-        Row { id, legs, sort, hold, chunk }
+        let mut rng = self.rng(producer, chunk, place ^ 0x2000_0000);
+        let terms = Terms::draw(&mut rng, hold.is_some());
+        let hold = hold.map(|hold| hold.later(terms.not_before_ms.unwrap_or(0)));
+        Row { id, legs, sort, hold, terms, chunk }
     }
 
     /// A unique row of an earlier chunk.
@@ -253,13 +266,19 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_says_so_in_its_line_and_when_it_expires() {
+    fn a_row_says_in_its_line_that_it_is_held_and_its_moments() {
         let rows = LOAD.chunk(0, 0);
         for row in &rows {
             let line: serde_json::Value = serde_json::from_str(&row.line(1_000)).expect("JSON");
             assert_eq!(line["hold"] == true, row.hold.is_some(), "{line}");
             let expires = row.hold.is_some_and(|hold| hold.expires_ms.is_some());
             assert_eq!(line["holdExpiresAt"].is_string(), expires, "{line}");
+            let is_scheduled = row.terms.not_before_ms.is_some();
+            assert_eq!(line["notBefore"].is_string(), is_scheduled, "{line}");
+            assert_eq!(line["expiresAt"].is_string(), row.terms.expires_ms.is_some(), "{line}");
+            let ends = [row.hold.and_then(|hold| hold.expires_ms), row.terms.expires_ms];
+            let begin = row.terms.not_before_ms.unwrap_or(0);
+            assert!(ends.into_iter().flatten().all(|end| begin < end), "always expires: {line}");
         }
         assert!((50..80).contains(&rows.iter().filter(|row| row.hold.is_some()).count()));
     }
@@ -274,7 +293,8 @@ mod tests {
                 let sort = match row.sort {
                     Sort::Repeated => {
                         let of = of.expect("known");
-                        assert_eq!((of.legs, of.hold, of.chunk), (row.legs, row.hold, row.chunk));
+                        assert_eq!((of.legs, of.hold, of.terms), (row.legs, row.hold, row.terms));
+                        assert_eq!(of.chunk, row.chunk);
                         "repeated"
                     }
                     Sort::Conflicting => {

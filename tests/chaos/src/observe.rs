@@ -1,29 +1,63 @@
 //! Which transactions are unfinished, read from the database past all proxies.
 //!
 //! Uses the indexes that hold unfinished transactions only, so that a look costs the same however
-//! many have been settled. Answers `None` while the database is away.
+//! many have been settled. Promises that nothing counts as unfinished that waits for a client or for a
+//! moment that has not come. Answers `None` while the database is away.
 
 use std::time::Duration;
 
 use common::config::MongoArgs;
-use common::mongo::Store;
+use common::mongo::{BY_STATE, Store};
 use common::transaction::State;
 use futures_util::TryStreamExt;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::Hint;
 
+use super::faults::now_ms;
 use super::neighbour::is_neighbours;
 
 /// How long an answer may take before it counts as missing.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// A transaction that is neither final nor on hold.
+/// A transaction that workers have something to do with: it is in flight, or a moment for which it was
+/// scheduled, or at which it expires, has come and nobody has moved it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
     /// Its id.
     pub id: String,
     /// Who has claimed it, if somebody has.
     pub claimed_by: Option<String>,
+    /// Whether it comes to rest as a hold next. Its end then says nothing of the workers: that waits for a
+    /// client, or until it expires.
+    pub rests_next: bool,
+}
+
+impl Unfinished {
+    fn read(document: &Document) -> Option<Unfinished> {
+        let text = |field: &str| document.get_str(field).ok().map(str::to_owned);
+        let claimed_by = document.contains_key("claim").then(|| text("application")).flatten();
+        let is_hold = document.get_bool("hold").unwrap_or(false);
+        let is_confirmed = document.contains_key("confirmedAt");
+        let rests_next = match State::parse(&text("state")?)? {
+            State::Scheduled | State::Initial | State::Pending => is_hold && !is_confirmed,
+            // One that is held has expired.
+            State::Held | State::Applied | State::Canceling | State::Done | State::Canceled => {
+                false
+            }
+        };
+        Some(Unfinished { id: text("_id")?, claimed_by, rests_next })
+    }
+}
+
+/// A transaction that waits for a client or for a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resting {
+    /// Its id.
+    pub id: String,
+    /// Whether it is on hold; it is scheduled otherwise.
+    pub is_held: bool,
+    /// When it is due or expires, in Unix milliseconds; far away if a hold does not.
+    pub due_ms: i64,
 }
 
 /// Counts what is unfinished, past all proxies.
@@ -56,22 +90,19 @@ impl Observer {
         Some(all)
     }
 
-    /// The holds that rest, each with whether it expires.
-    pub async fn resting(&self) -> Option<Vec<(String, bool)>> {
+    /// What is held or scheduled.
+    pub async fn resting(&self) -> Option<Vec<Resting>> {
         let store = self.store.clone();
-        let asking = tokio::spawn(async move {
-            let held = doc! { "dueAt": { "$type": "date" }, "state": State::Held };
-            let transactions = store.transactions();
-            let find = transactions.find(held).hint(Hint::Name("due".to_owned())).max_time(LIMIT);
-            let found: Vec<Document> = find.await?.try_collect().await?;
-            Ok::<_, mongodb::error::Error>(found)
-        });
+        let asking = tokio::spawn(async move { waiting(&store, None).await });
         let found = tokio::time::timeout(LIMIT, asking).await.ok()?.ok()?.ok()?;
-        let held = |document: &Document| {
-            let expires = document.get_datetime("holdExpiresAt").is_ok();
-            Some((document.get_str("_id").ok()?.to_owned(), expires))
+        let resting = |document: &Document| {
+            Some(Resting {
+                id: document.get_str("_id").ok()?.to_owned(),
+                is_held: document.get_str("state").ok()? == State::Held.as_str(),
+                due_ms: document.get_datetime("dueAt").ok()?.timestamp_millis(),
+            })
         };
-        Some(found.iter().filter_map(held).collect())
+        Some(found.iter().filter_map(resting).collect())
     }
 
     /// Everything that workers have something to do with.
@@ -80,30 +111,65 @@ impl Observer {
         // Spawned, because a driver's future must not be dropped midway.
         let asking = tokio::spawn(async move {
             let in_flight = State::IN_FLIGHT.map(Bson::from).to_vec();
-            let mut found = find(&store, doc! { "state": State::Initial }, "unclaimed").await?;
+            let mut found = find(&store, doc! { "state": State::Initial }, BY_STATE).await?;
             found.extend(find(&store, doc! { "state": { "$in": in_flight } }, "in_flight").await?);
+            found.extend(waiting(&store, Some(now_ms())).await?);
             Ok::<_, mongodb::error::Error>(found)
         });
-        tokio::time::timeout(LIMIT, asking).await.ok()?.ok()?.ok()
+        let found = tokio::time::timeout(LIMIT, asking).await.ok()?.ok()?.ok()?;
+        Some(found.iter().filter_map(Unfinished::read).collect())
     }
+}
+
+/// What is held or scheduled; with a moment, only that whose moment has come by then.
+async fn waiting(
+    store: &Store,
+    until_ms: Option<i64>,
+) -> Result<Vec<Document>, mongodb::error::Error> {
+    let mut due = doc! { "$type": "date" };
+    if let Some(ms) = until_ms {
+        due.insert("$lte", DateTime::from_millis(ms));
+    }
+    let states = [State::Scheduled, State::Held].map(Bson::from).to_vec();
+    find(store, doc! { "dueAt": due, "state": { "$in": states } }, "due").await
 }
 
 async fn find(
     store: &Store,
     filter: Document,
     index: &str,
-) -> Result<Vec<Unfinished>, mongodb::error::Error> {
+) -> Result<Vec<Document>, mongodb::error::Error> {
     let transactions = store.transactions();
+    let fields = ["application", "claim", "state", "hold", "confirmedAt", "dueAt"];
+    let fields: Document = fields.into_iter().map(|field| (field.to_owned(), 1.into())).collect();
     let find = transactions
         .find(filter)
         .hint(Hint::Name(index.to_owned()))
-        .projection(doc! { "application": 1, "claim": 1 })
+        .projection(fields)
         .max_time(LIMIT);
-    let documents: Vec<Document> = find.await?.try_collect().await?;
-    let unfinished = |document: &Document| {
-        let text = |field: &str| document.get_str(field).ok().map(str::to_owned);
-        let claimed_by = document.contains_key("claim").then(|| text("application")).flatten();
-        Some(Unfinished { id: text("_id")?, claimed_by })
-    };
-    Ok(documents.iter().filter_map(unfinished).collect())
+    find.await?.try_collect().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_rests_next_until_it_is_confirmed_or_turned_to_its_undoing() {
+        let rests = |state: &str, hold: bool, is_confirmed: bool| {
+            let mut document = doc! { "_id": "t", "state": state, "hold": hold };
+            if is_confirmed {
+                document.insert("confirmedAt", DateTime::from_millis(1));
+            }
+            Unfinished::read(&document).expect("readable").rests_next
+        };
+        for state in ["scheduled", "initial", "pending"] {
+            assert!(rests(state, true, false), "{state}");
+            assert!(!rests(state, false, false), "{state}");
+        }
+        assert!(!rests("pending", true, true), "confirmed, and not settled");
+        for state in ["held", "applied", "canceling"] {
+            assert!(!rests(state, true, false), "{state}");
+        }
+    }
 }

@@ -53,7 +53,7 @@ impl Told {
         let text = |field: &str| told[field].as_str().unwrap_or_default();
         Ok(match text("outcome") {
             "submitted" => Told::Submitted,
-            "initial" | "pending" | "applied" | "canceling" => Told::Unfinished,
+            "scheduled" | "initial" | "pending" | "applied" | "canceling" => Told::Unfinished,
             "held" => Told::Held,
             "unchanged" => Told::Known,
             "conflict" => Told::Conflict,
@@ -105,9 +105,13 @@ impl Producer {
             }
             due = (due + pace).max(Instant::now().checked_sub(LAG_MAX).unwrap_or(due));
             let rows = self.load.chunk(self.number, chunk);
-            // A clerk acts while the rows are being submitted.
+            // Clerks act while the rows are being submitted.
             if let Some(id) = to_cancel(&rows, chunk) {
                 ask(Task::Cancel(id), Duration::from_millis(u64::from(chunk % 16) * 50));
+            }
+            let begun_ms = self.begin().await;
+            for one in rows.iter().filter_map(|row| asks_while_scheduled(row, begun_ms)) {
+                ask(one.task, one.after);
             }
             let told = self.submit(chunk, &rows, &mut stop).await;
             for one in rows.iter().zip(&told).flat_map(|(row, told)| asks_about(row, told)) {
@@ -120,6 +124,13 @@ impl Producer {
         }
     }
 
+    /// Notes that the submission of the next chunk begins now.
+    async fn begin(&self) -> i64 {
+        let now_ms = now_ms();
+        self.begun_ms.lock().await.push(now_ms);
+        now_ms
+    }
+
     /// Submits a chunk until its outcome is told.
     async fn submit(
         &self,
@@ -130,8 +141,7 @@ impl Producer {
         let file = self.files.join(format!("{}-{chunk:06}.jsonl", self.place.name));
         let results = self.files.join(format!("{}-{chunk:06}.results.jsonl", self.place.name));
         let text = {
-            let mut begun_ms = self.begun_ms.lock().await;
-            begun_ms.push(now_ms());
+            let begun_ms = self.begun_ms.lock().await;
             // A row of an earlier chunk is repeated as it was.
             let line = |row: &Row| row.line(begun_ms[row.chunk as usize]) + "\n";
             rows.iter().map(line).collect::<String>()
@@ -195,11 +205,20 @@ fn transfer(rows: &[Row], number: usize) -> Option<String> {
     transfers.nth(number).map(|row| row.id.clone())
 }
 
+/// Whether a row stands in this chunk for the first time.
+fn is_new(row: &Row) -> bool {
+    matches!(row.sort, Sort::Transfer | Sort::Refused)
+}
+
+/// What the clerks are asked to do with a row while it is scheduled, once.
+fn asks_while_scheduled(row: &Row, begun_ms: i64) -> Option<Ask> {
+    is_new(row).then(|| row.terms.ask(&row.id, begun_ms)).flatten()
+}
+
 /// What the clerks are asked to do with a row, each hold once.
 fn asks_about(row: &Row, told: &Told) -> Vec<Ask> {
-    let is_new = matches!(row.sort, Sort::Transfer | Sort::Refused);
     let has_ended = matches!(told, Told::Canceled(_));
-    let hold = row.hold.filter(|_| is_new && !has_ended);
+    let hold = row.hold.filter(|_| is_new(row) && !has_ended);
     hold.map_or_else(Vec::new, |hold| hold.asks(row))
 }
 

@@ -31,6 +31,8 @@ pub struct Report {
     told: BTreeMap<&'static str, u64>,
     ends: BTreeMap<String, u64>,
     holds: BTreeMap<String, u64>,
+    terms: BTreeMap<String, u64>,
+    rescheduled: BTreeMap<&'static str, u64>,
     keys: BTreeMap<&'static str, u64>,
     mischief: BTreeMap<String, u64>,
     recovery: Ranks,
@@ -77,6 +79,8 @@ impl Report {
             told: judged.told,
             ends: judged.ends,
             holds: judged.holds,
+            terms: judged.terms,
+            rescheduled: judged.rescheduled,
             keys: judged.keys,
             mischief: judged.mischief,
             lives: judged.lives,
@@ -99,12 +103,24 @@ impl Report {
     }
 
     /// Seconds from submission to the end, of settled transactions that were submitted within a
-    /// period; without those of the careless neighbour, and without holds, which wait for a clerk.
+    /// period; without those of the careless neighbour, and without those that wait for a clerk or a moment,
+    /// or expire if they are slow.
     fn settling(&self, from: i64, to: i64) -> Ranks {
         let lives = self.lives.iter();
         let settled =
-            lives.filter(|life| life.done && !life.hold && (from..to).contains(&life.created_ms));
+            lives.filter(|life| life.done && life.plain && (from..to).contains(&life.created_ms));
         Ranks::of(settled.map(|life| (life.final_ms - life.created_ms) as f64 / 1_000.0).collect())
+    }
+
+    /// Seconds from the moment at which a scheduled transaction was due, or was submitted if that was
+    /// later, to its end, of those that were due within a period.
+    fn coming_due(&self, from: i64, to: i64) -> Ranks {
+        let due = self.lives.iter().filter(|life| life.done).filter_map(|life| {
+            let due_ms = life.due_ms?.max(life.created_ms);
+            let is_within = (from..to).contains(&due_ms);
+            is_within.then(|| (life.final_ms - due_ms) as f64 / 1_000.0)
+        });
+        Ranks::of(due.collect())
     }
 
     /// Seconds from the confirmation of a hold to its end, of those that were confirmed within a period.
@@ -125,6 +141,15 @@ impl Report {
         ]
     }
 
+    /// From the moment at which it was due to done, in calm and under faults.
+    fn coming_due_in_phases(&self) -> [(&'static str, Ranks); 2] {
+        let Phases { calm_ms, deaths_ms, faults_ms, rest_ms, .. } = self.phases;
+        [
+            ("in calm", self.coming_due(calm_ms, deaths_ms)),
+            ("under faults", self.coming_due(faults_ms, rest_ms)),
+        ]
+    }
+
     /// From confirmation to done, in calm and under faults.
     fn capturing_in_phases(&self) -> [(&'static str, Ranks); 2] {
         let Phases { calm_ms, deaths_ms, faults_ms, rest_ms, .. } = self.phases;
@@ -140,6 +165,7 @@ impl Report {
         let (calm, under_faults) = self.throughput();
         let [(_, calm_settling), (_, faults_settling)] = self.settling_in_phases();
         let [(_, calm_capturing), (_, faults_capturing)] = self.capturing_in_phases();
+        let [(_, calm_due), (_, faults_due)] = self.coming_due_in_phases();
         let Phases { calm_ms, deaths_ms, faults_ms, rest_ms, end_ms } = self.phases;
         let seconds = |from: i64, to: i64| (to - from) as f64 / 1_000.0;
         let by_kind: serde_json::Map<String, Value> = Kind::ALL
@@ -161,12 +187,16 @@ impl Report {
             "told": self.told,
             "ends": self.ends,
             "holds": self.holds,
+            "schedules_and_expiry": self.terms,
+            "reschedule_answers": self.rescheduled,
             "keys": self.keys,
             "neighbour": self.mischief,
             "submission_to_final_calm": ranks_json(calm_settling),
             "submission_to_final_under_faults": ranks_json(faults_settling),
             "confirmation_to_done_calm": ranks_json(calm_capturing),
             "confirmation_to_done_under_faults": ranks_json(faults_capturing),
+            "due_to_done_calm": ranks_json(calm_due),
+            "due_to_done_under_faults": ranks_json(faults_due),
             "dead_letters": self.beside.dead_letters,
             "recovery_p50_s": self.recovery.p50,
             "recovery_p99_s": self.recovery.p99,
@@ -235,6 +265,10 @@ impl fmt::Display for Report {
         writeln!(f, "they ended: {}", list(ends))?;
         let holds = self.holds.iter().map(|(name, count)| format!("{name} {count}")).collect();
         writeln!(f, "what clerks did with holds, and how these ended: {}", list(holds))?;
+        let terms = self.terms.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        writeln!(f, "what was scheduled or expires, and how it ended: {}", list(terms))?;
+        let told = self.rescheduled.iter().map(|(name, count)| format!("{name} {count}"));
+        writeln!(f, "clerks who reschedule were told: {}", list(told.collect()))?;
         let keys = self.keys.iter().map(|(name, count)| format!("{name} {count}")).collect();
         writeln!(f, "submissions with an exclusive key: {}", list(keys))?;
         if !self.mischief.is_empty() {
@@ -247,7 +281,9 @@ impl fmt::Display for Report {
         }
         let settling = self.settling_in_phases().map(|one| ("submission", one));
         let capturing = self.capturing_in_phases().map(|one| ("confirmation", one));
-        for (from, (when, Ranks { count, p50, p99, max })) in settling.into_iter().chain(capturing)
+        let due = self.coming_due_in_phases().map(|one| ("due", one));
+        for (from, (when, Ranks { count, p50, p99, max })) in
+            settling.into_iter().chain(capturing).chain(due)
         {
             writeln!(
                 f,

@@ -19,6 +19,7 @@ use super::judge::{Judged, Said, judge};
 use super::keys;
 use super::links::Link;
 use super::neighbour::Neighbour;
+use super::observe::Resting;
 use super::progress::{Progress, look};
 use super::recovery::of_fault;
 use super::report::{Beside, Report};
@@ -37,6 +38,8 @@ const WARM_UP: Duration = Duration::from_secs(4);
 const DEATH_EVERY: Duration = Duration::from_secs(20);
 /// How long everything may take to come to rest.
 const REST_LIMIT: Duration = Duration::from_secs(240);
+/// At the end a hold is left to expire if it does so within this time, in milliseconds.
+const LEFT_TO_EXPIRE_MS: i64 = 30_000;
 /// Between two times that the neighbour puts right what it has done.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 /// How long a worker may take to end when it is told to; its own limit for that is 20 s.
@@ -233,7 +236,7 @@ async fn afflict(
 }
 
 /// Waits until everything is final. The neighbour helps with what it has done, and the clerks release
-/// holds that would rest for ever.
+/// holds that would rest for ever, or for too long.
 async fn come_to_rest(
     site: &Site,
     mut neighbour: Option<&mut Neighbour>,
@@ -255,22 +258,24 @@ async fn come_to_rest(
         let resting = site.observer.resting().await;
         let is_empty = unfinished.as_ref().is_some_and(Vec::is_empty)
             && resting.as_ref().is_some_and(Vec::is_empty);
-        // Asked once more: a hold that was held at the first look may be canceling at the second.
+        // Asked once more: what was held or scheduled at the first look may have been moved before the second.
         if is_empty && site.observer.unfinished_of_all().await.is_some_and(|left| left.is_empty()) {
             return Vec::new();
         }
-        for (id, _) in resting.iter().flatten().filter(|(_, expires)| !expires) {
-            swept.insert(id.clone());
-            clerks.sweep(id).await;
+        let patient_until = now_ms() + LEFT_TO_EXPIRE_MS;
+        let rests_on = |one: &&Resting| one.is_held && one.due_ms > patient_until;
+        for one in resting.iter().flatten().filter(rests_on) {
+            swept.insert(one.id.clone());
+            clerks.sweep(&one.id).await;
         }
         if begun.elapsed() > REST_LIMIT {
             let left = unfinished.unwrap_or_default();
             let some: Vec<_> = left.iter().take(5).collect();
             let resting = resting.unwrap_or_default();
-            let held: Vec<_> = resting.iter().take(5).collect();
+            let some_resting: Vec<_> = resting.iter().take(5).collect();
             return vec![format!(
-                "{} are not final {REST_LIMIT:?} after the last fault, like {some:?}; {} are on hold, \
-                 like {held:?}",
+                "{} are not final {REST_LIMIT:?} after the last fault, like {some:?}; {} are on hold or \
+                 scheduled, like {some_resting:?}",
                 left.len(),
                 resting.len()
             )];

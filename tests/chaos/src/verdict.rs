@@ -11,6 +11,7 @@ use super::load::{Row, Sort};
 use super::mischief::End;
 use super::neighbour::Written;
 use super::produce::Told;
+use super::terms::of_terms;
 
 /// Reasons for which a valid transfer may be canceled.
 pub const EXCUSES: [&str; 3] = ["insufficient_funds", "requested", "retries_exhausted"];
@@ -31,7 +32,15 @@ pub struct Found {
     /// Whether it was submitted as a hold.
     pub hold: bool,
     /// When the hold expires, in Unix milliseconds.
+    pub hold_expires_ms: Option<i64>,
+    /// When it expires, if it is not applied by then.
     pub expires_ms: Option<i64>,
+    /// When it is due.
+    pub not_before_ms: Option<i64>,
+    /// When it was due as it was submitted, if somebody has changed that.
+    pub submitted_not_before_ms: Option<i64>,
+    /// When a worker claimed it first, if it was claimed.
+    pub claimed_ms: Option<i64>,
     /// What the confirmation of the hold captured of each leg.
     pub captured: Option<Vec<(String, i64)>>,
     /// When it was confirmed.
@@ -63,7 +72,11 @@ impl Found {
             reason: reason.unwrap_or_default().to_owned(),
             legs: legs(document),
             hold: document.get_bool("hold").unwrap_or(false),
-            expires_ms: moment("holdExpiresAt"),
+            hold_expires_ms: moment("holdExpiresAt"),
+            expires_ms: moment("expiresAt"),
+            not_before_ms: moment("notBefore"),
+            submitted_not_before_ms: moment("submittedNotBefore"),
+            claimed_ms: moment("claimedAt"),
             captured: captured.map(|captured| list(captured)),
             confirmed_ms: moment("confirmedAt"),
             key: document.get_str("exclusiveKey").ok().map(str::to_owned),
@@ -139,6 +152,8 @@ pub struct Known {
     /// Whether a hold may be released, whatever its fate: a clerk cancels it, which releases what is held,
     /// or it still rested at the end of the run.
     pub also_released: bool,
+    /// Whether a clerk was asked to cancel it.
+    pub to_cancel: bool,
 }
 
 /// The contradictions between a row, its answer and the database.
@@ -183,9 +198,16 @@ pub fn of_row(row: &Row, told: &Told, found: Option<&Found>, known: Known) -> Op
     if let Some(broken) = of_hold(row, told, found, known.begun_ms, known.also_released) {
         return Some(broken);
     }
+    if let Some(broken) = of_terms(row, found, known.begun_ms) {
+        return Some(broken);
+    }
     let reason = found.reason.as_str();
-    let excused =
-        EXCUSES.contains(&reason) || row.hold.is_some() && EXCUSES_OF_HOLDS.contains(&reason);
+    if reason == "requested" && !known.to_cancel {
+        return broken("and nobody has canceled it");
+    }
+    let excused = EXCUSES.contains(&reason)
+        || row.hold.is_some() && EXCUSES_OF_HOLDS.contains(&reason)
+        || row.terms.expires_ms.is_some() && reason == "expired";
     match row.sort {
         Sort::Refused if found.is_done() => broken("but it had to be refused"),
         Sort::Transfer if !found.is_done() && !excused => broken("canceled without a cause"),
@@ -234,6 +256,15 @@ pub fn of_answer(answer: &Answered, found: impl Fn(&str) -> Option<Found>) -> Op
     let kept = match answer {
         Answered::Canceled(id) => found(id).is_some_and(|found| found.state == "canceled"),
         Answered::TooLate(id) => found(id).is_some_and(|found| found.is_done()),
+        Answered::Rescheduled(id, ms) => {
+            found(id).is_some_and(|found| found.not_before_ms == Some(*ms))
+        }
+        Answered::NotRescheduled(id, ms) => {
+            found(id).is_some_and(|found| found.not_before_ms != Some(*ms))
+        }
+        Answered::WouldExpire(id, ms) => found(id).is_some_and(|found| {
+            found.not_before_ms != Some(*ms) && found.expires_ms.is_some_and(|end| end <= *ms)
+        }),
         // What is confirmed may still be refused by an account that is credited.
         Answered::Confirmed(id, captured) => {
             found(id).is_some_and(|found| found.captured.as_ref() == Some(captured))
@@ -269,6 +300,7 @@ pub fn of_account(account: &Document, expected: i64) -> Option<String> {
 mod tests {
     use mongodb::bson::doc;
 
+    use super::super::terms::Terms;
     use super::*;
 
     fn row(sort: Sort) -> Row {
@@ -277,12 +309,13 @@ mod tests {
             legs: vec![("a".into(), -3), ("b".into(), 3)],
             sort,
             hold: None,
+            terms: Terms::default(),
             chunk: 0,
         }
     }
 
     fn judged(sort: Sort, told: &Told, found: Option<&Found>) -> Option<String> {
-        of_row(&row(sort), told, found, Known::default())
+        of_row(&row(sort), told, found, Known { to_cancel: true, ..Known::default() })
     }
 
     fn found(state: &str, reason: &str) -> Found {

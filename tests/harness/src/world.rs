@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ::producer::{Client, Config};
 use common::account::Account;
 use common::amount::Amount;
 use common::config::{AmqpArgs, MongoArgs};
@@ -146,6 +147,23 @@ impl World {
         command.envs(env.iter().copied());
         let log = format!("producer-{}.log", uuid::Uuid::new_v4().simple());
         Process::start(&mut command, self.directory.join("logs").join(log))
+    }
+
+    /// What a client of this world is made of; it says nothing when a server is away.
+    #[must_use]
+    pub fn client_config(&self) -> Config {
+        Config::new(&self.servers.mongodb_uri, &self.servers.amqp_url)
+            .database(&self.name)
+            .queue_prefix(&self.name)
+            .notes(|_| {})
+    }
+
+    /// A client of this world.
+    ///
+    /// # Panics
+    /// When a server is away.
+    pub async fn client(&self) -> Client {
+        Client::connect(&self.client_config()).await.expect("the servers are there")
     }
 
     /// A proxy in front of MongoDB, and the connection string that leads through it.

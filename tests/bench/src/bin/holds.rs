@@ -1,9 +1,9 @@
 //! Measures holds, schedules, expiry and exclusive keys.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bench::holds::{Plan, Report, measure};
+use bench::output::Output;
 use clap::Parser;
 
 /// Measures holds, schedules, expiry and exclusive keys on real servers: how many a second, and what they cost others.
@@ -21,50 +21,18 @@ Examples:
 Exit codes: 0 everything came to its end and the books balance; 1 otherwise; 2 bad usage."
 )]
 struct Args {
-    /// Holds that are made, confirmed, and made again to expire
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
-    holds: u32,
-    /// Holds that are open on one merchant while others settle
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
-    open: u32,
-    /// Transactions that are due at one moment
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
-    due: u32,
-    /// Submissions with an exclusive key
-    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
-    keyed: u32,
-    /// Transfers of others beside the open holds, in each of six runs
-    #[arg(long, value_name = "N", default_value_t = 40_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
-    others: u32,
-    /// The worker's engine
-    #[arg(long, value_name = "ENGINE", default_value = "two-phase")]
-    engine: String,
-    /// Write the figures to this file as well
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    plan: Plan,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let plan = Plan {
-        holds: args.holds,
-        open: args.open,
-        due: args.due,
-        keyed: args.keyed,
-        others: args.others,
-        engine: args.engine.clone(),
-    };
-    let report = measure(&plan, |part| eprintln!("holds: {part}")).await;
+    let report = measure(&args.plan, |part| eprintln!("holds: {part}")).await;
     print(&report);
-    if let Some(file) = args.json {
-        let figures = serde_json::json!(&report);
-        if let Err(error) = std::fs::write(&file, format!("{figures:#}\n")) {
-            eprintln!("{}: {error}", file.display());
-            return ExitCode::FAILURE;
-        }
-    }
-    if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    args.output.conclude(&report, report.problems.is_empty())
 }
 
 fn print(report: &Report) {

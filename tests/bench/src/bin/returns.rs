@@ -1,9 +1,9 @@
 //! Measures how soon workers consume again after the return of a broker that was killed.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bench::output::Output;
 use bench::returns::{LIMIT, Return, measure};
 use clap::Parser;
 use harness::figures::percentile;
@@ -26,9 +26,8 @@ struct Args {
     /// How many times
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = 1..)]
     times: i64,
-    /// Write the figures to this file as well
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[tokio::main]
@@ -52,21 +51,15 @@ async fn main() -> ExitCode {
     println!("{} transfers, {late} returns later than {LIMIT:?}", returns.transfers);
     returns.problems.iter().for_each(|problem| println!("{problem}"));
     println!("problems at rest: {}", returns.problems.len());
-    if let Some(file) = args.json {
-        let figures = json!({
-            "times": returns.each.len(), "limit_s": LIMIT.as_secs_f64(), "late": late,
-            "transfers": returns.transfers, "problems": returns.problems,
-            "consuming_p50_s": at(&consuming, 50), "consuming_p99_s": at(&consuming, 99),
-            "consuming_max_s": at(&consuming, 100),
-            "settled_p50_s": at(&settled, 50), "settled_p99_s": at(&settled, 99),
-            "settled_max_s": at(&settled, 100), "settled_s": settled,
-        });
-        if let Err(error) = std::fs::write(&file, format!("{figures:#}\n")) {
-            eprintln!("{}: {error}", file.display());
-            return ExitCode::FAILURE;
-        }
-    }
-    if late == 0 && returns.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let figures = json!({
+        "times": returns.each.len(), "limit_s": LIMIT.as_secs_f64(), "late": late,
+        "transfers": returns.transfers, "problems": returns.problems,
+        "consuming_p50_s": at(&consuming, 50), "consuming_p99_s": at(&consuming, 99),
+        "consuming_max_s": at(&consuming, 100),
+        "settled_p50_s": at(&settled, 50), "settled_p99_s": at(&settled, 99),
+        "settled_max_s": at(&settled, 100), "settled_s": settled,
+    });
+    args.output.conclude(&figures, late == 0 && returns.problems.is_empty())
 }
 
 fn sorted(each: &[Return], time: impl Fn(&Return) -> Duration) -> Vec<f64> {

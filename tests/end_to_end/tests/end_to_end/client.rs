@@ -9,13 +9,6 @@ use harness::world::World;
 use mongodb::bson::doc;
 use producer::{Amount, Client, Config, Error, Kind, Outcome, Receipt, Server, Submission};
 
-fn config(world: &World) -> Config {
-    Config::new(&world.servers.mongodb_uri, &world.servers.amqp_url)
-        .database(&world.name)
-        .queue_prefix(&world.name)
-        .notes(|_| {})
-}
-
 async fn connect(config: &Config) -> Client {
     Client::connect(config).await.expect("the servers are there")
 }
@@ -41,7 +34,7 @@ fn refusal(outcome: Outcome) -> Option<String> {
 #[tokio::test]
 async fn a_submission_is_durable_and_its_outcome_is_what_became_of_it() {
     let world = world().await;
-    let client = connect(&config(&world)).await;
+    let client = connect(&world.client_config()).await;
     let paid = client.submit(one("paid")).await.expect("submitted");
     let new = Receipt { id: "paid".into(), known: None, state: State::Initial, unpublished: None };
     assert_eq!(paid, new);
@@ -74,7 +67,7 @@ async fn a_submission_is_durable_and_its_outcome_is_what_became_of_it() {
 #[tokio::test]
 async fn an_error_says_what_to_correct_and_what_is_taken() {
     let world = world().await;
-    let client = connect(&config(&world)).await;
+    let client = connect(&world.client_config()).await;
     let large = doc! { "note": "x".repeat(300_000) };
     let submissions = [
         (Submission::transfer("a", "b", 0), "value"),
@@ -112,7 +105,7 @@ async fn a_server_that_stays_away_is_named_and_the_same_submission_is_paid_once(
     let world = world().await;
     let (mongodb, uri) = world.mongodb_proxy().await;
     let (amqp, url) = world.amqp_proxy().await;
-    let mut config = config(&world).give_up_after(s(1));
+    let mut config = world.client_config().give_up_after(s(1));
     (config.mongodb_uri, config.amqp_url) = (uri, url);
     let client = connect(&config).await;
 
@@ -150,7 +143,7 @@ async fn a_server_that_stays_away_is_named_and_the_same_submission_is_paid_once(
 async fn what_is_durable_is_accepted_whatever_the_broker_says() {
     let world = world().await;
     let (amqp, url) = world.amqp_proxy().await;
-    let mut config = config(&world).publish_within(ms(500));
+    let mut config = world.client_config().publish_within(ms(500));
     config.amqp_url = url;
     let client = connect(&config).await;
     amqp.refuse();
@@ -171,7 +164,7 @@ async fn what_is_durable_is_accepted_whatever_the_broker_says() {
 async fn a_caller_dropped_midway_harms_nobody() {
     let world = world().await;
     let (mongodb, uri) = world.mongodb_proxy().await;
-    let mut config = config(&world);
+    let mut config = world.client_config();
     config.mongodb_uri = uri;
     let client = connect(&config).await;
     let held = mongodb.hold("insert", 1, Part::Request);
@@ -209,7 +202,7 @@ async fn a_caller_dropped_midway_harms_nobody() {
 #[tokio::test]
 async fn equal_ids_at_once_are_one_transaction_and_other_content_is_a_conflict() {
     let world = world().await;
-    let client = connect(&config(&world)).await;
+    let client = connect(&world.client_config()).await;
     let other = Submission::transfer("a", "b", 2).with_id("t");
     // Polled in this order, in one group if they were not told apart.
     let (first, second, other) =
@@ -227,7 +220,7 @@ async fn equal_ids_at_once_are_one_transaction_and_other_content_is_a_conflict()
 #[tokio::test]
 async fn one_that_is_refused_costs_only_itself() {
     let world = world().await;
-    let client = connect(&config(&world)).await;
+    let client = connect(&world.client_config()).await;
     let theirs = doc! { "collMod": "transactions", "validator": { "value": { "$ne": 13_i64 } } };
     world.store.database().run_command(theirs).await.expect("a validator can be set");
     let mut submissions: Vec<_> = (0..50).map(|n| one(&format!("t{n}"))).collect();
@@ -250,7 +243,7 @@ async fn one_that_is_refused_costs_only_itself() {
 async fn one_that_breaks_every_command_it_is_in_costs_only_itself() {
     let world = world().await;
     let (mongodb, uri) = world.mongodb_proxy().await;
-    let mut config = config(&world).give_up_after(s(8));
+    let mut config = world.client_config().give_up_after(s(8));
     config.mongodb_uri = uri;
     let client = connect(&config).await;
     // As a document would that makes the server close the connection.
@@ -297,7 +290,7 @@ async fn each_alone(client: &Client, tasks: usize, each: usize) -> Duration {
 async fn a_thousand_tasks_share_inserts_and_publishes() {
     let world = world().await;
     let (mongodb, uri) = world.mongodb_proxy().await;
-    let mut config = config(&world);
+    let mut config = world.client_config();
     config.mongodb_uri = uri;
     let client = connect(&config).await;
     each_alone(&client, 1_000, 2).await;
@@ -317,7 +310,7 @@ async fn a_thousand_tasks_share_inserts_and_publishes() {
 async fn a_thousand_tasks_reach_half_the_rate_of_all_at_once() {
     const EACH: usize = 50;
     let world = world().await;
-    let client = connect(&config(&world)).await;
+    let client = connect(&world.client_config()).await;
     let rate = |elapsed: Duration| 1_000.0 * EACH as f64 / elapsed.as_secs_f64();
     let (mut alone, mut together) = (0.0_f64, 0.0_f64);
     for round in 1..=3 {

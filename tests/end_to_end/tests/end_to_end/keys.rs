@@ -1,6 +1,6 @@
 //! Exclusive keys: at most one undecided transaction has one, whatever happens to those who submit.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use common::config::MongoArgs;
 use common::mongo::Store;
@@ -9,7 +9,7 @@ use harness::proxy::Part;
 use harness::wait::{ms, s, wait_until};
 use harness::world::World;
 use mongodb::bson::doc;
-use producer::{Client, Config, Error, Outcome, Submission};
+use producer::{Client, Error, Outcome, Submission};
 use serde_json::json;
 
 async fn world() -> World {
@@ -18,20 +18,9 @@ async fn world() -> World {
     world
 }
 
-fn config(world: &World) -> Config {
-    Config::new(&world.servers.mongodb_uri, &world.servers.amqp_url)
-        .database(&world.name)
-        .queue_prefix(&world.name)
-        .notes(|_| {})
-}
-
-async fn client(world: &World) -> Client {
-    Client::connect(&config(world)).await.expect("the servers are there")
-}
-
 /// A client that is behind a proxy, and soon takes what is not answered for lost.
 async fn impatient(world: &World, mongodb_uri: &str) -> Client {
-    let mut config = config(world);
+    let mut config = world.client_config();
     config.mongodb_uri = mongodb_uri.to_owned();
     let args = MongoArgs {
         mongodb_uri: mongodb_uri.to_owned(),
@@ -70,7 +59,7 @@ async fn is_there(world: &World, id: &str) -> bool {
 #[tokio::test]
 async fn a_key_belongs_to_one_transaction_until_that_is_decided() {
     let world = world().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     client.submit(keyed("t")).await.expect("nobody has the key");
     let again = client.submit(keyed("t")).await.expect("the same");
     assert_eq!(again.known, Some(State::Initial));
@@ -145,7 +134,7 @@ async fn whoever_is_refused_because_of_a_key_is_told_who_has_it() {
 async fn whoever_submits_on_the_event_gets_the_key() {
     for engine in ["two-phase", "transaction"] {
         let world = world().await;
-        let client = client(&world).await;
+        let client = world.client().await;
         let worker = world.worker("one").flag("--engine", engine).start().await;
         let mut outcomes = client.outcomes().await.expect("the broker is there");
         client.submit(keyed("t0")).await.expect("nobody has the key");
@@ -164,9 +153,38 @@ async fn whoever_submits_on_the_event_gets_the_key() {
 }
 
 #[tokio::test]
+async fn what_is_scheduled_or_held_has_its_key_until_it_is_canceled_or_expires() {
+    let world = world().await;
+    let client = world.client().await;
+    let worker = world.worker("one").start().await;
+    let in_an_hour = SystemTime::now() + Duration::from_secs(3_600);
+    client.submit(keyed("scheduled").not_before(in_an_hour)).await.expect("nobody has the key");
+    client.reschedule("scheduled", in_an_hour + s(1)).await.expect("it is scheduled");
+    assert_eq!(holder(client.submit(keyed("t")).await), "scheduled");
+    client.cancel("scheduled").await.expect("it is scheduled");
+
+    let held = keyed("held").held().hold_expires_at(SystemTime::now() + s(6));
+    client.submit(held).await.expect("the key is free when the cancelation is certain");
+    world.wait_state("held", State::Held, s(30)).await;
+    assert_eq!(holder(client.submit(keyed("t")).await), "held");
+    let mut outcomes = client.outcomes().await.expect("the broker is there");
+    loop {
+        let ended = tokio::time::timeout(s(60), outcomes.next()).await.expect("in time");
+        if &*ended.expect("the broker is there").id == "held" {
+            break;
+        }
+    }
+    client.submit(keyed("t")).await.expect("whoever hears that it has expired gets the key");
+    assert_eq!(client.outcome("t").await, Ok(Outcome::Done));
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_reversal_needs_no_key() {
     let world = world().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     let worker = world.worker("one").start().await;
     client.submit(keyed("t")).await.expect("nobody has the key");
     assert_eq!(client.outcome("t").await, Ok(Outcome::Done));
@@ -180,7 +198,7 @@ async fn a_reversal_needs_no_key() {
 #[tokio::test]
 async fn of_many_who_want_a_key_at_once_one_gets_it() {
     let world = world().await;
-    let clients = [client(&world).await, client(&world).await, client(&world).await];
+    let clients = [world.client().await, world.client().await, world.client().await];
     let ids: Vec<String> = (0..60).map(|n| format!("t{n:02}")).collect();
     let submit = |(at, id): (usize, &String)| {
         let (client, submission) = (clients[at % 3].clone(), keyed(id));
@@ -232,7 +250,7 @@ async fn a_submission_whose_commit_was_answered_with_silence_is_known_again() {
 async fn what_was_refused_because_of_its_key_is_never_paid() {
     let world = world().await;
     let (proxy, uri) = world.mongodb_proxy().await;
-    let (slow, other) = (impatient(&world, &uri).await, client(&world).await);
+    let (slow, other) = (impatient(&world, &uri).await, world.client().await);
     let late = proxy.hold_about("insert with key", "late", Part::Request);
     let submitting = tokio::spawn(async move { slow.submit(keyed("late")).await });
     late.caught(s(30)).await;
@@ -290,7 +308,7 @@ async fn a_client_that_dies_between_insert_and_commit_keeps_its_key_for_seconds_
     dying.kill();
     commit.discard();
     let begun = std::time::Instant::now();
-    client(&world).await.submit(keyed("t")).await.expect("the key is freed");
+    world.client().await.submit(keyed("t")).await.expect("the key is freed");
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(30), "{took:?}: the server needs a minute by itself");
     assert!(!is_there(&world, "dead").await);

@@ -10,6 +10,7 @@ use harness::queues::Queues;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
 use mongodb::bson::{DateTime, Document, doc};
+use producer::{Error, Submission};
 
 async fn world() -> World {
     let world = World::new().await;
@@ -276,6 +277,35 @@ async fn a_scheduled_transaction_can_be_rescheduled_before_it_is_due_and_only_th
     let unknown = world.producer(&["reschedule", "nothing", "--not-before", "+1h"]).await;
     assert_eq!(unknown.code, Some(1), "{unknown:?}");
     world.producer(&["cancel", "later", "--wait"]).await.expect_success();
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_rescheduled_is_known_as_it_was_submitted_and_a_passed_moment_makes_it_due_now() {
+    let world = world().await;
+    let client = world.client().await;
+    let moment = |ms: i64| DateTime::from_millis(ms).to_system_time();
+    let in_an_hour = now(&world).await + 3_600_000;
+    let later = |ms: i64| Submission::transfer("a", "b", 1).with_id("t").not_before(moment(ms));
+    client.submit(later(in_an_hour)).await.expect("submitted");
+    for ms in [in_an_hour + 1_000, in_an_hour + 2_000] {
+        client.reschedule("t", moment(ms)).await.expect("it is scheduled");
+        let again = client.submit(later(in_an_hour)).await.expect("the same");
+        assert_eq!(again.known, Some(State::Scheduled));
+        let other = client.submit(later(ms)).await.expect_err("it was not submitted so");
+        let is_named = |differs: &[&str]| differs == ["notBefore"];
+        assert!(
+            matches!(&other, Error::Conflict { differs, .. } if is_named(differs)),
+            "{other:?}"
+        );
+    }
+    let worker = world.worker("one").start().await;
+    client.reschedule("t", moment(1_000)).await.expect("it is scheduled");
+    world.wait_state("t", State::Done, s(30)).await;
+    let again = client.submit(later(in_an_hour)).await.expect("the same");
+    assert_eq!(again.known, Some(State::Done));
     world.assert_at_rest().await;
     drop(worker);
     world.finish().await;

@@ -7,21 +7,13 @@ use common::transaction::State;
 use harness::wait::s;
 use harness::world::World;
 use mongodb::bson::doc;
-use producer::{Client, Config, Error, Outcome, Submission};
+use producer::{Error, Outcome, Submission};
 use serde_json::json;
 
 async fn world() -> World {
     let world = World::new().await;
     world.accounts(&[("a", 1_000), ("b", 0)]).await;
     world
-}
-
-async fn client(world: &World) -> Client {
-    let config = Config::new(&world.servers.mongodb_uri, &world.servers.amqp_url)
-        .database(&world.name)
-        .queue_prefix(&world.name)
-        .notes(|_| {});
-    Client::connect(&config).await.expect("the servers are there")
 }
 
 fn written(world: &World, name: &str, text: &str) -> String {
@@ -44,7 +36,7 @@ async fn set_state(world: &World, id: &str, state: State) {
 #[tokio::test]
 async fn the_same_terms_change_nothing_and_other_terms_are_refused_by_name() {
     let world = world().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     let moment = in_an_hour();
     let one = || Submission::transfer("a", "b", 1).with_id("t");
     let on_hold = || one().held().hold_expires_at(moment).expires_at(moment);
@@ -69,7 +61,7 @@ async fn the_same_terms_change_nothing_and_other_terms_are_refused_by_name() {
 #[tokio::test]
 async fn what_is_for_later_is_scheduled_and_not_published() {
     let world = world().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     client.ensure_queue().await.expect("the broker is there");
     let later = || Submission::transfer("a", "b", 1).with_id("later").not_before(in_an_hour());
     let submission = later();
@@ -192,7 +184,7 @@ async fn a_command_that_is_repeated_as_advised_names_the_same_moment() {
 #[tokio::test]
 async fn whoever_waits_for_a_hold_is_answered_when_it_is_held() {
     let world = world().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     let api = world.api(&[]).await;
     client.submit(Submission::transfer("a", "b", 5).with_id("t").held()).await.expect("submitted");
     let arguments = ["transfer", "a", "b", "5", "--hold", "--id", "t", "--wait"];
@@ -223,7 +215,7 @@ async fn whoever_waits_for_a_hold_is_answered_when_it_is_held() {
 #[tokio::test]
 async fn whoever_waits_for_what_is_scheduled_waits_for_its_end() {
     let world = world().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     let submission = Submission::transfer("a", "b", 5).with_id("t").not_before(in_an_hour());
     client.submit(submission).await.expect("submitted");
     let waiting = tokio::time::timeout(s(1), client.outcome("t")).await;

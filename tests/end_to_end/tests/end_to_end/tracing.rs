@@ -8,7 +8,7 @@ use harness::subscriber::Subscriber;
 use harness::wait::s;
 use harness::world::{World, transfer};
 use lapin::types::{AMQPValue, FieldArray, FieldTable};
-use producer::{Client, Config, Submission};
+use producer::{Client, Submission};
 use serde_json::json;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -101,10 +101,7 @@ async fn transactions_of_one_message_keep_a_trace_of_their_own_each() {
     let (world, collector) = (world().await, Collector::start(Mood::Takes).await);
     let sample_all = |share| Tracing::start(Some(&collector.endpoint), share, ("shop", "one"));
     let tracing = sample_all(1.0).expect("an endpoint");
-    let config = Config::new(&world.servers.mongodb_uri, &world.servers.amqp_url)
-        .database(&world.name)
-        .queue_prefix(&world.name)
-        .tracing(tracing.clone());
+    let config = world.client_config().tracing(tracing.clone());
     let client = Client::connect(&config).await.expect("the servers are there");
     let one = |n: usize| Submission::transfer("a", "b", 1).with_id(format!("t{n}"));
     let unsampled = one(30).with_traceparent(&traceparent("00"));

@@ -6,7 +6,7 @@ use harness::process::Signal;
 use harness::subscriber::Subscriber;
 use harness::wait::{s, wait_until};
 use harness::world::transfer;
-use producer::{Client, Config, Outcome, Submission};
+use producer::{Outcome, Submission};
 use serde_json::Value;
 
 use super::{event_of, payments, world};
@@ -87,10 +87,7 @@ async fn a_replay_brings_a_subscriber_whose_queue_was_lost_the_same_events() {
 #[tokio::test]
 async fn a_program_that_waits_hears_of_the_end_and_of_all_others_in_a_stream() {
     let world = world().await;
-    let config = Config::new(&world.servers.mongodb_uri, &world.servers.amqp_url)
-        .database(&world.name)
-        .queue_prefix(&world.name);
-    let client = Client::connect(&config).await.expect("the servers are there");
+    let client = world.client().await;
     let mut outcomes = client.outcomes().await.expect("the broker is there");
     let pay = |value: i64| Submission::transfer("a", "b", value);
     let receipts = client.submit_all([pay(5), pay(1_000_000)]).await;

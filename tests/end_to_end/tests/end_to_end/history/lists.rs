@@ -9,7 +9,7 @@ use harness::world::{legs, transfer};
 use mongodb::bson::{DateTime, doc};
 use producer::{Client, Error, Kind, Period, TransactionFilter};
 
-use super::{by_account, client, from_now, ids, in_states, insert, stored, world_with_history};
+use super::{by_account, from_now, ids, in_states, insert, stored, world_with_history};
 
 /// All of a list, in pages of so many.
 pub(super) async fn walk(client: &Client, filter: &TransactionFilter, limit: u32) -> Vec<String> {
@@ -27,7 +27,7 @@ pub(super) async fn walk(client: &Client, filter: &TransactionFilter, limit: u32
 #[tokio::test]
 async fn paging_by_account_visits_each_exactly_once_while_others_are_inserted() {
     let world = world_with_history().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     let begun = from_now(-60_000).timestamp_millis();
     // Many have the same moment, as those of one group of submissions do.
     let moment = |n: i64| DateTime::from_millis(begun + n / 70);
@@ -75,7 +75,7 @@ async fn paging_by_account_visits_each_exactly_once_while_others_are_inserted() 
 #[tokio::test]
 async fn a_list_of_an_account_begins_with_what_is_in_flight_on_it() {
     let world = world_with_history().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;
     let mut documents = Vec::new();
     for n in 0..10_i64 {
@@ -119,7 +119,7 @@ async fn a_list_of_an_account_begins_with_what_is_in_flight_on_it() {
 #[tokio::test]
 async fn lists_by_state_have_each_exactly_once_also_of_one_moment() {
     let world = world_with_history().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     let at = from_now(-60_000);
     let mut documents = Vec::new();
     for n in 0..600 {
@@ -150,7 +150,7 @@ async fn lists_by_state_have_each_exactly_once_also_of_one_moment() {
 #[tokio::test]
 async fn a_cursor_continues_its_own_list_only_and_limits_have_bounds() {
     let world = world_with_history().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     world.accounts(&[("a", 100), ("b", 0), ("c", 0)]).await;
     let ended = from_now(-60_000);
     let payment = |n: i64| transfer(&format!("t{n}"), "a", "b", 1);

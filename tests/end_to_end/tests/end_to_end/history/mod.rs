@@ -14,7 +14,7 @@ use futures_util::TryStreamExt;
 use harness::wait::s;
 use harness::world::{World, legs, transfer};
 use mongodb::bson::{DateTime, Document, doc};
-use producer::{Client, Config, Error, Period, TransactionFilter};
+use producer::{Error, Period, TransactionFilter};
 
 use super::ownership::{change, empty_world, init, missing};
 
@@ -26,14 +26,6 @@ pub(crate) async fn world_with_history() -> World {
     let on = Choice { history: Some(true), ..Choice::default() };
     world.store.apply_schema(on).await.expect("MongoDB is there");
     world
-}
-
-async fn client(world: &World) -> Client {
-    let config = Config::new(&world.servers.mongodb_uri, &world.servers.amqp_url)
-        .database(&world.name)
-        .queue_prefix(&world.name)
-        .notes(|_| {});
-    Client::open(&config).await.expect("two URLs")
 }
 
 fn by_account(account: &str) -> TransactionFilter {
@@ -90,7 +82,7 @@ async fn history_is_a_choice_that_init_applies_and_nothing_else_needs() {
     // The first has no message: only the sweeper finds it.
     world.insert(&[transfer("t", "a", "b", 7)]).await;
     world.wait_state("t", State::Done, s(30)).await;
-    let client = client(&world).await;
+    let client = world.client().await;
     let whole = Period::default();
     let filter = TransactionFilter::default();
     assert_eq!(client.transactions(&filter, 10, None).await, Err(Error::WithoutHistory));
@@ -133,7 +125,7 @@ async fn history_is_a_choice_that_init_applies_and_nothing_else_needs() {
 #[tokio::test]
 async fn every_list_and_statement_is_read_through_its_index() {
     let world = world_with_history().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     world.accounts(&[("a", 100), ("b", 0), ("c", 0)]).await;
     let begun = from_now(-100_000).timestamp_millis();
     let mut documents = Vec::new();

@@ -12,7 +12,7 @@ use mongodb::bson::{DateTime, doc};
 use producer::{Client, Config, Error, Period, Statement, TransactionFilter};
 
 use super::lists::walk;
-use super::{by_account, client, from_now, insert, stored, world_with_history};
+use super::{by_account, from_now, insert, stored, world_with_history};
 
 /// All of a statement, in pages of so many; each balance is checked against the one before.
 async fn walk_statement(client: &Client, account: &str, limit: u32) -> Statement {
@@ -71,7 +71,7 @@ fn payments() -> Vec<(TransactionId, Body)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_adds_up_on_every_page_while_transfers_are_in_flight() {
     let world = world_with_history().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     world.accounts(&[("a", 100_000), ("b", 50), ("c", 0)]).await;
     let decimals = [("d", "100.00"), ("e", "1.000000000"), ("f", "0.0")];
     let decimals =
@@ -125,7 +125,7 @@ async fn a_statement_adds_up_on_every_page_while_transfers_are_in_flight() {
 #[tokio::test]
 async fn what_becomes_visible_late_is_in_the_statement_all_the_same() {
     let world = world_with_history().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     world.accounts(&[("a", 0), ("b", 100)]).await;
     let to_a = |id: &str, at: DateTime| stored(&transfer(id, "b", "a", 1), State::Done, at);
     let ended = from_now(-1_000);
@@ -158,7 +158,7 @@ async fn all_reads_of_a_page_see_one_moment() {
     let world = world_with_history().await;
     world.accounts(&[("a", 10), ("b", 10)]).await;
     let (mongodb, uri) = world.mongodb_proxy().await;
-    let config = Config::new(&uri, &world.servers.amqp_url).database(&world.name).notes(|_| {});
+    let config = Config { mongodb_uri: uri, ..world.client_config() };
     let client = Client::open(&config).await.expect("two URLs");
     let now = async || client.statement("a", &Period::default(), 10, None).await.expect("a page");
     assert_eq!(now().await.closing, Amount::Int(10));
@@ -180,7 +180,7 @@ async fn all_reads_of_a_page_see_one_moment() {
 #[tokio::test]
 async fn a_sum_beyond_int64_is_exact_and_what_is_no_transaction_is_named() {
     let world = world_with_history().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     world.accounts(&[("a", 5), ("b", 0)]).await;
     let ended = from_now(-60_000);
     let huge = |n: i64| match n % 4 {

@@ -7,7 +7,7 @@ use harness::world::{World, transfer};
 use mongodb::bson::Document;
 use producer::{Capture, Error, Server};
 
-use super::{client, config, from_now, held, leg, on_hold, world};
+use super::{from_now, held, leg, on_hold, world};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -70,7 +70,7 @@ async fn the_same_confirmation_again_changes_nothing_and_another_is_refused() {
 async fn of_confirmations_and_releases_at_once_exactly_one_wins() {
     const ROUNDS: usize = 20;
     let world = world().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     for round in 0..ROUNDS {
         let id = format!("t{round}");
         held(&world, &id, 4, None).await;
@@ -159,7 +159,7 @@ async fn a_confirmation_whose_answer_was_lost_is_known_by_its_document() {
     let world = world().await;
     held(&world, "t", 10, None).await;
     let (proxy, uri) = world.mongodb_proxy().await;
-    let config = config(&world).give_up_after(harness::wait::s(60));
+    let config = world.client_config().give_up_after(harness::wait::s(60));
     let through = producer::Config { mongodb_uri: uri, ..config };
     let client = producer::Client::connect(&through).await.expect("the proxy is there");
     let lost = proxy.hold("confirm", 1, harness::proxy::Part::Reply);

@@ -9,10 +9,10 @@ use harness::wait::{s, wait_until};
 use harness::worker::Worker;
 use harness::world::{World, legs, transfer};
 use mongodb::bson::DateTime;
-use producer::{Capture, Period};
+use producer::{Capture, Period, Submission};
 use serde_json::json;
 
-use super::{account, client, on_hold, world};
+use super::{account, on_hold, world};
 use crate::history::world_with_history;
 
 async fn worker(world: &World, engine: &str) -> Worker {
@@ -58,7 +58,7 @@ async fn is_captured_in_part(engine: &str) {
     let again = world.producer(&["confirm", "t", "--value", "30"]).await.expect_success();
     assert!(again.stdout.starts_with("t: done; is already confirmed"), "{again:?}");
 
-    let client = client(&world).await;
+    let client = world.client().await;
     for (name, amount) in [("card", -30), ("shop", 30)] {
         let booked = client.statement(name, &Period::default(), 10, None).await.expect("booked");
         let amounts: Vec<Amount> = booked.entries.iter().map(|entry| entry.amount).collect();
@@ -82,6 +82,37 @@ async fn a_part_of_a_hold_is_captured_and_the_rest_comes_home_in_two_phases() {
 #[tokio::test]
 async fn a_part_of_a_hold_is_captured_and_the_rest_comes_home_with_auto() {
     is_captured_in_part("auto").await;
+}
+
+#[tokio::test]
+async fn a_part_of_a_hold_is_captured_and_the_rest_comes_home_beside_native_transactions() {
+    is_captured_in_part("transaction").await;
+}
+
+#[tokio::test]
+async fn a_scheduled_hold_reserves_nothing_before_its_moment_and_is_confirmed_after_it() {
+    let world = world().await;
+    let client = world.client().await;
+    let worker = worker(&world, "two-phase").await;
+    let due = DateTime::now().timestamp_millis() + 4_000;
+    let moment = DateTime::from_millis(due).to_system_time();
+    let hold = Submission::transfer("card", "shop", 50).with_id("t").held().not_before(moment);
+    let receipt = client.submit(hold.clone()).await.expect("submitted");
+    assert_eq!(receipt.state, State::Scheduled);
+    let early = client.confirm("t", &Capture::All).await.expect_err("nothing is reserved yet");
+    assert!(early.to_string().contains("is scheduled and not held yet"), "{early}");
+    assert_eq!(world.balance("card").await, Amount::Int(100));
+    world.wait_state("t", State::Held, s(30)).await;
+    let held = world.transaction("t").await;
+    let claimed = held.get_datetime("claimedAt").expect("it was claimed").timestamp_millis();
+    assert!(claimed >= due, "claimed {} ms too early", due - claimed);
+    client.confirm("t", &Capture::Value(Amount::Int(20))).await.expect("it is held");
+    world.wait_state("t", State::Done, s(30)).await;
+    let again = client.submit(hold).await.expect("the same, whatever was captured");
+    assert_eq!(again.known, Some(State::Done));
+    assert_balances(&world, 80, 20).await;
+    drop(worker);
+    world.finish().await;
 }
 
 #[tokio::test]
@@ -182,7 +213,7 @@ async fn an_account_that_is_frozen_between_hold_and_confirmation_takes_nothing_a
 async fn what_wins_of_confirmations_and_releases_at_once_is_what_is_paid() {
     const HOLDS: i64 = 30;
     let world = world().await;
-    let client = client(&world).await;
+    let client = world.client().await;
     let worker = worker(&world, "two-phase").await;
     let ids: Vec<String> = (0..HOLDS).map(|n| format!("t{n}")).collect();
     let holds: Vec<_> =

@@ -5,9 +5,11 @@
 //! - `telling`: the HTTP API, lists, accounts and pages.
 //! - `life`: from the submission to the end, with workers.
 //! - `engine`: what workers make of them.
+//! - `late`: what arrives when the hold has moved on.
 
 mod deciding;
 mod engine;
+mod late;
 mod life;
 mod many;
 mod telling;
@@ -16,24 +18,12 @@ use common::amount::Amount;
 use common::transaction::{Body, Leg, State, Terms, TransactionId};
 use harness::world::{World, transfer};
 use mongodb::bson::{DateTime, Document, doc};
-use producer::{Client, Config};
 
 /// A card with 100 and a shop without anything.
 async fn world() -> World {
     let world = World::new().await;
     world.accounts(&[("card", 100), ("shop", 0), ("fee", 0)]).await;
     world
-}
-
-fn config(world: &World) -> Config {
-    Config::new(&world.servers.mongodb_uri, &world.servers.amqp_url)
-        .database(&world.name)
-        .queue_prefix(&world.name)
-        .notes(|_| {})
-}
-
-async fn client(world: &World) -> Client {
-    Client::connect(&config(world)).await.expect("the servers are there")
 }
 
 fn leg(account: &str, amount: i64) -> Leg {
