@@ -9,7 +9,7 @@ use harness::world::{World, legs, transfer};
 use mongodb::bson::{DateTime, Document, doc};
 use producer::{Capture, Client, Error, TransactionId};
 
-use super::{client, config, from_now, held, leg, on_hold, world};
+use super::{from_now, held, leg, on_hold, world};
 
 /// Holds of 2 each, as workers leave them, on an account for each hundred. All of them expire then.
 async fn many(count: usize, expires: Option<DateTime>) -> (World, Vec<String>) {
@@ -46,7 +46,7 @@ fn wish(id: &str, value: i64) -> (TransactionId, Capture) {
 }
 
 async fn through(world: &World, uri: String) -> Client {
-    let config = config(world).give_up_after(s(60));
+    let config = world.client_config().give_up_after(s(60));
     let config = producer::Config { mongodb_uri: uri, ..config };
     Client::connect(&config).await.expect("the proxy is there")
 }
@@ -144,7 +144,7 @@ async fn a_command_whose_answer_was_lost_has_confirmed_what_the_documents_say() 
 async fn while_mongodb_stays_away_nobody_waits_for_each_batch_anew() {
     let (world, ids) = many(1, None).await;
     let (proxy, uri) = world.mongodb_proxy().await;
-    let config = config(&world).give_up_after(std::time::Duration::from_secs(1));
+    let config = world.client_config().give_up_after(std::time::Duration::from_secs(1));
     let config = producer::Config { mongodb_uri: uri, ..config };
     let client = Client::connect(&config).await.expect("the proxy is there");
     proxy.refuse();
