@@ -9,7 +9,7 @@ use harness::world::{World, legs, transfer};
 use mongodb::bson::{DateTime, Document, doc};
 use producer::{Capture, Client, Error, TransactionId};
 
-use super::{client, config, from_now, held, leg, on_hold, world};
+use super::{config, from_now, held, leg, on_hold, world};
 
 /// Holds of 2 each, as workers leave them, on an account for each hundred. All of them expire then.
 async fn many(count: usize, expires: Option<DateTime>) -> (World, Vec<String>) {
