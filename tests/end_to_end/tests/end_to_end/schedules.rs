@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use common::amount::Amount;
-use common::mongo::{MongoOutbox, TRANSACTIONS};
+use common::ledger::{LeaseMs, Ledger, Transacted};
+use common::mongo::{MongoLedger, MongoOutbox, TRANSACTIONS};
 use common::transaction::{Body, State, Terms};
 use harness::proxy::Part;
 use harness::queues::Queues;
@@ -182,6 +183,54 @@ async fn a_commit_that_arrives_after_the_expiry_takes_nothing() {
 #[tokio::test]
 async fn a_native_end_that_arrives_after_the_expiry_takes_nothing() {
     a_late_commit_takes_nothing("transaction", "transact transactions").await;
+}
+
+/// No worker runs, so no sweeper ends it first: nothing but the statement's own look at the clock is in the
+/// way of the late end.
+#[tokio::test]
+async fn a_native_end_compares_the_expiry_once_more_where_no_sweeper_looks() {
+    let world = world().await;
+    let (proxy, uri) = world.mongodb_proxy().await;
+    let config = Config::new(&uri, &world.servers.amqp_url).database(&world.name);
+    let client = Client::connect(&config.notes(|_| {})).await.expect("the proxy is there");
+    let expires_at = now(&world).await + 2_000;
+    let terms = Terms { expires_at: at(expires_at), ..Terms::default() };
+    insert_one(&world, "t", terms.clone()).await;
+    let body = Body::transfer("a", "b", Amount::Int(1)).expect("valid");
+    let contents = [("t".into(), Ok(body.with_terms(terms).expect("they fit each other")))];
+    let lease = LeaseMs { lease: 30_000, grace: 10_000 };
+    let ledger = MongoLedger::new(client.store().clone(), lease);
+    let held = proxy.hold("transact transactions", 1, Part::Request);
+    let holding = async {
+        held.caught(s(20)).await;
+        wait_until("it has expired", s(20), async || now(&world).await > expires_at).await;
+        held.release();
+    };
+    let (transacted, ()) = tokio::join!(ledger.transact(&contents, "one", None), holding);
+    assert_eq!(transacted.expect("MongoDB is there"), Transacted::Conflict);
+    assert_eq!(world.state("t").await, State::Initial, "it is the sweeper's");
+    assert_eq!(world.balance("a").await, Amount::Int(1_000_000));
+    world.finish().await;
+}
+
+/// A sweeper asks only for what it takes for expired; its clock may be wrong.
+#[tokio::test]
+async fn whatever_a_sweeper_asks_for_no_hold_is_released_before_its_expiry() {
+    let world = World::new().await;
+    world.accounts(&[("p0", 1_000), ("b", 0)]).await;
+    let begun = now(&world).await;
+    hold(&world, 1, 2, begun + 3_600_000).await;
+    let change = doc! { "$set": {
+        "holdExpiresAt": DateTime::from_millis(begun - 1), "dueAt": DateTime::from_millis(begun - 1),
+    } };
+    let over = world.store.transactions().update_one(doc! { "_id": "h0-1" }, change).await;
+    over.expect("MongoDB is there");
+    let outbox = MongoOutbox::new(world.store.clone());
+    let ids = ["h0-0".into(), "h0-1".into()];
+    assert_eq!(outbox.expire_holds(&ids).await.expect("MongoDB is there"), [1, 0]);
+    assert_eq!(world.state("h0-0").await, State::Held);
+    assert_eq!(world.state("h0-1").await, State::Canceling);
+    world.finish().await;
 }
 
 #[tokio::test]
