@@ -81,7 +81,7 @@ impl World {
         let request = match submit::next(&id, self.habits(), &mut answers) {
             Step::Look => Request::Read(vec![id]),
             Step::Insert(number) => {
-                let body = self.submissions[call.submission].body.clone();
+                let body = Box::new(self.submissions[call.submission].body.clone());
                 Request::InsertKeyed(attempt(number), name.clone(), id, body)
             }
             Step::Commit(number) => Request::CommitKeyed(attempt(number)),

@@ -155,12 +155,6 @@ impl Planted {
         )
     }
 
-    /// Whether it shows sooner among holds and moments of all kinds. The others show sooner without them.
-    #[must_use]
-    pub fn needs_variety(self) -> bool {
-        self == Planted::UnknownPostResentAndSettledAtOnce
-    }
-
     /// Whether it shows only where there are holds.
     #[must_use]
     pub fn is_about_holds(self) -> bool {

@@ -21,7 +21,7 @@ pub enum Request {
     AskCancel(TransactionId),
     /// An attempt of a call inserts a submission with an exclusive key, in a native transaction that
     /// stays open. The attempt, the call, the id, the content.
-    InsertKeyed(String, String, TransactionId, Body),
+    InsertKeyed(String, String, TransactionId, Box<Body>),
     /// An attempt commits its native transaction.
     CommitKeyed(String),
     /// Reads which undecided transaction has an exclusive key.

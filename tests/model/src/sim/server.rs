@@ -149,7 +149,7 @@ impl Server {
             }
             Request::Insert(id, body) => self.insert(id, body, started),
             Request::InsertKeyed(attempt, call, id, body) => {
-                self.insert_keyed((attempt, call), (id, body), started)
+                self.insert_keyed((attempt, call), (id, body.as_ref()), started)
             }
             Request::CommitKeyed(attempt) => self.commit_keyed(attempt),
             Request::MakeDue(id) => {

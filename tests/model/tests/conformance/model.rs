@@ -341,7 +341,7 @@ impl Model {
                 Step::Look => Request::Read(vec![id.clone()]),
                 Step::Insert(number) => {
                     let call = String::new();
-                    Request::InsertKeyed(attempt(number), call, id.clone(), body.clone())
+                    Request::InsertKeyed(attempt(number), call, id.clone(), Box::new(body.clone()))
                 }
                 Step::Commit(number) => Request::CommitKeyed(attempt(number)),
                 Step::Holder => Request::Holder(key.clone()),
@@ -369,7 +369,7 @@ impl Model {
         created_at: ServerMs,
     ) -> Answer {
         let open = |attempt: &str, (id, body)| {
-            Request::InsertKeyed(attempt.to_owned(), String::new(), id, body)
+            Request::InsertKeyed(attempt.to_owned(), String::new(), id, Box::new(body))
         };
         let first = inserted(self.request(&open("first", first), created_at));
         let second = inserted(self.request(&open("second", second), created_at));
