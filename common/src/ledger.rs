@@ -112,6 +112,9 @@ pub struct Cancelation {
     /// Nobody has posted it or ever will. So whoever ends it need not know its accounts, and can
     /// end it although its document can't be read.
     pub never_posted: bool,
+    /// It is a hold that nobody had confirmed when its owner read it. If somebody has meanwhile, it is left
+    /// as it is: it may have marks that this owner does not know.
+    pub unconfirmed: bool,
 }
 
 /// How much work a transaction is.

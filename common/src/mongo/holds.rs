@@ -26,8 +26,9 @@ pub(super) fn due_of_hold() -> RawDocumentBuf {
     rawdoc! { "$min": [end(ENDS[0]), end(ENDS[1]), DateTime::from_millis(MOMENT_MAX_MS)] }
 }
 
-/// Lets pending holds rest, under this claim. Nobody owns them from then on, and nobody may take them
-/// over before `not_before`, whatever becomes of them.
+/// Lets pending holds rest that nobody has confirmed, under this claim. Nobody owns them from then on, and
+/// nobody may take them over before `not_before`, whatever becomes of them. A claim that arrives twice, the
+/// second time after the confirmation, makes its owner the owner again: so the claim alone says too little.
 pub(super) fn rest(ids: &[&TransactionId], claim: &Claim, not_before: ServerMs) -> RawDocumentBuf {
     rawdoc! {
         "q": {
@@ -35,6 +36,7 @@ pub(super) fn rest(ids: &[&TransactionId], claim: &Claim, not_before: ServerMs) 
             "state": State::Pending.as_str(),
             "claim": claim.token.as_str(),
             "hold": true,
+            "captured": null,
         },
         "u": [
             { "$set": {

@@ -148,12 +148,16 @@ fn end(state: State, more: RawDocumentBuf) -> RawArrayBuf {
 /// Turns a pending transaction towards its undoing, with the reason.
 pub(super) fn cancel(cancelation: &Cancelation, claim: &Claim) -> RawDocumentBuf {
     let reason = raw(&canceled_for(&cancelation.reason, cancelation.never_posted));
+    let mut filter = rawdoc! {
+        "_id": cancelation.id.as_ref(),
+        "state": State::Pending.as_str(),
+        "claim": claim.token.as_str(),
+    };
+    if cancelation.unconfirmed {
+        filter.append(cstr!("captured"), RawBson::Null);
+    }
     rawdoc! {
-        "q": {
-            "_id": cancelation.id.as_ref(),
-            "state": State::Pending.as_str(),
-            "claim": claim.token.as_str(),
-        },
+        "q": filter,
         "u": [{ "$set": {
             "state": State::Canceling.as_str(),
             "reason": { "$literal": reason },

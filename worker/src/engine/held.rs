@@ -118,7 +118,8 @@ impl Held {
             return None;
         }
         let reason = self.refused.clone()?;
-        Some(Cancelation { id: id.clone(), reason, never_posted: self.never_posted })
+        let unconfirmed = self.awaits_confirmation();
+        Some(Cancelation { id: id.clone(), reason, never_posted: self.never_posted, unconfirmed })
     }
 
     /// What it asks for, where that makes sense.
@@ -139,6 +140,14 @@ impl Held {
     /// Whether it is to rest, once it is posted, until somebody confirms it.
     pub fn awaits_confirmation(&self) -> bool {
         self.body().is_some_and(Body::awaits_confirmation)
+    }
+
+    /// Whether somebody may have confirmed it since it was read here, as far as this look shows. A claim of
+    /// which a copy arrives late may make this batch the owner again after it has come to rest.
+    pub fn may_be_confirmed_since(&self, seen: &Seen) -> bool {
+        let awaits =
+            |body: &Result<Body, String>| body.as_ref().is_ok_and(Body::awaits_confirmation);
+        self.awaits_confirmation() && !seen.body.as_ref().is_some_and(awaits)
     }
 
     /// Whether what it asks for has not been read yet.

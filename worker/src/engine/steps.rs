@@ -127,7 +127,9 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
             self.leave(ids, left);
         }
         for seen in read.answered.into_iter().flat_map(|(_, seen)| seen) {
-            let ours = seen.claim.as_deref() == Some(&self.claim.token);
+            let is_known = |held: &Held| !held.may_be_confirmed_since(&seen);
+            let ours = seen.claim.as_deref() == Some(&self.claim.token)
+                && self.held.get(&seen.id).is_none_or(is_known);
             if seen.state == to {
                 self.engine.metrics.moved(to, 1);
                 if to.is_final() {

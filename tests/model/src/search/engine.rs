@@ -350,7 +350,7 @@ impl Protocol for Tandem<'_> {
 
     fn wrong_now(&self, books: &Books) -> Vec<String> {
         let mut wrong = check::off_the_books(books);
-        wrong.extend(check::owned_at_rest(books));
+        wrong.extend(check::wrongly_at_rest(books));
         wrong.extend(check::untimely(books));
         if self.scope.events {
             wrong.extend(check::untrue_events(books));

@@ -17,7 +17,8 @@ const HOLDING: Scope = Scope {
     clients: &[Client::Confirms("t", 4)],
     losses: 2,
     horizon: 7,
-    short: (1, 4),
+    // A late copy of a claim makes a hold's first owner its owner once more only from here on.
+    short: (2, 5),
     ..PAIR
 };
 

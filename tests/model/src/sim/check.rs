@@ -121,12 +121,15 @@ fn may_have_marks(doc: &Transaction, account: &AccountId) -> bool {
     }
 }
 
-/// Holds that rest and have an owner all the same, at any moment.
+/// Holds that rest although they have an owner, or were confirmed, at any moment.
 #[must_use]
-pub fn owned_at_rest(books: &Books) -> Vec<String> {
-    let owned = |doc: &&Transaction| doc.state == State::Held && doc.claim.is_some();
-    let owned = books.transactions.values().filter(owned);
-    owned.map(|doc| format!("{} is held and has the owner {:?}", doc.id, doc.claim)).collect()
+pub fn wrongly_at_rest(books: &Books) -> Vec<String> {
+    let rests = |doc: &&Transaction| doc.state == State::Held;
+    let wrong = |doc: &Transaction| match doc.claim.as_ref() {
+        Some(owner) => Some(format!("{} is held and has the owner {owner}", doc.id)),
+        None => doc.is_confirmed().then(|| format!("{} is held, and was confirmed", doc.id)),
+    };
+    books.transactions.values().filter(rests).filter_map(wrong).collect()
 }
 
 /// Balances and pending sums that do not fit states and marks, at any moment: a mark holds its leg;

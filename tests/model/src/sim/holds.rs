@@ -30,7 +30,8 @@ pub fn rest(
     let ours = doc.claim.as_deref() == Some(&claim.token);
     let matches = match planted {
         Some(Planted::LateRestRevivesAHold) => State::IN_FLIGHT.contains(&doc.state),
-        _ => ours && doc.state == State::Pending,
+        Some(Planted::RestForgetsTheConfirmation) => ours && doc.state == State::Pending,
+        _ => ours && doc.state == State::Pending && !doc.is_confirmed(),
     } && doc.is_hold();
     if matches {
         end_ownership(doc);

@@ -98,6 +98,11 @@ impl Transaction {
         self.body.as_ref().is_ok_and(|body| body.terms().hold)
     }
 
+    /// Whether somebody has confirmed what was on hold.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.body.as_ref().is_ok_and(|body| body.terms().captured.is_some())
+    }
+
     /// The content in the form that the engine reads.
     fn content(&self, odd: &Odd) -> Result<Body, String> {
         if odd.is(&self.id, Oddity::Unreadable) {
@@ -178,7 +183,8 @@ pub(super) fn end_ownership(doc: &mut Transaction) {
 /// Moves a pending transaction to `canceling`; true if it matched.
 pub fn cancel(doc: &mut Transaction, cancelation: &Cancelation, claim: &Claim) -> bool {
     let ours = doc.claim.as_deref() == Some(&claim.token);
-    if doc.state != State::Pending || !ours {
+    let is_confirmed = cancelation.unconfirmed && doc.is_confirmed();
+    if doc.state != State::Pending || !ours || is_confirmed {
         return false;
     }
     doc.state = State::Canceling;

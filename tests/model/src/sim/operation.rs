@@ -132,7 +132,7 @@ impl World {
         let mut wrong: Vec<_> =
             self.server.primary.accounts.values().filter_map(check::below_floor).collect();
         wrong.extend(check::untrue_events(&self.server.majority));
-        wrong.extend(check::owned_at_rest(&self.server.primary));
+        wrong.extend(check::wrongly_at_rest(&self.server.primary));
         wrong.extend(check::untimely(&self.server.primary));
         wrong.extend(keyed::violations(&self.server.primary));
         wrong.into_iter().for_each(|what| self.violation(what));

@@ -63,6 +63,8 @@ pub enum Planted {
     LateRestRevivesAHold,
     /// After a hold has come to rest, others may claim it although a post for it may still arrive.
     RestForgetsTheDoubt,
+    /// A confirmed hold comes to rest once more, if a late copy of a claim has made its first owner the owner again.
+    RestForgetsTheConfirmation,
     /// After a confirmation, others may claim a hold although a post for it may still arrive.
     ConfirmLowersTheTakeover,
     /// What was held and not captured does not go home.
@@ -97,7 +99,7 @@ pub enum Planted {
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 42] = [
+    pub const ALL: [Planted; 43] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
@@ -126,6 +128,7 @@ impl Planted {
         Planted::ReadsBeforeTheirWrites,
         Planted::LateRestRevivesAHold,
         Planted::RestForgetsTheDoubt,
+        Planted::RestForgetsTheConfirmation,
         Planted::ConfirmLowersTheTakeover,
         Planted::ConfirmLosesTheRemainder,
         Planted::HoldExpiryWithoutTheState,
@@ -162,6 +165,7 @@ impl Planted {
             self,
             Planted::LateRestRevivesAHold
                 | Planted::RestForgetsTheDoubt
+                | Planted::RestForgetsTheConfirmation
                 | Planted::ConfirmLowersTheTakeover
                 | Planted::ConfirmLosesTheRemainder
                 | Planted::HoldExpiryWithoutTheState

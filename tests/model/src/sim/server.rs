@@ -197,10 +197,10 @@ impl Server {
         self.primary.transactions.get(id).is_some_and(|doc| doc.state.is_resting())
     }
 
-    /// The state in which reads show a transaction.
+    /// Whether reads show a transaction as it is, and not as it was before some write.
     #[must_use]
-    pub fn state_shown(&self, id: &TransactionId) -> Option<State> {
-        self.shown().transactions.get(id).map(|doc| doc.state)
+    pub fn shows_the_newest(&self, id: &TransactionId) -> bool {
+        self.shown().transactions.get(id) == self.primary.transactions.get(id)
     }
 
     /// What majority reads show.

@@ -260,11 +260,10 @@ impl World {
     }
 
     /// Stores a message. It stands for its transactions, so they need no stamp any more; except for those
-    /// that reads may still show at rest: whoever reads them so does nothing.
+    /// that reads may still show at rest, now or later: whoever reads them so does nothing.
     pub(super) fn store_message(&mut self, outgoing: &Outgoing) {
         for id in self.queue.store(outgoing, self.now) {
-            let shown = self.server.state_shown(&id);
-            if self.server.hidden() == 0 && shown.is_some_and(|state| !state.is_resting()) {
+            if self.server.hidden() == 0 && self.server.shows_the_newest(&id) {
                 self.stamped.remove(&id);
             }
         }

@@ -77,6 +77,7 @@ impl<'a> Terms<'a> {
             id: TRANSACTIONS[*at].into(),
             reason: Reason::new(*code, MESSAGE),
             never_posted: *code == ReasonCode::Invalid,
+            unconfirmed: *code == ReasonCode::Expired,
         };
         refused.iter().map(cancelation).collect()
     }

@@ -166,6 +166,7 @@ planted_faults_are_found! {
     parking_that_forgets_the_takeover_is_found: ParkingForgetsTheTakeover in "brought-back";
     a_late_rest_that_revives_a_hold_is_found: LateRestRevivesAHold in "hold-released";
     a_rest_that_forgets_the_doubt_is_found: RestForgetsTheDoubt in "hold-released";
+    a_rest_that_forgets_the_confirmation_is_found: RestForgetsTheConfirmation in "hold-confirmed";
     a_confirmation_that_lowers_the_takeover_is_found: ConfirmLowersTheTakeover in "hold-released";
     a_confirmation_that_loses_the_remainder_is_found: ConfirmLosesTheRemainder in "hold-confirmed";
     a_hold_that_expires_in_any_state_is_found: HoldExpiryWithoutTheState in "hold-expires";

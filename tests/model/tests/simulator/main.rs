@@ -63,6 +63,7 @@ macro_rules! planted_faults_are_found {
             let by_search = [
                 Planted::ParkingForgetsTheTakeover,
                 Planted::RestForgetsTheDoubt,
+                Planted::RestForgetsTheConfirmation,
                 Planted::ConfirmLowersTheTakeover,
             ];
             let here = Planted::ALL.into_iter().filter(|planted| !by_search.contains(planted));
