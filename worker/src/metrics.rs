@@ -337,8 +337,9 @@ const PHASE: &str = "Seconds that a phase of a batch took. A native transaction 
 const TO_FINAL: &str = "Seconds from createdAt to the final state. The first is a moment of the \
     submitter's clock, the second of the database's.";
 const SERVER_UP: &str = "1 while the worker is connected to the server, else 0.";
-const OLDEST: &str = "Age in seconds of the oldest transaction that is not final, by the database's \
-    clock; 0 if there is none. Of those in flight the first 10000 are looked at.";
+const OLDEST: &str = "Seconds for which the oldest transaction that is not final has waited for \
+    workers, by the database's clock: since it was created, or was due, confirmed or canceled; 0 if there is \
+    none. The first 10000 are looked at.";
 const UNFINISHED: &str = "Transactions that wait (initial) or are in flight; 10000 means so many or \
     more. Parked ones are left out.";
 const EVENTS_DUE: &str = "Events that no broker has confirmed and that are due by now, of the first \

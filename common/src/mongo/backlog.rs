@@ -10,6 +10,7 @@ use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf,
 
 use super::MongoOutbox;
 use super::definitions::TRANSACTIONS;
+use super::unfinished::since;
 use crate::ledger::{LedgerError, ServerMs};
 use crate::transaction::State;
 
@@ -19,9 +20,10 @@ pub const BACKLOG_MAX: u32 = 10_000;
 /// What waits, or is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// When the oldest `initial` transaction was created, by the clock of its producer.
+    /// Since when the oldest `initial` transaction waits for workers: since it was created, by the clock of
+    /// its producer, or since it was due. Of those that were counted, which are the first created.
     pub oldest_initial: Option<ServerMs>,
-    /// When the oldest transaction in flight was created.
+    /// The same of those in flight; what was on hold counts from its confirmation or its end.
     pub oldest_in_flight: Option<ServerMs>,
     /// How many are `initial`, at most [`BACKLOG_MAX`].
     pub initial: u32,
@@ -37,38 +39,16 @@ impl MongoOutbox {
     /// # Errors
     /// When the server is away.
     pub async fn backlog(&self) -> Result<Backlog, LedgerError> {
-        let oldest_initial = self.oldest_initial().await?;
         let waiting = self.store.waiting_index().await?;
-        let (initial, _) = self.counted(&[State::Initial], waiting).await?;
+        let (initial, oldest_initial) = self.counted(&[State::Initial], waiting).await?;
         let (in_flight, oldest_in_flight) = self.counted(&State::IN_FLIGHT, "in_flight").await?;
         let (events_due, _) = self.store.events_due().await?;
         let events_due = u32::try_from(events_due).unwrap_or(u32::MAX);
         Ok(Backlog { oldest_initial, oldest_in_flight, initial, in_flight, events_due })
     }
 
-    async fn oldest_initial(&self) -> Result<Option<ServerMs>, LedgerError> {
-        let command = rawdoc! {
-            "find": TRANSACTIONS,
-            "filter": {
-                "state": State::Initial.as_str(),
-                "parked": null,
-                // Values that are no date would sort before all dates.
-                "createdAt": { "$type": "date" },
-            },
-            "sort": { "createdAt": 1 },
-            "hint": self.store.waiting_index().await?,
-            "limit": 1_i64,
-            "projection": { "createdAt": 1 },
-        };
-        Ok(self
-            .store
-            .find("oldest", command, |document| moment(document, "createdAt"))
-            .await?
-            .pop())
-    }
-
-    /// How many transactions are in these states, and the creation time of the oldest of those that
-    /// were counted.
+    /// How many transactions are in these states, and since when the oldest of those that were counted
+    /// waits for workers.
     async fn counted(
         &self,
         states: &[State],
@@ -76,7 +56,7 @@ impl MongoOutbox {
     ) -> Result<(u32, Option<ServerMs>), LedgerError> {
         let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
         let is_date = rawdoc! { "$eq": [{ "$type": "$createdAt" }, "date"] };
-        let date = rawdoc! { "$cond": [is_date, "$createdAt", null] };
+        let date = rawdoc! { "$cond": [is_date, since(), null] };
         let pipeline = [
             rawdoc! { "$match": { "state": { "$in": states }, "parked": null } },
             rawdoc! { "$limit": i64::from(BACKLOG_MAX) },

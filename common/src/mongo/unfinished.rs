@@ -171,7 +171,7 @@ fn oldest() -> RawDocumentBuf {
 }
 
 /// Since when workers have something to do. What was scheduled or held for days has not waited for them.
-fn since() -> RawDocumentBuf {
+pub(super) fn since() -> RawDocumentBuf {
     let date = |field: &str| {
         rawdoc! { "$cond": [{ "$eq": [{ "$type": field }, "date"] }, field, null] }
     };

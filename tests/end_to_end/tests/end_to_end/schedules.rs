@@ -411,3 +411,23 @@ async fn holds_that_expire_at_one_moment_are_released_and_their_money_goes_home(
     drop(worker);
     world.finish().await;
 }
+
+#[tokio::test]
+async fn what_was_scheduled_or_held_for_days_has_not_waited_for_workers() {
+    let world = world().await;
+    let (now, days) = (now(&world).await, 3 * 86_400_000);
+    let terms = Terms { not_before: at(now - 2_000), ..Terms::default() };
+    let mut due = document("due", terms, now - days);
+    due.insert("state", "initial");
+    let terms = Terms { hold: true, ..Terms::default() };
+    let mut confirmed = document("confirmed", terms, now - days);
+    confirmed.insert("state", "pending");
+    confirmed.insert("takeoverAt", DateTime::from_millis(now));
+    confirmed.insert("confirmedAt", DateTime::from_millis(now - 1_000));
+    insert(&world, &[due, confirmed]).await;
+    let backlog = MongoOutbox::new(world.store.clone()).backlog().await.expect("MongoDB is there");
+    assert_eq!((backlog.initial, backlog.in_flight), (1, 1));
+    assert_eq!(backlog.oldest_initial, Some(now - 2_000));
+    assert_eq!(backlog.oldest_in_flight, Some(now - 1_000));
+    world.finish().await;
+}
