@@ -68,8 +68,10 @@ pub struct Plan {
 pub struct Report {
     /// From the submission until they rest.
     pub holds_per_second: f64,
-    /// From the first confirmation until all are `done`.
+    /// From the first confirmation until all are `done`; each is a call of its own.
     pub confirms_per_second: f64,
+    /// The same with one call for all of them.
+    pub confirms_together_per_second: f64,
     /// From the moment at which all expire until all are `canceled`.
     pub expired_per_second: f64,
     /// From the moment at which all are due until all are `done`.
@@ -221,6 +223,16 @@ async fn confirmed(plan: &Plan, report: &mut Report) {
         .await;
     setting.until(State::Done, plan.holds, &mut report.problems).await;
     report.confirms_per_second = rate(plan.holds, begun);
+    let more = plan.holds..2 * plan.holds;
+    setting.submit(more.clone().map(hold)).await;
+    setting.until(State::Held, 2 * plan.holds, &mut report.problems).await;
+    let wishes = more.map(|number| (format!("hold-{number}").as_str().into(), capture.clone()));
+    let begun = Instant::now();
+    for decided in setting.client.confirm_all(wishes).await {
+        decided.expect("it is held");
+    }
+    setting.until(State::Done, 2 * plan.holds, &mut report.problems).await;
+    report.confirms_together_per_second = rate(plan.holds, begun);
     setting.finish(&mut report.problems).await;
 }
 

@@ -38,7 +38,8 @@ async fn main() -> ExitCode {
 fn print(report: &Report) {
     let rates = [
         ("holds made", report.holds_per_second),
-        ("holds confirmed and settled", report.confirms_per_second),
+        ("confirmed one by one and settled", report.confirms_per_second),
+        ("confirmed with one call and settled", report.confirms_together_per_second),
         ("holds expired and undone", report.expired_per_second),
         ("scheduled, then due and settled", report.due_per_second),
         ("submitted with an exclusive key", report.keyed_per_second),
