@@ -11,7 +11,7 @@ use harness::queues::Queues;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
 use mongodb::bson::{DateTime, Document, doc};
-use producer::{Error, Submission};
+use producer::{Client, Error, Submission};
 
 async fn world() -> World {
     let world = World::new().await;
@@ -191,8 +191,8 @@ async fn a_native_end_that_arrives_after_the_expiry_takes_nothing() {
 async fn a_native_end_compares_the_expiry_once_more_where_no_sweeper_looks() {
     let world = world().await;
     let (proxy, uri) = world.mongodb_proxy().await;
-    let config = Config::new(&uri, &world.servers.amqp_url).database(&world.name);
-    let client = Client::connect(&config.notes(|_| {})).await.expect("the proxy is there");
+    let config = producer::Config { mongodb_uri: uri, ..world.client_config() };
+    let client = Client::connect(&config).await.expect("the proxy is there");
     let expires_at = now(&world).await + 2_000;
     let terms = Terms { expires_at: at(expires_at), ..Terms::default() };
     insert_one(&world, "t", terms.clone()).await;
