@@ -180,6 +180,7 @@ fn queries(filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
         Query { filter: whole, hint, moment: CREATED }
     };
     let asked = |state: &State| filter.states.is_empty() || filter.states.contains(state);
+    // One for each state: of several the server would read all, and sort them.
     let stays = |state| asked(&state).then(|| query(doc! { "state": state }, BY_STATE));
     let flying: Vec<Bson> = State::IN_FLIGHT.into_iter().filter(asked).map(Bson::from).collect();
     let in_flight =
