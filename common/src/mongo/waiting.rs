@@ -1,8 +1,8 @@
 //! The index of what waits for a worker: a ledger with history has it in one with what lasts.
 //!
 //! Owns the choice between the two. Each index of `transactions` costs a native transaction on MongoDB
-//! 6.0 as much as half of a plain update, so a ledger has one of them, and queries have to name the one
-//! that it has. Promises to follow the settings within [`KEPT`]: somebody may switch history on or off,
+//! 6.0 a third of a plain update, so a ledger has one of them, and queries have to name the one that it
+//! has. Promises to follow the settings within [`KEPT`]: somebody may switch history on or off,
 //! and drop the index that is left, while workers run; until then their queries fail, and harm nothing.
 //! Fails when the settings can't be read.
 
