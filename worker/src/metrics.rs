@@ -333,7 +333,8 @@ const REFUSALS: &str = "Transactions canceled, by reason.";
 const PARKED: &str = "Transactions set apart until a person looks, by reason.";
 const EVENTS: &str = "Outcome events: confirmed by the broker, unrouted because nobody has bound a \
     queue, noted as due because no confirm came, or refused by a subscriber's queue.";
-const PHASE: &str = "Seconds that a phase of a batch took. A native transaction is `transaction` if it was committed, and `conflict` if it has to be tried again.";
+const PHASE: &str = "Seconds that a phase of a batch took. A native transaction is `transaction` if it was \
+    committed, and `conflict` if it has to be tried again.";
 const TO_FINAL: &str = "Seconds from createdAt to the final state. The first is a moment of the \
     submitter's clock, the second of the database's.";
 const SERVER_UP: &str = "1 while the worker is connected to the server, else 0.";

@@ -9,6 +9,7 @@
 use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::MongoOutbox;
+use super::dates::is_date;
 use super::definitions::TRANSACTIONS;
 use super::unfinished::since;
 use crate::ledger::{LedgerError, ServerMs};
@@ -55,8 +56,7 @@ impl MongoOutbox {
         index: &str,
     ) -> Result<(u32, Option<ServerMs>), LedgerError> {
         let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
-        let is_date = rawdoc! { "$eq": [{ "$type": "$createdAt" }, "date"] };
-        let date = rawdoc! { "$cond": [is_date, since(), null] };
+        let date = rawdoc! { "$cond": [is_date("$createdAt"), since(), null] };
         let pipeline = [
             rawdoc! { "$match": { "state": { "$in": states }, "parked": null } },
             rawdoc! { "$limit": i64::from(BACKLOG_MAX) },

@@ -8,6 +8,7 @@
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 
 use super::Store;
+use super::dates::date_or_null;
 use super::definitions::TRANSACTIONS;
 use super::statements::{canceled_for, names};
 use crate::ledger::{CONFIRMED_ATTEMPTS, Claim, LedgerError, ServerMs, Written};
@@ -19,11 +20,8 @@ const ENDS: [&str; 2] = ["$holdExpiresAt", "$expiresAt"];
 /// When a sweeper has to look at a hold next: at the first of its ends. A hold without an end has the last
 /// moment of all, so that the index of what is due has all holds.
 pub(super) fn due_of_hold() -> RawDocumentBuf {
-    let end = |field: &str| {
-        rawdoc! { "$cond": [{ "$eq": [{ "$type": field }, "date"] }, field, null] }
-    };
-    // `$min` leaves out what is null.
-    rawdoc! { "$min": [end(ENDS[0]), end(ENDS[1]), DateTime::from_millis(MOMENT_MAX_MS)] }
+    let [first, second] = ENDS.map(date_or_null);
+    rawdoc! { "$min": [first, second, DateTime::from_millis(MOMENT_MAX_MS)] }
 }
 
 /// Lets pending holds rest that nobody has confirmed, under this claim. Nobody owns them from then on, and

@@ -6,6 +6,7 @@
 
 mod abandoned;
 mod backlog;
+mod dates;
 mod definitions;
 mod due;
 mod fault;

@@ -10,6 +10,7 @@ use mongodb::bson::{
     Bson, DateTime, Document, RawArrayBuf, RawDocument, RawDocumentBuf, doc, rawdoc,
 };
 
+use super::dates::{date_or_null, is_date};
 use super::definitions::{DUE, TRANSACTIONS};
 use super::parking::{note, raw_id};
 use super::statements::{canceled_for, names, raw};
@@ -23,17 +24,9 @@ use crate::transaction::{
 /// The states in which a transaction waits for its moment.
 pub(super) const WAITING: [State; 3] = [State::Scheduled, State::Initial, State::Held];
 
-fn is_date(field: &str) -> RawDocumentBuf {
-    rawdoc! { "$eq": [{ "$type": field }, "date"] }
-}
-
 /// Whether a moment of the document has come, on the server's clock.
 fn has_come(field: &str) -> RawDocumentBuf {
     rawdoc! { "$and": [is_date(field), { "$gte": ["$$NOW", field] }] }
-}
-
-fn date_or_null(field: &str) -> RawDocumentBuf {
-    rawdoc! { "$cond": [is_date(field), field, null] }
 }
 
 fn or_removed(value: RawDocumentBuf) -> RawDocumentBuf {

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use mongodb::bson::{Bson, DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::Store;
+use super::dates::{date_or_null, is_date};
 use super::definitions::TRANSACTIONS;
 use super::due::EVENTS;
 use super::parking::{NOTES, unfinished_notes};
@@ -161,8 +162,7 @@ pub(super) fn is_parked() -> RawDocumentBuf {
 }
 
 fn counts_for_oldest() -> RawDocumentBuf {
-    let is_date = rawdoc! { "$eq": [{ "$type": "$createdAt" }, "date"] };
-    rawdoc! { "$and": [is_date, { "$not": is_parked() }] }
+    rawdoc! { "$and": [is_date("$createdAt"), { "$not": is_parked() }] }
 }
 
 fn oldest() -> RawDocumentBuf {
@@ -172,14 +172,11 @@ fn oldest() -> RawDocumentBuf {
 
 /// Since when workers have something to do. What was scheduled or held for days has not waited for them.
 pub(super) fn since() -> RawDocumentBuf {
-    let date = |field: &str| {
-        rawdoc! { "$cond": [{ "$eq": [{ "$type": field }, "date"] }, field, null] }
-    };
     let is_undone = rawdoc! { "$eq": ["$state", State::Canceling.as_str()] };
     // What is canceled before its moment does not wait for that.
-    let last = rawdoc! { "$cond": [is_undone, date("$decidedAt"), date("$notBefore")] };
-    // `$max` leaves out what is null.
-    rawdoc! { "$max": ["$createdAt", last, date("$confirmedAt")] }
+    let (decided, due) = (date_or_null("$decidedAt"), date_or_null("$notBefore"));
+    let last = rawdoc! { "$cond": [is_undone, decided, due] };
+    rawdoc! { "$max": ["$createdAt", last, date_or_null("$confirmedAt")] }
 }
 
 fn in_state(group: &RawDocument) -> Option<InState> {
