@@ -8,7 +8,8 @@
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{Store, history};
+use super::{Fields, Store, history};
+use crate::ledger::LedgerError;
 use crate::limits::echo;
 
 /// The collection of the document.
@@ -197,6 +198,25 @@ impl Store {
     /// The collection of the settings document.
     pub(super) fn settings_collection(&self) -> Collection<Document> {
         self.database.collection(COLLECTION)
+    }
+
+    /// The settings of a ledger that is set up.
+    ///
+    /// # Errors
+    /// When the server is away, or the ledger is being set up or its settings can't be read.
+    pub(super) async fn complete_settings(&self) -> Result<LedgerSettings, LedgerError> {
+        let found = self.documents("settings", COLLECTION, &[ID], Fields::All).await?.pop();
+        let Some(found) = found else {
+            return Err(LedgerError::passing("settings", "the ledger is not set up yet"));
+        };
+        let lasting = |error: String| LedgerError::lasting("settings", error);
+        let found = Document::try_from(found).map_err(|error| lasting(error.to_string()))?;
+        let settings = LedgerSettings::from_document(&found);
+        let settings = settings.map_err(|misfit| lasting(misfit.to_string()))?;
+        match settings.complete {
+            true => Ok(settings),
+            false => Err(LedgerError::passing("settings", "the ledger is being set up")),
+        }
     }
 }
 

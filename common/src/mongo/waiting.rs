@@ -9,11 +9,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use mongodb::bson::{Document, doc};
+use mongodb::bson::doc;
 
 use super::definitions::Index;
-use super::settings::{COLLECTION, ID, LedgerSettings};
-use super::{Fields, Store, history};
+use super::{Store, history};
 use crate::ledger::LedgerError;
 use crate::transaction::State;
 
@@ -44,21 +43,5 @@ impl Store {
             if self.complete_settings().await?.history { history::BY_STATE } else { UNCLAIMED };
         *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), name));
         Ok(name)
-    }
-
-    /// The settings of a ledger that is set up.
-    pub(super) async fn complete_settings(&self) -> Result<LedgerSettings, LedgerError> {
-        let found = self.documents("settings", COLLECTION, &[ID], Fields::All).await?.pop();
-        let Some(found) = found else {
-            return Err(LedgerError::passing("settings", "the ledger is not set up yet"));
-        };
-        let lasting = |error: String| LedgerError::lasting("settings", error);
-        let found = Document::try_from(found).map_err(|error| lasting(error.to_string()))?;
-        let settings = LedgerSettings::from_document(&found);
-        let settings = settings.map_err(|misfit| lasting(misfit.to_string()))?;
-        match settings.complete {
-            true => Ok(settings),
-            false => Err(LedgerError::passing("settings", "the ledger is being set up")),
-        }
     }
 }
