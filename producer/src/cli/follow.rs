@@ -6,13 +6,14 @@
 //! themselves and one byte each.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use producer::{Listening, Standing, State};
 
 use crate::cli::context::Context;
-use crate::cli::exit::Error;
+use crate::cli::exit::{Error, Exit};
 
 /// Whether and how long to wait.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -59,6 +60,55 @@ impl Ends {
     #[must_use]
     pub fn canceled_total(&self) -> u64 {
         self.canceled.values().sum()
+    }
+}
+
+/// What a summary of a file tells of the ends of its rows; nothing where they were not followed.
+pub struct Followed<'a> {
+    /// Done.
+    pub done: Option<u64>,
+    /// On hold.
+    pub held: Option<u64>,
+    /// Canceled, by reason.
+    pub canceled: Option<&'a BTreeMap<String, u64>>,
+    /// Not final when the limit was reached.
+    pub unfinished: Option<u64>,
+    /// Not in the database any more.
+    pub missing: Option<u64>,
+}
+
+impl Followed<'_> {
+    /// The exit code of a command with a file, of which so many rows failed. What was canceled is a result.
+    #[must_use]
+    pub fn exit(&self, failed: u64) -> Exit {
+        if failed > 0 || self.missing.is_some_and(|count| count > 0) {
+            Exit::Failed
+        } else if self.unfinished.is_some_and(|count| count > 0) {
+            Exit::WaitLimit
+        } else {
+            Exit::Ok
+        }
+    }
+}
+
+/// Lines of their own, each after a line feed.
+impl fmt::Display for Followed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (Some(done), Some(canceled)) = (self.done, self.canceled) {
+            write!(f, "\n{done} done, {} canceled", canceled.values().sum::<u64>())?;
+            if let Some(held) = self.held.filter(|held| *held > 0) {
+                write!(f, ", {held} held")?;
+            }
+            for (reason, count) in canceled {
+                write!(f, "\n  {reason}: {count}")?;
+            }
+        }
+        for (count, what) in [(self.unfinished, "not finished"), (self.missing, "gone")] {
+            if let Some(count) = count.filter(|count| *count > 0) {
+                write!(f, "\n{count} {what}")?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -11,7 +11,7 @@ use super::rows::Transfers;
 use crate::cli::advice::typed;
 use crate::cli::console::per_second;
 use crate::cli::exit::Exit;
-use crate::cli::follow::Ends;
+use crate::cli::follow::{Ends, Followed};
 
 /// How many rows came to which end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -86,14 +86,12 @@ impl Summary {
     /// failure.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        let not_submitted = self.conflicts + self.keys_in_use + self.refused;
-        if not_submitted > 0 || self.missing.is_some_and(|n| n > 0) {
-            Exit::Failed
-        } else if self.unfinished.is_some_and(|n| n > 0) {
-            Exit::WaitLimit
-        } else {
-            Exit::Ok
-        }
+        self.followed().exit(self.conflicts + self.keys_in_use + self.refused)
+    }
+
+    fn followed(&self) -> Followed<'_> {
+        let Summary { done, held, unfinished, missing, .. } = *self;
+        Followed { done, held, canceled: self.canceled.as_ref(), unfinished, missing }
     }
 
     /// One line of JSON.
@@ -117,20 +115,7 @@ impl fmt::Display for Summary {
         if self.keys_in_use > 0 {
             write!(f, ", {} keys in use", self.keys_in_use)?;
         }
-        if let (Some(done), Some(canceled)) = (self.done, &self.canceled) {
-            write!(f, "\n{done} done, {} canceled", canceled.values().sum::<u64>())?;
-            if let Some(held) = self.held.filter(|held| *held > 0) {
-                write!(f, ", {held} held")?;
-            }
-            for (reason, count) in canceled {
-                write!(f, "\n  {reason}: {count}")?;
-            }
-        }
-        for (count, what) in [(self.unfinished, "not finished"), (self.missing, "gone")] {
-            if let Some(count) = count.filter(|count| *count > 0) {
-                write!(f, "\n{count} {what}")?;
-            }
-        }
+        write!(f, "{}", self.followed())?;
         write!(f, "\n{:.1} s, {:.0} rows/s", self.seconds, self.rows_per_s)?;
         if let Some(batch) = &self.batch {
             let flag = typed("--batch", batch);

@@ -18,7 +18,7 @@ use crate::cli::console::{Progress, per_second};
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
 use crate::cli::files::{CAPTURES, Checked, Input, Record, check, parse_hold};
-use crate::cli::follow::{self, Ends, Pending, WaitArgs};
+use crate::cli::follow::{self, Ends, Followed, Pending, WaitArgs};
 
 /// Rows that are confirmed together.
 const CHUNK_ROWS: usize = 500;
@@ -236,13 +236,12 @@ impl Summary {
     /// The exit code, as that of `submit`: what was canceled is a result, what could not be confirmed is a
     /// failure.
     fn exit(&self) -> Exit {
-        if self.refused > 0 || self.missing.is_some_and(|count| count > 0) {
-            Exit::Failed
-        } else if self.unfinished.is_some_and(|count| count > 0) {
-            Exit::WaitLimit
-        } else {
-            Exit::Ok
-        }
+        self.followed().exit(self.refused)
+    }
+
+    fn followed(&self) -> Followed<'_> {
+        let Summary { done, unfinished, missing, .. } = *self;
+        Followed { done, held: None, canceled: self.canceled.as_ref(), unfinished, missing }
     }
 }
 
@@ -254,17 +253,7 @@ impl fmt::Display for Summary {
             "{rows} rows: {confirmed} confirmed, {unchanged} unchanged, {refused} refused, {invalid} \
              invalid"
         )?;
-        if let (Some(done), Some(canceled)) = (self.done, &self.canceled) {
-            write!(f, "\n{done} done, {} canceled", canceled.values().sum::<u64>())?;
-            for (reason, count) in canceled {
-                write!(f, "\n  {reason}: {count}")?;
-            }
-        }
-        for (count, what) in [(self.unfinished, "not finished"), (self.missing, "gone")] {
-            if let Some(count) = count.filter(|count| *count > 0) {
-                write!(f, "\n{count} {what}")?;
-            }
-        }
+        write!(f, "{}", self.followed())?;
         let rate = per_second(*rows, Duration::from_secs_f64(self.seconds));
         write!(f, "\n{:.1} s, {rate:.0} rows/s", self.seconds)
     }
