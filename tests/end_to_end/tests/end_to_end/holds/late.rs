@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use common::amount::Amount;
 use common::transaction::{State, Terms};
-use harness::proxy::Part;
+use harness::proxy::{Held, MongoProxy, Part};
 use harness::wait::{s, wait_until};
+use harness::worker::Worker;
 use harness::world::{World, transfer};
 use mongodb::bson::DateTime;
 use producer::Capture;
@@ -17,6 +18,22 @@ async fn assert_nothing_was_paid(world: &World) {
     world.assert_at_rest().await;
 }
 
+/// A hold is submitted, and the first command of this kind is on its way and does not arrive yet. The limits are
+/// those of the worker's lease, operations and grace, in milliseconds.
+async fn on_its_way(
+    world: &World,
+    (proxy, uri): (&MongoProxy, &str),
+    command: &str,
+    [lease, operation, grace]: [u64; 3],
+) -> (Worker, Held) {
+    let worker = world.worker("one").mongodb(uri).flag("--lease-ms", lease);
+    let worker = worker.flag("--op-limit-ms", operation).flag("--grace-ms", grace).start().await;
+    let held = proxy.hold(command, 1, Part::Request);
+    world.submit(&[on_hold(transfer("t", "card", "shop", 10), None)], 1).await;
+    held.caught(s(20)).await;
+    (worker, held)
+}
+
 /// The first debit of a hold is on its way for so long that the hold is released and undone before it
 /// arrives; what rests was posted by its repetition.
 async fn late_debit(fenced: bool) -> World {
@@ -25,11 +42,7 @@ async fn late_debit(fenced: bool) -> World {
     if !fenced {
         proxy.take_fence_out();
     }
-    let worker = world.worker("one").mongodb(&uri).flag("--lease-ms", 60_000);
-    let worker = worker.flag("--op-limit-ms", 300).flag("--grace-ms", 500).start().await;
-    let debit = proxy.hold("post", 1, Part::Request);
-    world.submit(&[on_hold(transfer("t", "card", "shop", 10), None)], 1).await;
-    debit.caught(s(20)).await;
+    let (worker, debit) = on_its_way(&world, (&proxy, &uri), "post", [60_000, 300, 500]).await;
     world.wait_state("t", State::Held, s(60)).await;
     world.client().await.release("t").await.expect("it is held");
     world.wait_state("t", State::Canceled, s(60)).await;
@@ -58,11 +71,8 @@ async fn no_mark_of_a_released_hold_goes_while_its_debit_may_still_arrive() {
     let world = world().await;
     let (proxy, uri) = world.mongodb_proxy().await;
     // A post may wait for the operation limit, and may run for the grace after that.
-    let worker = world.worker("one").mongodb(&uri).flag("--lease-ms", 20_000);
-    let worker = worker.flag("--op-limit-ms", 2_000).flag("--grace-ms", 2_500).start().await;
-    let debit = proxy.hold("post", 1, Part::Request);
-    world.submit(&[on_hold(transfer("t", "card", "shop", 10), None)], 1).await;
-    debit.caught(s(20)).await;
+    let limits = [20_000, 2_000, 2_500];
+    let (worker, debit) = on_its_way(&world, (&proxy, &uri), "post", limits).await;
     let sent = Instant::now();
     // The connection breaks: the worker posts again at once, while the first post may still arrive.
     debit.hang_up();
@@ -83,11 +93,7 @@ async fn no_mark_of_a_released_hold_goes_while_its_debit_may_still_arrive() {
 async fn a_rest_that_arrives_after_the_confirmation_does_not_take_it_back() {
     let world = world().await;
     let (proxy, uri) = world.mongodb_proxy().await;
-    let worker = world.worker("one").mongodb(&uri).flag("--lease-ms", 60_000);
-    let mut worker = worker.flag("--op-limit-ms", 300).flag("--grace-ms", 500).start().await;
-    let rest = proxy.hold("rest", 1, Part::Request);
-    world.submit(&[on_hold(transfer("t", "card", "shop", 10), None)], 1).await;
-    rest.caught(s(20)).await;
+    let (mut worker, rest) = on_its_way(&world, (&proxy, &uri), "rest", [60_000, 300, 500]).await;
     // By the repetition of the one that is on its way.
     world.wait_state("t", State::Held, s(60)).await;
     worker.kill();
