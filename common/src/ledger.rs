@@ -352,6 +352,15 @@ impl Verdict {
     }
 }
 
+/// How the events of a native transaction are noted as due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Of this note, and of no other.
+    pub token: String,
+    /// From then on sweepers send them.
+    pub due_at: ServerMs,
+}
+
 /// What became of an attempt to settle a batch in one native transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transacted {
@@ -519,19 +528,22 @@ pub trait Ledger: Send + Sync {
         events: &[Ended],
     ) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
-    /// Removes the note with this token: its events are confirmed.
-    fn forget_events(&self, token: &str) -> impl Future<Output = Result<(), LedgerError>> + Send;
+    /// Removes the notes with these tokens: their events are confirmed. A fail-over may bring them back.
+    fn forget_events(
+        &self,
+        tokens: &[String],
+    ) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
     /// Settles `initial` transactions in one native transaction: each is decided by
     /// [`netting::net`](crate::netting::net) and moved to its final state, and the balances change,
     /// all of it at once or nothing. What expires is done before its `expiresAt` only, by the server's
-    /// clock. Held money and marks of others stay as they are. With a token,
-    /// their events are noted as due by the same commit, for later. An `Err` means *unknown*, here
+    /// clock. Held money and marks of others stay as they are. With a note,
+    /// their events are noted as due by the same commit. An `Err` means *unknown*, here
     /// too, but needs no fence: see `mongo::native`.
     fn transact(
         &self,
         contents: &[Content],
         application: &str,
-        due: Option<&str>,
+        note: Option<&Note>,
     ) -> impl Future<Output = Result<Transacted, LedgerError>> + Send;
 }

@@ -6,13 +6,15 @@
 //! goes only when somebody says that its events are confirmed. Sending an event twice is harmless.
 //! Fails with an error of the command; sending it again changes nothing.
 
-use mongodb::bson::{DateTime, Document, RawArrayBuf, RawDocument, doc, rawdoc};
+use std::slice;
+
+use mongodb::bson::{DateTime, Document, RawArrayBuf, RawDocument, RawDocumentBuf, doc, rawdoc};
 
 use super::definitions::TRANSACTIONS;
 use super::read::{fields, matching};
 use super::{Store, fault};
 use crate::event::{End, Ended, Event, FIELDS};
-use crate::ledger::{INLINE_BYTES_MAX, LedgerError};
+use crate::ledger::{INLINE_BYTES_MAX, LedgerError, Note};
 use crate::limits::{LEGS_BYTES_MAX, METADATA_BYTES_MAX};
 use crate::transaction::TransactionId;
 
@@ -21,10 +23,6 @@ pub(super) const EVENTS: &str = "events";
 
 /// How many notes are looked through for one event.
 const LOOKED_AT_MAX: i64 = 1_000;
-
-/// How long the events of a native batch are left to the worker that has committed it, in
-/// milliseconds.
-const LEFT_TO_ITS_WORKER_MS: i64 = 10_000;
 
 /// How long a sweeper has for the events that it has taken, in milliseconds.
 const TAKEN_MS: i64 = 30_000;
@@ -56,28 +54,42 @@ pub enum Source {
 }
 
 /// The ids of those events that are of this end.
-fn names(events: &[Ended], end: End) -> Document {
-    let of_this_end = events.iter().filter(|event| event.end == end);
-    doc! { "$literal": of_this_end.map(|event| event.id.as_ref()).collect::<Vec<&str>>() }
+fn names(events: &[Ended], end: End) -> impl Iterator<Item = &str> {
+    events.iter().filter(move |event| event.end == end).map(|event| event.id.as_ref())
 }
 
-/// The statement that notes events as due in `wait_ms` milliseconds.
-fn owe(token: &str, events: &[Ended], wait_ms: i64) -> Document {
+/// The same in an expression.
+fn literal_names(events: &[Ended], end: End) -> Document {
+    doc! { "$literal": names(events, end).collect::<Vec<&str>>() }
+}
+
+/// The statement that notes events as due now.
+fn owe(token: &str, events: &[Ended]) -> Document {
     doc! {
         "q": { "_id": token },
         "u": [{ "$set": {
-            "done": names(events, End::Done),
-            "canceled": names(events, End::Canceled),
-            "dueAt": { "$add": ["$$NOW", wait_ms] },
+            "done": literal_names(events, End::Done),
+            "canceled": literal_names(events, End::Canceled),
+            "dueAt": "$$NOW",
             "refusals": 0,
         } }],
         "upsert": true,
     }
 }
 
-/// The same within a native transaction, which leaves them to its worker for a while.
-pub(super) fn owe_with_batch(token: &str, events: &[Ended]) -> Document {
-    owe(token, events, LEFT_TO_ITS_WORKER_MS)
+/// The same within a native transaction, due at the note's moment. Not an expression: with a few
+/// transactions it would cost the server more than each of them.
+pub(super) fn owe_with_batch(note: &Note, events: &[Ended]) -> RawDocumentBuf {
+    rawdoc! {
+        "q": { "_id": note.token.as_str() },
+        "u": {
+            "done": names(events, End::Done).collect::<RawArrayBuf>(),
+            "canceled": names(events, End::Canceled).collect::<RawArrayBuf>(),
+            "dueAt": DateTime::from_millis(note.due_at),
+            "refusals": 0,
+        },
+        "upsert": true,
+    }
 }
 
 impl Store {
@@ -86,7 +98,7 @@ impl Store {
     /// # Errors
     /// When the server is away or refuses; they may be noted or not.
     pub async fn owe_events(&self, token: &str, events: &[Ended]) -> Result<(), LedgerError> {
-        let written = self.change("owe", EVENTS, vec![owe(token, events, 0)]).await?;
+        let written = self.change("owe", EVENTS, vec![owe(token, events)]).await?;
         match written.refused.into_iter().next() {
             None => Ok(()),
             Some(refused) => Err(LedgerError::lasting("owe", refused.problem)),
@@ -145,14 +157,14 @@ impl Store {
     /// When the server is away or refuses; then they are sent once more, later.
     pub async fn events_confirmed(&self, due: &Due, refused: &[Ended]) -> Result<(), LedgerError> {
         if refused.is_empty() {
-            return self.forget_events(&due.token).await;
+            return self.forget_events(slice::from_ref(&due.token)).await;
         }
         let some_were_taken = refused.len() < due.events.len();
         let refusals = if some_were_taken { 0 } else { due.refusals.min(16) };
         let wait_ms = TAKEN_MS.checked_shl(refusals).unwrap_or(REFUSED_MS_MAX);
         let rest = doc! {
-            "done": names(refused, End::Done),
-            "canceled": names(refused, End::Canceled),
+            "done": literal_names(refused, End::Done),
+            "canceled": literal_names(refused, End::Canceled),
             "dueAt": { "$add": ["$$NOW", wait_ms.min(REFUSED_MS_MAX)] },
             "refusals": i64::from(refusals) + 1,
         };
@@ -160,18 +172,18 @@ impl Store {
         self.change("confirm", EVENTS, vec![leave]).await.map(drop)
     }
 
-    /// Forgets the document of due events with this token.
+    /// Forgets the documents of due events with these tokens. Nobody waits until that is durable: should it
+    /// be undone by a fail-over, the events are sent once more.
     ///
     /// # Errors
     /// As [`Store::events_confirmed`].
-    pub async fn forget_events(&self, token: &str) -> Result<(), LedgerError> {
-        let limit = self.op_limit_ms();
+    pub async fn forget_events(&self, tokens: &[String]) -> Result<(), LedgerError> {
         let command = doc! {
             "delete": EVENTS,
-            "deletes": [{ "q": { "_id": token }, "limit": 1 }],
-            "maxTimeMS": limit,
+            "deletes": [{ "q": { "_id": { "$in": tokens } }, "limit": 0 }],
+            "maxTimeMS": self.op_limit_ms(),
             "comment": "tandem confirm",
-            "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
+            "writeConcern": { "w": 1 },
         };
         let database = self.database.clone();
         let reply = self.limited("confirm", async move { database.run_command(command).await });

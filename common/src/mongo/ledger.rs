@@ -10,7 +10,7 @@ use super::{Store, holds, native, parking, postings, read, seen};
 use crate::event::Ended;
 use crate::ledger::{
     AccountRead, Advance, Cancelation, Claim, Claimed, Content, LeaseMs, Ledger, LedgerError, Look,
-    Parking, Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
+    Note, Parking, Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
 use crate::transaction::TransactionId;
 
@@ -139,16 +139,16 @@ impl Ledger for MongoLedger {
         self.store.owe_events(token, events).await
     }
 
-    async fn forget_events(&self, token: &str) -> Result<(), LedgerError> {
-        self.store.forget_events(token).await
+    async fn forget_events(&self, tokens: &[String]) -> Result<(), LedgerError> {
+        self.store.forget_events(tokens).await
     }
 
     async fn transact(
         &self,
         contents: &[Content],
         application: &str,
-        due: Option<&str>,
+        note: Option<&Note>,
     ) -> Result<Transacted, LedgerError> {
-        native::transact(&self.store, contents, application, due).await
+        native::transact(&self.store, contents, application, note).await
     }
 }

@@ -35,7 +35,7 @@ use super::definitions::{ACCOUNTS, TRANSACTIONS};
 use super::due::{EVENTS, owe_with_batch};
 use super::statements;
 use super::{Store, fault, read};
-use crate::ledger::{AccountRead, Content, LedgerError, Look, ServerMs, Transacted, Verdict};
+use crate::ledger::{AccountRead, Content, LedgerError, Look, Note, ServerMs, Transacted, Verdict};
 use crate::netting::{self, Netting};
 use crate::transaction::{AccountId, Body, TransactionId};
 
@@ -88,11 +88,11 @@ pub(super) async fn transact(
     store: &Store,
     contents: &[Content],
     application: &str,
-    due: Option<&str>,
+    note: Option<&Note>,
 ) -> Result<Transacted, LedgerError> {
     let (contents, application) = (contents.to_vec(), application.to_owned());
-    let due = due.map(str::to_owned);
-    let attempt = Attempt { store: store.clone(), contents, application, due };
+    let note = note.cloned();
+    let attempt = Attempt { store: store.clone(), contents, application, note };
     match store.limited(OPERATION, async move { Ok(attempt.run().await) }).await? {
         Ok(verdicts) => Ok(Transacted::Committed(verdicts)),
         Err(Halt::Conflict) => Ok(Transacted::Conflict),
@@ -105,8 +105,8 @@ struct Attempt {
     store: Store,
     contents: Vec<Content>,
     application: String,
-    /// The token under which the events are noted as due.
-    due: Option<String>,
+    /// Under which the events are noted as due.
+    note: Option<Note>,
 }
 
 impl Attempt {
@@ -149,10 +149,9 @@ impl Attempt {
         self.update(session, ACCOUNTS, changes).await?;
         let ends = statements::ends(&verdicts, &expire, &self.application);
         self.update(session, TRANSACTIONS, ends).await?;
-        if let Some(token) = &self.due {
+        if let Some(note) = &self.note {
             let events: Vec<_> = verdicts.iter().map(Verdict::ended).collect();
-            let owed = statements::raw(&owe_with_batch(token, &events));
-            self.update(session, EVENTS, vec![(owed, 1)]).await?;
+            self.update(session, EVENTS, vec![(owe_with_batch(note, &events), 1)]).await?;
         }
         Ok(verdicts)
     }

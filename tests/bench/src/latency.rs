@@ -21,7 +21,7 @@ use super::watch::Watcher;
 use super::workload::{Load, Workload};
 
 /// At most about so many transfers of a run are watched.
-const SAMPLES_MAX: usize = 5_000;
+const SAMPLES_MAX: usize = 2_000;
 /// The pause between two single transfers, in milliseconds. It varies, so that it does not keep
 /// step with anything.
 const PAUSE_MS: std::ops::Range<u64> = 20..40;

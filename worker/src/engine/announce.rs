@@ -7,7 +7,9 @@
 //! hears of it can spend the money. A broker that is away costs a batch no more than the announcer's
 //! limit, and then one write. Fails by leaving the transactions as they are.
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use common::event::{End, Ended};
 use common::ledger::{Advance, IDS_MAX, Ledger};
@@ -41,7 +43,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         }
         let events: Vec<Ended> = ids.iter().map(|id| Ended { id: id.clone(), end }).collect();
         let timer = engine.metrics.phase("announce");
-        let unconfirmed = announcer.announce(&events).await;
+        let unconfirmed = engine.tell(announcer, events).await;
         let owe = |events| {
             // A token of its own for each try: a note that is there twice is an event sent twice.
             let token = engine.environment.token();
@@ -70,11 +72,30 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         let Some(announcer) = &self.announcer else { return };
         let Committed { token, events } = committed;
         let _timer = self.metrics.phase("announce");
-        if !announcer.announce(&events).await.is_empty() {
+        if !self.tell(announcer, events).await.is_empty() {
             return;
         }
-        if let Err(error) = self.ledger.forget_events(&token).await {
-            tracing::debug!(%error, events = events.len(), "they are sent once more, later");
+        let forget = async |tokens: Vec<String>| {
+            if let Err(error) = self.ledger.forget_events(&tokens).await {
+                tracing::debug!(%error, notes = tokens.len(), "they are sent once more, later");
+            }
+            vec![(); tokens.len()]
+        };
+        self.forgetting.run(token, forget).await;
+    }
+
+    /// Sends events, those of small batches together with others; returns those that are not confirmed.
+    async fn tell(&self, announcer: &Arc<dyn Announcer>, events: Vec<Ended>) -> Vec<Ended> {
+        if self.is_full(events.len()) {
+            return announcer.announce(&events).await;
         }
+        let tell = async |mut all: Vec<Vec<Ended>>| {
+            let unconfirmed = announcer.announce(&all.concat()).await;
+            let unconfirmed: BTreeSet<Ended> = unconfirmed.into_iter().collect();
+            all.iter_mut().for_each(|events| events.retain(|event| unconfirmed.contains(event)));
+            all
+        };
+        // Whether they were sent is not known where the one who took them along broke down.
+        self.telling.run(events.clone(), tell).await.unwrap_or(events)
     }
 }

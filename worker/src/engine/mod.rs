@@ -16,6 +16,7 @@ mod claim;
 mod crowd;
 mod deferred;
 mod held;
+mod joint;
 mod native;
 mod outcome;
 mod pieces;
@@ -31,6 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use common::event::Ended;
 use common::ledger::{Fault, Ledger, LedgerError};
 use common::retry::Policy;
 use common::transaction::{Leg, TransactionId};
@@ -46,6 +48,7 @@ use capacity::Capacity;
 use choice::Chooser;
 use crowd::Crowd;
 use deferred::Deferred;
+use joint::Joint;
 use native::NativeBatch;
 use reserve::Reservations;
 
@@ -126,6 +129,10 @@ pub struct Engine<L, E> {
     metrics: Arc<Metrics>,
     /// None where nobody is told of outcomes.
     announcer: Option<Arc<dyn Announcer>>,
+    /// Events on their way, each batch's with the answer which are not confirmed.
+    telling: Joint<Vec<Ended>, Vec<Ended>>,
+    /// Tokens of notes whose events are confirmed.
+    forgetting: Joint<String, ()>,
     deferred: Deferred,
     capacity: Capacity,
     /// Batches in two phases that have not come to their commit point.
@@ -156,6 +163,8 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             settings,
             metrics,
             announcer,
+            telling: Joint::default(),
+            forgetting: Joint::default(),
             deferred: Deferred::default(),
             capacity: Capacity::default(),
             before_commit: AtomicUsize::new(0),

@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use common::event::End;
 use common::ledger::{
-    BYTES_MAX, Content, Fault, IDS_MAX, Ledger, LedgerError, Seen, Transacted, Verdict,
+    BYTES_MAX, Content, Fault, IDS_MAX, Ledger, LedgerError, Note, Seen, ServerMs, Transacted,
+    Verdict,
 };
 use common::retry::Policy;
 use common::transaction::{State, TransactionId};
@@ -40,6 +41,9 @@ const CONFLICTS_IN_A_ROW_MAX: u32 = 4 * CONFLICTS_MAX;
 /// How long to leave the documents to somebody else: about as long as a batch takes.
 const AFTER_CONFLICT: Policy =
     Policy { first: Duration::from_millis(10), max: Duration::from_millis(80) };
+
+/// How long its events are left to the worker that has committed a batch, in milliseconds.
+const LEFT_TO_ITS_WORKER_MS: i64 = 10_000;
 
 /// How often a batch that fails as a command is halved.
 const HALVINGS_MAX: u32 = 2;
@@ -130,16 +134,16 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
             if open.is_empty() {
                 return None;
             }
-            // Noted with the commit, for the sweepers, should this worker die before it announces.
-            let token = self.engine.announcer.as_ref().map(|_| self.engine.environment.token());
             let begun_ms = self.engine.environment.now_ms();
             let created: Vec<_> = initial.iter().map(|seen| seen.created_at).collect();
             let server_ms = initial.iter().map(|seen| seen.server_now).max().unwrap_or(begun_ms);
-            match self.transact(initial, token.as_deref()).await {
+            let note = self.note(server_ms);
+            match self.transact(initial, note.as_ref()).await {
                 Ok(Transacted::Committed(verdicts)) => {
                     self.learn(false, begun_ms);
                     self.conflicts = 0;
                     let events = verdicts.iter().map(Verdict::ended).collect();
+                    let token = note.map(|note| note.token);
                     self.committed.extend(token.map(|token| Committed { token, events }));
                     let took_ms = self.engine.environment.now_ms().saturating_sub(begun_ms);
                     let ended_ms = server_ms.saturating_add(took_ms);
@@ -178,6 +182,14 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
                 }
             }
         }
+    }
+
+    /// How the events are noted with the commit: for the sweepers, should this worker die before it
+    /// announces them.
+    fn note(&self, server_ms: ServerMs) -> Option<Note> {
+        self.engine.announcer.as_ref()?;
+        let token = self.engine.environment.token();
+        Some(Note { token, due_at: server_ms.saturating_add(LEFT_TO_ITS_WORKER_MS) })
     }
 
     /// Keeps those whose accounts no other lane works on; the others wait.
@@ -312,7 +324,7 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
     async fn transact(
         &self,
         initial: Vec<Seen>,
-        due: Option<&str>,
+        note: Option<&Note>,
     ) -> Result<Transacted, LedgerError> {
         let accounts = initial.iter().flat_map(Seen::legs).map(|leg| leg.account.clone());
         self.engine.settle_waiting(accounts).await;
@@ -321,7 +333,7 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
             initial.into_iter().map(|seen| (seen.id, seen.body.unwrap_or_else(gone))).collect();
         let phase = self.engine.metrics.phase("transaction");
         let application = &self.engine.settings.application;
-        let transacted = self.engine.ledger.transact(&contents, application, due).await;
+        let transacted = self.engine.ledger.transact(&contents, application, note).await;
         if matches!(transacted, Ok(Transacted::Conflict)) {
             self.engine.metrics.lost(phase);
         }

@@ -7,7 +7,7 @@ use common::account::Account;
 use common::amount::Amount;
 use common::event::Ended;
 use common::ledger::{
-    AccountRead, Advance, Cancelation, Claim, Claimed, Content, LedgerError, Look, Parking,
+    AccountRead, Advance, Cancelation, Claim, Claimed, Content, LedgerError, Look, Note, Parking,
     Posting, Removal, RemovalKind, Seen, ServerMs, Size, Transacted, Verdict, Written,
 };
 use common::transaction::{Body, State};
@@ -145,7 +145,7 @@ impl Ledger for Scripted {
         Ok(())
     }
 
-    async fn forget_events(&self, _: &str) -> Result<(), LedgerError> {
+    async fn forget_events(&self, _: &[String]) -> Result<(), LedgerError> {
         Ok(())
     }
 
@@ -153,7 +153,7 @@ impl Ledger for Scripted {
         &self,
         contents: &[Content],
         _: &str,
-        _: Option<&str>,
+        _: Option<&Note>,
     ) -> Result<Transacted, LedgerError> {
         self.tried.lock().expect("one thread").push(contents.len());
         if contents.len() > self.room {

@@ -11,8 +11,8 @@ use clap::Parser;
 use common::config::LogArgs;
 use common::event::Ended;
 use common::ledger::{
-    AccountRead, Advance, Cancelation, Claim, Claimed, Content, Ledger, LedgerError, Look, Parking,
-    Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
+    AccountRead, Advance, Cancelation, Claim, Claimed, Content, Ledger, LedgerError, Look, Note,
+    Parking, Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
 use common::mongo::MongoLedger;
 use common::transaction::TransactionId;
@@ -113,18 +113,18 @@ impl Ledger for Trap {
         &self,
         contents: &[Content],
         application: &str,
-        due: Option<&str>,
+        note: Option<&Note>,
     ) -> Result<Transacted, LedgerError> {
         self.spring("transact", contents.iter().map(|(id, _)| id));
-        self.ledger.transact(contents, application, due).await
+        self.ledger.transact(contents, application, note).await
     }
 
     async fn owe_events(&self, token: &str, events: &[Ended]) -> Result<(), LedgerError> {
         self.ledger.owe_events(token, events).await
     }
 
-    async fn forget_events(&self, token: &str) -> Result<(), LedgerError> {
-        self.ledger.forget_events(token).await
+    async fn forget_events(&self, tokens: &[String]) -> Result<(), LedgerError> {
+        self.ledger.forget_events(tokens).await
     }
 
     async fn release(

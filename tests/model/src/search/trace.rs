@@ -217,7 +217,7 @@ pub fn request(request: &Request) -> String {
         Request::Owe(_, events) | Request::Announce(events) => {
             format!("{name} {}", joined(events.iter().map(|event| &event.id)))
         }
-        Request::Forget(token) => format!("{name} {token}"),
+        Request::Forget(tokens) => format!("{name} {}", tokens.join(", ")),
         Request::Cancel(refused, _) => {
             format!("{name} {}", joined(refused.iter().map(|refused| &refused.id)))
         }

@@ -5,8 +5,8 @@
 
 use common::event::{End, Ended};
 use common::ledger::{
-    AccountRead, Advance, Cancelation, Claim, Claimed, Content, Ledger, LedgerError, Look, Parking,
-    Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
+    AccountRead, Advance, Cancelation, Claim, Claimed, Content, Ledger, LedgerError, Look, Note,
+    Parking, Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
 use common::transaction::TransactionId;
 
@@ -165,19 +165,19 @@ impl Ledger for Client {
         self.write(Request::Owe(token.to_owned(), events.to_vec())).await.map(|_| ())
     }
 
-    async fn forget_events(&self, token: &str) -> Result<(), LedgerError> {
-        self.write(Request::Forget(token.to_owned())).await.map(|_| ())
+    async fn forget_events(&self, tokens: &[String]) -> Result<(), LedgerError> {
+        self.write(Request::Forget(tokens.to_vec())).await.map(|_| ())
     }
 
     async fn transact(
         &self,
         contents: &[Content],
         application: &str,
-        due: Option<&str>,
+        note: Option<&Note>,
     ) -> Result<Transacted, LedgerError> {
         let (_, number) = self.now_and_number();
-        let (application, due) = (application.to_owned(), due.map(str::to_owned));
-        let request = Request::Transact(number, contents.to_vec(), application, due);
+        let token = note.map(|note| note.token.clone());
+        let request = Request::Transact(number, contents.to_vec(), application.to_owned(), token);
         let Reply::Transacted(transacted) = self.request(request).await? else {
             unreachable!("a transaction answers what became of it")
         };

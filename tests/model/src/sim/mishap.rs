@@ -137,7 +137,7 @@ impl World {
             return;
         };
         if events.iter().all(|event| self.server.majority.sent.contains(event)) {
-            self.client_request(Request::Forget(token));
+            self.client_request(Request::Forget(vec![token]));
         } else {
             self.client_request(Request::Announce(events));
         }

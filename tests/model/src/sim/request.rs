@@ -75,8 +75,8 @@ pub enum Request {
     Transact(u64, Vec<Content>, String, Option<String>),
     /// Notes events as due, under a token.
     Owe(String, Vec<Ended>),
-    /// Removes such a note.
-    Forget(String),
+    /// Removes such notes.
+    Forget(Vec<String>),
     /// Publishes events. This goes to the broker.
     Announce(Vec<Ended>),
 }
@@ -181,8 +181,8 @@ impl Request {
             | Request::Read(_)
             | Request::Bodies(_)
             | Request::Accounts(..)
-            | Request::Owe(..)
-            | Request::Forget(_) => 1,
+            | Request::Owe(..) => 1,
+            Request::Forget(tokens) => tokens.len(),
             Request::Claim(ids, ..)
             | Request::Advance(_, ids, _)
             | Request::Rest(ids, ..)

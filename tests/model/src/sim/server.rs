@@ -136,7 +136,8 @@ impl Server {
                 self.wrote(Write::Due(token.clone(), Some(events.clone())));
                 Stepped::Wrote
             }
-            Request::Forget(token) => {
+            Request::Forget(tokens) => {
+                let token = &tokens[step];
                 if self.primary.due.remove(token).is_none() {
                     return Stepped::Nothing;
                 }

@@ -176,7 +176,7 @@ impl Model {
                 Answer::Released
             }
             Operation::Forget(by) => {
-                self.request(&Request::Forget(by.claim().token), now);
+                self.request(&Request::Forget(vec![by.claim().token]), now);
                 Answer::Released
             }
             Operation::Transact(ids, by, due) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use common::account::{Account, Status};
-use common::ledger::{Claim, Fault, Ledger, LedgerError, ServerMs};
+use common::ledger::{Claim, Fault, Ledger, LedgerError, Note, ServerMs};
 use common::mongo::{ENDED_ON, KeyedInsert, MongoLedger, MongoOutbox, Store, Unparked, raw_id};
 use futures_util::TryStreamExt;
 use model::sim::keyed::Inserted;
@@ -205,14 +205,14 @@ impl Real {
                 owed.map(|()| Answer::Released)
             }
             Operation::Forget(by) => {
-                let forgotten = ledger.forget_events(&by.claim().token).await;
+                let forgotten = ledger.forget_events(&[by.claim().token]).await;
                 forgotten.map(|()| Answer::Released)
             }
             Operation::Transact(ids, by, due) => {
                 let contents = contents(ledger.bodies(&Terms::ids(ids)).await?);
                 let Claim { token, application } = by.claim();
-                let due = due.then_some(token.as_str());
-                let transacted = ledger.transact(&contents, &application, due).await;
+                let note = due.then_some(Note { token, due_at: 0 });
+                let transacted = ledger.transact(&contents, &application, note.as_ref()).await;
                 or_refused(transacted.map(Answer::transacted))
             }
             Operation::Park(each, by, code) => {

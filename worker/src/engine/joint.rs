@@ -1,0 +1,116 @@
+//! What several batches want at the same time, done once for all of them.
+//!
+//! Small batches come often, and each would cost the servers a command and the broker a message of its
+//! own. Who finds nobody at work begins; who comes meanwhile waits, and the first of those who wait does
+//! the work of all. Promises that each gets the answer to its own, and waits for no more than the work
+//! that is under way and its own. Fails with `None` where the one who did the work broke down: then
+//! nobody knows how much of it was done.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard};
+
+/// The line of those who want something done; answers for those whose work another one has done.
+pub(super) struct Joint<T, R> {
+    line: Mutex<Line<T, R>>,
+    turn: tokio::sync::Mutex<()>,
+}
+
+struct Line<T, R> {
+    next: u64,
+    waiting: Vec<(u64, T)>,
+    answers: HashMap<u64, R>,
+}
+
+impl<T, R> Default for Joint<T, R> {
+    fn default() -> Joint<T, R> {
+        let line = Line { next: 0, waiting: Vec::new(), answers: HashMap::new() };
+        Joint { line: Mutex::new(line), turn: tokio::sync::Mutex::default() }
+    }
+}
+
+impl<T, R> Joint<T, R> {
+    /// Has something done, by `work` or by that of somebody else; `work` answers for each in their order.
+    pub async fn run<F>(&self, wanted: T, work: impl FnOnce(Vec<T>) -> F) -> Option<R>
+    where
+        F: Future<Output = Vec<R>>,
+    {
+        let number = self.stand_in_line(wanted);
+        // The line of this lock is the line of those who wait.
+        let _turn = self.turn.lock().await;
+        let Some((numbers, all)) = self.take(number) else {
+            return self.line().answers.remove(&number);
+        };
+        let answers = work(all).await;
+        let mut line = self.line();
+        line.answers.extend(numbers.into_iter().zip(answers));
+        line.answers.remove(&number)
+    }
+
+    fn stand_in_line(&self, wanted: T) -> u64 {
+        let mut line = self.line();
+        let number = line.next;
+        line.next += 1;
+        line.waiting.push((number, wanted));
+        number
+    }
+
+    /// All that wait, unless another one has taken this number along.
+    fn take(&self, number: u64) -> Option<(Vec<u64>, Vec<T>)> {
+        let mut line = self.line();
+        let is_waiting = line.waiting.first().is_some_and(|(first, _)| *first <= number);
+        is_waiting.then(|| std::mem::take(&mut line.waiting).into_iter().unzip())
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line<T, R>> {
+        // No line of code between two of these leaves it half changed.
+        self.line.lock().unwrap_or_else(|broken| broken.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::AssertUnwindSafe;
+
+    use futures_util::future::join_all;
+    use futures_util::{FutureExt, join};
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn those_who_come_while_somebody_works_are_served_together_and_each_gets_its_own_answer()
+    {
+        let (joint, go_on, rounds) = (Joint::default(), Notify::new(), Mutex::new(Vec::new()));
+        let double = async |wanted: Vec<u32>| {
+            rounds.lock().expect("one thread").push(wanted.len());
+            go_on.notified().await;
+            wanted.into_iter().map(|number| number * 2).collect()
+        };
+        let first = joint.run(1, double);
+        let others = join_all([2, 3, 4].map(|number| joint.run(number, double)));
+        let going_on = async {
+            for _ in 0..2 {
+                tokio::task::yield_now().await;
+                go_on.notify_one();
+            }
+        };
+        let (first, others, ()) = join!(first, others, going_on);
+        assert_eq!((first, others), (Some(2), vec![Some(4), Some(6), Some(8)]));
+        assert_eq!(*rounds.lock().expect("one thread"), [1, 3]);
+        assert!(joint.line().answers.is_empty() && joint.line().waiting.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_was_taken_along_by_one_that_broke_down_gets_no_answer_and_the_next_one_does() {
+        let joint = Joint::<u32, u32>::default();
+        let broken = joint.run(1, |_| async { panic!("on purpose") });
+        let taken_along = joint.run(2, |wanted| async { wanted });
+        let broken = AssertUnwindSafe(broken).catch_unwind();
+        // Both stand in line before the first of them works.
+        let held = joint.turn.lock().await;
+        let (broken, taken_along, ()) = join!(broken, taken_along, async { drop(held) });
+        assert!(broken.is_err());
+        assert_eq!(taken_along, None);
+        assert_eq!(joint.run(3, |wanted| async { wanted }).await, Some(3));
+    }
+}
