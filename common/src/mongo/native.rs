@@ -27,7 +27,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use mongodb::ClientSession;
-use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, rawdoc};
+use mongodb::bson::{RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 use mongodb::error::{Error, ErrorKind, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use mongodb::options::ReadConcern;
 
@@ -172,23 +172,38 @@ impl Attempt {
         if touched.is_empty() {
             return Ok(Vec::new());
         }
-        let touched: Vec<Look> = touched.into_iter().map(|account| (account, vec![])).collect();
-        let pipeline = read::accounts(&touched);
-        let stages = pipeline.into_iter().filter_map(|stage| stage.ok()?.as_document());
-        let stages = stages.map(Document::try_from).collect::<Result<Vec<_>, _>>()?;
-        let batch = u32::try_from(touched.len()).unwrap_or(u32::MAX).max(2);
-        let mut found = self
-            .store
-            .accounts()
-            .aggregate(stages)
-            .batch_size(batch)
-            .max_time(self.store.op_limit())
-            .comment(format!("tandem {OPERATION} read"))
-            .session(&mut *session)
-            .await?;
-        let mut accounts = Vec::new();
+        let mut touched: Vec<AccountId> = touched.into_iter().collect();
+        let small = read::small_accounts(&touched);
+        let mut accounts = self.find(session, small, touched.len(), read::whole_account).await?;
+        if accounts.len() < touched.len() {
+            let found: HashSet<&AccountId> = accounts.iter().map(|read| &read.id).collect();
+            touched.retain(|account| !found.contains(account));
+            let looks: Vec<Look> = touched.into_iter().map(|account| (account, vec![])).collect();
+            let rest = read::accounts(&looks);
+            accounts.extend(self.find(session, rest, looks.len(), read::account).await?);
+        }
+        Ok(accounts)
+    }
+
+    async fn find(
+        &self,
+        session: &mut ClientSession,
+        pipeline: RawArrayBuf,
+        most: usize,
+        parse: impl Fn(&RawDocument) -> Option<AccountRead>,
+    ) -> Result<Vec<AccountRead>, Error> {
+        let command = rawdoc! {
+            "aggregate": ACCOUNTS,
+            "pipeline": pipeline,
+            "cursor": { "batchSize": i32::try_from(most).unwrap_or(i32::MAX).max(2) },
+            "maxTimeMS": self.store.op_limit_ms(),
+            "comment": format!("tandem {OPERATION} read"),
+        };
+        let database = self.store.database();
+        let mut found = database.run_raw_cursor_command(command).session(&mut *session).await?;
+        let mut accounts = Vec::with_capacity(most);
         while found.advance(&mut *session).await? {
-            accounts.extend(read::account(found.current()));
+            accounts.extend(parse(found.current()));
         }
         Ok(accounts)
     }

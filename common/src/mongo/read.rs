@@ -235,6 +235,21 @@ pub(super) fn accounts(looks: &[Look]) -> RawArrayBuf {
         .collect()
 }
 
+/// Accounts as they are stored, without those that are large: nobody has asked for their marks, and picking
+/// fields would cost the server more than the rest of the read.
+pub(super) fn small_accounts(ids: &[AccountId]) -> RawArrayBuf {
+    let is_small = rawdoc! { "$lte": [{ "$bsonSize": "$$ROOT" }, ACCOUNT_BYTES_MAX] };
+    [matching(ids), rawdoc! { "$replaceWith": { "$cond": [is_small, "$$ROOT", {}] } }]
+        .into_iter()
+        .collect()
+}
+
+/// An account from a document as it is stored. None where it is large, and where fields can't be looked up
+/// because a field's name is no valid text.
+pub(super) fn whole_account(document: &RawDocument) -> Option<AccountRead> {
+    document.iter().all(|field| field.is_ok()).then(|| account(document)).flatten()
+}
+
 /// The marks that an account is asked about.
 fn own_marks(looks: &[Look]) -> RawDocumentBuf {
     let texts = |marks: &[TransactionId]| marks.iter().map(AsRef::as_ref).collect::<RawArrayBuf>();
