@@ -5,7 +5,7 @@
 //!
 //! Submissions that wait while a group is being inserted become the next group. A lone submission
 //! starts at once. A second group starts beside a running one only when it is full or when its
-//! oldest submission has waited for a millisecond. Submissions with exclusive keys go beside the groups,
+//! oldest submission has waited for some milliseconds. Submissions with exclusive keys go beside the groups,
 //! so that a key that is being written by somebody else delays nobody but those who want it. Promises that each submission gets its own
 //! answer; that no id is in two groups at once, so that equal ids can't be confused; that a caller
 //! that drops its call does not affect the others, because a group runs in a task of its own; and
