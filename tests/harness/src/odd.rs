@@ -99,11 +99,28 @@ pub fn filled_up(mut document: Document, spare: usize) -> Document {
 /// When it stands in no document's bytes.
 #[must_use]
 pub fn with_bytes_that_are_no_text(mut document: Document) -> RawDocumentBuf {
-    const PLACE: &[u8] = b"@@@@";
-    document.insert("currency", "@@@@");
-    let raw = RawDocumentBuf::try_from(&document).expect("a document has bytes");
+    document.insert("currency", PLACE_OF_NO_TEXT);
+    without_text_there(&document)
+}
+
+/// The same document, with one more field, whose name is not UTF-8.
+///
+/// # Panics
+/// When it stands in no document's bytes.
+#[must_use]
+pub fn with_a_name_that_is_no_text(mut document: Document) -> RawDocumentBuf {
+    document.insert(PLACE_OF_NO_TEXT, 1);
+    without_text_there(&document)
+}
+
+/// Four bytes that no document has otherwise.
+const PLACE_OF_NO_TEXT: &str = "@@@@";
+
+fn without_text_there(document: &Document) -> RawDocumentBuf {
+    const PLACE: &[u8] = PLACE_OF_NO_TEXT.as_bytes();
+    let raw = RawDocumentBuf::try_from(document).expect("a document has bytes");
     let mut bytes = raw.into_bytes();
-    let at = bytes.windows(PLACE.len()).position(|some| some == PLACE).expect("the currency");
+    let at = bytes.windows(PLACE.len()).position(|some| some == PLACE).expect("it was put there");
     bytes[at..at + PLACE.len()].fill(0xff);
     RawDocumentBuf::from_bytes(bytes).expect("its frame is whole")
 }

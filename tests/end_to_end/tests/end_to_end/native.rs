@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use common::account::{Account, Status};
 use common::amount::Amount;
 use common::transaction::{Body, State, TransactionId};
+use harness::odd;
 use harness::proxy::Part;
 use harness::wait::{s, wait_until};
 use harness::worker::{GRACE, LEASE, Plan};
 use harness::world::{World, legs, transfer};
-use mongodb::bson::{Bson, doc};
+use mongodb::bson::{Bson, DateTime, doc};
 
 /// The time beyond lease and grace: noticing, ending open native transactions, starting the next
 /// worker.
@@ -107,6 +108,41 @@ async fn the_ends_are_those_of_two_phases_to_the_last_field() {
         world.finish().await;
     }
     assert_eq!(by_engine[0], by_engine[1]);
+}
+
+#[tokio::test]
+async fn accounts_that_are_large_or_have_a_field_name_that_is_no_text_are_settled_like_others() {
+    let world = World::new().await;
+    world.accounts(&[("a", 1_000), ("small", 0)]).await;
+    let account = |id: &str| Account::new(id, Amount::Int(0)).to_document(DateTime::now());
+    let mut large = account("large");
+    large.insert("photo", "x".repeat(100_000));
+    let mut unreadable = account("unreadable");
+    unreadable.insert("currency", odd::large());
+    let collection = world.store.accounts();
+    odd::insert(&collection, &[large, unreadable]).await;
+    let named = odd::with_a_name_that_is_no_text(account("named"));
+    odd::insert_raw(&collection, &named).await;
+    let pays = |to: &str, value| transfer(&format!("to-{to}"), "a", to, value);
+    let submitted = [("small", 1), ("large", 20), ("named", 300), ("nobody", 5), ("unreadable", 6)];
+    // They are there before the worker is, so that they are one batch.
+    world.submit(&submitted.map(|(to, value)| pays(to, value)), 100).await;
+    let worker = native(world.worker("one")).start().await;
+    world.wait_final(s(60)).await;
+    for (to, value) in &submitted[..3] {
+        assert_eq!(world.state(&format!("to-{to}")).await, State::Done, "{to}");
+        assert_eq!(world.balance(to).await, Amount::Int(*value), "{to}");
+    }
+    for (to, code) in [("nobody", "account_not_found"), ("unreadable", "account_invalid")] {
+        let canceled = world.transaction(&format!("to-{to}")).await;
+        let reason = canceled.get_document("reason").expect("it is canceled");
+        assert_eq!(reason.get_str("code"), Ok(code));
+    }
+    assert_eq!(world.balance("a").await, Amount::Int(1_000 - 321));
+    let posts = worker.metrics().await.sum("tandem_phase_seconds_count", &[("phase", "post")]);
+    assert_eq!(posts, 0.0, "all of it went natively");
+    drop(worker);
+    world.finish().await;
 }
 
 #[tokio::test]
