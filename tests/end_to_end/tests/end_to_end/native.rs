@@ -136,7 +136,7 @@ async fn accounts_that_are_large_or_have_a_field_name_that_is_no_text_are_settle
     for (to, code) in [("nobody", "account_not_found"), ("unreadable", "account_invalid")] {
         let canceled = world.transaction(&format!("to-{to}")).await;
         let reason = canceled.get_document("reason").expect("it is canceled");
-        assert_eq!(reason.get_str("code"), Ok(code));
+        assert_eq!(reason.get_str("code").expect("a code"), code, "{to}");
     }
     assert_eq!(world.balance("a").await, Amount::Int(1_000 - 321));
     let posts = worker.metrics().await.sum("tandem_phase_seconds_count", &[("phase", "post")]);
