@@ -89,7 +89,7 @@ mod tests {
         let first = joint.run(1, double);
         let others = join_all([2, 3, 4].map(|number| joint.run(number, double)));
         let going_on = async {
-            for _ in 0..2 {
+            for _ in 0..8 {
                 tokio::task::yield_now().await;
                 go_on.notify_one();
             }
