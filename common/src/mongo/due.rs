@@ -11,7 +11,7 @@ use std::slice;
 use mongodb::bson::{DateTime, Document, RawArrayBuf, RawDocument, RawDocumentBuf, doc, rawdoc};
 
 use super::definitions::TRANSACTIONS;
-use super::read::{fields, matching};
+use super::read::{can_be_looked_up, fields, is_at_most, matching};
 use super::{Store, fault};
 use crate::event::{End, Ended, Event, FIELDS};
 use crate::ledger::{INLINE_BYTES_MAX, LedgerError, Note};
@@ -200,10 +200,8 @@ impl Store {
         ids: &[TransactionId],
         end: End,
     ) -> Result<Vec<Source>, LedgerError> {
-        // A small document comes whole: letting the server pick fields costs more than all the rest.
-        let bytes = rawdoc! { "$bsonSize": "$$ROOT" };
-        let is_small = rawdoc! { "$lte": [bytes.clone(), INLINE_BYTES_MAX as i64] };
-        let large = rawdoc! { "_id": "$_id", "large": bytes };
+        let is_small = is_at_most(INLINE_BYTES_MAX as i64);
+        let large = rawdoc! { "_id": "$_id", "large": { "$bsonSize": "$$ROOT" } };
         let pipeline =
             [matching(ids), rawdoc! { "$replaceWith": { "$cond": [is_small, "$$ROOT", large] } }];
         let parse = move |document: &RawDocument| source(document, end);
@@ -234,7 +232,7 @@ impl Store {
 fn source(document: &RawDocument, end: End) -> Option<Source> {
     let bytes = match document.get_i32("large") {
         Ok(bytes) => usize::try_from(bytes).unwrap_or_default(),
-        Err(_) if document.iter().all(|field| field.is_ok()) => {
+        Err(_) if can_be_looked_up(document) => {
             return Event::of(document, end).map(Source::Ready);
         }
         Err(_) => document.as_bytes().len(),

@@ -192,13 +192,8 @@ impl Attempt {
         most: usize,
         parse: impl Fn(&RawDocument) -> Option<AccountRead>,
     ) -> Result<Vec<AccountRead>, Error> {
-        let command = rawdoc! {
-            "aggregate": ACCOUNTS,
-            "pipeline": pipeline,
-            "cursor": { "batchSize": i32::try_from(most).unwrap_or(i32::MAX).max(2) },
-            "maxTimeMS": self.store.op_limit_ms(),
-            "comment": format!("tandem {OPERATION} read"),
-        };
+        let operation = format!("{OPERATION} read");
+        let command = self.store.aggregation(&operation, ACCOUNTS, pipeline, most);
         let database = self.store.database();
         let mut found = database.run_raw_cursor_command(command).session(&mut *session).await?;
         let mut accounts = Vec::with_capacity(most);

@@ -99,16 +99,26 @@ impl Store {
         batch: usize,
         parse: impl Fn(&RawDocument) -> Option<T> + Send + 'static,
     ) -> Result<Vec<T>, LedgerError> {
-        let batch = i32::try_from(batch).unwrap_or(i32::MAX).max(2);
-        let command = rawdoc! {
+        let mut command = self.aggregation(operation, collection, pipeline, batch);
+        command.append(cstr("readConcern"), self.read_concern());
+        self.cursor(operation, command, parse).await
+    }
+
+    /// The command that runs a pipeline, without a read concern.
+    pub(super) fn aggregation(
+        &self,
+        operation: &str,
+        collection: &str,
+        pipeline: RawArrayBuf,
+        batch: usize,
+    ) -> RawDocumentBuf {
+        rawdoc! {
             "aggregate": collection,
             "pipeline": pipeline,
-            "cursor": { "batchSize": batch },
+            "cursor": { "batchSize": i32::try_from(batch).unwrap_or(i32::MAX).max(2) },
             "maxTimeMS": self.op_limit_ms(),
             "comment": format!("tandem {operation}"),
-            "readConcern": self.read_concern(),
-        };
-        self.cursor(operation, command, parse).await
+        }
     }
 
     /// The result of `parse` for each document that a `find` command yields.
@@ -198,6 +208,17 @@ pub(super) fn matching(ids: &[std::sync::Arc<str>]) -> RawDocumentBuf {
     rawdoc! { "$match": { "_id": { "$in": ids } } }
 }
 
+/// Whether a document is no longer than so many bytes. Those are read as they are stored, because letting the server pick
+/// fields costs more than everything else in the query.
+pub(super) fn is_at_most(bytes: i64) -> RawDocumentBuf {
+    rawdoc! { "$lte": [{ "$bsonSize": "$$ROOT" }, bytes] }
+}
+
+/// Whether fields can be looked up: a look stops at the first field name that is no valid text.
+pub(super) fn can_be_looked_up(document: &RawDocument) -> bool {
+    document.iter().all(|field| field.is_ok())
+}
+
 /// The contents of transactions, up to the largest size that a valid one can have.
 pub(super) fn contents(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
     let vars = rawdoc! { "content": fields(&CONTENT) };
@@ -235,10 +256,9 @@ pub(super) fn accounts(looks: &[Look]) -> RawArrayBuf {
         .collect()
 }
 
-/// Accounts as they are stored, without those that are large: nobody has asked for their marks, and picking
-/// fields would cost the server more than the rest of the read.
+/// Accounts as they are stored, without those that are large; nobody asks for their marks.
 pub(super) fn small_accounts(ids: &[AccountId]) -> RawArrayBuf {
-    let is_small = rawdoc! { "$lte": [{ "$bsonSize": "$$ROOT" }, ACCOUNT_BYTES_MAX] };
+    let is_small = is_at_most(i64::from(ACCOUNT_BYTES_MAX));
     [matching(ids), rawdoc! { "$replaceWith": { "$cond": [is_small, "$$ROOT", {}] } }]
         .into_iter()
         .collect()
@@ -247,7 +267,7 @@ pub(super) fn small_accounts(ids: &[AccountId]) -> RawArrayBuf {
 /// An account from a document as it is stored. None where it is large, and where fields can't be looked up
 /// because a field's name is no valid text.
 pub(super) fn whole_account(document: &RawDocument) -> Option<AccountRead> {
-    document.iter().all(|field| field.is_ok()).then(|| account(document)).flatten()
+    can_be_looked_up(document).then(|| account(document)).flatten()
 }
 
 /// The marks that an account is asked about.

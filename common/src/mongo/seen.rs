@@ -9,7 +9,10 @@ use mongodb::bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBu
 
 use super::Store;
 use super::definitions::TRANSACTIONS;
-use super::read::{CONTENT, CONTENT_BYTES_MAX, cstr, fields, matching, path, too_long};
+use super::read::{
+    CONTENT, CONTENT_BYTES_MAX, can_be_looked_up, cstr, fields, is_at_most, matching, path,
+    too_long,
+};
 use crate::ledger::{INLINE_BYTES_MAX, LedgerError, Seen, Size};
 use crate::transaction::{Body, State, TransactionId};
 
@@ -49,7 +52,7 @@ fn with_heads(ids: &[TransactionId]) -> RawArrayBuf {
 
 /// `small` for a small document; size and head for a large one.
 fn one_of(ids: &[TransactionId], small: RawDocumentBuf) -> RawArrayBuf {
-    let is_small = rawdoc! { "$lte": [{ "$bsonSize": "$$ROOT" }, INLINE_BYTES_MAX as i64] };
+    let is_small = is_at_most(INLINE_BYTES_MAX as i64);
     let mut large = head(|name| short(name).into());
     large.append(cstr("large"), rawdoc! {
         "bytes": { "$bsonSize": fields(&CONTENT) },
@@ -92,8 +95,7 @@ fn seen_one(answer: &RawDocument) -> Option<Seen> {
         return seen_from(answer, answer);
     }
     let document = answer.get_document("document").ok()?;
-    // Looking up a field stops at the first field name that is not valid text.
-    document.iter().all(|field| field.is_ok()).then(|| seen_from(answer, document)).flatten()
+    can_be_looked_up(document).then(|| seen_from(answer, document)).flatten()
 }
 
 /// A transaction from an answer, with its head in `head`.

@@ -6,25 +6,19 @@
 //! that is under way and its own. Fails with `None` where the one who did the work broke down: then
 //! nobody knows how much of it was done.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// The line of those who want something done; answers for those whose work another one has done.
-pub(super) struct Joint<T, R> {
-    line: Mutex<Line<T, R>>,
-    turn: tokio::sync::Mutex<()>,
-}
+use tokio::sync::oneshot::{self, Sender, error::TryRecvError};
 
-struct Line<T, R> {
-    next: u64,
-    waiting: Vec<(u64, T)>,
-    answers: HashMap<u64, R>,
+/// Those who want something done, each with the way back for the answer.
+pub(super) struct Joint<T, R> {
+    waiting: Mutex<Vec<(T, Sender<R>)>>,
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl<T, R> Default for Joint<T, R> {
     fn default() -> Joint<T, R> {
-        let line = Line { next: 0, waiting: Vec::new(), answers: HashMap::new() };
-        Joint { line: Mutex::new(line), turn: tokio::sync::Mutex::default() }
+        Joint { waiting: Mutex::default(), turn: tokio::sync::Mutex::default() }
     }
 }
 
@@ -34,36 +28,26 @@ impl<T, R> Joint<T, R> {
     where
         F: Future<Output = Vec<R>>,
     {
-        let number = self.stand_in_line(wanted);
-        // The line of this lock is the line of those who wait.
+        let (answer, mut answered) = oneshot::channel();
+        self.waiting().push((wanted, answer));
         let _turn = self.turn.lock().await;
-        let Some((numbers, all)) = self.take(number) else {
-            return self.line().answers.remove(&number);
-        };
-        let answers = work(all).await;
-        let mut line = self.line();
-        line.answers.extend(numbers.into_iter().zip(answers));
-        line.answers.remove(&number)
+        match answered.try_recv() {
+            // Nobody has taken it along.
+            Err(TryRecvError::Empty) => {}
+            taken_along => return taken_along.ok(),
+        }
+        let (all, answers): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut *self.waiting()).into_iter().unzip();
+        for (answer, result) in answers.into_iter().zip(work(all).await) {
+            // Sending fails only if nobody waits for it any more.
+            drop(answer.send(result));
+        }
+        answered.try_recv().ok()
     }
 
-    fn stand_in_line(&self, wanted: T) -> u64 {
-        let mut line = self.line();
-        let number = line.next;
-        line.next += 1;
-        line.waiting.push((number, wanted));
-        number
-    }
-
-    /// All that wait, unless another one has taken this number along.
-    fn take(&self, number: u64) -> Option<(Vec<u64>, Vec<T>)> {
-        let mut line = self.line();
-        let is_waiting = line.waiting.first().is_some_and(|(first, _)| *first <= number);
-        is_waiting.then(|| std::mem::take(&mut line.waiting).into_iter().unzip())
-    }
-
-    fn line(&self) -> MutexGuard<'_, Line<T, R>> {
-        // No line of code between two of these leaves it half changed.
-        self.line.lock().unwrap_or_else(|broken| broken.into_inner())
+    fn waiting(&self) -> MutexGuard<'_, Vec<(T, Sender<R>)>> {
+        // No holder leaves it half changed.
+        self.waiting.lock().unwrap_or_else(|broken| broken.into_inner())
     }
 }
 
@@ -97,7 +81,7 @@ mod tests {
         let (first, others, ()) = join!(first, others, going_on);
         assert_eq!((first, others), (Some(2), vec![Some(4), Some(6), Some(8)]));
         assert_eq!(*rounds.lock().expect("one thread"), [1, 3]);
-        assert!(joint.line().answers.is_empty() && joint.line().waiting.is_empty());
+        assert!(joint.waiting().is_empty());
     }
 
     #[tokio::test]
