@@ -528,7 +528,7 @@ pub trait Ledger: Send + Sync {
         events: &[Ended],
     ) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
-    /// Removes the notes with these tokens: their events are confirmed. A fail-over may bring them back.
+    /// Removes the notes with these tokens: their events are confirmed.
     fn forget_events(
         &self,
         tokens: &[String],

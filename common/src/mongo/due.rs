@@ -172,18 +172,18 @@ impl Store {
         self.change("confirm", EVENTS, vec![leave]).await.map(drop)
     }
 
-    /// Forgets the documents of due events with these tokens. Nobody waits until that is durable: should it
-    /// be undone by a fail-over, the events are sent once more.
+    /// Forgets the documents of due events with these tokens.
     ///
     /// # Errors
     /// As [`Store::events_confirmed`].
     pub async fn forget_events(&self, tokens: &[String]) -> Result<(), LedgerError> {
+        let limit = self.op_limit_ms();
         let command = doc! {
             "delete": EVENTS,
             "deletes": [{ "q": { "_id": { "$in": tokens } }, "limit": 0 }],
-            "maxTimeMS": self.op_limit_ms(),
+            "maxTimeMS": limit,
             "comment": "tandem confirm",
-            "writeConcern": { "w": 1 },
+            "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
         };
         let database = self.database.clone();
         let reply = self.limited("confirm", async move { database.run_command(command).await });
