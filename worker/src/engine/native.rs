@@ -66,8 +66,23 @@ struct Piece<'a> {
     ids: Vec<TransactionId>,
     /// How often it was halved because it failed as a command.
     halvings: u32,
-    /// The accounts that it waits for.
-    waits_for: Option<Reserved<'a>>,
+    /// What was read of it, and the accounts that it waits for.
+    waits: Option<(Read, Reserved<'a>)>,
+}
+
+/// Transactions that are `initial`.
+struct Read {
+    initial: Vec<Seen>,
+    /// When they were read, by the engine's clock.
+    at_ms: i64,
+}
+
+impl Read {
+    /// The server's clock now.
+    fn server_ms(&self, now_ms: i64) -> ServerMs {
+        let then = self.initial.iter().map(|seen| seen.server_now).max().unwrap_or(now_ms);
+        then.saturating_add(now_ms.saturating_sub(self.at_ms))
+    }
 }
 
 impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
@@ -85,7 +100,7 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
     pub(super) async fn begin(mut self, ids: &[TransactionId]) -> Underway<'a, L, E> {
         let unique: BTreeSet<_> = ids.iter().cloned().collect();
         let ids: Vec<_> = unique.into_iter().collect();
-        let mut pieces = vec![Piece { ids, halvings: 0, waits_for: None }];
+        let mut pieces = vec![Piece { ids, halvings: 0, waits: None }];
         while let Some(mut piece) = pieces.pop().or_else(|| self.waiting.pop_front()) {
             if !self.engine.is_native() {
                 // Found out on the way.
@@ -93,10 +108,10 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
                 continue;
             }
             let most = self.engine.native_most();
-            if piece.waits_for.is_none() && piece.ids.len() > most {
+            if piece.waits.is_none() && piece.ids.len() > most {
                 // The first part is taken from the front, so the order of the ids is kept.
                 let ids = piece.ids.split_off(most);
-                pieces.push(Piece { ids, halvings: piece.halvings, waits_for: None });
+                pieces.push(Piece { ids, halvings: piece.halvings, waits: None });
             }
             let Some(Piece { mut ids, halvings, .. }) = self.settle(piece).await else { continue };
             if ids.len() < 2 {
@@ -105,8 +120,8 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
             }
             // The first half comes first: the order of the ids is kept.
             let second = ids.split_off(ids.len().div_ceil(2));
-            pieces.push(Piece { ids: second, halvings, waits_for: None });
-            pieces.push(Piece { ids, halvings, waits_for: None });
+            pieces.push(Piece { ids: second, halvings, waits: None });
+            pieces.push(Piece { ids, halvings, waits: None });
         }
         let batch = match self.in_phases.as_slice() {
             [] => None,
@@ -118,46 +133,31 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
 
     /// Settles a piece; returns what is to be halved.
     async fn settle(&mut self, piece: Piece<'a>) -> Option<Piece<'a>> {
-        let Piece { ids: mut open, halvings, waits_for: mut reserved } = piece;
+        let Piece { ids: mut open, halvings, waits } = piece;
+        let (mut read, mut reserved) = waits.unzip();
         if let Some(reserved) = &reserved {
             reserved.turn().await;
         }
         let (mut conflicts, mut failures) = (0, 0);
         loop {
-            let mut initial = self.look(&open, failures > 0).await;
+            // What has changed while it waited makes a conflict, and is seen then.
+            let mut read = match read.take() {
+                Some(read) => read,
+                None => self.look(&open, failures > 0).await,
+            };
             if reserved.is_none() {
-                self.engine.learn_accounts(initial.iter().map(Seen::legs));
-                let (share, ours) = self.reserve(initial, halvings);
-                (initial, reserved) = (share, Some(ours));
+                self.engine.learn_accounts(read.initial.iter().map(Seen::legs));
+                let (share, ours) = self.reserve(read, halvings);
+                (read, reserved) = (share, Some(ours));
             }
-            open = initial.iter().map(|seen| seen.id.clone()).collect();
+            open = read.initial.iter().map(|seen| seen.id.clone()).collect();
             if open.is_empty() {
                 return None;
             }
             let begun_ms = self.engine.environment.now_ms();
-            let created: Vec<_> = initial.iter().map(|seen| seen.created_at).collect();
-            let server_ms = initial.iter().map(|seen| seen.server_now).max().unwrap_or(begun_ms);
-            let note = self.note(server_ms);
-            match self.transact(initial, note.as_ref()).await {
-                Ok(Transacted::Committed(verdicts)) => {
-                    self.learn(false, begun_ms);
-                    self.conflicts = 0;
-                    let events = verdicts.iter().map(Verdict::ended).collect();
-                    let token = note.map(|note| note.token);
-                    self.committed.extend(token.map(|token| Committed { token, events }));
-                    let took_ms = self.engine.environment.now_ms().saturating_sub(begun_ms);
-                    let ended_ms = server_ms.saturating_add(took_ms);
-                    for end in End::ALL {
-                        // A verdict for each transaction, in their order.
-                        let times = verdicts.iter().zip(&created);
-                        let times = times.filter(|(verdict, _)| verdict.end() == end);
-                        let times = times.map(|(_, created)| *created);
-                        self.engine.metrics.ended(end.state(), times, ended_ms);
-                    }
-                    verdicts.into_iter().for_each(|verdict| self.ended(verdict));
-                    return None;
-                }
-                Ok(Transacted::Conflict) => {
+            match self.attempt(read, begun_ms).await {
+                Ok(true) => return None,
+                Ok(false) => {
                     conflicts += 1;
                     self.conflicts += 1;
                     self.engine.metrics.retries.with_label_values(&["transact"]).inc();
@@ -168,7 +168,7 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
                         return None;
                     }
                     if conflicts >= CONFLICTS_MAX {
-                        return Some(Piece { ids: open, halvings, waits_for: None });
+                        return Some(Piece { ids: open, halvings, waits: None });
                     }
                     let delay = AFTER_CONFLICT.delay(conflicts, self.engine.environment.jitter());
                     self.engine.environment.sleep(delay).await;
@@ -176,12 +176,39 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
                 Err(error) => {
                     failures += 1;
                     if let Err(error) = self.engine.pause(failures, error).await {
-                        let piece = Piece { ids: open, halvings, waits_for: None };
+                        let piece = Piece { ids: open, halvings, waits: None };
                         return self.failed(piece, &error);
                     }
                 }
             }
         }
+    }
+
+    /// Tries to commit what was read; returns whether it did, or somebody else was in the way.
+    async fn attempt(&mut self, read: Read, begun_ms: i64) -> Result<bool, LedgerError> {
+        let created: Vec<_> = read.initial.iter().map(|seen| seen.created_at).collect();
+        let server_ms = read.server_ms(begun_ms);
+        let note = self.note(server_ms);
+        let verdicts = match self.transact(read.initial, note.as_ref()).await? {
+            Transacted::Committed(verdicts) => verdicts,
+            Transacted::Conflict => return Ok(false),
+        };
+        self.learn(false, begun_ms);
+        self.conflicts = 0;
+        let events = verdicts.iter().map(Verdict::ended).collect();
+        let token = note.map(|note| note.token);
+        self.committed.extend(token.map(|token| Committed { token, events }));
+        let took_ms = self.engine.environment.now_ms().saturating_sub(begun_ms);
+        let ended_ms = server_ms.saturating_add(took_ms);
+        for end in End::ALL {
+            // A verdict for each transaction, in their order.
+            let times = verdicts.iter().zip(&created);
+            let times = times.filter(|(verdict, _)| verdict.end() == end);
+            let times = times.map(|(_, created)| *created);
+            self.engine.metrics.ended(end.state(), times, ended_ms);
+        }
+        verdicts.into_iter().for_each(|verdict| self.ended(verdict));
+        Ok(true)
     }
 
     /// How the events are noted with the commit: for the sweepers, should this worker die before it
@@ -193,13 +220,15 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
     }
 
     /// Keeps those whose accounts no other lane works on; the others wait.
-    fn reserve(&mut self, initial: Vec<Seen>, halvings: u32) -> (Vec<Seen>, Reserved<'a>) {
-        let ((share, ours), later) = self.engine.reservations.name(initial);
-        if let Some((others, theirs)) = later {
-            let ids = others.into_iter().map(|seen| seen.id).collect();
-            self.waiting.push_back(Piece { ids, halvings, waits_for: Some(theirs) });
+    fn reserve(&mut self, read: Read, halvings: u32) -> (Read, Reserved<'a>) {
+        let at_ms = read.at_ms;
+        let ((share, ours), later) = self.engine.reservations.name(read.initial);
+        if let Some((initial, theirs)) = later {
+            let ids = initial.iter().map(|seen| seen.id.clone()).collect();
+            let waits = Some((Read { initial, at_ms }, theirs));
+            self.waiting.push_back(Piece { ids, halvings, waits });
         }
-        (share, ours)
+        (Read { initial: share, at_ms }, ours)
     }
 
     /// Learns how an attempt went. A conflict that this worker's own batches may have caused says nothing of others, and
@@ -237,9 +266,10 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
     /// Reads transactions and returns those that are `initial`, in order, and no more than one batch
     /// may hold. What is final, parked, not there or owned by somebody has its outcome; what its
     /// owner has left goes the other way.
-    async fn look(&mut self, ids: &[TransactionId], after_failure: bool) -> Vec<Seen> {
+    async fn look(&mut self, ids: &[TransactionId], after_failure: bool) -> Read {
         let read = |ids| self.engine.ledger.read(ids);
         let read = self.engine.in_pieces(ids.chunks(IDS_MAX), read).await;
+        let at_ms = self.engine.environment.now_ms();
         for (ids, left) in read.failed {
             self.leave(ids, left);
         }
@@ -258,7 +288,7 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         // A hold comes to rest between its debits and its credits, so it goes in two phases.
         let holds = initial.extract_if(.., |seen| seen.is_hold());
         self.in_phases.extend(holds.map(|seen| seen.id));
-        initial
+        Read { initial, at_ms }
     }
 
     fn sort_out(&mut self, seen: Seen, after_failure: bool) -> Option<Seen> {

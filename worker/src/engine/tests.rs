@@ -24,6 +24,8 @@ struct Scripted {
     deadlines: Mutex<Vec<ServerMs>>,
     room: usize,
     tried: Mutex<Vec<usize>>,
+    /// How often it was asked for transactions that nobody has claimed.
+    reads: AtomicUsize,
     /// The legs of each transaction, by its size.
     legs: usize,
     /// The time, and how much of it one post takes for each mark.
@@ -125,6 +127,7 @@ impl Ledger for Scripted {
     }
 
     async fn read(&self, ids: &[TransactionId]) -> Result<Vec<Seen>, LedgerError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         Ok(ids.iter().map(|id| Seen { attempts: 0, ..seen(id, State::Initial) }).collect())
     }
 
@@ -272,6 +275,26 @@ async fn a_native_transaction_that_conflicts_is_halved_and_at_last_goes_in_two_p
     // Twelve in a row are enough for all that is left, which is then one batch in two phases.
     let hopeless = vec![4, 4, 4, 2, 2, 2, 1, 1, 1, 1, 1, 1, 2];
     assert_eq!(tried_with_room_for(0).await, (hopeless, 1));
+}
+
+#[tokio::test]
+async fn what_has_waited_for_its_accounts_is_read_once_and_after_a_conflict_again() {
+    let ids: Vec<TransactionId> = ["1", "2"].map(Into::into).to_vec();
+    for (room, reads) in [(2, 1), (1, 5)] {
+        let ledger = Scripted { room, ..Scripted::default() };
+        let engine = engine(EngineKind::Transaction, ledger);
+        let other = vec![seen(&"other".into(), State::Initial)];
+        let ((_, held), _) = engine.reservations.name(other);
+        let goes_away = async {
+            tokio::task::yield_now().await;
+            assert!(engine.ledger.tried.lock().expect("one thread").is_empty(), "did not wait");
+            drop(held);
+        };
+        let (outcomes, ()) = tokio::join!(engine.run(&ids), goes_away);
+        assert!(outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Final), "{outcomes:?}");
+        // Three attempts at both, of which the first had its read, and one at each.
+        assert_eq!(engine.ledger.reads.load(Ordering::Relaxed), reads, "room for {room}");
+    }
 }
 
 #[test]
