@@ -20,6 +20,10 @@ use crate::sweeper::SweeperSettings;
 /// How many batches of ids are to be here, those under way included.
 const BATCHES_AHEAD: usize = 4;
 
+/// Of fewer transactions than these, a second native transaction costs more than all their documents: half
+/// to one account at 2,000/s, p50 is 15 ms in place of 29 (`tests/bench/README.md`).
+const SPLIT_FROM: usize = 128;
+
 /// How a worker reaches its servers, and how it works. A plain value: fill in what differs from the
 /// defaults.
 ///
@@ -208,6 +212,7 @@ impl Config {
                 (self.batch_size as usize / 4).max(2)
             },
             full_from: (self.batch_size as usize / 2).max(2),
+            split_from: SPLIT_FROM,
         }
     }
 

@@ -119,6 +119,8 @@ pub struct EngineSettings {
     pub rides_from: usize,
     /// A batch of so many transactions is full: more wait than the worker can settle at once.
     pub full_from: usize,
+    /// A native batch of fewer transactions waits whole where only a part of it could go at once.
+    pub split_from: usize,
 }
 
 /// Settles batches. One engine serves all lanes of a worker.
@@ -157,6 +159,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         metrics: Arc<Metrics>,
     ) -> Engine<L, E> {
         let began_native = AtomicBool::new(settings.kind != EngineKind::TwoPhase);
+        let reservations = Reservations::new(settings.split_from);
         Engine {
             ledger,
             environment,
@@ -169,7 +172,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             capacity: Capacity::default(),
             before_commit: AtomicUsize::new(0),
             in_phases: AtomicUsize::new(0),
-            reservations: Reservations::default(),
+            reservations,
             chooser: Mutex::default(),
             crowd: Mutex::default(),
             began_native,

@@ -205,6 +205,7 @@ fn engine(kind: EngineKind, ledger: Scripted) -> Engine<Scripted, Still> {
         ride_wait: Duration::ZERO,
         rides_from: usize::MAX,
         full_from: usize::MAX,
+        split_from: 128,
     };
     let environment = Still { clock: ledger.clock.clone(), ..Still::default() };
     Engine::new(ledger, environment, None, settings, Arc::new(Metrics::new()))

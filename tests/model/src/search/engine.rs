@@ -78,6 +78,7 @@ impl<'a> Tandem<'a> {
             // With one batch only, there is no later batch to ride on.
             rides_from: if self.second(run).is_empty() { usize::MAX } else { 1 },
             full_from: usize::MAX,
+            split_from: 1,
         }
     }
 

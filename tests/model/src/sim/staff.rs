@@ -68,6 +68,7 @@ impl Staff {
             ride_wait: scenario.ride_wait,
             rides_from: 1,
             full_from: 3,
+            split_from: 3,
         };
         let engines = scenario.workers.clone();
         let (lanes, skew_max) = (scenario.lanes, scenario.skew_max);
