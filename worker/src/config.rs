@@ -21,7 +21,7 @@ use crate::sweeper::SweeperSettings;
 const BATCHES_AHEAD: usize = 4;
 
 /// Of fewer transactions than these, a second native transaction costs more than all their documents: half
-/// to one account at 2,000/s, p50 is 15 ms in place of 29 (`tests/bench/README.md`).
+/// to one account at 2,000/s, p50 is 16 ms in place of 27 (`tests/bench/README.md`).
 const SPLIT_FROM: usize = 128;
 
 /// How a worker reaches its servers, and how it works. A plain value: fill in what differs from the

@@ -17,6 +17,7 @@ mod crowd;
 mod deferred;
 mod held;
 mod joint;
+mod look;
 mod native;
 mod outcome;
 mod pieces;

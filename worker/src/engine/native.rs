@@ -1,6 +1,6 @@
 //! One batch in one native transaction: the second engine.
 //!
-//! Owns what happens around [`Ledger::transact`]: who is `initial`, what follows from a conflict or
+//! Owns what happens around [`Ledger::transact`]: what is tried ([`super::look`] reads it), what follows from a conflict or
 //! a failure, and what is left to the two-phase protocol ([`Batch`](super::batch::Batch)): whatever is
 //! in flight already, whatever a native transaction can't settle, and everything while the engine
 //! chooses so. So both engines run side by side on the same data. Promises nothing beyond what the
@@ -14,20 +14,19 @@
 //! too slow, a document in it refused) is halved at once, and a quarter that still fails goes the
 //! other way, which finds the culprit.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use common::event::End;
 use common::ledger::{
-    BYTES_MAX, Content, Fault, IDS_MAX, Ledger, LedgerError, Note, Seen, ServerMs, Transacted,
-    Verdict,
+    Content, Fault, Ledger, LedgerError, Note, Seen, ServerMs, Transacted, Verdict,
 };
 use common::retry::Policy;
-use common::transaction::{State, TransactionId};
+use common::transaction::TransactionId;
 
 use super::announce::Committed;
 use super::held::Left;
-use super::pieces::cut;
+use super::look::Read;
 use super::reserve::Reserved;
 use super::{Engine, EngineKind, Environment, Outcome, Underway};
 
@@ -49,12 +48,12 @@ const LEFT_TO_ITS_WORKER_MS: i64 = 10_000;
 const HALVINGS_MAX: u32 = 2;
 
 pub(super) struct NativeBatch<'a, L, E> {
-    engine: &'a Engine<L, E>,
-    outcomes: Vec<(TransactionId, Outcome)>,
+    pub(super) engine: &'a Engine<L, E>,
+    pub(super) outcomes: Vec<(TransactionId, Outcome)>,
     /// What waits for accounts of other lanes.
     waiting: VecDeque<Piece<'a>>,
     /// What goes the way of two phases.
-    in_phases: Vec<TransactionId>,
+    pub(super) in_phases: Vec<TransactionId>,
     /// Conflicts since the last commit.
     conflicts: u32,
     /// What was committed and is to be announced.
@@ -68,21 +67,6 @@ struct Piece<'a> {
     halvings: u32,
     /// What was read of it, and the accounts that it waits for.
     waits: Option<(Read, Reserved<'a>)>,
-}
-
-/// Transactions that are `initial`.
-struct Read {
-    initial: Vec<Seen>,
-    /// When they were read, by the engine's clock.
-    at_ms: i64,
-}
-
-impl Read {
-    /// The server's clock now.
-    fn server_ms(&self, now_ms: i64) -> ServerMs {
-        let then = self.initial.iter().map(|seen| seen.server_now).max().unwrap_or(now_ms);
-        then.saturating_add(now_ms.saturating_sub(self.at_ms))
-    }
 }
 
 impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
@@ -263,94 +247,6 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         }
     }
 
-    /// Reads transactions and returns those that are `initial`, in order, and no more than one batch
-    /// may hold. What is final, parked, not there or owned by somebody has its outcome; what its
-    /// owner has left goes the other way.
-    async fn look(&mut self, ids: &[TransactionId], after_failure: bool) -> Read {
-        let read = |ids| self.engine.ledger.read(ids);
-        let read = self.engine.in_pieces(ids.chunks(IDS_MAX), read).await;
-        let at_ms = self.engine.environment.now_ms();
-        for (ids, left) in read.failed {
-            self.leave(ids, left);
-        }
-        let mut initial = Vec::new();
-        for (ids, seen) in read.answered {
-            let mut missing: BTreeSet<_> = ids.iter().cloned().collect();
-            for seen in seen {
-                missing.remove(&seen.id);
-                initial.extend(self.sort_out(seen, after_failure));
-            }
-            self.outcomes.extend(missing.into_iter().map(|id| (id, Outcome::Missing)));
-        }
-        initial.sort_by(|a: &Seen, b| a.id.cmp(&b.id));
-        self.choose(&mut initial);
-        self.load(&mut initial).await;
-        // A hold comes to rest between its debits and its credits, so it goes in two phases.
-        let holds = initial.extract_if(.., |seen| seen.is_hold());
-        self.in_phases.extend(holds.map(|seen| seen.id));
-        Read { initial, at_ms }
-    }
-
-    fn sort_out(&mut self, seen: Seen, after_failure: bool) -> Option<Seen> {
-        match seen.state {
-            State::Initial if !seen.parked => return Some(seen),
-            State::Done | State::Canceled if after_failure => {
-                self.engine.metrics.moved(seen.state, 1);
-            }
-            State::Pending | State::Applied | State::Canceling
-                if !seen.parked && seen.server_now > seen.takeover_at =>
-            {
-                self.in_phases.push(seen.id);
-                return None;
-            }
-            State::Scheduled
-            | State::Initial
-            | State::Held
-            | State::Done
-            | State::Canceled
-            | State::Pending
-            | State::Applied
-            | State::Canceling => {}
-        }
-        self.outcomes.push((seen.id.clone(), Outcome::of_other(&seen)));
-        None
-    }
-
-    /// Keeps as many as one batch may hold.
-    fn choose(&mut self, initial: &mut Vec<Seen>) {
-        let mut load = self.engine.capacity.load();
-        let surplus: Vec<Seen> =
-            initial.extract_if(.., |seen| !load.takes(&seen.id, seen.size)).collect();
-        self.engine.capacity.learn_size(load, surplus.is_empty());
-        let fits = self.engine.capacity.fits();
-        self.outcomes.extend(surplus.into_iter().map(|seen| (seen.id, Outcome::Surplus { fits })));
-    }
-
-    /// Reads the contents that did not come along because they are large.
-    async fn load(&mut self, initial: &mut Vec<Seen>) {
-        let large = |seen: &&Seen| seen.body.is_none();
-        let unread: Vec<(TransactionId, usize)> =
-            initial.iter().filter(large).map(|seen| (seen.id.clone(), seen.size.bytes)).collect();
-        if unread.is_empty() {
-            return;
-        }
-        let ids: Vec<TransactionId> = unread.iter().map(|(id, _)| id.clone()).collect();
-        let sizes: HashMap<TransactionId, usize> = unread.into_iter().collect();
-        let pieces = cut(&ids, IDS_MAX, BYTES_MAX, |id| sizes[id]);
-        let read = self.engine.in_pieces(pieces, |ids| self.engine.ledger.bodies(ids)).await;
-        for (ids, left) in read.failed {
-            self.leave(ids, left);
-            initial.retain(|seen| !ids.contains(&seen.id));
-        }
-        let mut bodies: HashMap<_, _> =
-            read.answered.into_iter().flat_map(|(_, bodies)| bodies).collect();
-        for seen in initial {
-            if seen.body.is_none() {
-                seen.body = bodies.remove(&seen.id);
-            }
-        }
-    }
-
     async fn transact(
         &self,
         initial: Vec<Seen>,
@@ -379,7 +275,7 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
     }
 
     /// Nothing is held, so nothing has to be given up.
-    fn leave(&mut self, ids: &[TransactionId], left: Left) {
+    pub(super) fn leave(&mut self, ids: &[TransactionId], left: Left) {
         let jitter = self.engine.environment.jitter();
         let delay = self.engine.settings.retry.delay(1, jitter);
         let after_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
