@@ -48,8 +48,9 @@ const COMMITS_MAX: u32 = 3;
 /// transaction that the server has already ended.
 const CONFLICT_CODES: [i32; 5] = [24, 112, 239, 246, 251];
 
-/// The most statements of one command.
-const STATEMENTS_MAX: usize = 512;
+/// The most statements of one command: all accounts of most batches, since the commands of a transaction go one
+/// after the other, and from far away each costs a round trip. A statement has some hundred bytes.
+const STATEMENTS_MAX: usize = 4_096;
 
 /// Why an attempt ends without a commit.
 pub(super) enum Halt {
