@@ -36,6 +36,10 @@ impl Action {
                 let statement = doc! { "q": { "_id": "" }, "limit": 1 };
                 doc! { "delete": collection, "deletes": [statement] }
             }
+            Action::ChangeStream => {
+                let pipeline = vec![doc! { "$changeStream": {} }];
+                doc! { "aggregate": collection, "pipeline": pipeline, "cursor": {} }
+            }
         };
         doc! { "explain": command, "verbosity": "queryPlanner" }
     }

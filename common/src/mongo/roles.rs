@@ -25,9 +25,10 @@ pub(super) enum Action {
     Insert,
     Update,
     Remove,
+    ChangeStream,
 }
 
-use Action::{Find, Insert, Remove, Update};
+use Action::{ChangeStream, Find, Insert, Remove, Update};
 
 impl Action {
     pub(super) fn name(self) -> &'static str {
@@ -36,6 +37,7 @@ impl Action {
             Insert => "insert",
             Update => "update",
             Remove => "remove",
+            ChangeStream => "changeStream",
         }
     }
 }
@@ -62,19 +64,20 @@ const OF_A_PRODUCER: [Privilege; 4] = [
 ];
 
 /// Everything that the HTTP API offers: opens and freezes accounts, submits, cancels and reverses,
-/// and brings back what was parked.
+/// brings back what was parked, and audits.
 const OF_THE_API: [Privilege; 6] = [
     (ACCOUNTS, &[Find, Insert, Update]),
-    (TRANSACTIONS, &[Find, Insert, Update]),
+    (TRANSACTIONS, &[Find, Insert, Update, ChangeStream]),
     (NOTES, &[Find, Update, Remove]),
     (EVENTS, &[Find]),
     (settings::COLLECTION, &[Find]),
     (WORKERS, &[Find]),
 ];
 
+/// Reads, and learns from a change stream what has changed since an audit began.
 const OF_AN_AUDITOR: [Privilege; 6] = [
     (ACCOUNTS, &[Find]),
-    (TRANSACTIONS, &[Find]),
+    (TRANSACTIONS, &[Find, ChangeStream]),
     (NOTES, &[Find]),
     (EVENTS, &[Find]),
     (settings::COLLECTION, &[Find]),

@@ -1,4 +1,4 @@
-//! The rules, over documents as they come: all accounts first, then all transactions.
+//! The rules, over documents as they come: all accounts first, then all transactions, each once.
 //!
 //! For a leg of `a` on an account, by the transaction's state and whether its mark is there:
 //!
@@ -16,7 +16,7 @@
 //! settled. A credit has no mark while its hold is not confirmed, or if nothing of it is captured.
 //! `pendingHolds` is how many of an account's marks are debits of holds.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use common::account::Account;
@@ -26,6 +26,7 @@ use mongodb::bson::RawDocument;
 
 use super::close::{Book, Ledger, Sums};
 use super::findings::{Findings, Rule};
+use super::keys::{self, Contest, Keys};
 use super::parts::{Part, contradiction, parts};
 use super::raw::{REPEATED, holds_of, id_of, repeats_a_field};
 
@@ -41,8 +42,8 @@ pub(super) struct Books {
     ledger_names: BTreeMap<(Option<String>, bool), usize>,
     /// Marks whose transaction has not been read yet, with the accounts that have them.
     marks: HashMap<Arc<str>, Vec<usize>>,
-    /// The exclusive keys of undecided transactions, and who has them.
-    keys: HashMap<String, String>,
+    /// The exclusive keys of undecided transactions.
+    keys: Keys,
     at_rest: bool,
     transactions: u64,
     in_flight: u64,
@@ -78,7 +79,7 @@ impl Books {
             ledgers: Vec::new(),
             ledger_names: BTreeMap::new(),
             marks: HashMap::new(),
-            keys: HashMap::new(),
+            keys: Keys::default(),
             at_rest,
             transactions: 0,
             in_flight: 0,
@@ -160,9 +161,7 @@ impl Books {
             let message = format!("state {:?} is not one of ours", echo(state));
             return self.findings.add(Rule::Effect, name, message);
         };
-        if State::UNDECIDED.contains(&state) {
-            self.key(document, &id);
-        }
+        self.keys.add(document);
         self.count(&id, state, document);
         let marked = self.marks.remove(id.as_str()).unwrap_or_default();
         // A transaction with an invalid body may wait to be canceled, or be canceled already.
@@ -187,6 +186,35 @@ impl Books {
         }
     }
 
+    /// Takes a transaction in that had no effect at the moment of the audit, and has changed since.
+    pub fn changed_since(&mut self, document: &RawDocument) {
+        self.pass(1);
+        self.keys.add(document);
+        if let Some(state) = document.get_str("state").ok().and_then(State::parse) {
+            self.count(&id_of(document), state, document);
+        }
+    }
+
+    /// Counts transactions that say nothing about the moment of the audit.
+    pub fn pass(&mut self, transactions: u64) {
+        self.transactions += transactions;
+    }
+
+    /// The transactions that accounts have marks of, and that were not read yet.
+    pub fn marked(&self) -> impl Iterator<Item = &str> {
+        self.marks.keys().map(AsRef::as_ref)
+    }
+
+    /// The keys with which two transactions were seen so far.
+    pub fn take_contests(&mut self) -> Vec<Contest> {
+        self.keys.take_contests()
+    }
+
+    /// Takes in which transactions `still` have which key.
+    pub fn compare_keys(&mut self, contests: &[Contest], still: &HashSet<(String, String)>) {
+        keys::compare(contests, still, &mut self.findings);
+    }
+
     /// Counts what is not final.
     fn count(&mut self, id: &str, state: State, document: &RawDocument) {
         if state.is_final() {
@@ -208,17 +236,6 @@ impl Books {
             let parked = if parked { " and parked" } else { "" };
             let name = || format!("transactions/{}", echo(id));
             self.findings.add(Rule::Effect, name, format!("is still {state}{parked}"));
-        }
-    }
-
-    /// Takes in the exclusive key of an undecided transaction.
-    fn key(&mut self, document: &RawDocument, id: &str) {
-        let Ok(key) = document.get_str("exclusiveKey") else { return };
-        let holder = self.keys.entry(key.to_owned()).or_insert_with(|| id.to_owned());
-        if *holder != id {
-            let (key, holder) = (echo(key), echo(holder));
-            let message = format!("has the exclusive key {key:?}, as transactions/{holder}");
-            self.findings.add(Rule::Key, || format!("transactions/{}", echo(id)), message);
         }
     }
 

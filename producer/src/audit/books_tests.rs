@@ -5,6 +5,7 @@ use common::transaction::{Leg, legs_to_bson};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 
 use super::*;
+use crate::audit::keys::key_of;
 use crate::audit::raw::EACH_FIELD_ONCE;
 
 /// An account that opened with 100: its balance, pending sums and marks.
@@ -44,6 +45,8 @@ fn closed(at_rest: bool, accounts: &[Document], transactions: &[Document]) -> Cl
     let mut books = Books::new(at_rest, 100);
     accounts.iter().for_each(|document| books.account(&raw(document)));
     transactions.iter().for_each(|document| books.transaction(&raw(document)));
+    let contests = books.take_contests();
+    books.compare_keys(&contests, &transactions.iter().filter_map(keyed).collect());
     books.close()
 }
 
@@ -348,4 +351,40 @@ fn a_key_that_two_undecided_transactions_have_is_found() {
     let found = findings(false, &accounts, &both);
     let expected = "transactions/u: has the exclusive key \"a-for-b\", as transactions/t (rule 9)";
     assert_eq!(found, [expected]);
+}
+
+fn keyed(document: &Document) -> Option<(String, String)> {
+    let document = raw(document);
+    key_of(&document).map(|key| (id_of(&document), key.to_owned()))
+}
+
+#[test]
+fn a_key_that_passes_from_one_transaction_to_the_next_is_no_violation() {
+    let mut books = Books::new(false, 100);
+    let keyed = |id: &str| {
+        let mut document = transfer(id, State::Initial);
+        document.insert("exclusiveKey", "a-for-b");
+        raw(&document)
+    };
+    books.transaction(&keyed("t"));
+    books.changed_since(&keyed("u"));
+    let contests = books.take_contests();
+    assert_eq!(contests.len(), 1);
+    books.compare_keys(&contests, &HashSet::from([("t".to_owned(), "another".to_owned())]));
+    assert_eq!(books.close().findings.count(), 0);
+}
+
+#[test]
+fn a_transaction_that_has_changed_since_the_moment_is_counted_and_has_no_effect() {
+    let mut books = Books::new(false, 100);
+    for id in ["a", "b"] {
+        books.account(&raw(&account(id, 100, 0, 0, &[])));
+    }
+    for state in State::ALL {
+        books.changed_since(&raw(&transfer(&format!("t-{state}"), state)));
+    }
+    books.pass(3);
+    let closed = books.close();
+    assert_eq!(closed.findings.count(), 0, "{:?}", closed.findings.into_kept());
+    assert_eq!((closed.transactions, closed.in_flight, closed.resting), (11, 4, 2));
 }

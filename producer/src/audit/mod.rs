@@ -2,21 +2,30 @@
 //!
 //! - `books`: the rules, as pure functions over documents.
 //! - `close`: their sums, and whether these are as they should be.
+//! - `keys`: the rule about exclusive keys.
 //! - `raw`: what is read of a document whose other fields may be anything.
 //! - `parts`: what a transaction means for its accounts.
 //! - `findings`: what breaks them.
-//! - `scan`: reading the documents, in one snapshot.
+//! - `scan`: reading the documents, in order.
+//! - `moment`: what is read in one snapshot.
+//! - `bearing`: what a transaction that is read later says about that moment.
+//! - `changes`: what has changed since, by the server's log.
 //! - `exposition`: the result for Prometheus.
 //!
-//! Promises an exact answer on a live database: all reads see the same moment, and transactions in
-//! flight are counted by their states and marks. Memory grows with accounts, marks and exclusive keys, not with
-//! transactions.
+//! Promises an exact answer on a live database: it stands for one moment, near the audit's beginning, and
+//! transactions in flight are counted by their states and marks. How many wait or rest is counted as they are read.
+//! The server has to keep its history for as long as it takes to read the accounts, and its log since the
+//! audit began.
 
+mod bearing;
 mod books;
+mod changes;
 mod close;
 #[cfg(feature = "cli")]
 pub(crate) mod exposition;
 mod findings;
+mod keys;
+mod moment;
 mod parts;
 mod raw;
 mod scan;
@@ -64,7 +73,7 @@ pub struct Report {
     pub violations: Vec<Finding>,
     /// How many there are in all.
     pub violation_count: u64,
-    /// Whether all reads saw the same moment.
+    /// Whether it stands for one moment.
     pub snapshot: bool,
     /// How long it took.
     pub seconds: f64,
@@ -75,7 +84,7 @@ impl Client {
     /// were read, and what they are.
     ///
     /// # Errors
-    /// When the server is away, or does not keep a snapshot for as long as the audit takes.
+    /// When the server is away, or does not keep a snapshot for as long as it takes to read the accounts.
     /// Violations are in the report.
     pub async fn audit(
         &self,

@@ -1,7 +1,33 @@
 //! What the audit reads of a document whose other fields may be anything.
 
 use common::limits::echo;
-use mongodb::bson::{Bson, RawBson, RawBsonRef, RawDocument};
+use common::transaction::State;
+use mongodb::bson::{Bson, Document, RawBson, RawBsonRef, RawDocument, doc};
+
+/// Of an account, only the fields that the rules need: the user's own fields may be large.
+pub(super) fn account_fields() -> Document {
+    doc! {
+        "status": 1, "currency": 1, "pendingTransactions": 1, "floor": 1, "balance": 1,
+        "pendingDebits": 1, "pendingCredits": 1, "openingBalance": 1, "pendingHolds": 1,
+        EACH_FIELD_ONCE: each_field_once(),
+    }
+}
+
+/// Of a transaction, too.
+pub(super) fn transaction_fields() -> Document {
+    let ended = [State::Done, State::Canceled].map(State::as_str);
+    doc! {
+        "source": 1, "destination": 1, "value": 1, "legs": 1, "state": 1, "parked.code": 1,
+        "hold": 1, "captured": 1, "exclusiveKey": 1, "lastModified": 1,
+        // Final ones, nearly all there are, are not updated any more.
+        EACH_FIELD_ONCE: { "$or": [{ "$in": ["$state", &ended[..]] }, each_field_once()] },
+    }
+}
+
+/// `$mergeObjects` keeps only the first of two fields with the same name.
+fn each_field_once() -> Document {
+    doc! { "$eq": ["$$ROOT", { "$mergeObjects": ["$$ROOT"] }] }
+}
 
 /// The name of a field that the query adds: false if a field of the document occurs twice.
 pub(super) const EACH_FIELD_ONCE: &str = "tandemEachFieldOnce";

@@ -1,177 +1,154 @@
-//! Reading all accounts and transactions, in one snapshot.
+//! The order of an audit: what moves at one moment, then everything else, then what is left open.
 //!
-//! A server without snapshot reads (no replica set) is read without a snapshot, with a warning: on
-//! a live database such an audit may report violations that never existed.
+//! 1. `moment`: accounts and the transactions that move something, in one snapshot.
+//! 2. All transactions, in the order in which they are stored, as they come. Most of them ended long before
+//!    the moment, and stand as they stood then (`bearing`).
+//! 3. Those that were held or done near the moment: the server's log says which of them only after it
+//!    (`changes`). The others are read once more; they are decided, so they say the same as before.
+//! 4. Exclusive keys that two transactions seemed to have at once, because they were read one after the other.
+//!
+//! Memory grows with accounts, marks and keys, and with what ends within a minute.
+
+use std::collections::HashSet;
+use std::time::Instant;
 
 use common::transaction::State;
-use mongodb::ClientSession;
-use mongodb::bson::{Document, RawDocument, doc};
-use mongodb::error::{Error as DriverError, ErrorKind};
-use mongodb::options::ReadConcern;
+use mongodb::bson::{Bson, RawDocument, Timestamp, doc};
+use mongodb::error::Error as DriverError;
 
-use super::Options;
+use super::bearing::{Bearing, Moment, bearing};
 use super::books::Books;
-use super::raw::EACH_FIELD_ONCE;
+use super::keys::{Contest, key_of};
+use super::moment::Begun;
+use super::raw::{id_of, transaction_fields};
+use super::{Options, changes, moment};
 use crate::client::Client;
-use crate::error::{Error, Server};
+use crate::error::Error;
 
 /// Every how many documents progress is shown.
 const PROGRESS_EVERY: u64 = 1 << 13;
-const BATCH: u32 = 5_000;
-/// How often to ask again for a snapshot that is not available yet.
-const RETRIES_MAX: u32 = 5;
-
-/// What a server's answer says about snapshot reads.
-#[derive(Debug, PartialEq, Eq)]
-enum Refusal {
-    /// The server has no snapshot reads.
-    Unsupported,
-    /// Not at this moment: a collection or index was just created.
-    NotYet,
-    /// The audit took longer than the server keeps the moment.
-    TooOld,
-    /// The error has nothing to do with snapshots.
-    Other,
-}
+pub(super) const BATCH: u32 = 5_000;
 
 /// Is told how many documents were read, and of which kind.
 type Progress<'a> = dyn Fn(u64, &str) + Send + Sync + 'a;
 
-/// Reads everything; says whether it was one moment.
+/// How much was read.
+pub(super) struct Told<'a> {
+    progress: &'a Progress<'a>,
+    read: u64,
+}
+
+impl Told<'_> {
+    /// One more document was read.
+    pub(super) fn one(&mut self, what: &str) {
+        self.read += 1;
+        if self.read.is_multiple_of(PROGRESS_EVERY) {
+            (self.progress)(self.read, what);
+        }
+    }
+}
+
+/// Reads everything; says whether it stands for one moment.
 pub(super) async fn scan(
     client: &Client,
     options: Options,
     progress: &Progress<'_>,
 ) -> Result<(Books, bool), Error> {
-    let mut retries = 0;
-    loop {
-        let error = match read(client, options, progress, true).await {
-            Ok(read) => return Ok(read),
-            Err(error) => error,
-        };
-        match refusal(&error) {
-            Refusal::Unsupported => {
-                client.note(&format!(
-                    "warning: no snapshot reads here ({error}); on a live database this audit may \
-                     find what was never wrong"
-                ));
-                return Ok(read(client, options, progress, false).await?);
-            }
-            Refusal::NotYet if retries < RETRIES_MAX => {
-                retries += 1;
-                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-            }
-            Refusal::TooOld => {
-                let problem = format!(
-                    "the audit took longer than the server keeps a snapshot ({error}); raise its \
-                     parameter minSnapshotHistoryWindowInSeconds, which needs no restart: \
-                     db.adminCommand({{setParameter: 1, minSnapshotHistoryWindowInSeconds: 3600}})"
-                );
-                return Err(Error::Denied { server: Server::MongoDb, problem });
-            }
-            Refusal::NotYet | Refusal::Other => return Err(error.into()),
+    let mut told = Told { progress, read: 0 };
+    let begun = Instant::now();
+    let Begun { mut books, seen, at } = moment::begin(client, options, &mut told).await?;
+    let since = Since { seen, at, begun };
+    let mut unclear = go_through(client, &since, &mut books, &mut told).await?;
+    if let Some(at) = at.filter(|_| !unclear.is_empty()) {
+        let transactions = client.store().transactions();
+        books.pass(changes::leave_out(&transactions, at, &mut unclear).await?);
+        read_again(client, unclear, &mut books).await?;
+    }
+    compare_keys(client, &mut books).await?;
+    Ok((books, at.is_some()))
+}
+
+/// What is known when transactions are read after the moment.
+struct Since {
+    /// Those that were read at the moment.
+    seen: HashSet<String>,
+    at: Option<Timestamp>,
+    /// When the audit began, shortly before the moment or up to 10 s after it.
+    begun: Instant,
+}
+
+impl Since {
+    fn bearing(&self, transaction: &RawDocument) -> Bearing {
+        let Some(at) = self.at else { return Bearing::AsItStood };
+        let state = transaction.get_str("state").ok().and_then(State::parse);
+        let last_modified = transaction.get_datetime("lastModified").ok();
+        let elapsed_ms = i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX / 2);
+        match bearing(state, last_modified, Moment { at, elapsed_ms }) {
+            // Workers know none with such an `_id`, so they have not changed it.
+            Bearing::Unclear if transaction.get_str("_id").is_err() => Bearing::AsItStood,
+            bearing => bearing,
         }
     }
 }
 
-fn refusal(error: &DriverError) -> Refusal {
-    let code = match error.kind.as_ref() {
-        ErrorKind::Command(command) => command.code,
-        _ => return Refusal::Other,
-    };
-    match code {
-        // IllegalOperation, InvalidOptions, NotAReplicaSet, ReadConcernMajorityNotEnabled.
-        20 | 72 | 123 | 148 => Refusal::Unsupported,
-        239 => Refusal::TooOld,
-        246 => Refusal::NotYet,
-        _ => Refusal::Other,
-    }
-}
-
-/// Also says whether the server fixed a moment for all reads.
-async fn read(
+/// Reads all transactions; returns the ids of those that are not clear.
+async fn go_through(
     client: &Client,
-    options: Options,
-    progress: &Progress<'_>,
-    snapshot: bool,
-) -> Result<(Books, bool), DriverError> {
-    let store = client.store();
-    let mut session = match snapshot {
-        true => store.database().client().start_session().snapshot(true).await?,
-        false => store.database().client().start_session().await?,
-    };
-    let mut books = Books::new(options.at_rest, options.violations_max);
-    let mut read = 0_u64;
-    let mut each = |document: &RawDocument, take: fn(&mut Books, &RawDocument), what: &str| {
-        take(&mut books, document);
-        read += 1;
-        if read.is_multiple_of(PROGRESS_EVERY) {
-            progress(read, what);
+    since: &Since,
+    books: &mut Books,
+    told: &mut Told<'_>,
+) -> Result<HashSet<String>, DriverError> {
+    let transactions = client.store().transactions();
+    let find = transactions.find(doc! {}).projection(transaction_fields()).batch_size(BATCH);
+    let (mut cursor, mut unclear) = (find.await?, HashSet::new());
+    while cursor.advance().await? {
+        let transaction = cursor.current();
+        let id = id_of(transaction);
+        if since.seen.contains(&id) {
+            continue;
         }
-    };
-    // In a snapshot session the driver drops the read concern that the client is set to, so each
-    // read sets it explicitly.
-    let level = snapshot.then(ReadConcern::snapshot);
-    let mut reading = Reading { session: &mut session, level };
-    reading
-        .go_through(&store.accounts(), account_fields(), |account| {
-            each(account, Books::account, "accounts");
-        })
-        .await?;
-    reading
-        .go_through(&store.transactions(), transaction_fields(), |transaction| {
-            each(transaction, Books::transaction, "accounts and transactions");
-        })
-        .await?;
-    Ok((books, session.snapshot_time().is_some()))
-}
-
-/// Only the fields that the rules need: the user's own fields may be large.
-fn account_fields() -> Document {
-    doc! {
-        "status": 1, "currency": 1, "pendingTransactions": 1, "floor": 1, "balance": 1,
-        "pendingDebits": 1, "pendingCredits": 1, "openingBalance": 1, "pendingHolds": 1,
-        EACH_FIELD_ONCE: each_field_once(),
-    }
-}
-
-fn transaction_fields() -> Document {
-    let ended = [State::Done, State::Canceled].map(State::as_str);
-    doc! {
-        "source": 1, "destination": 1, "value": 1, "legs": 1, "state": 1, "parked.code": 1,
-        "hold": 1, "captured": 1, "exclusiveKey": 1,
-        // Final ones, nearly all there are, are not updated any more.
-        EACH_FIELD_ONCE: { "$or": [{ "$in": ["$state", &ended[..]] }, each_field_once()] },
-    }
-}
-
-/// `$mergeObjects` keeps only the first of two fields with the same name.
-fn each_field_once() -> Document {
-    doc! { "$eq": ["$$ROOT", { "$mergeObjects": ["$$ROOT"] }] }
-}
-
-struct Reading<'a> {
-    session: &'a mut ClientSession,
-    level: Option<ReadConcern>,
-}
-
-impl Reading<'_> {
-    async fn go_through(
-        &mut self,
-        collection: &mongodb::Collection<Document>,
-        fields: Document,
-        mut each: impl FnMut(&RawDocument),
-    ) -> Result<(), DriverError> {
-        let mut find = collection.find(doc! {}).projection(fields).batch_size(BATCH);
-        if let Some(level) = &self.level {
-            find = find.read_concern(level.clone());
+        told.one("accounts and transactions");
+        match since.bearing(transaction) {
+            Bearing::AsItStood => books.transaction(transaction),
+            Bearing::ChangedSince => books.changed_since(transaction),
+            Bearing::Unclear => drop(unclear.insert(id)),
         }
-        let mut cursor = find.session(&mut *self.session).await?;
-        // Raw bytes, one document at a time: a document that can't be read is a finding and does
-        // not end the audit.
-        while cursor.advance(self.session).await? {
-            each(cursor.current());
-        }
-        Ok(())
     }
+    Ok(unclear)
+}
+
+/// Reads those again that stand as they stood at the moment.
+async fn read_again(
+    client: &Client,
+    ids: HashSet<String>,
+    books: &mut Books,
+) -> Result<(), DriverError> {
+    let transactions = client.store().transactions();
+    let ids: Vec<Bson> = ids.into_iter().map(Bson::from).collect();
+    for some in ids.chunks(BATCH as usize) {
+        let find = transactions.find(doc! { "_id": { "$in": some } });
+        let mut cursor = find.projection(transaction_fields()).batch_size(BATCH).await?;
+        while cursor.advance().await? {
+            books.transaction(cursor.current());
+        }
+    }
+    Ok(())
+}
+
+/// Looks whether those that were seen with a key first still have it.
+async fn compare_keys(client: &Client, books: &mut Books) -> Result<(), DriverError> {
+    let transactions = client.store().transactions();
+    let contests = books.take_contests();
+    for some in contests.chunks(BATCH as usize) {
+        let first: Vec<&Bson> = some.iter().map(Contest::first).collect();
+        let find = transactions.find(doc! { "_id": { "$in": first } });
+        let mut cursor = find.projection(doc! { "state": 1, "exclusiveKey": 1 }).await?;
+        let mut still = HashSet::new();
+        while cursor.advance().await? {
+            let transaction = cursor.current();
+            still.extend(key_of(transaction).map(|key| (id_of(transaction), key.to_owned())));
+        }
+        books.compare_keys(some, &still);
+    }
+    Ok(())
 }

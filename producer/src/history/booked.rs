@@ -1,4 +1,4 @@
-//! Reading what was booked on an account: all reads of a statement, in one snapshot.
+//! Reading what was booked on an account: what a statement says, as of one snapshot.
 //!
 //! Promises that account, opening sum and entries are of one moment, and that each entry is a whole
 //! valid transaction. A done transaction that can't be read ends the reading with
@@ -9,10 +9,12 @@ use common::amount::Amount;
 use common::ledger::{Fault, LedgerError};
 use common::mongo::{ENDED_BY_ACCOUNT, ENDED_ON, Store, fault_of};
 use common::transaction::{AccountId, Body, State};
-use mongodb::ClientSession;
+use futures_util::TryStreamExt;
+use mongodb::action::Aggregate;
 use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern};
+use mongodb::{ClientSession, Collection};
 
 use super::and_one;
 use super::cursor::Place;
@@ -96,10 +98,14 @@ impl Question {
         let horizon = reading.horizon()?;
         let is_int = opening.is_int();
         let mut sum = opening.nanos();
-        if let Some(before) = self.sum_before {
-            sum += reading.sum(before).await?;
+        if let Some(before) = self.sum_before.filter(|before| *before > horizon) {
+            sum += reading.recent_sum(horizon, before).await?;
         }
         let rows = reading.rows(self, is_int).await?;
+        // Last, because it may take longer than the server keeps the snapshot.
+        if let Some(before) = self.sum_before {
+            sum += reading.old_sum(before.min(horizon)).await?;
+        }
         Ok(Booked { is_int, currency, opening: sum, rows, horizon })
     }
 
@@ -183,24 +189,43 @@ impl Reading<'_> {
         Ok(rows)
     }
 
-    /// The sum of what was booked before a moment, in units of 10^-9.
-    async fn sum(&mut self, before: DateTime) -> Result<i128, Halt> {
-        let mut found = self
-            .store
-            .transactions()
-            .aggregate(sum_pipeline(self.account, before))
-            .hint(Hint::Name(ENDED_BY_ACCOUNT.to_owned()))
-            .read_concern(ReadConcern::snapshot())
-            .max_time(self.store.op_limit())
-            .comment("tandem statement sum")
-            .session(&mut self.session)
-            .await
-            .map_err(|error| self.too_long(error))?;
+    /// The sum of what was booked in a time before the horizon, in units of 10^-9. No more is booked then, so
+    /// it is the same at every moment, and needs no snapshot.
+    async fn old_sum(&mut self, before: DateTime) -> Result<i128, Halt> {
+        let transactions = self.store.transactions();
+        let summing = self.summing(&transactions, DateTime::MIN, before);
+        let found = summing.read_concern(ReadConcern::majority()).await;
+        let mut found = found.map_err(|error| self.too_long(error))?;
         // Nothing is found where nothing was booked.
+        match found.try_next().await? {
+            Some(sum) => summed(&sum, self.account).map_err(Halt::Answer),
+            None => Ok(0),
+        }
+    }
+
+    /// The sum of what was booked since the horizon, at the moment of the snapshot.
+    async fn recent_sum(&mut self, from: DateTime, before: DateTime) -> Result<i128, Halt> {
+        let transactions = self.store.transactions();
+        let summing = self.summing(&transactions, from, before);
+        let found = summing.read_concern(ReadConcern::snapshot()).session(&mut self.session).await;
+        let mut found = found?;
         match found.next(&mut self.session).await.transpose()? {
             Some(sum) => summed(&sum, self.account).map_err(Halt::Answer),
             None => Ok(0),
         }
+    }
+
+    fn summing<'t>(
+        &self,
+        transactions: &'t Collection<Document>,
+        from: DateTime,
+        before: DateTime,
+    ) -> Aggregate<'t> {
+        transactions
+            .aggregate(sum_pipeline(self.account, from, before))
+            .hint(Hint::Name(ENDED_BY_ACCOUNT.to_owned()))
+            .max_time(self.store.op_limit())
+            .comment("tandem statement sum")
     }
 
     /// A sum that takes the server too long is the question's fault, and no failure of the server.
@@ -216,7 +241,7 @@ impl Reading<'_> {
 
 /// Sums as Decimal128: as Int64, many large amounts would leave the range and become a double. Of a hold,
 /// what was captured counts.
-fn sum_pipeline(id: &str, before: DateTime) -> Vec<Document> {
+fn sum_pipeline(id: &str, from: DateTime, before: DateTime) -> Vec<Document> {
     let account = doc! { "$literal": id };
     let legs = doc! { "$ifNull": ["$captured", "$legs"] };
     let own = doc! { "$filter": {
@@ -228,7 +253,9 @@ fn sum_pipeline(id: &str, before: DateTime) -> Vec<Document> {
     let is_number = doc! { "$in": [{ "$type": "$amount" }, ["int", "long", "decimal"]] };
     let exact = doc! { "$cond": [&is_number, { "$toDecimal": "$amount" }, 0] };
     vec![
-        doc! { "$match": { ENDED_ON: id, "state": State::Done, "lastModified": { "$lt": before } } },
+        doc! { "$match": {
+            ENDED_ON: id, "state": State::Done, "lastModified": { "$gte": from, "$lt": before },
+        } },
         doc! { "$project": {
             "amount": { "$cond": [has_legs, of_legs, "$value"] },
             "sign": { "$cond": [pays, -1, 1] },

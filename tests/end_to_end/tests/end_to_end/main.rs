@@ -6,6 +6,7 @@
 
 mod advice;
 mod api;
+mod audit;
 mod batches;
 mod broker;
 mod cancel;

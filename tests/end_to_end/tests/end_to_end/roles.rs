@@ -187,6 +187,8 @@ async fn each_program_works_with_the_rights_of_its_role() {
     // Without a user of the broker.
     let audit = guarded.producer("tandem-auditor", &["audit", "--at-rest"]).await.expect_success();
     assert!(!audit.stdout.is_empty());
+    let audit = guarded.producer("tandem-producer", &["audit"]).await;
+    assert!(audit.stderr.contains("`changeStream`"), "{audit:?}");
     world.assert_at_rest().await;
 }
 

@@ -40,7 +40,7 @@ const QUIESCE_MS: u32 = 1_000;
 /// server no longer has it. On a server that was idle, a snapshot is up to 10 s old when it is taken
 /// (the time between two of the server's own entries in its log). So an audit has 50 s, and a
 /// statement, which holds its snapshot for 12 s at most, has enough; with 5 s both could fail at once.
-const HISTORY_S: u32 = 60;
+const HISTORY_S: u32 = 5;
 
 /// One `mongod`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
