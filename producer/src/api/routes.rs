@@ -306,8 +306,8 @@ fn about_the_ledger() -> Vec<Operation> {
         post("/v1/audit", "audit", |call| Box::pin(ledger::audit(call)))
             .about(
                 "Check every rule of the ledger on every document",
-                "It reads everything that is stored, in one snapshot. One audit runs at \
-                 a time.",
+                "It reads everything that is stored; what it says stands for one moment. One audit \
+                 runs at a time.",
             )
             .needs(Scope::Operate)
             .params([Param::flag("atRest", "Count what is not final as a violation")])

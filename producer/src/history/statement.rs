@@ -1,7 +1,7 @@
 //! Statements: what was booked on an account, with the balance after each entry.
 //!
 //! The entries are the account's done transactions by `lastModified`, the moment of their end, and
-//! then by `_id`. All reads of a call see one moment (`booked`), so the balances are exact while
+//! then by `_id`. What a call says stands for one moment (`booked`), so the balances are exact while
 //! other transactions are in flight.
 //!
 //! **The horizon.** A server takes the date of an end before the write becomes visible, so a

@@ -80,18 +80,6 @@ impl Field {
         admin.run_command(doc! { "fsync": 1 }).await.expect("the server flushes");
     }
 
-    /// Makes the server keep every version of a document for so many seconds from now on, for
-    /// snapshots that take long; returns how long it kept them before.
-    ///
-    /// # Panics
-    /// When the server is away.
-    pub async fn keep_history(&self, seconds: i32) -> i32 {
-        let admin = self.store.database().client().database("admin");
-        let set = doc! { "setParameter": 1, "minSnapshotHistoryWindowInSeconds": seconds };
-        let answer = admin.run_command(set).await.expect("the server allows it");
-        answer.get_i32("was").expect("the server says what it was")
-    }
-
     /// Counters and CPU now.
     ///
     /// # Panics

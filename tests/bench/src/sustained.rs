@@ -27,8 +27,6 @@ const EDGE_MAX: f64 = 60.0;
 const EDGE_ONE_IN: f64 = 4.0;
 /// How finely the course of a run is told.
 const POINTS_IN_EDGE: f64 = 6.0;
-/// The audit reads millions of documents in one snapshot. For so long the server keeps it meanwhile.
-const AUDIT_HISTORY_S: i32 = 3_600;
 
 /// A long run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -99,9 +97,7 @@ async fn measure(
     };
     let mut problems = field.problems(&watched.books).await;
     if let Kind::Tandem { .. } = contender.kind() {
-        let before = field.keep_history(AUDIT_HISTORY_S).await;
         problems.extend(tandem::audit(field, watched.books.total()).await.err());
-        field.keep_history(before).await;
     }
     if watched.ran_empty {
         problems.push("the queue ran empty".to_owned());

@@ -82,7 +82,7 @@ pub fn page(visit: &Visit) -> Result<Markup, Problem> {
     let job = visit.api.console.audits.last();
     let running = job.as_ref().is_some_and(|job| job.ended.is_none());
     let content = html! {
-        p { "An audit reads every account and every transaction in one snapshot, and checks every rule of the ledger." }
+        p { "An audit reads every account and every transaction and checks every rule of the ledger as of one moment." }
         @if !running { (buttons(visit, "ledger", &[Act::Audit])) }
         section #audit data-again=[running.then_some("1000")] aria-live="polite" {
             @match &job {

@@ -36,10 +36,8 @@ const HEARTBEAT_INTERVAL_MS: i32 = 1_000;
 const QUIESCE_MS: u32 = 1_000;
 /// For so many seconds the server keeps every version of every document; by itself it keeps them for
 /// 300 s. Under load these versions fill its cache, and evicting them costs more the longer the load
-/// lasts. But `producer audit` reads everything in one snapshot, and ends with an error when the
-/// server no longer has it. On a server that was idle, a snapshot is up to 10 s old when it is taken
-/// (the time between two of the server's own entries in its log). So an audit has 50 s, and a
-/// statement, which holds its snapshot for 12 s at most, has enough; with 5 s both could fail at once.
+/// lasts. `producer audit` reads the accounts in one snapshot, and a statement its page; both begin anew
+/// when the server no longer has it.
 const HISTORY_S: u32 = 5;
 
 /// One `mongod`.
