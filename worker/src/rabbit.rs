@@ -17,10 +17,14 @@ use futures_util::future::join_all;
 use lapin::options::{BasicAckOptions, BasicNackOptions};
 
 use crate::acknowledge::{Broker, Parking};
-use crate::deliveries::{Acknowledge, Receipt};
+use crate::deliveries::{Acknowledge, Patience, Receipt};
 
 /// How often a publication is tried before its delivery is nacked.
 const PUBLISH_TRIES: u32 = 4;
+
+/// How long many acknowledgements wait for those of earlier deliveries: about as long as the settlements of
+/// a batch wait for a ride, and for the batch to end.
+const BEHIND_OTHERS: Duration = Duration::from_secs(2);
 
 /// RabbitMQ as the acknowledger sees it.
 pub struct Rabbit {
@@ -64,23 +68,37 @@ impl Broker for Rabbit {
         let _turn = channel.turn().await;
         let options = BasicNackOptions { requeue: true, ..Default::default() };
         match answered("nacking", acker.nack(options)).await {
-            Ok(_) => _ = channel.end(&[*number]),
+            Ok(_) => channel.give_back(*number),
             // It stays open: an acknowledgement for many must never cover it.
             Err(error) => tracing::debug!(%error, "nacking"),
         }
     }
 }
 
-/// Acknowledges deliveries of one channel, those that can at once.
+/// Acknowledges deliveries of one channel, those that can at once; many that stand behind others wait for them.
 async fn ack_on_channel(receipts: &[&Receipt]) {
-    let Some(channel) = receipts.first().map(|receipt| &receipt.channel) else { return };
-    let _turn = channel.turn().await;
+    let Some(last) = receipts.iter().max_by_key(|receipt| receipt.number) else { return };
+    let channel = &last.channel;
     let numbers: Vec<u64> = receipts.iter().map(|receipt| receipt.number).collect();
-    let acknowledge = async |(receipt, how): (&Receipt, Acknowledge)| {
+    channel.end(&numbers);
+    if ack_now(receipts, &numbers, Patience::Some).await {
+        return;
+    }
+    let waited = tokio::time::timeout(BEHIND_OTHERS, channel.until_first(last.number)).await;
+    tracing::trace!(deliveries = numbers.len(), in_time = waited.is_ok(), "waited for others");
+    ack_now(receipts, &numbers, Patience::None).await;
+}
+
+/// Returns whether none is left for later.
+async fn ack_now(receipts: &[&Receipt], numbers: &[u64], patience: Patience) -> bool {
+    let Some(channel) = receipts.first().map(|receipt| &receipt.channel) else { return true };
+    let _turn = channel.turn().await;
+    let hows = channel.acknowledge(numbers, patience);
+    let acknowledge = async |(receipt, how): (&Receipt, &Acknowledge)| {
         let multiple = match how {
             Acknowledge::Alone => false,
             Acknowledge::WithAllBefore => true,
-            Acknowledge::Covered => return,
+            Acknowledge::Covered | Acknowledge::Later => return,
         };
         match answered("acknowledging", receipt.acker.ack(BasicAckOptions { multiple })).await {
             Ok(true) => {}
@@ -88,7 +106,8 @@ async fn ack_on_channel(receipts: &[&Receipt]) {
             Err(error) => tracing::debug!(%error, "acknowledging"),
         }
     };
-    join_all(receipts.iter().copied().zip(channel.end(&numbers)).map(acknowledge)).await;
+    join_all(receipts.iter().copied().zip(&hows).map(acknowledge)).await;
+    !hows.contains(&Acknowledge::Later)
 }
 
 impl Parking for MongoOutbox {
