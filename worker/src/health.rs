@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -128,12 +128,13 @@ pub async fn serve(listener: TcpListener, health: Arc<Health>, metrics: Arc<Metr
     }
 }
 
-/// Looks at the database again and again, until `stop`.
+/// Looks at the database again and again, until `stop`; `told` learns how long each answer took.
 pub async fn watch_database(
     store: Store,
     outbox: MongoOutbox,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
+    told: impl Fn(Duration) + Send,
     stop: CancellationToken,
 ) {
     let mut there = true;
@@ -142,7 +143,9 @@ pub async fn watch_database(
         let is_due = looks >= health.looks_per_backlog();
         looks = looks.saturating_add(1);
         let look = async {
+            let asked = Instant::now();
             let now = store.server_now().await?;
+            told(asked.elapsed());
             if is_due {
                 let again_in = LOOK_EVERY.saturating_mul(health.looks_per_backlog());
                 metrics.backlog(&outbox.backlog().await?, now, again_in);

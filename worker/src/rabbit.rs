@@ -22,9 +22,9 @@ use crate::deliveries::{Acknowledge, Patience, Receipt};
 /// How often a publication is tried before its delivery is nacked.
 const PUBLISH_TRIES: u32 = 4;
 
-/// How long many acknowledgements wait for those of earlier deliveries: about as long as the settlements of
-/// a batch wait for a ride, and for the batch to end.
-const BEHIND_OTHERS: Duration = Duration::from_secs(2);
+/// How long many acknowledgements wait for those of earlier deliveries. Batches end in nearly the order in which they
+/// began, so that is mostly enough; and one that takes long must not keep the broker from delivering more.
+const BEHIND_OTHERS: Duration = Duration::from_millis(250);
 
 /// RabbitMQ as the acknowledger sees it.
 pub struct Rabbit {

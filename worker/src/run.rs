@@ -123,11 +123,13 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
 
     fn start_watchers(&self, parts: &mut Parts, stop: &CancellationToken) {
         let outbox = MongoOutbox::new(self.store.clone());
+        let engine = self.engine.clone();
         let watching = health::watch_database(
             self.store.clone(),
             outbox.clone(),
             self.health.clone(),
             self.metrics.clone(),
+            move |took| engine.learn_round_trip(took),
             stop.clone(),
         );
         parts.start(Part::DatabaseWatcher, watching.map(done));

@@ -15,6 +15,7 @@ mod choice;
 mod claim;
 mod crowd;
 mod deferred;
+mod distance;
 mod held;
 mod joint;
 mod look;
@@ -49,6 +50,7 @@ use capacity::Capacity;
 use choice::Chooser;
 use crowd::Crowd;
 use deferred::Deferred;
+use distance::Distance;
 use joint::Joint;
 use native::NativeBatch;
 use reserve::Reservations;
@@ -81,7 +83,7 @@ pub enum EngineKind {
     /// conflict.
     Transaction,
     /// Native transactions while they are the faster way, and two phases while other workers settle
-    /// on the same accounts, or full batches are for few accounts.
+    /// on the same accounts, or batches are full and for few accounts, or far from the database.
     Auto,
 }
 
@@ -146,6 +148,7 @@ pub struct Engine<L, E> {
     reservations: Reservations,
     chooser: Mutex<Chooser>,
     crowd: Mutex<Crowd>,
+    distance: Mutex<Distance>,
     /// Of the last batch; before the first one, how a single transaction would begin.
     began_native: AtomicBool,
 }
@@ -176,6 +179,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             reservations,
             chooser: Mutex::default(),
             crowd: Mutex::default(),
+            distance: Mutex::default(),
             began_native,
         }
     }
@@ -203,13 +207,18 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         Batch::new(self).begin(ids).await
     }
 
-    /// Whether a batch of so many begins as a native one. Where full batches crowd, a small one would conflict with
-    /// those of them that are under way.
+    /// Whether a batch of so many begins as a native one. Where full batches are better in two phases, a small one would
+    /// conflict with those of them that are under way.
     fn begins_native(&self, transactions: usize) -> bool {
-        let is_crowded = self.settings.kind == EngineKind::Auto
+        let is_slower = self.settings.kind == EngineKind::Auto
             && (self.is_full(transactions) || self.has_batches_in_phases())
-            && self.crowd().is_crowded();
-        self.is_native() && !is_crowded
+            && (self.crowd().is_crowded() || self.distance().is_far());
+        self.is_native() && !is_slower
+    }
+
+    /// Learns how long an answer of the database took that cost it nothing.
+    pub fn learn_round_trip(&self, round_trip: Duration) {
+        self.distance().learn(round_trip);
     }
 
     /// Whether this worker itself may be what a native transaction conflicts with: batches that began in two phases
@@ -265,6 +274,11 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
     fn crowd(&self) -> MutexGuard<'_, Crowd> {
         // As above.
         self.crowd.lock().unwrap_or_else(|broken| broken.into_inner())
+    }
+
+    fn distance(&self) -> MutexGuard<'_, Distance> {
+        // As above.
+        self.distance.lock().unwrap_or_else(|broken| broken.into_inner())
     }
 
     /// How many transactions fit one batch, by the size of those that came last.

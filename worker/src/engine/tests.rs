@@ -324,6 +324,24 @@ fn only_full_batches_on_the_accounts_of_the_batch_before_go_in_two_phases() {
     }
 }
 
+#[test]
+fn full_batches_go_in_two_phases_where_the_database_is_far_away() {
+    let legs = |account: &str| [Leg { account: account.into(), amount: Amount::Int(1) }];
+    for (kind, native) in [(EngineKind::Auto, false), (EngineKind::Transaction, true)] {
+        let mut engine = engine(kind, Scripted::default());
+        engine.settings.full_from = 10;
+        for account in ["first", "second"] {
+            engine.crowd().learn([legs(account).as_slice()].into_iter());
+        }
+        assert!(engine.begins_native(10), "{kind:?}: nobody knows how far it is");
+        engine.learn_round_trip(Duration::from_millis(12));
+        assert_eq!(engine.begins_native(10), native, "{kind:?}");
+        assert!(engine.begins_native(9), "{kind:?}: it is not full");
+        engine.in_phases.store(1, Ordering::Relaxed);
+        assert_eq!(engine.begins_native(9), native, "{kind:?}: beside one in two phases");
+    }
+}
+
 #[tokio::test]
 async fn only_conflicts_with_others_are_a_reason_to_leave_the_native_way() {
     let ids: Vec<TransactionId> = ["1", "2", "3", "4"].map(Into::into).to_vec();

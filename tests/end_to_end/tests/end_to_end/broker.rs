@@ -258,3 +258,27 @@ async fn who_publishes_does_not_wait_for_the_confirms_of_others() {
     publisher.close().await;
     world.finish().await;
 }
+
+#[tokio::test]
+async fn nothing_that_is_delivered_is_lost_while_the_worker_asks_for_more_or_fewer_messages_ahead()
+{
+    const ROUNDS: usize = 6;
+    const SINGLE: usize = 2_000;
+    const IN_TENS: usize = 3_000;
+    let world = World::new().await;
+    let names: Vec<String> = (0..100).map(|n| format!("a{n}")).collect();
+    let accounts: Vec<_> = names.iter().map(|name| (name.as_str(), 1_000_000)).collect();
+    world.accounts(&accounts).await;
+    let each = |n: usize| transfer(&format!("t{n}"), &names[n % 100], &names[(7 * n + 1) % 100], 1);
+    let transfers: Vec<_> = (0..ROUNDS * (SINGLE + IN_TENS)).map(each).collect();
+    for round in transfers.chunks(SINGLE + IN_TENS) {
+        world.submit(&round[..SINGLE], 1).await;
+        world.submit(&round[SINGLE..], 10).await;
+    }
+    // No sweeper, which would bring back what is lost.
+    let worker = world.worker("one").flag("--orphan-ms", 600_000).start().await;
+    world.wait_final(s(180)).await;
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
