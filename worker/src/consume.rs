@@ -156,6 +156,16 @@ impl Consuming {
         ahead: &Ahead,
     ) -> Result<QueueConsumer, QueueError> {
         let channel = channel(connection).await?;
+        self.consume_through((channel, Arc::default()), topology, origin, ahead).await
+    }
+
+    async fn consume_through(
+        &self,
+        (channel, deliveries): (Channel, Arc<Deliveries>),
+        topology: &Topology,
+        origin: Origin,
+        ahead: &Ahead,
+    ) -> Result<QueueConsumer, QueueError> {
         let prefetch = match origin {
             Origin::Work => ahead.messages(),
             Origin::Solo => 1,
@@ -167,7 +177,7 @@ impl Consuming {
         let consumed =
             channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
         let consumer = answered("consuming", consumed).await?;
-        Ok(QueueConsumer { channel, consumer, deliveries: Arc::default(), quiet_looks: 0 })
+        Ok(QueueConsumer { channel, consumer, deliveries, quiet_looks: 0 })
     }
 
     /// Looks whether a queue and its channel are there. A queue that has been quiet for a while is
@@ -229,21 +239,13 @@ impl Consuming {
         }
     }
 
-    /// Consumes the work queue with another prefetch, which the broker applies to new consumers only, through
-    /// a new channel. RabbitMQ may still deliver from a quorum queue to a consumer when it has confirmed its end, and the
-    /// client drops that. On the same channel an acknowledgement for many would cover it, and the message be lost.
-    /// The old channel stays until what is here of it is acknowledged; then what was dropped is delivered again.
+    /// Consumes the work queue with another prefetch, which the broker applies to new consumers only.
+    /// What is here already can still be acknowledged, because the channel stays.
     async fn consume_anew(&self, session: &mut Session, ahead: &Ahead) -> Result<(), QueueError> {
         self.drain(&mut session.work, Origin::Work).await?;
-        let Session { connection, topology, .. } = session;
-        let renewed = self.subscribe(connection, topology, Origin::Work, ahead).await?;
-        let old = std::mem::replace(&mut session.work, renewed);
-        tokio::spawn(async move {
-            old.deliveries.until_none().await;
-            if let Err(error) = old.channel.close(200, "renewed".into()).await {
-                tracing::debug!(%error, "the broker has closed the old channel");
-            }
-        });
+        let through = (session.work.channel.clone(), session.work.deliveries.clone());
+        session.work =
+            self.consume_through(through, &session.topology, Origin::Work, ahead).await?;
         Ok(())
     }
 

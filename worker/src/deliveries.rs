@@ -111,7 +111,6 @@ impl Deliveries {
         if !wait {
             ours.iter().for_each(|number| _ = ended.remove(number));
         }
-        self.ended.notify_waiters();
         hows
     }
 
@@ -121,24 +120,6 @@ impl Deliveries {
             // Made before the look, so that what ends in between wakes it.
             let ended = self.ended.notified();
             if self.unacknowledged().open.first().is_none_or(|first| *first >= number) {
-                return;
-            }
-            ended.await;
-        }
-    }
-
-    /// Waits until all are acknowledged.
-    pub(crate) async fn until_none(&self) {
-        loop {
-            let ended = self.ended.notified();
-            // In a turn, so that none is on its way.
-            let turn = self.turn().await;
-            let is_none = {
-                let Unacknowledged { open, ended } = &*self.unacknowledged();
-                open.is_empty() && ended.is_empty()
-            };
-            drop(turn);
-            if is_none {
                 return;
             }
             ended.await;
@@ -207,17 +188,6 @@ mod tests {
         assert_eq!(ended(&channel, &numbers), [Later; 99]);
         assert_eq!(channel.acknowledge(&numbers, Patience::None), [Alone; 99]);
         assert_eq!(ended(&channel, &[1]), [WithAllBefore]);
-    }
-
-    #[test]
-    fn nothing_is_left_when_the_last_is_acknowledged() {
-        let channel = deliveries(1..=2);
-        assert_eq!(ended(&channel, &[2]), [Alone]);
-        assert_eq!(channel.until_none().now_or_never(), None, "1 is open");
-        channel.end(&[1]);
-        assert_eq!(channel.until_none().now_or_never(), None, "it is not acknowledged");
-        assert_eq!(channel.acknowledge(&[1], Patience::Some), [WithAllBefore]);
-        assert_eq!(channel.until_none().now_or_never(), Some(()));
     }
 
     #[test]
