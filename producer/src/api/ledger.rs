@@ -76,7 +76,7 @@ pub struct Audit {
     violation_count: u64,
     /// The first hundred.
     violations: Vec<Violation>,
-    /// Whether all reads saw the same moment.
+    /// Whether it stands for one moment.
     snapshot: bool,
     /// How long it took.
     seconds: f64,
