@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use common::limits::echo;
+use common::limits::{NAME_BYTES_MAX, echo};
 use common::transaction::State;
 use mongodb::bson::{Bson, RawDocument};
 
@@ -49,8 +49,11 @@ impl Keys {
     /// Takes the key of a transaction in, if it is undecided.
     pub fn add(&mut self, document: &RawDocument) {
         let Some(key) = key_of(document) else { return };
+        let name = id_of(document);
         let id = document.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
-        let holder = Holder { id: id.unwrap_or(Bson::Null), name: id_of(document) };
+        // A query for many ids that are too long would be too large, so nobody asks for them.
+        let id = id.filter(|_| name.len() <= NAME_BYTES_MAX).unwrap_or(Bson::Null);
+        let holder = Holder { id, name };
         let second = holder.name.clone();
         if let Some(first) = self.holders.insert(key.to_owned(), holder) {
             self.contests.push(Contest { key: key.to_owned(), first, second });

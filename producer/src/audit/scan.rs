@@ -12,6 +12,7 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
+use common::limits::NAME_BYTES_MAX;
 use common::transaction::State;
 use mongodb::bson::{Bson, RawDocument, Timestamp, doc};
 use mongodb::error::Error as DriverError;
@@ -83,9 +84,12 @@ impl Since {
         let state = transaction.get_str("state").ok().and_then(State::parse);
         let last_modified = transaction.get_datetime("lastModified").ok();
         let elapsed_ms = i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX / 2);
+        let is_known = |id: &str| id.len() <= NAME_BYTES_MAX;
         match bearing(state, last_modified, Moment { at, elapsed_ms }) {
-            // Workers know none with such an `_id`, so they have not changed it.
-            Bearing::Unclear if transaction.get_str("_id").is_err() => Bearing::AsItStood,
+            // Workers know none with another `_id`, so they have not changed it.
+            Bearing::Unclear if !transaction.get_str("_id").is_ok_and(is_known) => {
+                Bearing::AsItStood
+            }
             bearing => bearing,
         }
     }

@@ -7,7 +7,7 @@ use common::transaction::{Body, State, Terms, TransactionId};
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
-use producer::audit::{Options, Report};
+use producer::audit::{Options, Report, Rule};
 use producer::{Capture, Client};
 use tokio::sync::Notify;
 
@@ -118,5 +118,31 @@ async fn an_audit_stands_for_one_moment_although_it_takes_longer_than_the_server
     let report = audit_with_pause(&client, async {}).await;
     let found: Vec<&str> = report.violations.iter().map(|one| one.document.as_str()).collect();
     assert_eq!(found, ["accounts/b", "accounts (no currency)"]);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn ids_and_marks_of_megabytes_are_violations_and_end_no_audit() {
+    let world = World::new().await;
+    world.accounts(&[("a", 1_000), ("b", 0)]).await;
+    let long = |letter: &str| letter.repeat(5_000_000);
+    let (accounts, transactions) = (world.store.accounts(), world.store.transactions());
+    // Together they are more than one command may hold.
+    for letter in ["w", "x", "y", "z"] {
+        let id = if letter < "y" { "a" } else { "b" };
+        let mark = doc! { "$push": { "pendingTransactions": long(letter) } };
+        let update = accounts.update_one(doc! { "_id": id }, mark);
+        update.bypass_document_validation(true).await.expect("the server takes it");
+        let (_, body) = transfer("t", "a", "b", 1);
+        let mut document = body.to_document(&long(letter), DateTime::now());
+        document.insert("state", Bson::from(State::Done));
+        document.insert("exclusiveKey", letter);
+        let insert = transactions.insert_one(document);
+        insert.bypass_document_validation(true).await.expect("the server takes it");
+    }
+    let client = world.client().await;
+    let report = client.audit(Options::default(), |_, _| {}).await.expect("it comes to its end");
+    let of_marks = report.violations.iter().filter(|one| one.rule == Rule::Marks).count();
+    assert_eq!((of_marks, report.transactions), (2, 4), "{:?}", report.violation_count);
     world.finish().await;
 }
