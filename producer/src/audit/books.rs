@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use common::account::Account;
-use common::limits::{NAME_BYTES_MAX, echo};
+use common::limits::echo;
 use common::transaction::{Body, State};
 use mongodb::bson::RawDocument;
 
@@ -200,10 +200,10 @@ impl Books {
         self.transactions += transactions;
     }
 
-    /// The transactions that accounts have marks of, and that were not read yet. A mark that is too long for an
-    /// id is none of them: a query for many such marks would be too large.
+    /// The transactions that accounts have marks of, and that were not read yet. None is longer than an id may
+    /// be: an account's other marks are violations already.
     pub fn marked(&self) -> impl Iterator<Item = &str> {
-        self.marks.keys().map(AsRef::as_ref).filter(|mark: &&str| mark.len() <= NAME_BYTES_MAX)
+        self.marks.keys().map(AsRef::as_ref)
     }
 
     /// The keys with which two transactions were seen so far.
