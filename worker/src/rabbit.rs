@@ -17,13 +17,13 @@ use futures_util::future::join_all;
 use lapin::options::{BasicAckOptions, BasicNackOptions};
 
 use crate::acknowledge::{Broker, Parking};
-use crate::deliveries::{Acknowledge, Patience, Receipt};
+use crate::deliveries::{Acknowledge, Deliveries, Patience, Receipt};
 
 /// How often a publication is tried before its delivery is nacked.
 const PUBLISH_TRIES: u32 = 4;
 
-/// How long many acknowledgements wait for those of earlier deliveries. Batches end in nearly the order in which they
-/// began, so that is mostly enough; and one that takes long must not keep the broker from delivering more.
+/// How long many acknowledgements wait for those of earlier deliveries. A batch that takes longer must not keep
+/// the broker from delivering more.
 const BEHIND_OTHERS: Duration = Duration::from_millis(250);
 
 /// RabbitMQ as the acknowledger sees it.
@@ -81,17 +81,21 @@ async fn ack_on_channel(receipts: &[&Receipt]) {
     let channel = &last.channel;
     let numbers: Vec<u64> = receipts.iter().map(|receipt| receipt.number).collect();
     channel.end(&numbers);
-    if ack_now(receipts, &numbers, Patience::Some).await {
+    if ack_now(channel, receipts, &numbers, Patience::Some).await {
         return;
     }
     let waited = tokio::time::timeout(BEHIND_OTHERS, channel.until_first(last.number)).await;
     tracing::trace!(deliveries = numbers.len(), in_time = waited.is_ok(), "waited for others");
-    ack_now(receipts, &numbers, Patience::None).await;
+    ack_now(channel, receipts, &numbers, Patience::None).await;
 }
 
 /// Returns whether none is left for later.
-async fn ack_now(receipts: &[&Receipt], numbers: &[u64], patience: Patience) -> bool {
-    let Some(channel) = receipts.first().map(|receipt| &receipt.channel) else { return true };
+async fn ack_now(
+    channel: &Deliveries,
+    receipts: &[&Receipt],
+    numbers: &[u64],
+    patience: Patience,
+) -> bool {
     let _turn = channel.turn().await;
     let hows = channel.acknowledge(numbers, patience);
     let acknowledge = async |(receipt, how): (&Receipt, &Acknowledge)| {

@@ -62,6 +62,15 @@ pub fn of_error(error: &Error) -> Fault {
     }
 }
 
+/// The server's code of a failed command.
+#[must_use]
+pub fn code_of(error: &Error) -> Option<i32> {
+    match error.kind.as_ref() {
+        ErrorKind::Command(command) => Some(command.code),
+        _ => None,
+    }
+}
+
 /// The driver's error as the ledger's.
 pub(super) fn classify(operation: &'static str, error: &Error) -> LedgerError {
     let fault = of_error(error);

@@ -104,7 +104,7 @@ impl Store {
             Ok(answer) => Ok(answer),
             Err(Halt::Conflict) => Ok(KeyedInsert::Conflict),
             Err(Halt::Failed(error)) => Err(error),
-            Err(Halt::Driver(error)) => match native::code_of(&error) {
+            Err(Halt::Driver(error)) => match fault::code_of(&error) {
                 Some(DUPLICATE_KEY) => Ok(KeyedInsert::Duplicate),
                 Some(_) | None => Err(fault::classify(OPERATION, &error)),
             },
@@ -203,7 +203,7 @@ impl Attempt {
     ) {
         let was_duplicate = match inserted {
             Ok(KeyedInsert::Duplicate) => true,
-            Err(Halt::Driver(error)) => native::code_of(error) == Some(DUPLICATE_KEY),
+            Err(Halt::Driver(error)) => fault::code_of(error) == Some(DUPLICATE_KEY),
             Ok(KeyedInsert::Inserted | KeyedInsert::Conflict | KeyedInsert::Refused(_))
             | Err(Halt::Conflict | Halt::Failed(_)) => false,
         };

@@ -54,7 +54,7 @@ use tokio::sync::OnceCell;
 pub use backlog::{BACKLOG_MAX, Backlog};
 pub use definitions::{ACCOUNTS, TRANSACTIONS};
 pub use due::{Due, Source};
-pub use fault::{of_code as fault_of_code, of_error as fault_of};
+pub use fault::{code_of, of_code as fault_of_code, of_error as fault_of};
 pub use findings::{Finding, Lack};
 pub use history::{BY_STATE, ENDED_BY_ACCOUNT, ENDED_ON};
 pub use keyed::{KeyedInsert, NEEDS_REPLICA_SET as KEYS_NEED_REPLICA_SET};

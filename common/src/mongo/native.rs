@@ -28,7 +28,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use mongodb::ClientSession;
 use mongodb::bson::{RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
-use mongodb::error::{Error, ErrorKind, UNKNOWN_TRANSACTION_COMMIT_RESULT};
+use mongodb::error::{Error, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use mongodb::options::ReadConcern;
 
 use super::definitions::{ACCOUNTS, TRANSACTIONS};
@@ -67,21 +67,13 @@ impl From<LedgerError> for Halt {
 
 impl From<Error> for Halt {
     fn from(error: Error) -> Halt {
-        match code_of(&error) {
+        match fault::code_of(&error) {
             Some(code) if CONFLICT_CODES.contains(&code) => {
                 tracing::debug!(%error, "a native transaction is in conflict");
                 Halt::Conflict
             }
             Some(_) | None => Halt::Driver(error),
         }
-    }
-}
-
-/// The server's code of a failed command.
-pub(super) fn code_of(error: &Error) -> Option<i32> {
-    match error.kind.as_ref() {
-        ErrorKind::Command(command) => Some(command.code),
-        _ => None,
     }
 }
 

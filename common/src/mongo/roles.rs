@@ -6,14 +6,13 @@
 //! applying them again changes nothing else, and that users are never touched.
 
 use mongodb::bson::{Document, doc};
-use mongodb::error::{Error, ErrorKind};
 
 use super::definitions::{ACCOUNTS, TRANSACTIONS};
 use super::due::EVENTS;
 use super::parking::NOTES;
 use super::schema::NotReady;
 use super::workers::WORKERS;
-use super::{Store, settings, shell};
+use super::{Store, fault, settings, shell};
 
 /// The server's answer to the creation of a role that is there.
 const ROLE_EXISTS: i32 = 51_002;
@@ -152,20 +151,13 @@ impl Store {
             let name = database.name();
             match database.run_command(role.command("createRole", name)).await {
                 Ok(_) => Ok(true),
-                Err(error) if code(&error) == Some(ROLE_EXISTS) => {
+                Err(error) if fault::code_of(&error) == Some(ROLE_EXISTS) => {
                     database.run_command(role.command("updateRole", name)).await.map(|_| false)
                 }
                 Err(error) => Err(error),
             }
         };
         self.permitted(&what, applied).await
-    }
-}
-
-fn code(error: &Error) -> Option<i32> {
-    match error.kind.as_ref() {
-        ErrorKind::Command(command) => Some(command.code),
-        _ => None,
     }
 }
 

@@ -46,10 +46,10 @@ pub(super) fn bearing(
             let Some(last_modified) = last_modified else { return Bearing::AsItStood };
             let after_ms = last_modified.timestamp_millis() - i64::from(moment.at.time) * 1_000;
             // A date that is later than now says nothing: somebody has forged it.
-            let is_past = after_ms > MARGIN_MS && after_ms <= moment.elapsed_ms + MARGIN_MS;
+            let is_since = after_ms > MARGIN_MS && after_ms <= moment.elapsed_ms + MARGIN_MS;
             if after_ms < -MARGIN_MS {
                 Bearing::AsItStood
-            } else if is_past {
+            } else if is_since {
                 Bearing::ChangedSince
             } else {
                 Bearing::Unclear

@@ -7,11 +7,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use common::mongo::code_of;
 use common::transaction::State;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, Timestamp, doc, serialize_to_document};
 use mongodb::change_stream::event::ResumeToken;
-use mongodb::error::{Error as DriverError, ErrorKind};
+use mongodb::error::Error as DriverError;
 
 use super::bearing::MARGIN_MS;
 use crate::error::{Error, Server};
@@ -94,20 +95,16 @@ fn place(token: Option<ResumeToken>) -> Option<String> {
 }
 
 fn explained(error: &DriverError) -> Error {
-    let code = match error.kind.as_ref() {
-        ErrorKind::Command(command) => command.code,
-        _ => return Error::from(error.clone()),
-    };
-    let advice = match code {
-        UNAUTHORIZED => {
+    let advice = match code_of(error) {
+        Some(UNAUTHORIZED) => {
             "an audit of a ledger in use needs the right `changeStream` on its transactions, which \
              `producer roles --apply` gives to tandem-auditor and tandem-api"
         }
-        HISTORY_LOST => {
+        Some(HISTORY_LOST) => {
             "the server's log (oplog) does not reach back to the beginning of the audit: give it \
              more room (replSetResizeOplog)"
         }
-        _ => return Error::from(error.clone()),
+        Some(_) | None => return Error::from(error.clone()),
     };
     Error::Denied { server: Server::MongoDb, problem: format!("{advice} ({error})") }
 }

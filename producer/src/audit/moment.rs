@@ -11,11 +11,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use common::mongo::code_of;
 use common::transaction::State;
 use mongodb::ClientSession;
 use mongodb::action::Find;
 use mongodb::bson::{Bson, Document, RawDocument, Timestamp, doc};
-use mongodb::error::{Error as DriverError, ErrorKind};
+use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern};
 
 use super::Options;
@@ -92,16 +93,12 @@ pub(super) async fn begin(
 }
 
 fn refusal(error: &DriverError) -> Refusal {
-    let code = match error.kind.as_ref() {
-        ErrorKind::Command(command) => command.code,
-        _ => return Refusal::Other,
-    };
-    match code {
+    match code_of(error) {
         // IllegalOperation, InvalidOptions, NotAReplicaSet, ReadConcernMajorityNotEnabled.
-        20 | 72 | 123 | 148 => Refusal::Unsupported,
-        239 => Refusal::TooOld,
-        246 => Refusal::NotYet,
-        _ => Refusal::Other,
+        Some(20 | 72 | 123 | 148) => Refusal::Unsupported,
+        Some(239) => Refusal::TooOld,
+        Some(246) => Refusal::NotYet,
+        Some(_) | None => Refusal::Other,
     }
 }
 

@@ -79,6 +79,14 @@ struct Since {
 }
 
 impl Since {
+    /// Whether it was read at the moment. Nearly all `_id`s are texts, and are not copied for this.
+    fn was_read(&self, transaction: &RawDocument) -> bool {
+        match transaction.get_str("_id") {
+            Ok(id) => self.seen.contains(id),
+            Err(_) => self.seen.contains(&id_of(transaction)),
+        }
+    }
+
     fn bearing(&self, transaction: &RawDocument) -> Bearing {
         let Some(at) = self.at else { return Bearing::AsItStood };
         let state = transaction.get_str("state").ok().and_then(State::parse);
@@ -107,15 +115,14 @@ async fn go_through(
     let (mut cursor, mut unclear) = (find.await?, HashSet::new());
     while cursor.advance().await? {
         let transaction = cursor.current();
-        let id = id_of(transaction);
-        if since.seen.contains(&id) {
+        if since.was_read(transaction) {
             continue;
         }
         told.one("accounts and transactions");
         match since.bearing(transaction) {
             Bearing::AsItStood => books.transaction(transaction),
             Bearing::ChangedSince => books.changed_since(transaction),
-            Bearing::Unclear => drop(unclear.insert(id)),
+            Bearing::Unclear => drop(unclear.insert(id_of(transaction))),
         }
     }
     Ok(unclear)

@@ -178,6 +178,27 @@ async fn all_reads_of_a_page_see_one_moment() {
 }
 
 #[tokio::test]
+async fn what_was_booked_before_a_period_is_its_opening_however_recent_it_is() {
+    let world = world_with_history().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let client = world.client().await;
+    let begun = DateTime::now().timestamp_millis();
+    let at = |ms: i64| DateTime::from_millis(begun + ms);
+    // The sums of what is older than 10 s and of what is not are read apart.
+    for (id, value, ms) in [("old", 10, -60_000), ("recent", 3, -1_000), ("now", 1, 0)] {
+        let document = stored(&transfer(id, "a", "b", value), State::Done, at(ms));
+        insert(&world, vec![document]).await;
+    }
+    for (from_ms, opening) in [(-90_000, 100), (-30_000, 90), (-500, 87), (1, 86)] {
+        let from = Some(at(from_ms).to_system_time());
+        let period = Period { from, to: None };
+        let told = client.statement("a", &period, 10, None).await.expect("a page");
+        assert_eq!((told.opening, told.closing), (opening.into(), 86.into()), "{from_ms}");
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_sum_beyond_int64_is_exact_and_what_is_no_transaction_is_named() {
     let world = world_with_history().await;
     let client = world.client().await;
