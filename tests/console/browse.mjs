@@ -65,7 +65,7 @@ async function chartsMove() {
   const page = await visitor(env.CONSOLE_OPERATOR);
   const line = () => page.locator("path.line0").first().getAttribute("d");
   const before = await line();
-  await page.waitForFunction((old) => document.querySelector("path.line0").getAttribute("d") !== old, before, { timeout: 30_000 });
+  await page.waitForFunction((old) => document.querySelector("path.line0").getAttribute("d") !== old, before, { timeout: 120_000 });
   await page.waitForFunction(() => document.getElementById("fresh").textContent.startsWith("Live"));
   await page.context().close();
 }
@@ -91,7 +91,7 @@ async function searchAndAct() {
   await page.fill("#reason", "a test");
   await page.click("main button");
   await page.click("text=See how it stands");
-  await page.waitForSelector("text=Every rule holds.", { timeout: 60_000 });
+  await page.waitForSelector("text=Every rule holds.", { timeout: 240_000 });
   await page.context().close();
 }
 
@@ -103,7 +103,7 @@ async function bulkJob() {
   await page.click("main form button");
   await page.waitForURL(/job/);
   // Without a reload: the script looks again.
-  await page.waitForSelector("text=3 done, 0 were not there any more, 0 failed.", { timeout: 30_000 });
+  await page.waitForSelector("text=3 done, 0 were not there any more, 0 failed.", { timeout: 120_000 });
   await accessible(page);
   await page.context().close();
 }
@@ -127,7 +127,7 @@ async function neverFreezes() {
 
 async function saysHowOldItsDataAre() {
   const page = await visitor(env.CONSOLE_OPERATOR);
-  const says = (text) => page.waitForFunction((text) => document.getElementById("fresh").textContent.startsWith(text), text, { timeout: 60_000 });
+  const says = (text) => page.waitForFunction((text) => document.getElementById("fresh").textContent.startsWith(text), text, { timeout: 240_000 });
   await says("Live");
   await page.context().setOffline(true);
   await says("These data are");

@@ -1,8 +1,8 @@
 //! A MongoDB replica set of a test's own, whose files are copied and put back as an operator does.
 //!
 //! Owns the steps of a backup: a secondary is locked for writing, its files are copied, it goes on; and
-//! those of a restore: all members stop, each gets the copy, all start. The set is always taken down
-//! with the value. Panics where an operator would stop and look.
+//! those of a restore: all members stop, each gets the copy, all start. Secondaries can be held back. The set is
+//! always taken down with the value. Panics where an operator would stop and look.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,14 +49,24 @@ impl OwnSet {
     /// # Panics
     /// When it refuses, or the copy fails.
     pub async fn back_up(&self, into: &Path) {
-        let (index, client) = self.secondary().await;
+        let (index, client) = self.secondaries(1).await.remove(0);
         self.wait_until_it_has_everything(&client).await;
-        let admin = client.database("admin");
-        admin.run_command(doc! { "fsync": 1, "lock": true }).await.expect("it can be locked");
+        lock(&client).await;
         copy(&self.data(index), into);
+        let admin = client.database("admin");
         admin.run_command(doc! { "fsyncUnlock": 1 }).await.expect("it can go on");
         // It belongs to the process.
         std::fs::remove_file(into.join("mongod.lock")).expect("it is in the copy");
+    }
+
+    /// From now on only the primary has what is written; the others are there, and fall behind.
+    ///
+    /// # Panics
+    /// When one refuses.
+    pub async fn hold_back_secondaries(&self) {
+        for (_, client) in self.secondaries(MEMBERS - 1).await {
+            lock(&client).await;
+        }
     }
 
     /// Puts the files of a backup in the place of those of all members.
@@ -81,17 +91,19 @@ impl OwnSet {
         self.deployment.directory().data.join(format!("mongodb-{index}"))
     }
 
-    async fn secondary(&self) -> (usize, Client) {
+    /// All secondaries, once there are so many.
+    async fn secondaries(&self, at_least: usize) -> Vec<(usize, Client)> {
         let ports: Vec<u16> = self.ports();
-        eventually("there is a secondary", s(30), async || {
+        eventually("there are secondaries", s(30), async || {
+            let mut found = Vec::new();
             for (index, port) in ports.iter().enumerate() {
                 let client = member::client(*port, s(5)).await.expect("the options are good");
                 let hello = client.database("admin").run_command(doc! { "hello": 1 }).await;
                 if hello.is_ok_and(|hello| hello.get_bool("secondary").unwrap_or(false)) {
-                    return Some((index, client));
+                    found.push((index, client));
                 }
             }
-            None
+            (found.len() >= at_least).then_some(found)
         })
         .await
     }
@@ -127,6 +139,12 @@ impl Drop for OwnSet {
     fn drop(&mut self) {
         take_down(&self.deployment);
     }
+}
+
+/// Nothing is written to it until it is unlocked.
+async fn lock(member: &Client) {
+    let admin = member.database("admin");
+    admin.run_command(doc! { "fsync": 1, "lock": true }).await.expect("it can be locked");
 }
 
 fn copy(from: &Path, to: &Path) {

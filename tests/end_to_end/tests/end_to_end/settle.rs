@@ -4,6 +4,7 @@ use common::amount::Amount;
 use common::transaction::{State, TransactionId};
 use harness::wait::s;
 use harness::world::{World, transfer};
+use mongodb::bson::{Document, doc};
 
 #[tokio::test]
 async fn every_transfer_is_settled_by_whichever_worker_gets_it() {
@@ -45,6 +46,36 @@ async fn messages_of_one_id_each_are_settled_in_large_batches() {
     world.assert_at_rest().await;
     drop(worker);
     world.finish().await;
+}
+
+/// An answer that is full does not say that nothing follows, so the server would be asked once more: a round trip
+/// of each read of each batch.
+#[tokio::test]
+async fn what_a_batch_reads_comes_with_one_answer() {
+    for engine in ["two-phase", "transaction"] {
+        let world = World::new().await;
+        world.accounts(&[("a", 100), ("b", 100), ("c", 100), ("poor", 0)]).await;
+        let database = world.store.database();
+        database.run_command(doc! { "profile": 2 }).await.expect("profiling can be switched on");
+        let worker = world.worker("one").flag("--engine", engine).start().await;
+        // One is refused, so that the accounts are looked at.
+        let transfers = [("a", "b"), ("b", "c"), ("c", "a"), ("poor", "a")].into_iter().enumerate();
+        let transfers: Vec<_> =
+            transfers.map(|(n, (from, to))| transfer(&format!("t{n}"), from, to, 1)).collect();
+        world.submit(&transfers, 4).await;
+        world.wait_final(s(60)).await;
+        drop(worker);
+        database.run_command(doc! { "profile": 0 }).await.expect("profiling can be switched off");
+        let profile = database.collection::<Document>("system.profile");
+        let of_batches =
+            doc! { "command.comment": { "$regex": "^tandem (read|accounts|.* read)$" } };
+        let reads = profile.count_documents(of_batches).await.expect("MongoDB is there");
+        assert!(reads >= 2, "{engine}: {reads} reads");
+        let more = profile.find_one(doc! { "op": "getmore" }).await.expect("MongoDB is there");
+        assert_eq!(more, None, "{engine}");
+        world.assert_at_rest().await;
+        world.finish().await;
+    }
 }
 
 #[tokio::test]
