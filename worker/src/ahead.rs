@@ -8,7 +8,7 @@
 const MESSAGES_LEAST: f64 = 20.0;
 
 /// The most messages: some megabytes.
-const MESSAGES_MAX: f64 = 8_000.0;
+const MESSAGES_MAX: f64 = 16_000.0;
 
 /// How many messages are delivered ahead before it is known what they hold.
 const MESSAGES_FIRST: u16 = 200;
@@ -17,7 +17,7 @@ const MESSAGES_FIRST: u16 = 200;
 const SAMPLE: u32 = 100;
 
 /// Consuming anew costs some round trips, so it is done only for a difference of so many times.
-const TIMES: f64 = 4.0;
+const TIMES: f64 = 2.0;
 
 /// What was delivered, and what is to be delivered ahead.
 #[derive(Debug)]
@@ -81,18 +81,21 @@ mod tests {
 
     #[test]
     fn small_messages_come_in_numbers_and_large_ones_do_not() {
-        let mut ahead = Ahead::new(None, 8_000);
+        let mut ahead = Ahead::new(None, 16_000);
         assert_eq!(after(&mut ahead, 100), (false, MESSAGES_FIRST));
-        assert_eq!(after(&mut ahead, 1), (true, 8_000));
-        assert_eq!(after(&mut ahead, 2), (false, 8_000), "not for less than four times");
+        assert_eq!(after(&mut ahead, 20), (true, 800));
+        assert_eq!(after(&mut ahead, 12), (false, 800), "not for less than twice as many");
+        assert_eq!(after(&mut ahead, 38), (false, 800), "nor for more than half of them");
+        assert_eq!(after(&mut ahead, 45), (true, 355), "half of them are enough");
+        assert_eq!(after(&mut ahead, 1), (true, 16_000));
         assert_eq!(after(&mut ahead, 1_000), (true, 20));
         assert_eq!(after(&mut ahead, 1_000_000), (false, 20));
-        assert_eq!(after(&mut ahead, 0), (true, 8_000));
+        assert_eq!(after(&mut ahead, 0), (true, 16_000));
     }
 
     #[test]
     fn what_the_operator_says_counts() {
-        let mut ahead = Ahead::new(Some(7), 8_000);
+        let mut ahead = Ahead::new(Some(7), 16_000);
         assert_eq!(after(&mut ahead, 1), (false, 7));
         assert_eq!(ahead.most(), 7);
     }

@@ -17,8 +17,9 @@ use crate::batches::BatchSettings;
 use crate::engine::{EngineKind, EngineSettings};
 use crate::sweeper::SweeperSettings;
 
-/// How many batches of ids are to be here, those under way included.
-const BATCHES_AHEAD: usize = 4;
+/// How many batches of ids are to be here, those under way included. What is committed and waits for a ride
+/// (a second's worth) or for its acknowledgement counts, too.
+pub const BATCHES_AHEAD: usize = 8;
 
 /// Of fewer transactions than these, a second native transaction costs more than all their documents: half
 /// to one account at 2,000/s, p50 is 16 ms in place of 27 (`tests/bench/README.md`).
@@ -88,7 +89,7 @@ pub struct Config {
     #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_RIDE_MS", default_value_t = 1_000))]
     pub ride_ms: u32,
 
-    /// Messages delivered ahead; by default as many as hold four batches of ids, and 8,000 at most
+    /// Messages delivered ahead; by default as many as hold eight batches of ids, and 16,000 at most
     #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_PREFETCH"))]
     pub prefetch: Option<u16>,
 

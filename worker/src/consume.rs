@@ -172,6 +172,7 @@ impl Consuming {
         };
         answered("setting the prefetch", channel.basic_qos(prefetch, BasicQosOptions::default()))
             .await?;
+        deliveries.delivers_ahead(prefetch);
         let queue = topology.queue(origin.key());
         let options = BasicConsumeOptions::default();
         let consumed =

@@ -1,7 +1,8 @@
 //! The deliveries of a channel that are not acknowledged yet, and how to acknowledge many at once.
 //!
 //! A broker numbers the deliveries of a channel, and takes one acknowledgement for all up to a number; for a
-//! quorum queue each one by itself is an entry in its log. So many that have ended wait a moment for those before them.
+//! quorum queue each one by itself is an entry in its log. So many that have ended wait a moment for those before them,
+//! but no more than three quarters of what is delivered ahead, because the broker delivers nothing more for those.
 //! Promises that such an acknowledgement never covers a delivery that somebody still works on, and
 //! never goes out when nothing is left for it to cover: the broker would close the channel.
 
@@ -27,6 +28,8 @@ pub struct Deliveries {
 
 #[derive(Default)]
 struct Unacknowledged {
+    /// The broker delivers so many before the first is acknowledged.
+    prefetch: usize,
     /// Somebody works on these.
     open: BTreeSet<u64>,
     /// These have ended.
@@ -63,6 +66,11 @@ pub(crate) enum Patience {
 }
 
 impl Deliveries {
+    /// Takes notice of how many are delivered ahead from now on.
+    pub fn delivers_ahead(&self, prefetch: u16) {
+        self.unacknowledged().prefetch = prefetch.into();
+    }
+
     /// Takes notice of a delivery.
     pub fn receipt(self: &Arc<Self>, acker: Acker, number: u64) -> Receipt {
         self.unacknowledged().open.insert(number);
@@ -91,12 +99,13 @@ impl Deliveries {
 
     /// Says for each of these, which have ended, how it is acknowledged now. Only in one's turn.
     pub(crate) fn acknowledge(&self, numbers: &[u64], patience: Patience) -> Vec<Acknowledge> {
-        let Unacknowledged { open, ended } = &mut *self.unacknowledged();
+        let Unacknowledged { prefetch, open, ended } = &mut *self.unacknowledged();
         let first_open = open.first().copied().unwrap_or(u64::MAX);
         let ours: Vec<u64> = numbers.iter().copied().filter(|one| ended.contains(one)).collect();
         let covering = ours.iter().copied().filter(|number| *number < first_open).max();
         let behind = ours.iter().filter(|number| **number > first_open).count();
-        let wait = patience == Patience::Some && behind > SINGLY_MAX;
+        let has_room = || ended.range(first_open..).count() <= *prefetch * 3 / 4;
+        let wait = patience == Patience::Some && behind > SINGLY_MAX && has_room();
         let how = |number: &u64| match covering {
             _ if !ended.contains(number) => Acknowledge::Covered,
             Some(covering) if *number == covering => Acknowledge::WithAllBefore,
@@ -140,7 +149,8 @@ mod tests {
 
     fn deliveries(numbers: impl IntoIterator<Item = u64>) -> Deliveries {
         let open = numbers.into_iter().collect();
-        let unacknowledged = Mutex::new(Unacknowledged { open, ended: BTreeSet::new() });
+        let unacknowledged = Unacknowledged { prefetch: 200, open, ended: BTreeSet::new() };
+        let unacknowledged = Mutex::new(unacknowledged);
         Deliveries { unacknowledged, ..Deliveries::default() }
     }
 
@@ -188,6 +198,17 @@ mod tests {
         assert_eq!(ended(&channel, &numbers), [Later; 99]);
         assert_eq!(channel.acknowledge(&numbers, Patience::None), [Alone; 99]);
         assert_eq!(ended(&channel, &[1]), [WithAllBefore]);
+    }
+
+    #[test]
+    fn no_more_wait_than_three_quarters_of_what_is_delivered_ahead() {
+        let channel = deliveries(1..=200);
+        let (middle, last): (Vec<u64>, Vec<u64>) = ((2..=151).collect(), (152..=200).collect());
+        assert_eq!(ended(&channel, &middle), [Later; 150]);
+        assert_eq!(ended(&channel, &last), [Alone; 49], "else nothing comes meanwhile");
+        assert_eq!(ended(&channel, &[1]), [WithAllBefore]);
+        let hows = channel.acknowledge(&middle, Patience::None);
+        assert_eq!((hows[149], &hows[..149]), (WithAllBefore, &[Covered; 149][..]));
     }
 
     #[test]

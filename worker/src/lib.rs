@@ -34,6 +34,6 @@ mod turns;
 mod watch;
 mod worker;
 
-pub use config::Config;
+pub use config::{BATCHES_AHEAD, Config};
 pub use start::{Failure, SystemEnvironment};
 pub use worker::{Worker, WorkerHandle};

@@ -22,9 +22,9 @@ use crate::deliveries::{Acknowledge, Deliveries, Patience, Receipt};
 /// How often a publication is tried before its delivery is nacked.
 const PUBLISH_TRIES: u32 = 4;
 
-/// How long many acknowledgements wait for those of earlier deliveries. A batch that takes longer must not keep
-/// the broker from delivering more.
-const BEHIND_OTHERS: Duration = Duration::from_millis(250);
+/// How long many acknowledgements wait for those of earlier deliveries: as long as settlements wait for a ride. A
+/// batch that takes longer must not keep the broker from delivering more.
+const BEHIND_OTHERS: Duration = Duration::from_secs(1);
 
 /// RabbitMQ as the acknowledger sees it.
 pub struct Rabbit {

@@ -85,8 +85,8 @@ impl Store {
         rawdoc! { "level": "majority", "afterClusterTime": Timestamp { time, increment } }
     }
 
-    /// The result of `parse` for each document that a pipeline yields, `batch` of them in one
-    /// answer. They are parsed one after the other, because a whole batch as trees would be most of
+    /// The result of `parse` for each document that a pipeline yields: with one answer if there are no more than
+    /// `most`. They are parsed one after the other, because a whole batch as trees would be most of
     /// a worker's memory.
     ///
     /// # Errors
@@ -96,10 +96,10 @@ impl Store {
         operation: &'static str,
         collection: &str,
         pipeline: RawArrayBuf,
-        batch: usize,
+        most: usize,
         parse: impl Fn(&RawDocument) -> Option<T> + Send + 'static,
     ) -> Result<Vec<T>, LedgerError> {
-        let mut command = self.aggregation(operation, collection, pipeline, batch);
+        let mut command = self.aggregation(operation, collection, pipeline, most);
         command.append(cstr("readConcern"), self.read_concern());
         self.cursor(operation, command, parse).await
     }
@@ -110,12 +110,12 @@ impl Store {
         operation: &str,
         collection: &str,
         pipeline: RawArrayBuf,
-        batch: usize,
+        most: usize,
     ) -> RawDocumentBuf {
         rawdoc! {
             "aggregate": collection,
             "pipeline": pipeline,
-            "cursor": { "batchSize": i32::try_from(batch).unwrap_or(i32::MAX).max(2) },
+            "cursor": { "batchSize": one_more_than(most) },
             "maxTimeMS": self.op_limit_ms(),
             "comment": format!("tandem {operation}"),
         }
@@ -162,7 +162,7 @@ impl Store {
             "find": collection,
             "filter": { "_id": { "$in": wanted } },
             "projection": projection,
-            "batchSize": i32::try_from(ids.len()).unwrap_or(i32::MAX).max(2),
+            "batchSize": one_more_than(ids.len()),
         };
         self.find(operation, command, |document| Some(document.to_owned())).await
     }
@@ -184,6 +184,12 @@ impl Store {
         })
         .await
     }
+}
+
+/// The size of an answer for so many documents. An answer that is full does not say that nothing follows, and the
+/// server would have to be asked once more.
+pub(super) fn one_more_than(documents: usize) -> i32 {
+    i32::try_from(documents).unwrap_or(i32::MAX).saturating_add(1)
 }
 
 pub(super) fn path(field: &str) -> String {

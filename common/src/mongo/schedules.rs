@@ -250,7 +250,7 @@ impl MongoOutbox {
             "find": TRANSACTIONS,
             "filter": filter,
             "projection": { "_id": 1 },
-            "batchSize": i32::try_from(ids.len()).unwrap_or(i32::MAX).max(2),
+            "batchSize": super::read::one_more_than(ids.len()),
         };
         let id = |found: &RawDocument| found.get_str("_id").ok().map(TransactionId::from);
         self.store.find("due", command, id).await

@@ -168,13 +168,12 @@ impl Carried {
         settlements.len() as u64
     }
 
-    /// Takes out those that are settled, by a look at the accounts after an incomplete post. Returns
-    /// the others, to be settled before their credits are missed.
-    pub fn still_unsettled(&mut self, accounts: &Accounts) -> Vec<Removal> {
+    /// Takes out those that are settled, by a look at the accounts after an incomplete post. Returns how many they are;
+    /// the others are to be settled before their credits are missed.
+    pub fn settled_by(&mut self, accounts: &Accounts) -> u64 {
         let gone = |one: &mut Waiting| !plan::any_mark_left(&one.settlement, accounts);
         let settlements = self.settlements.extract_if(.., gone).collect();
-        Carried { settlements }.settled();
-        self.settlements()
+        Carried { settlements }.settled()
     }
 }
 
@@ -255,8 +254,9 @@ mod tests {
         let mut carried = deferred.carry(&mut postings("two", "a", "b"));
         let mut waiting = Account::new("b", Amount::Int(0));
         waiting.pending_transactions.insert("one".into());
-        let behind =
-            carried.still_unsettled(&accounts(&[Account::new("a", Amount::Int(0)), waiting]));
+        let settled = carried.settled_by(&accounts(&[Account::new("a", Amount::Int(0)), waiting]));
+        assert_eq!(settled, 1);
+        let behind = carried.settlements();
         assert_eq!(behind.iter().map(|p| &*p.account).collect::<Vec<_>>(), ["b"]);
         drop(carried);
         assert_eq!(deferral.take_uncertain(), [AccountId::from("b")]);

@@ -140,14 +140,15 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let mut looks = plan::looks(self.bodies(open));
         plan::look_for(&carried.settlements(), &mut looks);
         let mut accounts = self.read_accounts(&looks).await;
-        let unsettled = carried.still_unsettled(&accounts);
+        self.engine.metrics.rides.inc_by(carried.settled_by(&accounts));
+        let unsettled = carried.settlements();
         if !unsettled.is_empty() {
             // A settlement that fails goes back to its own batch with the rest of the ride.
             self.engine.remove_all(RemovalKind::Settle, &unsettled).await;
             let again: BTreeSet<_> = unsettled.iter().map(|removal| &removal.account).collect();
             looks.retain(|account, _| again.contains(account));
             accounts.extend(self.read_accounts(&looks).await);
-            carried.still_unsettled(&accounts);
+            carried.settled_by(&accounts);
         }
         accounts
     }
