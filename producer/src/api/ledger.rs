@@ -76,8 +76,10 @@ pub struct Audit {
     violation_count: u64,
     /// The first hundred.
     violations: Vec<Violation>,
-    /// Whether it stands for one moment.
+    /// Whether each account stands for one moment.
     snapshot: bool,
+    /// At how many moments the accounts were read; 0 without snapshots.
+    moments: usize,
     /// How long it took.
     seconds: f64,
 }
@@ -99,6 +101,7 @@ impl From<Report> for Audit {
             violation_count: report.violation_count,
             violations: violations.collect(),
             snapshot: report.snapshot,
+            moments: report.moments,
             seconds: report.seconds,
         }
     }

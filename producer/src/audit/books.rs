@@ -1,4 +1,4 @@
-//! The rules, over documents as they come: all accounts first, then all transactions, each once.
+//! The rules, over documents as they come: an account before the transactions that move something on it.
 //!
 //! For a leg of `a` on an account, by the transaction's state and whether its mark is there:
 //!
@@ -15,33 +15,29 @@
 //! mark of a hold's debit stands for all that is held; what is not captured comes home when it is
 //! settled. A credit has no mark while its hold is not confirmed, or if nothing of it is captured.
 //! `pendingHolds` is how many of an account's marks are debits of holds.
+//!
+//! Accounts come in pieces that stand for different moments (`pieces`), each followed by the transactions that move
+//! something on them at its moment. A transaction may come several times, in the states that it had.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashSet;
 
-use common::account::Account;
 use common::limits::echo;
-use common::transaction::{Body, State};
+use common::transaction::{Body, BodyError, State};
 use mongodb::bson::RawDocument;
 
-use super::close::{Book, Ledger, Sums};
+use super::accounts::Accounts;
 use super::findings::{Findings, Rule};
 use super::keys::{self, Contest, Keys};
 use super::parts::{Part, contradiction, parts};
-use super::raw::{REPEATED, holds_of, id_of, repeats_a_field};
+use super::pieces::Over;
+use super::raw::{REPEATED, id_of, repeats_a_field, state_of};
 
 /// The most parked transactions that are named.
 const PARKED_SHOWN_MAX: usize = 20;
 
 /// The books while documents are being read.
 pub(super) struct Books {
-    /// `None` is an account whose document can't be read.
-    accounts: HashMap<Arc<str>, Option<usize>>,
-    books: Vec<Book>,
-    ledgers: Vec<Ledger>,
-    ledger_names: BTreeMap<(Option<String>, bool), usize>,
-    /// Marks whose transaction has not been read yet, with the accounts that have them.
-    marks: HashMap<Arc<str>, Vec<usize>>,
+    pub accounts: Accounts,
     /// The exclusive keys of undecided transactions.
     keys: Keys,
     at_rest: bool,
@@ -74,11 +70,7 @@ pub(super) struct Closed {
 impl Books {
     pub fn new(at_rest: bool, findings_max: usize) -> Books {
         Books {
-            accounts: HashMap::new(),
-            books: Vec::new(),
-            ledgers: Vec::new(),
-            ledger_names: BTreeMap::new(),
-            marks: HashMap::new(),
+            accounts: Accounts::default(),
             keys: Keys::default(),
             at_rest,
             transactions: 0,
@@ -91,98 +83,66 @@ impl Books {
 
     /// Takes an account in.
     pub fn account(&mut self, document: &RawDocument) {
-        let id: Arc<str> = id_of(document).into();
-        let name = || format!("accounts/{}", echo(&id));
-        if repeats_a_field(document) {
-            self.findings.add(Rule::Balance, name, REPEATED.to_owned());
-        }
-        let account = match Account::from_raw(document) {
-            Ok(account) => account,
-            Err(problem) => {
-                self.findings.add(Rule::Balance, name, echo(&problem).into_owned());
-                self.accounts.insert(id, None);
-                return;
-            }
-        };
-        let marks = document.get_array("pendingTransactions");
-        let marks = marks.map_or(0, |marks| marks.iter_elements().count());
-        if marks != account.pending_transactions.len() {
-            let message = "a mark is there twice, or is no transaction's id".to_owned();
-            self.findings.add(Rule::Marks, name, message);
-        }
-        let holds = holds_of(document);
-        if holds.is_none() {
-            let message = "pendingHolds is no whole number".to_owned();
-            self.findings.add(Rule::Marks, name, message);
-        }
-        self.open(id, account, marks, holds.unwrap_or_default());
+        self.accounts.take(document, &mut self.findings);
     }
 
-    fn open(&mut self, id: Arc<str>, account: Account, marks: usize, holds: i64) {
-        let ledgers = &mut self.ledgers;
-        let name = (account.currency, account.balance.is_int());
-        let ledger = *self.ledger_names.entry(name).or_insert_with(|| {
-            ledgers.push(Ledger::default());
-            ledgers.len() - 1
-        });
-        let at = self.books.len();
-        let opening = account.opening_balance.nanos();
-        self.ledgers[ledger].opening += opening;
-        self.ledgers[ledger].balance += account.balance.nanos();
-        self.books.push(Book {
-            id: id.clone(),
-            found: Sums {
-                balance: account.balance.nanos(),
-                debits: account.pending_debits.nanos(),
-                credits: account.pending_credits.nanos(),
-                holds,
-            },
-            expected: Sums { balance: opening, ..Sums::default() },
-            marks,
-            floor: account.floor.map(common::amount::Amount::nanos),
-            ledger,
-        });
-        self.accounts.insert(id, Some(at));
-        for mark in account.pending_transactions {
-            self.marks.entry(mark).or_default().push(at);
-        }
+    /// Forgets the accounts since the last piece, so that they can be read anew.
+    pub fn forget_accounts(&mut self) {
+        self.accounts.forget(&mut self.findings);
     }
 
-    /// Takes a transaction in.
-    pub fn transaction(&mut self, document: &RawDocument) {
-        self.transactions += 1;
+    /// Ends a piece: all transactions were taken in that its accounts have marks of, as far as they exist.
+    pub fn end_piece(&mut self) {
+        self.accounts.end_piece(&self.findings);
+    }
+
+    /// Takes a transaction in, over these pieces of the accounts. What has to do with the document alone is noted
+    /// when it comes `first`.
+    pub fn transaction(&mut self, document: &RawDocument, over: Over<'_>, first: bool) {
         let id = id_of(document);
-        let name = || format!("transactions/{}", echo(&id));
-        if repeats_a_field(document) {
-            self.findings.add(Rule::Effect, name, REPEATED.to_owned());
+        let Some(state) = self.state(&id, document, first) else { return };
+        let body = Body::from_raw(document);
+        if first {
+            self.keys.add(document);
+            self.count(&id, state, document);
+            self.content(&id, state, body.as_ref());
         }
-        let state = document.get_str("state").unwrap_or_default();
-        let Some(state) = State::parse(state) else {
-            let message = format!("state {:?} is not one of ours", echo(state));
-            return self.findings.add(Rule::Effect, name, message);
-        };
-        self.keys.add(document);
-        self.count(&id, state, document);
-        let marked = self.marks.remove(id.as_str()).unwrap_or_default();
-        // A transaction with an invalid body may wait to be canceled, or be canceled already.
-        let parts = match Body::from_raw(document) {
-            Ok(body) => {
-                if let Some(problem) = contradiction(state, &body) {
-                    self.findings.add(Rule::Effect, name, format!("is {state} and {problem}"));
-                }
-                parts(&body)
-            }
-            Err(problem) => {
-                if matches!(state, State::Applied | State::Done) {
-                    let message = format!("is {state} and invalid: {problem}");
-                    self.findings.add(Rule::Effect, name, message);
-                }
-                Vec::new()
-            }
-        };
+        let parts = body.as_ref().map(parts).unwrap_or_default();
+        let marked = self.accounts.take_marks(&id);
         self.check_marks(&id, state, &parts, &marked);
         for part in &parts {
-            self.part(&id, state, part, &marked);
+            if over.includes(self.accounts.piece_of(&part.account)) {
+                self.part(&id, state, part, &marked, over == Over::All);
+            }
+        }
+    }
+
+    fn state(&mut self, id: &str, document: &RawDocument, first: bool) -> Option<State> {
+        let name = || format!("transactions/{}", echo(id));
+        self.transactions += u64::from(first);
+        if first && repeats_a_field(document) {
+            self.findings.add(Rule::Effect, name, REPEATED.to_owned());
+        }
+        let text = document.get_str("state").unwrap_or_default();
+        let state = State::parse(text);
+        if first && state.is_none() {
+            let message = format!("state {:?} is not one of ours", echo(text));
+            self.findings.add(Rule::Effect, name, message);
+        }
+        state
+    }
+
+    /// A transaction with an invalid body may wait to be canceled, or be canceled already.
+    fn content(&mut self, id: &str, state: State, body: Result<&Body, &BodyError>) {
+        let message = match body {
+            Ok(body) => {
+                contradiction(state, body).map(|problem| format!("is {state} and {problem}"))
+            }
+            Err(problem) => matches!(state, State::Applied | State::Done)
+                .then(|| format!("is {state} and invalid: {problem}")),
+        };
+        if let Some(message) = message {
+            self.findings.add(Rule::Effect, || format!("transactions/{}", echo(id)), message);
         }
     }
 
@@ -190,7 +150,7 @@ impl Books {
     pub fn changed_since(&mut self, document: &RawDocument) {
         self.pass(1);
         self.keys.add(document);
-        if let Some(state) = document.get_str("state").ok().and_then(State::parse) {
+        if let Some(state) = state_of(document) {
             self.count(&id_of(document), state, document);
         }
     }
@@ -198,12 +158,6 @@ impl Books {
     /// Counts transactions that say nothing about the moment of the audit.
     pub fn pass(&mut self, transactions: u64) {
         self.transactions += transactions;
-    }
-
-    /// The transactions that accounts have marks of, and that were not read yet. None is longer than an id may
-    /// be: an account's other marks are violations already.
-    pub fn marked(&self) -> impl Iterator<Item = &str> {
-        self.marks.keys().map(AsRef::as_ref)
     }
 
     /// The keys with which two transactions were seen so far.
@@ -243,7 +197,7 @@ impl Books {
     /// Every mark belongs to a leg of a transaction that may have one.
     fn check_marks(&mut self, id: &str, state: State, parts: &[Part], marked: &[usize]) {
         for at in marked {
-            let (account, id) = (&self.books[*at].id, echo(id));
+            let (account, id) = (&self.accounts.books[*at].id, echo(id));
             let part = parts.iter().find(|part| part.account == *account);
             let may_have_marks = State::IN_FLIGHT.contains(&state) || state == State::Held;
             let problem = match part {
@@ -254,7 +208,7 @@ impl Books {
                 }
                 Some(_) => {
                     // It rests, and its mark with it.
-                    self.books[*at].marks -= usize::from(state == State::Held);
+                    self.accounts.books[*at].marks -= usize::from(state == State::Held);
                     continue;
                 }
             };
@@ -263,10 +217,10 @@ impl Books {
         }
     }
 
-    fn part(&mut self, id: &str, state: State, part: &Part, marked: &[usize]) {
+    fn part(&mut self, id: &str, state: State, part: &Part, marked: &[usize], is_whole: bool) {
         let name = || format!("transactions/{}", echo(id));
-        let at = match self.accounts.get(&part.account) {
-            Some(Some(at)) => *at,
+        let at = match self.accounts.find(&part.account) {
+            Some(Some(at)) => at,
             // The account's document is broken, which was reported already.
             Some(None) => return,
             None => {
@@ -278,8 +232,10 @@ impl Books {
             }
         };
         let Part { amount, effect, .. } = *part;
-        let book = &mut self.books[at];
-        let held = &mut self.ledgers[book.ledger].held;
+        let book = &mut self.accounts.books[at];
+        let before = book.expected.balance;
+        // What may still come home.
+        let mut held = 0;
         match (state, marked.contains(&at)) {
             (State::Done, _) | (State::Applied, false) => book.expected.balance += effect,
             (State::Pending | State::Held | State::Applied | State::Canceling, true)
@@ -288,13 +244,13 @@ impl Books {
                 book.expected.balance += amount;
                 book.expected.debits -= amount;
                 book.expected.holds += i64::from(part.is_hold);
-                // What may still come home: of an applied hold, what is not captured.
-                *held += if state == State::Applied { effect - amount } else { -amount };
+                // Of an applied hold, what is not captured.
+                held = if state == State::Applied { effect - amount } else { -amount };
             }
             (State::Pending | State::Held | State::Applied | State::Canceling, true) => {
                 book.expected.credits += effect;
                 if state == State::Applied {
-                    *held += effect;
+                    held = effect;
                 }
             }
             (State::Held, false) if amount < 0 => {
@@ -304,27 +260,17 @@ impl Books {
             (State::Pending | State::Held | State::Canceling, false)
             | (State::Scheduled | State::Initial | State::Canceled, _) => {}
         }
+        // Where other legs of it stand at other moments, the sum of all balances lacks what these have moved.
+        let moved = book.expected.balance - before;
+        self.accounts.ledgers[book.ledger].held += if is_whole { held } else { -moved };
     }
 
     /// Compares what was found with what it should be.
     pub fn close(mut self) -> Closed {
-        let mut unknown: Vec<_> = std::mem::take(&mut self.marks).into_iter().collect();
-        unknown.sort();
-        for (id, books) in unknown {
-            for at in books {
-                let account = &self.books[at].id;
-                let message = format!("has the mark of transactions/{id}, which does not exist");
-                self.findings.add(Rule::Marks, || format!("accounts/{}", echo(account)), message);
-            }
-        }
-        for book in &self.books {
-            book.close(self.at_rest, &mut self.findings);
-        }
-        for ((currency, _), at) in &self.ledger_names {
-            self.ledgers[*at].close(currency.as_deref(), &mut self.findings);
-        }
+        self.end_piece();
+        self.accounts.close(self.at_rest, &mut self.findings);
         Closed {
-            accounts: self.accounts.len() as u64,
+            accounts: self.accounts.count(),
             transactions: self.transactions,
             in_flight: self.in_flight,
             resting: self.resting,

@@ -1,5 +1,6 @@
 //! The rules on documents of every state, right and wrong.
 
+use common::account::Account;
 use common::amount::Amount;
 use common::transaction::{Leg, legs_to_bson};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
@@ -44,7 +45,7 @@ fn raw(document: &Document) -> RawDocumentBuf {
 fn closed(at_rest: bool, accounts: &[Document], transactions: &[Document]) -> Closed {
     let mut books = Books::new(at_rest, 100);
     accounts.iter().for_each(|document| books.account(&raw(document)));
-    transactions.iter().for_each(|document| books.transaction(&raw(document)));
+    transactions.iter().for_each(|document| books.transaction(&raw(document), Over::All, true));
     let contests = books.take_contests();
     books.compare_keys(&contests, &transactions.iter().filter_map(keyed).collect());
     books.close()
@@ -178,17 +179,21 @@ fn a_document_that_can_not_be_read_is_a_finding_of_its_own() {
     let mut books = Books::new(false, 100);
     books.account(&spoiled);
     books.account(&raw(&doc! { "_id": { "n": 7 }, "status": &long }));
-    books.transaction(&spoiled);
-    books.transaction(&raw(&doc! { "_id": 7, "state": &long }));
-    books.transaction(&raw(&doc! { "_id": &long, "state": "done" }));
-    books.transaction(&raw(&doc! { "_id": "t", "state": "canceled", EACH_FIELD_ONCE: false }));
+    books.transaction(&spoiled, Over::All, true);
+    for document in [
+        doc! { "_id": 7, "state": &long },
+        doc! { "_id": &long, "state": "done" },
+        doc! { "_id": "t", "state": "canceled", EACH_FIELD_ONCE: false },
+    ] {
+        books.transaction(&raw(&document), Over::All, true);
+    }
     let found = books.close().findings.into_kept();
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     let expected = [
         "accounts/\u{fffd} (not valid text): balance is missing",
-        "accounts/{ \"n\": 7 }: balance is missing",
+        "accounts/{ \"n\": 7 } (no text): balance is missing",
         "transactions/\u{fffd} (not valid text): is done and invalid",
-        "transactions/7: state \"xxx",
+        "transactions/7 (no text): state \"xxx",
         "transactions/xxx",
         "transactions/t: has a field twice",
     ];
@@ -366,7 +371,7 @@ fn a_key_that_passes_from_one_transaction_to_the_next_is_no_violation() {
         document.insert("exclusiveKey", "a-for-b");
         raw(&document)
     };
-    books.transaction(&keyed("t"));
+    books.transaction(&keyed("t"), Over::All, true);
     books.changed_since(&keyed("u"));
     let contests = books.take_contests();
     assert_eq!(contests.len(), 1);

@@ -67,6 +67,13 @@ pub(super) struct Findings {
     count: u64,
 }
 
+/// How many were found, and how many of them are kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Count {
+    found: u64,
+    kept: usize,
+}
+
 impl Findings {
     pub fn new(kept_max: usize) -> Findings {
         Findings { kept: Vec::new(), kept_max, count: 0 }
@@ -81,6 +88,16 @@ impl Findings {
 
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    pub fn so_far(&self) -> Count {
+        Count { found: self.count, kept: self.kept.len() }
+    }
+
+    /// Forgets those that were found since.
+    pub fn back_to(&mut self, then: Count) {
+        self.count = then.found;
+        self.kept.truncate(then.kept);
     }
 
     pub fn into_kept(self) -> Vec<Finding> {

@@ -1,22 +1,26 @@
 //! Does every document keep the rules of the ledger?
 //!
 //! - `books`: the rules, as pure functions over documents.
+//! - `accounts`: the accounts, piece by piece, and their marks.
 //! - `close`: their sums, and whether these are as they should be.
 //! - `keys`: the rule about exclusive keys.
 //! - `raw`: what is read of a document whose other fields may be anything.
 //! - `parts`: what a transaction means for its accounts.
 //! - `findings`: what breaks them.
 //! - `scan`: reading the documents, in order.
-//! - `moment`: what is read in one snapshot.
-//! - `bearing`: what a transaction that is read later says about that moment.
+//! - `pieces`: which accounts were read at which moment.
+//! - `moment`: what is read in snapshots.
+//! - `bearing`: what a transaction that is read later says about their moments.
 //! - `changes`: what has changed since, by the server's log.
 //! - `exposition`: the result for Prometheus.
 //!
-//! Promises an exact answer on a live database: it stands for one moment, near the audit's beginning, and
-//! transactions in flight are counted by their states and marks. How many wait or rest is counted as they are read.
-//! The server has to keep its history for as long as it takes to read the accounts, and its log since the
-//! audit began.
+//! Promises an exact answer on a live database: each account stands for one moment, while the accounts are read, and
+//! transactions in flight are counted by their states and marks at that moment. Many accounts are read at several
+//! moments; then a transfer between two of them may count for the one and not yet for the other, and the sum of all
+//! is compared without it. How many wait or rest is counted as they are read.
+//! The server has to keep its history for a few seconds, and its log since the audit began.
 
+mod accounts;
 mod bearing;
 mod books;
 mod changes;
@@ -27,6 +31,9 @@ mod findings;
 mod keys;
 mod moment;
 mod parts;
+mod pieces;
+#[cfg(test)]
+mod pieces_tests;
 mod raw;
 mod scan;
 
@@ -46,11 +53,13 @@ pub struct Options {
     pub at_rest: bool,
     /// Keep at most so many violations; all are counted.
     pub violations_max: usize,
+    /// Read at most so many accounts at one moment. Fewer are read when that takes longer than a second or two.
+    pub accounts_at_once: u64,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { at_rest: false, violations_max: 100 }
+        Options { at_rest: false, violations_max: 100, accounts_at_once: u64::MAX }
     }
 }
 
@@ -73,8 +82,10 @@ pub struct Report {
     pub violations: Vec<Finding>,
     /// How many there are in all.
     pub violation_count: u64,
-    /// Whether it stands for one moment.
+    /// Whether each account stands for one moment.
     pub snapshot: bool,
+    /// At how many moments the accounts were read; 0 without snapshots.
+    pub moments: usize,
     /// How long it took.
     pub seconds: f64,
 }
@@ -84,15 +95,16 @@ impl Client {
     /// were read, and what they are.
     ///
     /// # Errors
-    /// When the server is away, or does not keep a snapshot for as long as it takes to read the accounts.
-    /// Violations are in the report.
+    /// When the server is away, or does not keep a snapshot for as long as it takes to read some of the accounts; or
+    /// when the user may open no change stream on the transactions, or the server's log does not reach back to the
+    /// audit's beginning. Violations are in the report.
     pub async fn audit(
         &self,
         options: Options,
         progress: impl Fn(u64, &str) + Send + Sync,
     ) -> Result<Report, Error> {
         let begun = Instant::now();
-        let (books, snapshot) = scan::scan(self, options, &progress).await?;
+        let (books, moments) = scan::scan(self, options, &progress).await?;
         let closed = books.close();
         Ok(Report {
             accounts: closed.accounts,
@@ -103,7 +115,8 @@ impl Client {
             parked_ids: closed.parked.ids,
             violation_count: closed.findings.count(),
             violations: closed.findings.into_kept(),
-            snapshot,
+            snapshot: moments > 0,
+            moments,
             seconds: (begun.elapsed().as_secs_f64() * 1_000.0).round() / 1_000.0,
         })
     }

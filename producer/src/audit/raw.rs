@@ -41,7 +41,7 @@ pub(super) fn repeats_a_field(document: &RawDocument) -> bool {
     matches!(document.get(EACH_FIELD_ONCE), Ok(Some(RawBsonRef::Boolean(false))))
 }
 
-/// The `_id` as text, whatever it is: valid text as it is, anything else in words.
+/// The `_id` as text, whatever it is: valid text as it is, anything else in words, so that it is taken for no other.
 pub(super) fn id_of(document: &RawDocument) -> String {
     let id = document.iter_elements().flatten().find(|element| element.key().as_str() == "_id");
     match id.map(|id| (id.value(), id.value_utf8_lossy())) {
@@ -50,10 +50,15 @@ pub(super) fn id_of(document: &RawDocument) -> String {
         Some((_, Ok(RawBson::String(id)))) => format!("{id} (not valid text)"),
         Some((_, Ok(other))) => Bson::try_from(other).map_or_else(
             |_| "an _id that can't be read".to_owned(),
-            |other| echo(&other.to_string()).into_owned(),
+            |other| format!("{} (no text)", echo(&other.to_string())),
         ),
         Some((_, Err(_))) => "an _id that can't be read".to_owned(),
     }
+}
+
+/// The state, where it is one of ours.
+pub(super) fn state_of(document: &RawDocument) -> Option<State> {
+    document.get_str("state").ok().and_then(State::parse)
 }
 
 /// How many marks of holds an account says that it has; none where that is no whole number.

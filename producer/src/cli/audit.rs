@@ -60,7 +60,8 @@ pub async fn run(
 ) -> Result<Exit, Error> {
     let report = {
         let progress = context.console.progress("audit", None);
-        let options = Options { at_rest: args.at_rest, violations_max: args.limit };
+        let options =
+            Options { at_rest: args.at_rest, violations_max: args.limit, ..Options::default() };
         context.client.audit(options, |read, what| progress.at(read, what)).await?
     };
     if let Some(file) = &args.metrics_file {
@@ -113,9 +114,13 @@ fn print(report: &Report, out: &mut (dyn Write + Send)) -> Result<(), Error> {
         0 => String::new(),
         resting => format!(", {resting} scheduled or on hold"),
     };
+    let moments = match report.moments {
+        0 | 1 => String::new(),
+        moments => format!(", accounts at {moments} moments"),
+    };
     writeln!(
         out,
-        "{} accounts, {} transactions, {} in flight{}: {verdict} ({:.1} s)",
+        "{} accounts, {} transactions, {} in flight{}: {verdict} ({:.1} s{moments})",
         report.accounts, report.transactions, report.in_flight, resting, report.seconds
     )
     .map_err(Error::output)

@@ -1,12 +1,16 @@
-//! Audits of a ledger that is in use: what they say stands for one moment, and they need the server's
-//! history for a few seconds only.
+//! Audits of a ledger that is in use: each account stands for one moment, and they need the server's history for a
+//! few seconds only.
 
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Instant;
 
 use common::transaction::{Body, State, Terms, TransactionId};
+use harness::odd;
+use harness::replica_set::OwnSet;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
+use mongodb::options::Acknowledgment;
 use producer::audit::{Options, Report, Rule};
 use producer::{Capture, Client};
 use tokio::sync::Notify;
@@ -79,6 +83,20 @@ fn hold(id: &str) -> (TransactionId, Body) {
     on_terms(transfer(id, "a", "b", 20), Terms { hold: true, ..Terms::default() })
 }
 
+/// Settles a transfer; no worker runs after it.
+async fn settle(world: &World, transfer: (TransactionId, Body)) {
+    let worker = world.worker("one").start().await;
+    let id = transfer.0.clone();
+    world.submit(&[transfer], 1).await;
+    world.wait_state(id.as_ref(), State::Done, s(30)).await;
+    drop(worker);
+}
+
+/// The documents in which something is wrong.
+fn found(report: &Report) -> Vec<&str> {
+    report.violations.iter().map(|one| one.document.as_str()).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_audit_stands_for_one_moment_although_it_takes_longer_than_the_server_keeps_history() {
     let world = World::new().await;
@@ -116,9 +134,141 @@ async fn an_audit_stands_for_one_moment_although_it_takes_longer_than_the_server
     let spoil = doc! { "$inc": { "balance": 1_i64 } };
     world.store.accounts().update_one(doc! { "_id": "b" }, spoil).await.expect("it is there");
     let report = audit_with_pause(&client, async {}).await;
-    let found: Vec<&str> = report.violations.iter().map(|one| one.document.as_str()).collect();
-    assert_eq!(found, ["accounts/b", "accounts (no currency)"]);
+    assert_eq!(found(&report), ["accounts/b", "accounts (no currency)"]);
     world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_that_reads_accounts_at_many_moments_is_exact_while_transactions_move_between_them()
+ {
+    let world = World::new().await;
+    let names: Vec<String> = (0..40).map(|at| format!("a{at:02}")).collect();
+    let accounts: Vec<(&str, i64)> = names.iter().map(|name| (name.as_str(), 1_000)).collect();
+    world.accounts(&accounts).await;
+    let transfers: Vec<_> = (0..6_000)
+        .map(|at| {
+            let (from, to) = (&names[at % 40], &names[(at * 7 + 3) % 40]);
+            let one = transfer(&format!("t{at}"), from, to, 1);
+            if at % 100 == 0 {
+                on_terms(one, Terms { hold: true, ..Terms::default() })
+            } else {
+                one
+            }
+        })
+        .collect();
+    let workers = tokio::join!(
+        world.worker("one").flag("--batch-size", 40).flag("--ride-ms", 2_000).start(),
+        world.worker("two").flag("--batch-size", 40).flag("--engine", "auto").start(),
+    );
+    world.submit(&transfers, 20).await;
+    let client = world.client().await;
+    let options = Options { accounts_at_once: 7, ..Options::default() };
+    let mut in_use = 0;
+    loop {
+        let report = client.audit(options, |_, _| {}).await.expect("it comes to its end");
+        assert_eq!(report.violations, [], "after {in_use} audits: {report:?}");
+        assert_eq!((report.accounts, report.moments), (40, 6));
+        assert_eq!(report.transactions, transfers.len() as u64);
+        let held = doc! { "state": Bson::from(State::Held) };
+        let held =
+            world.store.transactions().distinct("_id", held).await.expect("MongoDB is there");
+        for id in held.iter().filter_map(Bson::as_str).take(10) {
+            client.confirm(id, &Capture::All).await.expect("it is held");
+        }
+        if held.is_empty() && world.count(&State::UNFINISHED).await == 0 {
+            break;
+        }
+        in_use += 1;
+    }
+    assert!(in_use >= 3, "{in_use} audits of a ledger in use");
+    drop(workers);
+
+    // What is wrong is named whichever piece it is in, and so are `_id`s that are no texts.
+    let all = world.store.accounts();
+    for id in ["a03", "a39"] {
+        let spoil = doc! { "$inc": { "balance": 1_i64 } };
+        all.update_one(doc! { "_id": id }, spoil).await.expect("it is there");
+    }
+    for id in [Bson::Int32(7), Bson::Document(doc! { "n": 7 })] {
+        let insert = all.insert_one(doc! { "_id": id }).bypass_document_validation(true);
+        insert.await.expect("the server takes it");
+    }
+    let report = client.audit(options, |_, _| {}).await.expect("it comes to its end");
+    assert_eq!(report.accounts, 42);
+    let expected = [
+        "accounts/7 (no text)",
+        "accounts/{ \"n\": 7 } (no text)",
+        "accounts/a03",
+        "accounts/a39",
+        "accounts (no currency)",
+    ];
+    assert_eq!(found(&report), expected);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_document_whose_id_is_no_text_hides_none_whose_id_reads_the_same() {
+    let world = World::new().await;
+    world.accounts(&[("true", 100), ("b", 0)]).await;
+    let client = world.client().await;
+    settle(&world, transfer("5", "true", "b", 10)).await;
+    let account = doc! { "_id": true };
+    let (_, body) = transfer("5", "true", "b", 10);
+    let mut document = body.to_document("5", DateTime::now());
+    document.insert("_id", 5);
+    document.insert("state", Bson::from(State::Pending));
+    odd::insert(&world.store.accounts(), &[account]).await;
+    odd::insert(&world.store.transactions(), &[document]).await;
+    let report = client.audit(Options::default(), |_, _| {}).await.expect("it comes to its end");
+    assert_eq!(found(&report), ["accounts/true (no text)"], "of {report:?}");
+    assert_eq!((report.transactions, report.in_flight), (2, 1));
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn an_audit_ends_although_transactions_go_on_ending() {
+    let world = World::new().await;
+    world.accounts(&[("a", 1_000), ("b", 0)]).await;
+    let client = world.client().await;
+    settle(&world, transfer("t", "a", "b", 10)).await;
+    let transactions = world.store.transactions();
+    let done = transactions.find_one(doc! { "_id": "t" }).await.expect("MongoDB is there");
+    let mut done = done.expect("it was submitted");
+    // In the server's log this is one more transaction that becomes done. (What the audit finds wrong
+    // with one that becomes done again and again is not looked at here.)
+    let go_on = async {
+        for note in 0_i64.. {
+            done.insert("note", note);
+            transactions.replace_one(doc! { "_id": "t" }, &done).await.expect("MongoDB is there");
+        }
+    };
+    let begun = Instant::now();
+    let report = tokio::select! {
+        report = client.audit(Options::default(), |_, _| {}) => report.expect("it ends"),
+        () = go_on => unreachable!("it goes on"),
+    };
+    assert!(report.snapshot, "{report:?}");
+    // What changes a minute after it began would say by its date that it does not matter.
+    assert!(begun.elapsed() < s(30), "it took {:?}", begun.elapsed());
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn an_audit_ends_while_only_the_primary_has_the_last_writes() {
+    let set = OwnSet::start("audit").await;
+    let world = World::on(set.servers()).await;
+    world.accounts(&[("a", 1_000), ("b", 0)]).await;
+    settle(&world, transfer("t", "a", "b", 10)).await;
+    set.hold_back_secondaries().await;
+    let accounts = world.store.accounts();
+    for note in 0..10 {
+        let write = accounts.update_one(doc! { "_id": "a" }, doc! { "$set": { "note": note } });
+        write.write_concern(Acknowledgment::Nodes(1).into()).await.expect("the primary takes it");
+    }
+    let client = world.client().await;
+    let audit = client.audit(Options::default(), |_, _| {});
+    let report = tokio::time::timeout(s(60), audit).await.expect("it ends");
+    assert_eq!(report.expect("it can be read").violations, []);
 }
 
 #[tokio::test]
