@@ -5,7 +5,7 @@
 //! lasts, another one does not see what this one holds. Fails with the broker's error; what was
 //! removed until then is removed, so a new look goes on where this one stopped.
 
-use lapin::options::{BasicAckOptions, BasicGetOptions};
+use lapin::options::{BasicAckOptions, BasicGetOptions, BasicNackOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Acker, BasicProperties, Channel, Connection};
 use sha2::{Digest, Sha256};
@@ -68,6 +68,8 @@ pub struct DeadLetters {
     connection: Connection,
     channel: Channel,
     queue: String,
+    first: Option<Held>,
+    /// Those behind the first.
     left: u32,
 }
 
@@ -81,14 +83,20 @@ impl DeadLetters {
         let connection = connect(&args.amqp_url, &format!("{name} dead letters")).await?;
         topology.declare(&connection).await?;
         let channel = channel(&connection).await?;
-        let left = topology.depth(&channel, DEAD).await?;
-        Ok(DeadLetters { connection, channel, queue: topology.queue(DEAD), left })
+        let queue = topology.queue(DEAD);
+        // A broker says the depth of a queue as it was some time ago; how many are behind a message, it says as it
+        // is when it takes out the message.
+        let (first, left) = match get(&channel, &queue).await? {
+            Some((first, behind)) => (Some(first), behind),
+            None => (None, 0),
+        };
+        Ok(DeadLetters { connection, channel, queue, first, left })
     }
 
     /// How many letters it has not come to yet.
     #[must_use]
     pub fn left(&self) -> u32 {
-        self.left
+        self.left + u32::from(self.first.is_some())
     }
 
     /// The next letter. `None` at the end: what has come since the look began is for another one.
@@ -96,25 +104,44 @@ impl DeadLetters {
     /// # Errors
     /// When the broker is away.
     pub async fn next(&mut self) -> Result<Option<Held>, QueueError> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
         if self.left == 0 {
             return Ok(None);
         }
         self.left -= 1;
-        let got =
-            self.channel.basic_get(self.queue.as_str().into(), BasicGetOptions { no_ack: false });
-        let Some(message) = answered("reading a dead letter", got).await? else {
+        let Some((held, _)) = get(&self.channel, &self.queue).await? else {
             self.left = 0;
             return Ok(None);
         };
-        let delivery = message.delivery;
-        let letter = letter(&delivery.properties, delivery.data);
-        Ok(Some(Held { letter, acker: delivery.acker }))
+        Ok(Some(held))
     }
 
-    /// Ends the look: what was not removed is in the queue again.
+    /// Ends the look: what was not removed is in the queue again. So the next look sees it, as far as the broker
+    /// answers this one.
     pub async fn close(self) {
+        // All that this channel holds. Without it the broker puts letters back some time after it has said that the
+        // connection is closed.
+        let options = BasicNackOptions { multiple: true, requeue: true };
+        if let Err(error) =
+            answered("giving dead letters back", self.channel.basic_nack(0, options)).await
+        {
+            tracing::debug!(%error, "the channel was already gone");
+        }
         close(&self.connection).await;
     }
+}
+
+/// Holds the next letter; says how many are behind it.
+async fn get(channel: &Channel, queue: &str) -> Result<Option<(Held, u32)>, QueueError> {
+    let got = channel.basic_get(queue.into(), BasicGetOptions { no_ack: false });
+    let Some(message) = answered("reading a dead letter", got).await? else {
+        return Ok(None);
+    };
+    let (delivery, behind) = (message.delivery, message.message_count);
+    let letter = letter(&delivery.properties, delivery.data);
+    Ok(Some((Held { letter, acker: delivery.acker }, behind)))
 }
 
 fn letter(properties: &BasicProperties, body: Vec<u8>) -> DeadLetter {

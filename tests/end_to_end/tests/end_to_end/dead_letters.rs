@@ -78,6 +78,27 @@ async fn looking_at_dead_letters_takes_none_out_and_counts_them_by_reason() {
 }
 
 #[tokio::test]
+async fn a_look_sees_all_that_the_look_before_it_has_given_back() {
+    const LETTERS: u32 = 50;
+    let world = World::new().await;
+    for number in 0..LETTERS {
+        world.queues.publish_raw(DEAD, format!("letter {number}").as_bytes()).await;
+    }
+    wait_for_letters(&world, LETTERS).await;
+    let client = world.client().await;
+    for _ in 0..20 {
+        let mut look = client.dead_letters().await.expect("the broker is there");
+        let mut seen = 0;
+        while look.next().await.expect("the broker is there").is_some() {
+            seen += 1;
+        }
+        look.close().await;
+        assert_eq!(seen, LETTERS);
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_replay_looks_at_each_transaction_and_says_why_a_letter_stays() {
     let world = World::new().await;
     world.accounts(&[("a", 1_000), ("b", 0)]).await;

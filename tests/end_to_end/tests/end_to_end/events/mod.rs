@@ -160,7 +160,10 @@ async fn a_blocked_broker_delays_no_money_and_loses_no_event() {
     let transfers = payments(200);
     world.submit(&transfers, 5).await;
     broker.alarm(true).await;
-    let worker = world.worker("one").flag("--batch-size", 20).start().await;
+    // So much time that a slow database needs no second attempt: it would have to be published.
+    let plan = world.worker("one").flag("--batch-size", 20);
+    let plan = plan.flag("--lease-ms", 40_000).flag("--op-limit-ms", 10_000);
+    let worker = plan.flag("--grace-ms", 12_000).start().await;
     let took = world.wait_final(s(60)).await;
     assert!(took < s(20), "without a confirm the money took {took:?}");
     assert_eq!(subscriber.received().await.len(), 0, "the broker takes nothing");
