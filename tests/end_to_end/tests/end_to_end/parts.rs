@@ -8,14 +8,15 @@ use common::queue::{SOLO, WORK};
 use common::transaction::State;
 use harness::http;
 use harness::proxy::Part as Side;
-use harness::wait::{s, wait_until};
+use harness::wait::{ms, s, wait_until};
 use harness::worker::free_address;
 use harness::world::{World, transfer};
 use tokio::sync::mpsc;
 use worker::parts::Part;
 use worker::{Config, Failure, Worker};
 
-const DRAIN_MS: u32 = 20_000;
+/// A batch needs a moment; with a disk that others kept busy it was not done after 20 s.
+const DRAIN_MS: u32 = 60_000;
 
 fn config(world: &World, mongodb: &str, http: &str) -> Config {
     let mut config = Config::new(mongodb, &world.servers.amqp_url);
@@ -70,7 +71,8 @@ async fn ends_with(part: Part) {
     assert!(!running.is_finished(), "it waits for the batch");
     held.release();
     let failure = running.wait().await.expect_err("a failure");
-    assert!(ended.elapsed() < s(20), "the drain limit is 20 s; it took {:?}", ended.elapsed());
+    let took = ended.elapsed();
+    assert!(took < ms(DRAIN_MS.into()), "it takes no longer than the drain limit: {took:?}");
     assert!(matches!(&failure, Failure::Ended(named, _) if *named == part), "{failure}");
     // The batch was drained, not left to its lease.
     assert_eq!(world.state("t").await, State::Done);
