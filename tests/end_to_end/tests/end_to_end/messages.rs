@@ -4,6 +4,7 @@
 use common::message::IDS_MAX;
 use common::queue::{DEAD, SOLO, WORK};
 use common::transaction::State;
+use harness::process::Signal;
 use harness::proxy::Part;
 use harness::queues::DeadLetter;
 use harness::wait::{s, wait_until};
@@ -109,6 +110,10 @@ async fn a_message_that_kills_its_workers_is_dead_lettered_alone() {
             worker.kill();
             held.discard();
             deaths += 1;
+        } else {
+            // It acknowledges after the letter's confirm; killed in between, it would leave a second letter.
+            worker.signal(Signal::Term);
+            assert!(worker.exit(s(30)).await.success());
         }
     }
     let letter = &world.queues.dead_letters(1, s(10)).await[0];
@@ -123,7 +128,8 @@ async fn a_message_that_kills_its_workers_is_dead_lettered_alone() {
     })
     .await;
     for queue in [WORK, SOLO, DEAD] {
-        assert_eq!(world.queues.depth(queue).await, Some(0), "{queue}");
+        let what = format!("{queue} is empty");
+        wait_until(&what, s(10), async || world.queues.depth(queue).await == Some(0)).await;
     }
     assert_eq!(world.state("poison").await, State::Initial);
     eprintln!("poison: dead letter after {deaths} deaths");

@@ -46,7 +46,10 @@ async fn a_transaction_that_has_killed_its_workers_is_settled_after_a_replay() {
     assert_eq!(parked["items"][0]["id"], "poison", "{parked}");
     let shown = api.get(&format!("/v1/dead-letters/{id}")).await.expect(200).json();
     assert_eq!(shown["transactions"][0]["is"], "parked", "{shown}");
-    assert_eq!(world.queues.depth(DEAD).await, Some(1), "looking takes nothing out");
+    wait_until("looking takes nothing out", s(10), async || {
+        world.queues.depth(DEAD).await == Some(1)
+    })
+    .await;
 
     let replayed = api.act(&format!("/v1/dead-letters/{id}/replay")).await.expect(200).json();
     assert_eq!(replayed["outcome"], "replayed", "{replayed}");
@@ -74,7 +77,7 @@ async fn a_letter_that_can_not_be_replayed_stays_and_is_discarded_by_hand() {
         api.act(&format!("{path}/discard")).await.expect(200);
         api.act(&format!("{path}/discard")).await.expect(404);
     }
-    assert_eq!(world.queues.depth(DEAD).await, Some(0));
+    wait_until("none is left", s(10), async || world.queues.depth(DEAD).await == Some(0)).await;
     world.finish().await;
 }
 
