@@ -139,7 +139,9 @@ async fn an_interrupted_submission_is_completed_by_the_command_that_it_advises()
         let batch = advised("--batch", &said);
         let repeated = world.producer(&["submit", file, "--batch", &batch, "--json"]).await;
         let summary = repeated.expect_success().json();
-        assert_eq!(summary["unchanged"], inserted, "{summary}");
+        // An insert that was on its way may have arrived after they were counted.
+        let unchanged = summary["unchanged"].as_u64().expect("a number");
+        assert!(inserted <= unchanged && unchanged < ROWS, "{inserted} rows: {summary}");
         settled_once(&world, ROWS).await;
         world.finish().await;
     }
