@@ -76,6 +76,16 @@ impl Process {
         eventually("the process ends", limit, async || self.exited()).await
     }
 
+    /// Asks it to end, as an operator does, and waits until it has finished what it began.
+    ///
+    /// # Panics
+    /// When it has not ended within `limit`, or without success.
+    pub async fn drain(&mut self, limit: Duration) {
+        self.signal(Signal::Term);
+        let exit = self.exit(limit).await;
+        assert!(exit.success(), "{exit}: {}", self.log());
+    }
+
     /// Everything it has written so far.
     #[must_use]
     pub fn log(&self) -> String {

@@ -14,7 +14,7 @@ use lapin::options::{
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection};
 
-use crate::wait::eventually;
+use crate::wait::{eventually, wait_until};
 
 /// One ledger's queues.
 pub struct Queues {
@@ -132,7 +132,16 @@ impl Queues {
         self.topology.depth(&channel, key).await.ok()
     }
 
-    /// The same for a queue of a subscriber's, by what follows the prefix in its name.
+    /// Waits until so many messages wait in a queue: a broker tells the depth as it was a moment ago.
+    ///
+    /// # Panics
+    /// When there are more or fewer within `limit`.
+    pub async fn wait_depth(&self, key: &str, messages: u32, limit: Duration) {
+        let what = format!("{messages} messages wait in {key}");
+        wait_until(&what, limit, async || self.depth(key).await == Some(messages)).await;
+    }
+
+    /// How many messages wait in a queue of a subscriber's, by what follows the prefix in its name.
     pub async fn depth_named(&self, name: &str) -> Option<u32> {
         let (_connection, channel) = self.connect().await.ok()?;
         let queue = format!("{}.{name}", self.topology.exchange());

@@ -3,7 +3,7 @@
 use common::amount::Amount;
 use common::transaction::State;
 use harness::proxy::Part;
-use harness::wait::{s, wait_until};
+use harness::wait::s;
 use harness::world::{World, transfer};
 
 async fn world() -> World {
@@ -32,10 +32,7 @@ async fn an_initial_transaction_is_never_settled_once_it_is_canceled() {
     let worker = world.worker("one").start().await;
     world.producer(&["cancel", "t", "--wait"]).await.expect_success();
     assert_eq!(world.state("t").await, State::Canceled);
-    wait_until("the message is consumed", s(30), async || {
-        world.queues.depth("work").await == Some(0)
-    })
-    .await;
+    world.queues.wait_depth("work", 0, s(30)).await;
     world.submit(&[transfer("later", "b", "a", 1)], 1).await;
     world.wait_final(s(30)).await;
     assert_undone(&world, "t").await;

@@ -5,15 +5,13 @@ use std::collections::BTreeMap;
 use common::mongo::raw_id;
 use common::queue::{DEAD, WORK};
 use common::transaction::{ParkCode, Parked, State};
-use harness::process::Signal;
 use harness::producer::Answer;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
 use serde_json::Value;
 
 async fn wait_for_letters(world: &World, count: u32) {
-    let what = format!("there are {count} dead letters");
-    wait_until(&what, s(60), async || world.queues.depth(DEAD).await == Some(count)).await;
+    world.queues.wait_depth(DEAD, count, s(60)).await;
 }
 
 fn lines(answer: &Answer) -> Vec<Value> {
@@ -107,8 +105,7 @@ async fn a_replay_looks_at_each_transaction_and_says_why_a_letter_stays() {
     let mut worker = world.worker("one").start().await;
     world.wait_state("paid", State::Done, s(30)).await;
     // Drained: one that is killed may not have acknowledged yet.
-    worker.signal(Signal::Term);
-    assert_eq!(worker.exit(s(30)).await.code(), Some(0));
+    worker.drain(s(30)).await;
     world.insert(&transfers[1..]).await;
     let why = Parked::new(ParkCode::KillsWorker, "its workers died with it");
     world.store.park_by_id(&[raw_id("parked")], &why).await.expect("MongoDB is there");

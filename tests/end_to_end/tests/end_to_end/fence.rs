@@ -7,7 +7,6 @@
 use std::time::Instant;
 
 use common::transaction::State;
-use harness::process::Signal;
 use harness::proxy::{Held, MongoProxy, Part};
 use harness::wait::{s, wait_until};
 use harness::worker::{Plan, Worker};
@@ -81,8 +80,7 @@ impl Stall {
 
     /// Lets the first owner finish whatever it was about to do.
     async fn settle_down(mut self) -> World {
-        self.first.signal(Signal::Term);
-        assert!(self.first.exit(s(30)).await.success());
+        self.first.drain(s(30)).await;
         self.world
     }
 }
@@ -90,17 +88,17 @@ impl Stall {
 /// Runs the schedule until the late post has really been sent: on a machine that is stopped for a
 /// moment, the worker's own time-outs come first, or it knows before it posts that its lease has ended.
 async fn late_post(end: End, fenced: bool) -> World {
+    let fenced_posts = "tandem_fenced_posts_total";
     for _ in 0..20 {
         let stall = Stall::run("read", end, fenced).await;
         let over = async || {
             let metrics = stall.first.metrics().await;
-            let given_up = ["tandem_retries_total", "tandem_fenced_posts_total"];
+            let given_up = ["tandem_retries_total", fenced_posts];
             stall.proxy.answered("post") > 0
                 || given_up.iter().any(|name| metrics.sum(name, &[]) > 0.0)
         };
         wait_until("the late post is answered, or given up", s(20), over).await;
         if stall.proxy.answered("post") > 0 {
-            let fenced_posts = "tandem_fenced_posts_total";
             wait_until("the late post is counted", s(20), async || {
                 !fenced || stall.first.metrics().await.sum(fenced_posts, &[]) > 0.0
             })

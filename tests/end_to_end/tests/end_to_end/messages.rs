@@ -4,7 +4,6 @@
 use common::message::IDS_MAX;
 use common::queue::{DEAD, SOLO, WORK};
 use common::transaction::State;
-use harness::process::Signal;
 use harness::proxy::Part;
 use harness::queues::DeadLetter;
 use harness::wait::{s, wait_until};
@@ -112,8 +111,7 @@ async fn a_message_that_kills_its_workers_is_dead_lettered_alone() {
             deaths += 1;
         } else {
             // It acknowledges after the letter's confirm; killed in between, it would leave a second letter.
-            worker.signal(Signal::Term);
-            assert!(worker.exit(s(30)).await.success());
+            worker.drain(s(30)).await;
         }
     }
     let letter = &world.queues.dead_letters(1, s(10)).await[0];
@@ -128,8 +126,7 @@ async fn a_message_that_kills_its_workers_is_dead_lettered_alone() {
     })
     .await;
     for queue in [WORK, SOLO, DEAD] {
-        let what = format!("{queue} is empty");
-        wait_until(&what, s(10), async || world.queues.depth(queue).await == Some(0)).await;
+        world.queues.wait_depth(queue, 0, s(10)).await;
     }
     assert_eq!(world.state("poison").await, State::Initial);
     eprintln!("poison: dead letter after {deaths} deaths");

@@ -282,10 +282,7 @@ async fn a_commit_whose_reply_is_lost_counts_once() {
     commit.caught(s(20)).await;
     commit.hang_up();
     commit.discard();
-    wait_until("the message is acknowledged", s(30), async || {
-        world.queues.depth("work").await == Some(0)
-    })
-    .await;
+    world.queues.wait_depth("work", 0, s(30)).await;
     world.submit(&[transfer("next", "b", "a", 1)], 1).await;
     world.wait_state("next", State::Done, s(30)).await;
     assert_eq!(world.balance("b").await, Amount::Int(9));

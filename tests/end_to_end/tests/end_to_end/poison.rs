@@ -109,8 +109,7 @@ async fn ends_well(world: World, poison: &[&str]) {
     .await;
     assert_eq!(world.count(&[State::Done]).await, world.count(&State::ALL).await);
     for queue in [WORK, SOLO] {
-        let what = format!("{queue} is empty");
-        wait_until(&what, s(30), async || world.queues.depth(queue).await == Some(0)).await;
+        world.queues.wait_depth(queue, 0, s(30)).await;
     }
     // The sweeper may have published a second message of it before it was parked; that message ends
     // as the first did, when its turn comes.

@@ -61,10 +61,7 @@ async fn a_scheduled_transaction_is_settled_soon_after_its_moment_and_never_befo
     // A message about it has no use, and is consumed.
     world.publish(&["t".into()], 1).await;
     let worker = world.worker("one").flag("--sweep-ms", 10_000).start().await;
-    wait_until("the message is consumed", s(30), async || {
-        world.queues.depth("work").await == Some(0)
-    })
-    .await;
+    world.queues.wait_depth("work", 0, s(30)).await;
     world.wait_state("t", State::Done, s(30)).await;
     let claimed = moment(&world, "t", "claimedAt").await;
     assert!(claimed >= not_before, "claimed {} ms too early", not_before - claimed);

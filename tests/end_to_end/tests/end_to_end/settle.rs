@@ -130,10 +130,7 @@ async fn a_transaction_published_many_times_is_settled_once() {
     world.wait_final(s(60)).await;
     // Messages that are still in the queue find everything done.
     world.publish(&ids, 1).await;
-    harness::wait::wait_until("the queue is empty", s(60), async || {
-        world.queues.depth("work").await == Some(0)
-    })
-    .await;
+    world.queues.wait_depth("work", 0, s(60)).await;
     assert_eq!(world.balance("b").await, Amount::Int(140));
     assert_eq!(world.balance("a").await, Amount::Int(860));
     world.assert_at_rest().await;

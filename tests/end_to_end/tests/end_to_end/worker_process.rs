@@ -61,8 +61,7 @@ fn process_descriptors(pid: u32) -> usize {
 async fn an_idle_worker_stops_at_once() {
     let world = World::new().await;
     let mut worker = world.worker("one").start().await;
-    worker.signal(Signal::Term);
-    assert_eq!(worker.exit(s(10)).await.code(), Some(0));
+    worker.drain(s(10)).await;
     world.finish().await;
 }
 

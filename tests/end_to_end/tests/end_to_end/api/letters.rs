@@ -4,7 +4,6 @@ use common::mongo::raw_id;
 use common::queue::DEAD;
 use common::transaction::{ParkCode, Parked, State};
 use harness::api::Api;
-use harness::process::Signal;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
 use serde_json::Value;
@@ -34,8 +33,7 @@ async fn a_transaction_that_has_killed_its_workers_is_settled_after_a_replay() {
     })
     .await;
     // Drained: one that is killed may not have acknowledged yet what it has dead-lettered.
-    worker.signal(Signal::Term);
-    assert_eq!(worker.exit(s(30)).await.code(), Some(0));
+    worker.drain(s(30)).await;
     assert!(lives >= 3, "it has killed {lives} workers");
 
     let api = world.api(&[]).await;
@@ -46,10 +44,8 @@ async fn a_transaction_that_has_killed_its_workers_is_settled_after_a_replay() {
     assert_eq!(parked["items"][0]["id"], "poison", "{parked}");
     let shown = api.get(&format!("/v1/dead-letters/{id}")).await.expect(200).json();
     assert_eq!(shown["transactions"][0]["is"], "parked", "{shown}");
-    wait_until("looking takes nothing out", s(10), async || {
-        world.queues.depth(DEAD).await == Some(1)
-    })
-    .await;
+    // Looking takes nothing out.
+    world.queues.wait_depth(DEAD, 1, s(10)).await;
 
     let replayed = api.act(&format!("/v1/dead-letters/{id}/replay")).await.expect(200).json();
     assert_eq!(replayed["outcome"], "replayed", "{replayed}");
@@ -77,7 +73,7 @@ async fn a_letter_that_can_not_be_replayed_stays_and_is_discarded_by_hand() {
         api.act(&format!("{path}/discard")).await.expect(200);
         api.act(&format!("{path}/discard")).await.expect(404);
     }
-    wait_until("none is left", s(10), async || world.queues.depth(DEAD).await == Some(0)).await;
+    world.queues.wait_depth(DEAD, 0, s(10)).await;
     world.finish().await;
 }
 

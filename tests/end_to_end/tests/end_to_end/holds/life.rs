@@ -174,8 +174,7 @@ async fn nobody_touches_what_is_held_for_long_and_no_message_of_it_circles() {
         others += 1;
         assert_eq!(world.transaction("t").await, held, "it is what it was");
     }
-    wait_until("no message is left", s(30), async || world.queues.depth(WORK).await == Some(0))
-        .await;
+    world.queues.wait_depth(WORK, 0, s(30)).await;
     for worker in [&workers.0, &workers.1] {
         let metrics = worker.metrics().await;
         assert!(metrics.sum("tandem_swept_total", &[("kind", "in_flight")]) < 0.5);

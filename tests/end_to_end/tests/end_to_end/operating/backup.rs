@@ -6,7 +6,6 @@ use std::fmt::Write;
 
 use common::queue::DEAD;
 use common::transaction::{Body, State, TransactionId};
-use harness::process::Signal;
 use harness::replica_set::OwnSet;
 use harness::wait::{ms, s, wait_until};
 use harness::worker::Worker;
@@ -78,8 +77,7 @@ async fn a_restored_backup_comes_to_rest_and_what_came_after_it_is_submitted_aga
     world.wait_final(s(120)).await;
     assert_eq!(world.count(&[State::Done]).await, (BEFORE + AFTER) as u64);
     for worker in &mut workers {
-        worker.signal(Signal::Term);
-        assert_eq!(worker.exit(s(30)).await.code(), Some(0));
+        worker.drain(s(30)).await;
     }
     world.submit(&transfers("late", LATE), 10).await;
 
@@ -118,7 +116,6 @@ async fn submit_everything_again(world: &World) {
     assert_eq!(world.count(&[State::Done]).await, (BEFORE + AFTER + LATE) as u64);
     let discard = ["dead-letters", "discard", "--reason", "unknown_transaction"];
     world.producer(&discard).await.expect_success();
-    wait_until("no letter is left", s(30), async || world.queues.depth(DEAD).await == Some(0))
-        .await;
+    world.queues.wait_depth(DEAD, 0, s(30)).await;
     world.assert_at_rest().await;
 }

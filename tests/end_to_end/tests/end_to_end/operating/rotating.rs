@@ -1,7 +1,6 @@
 //! Credentials are changed while transfers are settled: two users by turns, as the handbook says.
 
 use common::transaction::State;
-use harness::process::Signal;
 use harness::servers::{GuardedMongo, OwnBroker, Servers};
 use harness::wait::{s, wait_until};
 use harness::worker::Plan;
@@ -39,8 +38,7 @@ async fn credentials_are_rotated_while_workers_settle_and_the_old_ones_are_refus
     submit(&world, "x").await;
 
     let new = plan("new", 1).start().await;
-    old.signal(Signal::Term);
-    assert_eq!(old.exit(s(30)).await.code(), Some(0));
+    old.drain(s(30)).await;
     let admin = Client::with_uri_str(&root).await.expect("the uri is good").database("admin");
     admin.run_command(doc! { "dropUser": "first" }).await.expect("it is there");
     broker.control(&["delete_user", "first"]).await;
