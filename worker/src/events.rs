@@ -32,11 +32,10 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// How many events are made and sent at a time.
 const EVENTS_AT_A_TIME: usize = 500;
 
-/// The most documents of due events that are taken at a time, and how often in one round.
-const DUE_AT_A_TIME: i64 = 10;
-const DUE_ROUNDS_MAX: usize = 20;
+/// The most notes of due events that are sent in one round.
+const DUE_AT_A_TIME: i64 = 200;
 
-/// How long a sweeper waits for the confirms of one document's events.
+/// How long a sweeper waits for the confirms of one note's events.
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
 
 /// What one worker publishes events with.
@@ -203,16 +202,15 @@ impl Events {
     /// When the database is away or refuses.
     pub(crate) async fn sweep(&self) -> Result<usize, LedgerError> {
         let mut confirmed = 0;
-        for _ in 0..DUE_ROUNDS_MAX {
+        if self.is_silent() {
+            return Ok(confirmed);
+        }
+        for note in self.store.due_notes(DUE_AT_A_TIME).await? {
             if self.is_silent() {
                 break;
             }
-            let taken = self.store.take_due_events(DUE_AT_A_TIME).await?;
-            for due in &taken {
-                confirmed += self.sweep_one(due).await?;
-            }
-            if taken.is_empty() {
-                break;
+            if let Some(due) = self.store.take_due(&note).await? {
+                confirmed += self.sweep_one(&due).await?;
             }
         }
         Ok(confirmed)

@@ -11,6 +11,7 @@ use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf,
 use super::MongoOutbox;
 use super::dates::is_date;
 use super::definitions::TRANSACTIONS;
+use super::submissions::foreign;
 use super::unfinished::since;
 use crate::ledger::{LedgerError, ServerMs};
 use crate::transaction::State;
@@ -58,7 +59,9 @@ impl MongoOutbox {
         let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
         let date = rawdoc! { "$cond": [is_date("$createdAt"), since(), null] };
         let pipeline = [
-            rawdoc! { "$match": { "state": { "$in": states }, "parked": null } },
+            rawdoc! { "$match": {
+                "state": { "$in": states }, "parked": null, "$nor": foreign(),
+            } },
             rawdoc! { "$limit": i64::from(BACKLOG_MAX) },
             rawdoc! { "$group": { "_id": null, "count": { "$sum": 1 }, "oldest": { "$min": date } } },
         ];

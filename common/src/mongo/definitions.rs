@@ -9,9 +9,9 @@ use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use sha2::{Digest, Sha256};
 
+use super::own::{EVENTS, NOTES, SETTINGS, WORKERS};
 use super::settings::LedgerSettings;
-use super::workers::{self, WORKERS};
-use super::{due, history, keyed, parking, settings, validators, waiting};
+use super::{history, keyed, validators, waiting, workers};
 use crate::hex::hex;
 use crate::transaction::{DUE_AT, State};
 
@@ -24,7 +24,7 @@ pub(super) const DUE: &str = "due";
 
 /// All collections of a ledger. Those of notes, due events and settings have no definition.
 pub(super) const COLLECTIONS: [&str; 6] =
-    [ACCOUNTS, TRANSACTIONS, parking::NOTES, due::EVENTS, settings::COLLECTION, WORKERS];
+    [ACCOUNTS, TRANSACTIONS, NOTES, EVENTS, SETTINGS, WORKERS];
 
 /// A collection that every ledger has.
 pub(super) struct Definition {

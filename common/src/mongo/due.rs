@@ -1,25 +1,27 @@
 //! Events that are due: their transactions are final, or may be, and no broker has confirmed them.
 //!
-//! Owns the collection `events`, which holds one document for the due events of a batch: only ids,
+//! Owns the notes in the collection `tandem.events`, one for the due events of a batch: only ids,
 //! because an event is made anew from the stored transaction. Promises that what is owed is durable
-//! before anybody relies on it, that one sweeper at a time works on a document, and that a document
-//! goes only when somebody says that its events are confirmed. Sending an event twice is harmless.
+//! before anybody relies on it, that one sweeper at a time works on a note, and that a note
+//! goes only when somebody says that its events are confirmed. A document that is no note of Tandem's is
+//! left alone, however many there are. Sending an event twice is harmless.
 //! Fails with an error of the command; sending it again changes nothing.
 
 use std::slice;
 
-use mongodb::bson::{DateTime, Document, RawArrayBuf, RawDocument, RawDocumentBuf, doc, rawdoc};
+use mongodb::bson::{
+    DateTime, Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, Regex, doc, rawdoc,
+};
 
 use super::definitions::TRANSACTIONS;
-use super::read::{can_be_looked_up, fields, is_at_most, matching};
+use super::own::{DUE_EVENTS, EVENTS};
+use super::parking::raw_id;
+use super::read::{can_be_looked_up, cstr, fields, is_at_most, matching};
 use super::{Store, fault};
 use crate::event::{End, Ended, Event, FIELDS};
 use crate::ledger::{INLINE_BYTES_MAX, LedgerError, Note};
 use crate::limits::{LEGS_BYTES_MAX, METADATA_BYTES_MAX};
 use crate::transaction::TransactionId;
-
-/// The collection of due events.
-pub(super) const EVENTS: &str = "events";
 
 /// How many notes are looked through for one event.
 const LOOKED_AT_MAX: i64 = 1_000;
@@ -34,7 +36,14 @@ const REFUSED_MS_MAX: i64 = 3_600_000;
 /// dates are read.
 const BYTES_MAX: usize = LEGS_BYTES_MAX + METADATA_BYTES_MAX + 4_000;
 
-/// A document of due events, as a sweeper has taken it.
+/// A note that is due, as it was found. Somebody else may take it first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueNote {
+    token: String,
+    at: DateTime,
+}
+
+/// A note of due events, as a sweeper has taken it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Due {
     token: String,
@@ -66,8 +75,9 @@ fn literal_names(events: &[Ended], end: End) -> Document {
 /// The statement that notes events as due now.
 fn owe(token: &str, events: &[Ended]) -> Document {
     doc! {
-        "q": { "_id": token },
+        "q": DUE_EVENTS.named(token),
         "u": [{ "$set": {
+            "kind": DUE_EVENTS.kind,
             "done": literal_names(events, End::Done),
             "canceled": literal_names(events, End::Canceled),
             "dueAt": "$$NOW",
@@ -81,8 +91,9 @@ fn owe(token: &str, events: &[Ended]) -> Document {
 /// transactions it would cost the server more than each of them.
 pub(super) fn owe_with_batch(note: &Note, events: &[Ended]) -> RawDocumentBuf {
     rawdoc! {
-        "q": { "_id": note.token.as_str() },
+        "q": DUE_EVENTS.with_id(raw_id(&note.token)),
         "u": {
+            "kind": DUE_EVENTS.kind,
             "done": names(events, End::Done).collect::<RawArrayBuf>(),
             "canceled": names(events, End::Canceled).collect::<RawArrayBuf>(),
             "dueAt": DateTime::from_millis(note.due_at),
@@ -111,6 +122,7 @@ impl Store {
     /// When the server is away or refuses.
     pub async fn event_is_due(&self, id: &str) -> Result<bool, LedgerError> {
         let pipeline: RawArrayBuf = [
+            rawdoc! { "$match": DUE_EVENTS.all() },
             rawdoc! { "$limit": LOOKED_AT_MAX },
             rawdoc! { "$match": { "$or": [{ "done": { "$eq": id } }, { "canceled": { "$eq": id } }] } },
             rawdoc! { "$limit": 1_i64 },
@@ -122,31 +134,45 @@ impl Store {
         Ok(!found.is_empty())
     }
 
-    /// Takes documents of events that are due by the server's clock, at most `limit` of them. Nobody
-    /// else gets them for half a minute.
+    /// The notes that are due by the server's clock, at most so many: those first that are due for the
+    /// longest time, so that notes whose events are refused again and again hold up no other.
     ///
     /// # Errors
     /// When the server is away or refuses.
-    pub async fn take_due_events(&self, limit: i64) -> Result<Vec<Due>, LedgerError> {
+    pub async fn due_notes(&self, limit: i64) -> Result<Vec<DueNote>, LedgerError> {
+        let mut filter = readable();
+        filter.append(cstr("_id"), RawBson::RegularExpression(text()));
+        filter.append(cstr("$expr"), rawdoc! { "$lte": ["$dueAt", "$$NOW"] });
         let find = rawdoc! {
             "find": EVENTS,
-            "filter": {
-                "dueAt": { "$type": "date" },
-                "$expr": { "$lte": ["$dueAt", "$$NOW"] },
-            },
+            "filter": filter,
+            "sort": { "dueAt": 1 },
             "limit": limit,
+            "projection": { "dueAt": 1 },
         };
-        let mut taken = Vec::new();
-        for (due, at) in self.find("due", find, due).await? {
-            let take = doc! {
-                "q": { "_id": &due.token, "dueAt": at },
-                "u": [{ "$set": { "dueAt": { "$add": ["$$NOW", TAKEN_MS] } } }],
-            };
-            if self.change("take_due", EVENTS, vec![take]).await?.count == 1 {
-                taken.push(due);
-            }
+        let note = |note: &RawDocument| {
+            let at = note.get_datetime("dueAt").ok()?;
+            Some(DueNote { token: note.get_str("_id").ok()?.to_owned(), at })
+        };
+        self.find("due", find, note).await
+    }
+
+    /// Takes a note, if nobody else has taken it since. Nobody else gets it for half a minute.
+    ///
+    /// # Errors
+    /// When the server is away or refuses; it may be taken, and is due again later.
+    pub async fn take_due(&self, note: &DueNote) -> Result<Option<Due>, LedgerError> {
+        let mut found = DUE_EVENTS.named(&note.token);
+        found.insert("dueAt", note.at);
+        let take =
+            doc! { "q": found, "u": [{ "$set": { "dueAt": { "$add": ["$$NOW", TAKEN_MS] } } }] };
+        if self.change("take_due", EVENTS, vec![take]).await?.count == 0 {
+            return Ok(None);
         }
-        Ok(taken)
+        let mut filter = readable();
+        filter.append(cstr("_id"), note.token.as_str());
+        let find = rawdoc! { "find": EVENTS, "filter": filter };
+        Ok(self.find("due", find, due).await?.pop())
     }
 
     /// Notes that these events are due no more, save those that were `refused`: they wait, and
@@ -168,19 +194,20 @@ impl Store {
             "dueAt": { "$add": ["$$NOW", wait_ms.min(REFUSED_MS_MAX)] },
             "refusals": i64::from(refusals) + 1,
         };
-        let leave = doc! { "q": { "_id": &due.token }, "u": [{ "$set": rest }] };
+        let leave = doc! { "q": DUE_EVENTS.named(&due.token), "u": [{ "$set": rest }] };
         self.change("confirm", EVENTS, vec![leave]).await.map(drop)
     }
 
-    /// Forgets the documents of due events with these tokens.
+    /// Forgets the notes with these tokens.
     ///
     /// # Errors
     /// As [`Store::events_confirmed`].
     pub async fn forget_events(&self, tokens: &[String]) -> Result<(), LedgerError> {
         let limit = self.op_limit_ms();
+        let ours = doc! { "_id": { "$in": tokens }, "kind": DUE_EVENTS.condition() };
         let command = doc! {
             "delete": EVENTS,
-            "deletes": [{ "q": { "_id": { "$in": tokens } }, "limit": 0 }],
+            "deletes": [{ "q": ours, "limit": 0 }],
             "maxTimeMS": limit,
             "comment": "tandem confirm",
             "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
@@ -216,8 +243,8 @@ impl Store {
     pub async fn events(&self, ids: &[TransactionId], end: End) -> Result<Vec<Event>, LedgerError> {
         let content = rawdoc! { "$mergeObjects": [{ "_id": "$_id" }, fields(&FIELDS)] };
         let mut short = fields(&["reason", "createdAt"]);
-        short.append(super::read::cstr("_id"), "$_id");
-        short.append(super::read::cstr("metadata"), rawdoc! { "$literal": "too large" });
+        short.append(cstr("_id"), "$_id");
+        short.append(cstr("metadata"), rawdoc! { "$literal": "too large" });
         let fits = rawdoc! { "$lte": [{ "$bsonSize": "$$content" }, BYTES_MAX as i64] };
         let chosen = rawdoc! { "$cond": [fits, "$$content", short] };
         let chosen = rawdoc! { "$let": { "vars": { "content": content }, "in": chosen } };
@@ -240,8 +267,24 @@ fn source(document: &RawDocument, end: End) -> Option<Source> {
     Some(Source::Large(document.get_str("_id").ok()?.into(), bytes.min(BYTES_MAX)))
 }
 
-/// A document of due events, and when it is due. What is no text was not written by Tandem.
-fn due(document: &RawDocument) -> Option<(Due, DateTime)> {
+/// Any text. What is no valid text, or of another type, does not match it.
+fn text() -> Regex {
+    Regex { pattern: cstr("^").into(), options: cstr("").into() }
+}
+
+/// The notes that can be read: what else there is was not written by Tandem, and stays as it is.
+fn readable() -> RawDocumentBuf {
+    let texts = || rawdoc! { "$type": "array", "$not": { "$elemMatch": { "$not": { "$type": "string" } } } };
+    rawdoc! {
+        "kind": DUE_EVENTS.raw_condition(),
+        "dueAt": { "$type": "date", "$not": { "$type": "array" } },
+        "done": texts(),
+        "canceled": texts(),
+    }
+}
+
+/// A note as it was read. A token that is no text was not written by Tandem.
+fn due(document: &RawDocument) -> Option<Due> {
     let named = |end: End| {
         let names = document.get_array(end.as_str()).ok();
         names
@@ -252,10 +295,9 @@ fn due(document: &RawDocument) -> Option<(Due, DateTime)> {
     };
     let refusals = document.get_i64("refusals").ok();
     let refusals = refusals.or_else(|| document.get_i32("refusals").ok().map(i64::from));
-    let due = Due {
+    Some(Due {
         token: document.get_str("_id").ok()?.to_owned(),
         events: End::ALL.into_iter().flat_map(named).collect(),
         refusals: refusals.and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
-    };
-    Some((due, document.get_datetime("dueAt").ok()?))
+    })
 }

@@ -14,10 +14,10 @@ use mongodb::results::CollectionSpecification;
 use super::definitions::{
     COLLECTIONS, Fit, Index, TRANSACTIONS, definitions, fit, is_needed, name_of,
 };
+use super::own::{SETTINGS, WORKERS};
 use super::settings::{Choice, Known, LedgerSettings, Misfit};
 use super::shell;
 use super::unsuitable::Unsuitable;
-use super::workers::WORKERS;
 use super::{history, keyed, waiting};
 use crate::limits::echo;
 
@@ -308,7 +308,7 @@ pub(super) fn compare(seen: &Seen, known: Known, choice: Choice) -> Vec<Finding>
             Ok(()) => None,
         },
     };
-    findings.extend(lack.map(|lack| Finding { collection: super::settings::COLLECTION, lack }));
+    findings.extend(lack.map(|lack| Finding { collection: SETTINGS, lack }));
     findings
 }
 
@@ -429,7 +429,7 @@ mod tests {
             let mut expected = vec![(ACCOUNTS, "collection"), (TRANSACTIONS, "collection")];
             expected.extend([(TRANSACTIONS, "index")].repeat(indexes));
             expected.extend([(WORKERS, "collection"), (WORKERS, "index")]);
-            expected.push(("tandem", "settings"));
+            expected.push((SETTINGS, "settings"));
             let kinds: Vec<_> = findings.iter().map(|f| (f.collection, f.kind())).collect();
             assert_eq!(kinds, expected);
         }
@@ -486,7 +486,7 @@ mod tests {
         };
         assert_eq!(change(WORKERS, everlasting), [(WORKERS, "index_differs")]);
         let unset = Seen { settings: None, ..whole() };
-        assert_eq!(kinds(&unset, true), [("tandem", "settings")]);
+        assert_eq!(kinds(&unset, true), [(SETTINGS, "settings")]);
     }
 
     #[test]
@@ -495,7 +495,7 @@ mod tests {
         for (found, _) in seen.collections.values_mut() {
             found.options.validator = Some(doc! { "x": 1 });
         }
-        assert_eq!(kinds(&seen, false), [("tandem", "settings_validators")]);
+        assert_eq!(kinds(&seen, false), [(SETTINGS, "settings_validators")]);
         let without = Choice { validators: Some(false), ..on() };
         seen.settings = Some(LedgerSettings::new(Known::THIS, without));
         assert_eq!(kinds(&seen, false), []);

@@ -32,7 +32,8 @@ use mongodb::error::{Error, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use mongodb::options::ReadConcern;
 
 use super::definitions::{ACCOUNTS, TRANSACTIONS};
-use super::due::{EVENTS, owe_with_batch};
+use super::due::owe_with_batch;
+use super::own::EVENTS;
 use super::statements;
 use super::{Store, fault, read};
 use crate::ledger::{AccountRead, Content, LedgerError, Look, Note, ServerMs, Transacted, Verdict};

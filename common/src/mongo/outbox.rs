@@ -2,26 +2,20 @@
 //!
 //! The transactions collection is the outbox: a producer that dies between insert and publish
 //! leaves `initial` documents, a worker that dies leaves expired leases. Owns the queries that find
-//! them. Promises to leave out parked transactions, and to park those that can never be published,
-//! so that they do not hold up others. A transaction found here may be on the queue as well:
+//! them. Promises to leave out parked transactions and what is no submission, to park those that can never be
+//! published, and to go past any number of all of these: nothing of them holds up others. A transaction found here may be on the queue as well:
 //! publishing an id twice is harmless.
 
-use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
+use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::Store;
 use super::definitions::{DUE, TRANSACTIONS};
 use super::parking::{RawId, raw_id};
+use super::read::cstr;
+use super::submissions::foreign;
 use super::write::{Counts, together};
 use crate::ledger::{LedgerError, ServerMs};
 use crate::transaction::{DUE_AT, ParkCode, Parked, State, TransactionId, check_name};
-
-/// The least number of documents of one query. Reading a few more costs nothing, and some of them
-/// may be noted as parked.
-const PAGE_MIN: usize = 1_000;
-
-/// The most queries of one look. If more documents than these are noted as parked, the rest is
-/// found only after somebody has unparked some.
-const PAGES_MAX: usize = 100;
 
 /// How far from now a takeover time or a sweep's stamp may be, in milliseconds. The longest lease
 /// is an hour, so a time more than a day away was not written by Tandem.
@@ -253,54 +247,32 @@ impl MongoOutbox {
         Ok(Found { ids: Vec::new(), parked: Some((ids.len(), why.code)) })
     }
 
-    /// Those that are not noted as parked. A noted document can't be stamped, so each query finds
-    /// it first again; it must not hide the others.
+    /// Those that are not noted as parked. A noted document can't be stamped, so each look finds it first
+    /// again; it must not hide the others.
     async fn find_unnoted(
         &self,
         which: Stranded,
         now: ServerMs,
         limit: usize,
     ) -> Result<Vec<RawId>, LedgerError> {
-        let (page, mut unnoted) = (limit.max(PAGE_MIN), Vec::new());
-        for number in 0..PAGES_MAX {
-            let mut found = self.find(which, now, page, number * page).await?;
-            let last = found.len() < page;
-            let noted = self.store.noted(&found).await?;
-            found.retain(|id| !noted.contains(id.as_bytes()));
-            unnoted.extend(found);
-            if last || unnoted.len() >= limit {
-                break;
-            }
-        }
-        unnoted.truncate(limit);
-        Ok(unnoted)
-    }
-
-    async fn find(
-        &self,
-        which: Stranded,
-        now: ServerMs,
-        limit: usize,
-        skip: usize,
-    ) -> Result<Vec<RawId>, LedgerError> {
         let (hint, field, bound, states) = which.query(self.store.waiting_index().await?);
         let mut filter = which.more(now);
-        filter.append(super::read::cstr("state"), rawdoc! { "$in": states });
-        filter.append(super::read::cstr("parked"), RawBson::Null);
-        filter.append(super::read::cstr(field), bound);
+        filter.append(cstr("state"), rawdoc! { "$in": states });
+        filter.append(cstr("parked"), RawBson::Null);
+        filter.append(cstr("$nor"), foreign());
+        filter.append(cstr(field), bound);
         let mut sort = RawDocumentBuf::new();
-        sort.append(super::read::cstr(field), 1);
+        sort.append(cstr(field), 1);
         let command = rawdoc! {
             "find": TRANSACTIONS,
             "filter": filter,
             "sort": sort,
             "hint": hint,
-            "skip": i64::try_from(skip).unwrap_or(i64::MAX),
-            "limit": i64::try_from(limit).unwrap_or(i64::MAX),
-            "batchSize": i32::try_from(limit).unwrap_or(i32::MAX),
             "projection": { "_id": 1 },
         };
-        self.store.find("stranded", command, |id| Some(id.to_owned())).await
+        let id = |found: &RawDocument| Some((found.to_owned(), ()));
+        let found = self.store.unnoted("stranded", command, limit, id).await?;
+        Ok(found.into_iter().map(|(id, ())| id).collect())
     }
 
     /// Keeps all sweepers away from the ids to be published until `sweep_after`. A document that

@@ -10,8 +10,10 @@ use mongodb::bson::{
 
 use super::Store;
 use super::definitions::TRANSACTIONS;
-use super::parking::{NOTES, unfinished_notes};
+use super::own::NOTES;
+use super::parking::unfinished_notes;
 use super::statements::raw;
+use super::submissions::foreign;
 use crate::ledger::{LedgerError, ServerMs};
 use crate::limits::echo;
 use crate::transaction::{Body, State};
@@ -88,7 +90,7 @@ impl Volume {
 
 impl Store {
     /// The parked transactions, at most so many: first those whose documents say so, then those
-    /// noted in the collection `parked`.
+    /// noted in the collection `tandem.parked`.
     ///
     /// # Errors
     /// When the server is away.
@@ -139,7 +141,7 @@ impl Store {
                 break;
             }
             let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
-            let mut matching = rawdoc! { "state": { "$in": states } };
+            let mut matching = rawdoc! { "state": { "$in": states }, "$nor": foreign() };
             for field in &raw(&filter.to_document()) {
                 let (name, value) = field.expect("it was just made");
                 matching.append(name, value);

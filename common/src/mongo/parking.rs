@@ -1,6 +1,6 @@
 //! Parking transactions, and bringing them back.
 //!
-//! Owns the field `parked` of a transaction and the collection `parked`, which notes transactions
+//! Owns the field `parked` of a transaction and the notes in the collection `tandem.parked` on transactions
 //! whose documents can't be written. Promises that a parked transaction keeps its state, its marks
 //! and its takeover time, that nobody claims it, and that only a person brings it back. A
 //! transaction that is noted in the collection only has no guard against a claim, but the server
@@ -11,13 +11,11 @@ use std::collections::HashSet;
 use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::definitions::TRANSACTIONS;
+use super::own::{NOTES, PARKED_NOTE};
 use super::write::{Counts, GARBLED, each_alone};
 use super::{Store, seen};
-use crate::ledger::{LedgerError, Parking, Refused};
+use crate::ledger::{LedgerError, Parking};
 use crate::transaction::{Parked, State, TransactionId};
-
-/// The collection of notes on transactions that can't be written.
-pub(super) const NOTES: &str = "parked";
 
 /// A document `{_id: …}` as the server has sent it. It keeps an `_id` of any type, also text that
 /// is not valid UTF-8, which no other type can hold.
@@ -77,14 +75,17 @@ fn parking(guard: RawDocumentBuf, why: &Parked, ends_claim: bool) -> RawDocument
     rawdoc! { "q": guard, "u": stages }
 }
 
-/// Notes transactions whose documents can't be written.
+/// Notes transactions whose documents can't be written. Where somebody else has put a document of the same
+/// `_id` into the collection of notes, there is no note: the transaction is found again in each sweep.
 pub(super) async fn note(store: &Store, noted: &[(RawId, &Parked)]) -> Result<(), LedgerError> {
     let groups = each_alone(0..noted.len());
     let statement = |group: &[&(RawId, &Parked)]| {
         let (id, why) = group[0];
-        let note = rawdoc! { "code": why.code.as_str(), "message": why.message.as_str() };
+        let note = rawdoc! {
+            "kind": PARKED_NOTE.kind, "code": why.code.as_str(), "message": why.message.as_str(),
+        };
         rawdoc! {
-            "q": id.clone(),
+            "q": PARKED_NOTE.with_id(id.clone()),
             "u": { "$set": note, "$currentDate": { "at": true } },
             "upsert": true,
         }
@@ -92,11 +93,13 @@ pub(super) async fn note(store: &Store, noted: &[(RawId, &Parked)]) -> Result<()
     let written = store.write("park", NOTES, noted, groups, Counts::Matched, statement).await?;
     // The answer to a new note repeats its `_id`. If that is not valid text, the answer can't be
     // read, but the note was written.
-    let is_refused = |refused: &Refused| refused.problem != GARBLED;
-    match written.refused.into_iter().find(is_refused) {
-        None => Ok(()),
-        Some(refused) => Err(LedgerError::lasting("park", refused.problem)),
+    for refused in written.refused.iter().filter(|refused| refused.problem != GARBLED) {
+        tracing::warn!(
+            problem = refused.problem,
+            "can't note a transaction as parked: move what is not Tandem's out of `{NOTES}`"
+        );
     }
+    Ok(())
 }
 
 impl Store {
@@ -128,7 +131,7 @@ impl Store {
             return Ok(HashSet::new());
         }
         let mut pipeline = RawArrayBuf::new();
-        pipeline.push(rawdoc! { "$match": any_of(ids) });
+        pipeline.push(rawdoc! { "$match": notes_on(ids) });
         pipeline.push(rawdoc! { "$project": { "_id": 1 } });
         let key = |document: &RawDocument| Some(document.as_bytes().to_vec());
         let noted = self.aggregate("noted", NOTES, pipeline, ids.len(), key).await?;
@@ -185,7 +188,7 @@ impl Store {
             return Ok(());
         }
         let notes = self.database().collection::<Document>(NOTES);
-        let filter = Document::try_from(any_of(ids))
+        let filter = Document::try_from(notes_on(ids))
             .map_err(|error| LedgerError::lasting("unpark", error.to_string()))?;
         self.limited("unpark", async move { notes.delete_many(filter).await }).await.map(|_| ())
     }
@@ -200,9 +203,10 @@ pub struct Unparked {
     pub refused: Vec<(TransactionId, String)>,
 }
 
-/// The filter for these documents. The server looks them up in its index in one go.
-fn any_of(ids: &[RawId]) -> RawDocumentBuf {
-    rawdoc! { "$or": ids.iter().cloned().collect::<RawArrayBuf>() }
+/// The filter for the notes on these transactions. The server looks them up in its index in one go.
+fn notes_on(ids: &[RawId]) -> RawDocumentBuf {
+    let ids = ids.iter().cloned().collect::<RawArrayBuf>();
+    rawdoc! { "$or": ids, "kind": PARKED_NOTE.raw_condition() }
 }
 
 /// The notes on transactions that are there and not final, the oldest first.
@@ -214,6 +218,7 @@ pub(super) fn unfinished_notes(limit: i64) -> RawArrayBuf {
         "pipeline": [{ "$project": { "state": 1 } }],
     };
     [
+        rawdoc! { "$match": PARKED_NOTE.all() },
         rawdoc! { "$sort": { "at": 1 } },
         rawdoc! { "$lookup": of },
         rawdoc! { "$match": { "of": { "$ne": [] }, "of.state": { "$nin": finals } } },

@@ -128,13 +128,18 @@ impl Store {
     pub async fn find<T: Send + 'static>(
         &self,
         operation: &'static str,
-        mut command: RawDocumentBuf,
+        command: RawDocumentBuf,
         parse: impl Fn(&RawDocument) -> Option<T> + Send + 'static,
     ) -> Result<Vec<T>, LedgerError> {
+        self.cursor(operation, self.reading(operation, command), parse).await
+    }
+
+    /// The same command with limit, name and read concern.
+    pub(super) fn reading(&self, operation: &str, mut command: RawDocumentBuf) -> RawDocumentBuf {
         command.append(cstr("maxTimeMS"), self.op_limit_ms());
         command.append(cstr("comment"), format!("tandem {operation}"));
         command.append(cstr("readConcern"), self.read_concern());
-        self.cursor(operation, command, parse).await
+        command
     }
 
     /// Documents by their `_id`, as they are stored.

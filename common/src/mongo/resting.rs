@@ -13,12 +13,10 @@ use super::Store;
 use super::definitions::{DUE, TRANSACTIONS};
 use super::parking::RawId;
 use super::schedules::WAITING;
+use super::submissions::foreign;
 use super::unfinished::{is_parked, number, shown};
 use crate::ledger::{LedgerError, ServerMs};
 use crate::transaction::{DUE_AT, State};
-
-/// Among so many due ones the first is looked for that is not noted as parked beside its document.
-const FIRST_AMONG: i64 = 100;
 
 /// What rests, and what is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +67,7 @@ impl Store {
         let waits = rawdoc! { "$in": ["$state", waiting()] };
         let is_late = rawdoc! { "$and": [is_due.clone(), waits, { "$not": is_parked() }] };
         let pipeline: RawArrayBuf = [
-            rawdoc! { "$match": { "dueAt": { "$type": "date" } } },
+            rawdoc! { "$match": { "dueAt": { "$type": "date" }, "$nor": foreign() } },
             rawdoc! { "$sort": { "dueAt": 1 } },
             rawdoc! { "$limit": i64::try_from(most).unwrap_or(i64::MAX) },
             rawdoc! { "$group": {
@@ -99,16 +97,13 @@ impl Store {
                 "dueAt": { "$type": "date", "$lte": DateTime::from_millis(now) },
                 "state": { "$in": waiting() },
                 "parked": null,
+                "$nor": foreign(),
             },
             "sort": { "dueAt": 1 },
             "hint": DUE,
-            "limit": FIRST_AMONG,
             "projection": { "dueAt": 1 },
         };
-        let found = self.find("first due", command, id_and_moment).await?;
-        let ids: Vec<RawId> = found.iter().map(|(id, _)| id.clone()).collect();
-        let noted = self.noted(&ids).await?;
-        let first = found.into_iter().find(|(id, _)| !noted.contains(id.as_bytes()));
+        let first = self.unnoted("first due", command, 1, id_and_moment).await?.pop();
         Ok(first.map(|(id, at)| FirstDue { id: text(&id), at, seen_at: now }))
     }
 }

@@ -10,9 +10,9 @@ use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind};
 
 use super::Store;
+use super::own::WORKERS;
 use super::roles::{Action, OF_A_WORKER};
 use super::schema::NotReady;
-use super::workers::WORKERS;
 use crate::limits;
 
 const UNAUTHORIZED: i32 = 13;

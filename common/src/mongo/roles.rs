@@ -8,11 +8,9 @@
 use mongodb::bson::{Document, doc};
 
 use super::definitions::{ACCOUNTS, TRANSACTIONS};
-use super::due::EVENTS;
-use super::parking::NOTES;
+use super::own::{EVENTS, NOTES, SETTINGS, WORKERS};
 use super::schema::NotReady;
-use super::workers::WORKERS;
-use super::{Store, fault, settings, shell};
+use super::{Store, fault, shell};
 
 /// The server's answer to the creation of a role that is there.
 const ROLE_EXISTS: i32 = 51_002;
@@ -50,17 +48,13 @@ pub(super) const OF_A_WORKER: [Privilege; 6] = [
     (TRANSACTIONS, &[Find, Update]),
     (NOTES, &[Find, Update, Insert]),
     (EVENTS, &[Find, Update, Insert, Remove]),
-    (settings::COLLECTION, &[Find]),
+    (SETTINGS, &[Find]),
     (WORKERS, &[Find, Update, Insert]),
 ];
 
 /// Submits transactions and waits for them. It can't change one that is there, so it can't cancel.
-const OF_A_PRODUCER: [Privilege; 4] = [
-    (ACCOUNTS, &[Find]),
-    (TRANSACTIONS, &[Find, Insert]),
-    (NOTES, &[Find]),
-    (settings::COLLECTION, &[Find]),
-];
+const OF_A_PRODUCER: [Privilege; 4] =
+    [(ACCOUNTS, &[Find]), (TRANSACTIONS, &[Find, Insert]), (NOTES, &[Find]), (SETTINGS, &[Find])];
 
 /// Everything that the HTTP API offers: opens and freezes accounts, submits, cancels and reverses,
 /// brings back what was parked, and audits.
@@ -69,7 +63,7 @@ const OF_THE_API: [Privilege; 6] = [
     (TRANSACTIONS, &[Find, Insert, Update, ChangeStream]),
     (NOTES, &[Find, Update, Remove]),
     (EVENTS, &[Find]),
-    (settings::COLLECTION, &[Find]),
+    (SETTINGS, &[Find]),
     (WORKERS, &[Find]),
 ];
 
@@ -79,7 +73,7 @@ const OF_AN_AUDITOR: [Privilege; 6] = [
     (TRANSACTIONS, &[Find, ChangeStream]),
     (NOTES, &[Find]),
     (EVENTS, &[Find]),
-    (settings::COLLECTION, &[Find]),
+    (SETTINGS, &[Find]),
     (WORKERS, &[Find]),
 ];
 

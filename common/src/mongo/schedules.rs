@@ -14,6 +14,7 @@ use super::dates::{date_or_null, is_date};
 use super::definitions::{DUE, TRANSACTIONS};
 use super::parking::{note, raw_id};
 use super::statements::{canceled_for, names, raw};
+use super::submissions::foreign;
 use super::write::{Counts, together};
 use super::{MongoOutbox, Store, holds};
 use crate::ledger::{LedgerError, ServerMs, Written};
@@ -213,7 +214,10 @@ impl MongoOutbox {
         let command = rawdoc! {
             "find": TRANSACTIONS,
             "filter": {
-                "dueAt": { "$type": "date" }, "state": { "$in": waiting }, "parked": null,
+                "dueAt": { "$type": "date" },
+                "state": { "$in": waiting },
+                "parked": null,
+                "$nor": foreign(),
             },
             "sort": { "dueAt": 1 },
             "hint": DUE,

@@ -17,6 +17,7 @@ use mongodb::results::CollectionType;
 
 use super::definitions::{COLLECTIONS, Definition, Index, definitions, is_defined};
 use super::findings::{Finding, Found, Lack, Seen, compare, strict, unneeded};
+use super::own::LEDGER_SETTINGS;
 use super::settings::{Choice, ID, Known, LedgerSettings, Misfit};
 use super::{Store, keyed};
 use crate::ledger::LedgerError;
@@ -248,7 +249,7 @@ impl Store {
     async fn settings(&self) -> Result<Option<LedgerSettings>, NotReady> {
         let collection = self.settings_collection();
         let find = async move { collection.find_one(doc! { "_id": ID }).await };
-        let found = self.permitted("read the collection `tandem`", find).await?;
+        let found = self.permitted("read the collection `tandem.settings`", find).await?;
         let settings = found.as_ref().map(LedgerSettings::from_document).transpose()?;
         match settings.as_ref().map(|settings| settings.fits(Known::THIS)) {
             Some(Err(misfit @ (Misfit::Unknown(_) | Misfit::Unreadable(_)))) => Err(misfit.into()),
@@ -259,13 +260,13 @@ impl Store {
     async fn write_settings(&self, update: Document) -> Result<(), NotReady> {
         let collection = self.settings_collection();
         let write = async move {
-            match collection.update_one(doc! { "_id": ID }, update).upsert(true).await {
+            match collection.update_one(LEDGER_SETTINGS.named(ID), update).upsert(true).await {
                 // Another program inserted the document at the same time, so it is there.
                 Err(error) if code(&error) == Some(DUPLICATE_KEY) => Ok(()),
                 written => written.map(|_| ()),
             }
         };
-        self.permitted("write the collection `tandem`", write).await
+        self.permitted("write the collection `tandem.settings`", write).await
     }
 
     /// The ledger's collections that are there, with their options and, where they are defined, their

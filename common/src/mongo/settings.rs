@@ -1,6 +1,6 @@
 //! The settings document of a ledger: what every program that works on it has to know.
 //!
-//! Owns `{_id: "settings"}` in the collection `tandem`. The program that sets a database up writes
+//! Owns `{_id: "settings"}` in the collection `tandem.settings`. The program that sets a database up writes
 //! it; `producer init --apply` raises it once the old workers have drained. Programs read it when
 //! they start, and workers again at every sweep. A program that finds a protocol version or a
 //! feature that it does not know stops, because it could misread what newer programs have written.
@@ -8,12 +8,11 @@
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
+use super::own::{LEDGER_SETTINGS, SETTINGS};
 use super::{Fields, Store, history};
 use crate::ledger::LedgerError;
 use crate::limits::echo;
 
-/// The collection of the document.
-pub(super) const COLLECTION: &str = "tandem";
 /// The `_id` of the document.
 pub(super) const ID: &str = "settings";
 
@@ -77,8 +76,8 @@ pub enum Misfit {
     },
     /// Somebody has edited it by hand, and it is not valid.
     #[error(
-        "the settings document of the ledger (collection `tandem`, _id \"settings\") is not \
-         readable: {0}; correct it"
+        "the settings document of the ledger (collection `tandem.settings`, _id \"settings\") is not \
+         readable: {0}; correct it, or move it away if it is not Tandem's"
     )]
     Unreadable(String),
 }
@@ -135,6 +134,9 @@ impl LedgerSettings {
     pub fn from_document(document: &Document) -> Result<LedgerSettings, Misfit> {
         let bad =
             |field: &str, should: &str| Misfit::Unreadable(format!("`{field}` must be {should}"));
+        if document.get_str("kind").ok() != Some(LEDGER_SETTINGS.kind) {
+            return Err(bad("kind", &format!("{:?}", LEDGER_SETTINGS.kind)));
+        }
         let protocol = match document.get("protocol") {
             Some(Bson::Int32(version)) => i64::from(*version),
             Some(Bson::Int64(version)) => *version,
@@ -160,6 +162,7 @@ impl LedgerSettings {
 
     pub(super) fn to_document(&self) -> Document {
         doc! {
+            "kind": LEDGER_SETTINGS.kind,
             "protocol": self.protocol,
             "features": &self.features,
             "validators": self.validators,
@@ -197,7 +200,7 @@ impl LedgerSettings {
 impl Store {
     /// The collection of the settings document.
     pub(super) fn settings_collection(&self) -> Collection<Document> {
-        self.database.collection(COLLECTION)
+        self.database.collection(SETTINGS)
     }
 
     /// The settings of a ledger that is set up.
@@ -205,7 +208,7 @@ impl Store {
     /// # Errors
     /// When the server is away, or the ledger is being set up or its settings can't be read.
     pub(super) async fn complete_settings(&self) -> Result<LedgerSettings, LedgerError> {
-        let found = self.documents("settings", COLLECTION, &[ID], Fields::All).await?.pop();
+        let found = self.documents("settings", SETTINGS, &[ID], Fields::All).await?.pop();
         let Some(found) = found else {
             return Err(LedgerError::passing("settings", "the ledger is not set up yet"));
         };
@@ -254,6 +257,7 @@ mod tests {
         let written = settings(3, &["holds"]);
         assert_eq!(LedgerSettings::from_document(&written.to_document()), Ok(written.clone()));
         for (field, value) in [
+            ("kind", Bson::from("somebody's")),
             ("protocol", Bson::from("2")),
             ("protocol", Bson::from(2.5)),
             ("features", Bson::from("holds")),

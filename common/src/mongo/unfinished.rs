@@ -13,8 +13,9 @@ use mongodb::bson::{Bson, DateTime, RawArrayBuf, RawBson, RawDocument, RawDocume
 use super::Store;
 use super::dates::{date_or_null, is_date};
 use super::definitions::TRANSACTIONS;
-use super::due::EVENTS;
-use super::parking::{NOTES, unfinished_notes};
+use super::own::{DUE_EVENTS, EVENTS, NOTES, PARKED_NOTE};
+use super::parking::unfinished_notes;
+use super::submissions::foreign;
 use crate::ledger::{LedgerError, ServerMs};
 use crate::limits::echo;
 use crate::transaction::State;
@@ -93,7 +94,7 @@ impl Store {
     ) -> Result<Vec<InState>, LedgerError> {
         let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
         let pipeline: RawArrayBuf = [
-            rawdoc! { "$match": { "state": { "$in": states } } },
+            rawdoc! { "$match": { "state": { "$in": states }, "$nor": foreign() } },
             rawdoc! { "$limit": i64::try_from(most).unwrap_or(i64::MAX) },
             rawdoc! { "$group": {
                 "_id": "$state",
@@ -117,6 +118,7 @@ impl Store {
     /// When the server is away or refuses.
     pub async fn noted_as_parked(&self) -> Result<u64, LedgerError> {
         let mut pipeline = RawArrayBuf::new();
+        pipeline.push(rawdoc! { "$match": PARKED_NOTE.all() });
         pipeline.push(rawdoc! { "$limit": NOTES_MAX });
         for stage in unfinished_notes(NOTES_MAX).into_iter().flatten() {
             pipeline.push(stage);
@@ -139,7 +141,9 @@ impl Store {
         let is_due = rawdoc! { "$lte": ["$dueAt", "$$NOW"] };
         let events = rawdoc! { "$add": [length("$done"), length("$canceled")] };
         let pipeline: RawArrayBuf = [
-            rawdoc! { "$match": { "dueAt": { "$type": "date" }, "$expr": is_due } },
+            rawdoc! { "$match": {
+                "kind": DUE_EVENTS.raw_condition(), "dueAt": { "$type": "date" }, "$expr": is_due,
+            } },
             rawdoc! { "$limit": NOTES_MAX },
             rawdoc! { "$group": {
                 "_id": null, "count": { "$sum": events }, "notes": { "$sum": 1_i64 },

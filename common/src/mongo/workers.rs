@@ -1,6 +1,6 @@
 //! Workers that are seen: each writes one document about itself, and whoever shows an overview reads them.
 //!
-//! Owns the collection `workers`. Nothing of the protocol depends on it: a worker that can't write its
+//! Owns the documents of the collection `tandem.workers`. Nothing of the protocol depends on it: a worker that can't write its
 //! document works all the same, and nobody decides anything about money by it. So the write is acknowledged
 //! by the primary alone. Promises that all moments are of the server's clock, that the index removes a
 //! document a day after it was written last, that neither the index nor a read touches documents that are not of
@@ -11,14 +11,9 @@ use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBsonRef, RawDocument, do
 
 use super::Store;
 use super::definitions::Index;
+use super::own::{WORKER, WORKERS};
 use crate::ledger::{LedgerError, ServerMs};
 use crate::limits::{WORKER_BYTES_MAX, WORKERS_MAX, echo};
-
-/// The collection.
-pub const WORKERS: &str = "workers";
-
-/// What marks a document as a worker's. A database may have a collection of this name for other things.
-const KIND: &str = "tandem-worker";
 
 /// How long a document stays after the last write, in seconds.
 const KEPT_S: i32 = 24 * 3_600;
@@ -81,7 +76,7 @@ pub(super) fn index() -> Index {
     Index {
         name: "seen",
         key: doc! { "seenAt": 1 },
-        filter: doc! { "kind": KIND },
+        filter: doc! { "kind": WORKER.kind },
         unique: false,
         expire_after_s: Some(KEPT_S),
     }
@@ -98,7 +93,7 @@ impl WorkerReport {
         let (bounds, counts): (Vec<f64>, Vec<i64>) =
             self.latency.iter().map(|(bound, count)| (*bound, number(*count))).unzip();
         doc! {
-            "kind": KIND,
+            "kind": WORKER.kind,
             "name": &self.name,
             "version": &self.version,
             "engine": &self.engine,
@@ -198,7 +193,7 @@ impl Store {
             "seenAt": "$$NOW",
         };
         let statement = doc! {
-            "q": { "_id": &report.id },
+            "q": WORKER.named(&report.id),
             "u": [{ "$replaceWith": { "$mergeObjects": [said, clock] } }],
             "upsert": true,
         };
@@ -231,7 +226,9 @@ impl Store {
         let fits = rawdoc! { "$lte": [{ "$bsonSize": "$$ROOT" }, WORKER_BYTES_MAX as i64] };
         let is_past = rawdoc! { "$lte": ["$seenAt", now_ish] };
         let pipeline: RawArrayBuf = [
-            rawdoc! { "$match": { "kind": KIND, "seenAt": { "$type": "date" } } },
+            rawdoc! { "$match": {
+                "kind": WORKER.raw_condition(), "seenAt": { "$type": "date" },
+            } },
             rawdoc! { "$sort": { "seenAt": -1 } },
             rawdoc! { "$match": { "$expr": { "$and": [is_past, fits] } } },
             rawdoc! { "$limit": WORKERS_MAX as i64 + 1 },
