@@ -36,6 +36,20 @@ pub struct MongoArgs {
     /// the default); slower
     #[cfg_attr(feature = "cli", arg(long, env = "TANDEM_ONE_DOCUMENT_STATEMENTS", global = true))]
     pub one_document_statements: bool,
+
+    /// Accept that this index of yours may refuse what Tandem writes; may be repeated. `producer init`
+    /// remembers it in the ledger, for all programs
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            env = "TANDEM_ACCEPT_INDEX",
+            value_name = "NAME",
+            value_delimiter = ',',
+            global = true
+        )
+    )]
+    pub accept_index: Vec<String>,
 }
 
 impl fmt::Debug for MongoArgs {
@@ -44,6 +58,7 @@ impl fmt::Debug for MongoArgs {
             .field("mongodb_uri", &redacted(&self.mongodb_uri))
             .field("database", &self.database)
             .field("one_document_statements", &self.one_document_statements)
+            .field("accept_index", &self.accept_index)
             .finish()
     }
 }
@@ -367,7 +382,12 @@ mod tests {
             assert!(!redacted(uri).contains("secret"));
             let amqp = AmqpArgs { amqp_url: uri.to_owned(), queue_prefix: "tandem".to_owned() };
             let (mongodb_uri, database) = (uri.to_owned(), None);
-            let mongo = MongoArgs { mongodb_uri, database, one_document_statements: false };
+            let mongo = MongoArgs {
+                mongodb_uri,
+                database,
+                one_document_statements: false,
+                accept_index: vec![],
+            };
             assert!(!format!("{amqp:?} {mongo:?}").contains("secret"));
         }
     }
@@ -395,7 +415,9 @@ mod tests {
         let named = |flag: Option<&str>, in_uri: Option<&str>| {
             let database = flag.map(str::to_owned);
             let (mongodb_uri, one_document_statements) = (String::new(), false);
-            MongoArgs { mongodb_uri, database, one_document_statements }.database_name(in_uri)
+            let args =
+                MongoArgs { mongodb_uri, database, one_document_statements, accept_index: vec![] };
+            args.database_name(in_uri)
         };
         assert_eq!(named(None, None).as_deref(), Ok("tandem"));
         assert_eq!(named(None, Some("bank")).as_deref(), Ok("bank"));

@@ -42,6 +42,9 @@ pub struct Config {
     pub ids_per_message: usize,
     /// Change one document with each statement, as on a sharded cluster, where it is the default.
     pub one_document_statements: bool,
+    /// Indexes of your own that may refuse what Tandem writes, by their names; none by default. With another one
+    /// that may, no client connects.
+    pub accept_indexes: Vec<String>,
     /// Makes spans of submissions; off by default.
     pub tracing: Tracing,
     /// Is called with a sentence when a server is away and is tried again. By default that is a
@@ -66,6 +69,7 @@ impl Config {
             publish_within: Duration::from_secs(2),
             ids_per_message: 100,
             one_document_statements: false,
+            accept_indexes: Vec::new(),
             tracing: Tracing::default(),
             notes: Arc::new(|note| tracing::warn!("{note}")),
         }
@@ -120,6 +124,13 @@ impl Config {
         self
     }
 
+    /// Sets [`Config::accept_indexes`].
+    #[must_use]
+    pub fn accept_indexes(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Config {
+        self.accept_indexes = names.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Sets [`Config::tracing`].
     #[must_use]
     pub fn tracing(mut self, tracing: Tracing) -> Config {
@@ -139,6 +150,7 @@ impl Config {
             mongodb_uri: self.mongodb_uri.clone(),
             database: self.database.clone(),
             one_document_statements: self.one_document_statements,
+            accept_index: self.accept_indexes.clone(),
         }
     }
 

@@ -43,6 +43,10 @@ pub(crate) async fn insert(
             KeyedInsert::Refused(problem) => {
                 return Ok(Answer::Refused(format!("the server refuses it: {problem}")));
             }
+            KeyedInsert::Taken(problem) => {
+                let known = find_one(store, order, created_at).await?;
+                return Ok(known.unwrap_or(Answer::Taken(problem)));
+            }
             KeyedInsert::Duplicate => {
                 if let Some(answer) = in_the_way(store, order, created_at).await? {
                     return Ok(answer);

@@ -100,6 +100,16 @@ async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answer>, Ledger
         let problem = format!("the server refuses it: {}", refused.problem);
         answers[refused.item] = Answer::Refused(problem);
     }
+    // Only by its id an account is found that an earlier attempt has inserted, and that stands in its own way.
+    let ids = left.taken.iter().map(|taken| accounts[taken.item].id.as_ref());
+    let found = find(store, ids.collect()).await?;
+    for taken in left.taken {
+        let account = &accounts[taken.item];
+        answers[taken.item] = match found.get(account.id.as_ref()) {
+            Some(existing) => compare(account, existing),
+            None => Answer::Refused(taken.problem),
+        };
+    }
     if !left.existing.is_empty() {
         let ids = left.existing.iter().map(|at| accounts[*at].id.as_ref());
         let mut found = find(store, ids.collect()).await?;
@@ -121,6 +131,9 @@ async fn find(
     store: &Store,
     ids: Vec<&str>,
 ) -> Result<HashMap<String, RawDocumentBuf>, LedgerError> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
     let fields = Fields::OfAnAccount;
     let found = store.documents("accounts", ACCOUNTS, &ids, fields).await?;
     let keyed =

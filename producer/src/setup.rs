@@ -1,6 +1,6 @@
 //! Setting a database and its queues up, and saying what they lack.
 
-use common::mongo::{Choice, Inspection, Role};
+use common::mongo::{Choice, Foreign, Inspection, Role};
 
 use crate::client::Client;
 use crate::error::Error;
@@ -14,12 +14,34 @@ impl Client {
         self.insist(|| self.store().check_schema()).await
     }
 
-    /// Checks that this version knows what the ledger's settings name.
+    /// Checks that this version knows what the ledger's settings name, and that the server removes no documents of
+    /// the ledger. Enough for who only reads.
     ///
     /// # Errors
-    /// When it does not, or the server stays away or refuses.
-    pub async fn check_settings(&self) -> Result<(), Error> {
-        self.insist(|| self.store().check_settings()).await.map(drop)
+    /// When one of the two is not so, or the server stays away or refuses.
+    pub async fn check_ground(&self) -> Result<(), Error> {
+        let check = async || {
+            let settings = self.store().check_settings().await?;
+            self.store().check_ground(settings).await
+        };
+        self.insist(check).await.map(drop)
+    }
+
+    /// Remembers in a ledger that is set up which indexes [`Config::accept_indexes`](crate::Config::accept_indexes)
+    /// names, so that every start accepts them.
+    ///
+    /// # Errors
+    /// When the server stays away or refuses.
+    pub async fn remember_accepted(&self) -> Result<(), Error> {
+        self.insist(|| self.store().remember_accepted()).await
+    }
+
+    /// What others have put into collections that are Tandem's alone.
+    ///
+    /// # Errors
+    /// When the server stays away or refuses.
+    pub async fn foreign(&self) -> Result<Vec<Foreign>, Error> {
+        self.insist(|| self.store().foreign()).await
     }
 
     /// Checks the database; a fresh one is set up.

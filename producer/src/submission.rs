@@ -226,6 +226,9 @@ pub enum Answer {
     },
     /// It has an exclusive key, and the ledger keeps none; the sentence says why.
     WithoutKeys(&'static str),
+    /// It has a value that a unique index of the user's own takes only once, and another document has it; the
+    /// text names the index.
+    Taken(String),
     /// The server will never accept it; the text says why.
     Refused(String),
 }
@@ -239,6 +242,7 @@ impl Answer {
             Answer::Conflict { .. }
             | Answer::KeyInUse { .. }
             | Answer::WithoutKeys(_)
+            | Answer::Taken(_)
             | Answer::Refused(_) => None,
         }
     }
@@ -294,6 +298,12 @@ pub async fn insert(
         }
         let existing: Vec<usize> = left.existing.into_iter().map(|at| new[at]).collect();
         compare_known(store, orders, &existing, created_at, &mut answers).await?;
+        // An earlier attempt may have inserted the document itself, which then stands in its own way.
+        let taken: Vec<usize> = left.taken.iter().map(|taken| new[taken.item]).collect();
+        compare_known(store, orders, &taken, created_at, &mut answers).await?;
+        for (at, taken) in taken.into_iter().zip(left.taken) {
+            answers[at].get_or_insert(Answer::Taken(taken.problem));
+        }
         if let Some(at) = existing.into_iter().find(|at| answers[*at].is_none()) {
             let message = format!("{} exists and is not durable yet", orders[at].id);
             return Err(LedgerError::passing("insert", message));

@@ -127,6 +127,7 @@ impl Config {
                 mongodb_uri: mongodb_uri.into(),
                 database: None,
                 one_document_statements: false,
+                accept_index: vec![],
             },
             amqp: AmqpArgs { amqp_url: amqp_url.into(), queue_prefix: "tandem".to_owned() },
             timing: TimingArgs::default(),

@@ -28,7 +28,7 @@ use crate::report::Reporter;
 use crate::start::{Failure, Shared, Starting, listen};
 use crate::sweeper::Sweeper;
 use crate::turns::Turns;
-use crate::watch::watch_settings;
+use crate::watch::watch_ground;
 
 /// What a program passes in instead of what a worker would make itself.
 pub(crate) struct Given {
@@ -134,8 +134,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         );
         parts.start(Part::DatabaseWatcher, watching.map(done));
         let every = self.config.sweeper().every;
-        let watching =
-            watch_settings(self.store.clone(), self.events.is_some(), every, stop.clone());
+        let watching = watch_ground(self.store.clone(), self.events.is_some(), every, stop.clone());
         parts.start(Part::SettingsWatcher, watching);
         let sweeper = Sweeper {
             store: self.store.clone(),

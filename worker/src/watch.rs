@@ -1,11 +1,13 @@
-//! Watching the ledger's settings document.
+//! Watching the ground that a worker stands on: the ledger's settings document, and the indexes of others.
 //!
 //! Promises that a worker ends soon after the settings name a version or a feature that it does
-//! not know, or choose otherwise than when it has started. A database that is away is no reason to end.
+//! not know, or choose otherwise than when it has started, and soon after an index that removes documents
+//! turns up. One that may refuse writes is a warning: its owner is asked at the next start. A database that
+//! is away is no reason to end.
 
 use std::time::Duration;
 
-use common::mongo::{NotReady, Store};
+use common::mongo::{Finding, Misfit, NotReady, Store};
 use common::retry::jitter;
 use tokio_util::sync::CancellationToken;
 
@@ -16,26 +18,40 @@ use crate::parts::pause;
 /// or off.
 ///
 /// # Errors
-/// When the settings do not fit this version, or events are not as they were.
-pub async fn watch_settings(
+/// When the settings do not fit this version, events are not as they were, or something removes documents.
+pub async fn watch_ground(
     store: Store,
     events: bool,
     every: Duration,
     stop: CancellationToken,
 ) -> Outcome {
+    let mut warned_of = Vec::new();
     while pause(&stop, every.mul_f64(0.5 + jitter())).await {
-        match store.check_settings().await {
-            Ok(Some(settings)) if settings.events != events => {
-                let now = if settings.events { "on" } else { "off" };
-                return Err(format!("the ledger has events {now} now; start the worker again"));
+        match look(&store, events).await {
+            Ok(refusing) => {
+                for finding in refusing.iter().filter(|finding| !warned_of.contains(*finding)) {
+                    tracing::warn!("{finding}");
+                }
+                warned_of = refusing;
             }
-            Ok(Some(_) | None) => {}
             Err(NotReady::Misfit(misfit)) => return Err(misfit.to_string()),
+            Err(error @ NotReady::Unfit(_)) => return Err(error.to_string()),
             Err(error) if error.passes() => {
-                tracing::debug!(%error, "looking at the settings later");
+                tracing::debug!(%error, "looking at the settings and indexes later");
             }
-            Err(error) => tracing::warn!(%error, "can't look at the settings"),
+            Err(error) => tracing::warn!(%error, "can't look at the settings and indexes"),
         }
     }
     Ok(None)
+}
+
+/// The indexes that may refuse writes and that nobody has accepted.
+async fn look(store: &Store, events: bool) -> Result<Vec<Finding>, NotReady> {
+    let settings = store.check_settings().await?;
+    match &settings {
+        Some(settings) if settings.events != events => {
+            Err(Misfit::EventsChanged { on: settings.events }.into())
+        }
+        Some(_) | None => store.check_ground(settings).await,
+    }
 }

@@ -5,11 +5,11 @@
 //! hash does not fit, somebody else has written or edited the validator, and Tandem never
 //! overwrites it.
 
-use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use sha2::{Digest, Sha256};
 
 use super::own::{EVENTS, NOTES, SETTINGS, WORKERS};
+use super::seen_index::SeenIndex;
 use super::settings::LedgerSettings;
 use super::{history, keyed, validators, waiting, workers};
 use crate::hex::hex;
@@ -75,16 +75,24 @@ pub(super) fn definitions(settings: &LedgerSettings) -> Vec<Definition> {
     ]
 }
 
-/// Whether setting up creates this collection. The others are created by the first program that
-/// writes to them.
-pub(super) fn is_defined(name: &str) -> bool {
-    is_needed(name) || name == WORKERS
-}
-
 /// Whether there is no ledger without this collection. Without that of workers operators see less, and all
 /// else is as it should be.
 pub(super) fn is_needed(name: &str) -> bool {
     [ACCOUNTS, TRANSACTIONS].contains(&name)
+}
+
+/// All indexes that this version may have made on a collection, those included that a ledger does without.
+pub(super) fn made_by_tandem(collection: &str) -> Vec<Index> {
+    match collection {
+        TRANSACTIONS => {
+            let mut all = transaction_indexes();
+            all.extend([keyed::index(), waiting::index()]);
+            all.extend(history::indexes());
+            all
+        }
+        WORKERS => vec![workers::index()],
+        _ => vec![],
+    }
 }
 
 /// An index that is changed gets a new name. The old one stays for the workers of the old version,
@@ -125,38 +133,28 @@ impl Index {
     }
 
     /// Whether an existing index is this one, by name, too: the queries name their index.
-    pub(super) fn is_served_by(&self, there: &IndexModel) -> bool {
+    pub(super) fn is_served_by(&self, there: &SeenIndex) -> bool {
         self.has_name_of(there)
             && self.is_blocked_by(there)
-            && there.options.as_ref().is_some_and(|options| {
-                let expires = options.expire_after.map(|after| after.as_secs());
-                let expected = self.expire_after_s.and_then(|seconds| seconds.try_into().ok());
-                options.hidden != Some(true) && expires == expected
-            })
+            && !there.is("hidden")
+            && there.expire_after().is_some() == self.expire_after_s.is_some()
+            && there.expire_after_s() == self.expire_after_s.map(i64::from)
     }
 
     /// Whether the server takes an existing index for this one, and so refuses this one under any
     /// other name. The server compares neither `hidden` nor `expireAfterSeconds`.
-    pub(super) fn is_blocked_by(&self, there: &IndexModel) -> bool {
-        let set = |flag: Option<bool>| flag == Some(true);
-        same_key(&there.keys, &self.key)
-            && there.options.as_ref().is_some_and(|options| {
-                options.partial_filter_expression.clone().unwrap_or_default() == self.filter
-                    && set(options.unique) == self.unique
-                    && !set(options.sparse)
-                    && options.collation.is_none()
-            })
+    pub(super) fn is_blocked_by(&self, there: &SeenIndex) -> bool {
+        same_key(&there.key(), &self.key)
+            && there.filter() == self.filter
+            && there.is("unique") == self.unique
+            && !there.is("sparse")
+            && !there.is("collation")
     }
 
     /// Whether an existing index has the name of this one.
-    pub(super) fn has_name_of(&self, there: &IndexModel) -> bool {
-        name_of(there) == Some(self.name)
+    pub(super) fn has_name_of(&self, there: &SeenIndex) -> bool {
+        there.name() == self.name
     }
-}
-
-/// The name of an existing index.
-pub(super) fn name_of(there: &IndexModel) -> Option<&str> {
-    there.options.as_ref()?.name.as_deref()
 }
 
 /// Some shells write 1 as a double. The server makes no difference between the two.
@@ -236,8 +234,6 @@ fn mark(rules: &Document) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mongodb::options::IndexOptions;
-
     use super::*;
 
     #[test]
@@ -262,24 +258,22 @@ mod tests {
     #[test]
     fn an_index_serves_under_its_name_only_and_with_the_same_definition() {
         let index = &waiting::index();
-        let there = |change: fn(&mut IndexModel, &mut IndexOptions)| {
-            let mut options = IndexOptions::default();
-            options.name = Some(index.name.to_owned());
-            options.partial_filter_expression = Some(index.filter.clone());
-            let mut there = IndexModel::builder().keys(index.key.clone()).build();
-            change(&mut there, &mut options);
-            there.options = Some(options);
+        fn set(there: &mut Document, option: &str, value: impl Into<Bson>) {
+            there.insert(option, value.into());
+        }
+        let there = |change: fn(&mut Document)| {
+            let mut there = index.to_document();
+            change(&mut there);
+            let there = SeenIndex(there);
             (index.is_served_by(&there), index.is_blocked_by(&there))
         };
-        assert_eq!(there(|_, _| {}), (true, true));
-        assert_eq!(there(|there, _| there.keys = doc! { "createdAt": 1.0 }), (true, true));
-        let theirs = |_: &mut IndexModel, options: &mut IndexOptions| {
-            options.name = Some("createdAt_1".to_owned());
-        };
-        assert_eq!(there(theirs), (false, true));
-        assert_eq!(there(|_, options| options.hidden = Some(true)), (false, true));
-        assert_eq!(there(|_, options| options.unique = Some(true)), (false, false));
-        assert_eq!(there(|_, o| o.partial_filter_expression = None), (false, false));
-        assert_eq!(there(|there, _| there.keys = doc! { "createdAt": -1 }), (false, false));
+        assert_eq!(there(|_| {}), (true, true));
+        assert_eq!(there(|one| set(one, "key", doc! { "createdAt": 1.0 })), (true, true));
+        assert_eq!(there(|one| set(one, "name", "createdAt_1")), (false, true));
+        assert_eq!(there(|one| set(one, "hidden", true)), (false, true));
+        assert_eq!(there(|one| set(one, "expireAfterSeconds", 60)), (false, true));
+        assert_eq!(there(|one| set(one, "unique", true)), (false, false));
+        assert_eq!(there(|one| drop(one.remove("partialFilterExpression"))), (false, false));
+        assert_eq!(there(|one| set(one, "key", doc! { "createdAt": -1 })), (false, false));
     }
 }

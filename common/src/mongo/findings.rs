@@ -6,15 +6,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{CreateCollectionOptions, ValidationAction, ValidationLevel};
 use mongodb::results::CollectionSpecification;
 
-use super::definitions::{
-    COLLECTIONS, Fit, Index, TRANSACTIONS, definitions, fit, is_needed, name_of,
-};
+use super::definitions::{COLLECTIONS, Fit, Index, TRANSACTIONS, definitions, fit, is_needed};
+use super::ground::{Harm, drop_index, harm};
 use super::own::{SETTINGS, WORKERS};
+use super::seen_index::SeenIndex;
 use super::settings::{Choice, Known, LedgerSettings, Misfit};
 use super::shell;
 use super::unsuitable::Unsuitable;
@@ -22,13 +21,15 @@ use super::{history, keyed, waiting};
 use crate::limits::echo;
 
 /// A collection that is there: what it is, and its indexes.
-pub(super) type Found = (CollectionSpecification, Vec<IndexModel>);
+pub(super) type Found = (CollectionSpecification, Vec<SeenIndex>);
 
 /// What is there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) settings: Option<LedgerSettings>,
     pub(super) collections: BTreeMap<String, Found>,
+    /// The indexes that this program was told to accept. Those that the ledger has accepted are in its settings.
+    pub(super) accepted: Vec<String>,
 }
 
 impl Seen {
@@ -75,6 +76,10 @@ pub enum Lack {
         /// The name that it has.
         theirs: String,
     },
+    /// An index of the user's own removes documents, or may refuse writes.
+    IndexHarms(Harm),
+    /// A collection of Tandem's own has a validator, which may refuse writes.
+    ValidatorOnOwn,
     /// A validator: there is none.
     Validator,
     /// This version's validator: there is that of another version.
@@ -127,13 +132,18 @@ impl Finding {
     /// Whether nothing works without it. If not, operators see less.
     #[must_use]
     pub fn is_needed(&self) -> bool {
-        self.collection != WORKERS
+        self.collection != WORKERS || self.removes()
     }
 
-    /// Whether the collection can hold no ledger, whatever is added to it.
+    /// Whether the server removes documents of the ledger.
+    fn removes(&self) -> bool {
+        matches!(&self.lack, Lack::IndexHarms(harm) if harm.removes())
+    }
+
+    /// Whether the collection can hold no ledger as it is, whatever is added to it.
     #[must_use]
     pub fn is_unsuitable(&self) -> bool {
-        matches!(self.lack, Lack::Plainness(_))
+        matches!(self.lack, Lack::Plainness(_)) || self.removes()
     }
 
     /// A short name for scripts.
@@ -145,6 +155,8 @@ impl Finding {
             Lack::Index { .. } => "index",
             Lack::IndexDiffers { .. } => "index_differs",
             Lack::IndexNamed { .. } => "index_named",
+            Lack::IndexHarms(harm) => harm.kind(),
+            Lack::ValidatorOnOwn => "validator_on_own",
             Lack::Validator => "validator",
             Lack::ValidatorVersion => "validator_version",
             Lack::ValidatorForeign { .. } => "validator_foreign",
@@ -165,6 +177,11 @@ impl Finding {
         match &self.lack {
             Lack::IndexDiffers { name } => Some(drop_index(collection, name)),
             Lack::IndexNamed { theirs, .. } => Some(drop_index(collection, theirs)),
+            Lack::IndexHarms(harm) => Some(drop_index(collection, &harm.index)),
+            Lack::ValidatorOnOwn => {
+                let none = doc! { "collMod": collection, "validator": {} };
+                Some(format!("db.runCommand({})", shell::document(&none)))
+            }
             Lack::ValidatorForeign { command } => Some(command.clone()),
             Lack::ValidatorLax { ours: false } => {
                 Some(format!("db.runCommand({})", shell::document(&strict(collection))))
@@ -209,6 +226,11 @@ impl fmt::Display for Finding {
                  second one: drop it, then run `producer init --apply`",
                 echo(theirs)
             ),
+            Lack::IndexHarms(harm) => harm.write(collection, f),
+            Lack::ValidatorOnOwn => write!(
+                f,
+                "`{collection}` has a validator, which may refuse what Tandem writes: remove it"
+            ),
             Lack::Validator => write!(f, "`{collection}` has no validator"),
             Lack::ValidatorVersion => {
                 write!(f, "`{collection}` has the validator of another version of Tandem")
@@ -245,17 +267,49 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The collections that can hold no ledger. While there is one, nothing else is changed. That of workers
-/// is left as it is: the ledger does without.
-fn unsuitable(seen: &Seen) -> Vec<Finding> {
-    let of = |name: &'static str| {
-        let (there, _) = seen.collections.get(name)?;
-        Some(
-            Unsuitable::all_of(there)
-                .map(move |why| Finding { collection: name, lack: Lack::Plainness(why) }),
-        )
+/// The collections that can hold no ledger as they are. While there is one, nothing else is changed. That of
+/// workers may be of any kind: the ledger does without. But nothing may remove documents from it.
+pub(super) fn unsuitable(seen: &Seen) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    for (collection, (found, _)) in there(seen).filter(|(name, _)| *name != WORKERS) {
+        let all = Unsuitable::all_of(found).map(Lack::Plainness);
+        findings.extend(all.map(|lack| Finding { collection, lack }));
+    }
+    findings.extend(harms(seen).filter(Finding::removes));
+    findings
+}
+
+/// The collections of a ledger that are there.
+fn there(seen: &Seen) -> impl Iterator<Item = (&'static str, &Found)> {
+    COLLECTIONS.into_iter().filter_map(|name| Some((name, seen.collections.get(name)?)))
+}
+
+/// The indexes of the user's own that harm the ledger, accepted or not.
+fn harms(seen: &Seen) -> impl Iterator<Item = Finding> {
+    there(seen).flat_map(|(collection, (_, indexes))| {
+        let harms = indexes.iter().filter_map(move |index| harm(collection, index));
+        harms.map(move |harm| Finding { collection, lack: Lack::IndexHarms(harm) })
+    })
+}
+
+/// The indexes that may refuse writes: those that their owner has accepted, and those that nobody has.
+pub(super) fn refusing(seen: &Seen) -> (Vec<Finding>, Vec<Finding>) {
+    let is_accepted = |finding: &Finding| {
+        let of_the_ledger = seen.settings.iter().flat_map(|settings| &settings.accepted_indexes);
+        let mut accepted = seen.accepted.iter().chain(of_the_ledger);
+        matches!(&finding.lack, Lack::IndexHarms(harm) if accepted.any(|name| *name == harm.index))
     };
-    COLLECTIONS.into_iter().filter(|name| *name != WORKERS).filter_map(of).flatten().collect()
+    harms(seen).filter(|finding| !finding.removes()).partition(is_accepted)
+}
+
+/// The validators of collections that Tandem has for itself alone.
+fn validators_on_own(seen: &Seen) -> impl Iterator<Item = Finding> {
+    let has_rules = |options: &CreateCollectionOptions| {
+        options.validator.as_ref().is_some_and(|rules| !rules.is_empty())
+    };
+    there(seen)
+        .filter(move |(name, (found, _))| !is_needed(name) && has_rules(&found.options))
+        .map(|(collection, _)| Finding { collection, lack: Lack::ValidatorOnOwn })
 }
 
 /// Whether nothing can be added to the collection of workers, because somebody uses its name otherwise.
@@ -272,6 +326,8 @@ pub(super) fn compare(seen: &Seen, known: Known, choice: Choice) -> Vec<Finding>
     if !findings.is_empty() {
         return findings;
     }
+    findings.extend(refusing(seen).1);
+    findings.extend(validators_on_own(seen));
     for definition in &definitions(&wanted) {
         let collection = definition.name;
         if collection == WORKERS && is_taken(seen) {
@@ -328,7 +384,7 @@ pub(super) fn unneeded(seen: &Seen, known: Known, choice: Choice) -> Vec<&'stati
     history.iter().chain(&keys).filter(|index| kept(index)).map(|index| index.name).collect()
 }
 
-fn index(wanted: &Index, there: &[IndexModel]) -> Option<Lack> {
+fn index(wanted: &Index, there: &[SeenIndex]) -> Option<Lack> {
     let name = wanted.name;
     if there.iter().any(|index| wanted.is_served_by(index)) {
         return None;
@@ -336,8 +392,8 @@ fn index(wanted: &Index, there: &[IndexModel]) -> Option<Lack> {
     if there.iter().any(|index| wanted.has_name_of(index)) {
         return Some(Lack::IndexDiffers { name });
     }
-    if let Some(theirs) = there.iter().find(|index| wanted.is_blocked_by(index)).and_then(name_of) {
-        return Some(Lack::IndexNamed { name, theirs: theirs.to_owned() });
+    if let Some(theirs) = there.iter().find(|index| wanted.is_blocked_by(index)) {
+        return Some(Lack::IndexNamed { name, theirs: theirs.name().to_owned() });
     }
     let mut options = doc! { "name": name };
     options.extend(wanted.options());
@@ -361,10 +417,6 @@ fn validator(collection: &str, options: &CreateCollectionOptions, ours: &Documen
             Some(Lack::ValidatorForeign { command })
         }
     }
-}
-
-fn drop_index(collection: &str, name: &str) -> String {
-    format!("db.{collection}.dropIndex({})", shell::text(name))
 }
 
 /// The command that makes a collection's validator refuse every bad write.
@@ -394,23 +446,14 @@ mod tests {
     }
 
     fn whole_as(choice: Choice) -> Seen {
-        let model = |index: &Index| {
-            let mut options = mongodb::options::IndexOptions::default();
-            options.name = Some(index.name.to_owned());
-            options.partial_filter_expression =
-                Some(index.filter.clone()).filter(|filter| !filter.is_empty());
-            options.unique = index.unique.then_some(true);
-            let expires = index.expire_after_s.and_then(|seconds| seconds.try_into().ok());
-            options.expire_after = expires.map(std::time::Duration::from_secs);
-            IndexModel::builder().keys(index.key.clone()).options(options).build()
-        };
         let settings = LedgerSettings::new(Known::THIS, choice);
         let collections = definitions(&settings).into_iter().map(|definition| {
+            let model = |index: &Index| SeenIndex(index.to_document());
             let indexes = definition.indexes.iter().map(model).collect();
             let validator = definition.validator.unwrap_or_default();
             (definition.name.to_owned(), (with(validator), indexes))
         });
-        Seen { settings: Some(settings), collections: collections.collect() }
+        Seen { settings: Some(settings), collections: collections.collect(), accepted: vec![] }
     }
 
     fn kinds(seen: &Seen, validators: bool) -> Vec<(&'static str, &'static str)> {
@@ -437,7 +480,7 @@ mod tests {
 
     #[test]
     fn each_lack_is_found_alone() {
-        type Change = fn(&mut CreateCollectionOptions, &mut Vec<IndexModel>);
+        type Change = fn(&mut CreateCollectionOptions, &mut Vec<SeenIndex>);
         let change = |name: &str, changed: Change| {
             let mut seen = whole();
             let (found, indexes) = seen.collections.get_mut(name).expect("it is there");
@@ -463,12 +506,13 @@ mod tests {
             [(TRANSACTIONS, "index")]
         );
         assert_eq!(
-            change(TRANSACTIONS, |_, indexes| indexes[0].keys = doc! { "takeoverAt": -1 }),
+            change(TRANSACTIONS, |_, indexes| drop(
+                indexes[0].0.insert("key", doc! { "takeoverAt": -1 })
+            )),
             [(TRANSACTIONS, "index_differs")]
         );
         let renamed: Change = |_, indexes| {
-            let options = indexes[0].options.as_mut().expect("it has a name");
-            options.name = Some("takeoverAt_1".to_owned());
+            indexes[0].0.insert("name", "takeoverAt_1");
         };
         assert_eq!(change(TRANSACTIONS, renamed), [(TRANSACTIONS, "index_named")]);
         let capped_and_more: Change = |options, indexes| {
@@ -482,7 +526,7 @@ mod tests {
         };
         assert_eq!(change(WORKERS, own), [], "somebody else uses the name");
         let everlasting: Change = |_, indexes| {
-            indexes[0].options.as_mut().expect("options").expire_after = None;
+            indexes[0].0.remove("expireAfterSeconds");
         };
         assert_eq!(change(WORKERS, everlasting), [(WORKERS, "index_differs")]);
         let unset = Seen { settings: None, ..whole() };
@@ -531,7 +575,7 @@ mod tests {
         assert_eq!(unneeded(&seen, Known::THIS, off), ["exclusive_key"]);
         assert!(unneeded(&seen, Known::THIS, on()).is_empty());
         let (_, indexes) = seen.collections.get_mut(TRANSACTIONS).expect("it is there");
-        indexes.retain(|index| name_of(index) != Some("exclusive_key"));
+        indexes.retain(|index| index.name() != "exclusive_key");
         seen.settings = Some(LedgerSettings::new(Known::THIS, off));
         assert_eq!(compare(&seen, Known::THIS, off), []);
         let on = Choice { exclusive_keys: Some(true), ..on() };

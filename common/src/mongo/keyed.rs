@@ -30,7 +30,7 @@ use mongodb::options::ReadConcern;
 use super::definitions::{Index, TRANSACTIONS};
 use super::native::{self, Halt};
 use super::write::DUPLICATE_KEY;
-use super::{Store, fault};
+use super::{Store, duplicate, fault};
 use crate::ledger::LedgerError;
 use crate::transaction::State;
 
@@ -62,6 +62,9 @@ pub enum KeyedInsert {
     Inserted,
     /// The `_id` or the key exists: a look tells which.
     Duplicate,
+    /// A unique index of the user's own takes a value of it only once, and another document has that; the text
+    /// names the index. Or an earlier attempt has inserted this very document: a look by the `_id` tells.
+    Taken(String),
     /// Another open transaction has written the `_id` or the key: it is decided soon.
     Conflict,
     /// The server will never accept the document; the text says why.
@@ -105,7 +108,7 @@ impl Store {
             Err(Halt::Conflict) => Ok(KeyedInsert::Conflict),
             Err(Halt::Failed(error)) => Err(error),
             Err(Halt::Driver(error)) => match fault::code_of(&error) {
-                Some(DUPLICATE_KEY) => Ok(KeyedInsert::Duplicate),
+                Some(DUPLICATE_KEY) => Ok(refused_by(duplicate::index_in(&error.to_string()))),
                 Some(_) | None => Err(fault::classify(OPERATION, &error)),
             },
         }
@@ -133,6 +136,14 @@ impl Store {
             Ok(None) | Err(_) => Some(String::new()),
         };
         Ok(self.find(OPERATION, command, id).await?.pop())
+    }
+}
+
+/// What it means that this unique index refuses an insert; none is that of `_id`.
+fn refused_by(index: Option<&str>) -> KeyedInsert {
+    match index {
+        None | Some(INDEX) => KeyedInsert::Duplicate,
+        Some(other) => KeyedInsert::Taken(duplicate::taken(other)),
     }
 }
 
@@ -190,7 +201,7 @@ impl Attempt {
         let reply = database.run_raw_command(command).session(&mut *session).await?;
         Ok(match fault::refusals(OPERATION, &reply)?.pop() {
             None => KeyedInsert::Inserted,
-            Some((DUPLICATE_KEY, _)) => KeyedInsert::Duplicate,
+            Some((DUPLICATE_KEY, _)) => refused_by(duplicate::index_of(&reply, 0)),
             Some((_, refused)) => KeyedInsert::Refused(refused.problem),
         })
     }
@@ -202,7 +213,7 @@ impl Attempt {
         inserted: &Result<KeyedInsert, Halt>,
     ) {
         let was_duplicate = match inserted {
-            Ok(KeyedInsert::Duplicate) => true,
+            Ok(KeyedInsert::Duplicate | KeyedInsert::Taken(_)) => true,
             Err(Halt::Driver(error)) => fault::code_of(error) == Some(DUPLICATE_KEY),
             Ok(KeyedInsert::Inserted | KeyedInsert::Conflict | KeyedInsert::Refused(_))
             | Err(Halt::Conflict | Halt::Failed(_)) => false,

@@ -9,8 +9,10 @@ mod backlog;
 mod dates;
 mod definitions;
 mod due;
+mod duplicate;
 mod fault;
 mod findings;
+mod ground;
 mod history;
 mod holds;
 mod keyed;
@@ -30,6 +32,7 @@ mod roles;
 mod schedules;
 mod schema;
 mod seen;
+mod seen_index;
 mod settings;
 mod shell;
 mod statements;
@@ -59,6 +62,7 @@ pub use definitions::{ACCOUNTS, TRANSACTIONS};
 pub use due::{Due, DueNote, Source};
 pub use fault::{code_of, of_code as fault_of_code, of_error as fault_of};
 pub use findings::{Finding, Lack};
+pub use ground::{Harm, How, Why};
 pub use history::{BY_STATE, ENDED_BY_ACCOUNT, ENDED_ON};
 pub use keyed::{KeyedInsert, NEEDS_REPLICA_SET as KEYS_NEED_REPLICA_SET};
 pub use ledger::MongoLedger;
@@ -94,6 +98,8 @@ pub struct Store {
     one_document: Arc<OnceCell<bool>>,
     /// Set once the ledger was seen to keep exclusive keys.
     keeps_keys: Arc<OnceCell<()>>,
+    /// The indexes that may refuse writes and that this program was told to accept.
+    accepted_indexes: Arc<[String]>,
     /// Which index has what is `initial`.
     waiting: waiting::Known,
 }
@@ -135,6 +141,7 @@ impl Store {
             newest_write: Arc::default(),
             one_document: Arc::new(OnceCell::new_with(one_document)),
             keeps_keys: Arc::default(),
+            accepted_indexes: args.accept_index.clone().into(),
             waiting: waiting::Known::default(),
         })
     }

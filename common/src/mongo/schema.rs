@@ -15,9 +15,12 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 use mongodb::results::CollectionType;
 
-use super::definitions::{COLLECTIONS, Definition, Index, definitions, is_defined};
-use super::findings::{Finding, Found, Lack, Seen, compare, strict, unneeded};
+use super::definitions::{COLLECTIONS, Definition, Index, definitions};
+use super::findings::{
+    Finding, Found, Lack, Seen, compare, refusing, strict, unneeded, unsuitable,
+};
 use super::own::LEDGER_SETTINGS;
+use super::seen_index::SeenIndex;
 use super::settings::{Choice, ID, Known, LedgerSettings, Misfit};
 use super::{Store, keyed};
 use crate::ledger::LedgerError;
@@ -109,6 +112,8 @@ pub struct Inspection {
     pub unfinished: bool,
     /// What it lacks.
     pub findings: Vec<Finding>,
+    /// The indexes that may refuse writes and that their owner has accepted.
+    pub accepted: Vec<Finding>,
     /// The indexes for lists and statements that a ledger without history still has.
     pub unneeded: Vec<&'static str>,
 }
@@ -156,7 +161,7 @@ impl Store {
         let mut settings = self.settings().await?;
         let choice = self.without_keys_on_a_router(choice).await?;
         loop {
-            let seen = Seen { settings, collections: self.collections().await? };
+            let seen = self.seen(settings).await?;
             let findings = compare(&seen, Known::THIS, choice);
             // Another program may have begun to set the database up between the two reads. The
             // settings are written first; so if they are unchanged, the user has created the
@@ -169,7 +174,8 @@ impl Store {
                 let unsuitable = findings.iter().any(Finding::is_unsuitable);
                 let unfinished = (begun || is_fresh) && !unsuitable;
                 let unneeded = unneeded(&seen, Known::THIS, choice);
-                return Ok(Inspection { unfinished, findings, unneeded });
+                let (accepted, _) = refusing(&seen);
+                return Ok(Inspection { unfinished, findings, accepted, unneeded });
             }
             settings = after;
         }
@@ -214,7 +220,10 @@ impl Store {
         }
         let raise = doc! {
             "$max": { "protocol": Known::THIS.protocol },
-            "$addToSet": { "features": { "$each": Known::THIS.features } },
+            "$addToSet": {
+                "features": { "$each": Known::THIS.features },
+                "acceptedIndexes": { "$each": &self.accepted_indexes[..] },
+            },
             "$set": {
                 "validators": settings.validators,
                 "events": settings.events,
@@ -246,6 +255,40 @@ impl Store {
         Ok(settings)
     }
 
+    /// Remembers in a ledger that is set up which indexes this program was told to accept, so that every start
+    /// agrees. In another database, setting it up does.
+    ///
+    /// # Errors
+    /// When the server is away or refuses.
+    pub async fn remember_accepted(&self) -> Result<(), NotReady> {
+        if self.accepted_indexes.is_empty() || self.settings().await?.is_none() {
+            return Ok(());
+        }
+        let accepted = doc! { "acceptedIndexes": { "$each": &self.accepted_indexes[..] } };
+        let (collection, update) = (self.settings_collection(), doc! { "$addToSet": accepted });
+        let write = async move { collection.update_one(LEDGER_SETTINGS.named(ID), update).await };
+        self.permitted("write the collection `tandem.settings`", write).await.map(drop)
+    }
+
+    /// Looks again, while a program works, whether something removes documents of the ledger. Returns the
+    /// indexes that may refuse writes and that nobody has accepted.
+    ///
+    /// # Errors
+    /// [`NotReady::Unfit`] when something does; else when the server is away or refuses.
+    pub async fn check_ground(
+        &self,
+        settings: Option<LedgerSettings>,
+    ) -> Result<Vec<Finding>, NotReady> {
+        let seen = self.seen(settings).await?;
+        let unsuitable = unsuitable(&seen);
+        if unsuitable.is_empty() { Ok(refusing(&seen).1) } else { Err(NotReady::Unfit(unsuitable)) }
+    }
+
+    async fn seen(&self, settings: Option<LedgerSettings>) -> Result<Seen, NotReady> {
+        let accepted = self.accepted_indexes.to_vec();
+        Ok(Seen { settings, collections: self.collections().await?, accepted })
+    }
+
     async fn settings(&self) -> Result<Option<LedgerSettings>, NotReady> {
         let collection = self.settings_collection();
         let find = async move { collection.find_one(doc! { "_id": ID }).await };
@@ -253,7 +296,11 @@ impl Store {
         let settings = found.as_ref().map(LedgerSettings::from_document).transpose()?;
         match settings.as_ref().map(|settings| settings.fits(Known::THIS)) {
             Some(Err(misfit @ (Misfit::Unknown(_) | Misfit::Unreadable(_)))) => Err(misfit.into()),
-            Some(Err(Misfit::Behind(_) | Misfit::Events { .. }) | Ok(())) | None => Ok(settings),
+            Some(
+                Err(Misfit::Behind(_) | Misfit::Events { .. } | Misfit::EventsChanged { .. })
+                | Ok(()),
+            )
+            | None => Ok(settings),
         }
     }
 
@@ -269,8 +316,7 @@ impl Store {
         self.permitted("write the collection `tandem.settings`", write).await
     }
 
-    /// The ledger's collections that are there, with their options and, where they are defined, their
-    /// indexes.
+    /// The ledger's collections that are there, with their options and indexes.
     async fn collections(&self) -> Result<BTreeMap<String, Found>, NotReady> {
         let names = COLLECTIONS.map(Bson::from).to_vec();
         let database = self.database.clone();
@@ -281,14 +327,20 @@ impl Store {
         let mut collections = BTreeMap::new();
         for found in self.permitted("list the collections", list).await? {
             // The server refuses to list the indexes of a view.
-            if !is_defined(&found.name) || found.collection_type != CollectionType::Collection {
+            if found.collection_type != CollectionType::Collection {
                 collections.insert(found.name.clone(), (found, vec![]));
                 continue;
             }
             let collection: Collection<Document> = self.database.collection(&found.name);
             let list = async move {
                 match collection.list_indexes().await {
-                    Ok(indexes) => indexes.try_collect::<Vec<_>>().await,
+                    Ok(indexes) => {
+                        indexes
+                            .with_type::<Document>()
+                            .map_ok(SeenIndex)
+                            .try_collect::<Vec<_>>()
+                            .await
+                    }
                     // The collection was dropped after it was listed.
                     Err(error) if code(&error) == Some(NAMESPACE_NOT_FOUND) => Ok(vec![]),
                     Err(error) => Err(error),
@@ -335,6 +387,8 @@ fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Do
             | Lack::Plainness(_)
             | Lack::IndexDiffers { .. }
             | Lack::IndexNamed { .. }
+            | Lack::IndexHarms(_)
+            | Lack::ValidatorOnOwn
             | Lack::ValidatorForeign { .. }
             | Lack::Settings
             | Lack::SettingsVersion(_)

@@ -45,6 +45,8 @@ pub struct LedgerSettings {
     pub history: bool,
     /// Whether there is the index that keeps exclusive keys unique.
     pub exclusive_keys: bool,
+    /// The names of indexes of the owner's own that may refuse writes, and that the owner has accepted.
+    pub accepted_indexes: Vec<String>,
     /// Whether all collections and indexes have been created. If not, the next program goes on.
     pub complete: bool,
 }
@@ -73,6 +75,12 @@ pub enum Misfit {
     Events {
         /// What the worker was told.
         wanted: bool,
+    },
+    /// Somebody has changed whether there are events while a worker ran.
+    #[error("the ledger has events {} now; start the worker again", on_off(*.on))]
+    EventsChanged {
+        /// What the ledger has now.
+        on: bool,
     },
     /// Somebody has edited it by hand, and it is not valid.
     #[error(
@@ -111,6 +119,7 @@ impl LedgerSettings {
             events: choice.events.unwrap_or(true),
             history: choice.history.unwrap_or(history::BY_DEFAULT),
             exclusive_keys: choice.exclusive_keys.unwrap_or(true),
+            accepted_indexes: Vec::new(),
             complete: false,
         }
     }
@@ -142,13 +151,16 @@ impl LedgerSettings {
             Some(Bson::Int64(version)) => *version,
             _ => return Err(bad("protocol", "a whole number")),
         };
-        let names = document.get_array("features").map_err(|_| bad("features", "a list"))?;
-        let name = |feature: &Bson| feature.as_str().map(str::to_owned);
-        let features: Option<Vec<_>> = names.iter().map(name).collect();
+        let names = |field| {
+            let names = document.get_array(field).map_err(|_| bad(field, "a list"))?;
+            let name = |name: &Bson| name.as_str().map(str::to_owned);
+            let names: Option<Vec<String>> = names.iter().map(name).collect();
+            names.ok_or_else(|| bad(field, "a list of texts"))
+        };
         let flag = |field| document.get_bool(field).map_err(|_| bad(field, "true or false"));
         Ok(LedgerSettings {
             protocol,
-            features: features.ok_or_else(|| bad("features", "a list of texts"))?,
+            features: names("features")?,
             validators: flag("validators")?,
             // Before the second version of the protocol no ledger had events.
             events: if protocol < 2 { true } else { flag("events")? },
@@ -156,6 +168,7 @@ impl LedgerSettings {
             history: document.contains_key("history") && flag("history")?,
             // Before the third version of the protocol no ledger had keys.
             exclusive_keys: if protocol < 3 { true } else { flag("exclusiveKeys")? },
+            accepted_indexes: names("acceptedIndexes")?,
             complete: flag("complete")?,
         })
     }
@@ -169,6 +182,7 @@ impl LedgerSettings {
             "events": self.events,
             "history": self.history,
             "exclusiveKeys": self.exclusive_keys,
+            "acceptedIndexes": &self.accepted_indexes,
             "complete": self.complete,
         }
     }
@@ -266,6 +280,7 @@ mod tests {
             ("events", Bson::from("on")),
             ("history", Bson::Null),
             ("exclusiveKeys", Bson::from("on")),
+            ("acceptedIndexes", Bson::from("reference_1")),
             ("complete", Bson::from(1)),
         ] {
             let mut document = written.to_document();

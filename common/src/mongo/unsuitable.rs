@@ -21,6 +21,8 @@ pub enum Unsuitable {
     TimeSeries,
     /// It is capped: the server would remove old documents.
     Capped,
+    /// The server removes its documents by their `_id`s.
+    Expiring,
     /// It compares texts by the rules of a language: different ids could be the same to it.
     Collation(String),
 }
@@ -36,9 +38,12 @@ impl Unsuitable {
         };
         let options = &there.options;
         let capped = (options.capped == Some(true)).then_some(Unsuitable::Capped);
+        let is_plain = kind.is_none();
+        let expires = options.expire_after_seconds.is_some() && is_plain;
+        let expiring = expires.then_some(Unsuitable::Expiring);
         let collation = options.collation.as_ref().filter(|own| own.locale != BINARY_LOCALE);
         let collation = collation.map(|own| Unsuitable::Collation(own.locale.clone()));
-        kind.into_iter().chain(capped).chain(collation)
+        kind.into_iter().chain(capped).chain(expiring).chain(collation)
     }
 
     /// A short name for scripts.
@@ -47,6 +52,7 @@ impl Unsuitable {
             Unsuitable::View => "view",
             Unsuitable::TimeSeries => "time_series",
             Unsuitable::Capped => "capped",
+            Unsuitable::Expiring => "expiring",
             Unsuitable::Collation(_) => "collation",
         }
     }
@@ -61,6 +67,12 @@ impl fmt::Display for Unsuitable {
             }
             Unsuitable::Capped => {
                 write!(f, "is capped, so the server would remove old documents from it")
+            }
+            Unsuitable::Expiring => {
+                write!(
+                    f,
+                    "has expireAfterSeconds, so the server would remove old documents from it"
+                )
             }
             Unsuitable::Collation(locale) => write!(
                 f,
@@ -92,6 +104,10 @@ mod tests {
         let series = kinds(|there| there.collection_type = CollectionType::Timeseries);
         assert_eq!(series, ["time_series"]);
         assert_eq!(kinds(|there| there.options.capped = Some(true)), ["capped"]);
+        let aging = |there: &mut CollectionSpecification| {
+            there.options.expire_after_seconds = Some(std::time::Duration::from_secs(60));
+        };
+        assert_eq!(kinds(aging), ["expiring"]);
         assert!(kinds(|there| there.options.collation = collation("simple")).is_empty());
         let both = kinds(|there| {
             there.options.capped = Some(true);

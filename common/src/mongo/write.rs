@@ -15,7 +15,7 @@
 
 use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, rawdoc};
 
-use super::{Store, fault};
+use super::{Store, duplicate, fault};
 use crate::ledger::{LedgerError, Refused, Written};
 
 /// What counts as a change in the answer of an `update` command.
@@ -32,6 +32,9 @@ pub(super) enum Counts {
 pub struct Inserted {
     /// Documents whose `_id` exists already.
     pub existing: Vec<usize>,
+    /// Documents with a value that a unique index of the user's own takes only once, and another document has. An
+    /// earlier attempt of this insert may have put the document itself there.
+    pub taken: Vec<Refused>,
     /// Documents that the server will never accept.
     pub refused: Vec<Refused>,
 }
@@ -154,8 +157,11 @@ impl Store {
         self.heard(&reply);
         let mut inserted = Inserted::default();
         for (code, refused) in fault::refusals(OPERATION, &reply)? {
-            match code {
-                DUPLICATE_KEY => inserted.existing.push(refused.item),
+            match (code, duplicate::index_of(&reply, refused.item)) {
+                (DUPLICATE_KEY, Some(index)) => {
+                    inserted.taken.push(Refused { problem: duplicate::taken(index), ..refused });
+                }
+                (DUPLICATE_KEY, None) => inserted.existing.push(refused.item),
                 _ => inserted.refused.push(refused),
             }
         }

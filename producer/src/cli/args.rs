@@ -124,7 +124,7 @@ enum Check {
     /// The whole database.
     Database,
     /// Only whether this version knows the ledger's settings.
-    Settings,
+    Ground,
     /// Nothing: the command does that itself.
     Own,
 }
@@ -147,7 +147,7 @@ impl Command {
             | Command::DeadLetters(_)
             | Command::Events(_) => Check::Database,
             // A database that lacks something is when an audit is wanted most.
-            Command::Audit(_) => Check::Settings,
+            Command::Audit(_) => Check::Ground,
             // Those that write set a fresh database up when they have read their input.
             Command::Init(_)
             | Command::Roles(_)
@@ -204,6 +204,7 @@ fn config(cli: &Cli, console: &Arc<Console>) -> Config {
     let config = Config::new(&cli.mongo.mongodb_uri, &cli.amqp.amqp_url)
         .queue_prefix(&cli.amqp.queue_prefix)
         .one_document_statements(cli.mongo.one_document_statements)
+        .accept_indexes(&cli.mongo.accept_index)
         .give_up_after(give_up_after)
         // Whoever runs a command wants to know that the broker is away.
         .publish_within(give_up_after)
@@ -232,7 +233,7 @@ async fn dispatch(
     let command = &cli.command;
     match command.check() {
         Check::Database => context.client.check_schema().await?,
-        Check::Settings => context.client.check_settings().await?,
+        Check::Ground => context.client.check_ground().await?,
         Check::Own => {}
     }
     match command {

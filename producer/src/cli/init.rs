@@ -9,7 +9,7 @@ use std::io::Write;
 
 use clap::Args;
 use common::config::switch;
-use common::mongo::{Choice, Finding};
+use common::mongo::{Choice, Finding, Foreign};
 use producer::Inspection;
 use serde_json::{Value, json};
 
@@ -22,6 +22,12 @@ missing is listed, and --apply creates it. A validator of your own is never chan
 that merges it with Tandem's is printed, and so is one that drops an index in the way of Tandem's.
 Exit code 1 means that something is missing.
 
+An index of yours that removes documents (expireAfterSeconds) stops every program of Tandem. One that
+may refuse what Tandem writes (a unique one, for example) does so, too, unless you accept it:
+--accept-index NAME is remembered in the ledger, at once and for all programs. What it then refuses is
+refused alone, and named. Documents that Tandem has not written stay as they are, also in
+collections of its own; they are counted.
+
 A new version of Tandem may need more, or another protocol. Then stop all old workers (SIGTERM, and
 wait for exit code 0), run `producer init --apply`, and start the new ones. Old programs refuse to
 work from then on.
@@ -33,6 +39,7 @@ Examples:
   producer init --apply --events off       no outcome events
   producer init --apply --history on       indexes for lists and statements
   producer init --apply --exclusive-keys off     no exclusive keys: one index less to write
+  producer init --accept-index reference_1     a unique index of yours stays
   producer init --json";
 
 /// What may be changed.
@@ -80,6 +87,10 @@ impl InitArgs {
 struct Report {
     applied: Vec<Finding>,
     missing: Vec<Finding>,
+    /// Indexes that may refuse writes, and were accepted.
+    accepted: Vec<Finding>,
+    /// What others have put into Tandem's own collections.
+    foreign: Vec<Foreign>,
     /// Indexes that the ledger does without, and still has.
     unneeded: Vec<&'static str>,
 }
@@ -106,16 +117,21 @@ pub async fn run(
 
 async fn database(context: &Context, args: &InitArgs) -> Result<Report, Error> {
     let choice = args.choice();
+    context.client.remember_accepted().await?;
     let before = context.client.inspect(choice).await?;
-    if before.findings.is_empty() || !(args.apply || before.unfinished) {
-        let Inspection { findings: missing, unneeded, .. } = before;
-        return Ok(Report { applied: vec![], missing, unneeded });
-    }
-    context.client.apply_schema(choice).await?;
-    let Inspection { findings: missing, unneeded, .. } = context.client.inspect(choice).await?;
-    let gone = |finding: &Finding| !missing.contains(finding);
-    let applied = before.findings.into_iter().filter(gone).collect();
-    Ok(Report { applied, missing, unneeded })
+    let is_done = before.findings.is_empty() || !(args.apply || before.unfinished);
+    let mut applied = before.findings.clone();
+    let after = match is_done {
+        true => before,
+        false => {
+            context.client.apply_schema(choice).await?;
+            context.client.inspect(choice).await?
+        }
+    };
+    applied.retain(|finding| !after.findings.contains(finding));
+    let Inspection { findings: missing, accepted, unneeded, .. } = after;
+    let foreign = context.client.foreign().await?;
+    Ok(Report { applied, missing, accepted, foreign, unneeded })
 }
 
 impl Report {
@@ -128,6 +144,13 @@ impl Report {
             if let Some(command) = finding.command() {
                 writeln!(out, "  in mongosh: {command}")?;
             }
+        }
+        for finding in &self.accepted {
+            writeln!(out, "accepted: {finding}")?;
+        }
+        for foreign in &self.foreign {
+            writeln!(out, "not Tandem's: {foreign}")?;
+            writeln!(out, "  {}", foreign.remedy())?;
         }
         if !self.unneeded.is_empty() {
             let names = json!(self.unneeded);
@@ -147,10 +170,21 @@ impl Report {
             "ok": self.missing.is_empty(),
             "applied": values(&self.applied),
             "missing": values(&self.missing),
+            "accepted": values(&self.accepted),
+            "foreign": self.foreign.iter().map(foreign).collect::<Vec<_>>(),
             "unneeded": self.unneeded,
         });
         writeln!(out, "{report}")
     }
+}
+
+fn foreign(foreign: &Foreign) -> Value {
+    json!({
+        "collection": foreign.collection,
+        "count": foreign.count,
+        "example": foreign.example,
+        "message": foreign.to_string(),
+    })
 }
 
 fn value(finding: &Finding) -> Value {

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, Semaphore};
 
 use super::waiting::{Caller, Job};
 use crate::client::Servers;
-use crate::error::{Attempt, Error};
+use crate::error::{Attempt, Error, Server};
 use crate::submission::{Answer, Expect, Order, Receipt, insert};
 
 /// How often a piece is tried as a whole before it is halved.
@@ -109,9 +109,10 @@ impl Inserting {
         let waiting = waiting.filter(|(order, answer)| answer.is_waiting(first(order)));
         let waiting: Vec<TransactionId> = waiting.map(|(order, _)| order.id.clone()).collect();
         let unpublished = self.servers.publish_or_leave(&waiting, &piece.traces()).await.err();
+        let tried_before = piece.tries > 0;
         for ((order, caller), answer) in piece.orders.into_iter().zip(piece.callers).zip(answers) {
             let first = first(&order);
-            caller.answer(result(order.id, answer, first, unpublished.as_ref()));
+            caller.answer(result(order.id, answer, first, tried_before, unpublished.as_ref()));
         }
     }
 
@@ -238,6 +239,7 @@ fn result(
     id: TransactionId,
     answer: Answer,
     first: State,
+    tried_before: bool,
     unpublished: Option<&Error>,
 ) -> Result<Receipt, Error> {
     let unpublished = unpublished.filter(|_| answer.is_waiting(first)).cloned();
@@ -252,6 +254,13 @@ fn result(
             return Err(Error::KeyInUse { id: id.to_string(), key, holder });
         }
         Answer::WithoutKeys(why) => return Err(Error::WithoutKeys(why)),
+        // The other document may have left the index before an earlier attempt arrives.
+        Answer::Taken(problem) if tried_before => {
+            let problem = format!("{id}: {problem}, and an earlier attempt may still take effect");
+            let (server, after) = (Server::MongoDb, Duration::ZERO);
+            return Err(Error::Unavailable { server, problem, after });
+        }
+        Answer::Taken(problem) => return Err(Error::refused(&id, problem)),
         Answer::Refused(problem) => return Err(Error::refused(&id, problem)),
     };
     Ok(Receipt { id, known, state, unpublished })

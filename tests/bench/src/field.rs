@@ -61,6 +61,7 @@ impl Field {
         world.choose(choice).await;
         let mongo = MongoArgs {
             one_document_statements: false,
+            accept_index: vec![],
             mongodb_uri: with_option(
                 &servers.mongodb_uri,
                 &format!("maxPoolSize={CONNECTIONS_MAX}"),

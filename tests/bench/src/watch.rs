@@ -33,6 +33,7 @@ impl Watcher {
         // A client of its own: its only connection waits for events.
         let mongo = MongoArgs {
             one_document_statements: false,
+            accept_index: vec![],
             mongodb_uri: field.world.servers.mongodb_uri.clone(),
             database: Some(field.world.name.clone()),
         };

@@ -77,6 +77,7 @@ impl Observer {
             mongodb_uri: uri.to_owned(),
             database: Some(database.to_owned()),
             one_document_statements: false,
+            accept_index: vec![],
         };
         let store = Store::connect(&mongo, "chaos", Duration::from_secs(20)).await?;
         Ok(Observer { store })

@@ -70,6 +70,7 @@ impl World {
             mongodb_uri: servers.mongodb_uri.clone(),
             database: Some(name.clone()),
             one_document_statements: false,
+            accept_index: vec![],
         };
         let store = Store::connect(&mongo, "tests", Duration::from_secs(20)).await;
         let store = store.expect("the connection string is valid");

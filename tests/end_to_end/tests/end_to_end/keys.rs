@@ -26,6 +26,7 @@ async fn impatient(world: &World, mongodb_uri: &str) -> Client {
         mongodb_uri: mongodb_uri.to_owned(),
         database: Some(world.name.clone()),
         one_document_statements: false,
+        accept_index: vec![],
     };
     let store = Store::connect(&args, "impatient", ms(500)).await.expect("the uri is good");
     Client::over(store, &config)
