@@ -226,11 +226,11 @@ pub enum Answer {
     },
     /// It has an exclusive key, and the ledger keeps none; the sentence says why.
     WithoutKeys(&'static str),
-    /// It has a value that a unique index of the user's own takes only once, and another document has it; the
-    /// text names the index.
-    Taken(String),
-    /// The server will never accept it; the text says why.
+    /// The server will never accept it; the text is what it says.
     Refused(String),
+    /// The server does not accept it now, and an earlier attempt may have inserted it or may yet do so; the
+    /// text is what the server says.
+    Open(String),
 }
 
 impl Answer {
@@ -242,8 +242,8 @@ impl Answer {
             Answer::Conflict { .. }
             | Answer::KeyInUse { .. }
             | Answer::WithoutKeys(_)
-            | Answer::Taken(_)
-            | Answer::Refused(_) => None,
+            | Answer::Refused(_)
+            | Answer::Open(_) => None,
         }
     }
 
@@ -293,16 +293,17 @@ pub async fn insert(
         let documents: Vec<Document> = new.iter().map(document).collect();
         let left = store.insert(TRANSACTIONS, &documents).await?;
         for refused in left.refused {
-            let problem = format!("the server refuses it: {}", refused.problem);
-            answers[new[refused.item]] = Some(Answer::Refused(problem));
+            answers[new[refused.item]] = Some(Answer::Refused(refused.problem));
         }
         let existing: Vec<usize> = left.existing.into_iter().map(|at| new[at]).collect();
-        compare_known(store, orders, &existing, created_at, &mut answers).await?;
+        let compared = compare_known(store, orders, &existing, created_at, &mut answers).await;
+        compared.map_err(LedgerError::after_a_write)?;
         // An earlier attempt may have inserted the document itself, which then stands in its own way.
         let taken: Vec<usize> = left.taken.iter().map(|taken| new[taken.item]).collect();
-        compare_known(store, orders, &taken, created_at, &mut answers).await?;
+        let compared = compare_known(store, orders, &taken, created_at, &mut answers).await;
+        compared.map_err(LedgerError::after_a_write)?;
         for (at, taken) in taken.into_iter().zip(left.taken) {
-            answers[at].get_or_insert(Answer::Taken(taken.problem));
+            answers[at].get_or_insert(Answer::Refused(taken.problem));
         }
         if let Some(at) = existing.into_iter().find(|at| answers[*at].is_none()) {
             let message = format!("{} exists and is not durable yet", orders[at].id);

@@ -188,6 +188,7 @@ impl Store {
             Ok(found)
         })
         .await
+        .map_err(LedgerError::without_effect)
     }
 }
 
