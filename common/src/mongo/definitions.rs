@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::settings::LedgerSettings;
 use super::workers::{self, WORKERS};
-use super::{due, history, keyed, parking, settings, validators, waiting};
+use super::{due, history, keyed, parking, requests, settings, validators, waiting};
 use crate::hex::hex;
 use crate::transaction::{DUE_AT, State};
 
@@ -22,9 +22,16 @@ pub const TRANSACTIONS: &str = "transactions";
 /// The index of what is due or expires.
 pub(super) const DUE: &str = "due";
 
-/// All collections of a ledger. Those of notes, due events and settings have no definition.
-pub(super) const COLLECTIONS: [&str; 6] =
-    [ACCOUNTS, TRANSACTIONS, parking::NOTES, due::EVENTS, settings::COLLECTION, WORKERS];
+/// All collections of a ledger. Those of notes, due events, requests and settings have no definition.
+pub(super) const COLLECTIONS: [&str; 7] = [
+    ACCOUNTS,
+    TRANSACTIONS,
+    parking::NOTES,
+    due::EVENTS,
+    settings::COLLECTION,
+    WORKERS,
+    requests::REQUESTS,
+];
 
 /// A collection that every ledger has.
 pub(super) struct Definition {

@@ -10,6 +10,7 @@ use mongodb::bson::{Document, doc};
 use super::definitions::{ACCOUNTS, TRANSACTIONS};
 use super::due::EVENTS;
 use super::parking::NOTES;
+use super::requests::REQUESTS;
 use super::schema::NotReady;
 use super::workers::WORKERS;
 use super::{Store, fault, settings, shell};
@@ -64,11 +65,12 @@ const OF_A_PRODUCER: [Privilege; 4] = [
 
 /// Everything that the HTTP API offers: opens and freezes accounts, submits, cancels and reverses,
 /// brings back what was parked, and audits.
-const OF_THE_API: [Privilege; 6] = [
+const OF_THE_API: [Privilege; 7] = [
     (ACCOUNTS, &[Find, Insert, Update]),
     (TRANSACTIONS, &[Find, Insert, Update, ChangeStream]),
     (NOTES, &[Find, Update, Remove]),
     (EVENTS, &[Find]),
+    (REQUESTS, &[Find, Insert, Update]),
     (settings::COLLECTION, &[Find]),
     (WORKERS, &[Find]),
 ];
