@@ -31,7 +31,7 @@ const KIND: &str = "request";
 const OPERATION: &str = "request";
 
 /// The array under whose key something is inserted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Under {
     /// The `_id` of its document.
     pub request: String,
