@@ -11,6 +11,7 @@ use common::ledger::LedgerError;
 use common::mongo::{KeyedInsert, Store};
 use common::retry::{Policy, jitter};
 use mongodb::bson::DateTime;
+use tokio::sync::Semaphore;
 
 use crate::submission::{Answer, Order, find_one};
 
@@ -32,18 +33,28 @@ pub(crate) async fn insert(
     store: &Store,
     order: &Order,
     created_at: DateTime,
+    keys: &Semaphore,
 ) -> Result<Answer, LedgerError> {
     if let Some(why) = store.without_keys().await? {
         return Ok(Answer::WithoutKeys(why));
     }
-    let document = order.body.to_document(&order.id, created_at);
+    let (document, array) = (order.to_document(created_at), order.array());
+    let (under, turn) = (array.map(|it| &it.under), array.map_or(keys, |it| &it.turn));
     for tries in 1..=TRIES_MAX {
-        match store.insert_keyed(&document).await? {
+        // Not held while it waits: whoever keeps a key open would keep the permits from all others.
+        let permit = turn.acquire().await.expect("it is never closed");
+        let inserted = store.insert_together(std::slice::from_ref(&document), under).await?;
+        drop(permit);
+        match inserted {
             KeyedInsert::Inserted => return Ok(Answer::Submitted),
-            KeyedInsert::Refused(problem) => return Ok(Answer::Refused(problem)),
-            KeyedInsert::Taken(problem) => {
+            KeyedInsert::Refused(refused) => return Ok(Answer::Refused(refused.problem)),
+            KeyedInsert::Taken(refused) => {
                 let known = find_one(store, order, created_at).await?;
-                return Ok(known.unwrap_or(Answer::Refused(problem)));
+                return Ok(known.unwrap_or(Answer::Refused(refused.problem)));
+            }
+            KeyedInsert::Superseded => {
+                let known = find_one(store, order, created_at).await?;
+                return Ok(known.unwrap_or(Answer::Superseded));
             }
             KeyedInsert::Duplicate => {
                 if let Some(answer) = in_the_way(store, order, created_at).await? {

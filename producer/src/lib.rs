@@ -62,6 +62,7 @@ mod setup;
 mod stats;
 mod status;
 pub mod submission;
+mod together;
 mod watch;
 mod way_in;
 

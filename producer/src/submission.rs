@@ -5,19 +5,21 @@
 //! durable; only then may its id be published.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use common::amount::Amount;
 use common::ledger::LedgerError;
-use common::mongo::{Fields, Store, TRANSACTIONS};
+use common::mongo::{Fields, Store, TRANSACTIONS, Under};
 use common::trace::TraceParent;
 use common::transaction::{
     AccountId, Body, Leg, State, Terms, TransactionId, check_metadata, check_name,
 };
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
+use tokio::sync::Semaphore;
 
 use crate::error::Error;
-use crate::keyed;
+use crate::{keyed, together};
 
 /// A transaction to be submitted. It has its id before anything is sent, so a failed submission can
 /// be submitted again, as a clone: it is paid once.
@@ -36,6 +38,7 @@ pub struct Submission {
     body: Result<Body, Error>,
     /// None where the terms are those of the body. They are checked together, when all are known.
     terms: Option<Box<Terms>>,
+    origin: Option<Arc<Origin>>,
     /// The span under which its trace goes on.
     pub(crate) trace: Option<Box<TraceParent>>,
 }
@@ -67,7 +70,7 @@ impl Submission {
 
     fn new(body: Result<Body, Error>) -> Submission {
         let id = uuid::Uuid::now_v7().to_string().into();
-        Submission { id, body, terms: None, trace: None }
+        Submission { id, body, terms: None, origin: None, trace: None }
     }
 
     /// The same under an id of the caller's: its idempotency key. The default is a new UUIDv7.
@@ -129,6 +132,13 @@ impl Submission {
         self
     }
 
+    /// The same, with where it comes from.
+    #[must_use]
+    pub(crate) fn with_origin(mut self, origin: Option<Arc<Origin>>) -> Submission {
+        self.origin = origin;
+        self
+    }
+
     fn terms(&mut self) -> &mut Terms {
         let of_body = || self.body.as_ref().map(|body| body.terms().clone()).unwrap_or_default();
         self.terms.get_or_insert_with(|| Box::new(of_body()))
@@ -169,9 +179,39 @@ impl Submission {
                 .map_err(|error| Error::invalid("metadata", error.to_string()))?;
             check_metadata(&raw)?;
         }
-        Ok(Order { id: self.id, body })
+        Ok(Order { id: self.id, body, origin: self.origin })
     }
 }
+
+/// Who submits a transaction, and what it comes under. Most come from nobody in particular.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Who: stored as `submittedBy`.
+    pub submitted_by: Option<Arc<str>>,
+    /// The idempotency key that it comes under, as a digest: stored as `request`.
+    pub request: Option<String>,
+    /// Whether its id was made from that key. Then nothing that came otherwise counts as this one.
+    pub id_from_key: bool,
+    /// The array that it comes in, if that has a key.
+    pub array: Option<KeyedArray>,
+}
+
+/// An array that came under an idempotency key.
+#[derive(Clone, Debug)]
+pub struct KeyedArray {
+    /// Under which its items are inserted.
+    pub under: Under,
+    /// Its items are inserted one command after the other, because each changes the same document.
+    pub turn: Arc<Semaphore>,
+}
+
+impl PartialEq for KeyedArray {
+    fn eq(&self, other: &KeyedArray) -> bool {
+        self.under == other.under
+    }
+}
+
+impl Eq for KeyedArray {}
 
 /// A submission that keeps every rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -180,11 +220,44 @@ pub struct Order {
     pub id: TransactionId,
     /// Its content.
     pub body: Body,
+    /// Where it comes from.
+    pub origin: Option<Arc<Origin>>,
+}
+
+impl Order {
+    /// The array under whose key it comes.
+    pub(crate) fn array(&self) -> Option<&KeyedArray> {
+        self.origin.as_ref().and_then(|origin| origin.array.as_ref())
+    }
+
+    /// Who submits it, where that has a name.
+    pub(crate) fn submitted_by(&self) -> Option<Arc<str>> {
+        self.origin.as_ref().and_then(|origin| origin.submitted_by.clone())
+    }
+
+    /// The document to insert.
+    pub(crate) fn to_document(&self, created_at: DateTime) -> Document {
+        let mut document = self.body.to_document(&self.id, created_at);
+        let Some(origin) = &self.origin else { return document };
+        if let Some(name) = &origin.submitted_by {
+            document.insert("submittedBy", &**name);
+        }
+        if let Some(request) = &origin.request {
+            document.insert("request", request);
+        }
+        document
+    }
+
+    /// The request from whose key the id was made. What is there under the id must come from it, too.
+    fn maker(&self) -> Option<&str> {
+        let origin = self.origin.as_ref().filter(|origin| origin.id_from_key)?;
+        origin.request.as_deref()
+    }
 }
 
 impl From<Order> for Submission {
-    fn from(Order { id, body }: Order) -> Submission {
-        Submission { id, body: Ok(body), terms: None, trace: None }
+    fn from(Order { id, body, origin }: Order) -> Submission {
+        Submission { id, body: Ok(body), terms: None, origin, trace: None }
     }
 }
 
@@ -231,6 +304,9 @@ pub enum Answer {
     /// The server does not accept it now, and an earlier attempt may have inserted it or may yet do so; the
     /// text is what the server says.
     Open(String),
+    /// Another array has taken over the key that it came under, before it was inserted. That array may
+    /// have it, too.
+    Superseded,
 }
 
 impl Answer {
@@ -243,7 +319,8 @@ impl Answer {
             | Answer::KeyInUse { .. }
             | Answer::WithoutKeys(_)
             | Answer::Refused(_)
-            | Answer::Open(_) => None,
+            | Answer::Open(_)
+            | Answer::Superseded => None,
         }
     }
 
@@ -267,7 +344,9 @@ pub enum Expect {
 }
 
 /// Inserts orders; an answer for each, in order. After an error, insert all of them again with the
-/// same `created_at`: by it this submission's own documents are recognized.
+/// same `created_at`: by it this submission's own documents are recognized. All of them come under the
+/// key of the same array, or none does. Each insert
+/// of one with an exclusive key takes a permit of `keys` while it is on its way.
 ///
 /// # Errors
 /// When the server is away, or what exists under an id is not durable yet.
@@ -276,20 +355,26 @@ pub async fn insert(
     orders: &[Order],
     created_at: DateTime,
     expect: Expect,
+    keys: &Semaphore,
 ) -> Result<Vec<Answer>, LedgerError> {
     let mut answers = vec![None; orders.len()];
     let is_keyed = |at: &usize| orders[*at].body.terms().exclusive_key.is_some();
-    // One with a key that is inserted may be our own, whose answer was lost; then nothing is to be sent.
-    let looked_at = (0..orders.len()).filter(|at| expect == Expect::Known || is_keyed(at));
+    let is_of_array = orders.first().is_some_and(|order| order.array().is_some());
+    // What is inserted in a native transaction may be our own, whose answer was lost; then nothing is to
+    // be sent.
+    let looked_at =
+        (0..orders.len()).filter(|at| expect == Expect::Known || is_of_array || is_keyed(at));
     let looked_at: Vec<usize> = looked_at.collect();
     compare_known(store, orders, &looked_at, created_at, &mut answers).await?;
     let left = (0..orders.len()).filter(|at| answers[*at].is_none());
     let (keyed, new): (Vec<usize>, Vec<usize>) = left.partition(is_keyed);
     for at in keyed {
-        answers[at] = Some(keyed::insert(store, &orders[at], created_at).await?);
+        answers[at] = Some(keyed::insert(store, &orders[at], created_at, keys).await?);
     }
-    if !new.is_empty() {
-        let document = |at: &usize| orders[*at].body.to_document(&orders[*at].id, created_at);
+    if is_of_array {
+        together::insert(store, orders, new, created_at, &mut answers).await?;
+    } else if !new.is_empty() {
+        let document = |at: &usize| orders[*at].to_document(created_at);
         let documents: Vec<Document> = new.iter().map(document).collect();
         let left = store.insert(TRANSACTIONS, &documents).await?;
         for refused in left.refused {
@@ -314,7 +399,7 @@ pub async fn insert(
 }
 
 /// Answers those of the orders `at` that are durable in the database.
-async fn compare_known(
+pub(crate) async fn compare_known(
     store: &Store,
     orders: &[Order],
     at: &[usize],
@@ -327,7 +412,7 @@ async fn compare_known(
     let found = find(store, at.iter().map(|at| orders[*at].id.as_ref()).collect()).await?;
     for at in at {
         if let Some(existing) = found.get(orders[*at].id.as_ref()) {
-            answers[*at] = Some(compare(&orders[*at].body, created_at, existing));
+            answers[*at] = Some(compare(&orders[*at], created_at, existing));
         }
     }
     Ok(())
@@ -341,7 +426,7 @@ pub(crate) async fn find_one(
 ) -> Result<Option<Answer>, LedgerError> {
     let found = find(store, vec![&order.id]).await?;
     let existing = found.get(order.id.as_ref());
-    Ok(existing.map(|existing| compare(&order.body, created_at, existing)))
+    Ok(existing.map(|existing| compare(order, created_at, existing)))
 }
 
 async fn find(
@@ -354,8 +439,12 @@ async fn find(
     Ok(found.into_iter().filter_map(keyed).collect())
 }
 
-fn compare(body: &Body, created_at: DateTime, existing: &RawDocument) -> Answer {
+fn compare(order: &Order, created_at: DateTime, existing: &RawDocument) -> Answer {
     let no_transaction = |theirs| Answer::Conflict { differs: vec![], theirs };
+    let maker = order.maker();
+    if maker.is_some() && existing.get_str("request").ok() != maker {
+        return no_transaction("a transaction that did not come under this key".to_owned());
+    }
     let Some(state) = existing.get_str("state").ok().and_then(State::parse) else {
         return no_transaction("a document without a known state".to_owned());
     };
@@ -363,7 +452,7 @@ fn compare(body: &Body, created_at: DateTime, existing: &RawDocument) -> Answer 
         Ok(stored) => stored,
         Err(problem) => return no_transaction(format!("an invalid transaction ({problem})")),
     };
-    let differs = differences(body, &stored);
+    let differs = differences(&order.body, &stored);
     if !differs.is_empty() {
         let theirs = format!("a transaction with another {}", enumerated(&differs));
         return Answer::Conflict { differs, theirs };
@@ -455,6 +544,11 @@ mod tests {
         Body::new(amounts.iter().map(leg).collect()).expect("valid")
     }
 
+    fn compare(body: &Body, created_at: DateTime, existing: &RawDocument) -> Answer {
+        let order = Order { id: "t".into(), body: body.clone(), origin: None };
+        super::compare(&order, created_at, existing)
+    }
+
     #[test]
     fn the_same_content_changes_nothing_in_whatever_order_its_legs_stand() {
         let split = body(&[("a", -3), ("b", 1), ("c", 2)]);
@@ -464,6 +558,36 @@ mod tests {
         let credit_first = body(&[("b", 1), ("a", -1)]);
         let stored = raw(&body(&[("a", -1), ("b", 1)]).to_document("t", BEFORE));
         assert_eq!(compare(&credit_first, NOW, &stored), Answer::Unchanged(State::Initial));
+    }
+
+    #[test]
+    fn what_came_otherwise_is_not_what_a_key_stands_for() {
+        let origin = |name: &str, id_from_key| Origin {
+            submitted_by: Some(name.into()),
+            request: Some(format!("request of {name}")),
+            id_from_key,
+            array: None,
+        };
+        let order = |origin: Option<Origin>| {
+            let body = body(&[("a", -1), ("b", 1)]);
+            Order { id: "t".into(), body, origin: origin.map(Arc::new) }
+        };
+        let ours = order(Some(origin("shop", true)));
+        let stored = raw(&ours.to_document(BEFORE));
+        assert_eq!(super::compare(&ours, NOW, &stored), Answer::Unchanged(State::Initial));
+        for theirs in [order(None), order(Some(origin("bank", true)))] {
+            match super::compare(&ours, NOW, &raw(&theirs.to_document(BEFORE))) {
+                Answer::Conflict { differs, theirs } => {
+                    assert_eq!(differs, [""; 0]);
+                    assert_eq!(theirs, "a transaction that did not come under this key");
+                }
+                answer => panic!("{answer:?}"),
+            }
+            // An id in the body is the ledger's, whoever used it first.
+            let by_id = order(Some(origin("shop", false)));
+            let answer = super::compare(&by_id, NOW, &raw(&theirs.to_document(BEFORE)));
+            assert_eq!(answer, Answer::Unchanged(State::Initial));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use sha2::{Digest, Sha256};
 
-use super::own::{EVENTS, NOTES, SETTINGS, WORKERS};
+use super::own::{EVENTS, NOTES, REQUESTS, SETTINGS, WORKERS};
 use super::seen_index::SeenIndex;
 use super::settings::LedgerSettings;
 use super::{history, keyed, validators, waiting, workers};
@@ -22,9 +22,9 @@ pub const TRANSACTIONS: &str = "transactions";
 /// The index of what is due or expires.
 pub(super) const DUE: &str = "due";
 
-/// All collections of a ledger. Those of notes, due events and settings have no definition.
-pub(super) const COLLECTIONS: [&str; 6] =
-    [ACCOUNTS, TRANSACTIONS, NOTES, EVENTS, SETTINGS, WORKERS];
+/// All collections of a ledger. Those of notes, due events, requests and settings have no definition.
+pub(super) const COLLECTIONS: [&str; 7] =
+    [ACCOUNTS, TRANSACTIONS, NOTES, EVENTS, SETTINGS, WORKERS, REQUESTS];
 
 /// A collection that every ledger has.
 pub(super) struct Definition {

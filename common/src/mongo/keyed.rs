@@ -24,14 +24,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc, rawdoc};
+use mongodb::bson::{
+    Bson, Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, doc, rawdoc,
+};
 use mongodb::options::ReadConcern;
 
 use super::definitions::{Index, TRANSACTIONS};
 use super::native::{self, Halt};
+use super::requests::Under;
 use super::write::DUPLICATE_KEY;
 use super::{Store, duplicate, fault, words};
-use crate::ledger::LedgerError;
+use crate::ledger::{LedgerError, Refused};
 use crate::transaction::State;
 
 /// Why a ledger on a replica set has no exclusive keys.
@@ -62,13 +65,16 @@ pub enum KeyedInsert {
     Inserted,
     /// The `_id` or the key exists: a look tells which.
     Duplicate,
-    /// A unique index of the user's own takes a value of it only once, and another document has that; the text
-    /// names the index. Or an earlier attempt has inserted this very document: a look by the `_id` tells.
-    Taken(String),
+    /// A unique index of the user's own takes a value of a document only once, and another document has that: its
+    /// place, and which index. Or an earlier attempt has inserted this very document: a look by the `_id` tells.
+    /// Nothing was inserted.
+    Taken(Refused),
     /// Another open transaction has written the `_id` or the key: it is decided soon.
     Conflict,
-    /// The server will never accept the document; the text says why.
-    Refused(String),
+    /// The server will never accept a document: its place, and why. Nothing was inserted.
+    Refused(Refused),
+    /// The key of the request has been taken over by another array: see [`Under`]. Nothing was inserted.
+    Superseded,
 }
 
 impl Store {
@@ -98,15 +104,34 @@ impl Store {
     /// # Errors
     /// When the outcome is unknown, or the server is away.
     pub async fn insert_keyed(&self, document: &Document) -> Result<KeyedInsert, LedgerError> {
-        let document = RawDocumentBuf::try_from(document)
-            .map_err(|error| LedgerError::lasting(OPERATION, error.to_string()))?;
+        self.insert_together(std::slice::from_ref(document), None).await
+    }
+
+    /// Inserts transactions, all of them or none; with one exclusive key at most. Where they come in an
+    /// array under an idempotency key, that is noted with them: see [`Under`].
+    ///
+    /// # Errors
+    /// When the outcome is unknown, or the server is away.
+    pub async fn insert_together(
+        &self,
+        documents: &[Document],
+        under: Option<&Under>,
+    ) -> Result<KeyedInsert, LedgerError> {
+        let documents: Result<Vec<_>, _> =
+            documents.iter().map(RawDocumentBuf::try_from).collect();
+        let documents =
+            documents.map_err(|error| LedgerError::lasting(OPERATION, error.to_string()))?;
         // Given up when this call ends, also when it is dropped: the driver's code goes on after it.
         let given_up = GivenUp::default();
-        let attempt = Attempt { store: self.clone(), document, given_up: given_up.0.clone() };
+        let (store, under, is_alone) = (self.clone(), under.cloned(), documents.len() == 1);
+        let attempt = Attempt { store, documents, under, given_up: given_up.0.clone() };
         match self.limited(OPERATION, async move { Ok(attempt.run().await) }).await? {
             Ok(answer) => Ok(answer),
             Err(Halt::Driver(error)) if fault::code_of(&error) == Some(DUPLICATE_KEY) => {
-                Ok(refused_by(duplicate::index_in(&words::of_error(&error))))
+                let words = words::of_error(&error);
+                // Of several documents such an error does not say which one it is about.
+                let index = duplicate::index_in(&words).filter(|_| is_alone);
+                Ok(refused_by(index, 0))
             }
             Err(halt) => halt.told(OPERATION).map_or(Ok(KeyedInsert::Conflict), Err),
         }
@@ -137,11 +162,14 @@ impl Store {
     }
 }
 
-/// What it means that this unique index refuses an insert; none is that of `_id`.
-fn refused_by(index: Option<&str>) -> KeyedInsert {
+/// What it means that this unique index refuses an insert because of this document; none is that of `_id`.
+fn refused_by(index: Option<&str>, item: usize) -> KeyedInsert {
     match index {
         None | Some(INDEX) => KeyedInsert::Duplicate,
-        Some(other) => KeyedInsert::Taken(duplicate::taken(other)),
+        Some(other) => {
+            let problem = duplicate::taken(other);
+            KeyedInsert::Taken(Refused { item, problem })
+        }
     }
 }
 
@@ -157,7 +185,8 @@ impl Drop for GivenUp {
 
 struct Attempt {
     store: Store,
-    document: RawDocumentBuf,
+    documents: Vec<RawDocumentBuf>,
+    under: Option<Under>,
     given_up: Arc<AtomicBool>,
 }
 
@@ -186,9 +215,15 @@ impl Attempt {
     }
 
     async fn insert(&self, session: &mut ClientSession) -> Result<KeyedInsert, Halt> {
+        if let Some(under) = &self.under
+            && !under.note(&self.store, session, &self.documents).await?
+        {
+            return Ok(KeyedInsert::Superseded);
+        }
+        let documents: RawArrayBuf = self.documents.iter().map(RawDocumentBuf::as_ref).collect();
         let command = rawdoc! {
             "insert": TRANSACTIONS,
-            "documents": [self.document.clone()],
+            "documents": documents,
             "maxTimeMS": self.store.op_limit_ms(),
             "comment": format!("tandem {OPERATION}"),
         };
@@ -196,8 +231,10 @@ impl Attempt {
         let reply = database.run_raw_command(command).session(&mut *session).await?;
         Ok(match fault::refusals(OPERATION, &reply)?.pop() {
             None => KeyedInsert::Inserted,
-            Some((DUPLICATE_KEY, _)) => refused_by(duplicate::index_of(&reply, 0)),
-            Some((_, refused)) => KeyedInsert::Refused(refused.problem),
+            Some((DUPLICATE_KEY, refused)) => {
+                refused_by(duplicate::index_of(&reply, refused.item), refused.item)
+            }
+            Some((_, refused)) => KeyedInsert::Refused(refused),
         })
     }
 
@@ -210,7 +247,12 @@ impl Attempt {
         let was_duplicate = match inserted {
             Ok(KeyedInsert::Duplicate | KeyedInsert::Taken(_)) => true,
             Err(Halt::Driver(error)) => fault::code_of(error) == Some(DUPLICATE_KEY),
-            Ok(KeyedInsert::Inserted | KeyedInsert::Conflict | KeyedInsert::Refused(_))
+            Ok(
+                KeyedInsert::Inserted
+                | KeyedInsert::Conflict
+                | KeyedInsert::Refused(_)
+                | KeyedInsert::Superseded,
+            )
             | Err(Halt::Conflict | Halt::Failed(_) | Halt::Open(_)) => false,
         };
         if let Some(moment) = session.operation_time().filter(|_| was_duplicate) {

@@ -23,6 +23,8 @@ pub const EVENTS: &str = "tandem.events";
 pub const NOTES: &str = "tandem.parked";
 /// The collection in which workers say how they are.
 pub const WORKERS: &str = "tandem.workers";
+/// The collection of arrays that came under an idempotency key.
+pub const REQUESTS: &str = "tandem.requests";
 /// The collection of the ledger's settings.
 pub const SETTINGS: &str = "tandem.settings";
 
@@ -38,10 +40,11 @@ pub(super) struct Own {
 pub(super) const DUE_EVENTS: Own = Own { collection: EVENTS, kind: "tandem-due-events" };
 pub(super) const PARKED_NOTE: Own = Own { collection: NOTES, kind: "tandem-parked-transaction" };
 pub(super) const WORKER: Own = Own { collection: WORKERS, kind: "tandem-worker" };
+pub(super) const REQUEST: Own = Own { collection: REQUESTS, kind: "tandem-request" };
 pub(super) const LEDGER_SETTINGS: Own = Own { collection: SETTINGS, kind: "tandem-settings" };
 
 /// All of them.
-const ALL: [Own; 4] = [DUE_EVENTS, PARKED_NOTE, WORKER, LEDGER_SETTINGS];
+const ALL: [Own; 5] = [DUE_EVENTS, PARKED_NOTE, WORKER, REQUEST, LEDGER_SETTINGS];
 
 impl Own {
     /// The condition on the field `kind`. A list matches where one of its elements does, so lists are ruled

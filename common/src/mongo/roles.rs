@@ -8,7 +8,7 @@
 use mongodb::bson::{Document, doc};
 
 use super::definitions::{ACCOUNTS, TRANSACTIONS};
-use super::own::{EVENTS, NOTES, SETTINGS, WORKERS};
+use super::own::{EVENTS, NOTES, REQUESTS, SETTINGS, WORKERS};
 use super::schema::NotReady;
 use super::{Store, fault, shell};
 
@@ -58,11 +58,12 @@ const OF_A_PRODUCER: [Privilege; 4] =
 
 /// Everything that the HTTP API offers: opens and freezes accounts, submits, cancels and reverses,
 /// brings back what was parked, and audits.
-const OF_THE_API: [Privilege; 6] = [
+const OF_THE_API: [Privilege; 7] = [
     (ACCOUNTS, &[Find, Insert, Update]),
     (TRANSACTIONS, &[Find, Insert, Update, ChangeStream]),
     (NOTES, &[Find, Update, Remove]),
     (EVENTS, &[Find]),
+    (REQUESTS, &[Find, Insert, Update]),
     (SETTINGS, &[Find]),
     (WORKERS, &[Find]),
 ];

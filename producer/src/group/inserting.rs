@@ -26,7 +26,8 @@ use crate::submission::{Answer, Expect, Order, Receipt, find_one, insert};
 
 /// How often a piece is tried as a whole before it is halved.
 const TRIES_WHOLE: u32 = 2;
-/// How many exclusive keys are worked on at once. Each takes a connection meanwhile.
+/// How many inserts with exclusive keys are on their way at once. Each takes a connection meanwhile.
+/// Large calls share as many among themselves as all others do.
 const KEYS_AT_ONCE: usize = 16;
 /// For how long the server's time is estimated from one reading and the local clock.
 const CLOCK_FOR: Duration = Duration::from_secs(10);
@@ -39,28 +40,29 @@ pub(super) struct Inserting {
     /// Whether most of the last submissions were known already: then the next ones are looked up
     /// first.
     known: AtomicBool,
-    /// Limits how many exclusive keys are worked on at once.
-    keys: Semaphore,
+    /// Limit how many inserts with exclusive keys are on their way: of small calls, and of large ones.
+    /// Whoever waits for a key holds no permit.
+    keys: [Semaphore; 2],
 }
 
 impl Inserting {
     pub fn new(servers: Arc<Servers>) -> Inserting {
-        let keys = Semaphore::new(KEYS_AT_ONCE);
+        let keys = [Semaphore::new(KEYS_AT_ONCE), Semaphore::new(KEYS_AT_ONCE)];
         Inserting { servers, clock: Mutex::default(), known: AtomicBool::new(false), keys }
     }
 
     /// Inserts a group, publishes it, and answers each.
-    pub async fn run(self: Arc<Self>, group: Vec<Job>) {
-        self.run_pieces(VecDeque::from([Piece::new(group)])).await;
+    pub async fn run(self: Arc<Self>, group: Vec<Job>, is_large: bool) {
+        self.run_pieces(VecDeque::from([Piece::new(group)]), is_large).await;
     }
 
     /// The same for submissions with one exclusive key, one after the other.
-    pub async fn run_keyed(self: Arc<Self>, jobs: Vec<Job>) {
-        let _permit = self.keys.acquire().await.expect("it is never closed");
-        self.run_pieces(jobs.into_iter().map(|job| Piece::new(vec![job])).collect()).await;
+    pub async fn run_keyed(self: Arc<Self>, jobs: Vec<Job>, is_large: bool) {
+        let pieces = jobs.into_iter().map(|job| Piece::new(vec![job])).collect();
+        self.run_pieces(pieces, is_large).await;
     }
 
-    async fn run_pieces(&self, mut pieces: VecDeque<Piece>) {
+    async fn run_pieces(&self, mut pieces: VecDeque<Piece>, is_large: bool) {
         let limit = self.servers.config.give_up_after;
         // Every attempt writes the same time, so the group recognizes its own documents by it.
         let created_at = match self.servers.insist(limit, || self.now()).await {
@@ -70,7 +72,8 @@ impl Inserting {
         let mut patience = Patience::new(limit);
         while let Some(mut piece) = pieces.pop_front() {
             let store = &self.servers.store;
-            let error = match insert(store, &piece.orders, created_at, self.expectation()).await {
+            let (expect, keys) = (self.expectation(), &self.keys[usize::from(is_large)]);
+            let error = match insert(store, &piece.orders, created_at, expect, keys).await {
                 Ok(answers) => {
                     patience = Patience::new(limit);
                     self.known.store(expectation(&answers) == Expect::Known, Ordering::Relaxed);
@@ -141,6 +144,7 @@ impl Inserting {
             | Answer::Unchanged(_)
             | Answer::Conflict { .. }
             | Answer::KeyInUse { .. }
+            | Answer::Superseded
             | Answer::Open(_) => return,
         };
         let found = find_one(&self.servers.store, order, created_at).await;
@@ -285,6 +289,14 @@ fn result(
         Answer::Open(said) => {
             let (server, problem) = (Server::MongoDb, format!("{id}: MongoDB says: {said}"));
             let (after, effect) = (Duration::ZERO, Effect::Unknown);
+            return Err(Error::Unavailable { server, problem, after, effect });
+        }
+        Answer::Superseded => {
+            let problem = format!(
+                "{id}: another array came under the same Idempotency-Key at the same time, and may \
+                 have it, too; send yours again"
+            );
+            let (server, after, effect) = (Server::MongoDb, Duration::ZERO, Effect::Unknown);
             return Err(Error::Unavailable { server, problem, after, effect });
         }
     };

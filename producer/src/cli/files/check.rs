@@ -10,7 +10,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use super::content::{ContentDigest, Occurrences, repeated as repeated_contents};
+use crate::input::content::{ContentDigest, Occurrences, repeated as repeated_contents};
 use super::{Input, Record, Row, Rows};
 use crate::cli::console::Console;
 use crate::cli::exit::Error;

@@ -4,7 +4,6 @@
 //! first pass that finds every bad row before anything is written. Fails naming file, line, field.
 
 mod check;
-mod content;
 mod csv_line;
 mod lines;
 
@@ -18,7 +17,7 @@ use common::transaction::{Body, TransactionId, check_name};
 use producer::Capture;
 
 pub use check::{Checked, Identity, Parsed, SHOWN_MAX, check};
-pub use content::{ContentDigest, Occurrences};
+pub use crate::input::content::{ContentDigest, Occurrences};
 
 use self::lines::Lines;
 use crate::cli::exit::Error;

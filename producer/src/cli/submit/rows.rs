@@ -140,7 +140,7 @@ impl Orders<'_> {
                 Identity::Key(id) => id,
                 Identity::Content(content) => batch.id(content, self.occurrences.next(content)),
             };
-            Order { id: id.into(), body: parsed.value }
+            Order { id: id.into(), body: parsed.value, origin: None }
         });
         Ok(Some(Read { line, bytes, order }))
     }

@@ -132,6 +132,7 @@ impl Real {
                 let order = Order {
                     id: TRANSACTIONS[*transaction].into(),
                     body: terms.sequence.bodies[*content].clone(),
+                    origin: None,
                 };
                 self.insert(order, created_at).await
             }
@@ -289,7 +290,8 @@ impl Real {
             KeyedInsert::Inserted => Inserted::Open,
             KeyedInsert::Duplicate => Inserted::Duplicate,
             KeyedInsert::Conflict => Inserted::Conflict,
-            KeyedInsert::Refused(why) => panic!("the schema refuses a valid body: {why}"),
+            KeyedInsert::Refused(why) => panic!("the schema refuses a valid body: {why:?}"),
+            KeyedInsert::Superseded => panic!("it came under no idempotency key"),
         };
         let ended = match commits && first == Inserted::Open {
             true => session.commit_transaction().await,

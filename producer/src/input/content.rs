@@ -1,4 +1,4 @@
-//! The content of a row without an id, as a digest that does not depend on how the row is written.
+//! The content of a row or of an item of an array without an id, as a digest that does not depend on how the row is written.
 //!
 //! Two rows have the same digest if a transaction made from one counts as unchanged for the other
 //! (see `submission`): the order of legs, the order of metadata fields and unneeded zeros of a
@@ -90,7 +90,7 @@ fn sorted_value(value: Bson) -> Bson {
 }
 
 /// The contents that occur more than once, sorted: only their rows have to be counted.
-pub(super) fn repeated(mut digests: Vec<ContentDigest>) -> Vec<ContentDigest> {
+pub(crate) fn repeated(mut digests: Vec<ContentDigest>) -> Vec<ContentDigest> {
     digests.sort_unstable();
     let same = digests.chunk_by(|one, other| one == other);
     same.filter(|same| same.len() > 1).map(|same| same[0]).collect()
@@ -106,7 +106,7 @@ pub struct Occurrences<'a> {
 
 impl Occurrences<'_> {
     /// Nothing read so far; `repeated` is sorted.
-    pub(super) fn new(repeated: &[ContentDigest]) -> Occurrences<'_> {
+    pub(crate) fn new(repeated: &[ContentDigest]) -> Occurrences<'_> {
         Occurrences { repeated, seen: vec![0; repeated.len()] }
     }
 
@@ -121,8 +121,8 @@ impl Occurrences<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Identity, TRANSFERS, parse_transfer};
     use super::*;
+    use crate::cli::files::{Identity, TRANSFERS, parse_transfer};
     use crate::input::{Defaults, Kind, Record};
 
     fn digest(line: &str) -> ContentDigest {
