@@ -5,13 +5,21 @@
 //! waits only *before* a command; a write concern error comes *after* the effect. What is lost after the
 //! effect goes through a proxy. The server is always taken down with the value.
 
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use mongodb::Client;
 use mongodb::bson::{Bson, Document, doc};
+use tokio::sync::Mutex;
 
-use crate::deployment::Server;
-use crate::servers::{Servers, own, required, take_down};
+use crate::console;
+use crate::deployment::{Deployment, Server};
+use crate::servers::{Servers, address_of, own, required, take_down};
+
+/// A command that has not failed after so long never will: the server has no such answer to it.
+const STRIKE_LIMIT_MS: i64 = 3_000;
 
 /// What the server does in place of what it was asked for, or after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,9 +117,11 @@ impl Plan {
 
 /// A MongoDB that fails on demand.
 pub struct FailingMongo {
-    deployment: crate::deployment::Deployment,
+    _deployment: Guarded,
     uri: String,
     admin: Client,
+    /// Held while one command is made to fail.
+    turn: Mutex<()>,
 }
 
 impl FailingMongo {
@@ -120,22 +130,37 @@ impl FailingMongo {
     /// # Panics
     /// When it does not start.
     pub async fn start(name: &str) -> FailingMongo {
-        let mut deployment = own(&format!("{name}-failing"), Server::Mongodb).with_test_commands();
-        let uri = match deployment.up().await {
-            Ok(addresses) => addresses.mongodb_uri,
-            Err(failure) => {
-                take_down(&deployment);
-                panic!("{failure}");
-            }
-        };
+        let deployment = own(&format!("{name}-failing"), Server::Mongodb).with_test_commands();
+        FailingMongo::run(deployment).await.unwrap_or_else(|failure| panic!("{failure}"))
+    }
+
+    /// Starts one in this directory.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn start_in(directory: &Path) -> Result<FailingMongo, console::Failure> {
+        let deployment = Deployment::new(directory).only(Server::Mongodb).private();
+        FailingMongo::run(deployment.with_test_commands()).await
+    }
+
+    async fn run(deployment: Deployment) -> Result<FailingMongo, console::Failure> {
+        // A start that fails halfway is taken down as well.
+        let mut guarded = Guarded(deployment);
+        let uri = guarded.0.up().await?.mongodb_uri;
         let admin = Client::with_uri_str(&uri).await.expect("the uri is good");
-        FailingMongo { deployment, uri, admin }
+        Ok(FailingMongo { _deployment: guarded, uri, admin, turn: Mutex::default() })
     }
 
     /// Its connection string.
     #[must_use]
     pub fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        address_of(&self.uri)
     }
 
     /// Itself, beside the broker that the environment names.
@@ -162,11 +187,27 @@ impl FailingMongo {
     pub async fn heal(&self) -> i64 {
         let off = doc! { "configureFailPoint": "failCommand", "mode": "off" };
         let reply = self.configure(off).await;
-        match reply.get("count") {
-            Some(Bson::Int32(count)) => i64::from(*count),
-            Some(Bson::Int64(count)) => *count,
-            count => panic!("it counts its failures, and says {count:?}"),
-        }
+        failures(&reply)
+    }
+
+    /// Fails the one command that `send` sends; returns whether it did. Others who call this wait for
+    /// their turn, and not for the end of a command that is blocked.
+    pub async fn strike(&self, plan: &Plan, send: impl Future<Output = io::Result<()>>) -> bool {
+        let _turn = self.turn.lock().await;
+        let before = failures(&self.configure(plan.command()).await);
+        let hit = send.await.is_ok() && self.has_failed(before + 1).await;
+        self.heal().await;
+        hit
+    }
+
+    /// Waits until it has failed so often in its life.
+    async fn has_failed(&self, times: i64) -> bool {
+        let wait = doc! {
+            "waitForFailPoint": "failCommand",
+            "timesEntered": times,
+            "maxTimeMS": STRIKE_LIMIT_MS,
+        };
+        self.admin.database("admin").run_command(wait).await.is_ok()
     }
 
     async fn configure(&self, command: Document) -> Document {
@@ -175,8 +216,20 @@ impl FailingMongo {
     }
 }
 
-impl Drop for FailingMongo {
+/// How often the server had failed in its life when it was told something new.
+fn failures(reply: &Document) -> i64 {
+    match reply.get("count") {
+        Some(Bson::Int32(count)) => i64::from(*count),
+        Some(Bson::Int64(count)) => *count,
+        count => panic!("the server counts its failures, and says {count:?}"),
+    }
+}
+
+/// A deployment that is taken down with the value.
+struct Guarded(Deployment);
+
+impl Drop for Guarded {
     fn drop(&mut self) {
-        take_down(&self.deployment);
+        take_down(&self.0);
     }
 }
