@@ -3,7 +3,7 @@
 
 use std::io;
 
-use mongodb::bson::RawDocument;
+use mongodb::bson::{Document, RawDocument};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 const HEADER_BYTES: usize = 16;
@@ -97,7 +97,8 @@ impl Frame {
         }
     }
 
-    fn body(&self) -> Option<&RawDocument> {
+    /// The document of the message, if it has one in front.
+    pub(super) fn body(&self) -> Option<&RawDocument> {
         if int(&self.0, 12) != OP_MSG {
             return None;
         }
@@ -128,9 +129,8 @@ fn int(bytes: &[u8], at: usize) -> i32 {
     i32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// A message of the kind that our client sends, for tests of the proxy.
-#[cfg(test)]
-pub(super) fn message(id: i32, to: i32, body: &mongodb::bson::Document) -> Vec<u8> {
+/// A message of one document; an answer if it is `to` a request.
+pub(super) fn message(id: i32, to: i32, body: &Document) -> Vec<u8> {
     let body = body.to_vec().expect("a document serializes");
     let length = i32::try_from(HEADER_BYTES + 5 + body.len()).expect("a small message");
     let mut bytes = Vec::new();
