@@ -69,7 +69,7 @@ pub use history::{BY_STATE, ENDED_BY_ACCOUNT, ENDED_ON};
 pub use keyed::{KeyedInsert, NEEDS_REPLICA_SET as KEYS_NEED_REPLICA_SET};
 pub use ledger::MongoLedger;
 pub use outbox::{Found, MongoOutbox, NoDate, Stranded};
-pub use own::{EVENTS, FOREIGN_MAX, Foreign, NOTES, SETTINGS, WORKERS};
+pub use own::{EVENTS, FOREIGN_MAX, Foreign, NOTES, REQUESTS, SETTINGS, WORKERS};
 pub use parked::{ParkedEntry, ParkedFilter, ParkedTransaction, Volume};
 pub use parking::{RawId, Unparked, raw_id};
 pub use read::Fields;
