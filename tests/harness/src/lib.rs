@@ -8,6 +8,7 @@
 //! - [`proxy`]: what stands between a worker and its servers to hold, lose, delay or cut.
 //! - [`odd`]: documents that a careless neighbour writes, past all validators.
 //! - [`certificates`]: a certificate authority of a test's own.
+//! - [`failing`]: a MongoDB of a test's own that fails on demand.
 //! - [`replica_set`]: a MongoDB of a test's own, which is backed up and restored.
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
@@ -22,6 +23,7 @@ pub mod certificates;
 pub mod collector;
 pub mod console;
 pub mod deployment;
+pub mod failing;
 pub mod figures;
 
 pub mod http;

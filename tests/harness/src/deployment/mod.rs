@@ -106,6 +106,7 @@ pub struct Deployment {
     members: Option<usize>,
     private: bool,
     frugal: bool,
+    test_commands: bool,
     state: State,
 }
 
@@ -119,6 +120,7 @@ impl Deployment {
             members: None,
             private: false,
             frugal: true,
+            test_commands: false,
             state: State::default(),
         }
     }
@@ -146,6 +148,12 @@ impl Deployment {
     #[must_use]
     pub fn with_full_memory(self) -> Deployment {
         Deployment { frugal: false, ..self }
+    }
+
+    /// With a MongoDB that fails on demand, if it has never run here.
+    #[must_use]
+    pub fn with_test_commands(self) -> Deployment {
+        Deployment { test_commands: true, ..self }
     }
 
     /// Starts what does not run, and waits until all serve.

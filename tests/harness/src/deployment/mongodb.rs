@@ -71,6 +71,8 @@ pub struct ReplicaSet {
     /// With little memory, beside whatever else a development machine runs; otherwise with as much
     /// as the server takes by itself.
     pub frugal: bool,
+    /// Takes the commands of the server's own tests, among them `configureFailPoint`.
+    pub test_commands: bool,
 }
 
 impl ReplicaSet {
@@ -78,7 +80,7 @@ impl ReplicaSet {
     #[must_use]
     pub fn at(ports: &[u16], frugal: bool) -> ReplicaSet {
         let members = ports.iter().map(|port| Member { port: *port, process: None });
-        ReplicaSet { members: members.collect(), frugal }
+        ReplicaSet { members: members.collect(), frugal, test_commands: false }
     }
 
     /// Where applications connect.
@@ -130,6 +132,9 @@ impl ReplicaSet {
             let cache = if self.members.len() == 1 { "1" } else { "0.25" };
             command.args(["--wiredTigerCacheSizeGB", cache]);
             command.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
+        }
+        if self.test_commands {
+            command.args(["--setParameter", "enableTestCommands=1"]);
         }
         command
     }

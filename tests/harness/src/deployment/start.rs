@@ -30,7 +30,8 @@ impl Deployment {
     fn start_mongodb(&mut self, starting: &mut Starting) -> Result<(), Failure> {
         if self.state.mongodb.is_none() {
             let ports = starting.reserve(self.members.unwrap_or(1))?;
-            self.state.mongodb = Some(ReplicaSet::at(&ports, self.frugal));
+            let set = ReplicaSet::at(&ports, self.frugal);
+            self.state.mongodb = Some(ReplicaSet { test_commands: self.test_commands, ..set });
             self.directory.save(&self.state)?;
         }
         let Some(set) = self.state.mongodb.clone() else { return Ok(()) };
