@@ -191,9 +191,29 @@ mod tests {
         advice.set("repeat with --id t");
         let after = std::time::Duration::from_secs(60);
         let (server, problem) = (producer::Server::MongoDb, "MongoDB: away".to_owned());
-        let error = Error::from(producer::Error::Unavailable { server, problem, after });
+        let effect = Effect::Unknown;
+        let error = Error::from(producer::Error::Unavailable { server, problem, after, effect });
         let told = error.told(&advice).unwrap_or_default();
-        assert_eq!(told, "MongoDB: away; given up after 60 s; repeat with --id t");
+        let perhaps = "perhaps it has taken effect or will: ask again with the same id";
+        assert_eq!(
+            told,
+            format!("MongoDB: away; given up after 60 s; {perhaps}; repeat with --id t")
+        );
+    }
+
+    #[test]
+    fn the_code_tells_what_was_surely_not_done_from_what_may_have_been_done() {
+        let failed = |effect| {
+            let (server, problem) = (producer::Server::MongoDb, "away".to_owned());
+            let after = std::time::Duration::ZERO;
+            Error::from(producer::Error::Unavailable { server, problem, after, effect })
+        };
+        assert_eq!(failed(Effect::None).exit().code(), 1);
+        assert_eq!(failed(Effect::Unknown).exit().code(), 5);
+        let (server, problem) = (producer::Server::MongoDb, "no right".to_owned());
+        let denied = producer::Error::Denied { server, problem };
+        assert_eq!(Error::from(denied.clone()).exit(), Exit::Failed);
+        assert_eq!(Error::from(denied).after_a_write().exit(), Exit::Unknown);
     }
 
     #[test]
