@@ -70,7 +70,7 @@ impl Class {
 }
 
 /// All classes.
-pub const CLASSES: [Class; 20] = [
+pub const CLASSES: [Class; 21] = [
     // Before the effect.
     Class::error("error 91, labels of the server", 91, SERVERS),
     Class::error("error 91, labels of the server, 3 times", 91, SERVERS).several(),
@@ -88,6 +88,7 @@ pub const CLASSES: [Class; 20] = [
     Class::concern("write concern 91, no label", 91, PLAIN),
     Class::concern("write concern 64 (timeout), no label", 64, PLAIN),
     Class::concern("write concern 11601 (interrupted), no label", 11601, PLAIN),
+    Class::concern("write concern 11601 (interrupted), no label, 3 times", 11601, PLAIN).several(),
     Class::concern("write concern 100 (unsatisfiable), no label", 100, PLAIN).lasting(),
     Class::of("closed after", Fault::ReplyLost),
     Class::of("closed after, 3 times", Fault::ReplyLost).several(),
