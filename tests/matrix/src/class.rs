@@ -97,6 +97,10 @@ pub const CLASSES: [Class; 21] = [
     Class::of("blocked beyond the limit", Fault::Server(Failure::Block(BLOCKED))),
 ];
 
+/// No class of answers: a refusal of what has been done. It is how a wrong class in a decision would look,
+/// and has to turn every cell red.
+pub const LIE: Class = Class::of("done, and answered with a refusal", Fault::Lie);
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
