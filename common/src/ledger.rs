@@ -388,7 +388,29 @@ pub enum Fault {
     Denied,
 }
 
-/// A failed ledger operation: its outcome is unknown to the caller.
+/// What is known of the effect of an operation that failed. Decided once, where the driver's error
+/// enters (`mongo::fault`). A third case, that it surely has had its effect, is no failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It has had none and will have none: it is a read, it was never sent, or the server has refused it
+    /// before it wrote anything.
+    None,
+    /// It may have had its effect, wholly or in part, or may have it later.
+    Unknown,
+}
+
+impl Effect {
+    /// What is known of two attempts at the same.
+    #[must_use]
+    pub fn or(self, other: Effect) -> Effect {
+        match (self, other) {
+            (Effect::None, Effect::None) => Effect::None,
+            (Effect::Unknown, _) | (_, Effect::Unknown) => Effect::Unknown,
+        }
+    }
+}
+
+/// A failed ledger operation.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{operation}: {message}")]
 pub struct LedgerError {
@@ -398,22 +420,39 @@ pub struct LedgerError {
     pub message: String,
     /// What kind of failure it was.
     pub fault: Fault,
+    /// What is known of its effect.
+    pub effect: Effect,
 }
 
 impl LedgerError {
     /// An error that passes by itself.
     pub fn passing(operation: &'static str, message: impl Into<String>) -> LedgerError {
-        LedgerError { operation, message: message.into(), fault: Fault::Passing }
+        let (message, fault) = (message.into(), Fault::Passing);
+        LedgerError { operation, message, fault, effect: Effect::Unknown }
     }
 
-    /// An error that lasts.
+    /// An error that lasts, and was found before anything was written.
     pub fn lasting(operation: &'static str, message: impl Into<String>) -> LedgerError {
-        LedgerError { operation, message: message.into(), fault: Fault::Refused }
+        let (message, fault) = (message.into(), Fault::Refused);
+        LedgerError { operation, message, fault, effect: Effect::None }
     }
 
     /// A call that is too large or too slow as it is.
     pub fn too_much(operation: &'static str, message: impl Into<String>) -> LedgerError {
-        LedgerError { operation, message: message.into(), fault: Fault::TooMuch }
+        let (message, fault) = (message.into(), Fault::TooMuch);
+        LedgerError { operation, message, fault, effect: Effect::Unknown }
+    }
+
+    /// The same of a read, or of something that can't take effect any more.
+    #[must_use]
+    pub fn without_effect(self) -> LedgerError {
+        LedgerError { effect: Effect::None, ..self }
+    }
+
+    /// The same, after an earlier step has written or may have written.
+    #[must_use]
+    pub fn after_a_write(self) -> LedgerError {
+        LedgerError { effect: Effect::Unknown, ..self }
     }
 
     /// Whether the same may work a little later.

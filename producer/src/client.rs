@@ -3,7 +3,8 @@
 //! Promises that an operation is tried again until
 //! [`Config::give_up_after`](crate::Config::give_up_after) if waiting may help (a fail-over, a
 //! restart of the broker), and then fails with an error that names the server. Every operation can
-//! be repeated after a failure without a second effect.
+//! be repeated after a failure without a second effect. An attempt whose outcome is unknown may take effect
+//! at any later time, so after one, nothing that is said later may mean that there was no effect.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use mongodb::bson::Document;
 use tokio::sync::OnceCell;
 
 use crate::config::Config;
-use crate::error::{Attempt, Error, Server};
+use crate::error::{Attempt, Effect, Error, Server};
 use crate::group::Groups;
 use crate::listening::Listening;
 use crate::readable::readable;
@@ -165,6 +166,19 @@ impl Client {
     {
         self.servers.insist(self.servers.config.give_up_after, attempt).await
     }
+
+    /// The same with a write, which is told what is known of the attempts before it. Returns also whether
+    /// one of these is open: then it may still arrive, and what is there now is no reason for a refusal.
+    pub(crate) async fn insist_write<T, E, F>(
+        &self,
+        attempt: impl FnMut(Effect) -> F,
+    ) -> Result<(T, Effect), Error>
+    where
+        E: Attempt,
+        F: Future<Output = Result<T, E>>,
+    {
+        self.servers.insist_write(self.servers.config.give_up_after, attempt).await
+    }
 }
 
 impl Servers {
@@ -191,7 +205,8 @@ impl Servers {
         let publishing = self.publish(ids, traces, limit);
         tokio::time::timeout(limit + ANSWER_LIMIT, publishing).await.unwrap_or_else(|_| {
             let problem = "RabbitMQ: no answer to publishing".to_owned();
-            Err(Error::Unavailable { server: Server::RabbitMq, problem, after: limit })
+            let (server, effect) = (Server::RabbitMq, Effect::None);
+            Err(Error::Unavailable { server, problem, after: limit, effect })
         })
     }
 
@@ -205,16 +220,31 @@ impl Servers {
         E: Attempt,
         F: Future<Output = Result<T, E>>,
     {
+        self.insist_write(limit, |_| attempt()).await.map(|(value, _)| value)
+    }
+
+    /// The same with a write: see [`Client::insist_write`].
+    async fn insist_write<T, E, F>(
+        &self,
+        limit: Duration,
+        mut attempt: impl FnMut(Effect) -> F,
+    ) -> Result<(T, Effect), Error>
+    where
+        E: Attempt,
+        F: Future<Output = Result<T, E>>,
+    {
+        let mut open = Effect::None;
         let mut failed_since: Option<Instant> = None;
         let (mut failures, mut reconnect) = (0, Reconnect::default());
         loop {
-            let error = match attempt().await {
-                Ok(value) => return Ok(value),
+            let error = match attempt(open).await {
+                Ok(value) => return Ok((value, open)),
                 Err(error) => error,
             };
+            open = open.or(error.effect());
             let since = *failed_since.get_or_insert_with(Instant::now);
             if !error.passes() || since.elapsed() >= limit {
-                return Err(Error::of_server(&error, limit));
+                return Err(Error::of_server(&error, limit, open));
             }
             failures += 1;
             self.note(failures, &error.told());
@@ -278,12 +308,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_refusal_after_an_attempt_that_may_have_worked_is_told_as_open() {
+        let client = client(Duration::from_secs(30)).await;
+        for (first, is_open) in [(failure(true), true), (failure(true).without_effect(), false)] {
+            let tries = Cell::new(0);
+            let attempt = || {
+                tries.set(tries.get() + 1);
+                let error = if tries.get() == 1 { first.clone() } else { failure(false) };
+                async move { Err::<(), _>(error) }
+            };
+            let error = client.insist(attempt).await.expect_err("refused");
+            let told = matches!(error, Error::Unavailable { effect: Effect::Unknown, .. });
+            assert_eq!(told, is_open, "{error:?}");
+            assert_eq!(matches!(error, Error::Denied { .. }), !is_open, "{error:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_server_that_stays_away_is_named() {
         let client = client(Duration::from_millis(1)).await;
         let error = client.insist(|| async { Err::<(), _>(failure(true)) }).await;
         let error = error.expect_err("given up");
         assert!(matches!(error, Error::Unavailable { server: Server::MongoDb, .. }), "{error:?}");
-        assert!(error.to_string().ends_with("given up after 0 s"), "{error}");
+        assert!(error.to_string().contains("given up after 0 s; perhaps"), "{error}");
     }
 
     #[tokio::test]

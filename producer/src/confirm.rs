@@ -4,7 +4,8 @@
 //! gets its own answer. An update that has matched says by itself that it is the confirmation that counts.
 //! Only where fewer have matched than were sent (somebody was faster, a hold has expired, or an answer was
 //! lost) the documents are read again, and they say what became of each. Doing it again changes nothing.
-//! Fails when MongoDB stays away; any of the holds may be confirmed then.
+//! Fails when MongoDB stays away; any of the holds may be confirmed then. While an attempt is open, that a
+//! hold is still held is no reason for a refusal.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use common::transaction::{Leg, State, TransactionId};
 use mongodb::bson::Document;
 
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{Effect, Error};
 use crate::hold::{Capture, Decided, Found, look, not_confirmed};
 use crate::readable::readable;
 use crate::watch::Standing;
@@ -84,10 +85,12 @@ impl Client {
                 Err(error) => Err(error),
             });
         }
-        if self.confirm_held(&captures).await? < captures.len() {
-            let documents = self.of_wishes(held.iter().map(|at| &wishes[*at])).await?;
+        let (count, open) = self.confirm_held(&captures).await?;
+        if count < captures.len() {
+            let documents = self.of_wishes(held.iter().map(|at| &wishes[*at])).await;
+            let documents = documents.map_err(Error::after_a_write)?;
             for at in held {
-                known[at] = after_all(&documents, &wishes[at]);
+                known[at] = after_all(&documents, &wishes[at], open);
             }
         }
         Ok(self.told(wishes, known).await)
@@ -105,14 +108,19 @@ impl Client {
         Ok(found.iter().map(|found| readable(found)).filter_map(by_id).collect())
     }
 
-    /// Sends the updates; returns how many have matched. After an answer that was lost, those that it was
-    /// about match no more.
-    async fn confirm_held(&self, holds: &[Captured]) -> Result<usize, Error> {
-        let mut count = 0;
-        for holds in commands(holds) {
-            count += self.insist(|| self.store().confirm_holds(holds)).await?.count;
+    /// Sends the updates; returns how many have matched, and whether an attempt is open. After an answer that
+    /// was lost, those that it was about match no more.
+    async fn confirm_held(&self, holds: &[Captured]) -> Result<(usize, Effect), Error> {
+        let (mut count, mut any_open) = (0, Effect::None);
+        for (at, holds) in commands(holds).enumerate() {
+            let confirmed = self.insist_write(|_| self.store().confirm_holds(holds)).await;
+            // The commands before this one have confirmed theirs.
+            let confirmed = confirmed.map_err(|e| if at == 0 { e } else { e.after_a_write() });
+            let (written, open) = confirmed?;
+            count += written.count;
+            any_open = any_open.or(open);
         }
-        Ok(count)
+        Ok((count, any_open))
     }
 
     /// Tells the workers of all that is not at its end yet.
@@ -150,10 +158,10 @@ fn find(
 }
 
 /// What the document says after the update was sent.
-fn after_all(documents: &HashMap<String, Document>, (id, capture): &Wish) -> Known {
+fn after_all(documents: &HashMap<String, Document>, (id, capture): &Wish, open: Effect) -> Known {
     match find(documents, id, capture)? {
         (standing, Found::Confirmed(captured)) => Ok((standing, captured, false)),
-        (_, Found::Held(_)) => Err(not_confirmed(&documents[id.as_ref()])),
+        (_, Found::Held(_)) => Err(not_confirmed(&documents[id.as_ref()]).unless_open(open)),
     }
 }
 

@@ -166,7 +166,12 @@ impl Client {
         };
         let (waiting, parked) = (with(&Fate::Waiting), with(&Fate::Parked));
         if !parked.is_empty() {
-            for (id, problem) in self.unpark(&parked).await?.refused {
+            let unparked = self.unpark(&parked).await?;
+            // The letter stays until its ids are on their way.
+            if let Some(error) = unparked.unpublished {
+                return Err(error.after_a_write());
+            }
+            for (id, problem) in unparked.refused {
                 let stuck = asked.transactions.iter_mut().filter(|(of, _)| *of == id);
                 stuck.for_each(|(_, fate)| *fate = Fate::Stuck(problem.clone()));
             }

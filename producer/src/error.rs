@@ -4,10 +4,15 @@
 //! taken ([`Error::Conflict`], [`Error::KeyInUse`]), what can't be done as things stand ([`Error::WrongState`],
 //! [`Error::Refused`]), and what to try again later ([`Error::Unavailable`]). A refused transfer is no error: it is an
 //! [`Outcome`](crate::Outcome).
+//!
+//! Promises that every error but one says that the call had no effect. Only [`Error::Unavailable`] with
+//! [`Effect::Unknown`] leaves it open: the call may have had its effect, wholly or in part, or may have it
+//! later. The remedy is the same call with the same ids.
 
 use std::fmt;
 use std::time::Duration;
 
+pub use common::ledger::Effect;
 use common::ledger::{Fault, LedgerError};
 use common::mongo::NotReady;
 use common::queue::QueueError;
@@ -114,9 +119,10 @@ pub enum Error {
          --apply` adds them"
     )]
     WithoutHistory,
-    /// A server stayed away. Some or all of the request may have been done: the same call with the
-    /// same ids continues where this one stopped.
-    #[error("{problem}{}", given_up(*after))]
+    /// A server stayed away, or its answer does not say what became of the request. With
+    /// [`Effect::Unknown`], some or all of it may have been done or may be done later: the same call with
+    /// the same ids continues where this one stopped.
+    #[error("{problem}{}{}", given_up(*after), perhaps(*effect))]
     Unavailable {
         /// Which one.
         server: Server,
@@ -124,9 +130,11 @@ pub enum Error {
         problem: String,
         /// How long it was tried again; zero when it was tried only once.
         after: Duration,
+        /// What is known of the effect of the call.
+        effect: Effect,
     },
     /// A server refuses for good: rights, options, a database that is not set up. A person has to
-    /// repair that.
+    /// repair that. Nothing was written.
     #[error("{problem}")]
     Denied {
         /// Which one.
@@ -160,6 +168,13 @@ fn given_up(after: Duration) -> String {
     }
 }
 
+fn perhaps(effect: Effect) -> &'static str {
+    match effect {
+        Effect::None => "",
+        Effect::Unknown => "; perhaps it has taken effect or will: ask again with the same id",
+    }
+}
+
 impl Error {
     pub(crate) fn invalid(field: &str, problem: impl Into<String>) -> Error {
         Error::Invalid { field: field.to_owned(), problem: problem.into() }
@@ -176,12 +191,50 @@ impl Error {
     }
 
     /// A server's error that ends a call: after it was tried again for so long, or at once when it
-    /// does not pass.
-    pub(crate) fn of_server(error: &impl Attempt, after: Duration) -> Error {
+    /// does not pass. `effect` is what is known of all attempts.
+    pub(crate) fn of_server(error: &impl Attempt, after: Duration, effect: Effect) -> Error {
         let (server, problem) = (error.server(), error.told());
-        match error.passes() {
-            true => Error::Unavailable { server, problem, after },
-            false => Error::Denied { server, problem },
+        match (error.passes(), effect) {
+            (true, effect) => Error::Unavailable { server, problem, after, effect },
+            (false, Effect::None) => Error::Denied { server, problem },
+            (false, Effect::Unknown) => {
+                Error::Unavailable { server, problem, after: Duration::ZERO, effect }
+            }
+        }
+    }
+
+    /// What is told of an error after an earlier step of the same call has had its effect, or may have
+    /// had it: nothing but that it is open.
+    pub(crate) fn after_a_write(self) -> Error {
+        let effect = Effect::Unknown;
+        match self {
+            Error::Unavailable { server, problem, after, .. } => {
+                Error::Unavailable { server, problem, after, effect }
+            }
+            Error::Denied { server, problem } => {
+                Error::Unavailable { server, problem, after: Duration::ZERO, effect }
+            }
+            refusal @ (Error::Invalid { .. }
+            | Error::Conflict { .. }
+            | Error::KeyInUse { .. }
+            | Error::WithoutKeys(_)
+            | Error::WrongState { .. }
+            | Error::Captured { .. }
+            | Error::Refused { .. }
+            | Error::NotFound { .. }
+            | Error::WithoutHistory) => {
+                let (server, problem) = (Server::MongoDb, refusal.to_string());
+                Error::Unavailable { server, problem, after: Duration::ZERO, effect }
+            }
+        }
+    }
+
+    /// A refusal by what is there now. It stands only if no earlier attempt of the same call is open: that
+    /// one may still arrive.
+    pub(crate) fn unless_open(self, open: Effect) -> Error {
+        match open {
+            Effect::None => self,
+            Effect::Unknown => self.after_a_write(),
         }
     }
 
@@ -203,12 +256,14 @@ impl From<BodyError> for Error {
 }
 
 impl From<mongodb::error::Error> for Error {
-    /// The error of a query that is tried only once.
+    /// The error of a query that is tried only once. A query has no effect.
     fn from(error: mongodb::error::Error) -> Error {
-        let (server, problem) = (Server::MongoDb, format!("MongoDB: {error}"));
+        let problem = format!("MongoDB: {}", common::mongo::error_in_words(&error));
+        let server = Server::MongoDb;
         match common::mongo::fault_of(&error) {
             Fault::Passing | Fault::TooMuch => {
-                Error::Unavailable { server, problem, after: Duration::ZERO }
+                let (after, effect) = (Duration::ZERO, Effect::None);
+                Error::Unavailable { server, problem, after, effect }
             }
             Fault::Refused | Fault::Denied => Error::Denied { server, problem },
         }
@@ -216,9 +271,11 @@ impl From<mongodb::error::Error> for Error {
 }
 
 impl From<QueueError> for Error {
-    /// Of a call that is not tried again.
+    /// Of a call that is about messages and is not tried again. What the broker refuses for good, it has
+    /// not taken; otherwise some may be there.
     fn from(error: QueueError) -> Error {
-        Error::of_server(&error, Duration::ZERO)
+        let effect = if error.lasts() { Effect::None } else { Effect::Unknown };
+        Error::of_server(&error, Duration::ZERO, effect)
     }
 }
 
@@ -230,6 +287,8 @@ pub(crate) trait Attempt {
     fn server(&self) -> Server;
     /// The error in words that name the server.
     fn told(&self) -> String;
+    /// What is known of the effect of the attempt.
+    fn effect(&self) -> Effect;
 }
 
 impl Attempt for LedgerError {
@@ -243,6 +302,10 @@ impl Attempt for LedgerError {
 
     fn told(&self) -> String {
         format!("MongoDB: {self}")
+    }
+
+    fn effect(&self) -> Effect {
+        self.effect
     }
 }
 
@@ -259,6 +322,10 @@ impl Attempt for NotReady {
     fn told(&self) -> String {
         self.to_string()
     }
+
+    fn effect(&self) -> Effect {
+        NotReady::effect(self)
+    }
 }
 
 impl Attempt for QueueError {
@@ -273,6 +340,11 @@ impl Attempt for QueueError {
     // Names the broker itself.
     fn told(&self) -> String {
         self.to_string()
+    }
+
+    // A message only says where to look: whether it has come is no effect of a call.
+    fn effect(&self) -> Effect {
+        Effect::None
     }
 }
 

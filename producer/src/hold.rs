@@ -52,11 +52,14 @@ impl Client {
             false => (document, true),
             true => {
                 let reason = Reason::new(ReasonCode::Released, "released on request");
-                self.insist(|| self.store().release_hold(id, &reason)).await?;
+                let request = |_| self.store().release_hold(id, &reason);
+                let (_, open) = self.insist_write(request).await?;
                 // The document shows the result, even if an answer was lost.
-                let document = self.existing(id).await?;
+                let document = self.transaction(id).await.map_err(Error::after_a_write)?;
+                let document =
+                    document.ok_or_else(|| Error::no_transaction(id).unless_open(open))?;
                 if is_held(&document)? {
-                    return Err(Error::refused(id, NOT_CHANGED));
+                    return Err(Error::refused(id, NOT_CHANGED).unless_open(open));
                 }
                 (document, false)
             }

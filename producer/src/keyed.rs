@@ -40,9 +40,7 @@ pub(crate) async fn insert(
     for tries in 1..=TRIES_MAX {
         match store.insert_keyed(&document).await? {
             KeyedInsert::Inserted => return Ok(Answer::Submitted),
-            KeyedInsert::Refused(problem) => {
-                return Ok(Answer::Refused(format!("the server refuses it: {problem}")));
-            }
+            KeyedInsert::Refused(problem) => return Ok(Answer::Refused(problem)),
             KeyedInsert::Duplicate => {
                 if let Some(answer) = in_the_way(store, order, created_at).await? {
                     return Ok(answer);
@@ -54,7 +52,8 @@ pub(crate) async fn insert(
         tokio::time::sleep(PAUSES.delay(tries, jitter())).await;
     }
     let message = format!("exclusiveKey {:?} is being written by another client", key(order));
-    Err(LedgerError::passing("insert with key", message))
+    // None of the tries was committed.
+    Err(LedgerError::passing("insert with key", message).without_effect())
 }
 
 fn key(order: &Order) -> &str {

@@ -65,22 +65,24 @@ pub mod submission;
 mod watch;
 mod way_in;
 
+pub use cancel::Canceled;
 pub use client::Client;
 pub use common::account::{Account, Status};
 pub use common::amount::{Amount, AmountError};
-pub use common::mongo::{Inspection, ParkedEntry, Unparked};
+pub use common::mongo::{Inspection, ParkedEntry};
 pub use common::queue::{DeadLetter, DeadLetters, Held};
 pub use common::trace::Tracing;
 pub use common::transaction::{AccountId, Body, Leg, ReasonCode, State, TransactionId};
 pub use config::{Config, Notes};
 pub use dead_letters::{Asked, Fate, Replay};
-pub use error::{Error, Kind, Server};
+pub use error::{Effect, Error, Kind, Server};
 pub use history::{Entry, Page, Period, Statement, TransactionFilter};
 pub use hold::{Capture, Decided};
 #[doc(hidden)]
 pub use listening::Listening;
 pub use opening::Opened;
 pub use outcomes::{Ended, Outcomes};
+pub use parked::Unparked;
 pub use readable::readable;
 pub use reserved::Reserved;
 pub use stats::Stats;

@@ -3,6 +3,7 @@
 //! An account counts as the same if it *started* with the same values: its balance changes later.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use common::account::Account;
 use common::ledger::LedgerError;
@@ -10,7 +11,7 @@ use common::mongo::{ACCOUNTS, Fields, Store};
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 
 use crate::client::Client;
-use crate::error::{Error, Kind};
+use crate::error::{Effect, Error, Kind, Server};
 
 /// The most accounts of one insert.
 const CHUNK: usize = 1_000;
@@ -40,6 +41,8 @@ enum Answer {
     },
     /// The server refuses it.
     Refused(String),
+    /// The server refuses it, and an earlier attempt may yet bring it.
+    Open(String),
 }
 
 impl Client {
@@ -54,7 +57,12 @@ impl Client {
     ) -> Result<Vec<Result<Opened, Error>>, Error> {
         let mut results = Vec::with_capacity(accounts.len());
         for accounts in accounts.chunks(CHUNK) {
-            let answers = self.insist(|| open(self.store(), accounts)).await?;
+            let attempt = |earlier| open(self.store(), accounts, earlier);
+            let answers = self.insist_write(attempt).await;
+            // Those of the pieces before this one are there.
+            let answers =
+                answers.map_err(|e| if results.is_empty() { e } else { e.after_a_write() });
+            let (answers, _) = answers?;
             results.extend(accounts.iter().zip(answers).map(|(account, answer)| {
                 let id = account.id.to_string();
                 match answer {
@@ -63,7 +71,15 @@ impl Client {
                     Answer::Conflict { differs, problem } => {
                         Err(Error::Conflict { id, problem, differs })
                     }
-                    Answer::Refused(problem) => Err(Error::Refused { id, problem }),
+                    Answer::Refused(problem) => {
+                        let problem = format!("the server refuses it: {problem}");
+                        Err(Error::Refused { id, problem })
+                    }
+                    Answer::Open(said) => {
+                        let problem = format!("{id}: MongoDB says: {said}");
+                        let (server, after) = (Server::MongoDb, Duration::ZERO);
+                        Err(Error::Unavailable { server, problem, after, effect: Effect::Unknown })
+                    }
                 }
             }));
         }
@@ -89,28 +105,42 @@ impl Client {
     }
 }
 
-/// Inserts accounts; an answer for each, in order.
-async fn open(store: &Store, accounts: &[Account]) -> Result<Vec<Answer>, LedgerError> {
+/// Inserts accounts; an answer for each, in order. If an earlier attempt is open, a refused one may be there
+/// all the same.
+async fn open(
+    store: &Store,
+    accounts: &[Account],
+    earlier: Effect,
+) -> Result<Vec<Answer>, LedgerError> {
     let now = DateTime::from_millis(store.server_now().await?);
     let documents: Vec<Document> =
         accounts.iter().map(|account| account.to_document(now)).collect();
     let left = store.insert(ACCOUNTS, &documents).await?;
     let mut answers = vec![Answer::Created; accounts.len()];
+    let mut looked_at = left.existing;
     for refused in left.refused {
-        let problem = format!("the server refuses it: {}", refused.problem);
-        answers[refused.item] = Answer::Refused(problem);
+        answers[refused.item] = match earlier {
+            Effect::None => Answer::Refused(refused.problem),
+            Effect::Unknown => {
+                looked_at.push(refused.item);
+                Answer::Open(refused.problem)
+            }
+        };
     }
-    if !left.existing.is_empty() {
-        let ids = left.existing.iter().map(|at| accounts[*at].id.as_ref());
-        let mut found = find(store, ids.collect()).await?;
-        for at in left.existing {
+    if !looked_at.is_empty() {
+        let ids = looked_at.iter().map(|at| accounts[*at].id.as_ref()).collect();
+        let mut found = find(store, ids).await.map_err(LedgerError::after_a_write)?;
+        for at in looked_at {
             let account = &accounts[at];
-            // Not found: it was inserted a moment ago, by this or another client, and is not
-            // durable yet.
-            let existing = found.remove(account.id.as_ref()).ok_or_else(|| {
-                LedgerError::passing("accounts", format!("{} is not durable yet", account.id))
-            })?;
-            answers[at] = compare(account, &existing);
+            match found.remove(account.id.as_ref()) {
+                Some(existing) => answers[at] = compare(account, &existing),
+                None if matches!(answers[at], Answer::Open(_)) => {}
+                // It was inserted a moment ago, by this or another client, and is not durable yet.
+                None => {
+                    let problem = format!("{} is not durable yet", account.id);
+                    return Err(LedgerError::passing("accounts", problem));
+                }
+            }
         }
     }
     Ok(answers)

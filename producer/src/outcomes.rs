@@ -16,7 +16,7 @@ use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use serde_json::Value;
 
 use crate::client::{Client, Servers};
-use crate::error::{Error, Server};
+use crate::error::{Effect, Error, Server};
 use crate::watch::Outcome;
 
 /// How long the broker may take to confirm a message.
@@ -70,7 +70,8 @@ impl Outcomes {
             let Some(body) = self.subscription.next().await? else {
                 let problem = "RabbitMQ: the queue of this listener was removed".to_owned();
                 let server = Server::RabbitMq;
-                return Err(Error::Unavailable { server, problem, after: Duration::ZERO });
+                let (after, effect) = (Duration::ZERO, Effect::None);
+                return Err(Error::Unavailable { server, problem, after, effect });
             };
             // Anybody with a login may publish there; what is no event is not for us.
             if let Some(ended) = serde_json::from_slice(&body).ok().and_then(Ended::of) {

@@ -3,13 +3,25 @@
 //! Promises that an id is published only when its document says that the transaction may be claimed
 //! again, so that a message never meets a transaction that is still parked. A transaction that the
 //! database still refuses to write stays parked, is named, and does not keep others from coming
-//! back. Doing it again changes nothing. Fails when a server stays away.
+//! back. Doing it again changes nothing. What is back and not published counts all the same: the workers'
+//! sweepers find it. Fails when MongoDB stays away.
 
-use common::mongo::{ParkedEntry, ParkedFilter, ParkedTransaction, Unparked};
+use common::mongo::{ParkedEntry, ParkedFilter, ParkedTransaction};
 use common::transaction::{TransactionId, check_name};
 
 use crate::client::Client;
 use crate::error::Error;
+
+/// What became of bringing transactions back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unparked {
+    /// Those that were parked and may be claimed now.
+    pub back: Vec<TransactionId>,
+    /// Those that the database still refuses to write, and why. They stay parked.
+    pub refused: Vec<(TransactionId, String)>,
+    /// Why the broker was not told, if so. They are back all the same: the workers' sweepers find them.
+    pub unpublished: Option<Error>,
+}
 
 impl Client {
     /// The parked transactions, at most so many.
@@ -45,14 +57,16 @@ impl Client {
     /// [`IDS_MAX`](common::message::IDS_MAX) of them in one call.
     ///
     /// # Errors
-    /// When a server stays away.
+    /// When MongoDB stays away.
     pub async fn unpark(&self, ids: &[TransactionId]) -> Result<Unparked, Error> {
-        let unparked = self.insist(|| self.store().unpark(ids)).await?;
-        let publishable = unparked.back.iter().filter(|id| check_name("id", id).is_ok());
+        let common::mongo::Unparked { back, refused } =
+            self.insist(|| self.store().unpark(ids)).await?;
+        let publishable = back.iter().filter(|id| check_name("id", id).is_ok());
         let publishable: Vec<TransactionId> = publishable.cloned().collect();
-        if !publishable.is_empty() {
-            self.publish(&publishable).await?;
-        }
-        Ok(unparked)
+        let unpublished = match publishable.is_empty() {
+            true => None,
+            false => self.publish_or_leave(&publishable).await.err(),
+        };
+        Ok(Unparked { back, refused, unpublished })
     }
 }

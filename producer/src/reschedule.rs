@@ -29,9 +29,11 @@ impl Client {
             let problem = "is not a moment between the years 1970 and 9999";
             return Err(Error::invalid("notBefore", problem));
         }
-        let is_done = self.insist(|| self.store().reschedule(id, not_before)).await?;
-        let document = self.transaction(id).await?.ok_or_else(|| Error::no_transaction(id))?;
-        let state = state_of(&document)?;
+        let request = |_| self.store().reschedule(id, not_before);
+        let (is_done, open) = self.insist_write(request).await?;
+        let document = self.transaction(id).await.map_err(Error::after_a_write)?;
+        let document = document.ok_or_else(|| Error::no_transaction(id).unless_open(open))?;
+        let state = state_of(&document).map_err(|error| error.unless_open(open))?;
         if is_done || document.get_datetime("notBefore").ok() == Some(&not_before) {
             // It may be due by now.
             return Ok(Standing::of(&document));
@@ -40,7 +42,7 @@ impl Client {
             let problem = "is not scheduled, so it can't be rescheduled";
             return Err(Error::WrongState { id: id.to_owned(), state, problem });
         }
-        Err(Error::refused(id, refusal(&document, not_before)))
+        Err(Error::refused(id, refusal(&document, not_before)).unless_open(open))
     }
 }
 

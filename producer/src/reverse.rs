@@ -38,7 +38,7 @@ impl Client {
                         Ok(_) | Err(Error::Conflict { .. }) => {}
                         Err(error) => return Err(error),
                     }
-                    let found = self.transaction(&reversal).await?;
+                    let found = self.transaction(&reversal).await.map_err(Error::after_a_write)?;
                     found.ok_or_else(|| {
                         Error::refused(&format!("transactions/{reversal}"), "is gone")
                     })?

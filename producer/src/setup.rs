@@ -1,6 +1,6 @@
 //! Setting a database and its queues up, and saying what they lack.
 
-use common::mongo::{Choice, Inspection, Role};
+use common::mongo::{Choice, Inspection, NotReady, Role};
 
 use crate::client::Client;
 use crate::error::Error;
@@ -11,7 +11,7 @@ impl Client {
     /// # Errors
     /// When the server stays away or refuses, or the database is not as this version needs it.
     pub async fn check_schema(&self) -> Result<(), Error> {
-        self.insist(|| self.store().check_schema()).await
+        self.insist(|| before(self.store().check_schema())).await
     }
 
     /// Checks that this version knows what the ledger's settings name.
@@ -19,7 +19,7 @@ impl Client {
     /// # Errors
     /// When it does not, or the server stays away or refuses.
     pub async fn check_settings(&self) -> Result<(), Error> {
-        self.insist(|| self.store().check_settings()).await.map(drop)
+        self.insist(|| before(self.store().check_settings())).await.map(drop)
     }
 
     /// Checks the database; a fresh one is set up.
@@ -27,7 +27,7 @@ impl Client {
     /// # Errors
     /// As [`Client::check_schema`].
     pub async fn ensure_schema(&self) -> Result<(), Error> {
-        self.insist(|| self.store().ensure_schema()).await
+        self.insist(|| before(self.store().ensure_schema())).await
     }
 
     /// Says what the database lacks to be as its owner chooses, and writes nothing.
@@ -35,7 +35,7 @@ impl Client {
     /// # Errors
     /// When the server stays away or refuses.
     pub async fn inspect(&self, choice: Choice) -> Result<Inspection, Error> {
-        self.insist(|| self.store().inspect(choice)).await
+        self.insist(|| before(self.store().inspect(choice))).await
     }
 
     /// Creates what the database lacks. Validators and indexes of the user's own stay as they are.
@@ -68,4 +68,9 @@ impl Client {
     pub async fn ensure_queue(&self) -> Result<(), Error> {
         self.insist(|| self.publisher().ensure()).await
     }
+}
+
+/// A look, or a step before what a call is asked for: its failure says that the call has had no effect.
+async fn before<T>(step: impl Future<Output = Result<T, NotReady>>) -> Result<T, NotReady> {
+    step.await.map_err(NotReady::without_effect)
 }

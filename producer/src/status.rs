@@ -60,18 +60,18 @@ impl Client {
     /// something is left on it), [`Error::NotFound`], and when the server stays away.
     pub async fn change_status(&self, change: Change, id: &str) -> Result<(), Error> {
         let to = change.to();
-        self.insist(|| self.store().request_status(id, to)).await?;
+        let ((), open) = self.insist_write(|_| self.store().request_status(id, to)).await?;
         let ids = [id];
         let fields = Fields::Only(&["status", "balance", "pendingTransactions"]);
         let found = || self.store().documents("status", ACCOUNTS, &ids, fields);
-        let Some(found) = self.insist(found).await?.pop() else {
-            return Err(Error::NotFound { kind: Kind::Account, id: id.to_owned() });
-        };
+        let found = self.insist(found).await.map_err(Error::after_a_write)?.pop();
+        let not_found = || Error::NotFound { kind: Kind::Account, id: id.to_owned() };
+        let found = found.ok_or_else(|| not_found().unless_open(open))?;
         let found = readable(&found);
         if found.get_str("status").ok() == Some(to.as_str()) {
             return Ok(());
         }
-        Err(Error::refused(id, change.refusal(&found)))
+        Err(Error::refused(id, change.refusal(&found)).unless_open(open))
     }
 }
 

@@ -226,8 +226,11 @@ pub enum Answer {
     },
     /// It has an exclusive key, and the ledger keeps none; the sentence says why.
     WithoutKeys(&'static str),
-    /// The server will never accept it; the text says why.
+    /// The server will never accept it; the text is what it says.
     Refused(String),
+    /// The server does not accept it now, and an earlier attempt may have inserted it or may yet do so; the
+    /// text is what the server says.
+    Open(String),
 }
 
 impl Answer {
@@ -239,7 +242,8 @@ impl Answer {
             Answer::Conflict { .. }
             | Answer::KeyInUse { .. }
             | Answer::WithoutKeys(_)
-            | Answer::Refused(_) => None,
+            | Answer::Refused(_)
+            | Answer::Open(_) => None,
         }
     }
 
@@ -289,11 +293,11 @@ pub async fn insert(
         let documents: Vec<Document> = new.iter().map(document).collect();
         let left = store.insert(TRANSACTIONS, &documents).await?;
         for refused in left.refused {
-            let problem = format!("the server refuses it: {}", refused.problem);
-            answers[new[refused.item]] = Some(Answer::Refused(problem));
+            answers[new[refused.item]] = Some(Answer::Refused(refused.problem));
         }
         let existing: Vec<usize> = left.existing.into_iter().map(|at| new[at]).collect();
-        compare_known(store, orders, &existing, created_at, &mut answers).await?;
+        let compared = compare_known(store, orders, &existing, created_at, &mut answers).await;
+        compared.map_err(LedgerError::after_a_write)?;
         if let Some(at) = existing.into_iter().find(|at| answers[*at].is_none()) {
             let message = format!("{} exists and is not durable yet", orders[at].id);
             return Err(LedgerError::passing("insert", message));

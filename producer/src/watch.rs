@@ -16,7 +16,7 @@ use mongodb::bson::{Document, RawDocumentBuf};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::client::{Client, Servers};
-use crate::error::{Error, Server};
+use crate::error::{Effect, Error, Server};
 use crate::listening::Listening;
 use crate::readable::readable;
 use crate::way_in::WayIn;
@@ -95,7 +95,8 @@ impl Client {
         self.watch().put(id.into()).await.await.unwrap_or_else(|_| {
             // The task that would have answered has panicked, or its runtime has ended.
             let problem = "nobody is there any more to ask for it".to_owned();
-            Err(Error::Unavailable { server: Server::MongoDb, problem, after: Duration::ZERO })
+            let (server, after, effect) = (Server::MongoDb, Duration::ZERO, Effect::None);
+            Err(Error::Unavailable { server, problem, after, effect })
         })
     }
 

@@ -102,12 +102,10 @@ impl Store {
         let attempt = Attempt { store: self.clone(), document, given_up: given_up.0.clone() };
         match self.limited(OPERATION, async move { Ok(attempt.run().await) }).await? {
             Ok(answer) => Ok(answer),
-            Err(Halt::Conflict) => Ok(KeyedInsert::Conflict),
-            Err(Halt::Failed(error)) => Err(error),
-            Err(Halt::Driver(error)) => match fault::code_of(&error) {
-                Some(DUPLICATE_KEY) => Ok(KeyedInsert::Duplicate),
-                Some(_) | None => Err(fault::classify(OPERATION, &error)),
-            },
+            Err(Halt::Driver(error)) if fault::code_of(&error) == Some(DUPLICATE_KEY) => {
+                Ok(KeyedInsert::Duplicate)
+            }
+            Err(halt) => halt.told(OPERATION).map_or(Ok(KeyedInsert::Conflict), Err),
         }
     }
 
@@ -166,10 +164,7 @@ impl Attempt {
         // Last before the commit: from here on the transaction holds the key.
         let given_up = self.given_up.load(Ordering::Acquire);
         if given_up || !matches!(inserted, Ok(KeyedInsert::Inserted)) {
-            // Only to free the server sooner: without a commit it never takes effect.
-            if let Err(error) = session.abort_transaction().await {
-                tracing::debug!(%error, "a transaction was not aborted");
-            }
+            native::abort(&mut session).await;
             return if given_up { Err(self.late()) } else { inserted };
         }
         native::commit(&mut session).await?;
@@ -205,7 +200,7 @@ impl Attempt {
             Ok(KeyedInsert::Duplicate) => true,
             Err(Halt::Driver(error)) => fault::code_of(error) == Some(DUPLICATE_KEY),
             Ok(KeyedInsert::Inserted | KeyedInsert::Conflict | KeyedInsert::Refused(_))
-            | Err(Halt::Conflict | Halt::Failed(_)) => false,
+            | Err(Halt::Conflict | Halt::Failed(_) | Halt::Open(_)) => false,
         };
         if let Some(moment) = session.operation_time().filter(|_| was_duplicate) {
             self.store.heard_of(moment);

@@ -36,6 +36,7 @@ mod unsuitable;
 mod validators;
 mod waiting;
 mod wishes;
+mod words;
 mod workers;
 mod write;
 
@@ -69,6 +70,7 @@ pub use schema::{Inspection, NotReady};
 pub use settings::{Choice, LedgerSettings, Misfit};
 pub use unfinished::{OldestOne, Unfinished};
 pub use unsuitable::Unsuitable;
+pub use words::of_error as error_in_words;
 pub use workers::{SeenWorker, WORKERS, WorkerReport};
 pub use write::Inserted;
 
@@ -105,7 +107,8 @@ impl Store {
         op_limit: Duration,
     ) -> Result<Store, String> {
         let bad = |error: Error| {
-            format!("TANDEM_MONGODB_URI ({}): {error}", crate::config::redacted(&args.mongodb_uri))
+            let uri = crate::config::redacted(&args.mongodb_uri);
+            format!("TANDEM_MONGODB_URI ({uri}): {}", words::of_error(&error))
         };
         let mut options = ClientOptions::parse(&args.mongodb_uri).await.map_err(bad)?;
         // The name is always ours, whatever the connection string says: by this name Tandem
@@ -187,7 +190,8 @@ impl Store {
 
     async fn hello(&self) -> Result<Document, LedgerError> {
         let database = self.database.clone();
-        self.limited("hello", async move { database.run_command(doc! { "hello": 1 }).await }).await
+        let hello = async move { database.run_command(doc! { "hello": 1 }).await };
+        self.limited("hello", hello).await.map_err(LedgerError::without_effect)
     }
 
     /// Runs driver code to its end or to the client's time limit. The code runs in a task of its
@@ -195,7 +199,8 @@ impl Store {
     /// time-out the operation may still take effect.
     ///
     /// # Errors
-    /// What the driver says, classified; a time-out is transient.
+    /// What the driver says, classified as of a write; a time-out is transient. Of code that only reads,
+    /// the caller says so ([`LedgerError::without_effect`]).
     pub async fn limited<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -206,7 +211,9 @@ impl Store {
         match tokio::time::timeout(limit, tokio::spawn(work)).await {
             Ok(Ok(Ok(value))) => Ok(value),
             Ok(Ok(Err(error))) => Err(fault::classify(operation, &error)),
-            Ok(Err(panicked)) => Err(LedgerError::lasting(operation, panicked.to_string())),
+            Ok(Err(panicked)) => {
+                Err(LedgerError::lasting(operation, panicked.to_string()).after_a_write())
+            }
             // The server would have ended the operation sooner, so the network has stopped
             // answering.
             Err(_) => Err(LedgerError::passing(operation, format!("no answer within {limit:?}"))),

@@ -22,26 +22,28 @@
 //!
 //! What is read may not be on a majority yet; the commit, which comes later, waits until it is.
 //! Fails with an `Err` where the outcome is unknown or a document breaks its schema; the whole
-//! batch has then no effect, or all of it.
+//! batch has then no effect, or all of it. Until the commit is sent, it surely has none. A commit whose
+//! answer leaves the outcome open is sent again: the server knows the transaction by its number.
 
 use std::collections::{BTreeSet, HashSet};
 
 use mongodb::ClientSession;
 use mongodb::bson::{RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
-use mongodb::error::{Error, UNKNOWN_TRANSACTION_COMMIT_RESULT};
+use mongodb::error::Error;
 use mongodb::options::ReadConcern;
 
 use super::definitions::{ACCOUNTS, TRANSACTIONS};
 use super::due::{EVENTS, owe_with_batch};
+use super::fault::CommitFailed;
 use super::statements;
-use super::{Store, fault, read};
+use super::{Store, fault, read, words};
 use crate::ledger::{AccountRead, Content, LedgerError, Look, Note, ServerMs, Transacted, Verdict};
 use crate::netting::{self, Netting};
 use crate::transaction::{AccountId, Body, TransactionId};
 
 const OPERATION: &str = "transact";
 
-/// How often a commit of unknown outcome is repeated, beyond the driver's own repetition.
+/// How often a commit is sent whose outcome stays unknown, beyond the driver's own repetition.
 const COMMITS_MAX: u32 = 3;
 
 /// A lock that can't be had now, a write conflict, a snapshot that is too old or not available, a
@@ -52,11 +54,32 @@ const CONFLICT_CODES: [i32; 5] = [24, 112, 239, 246, 251];
 /// after the other, and from far away each costs a round trip. A statement has some hundred bytes.
 const STATEMENTS_MAX: usize = 4_096;
 
-/// Why an attempt ends without a commit.
+/// Why an attempt ends without a commit that is known.
 pub(super) enum Halt {
+    /// Somebody else is in the way. It has no effect.
     Conflict,
+    /// It has failed and has no effect.
     Failed(LedgerError),
+    /// The driver has failed, and it has no effect.
     Driver(Error),
+    /// It may be committed.
+    Open(Error),
+}
+
+impl Halt {
+    /// As an error of the ledger; none for a conflict.
+    pub fn told(self, operation: &'static str) -> Option<LedgerError> {
+        match self {
+            Halt::Conflict => None,
+            Halt::Failed(error) => Some(error.without_effect()),
+            Halt::Driver(error) => Some(fault::classify(operation, &error).without_effect()),
+            // Whatever the code says of other commands: nothing was refused. A repetition looks first.
+            Halt::Open(error) => {
+                let message = fault::classify(operation, &error).message;
+                Some(LedgerError::passing(operation, message))
+            }
+        }
+    }
 }
 
 impl From<LedgerError> for Halt {
@@ -69,7 +92,8 @@ impl From<Error> for Halt {
     fn from(error: Error) -> Halt {
         match fault::code_of(&error) {
             Some(code) if CONFLICT_CODES.contains(&code) => {
-                tracing::debug!(%error, "a native transaction is in conflict");
+                let error = words::of_error(&error);
+                tracing::debug!(error, "a native transaction is in conflict");
                 Halt::Conflict
             }
             Some(_) | None => Halt::Driver(error),
@@ -88,9 +112,7 @@ pub(super) async fn transact(
     let attempt = Attempt { store: store.clone(), contents, application, note };
     match store.limited(OPERATION, async move { Ok(attempt.run().await) }).await? {
         Ok(verdicts) => Ok(Transacted::Committed(verdicts)),
-        Err(Halt::Conflict) => Ok(Transacted::Conflict),
-        Err(Halt::Failed(error)) => Err(error),
-        Err(Halt::Driver(error)) => Err(fault::classify(OPERATION, &error)),
+        Err(halt) => halt.told(OPERATION).map_or(Ok(Transacted::Conflict), Err),
     }
 }
 
@@ -116,9 +138,7 @@ impl Attempt {
             Err(halt) => {
                 // Only to free the server sooner: without a commit the transaction never takes
                 // effect.
-                if let Err(error) = session.abort_transaction().await {
-                    tracing::debug!(%error, "a transaction was not aborted");
-                }
+                abort(&mut session).await;
                 return Err(halt);
             }
         };
@@ -230,18 +250,31 @@ impl Attempt {
 
 /// Commits, and repeats the commit while its outcome is unknown.
 pub(super) async fn commit(session: &mut ClientSession) -> Result<(), Halt> {
-    let mut tries = 1;
+    let (mut tries, mut first) = (1, None::<Error>);
     loop {
-        match session.commit_transaction().await {
-            Err(error) if error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) => {
-                if tries >= COMMITS_MAX {
-                    return Err(Halt::Driver(error));
-                }
-                tracing::debug!(%error, tries, "a commit is repeated");
+        let Err(error) = session.commit_transaction().await else { return Ok(()) };
+        match fault::commit_failed(&error) {
+            CommitFailed::Surely => {
+                // Why it has failed was said by the first answer. This one may only say that the
+                // transaction is gone.
+                let said = first.filter(|first| fault::code_of(first).is_some());
+                return Err(said.unwrap_or(error).into());
+            }
+            CommitFailed::Perhaps if tries >= COMMITS_MAX => {
+                return Err(Halt::Open(first.unwrap_or(error)));
+            }
+            CommitFailed::Perhaps => {
+                tracing::debug!(error = words::of_error(&error), tries, "a commit is repeated");
+                first.get_or_insert(error);
                 tries += 1;
             }
-            // Any other failure says for sure that the commit has not happened.
-            committed => return Ok(committed?),
         }
+    }
+}
+
+/// Frees the server sooner: without a commit the transaction never takes effect.
+pub(super) async fn abort(session: &mut ClientSession) {
+    if let Err(error) = session.abort_transaction().await {
+        tracing::debug!(error = words::of_error(&error), "a transaction was not aborted");
     }
 }

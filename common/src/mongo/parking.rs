@@ -175,7 +175,8 @@ impl Store {
         let refused: Vec<(TransactionId, String)> = refused.collect();
         let is_refused = |id: &TransactionId| refused.iter().any(|(of, _)| of == id);
         let back = ids.iter().filter(|id| !is_refused(id));
-        self.forget_notes(&back.clone().map(|id| raw_id(id)).collect::<Vec<_>>()).await?;
+        let notes: Vec<RawId> = back.clone().map(|id| raw_id(id)).collect();
+        self.forget_notes(&notes).await.map_err(LedgerError::after_a_write)?;
         let was_parked = |id: &&TransactionId| parked.contains(*id);
         Ok(Unparked { back: back.filter(was_parked).cloned().collect(), refused })
     }

@@ -183,6 +183,7 @@ impl Store {
             Ok(found)
         })
         .await
+        .map_err(LedgerError::without_effect)
     }
 }
 

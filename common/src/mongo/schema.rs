@@ -19,7 +19,7 @@ use super::definitions::{COLLECTIONS, Definition, Index, definitions, is_defined
 use super::findings::{Finding, Found, Lack, Seen, compare, strict, unneeded};
 use super::settings::{Choice, ID, Known, LedgerSettings, Misfit};
 use super::{Store, keyed};
-use crate::ledger::LedgerError;
+use crate::ledger::{Effect, LedgerError};
 
 const NAMESPACE_NOT_FOUND: i32 = 26;
 const NAMESPACE_EXISTS: i32 = 48;
@@ -69,6 +69,34 @@ pub enum NotReady {
 }
 
 impl NotReady {
+    /// What is known of the effect of what has failed.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        match self {
+            NotReady::Ledger(error) => error.effect,
+            NotReady::Login(_)
+            | NotReady::NotPermitted { .. }
+            | NotReady::IndexTaken(_)
+            | NotReady::KeysOnRouter
+            | NotReady::Misfit(_)
+            | NotReady::Unfit(_) => Effect::None,
+        }
+    }
+
+    /// The same of a look, or of a step before what was asked for.
+    #[must_use]
+    pub fn without_effect(self) -> NotReady {
+        match self {
+            NotReady::Ledger(error) => NotReady::Ledger(error.without_effect()),
+            NotReady::Login(_)
+            | NotReady::NotPermitted { .. }
+            | NotReady::IndexTaken(_)
+            | NotReady::KeysOnRouter
+            | NotReady::Misfit(_)
+            | NotReady::Unfit(_) => self,
+        }
+    }
+
     /// Whether waiting may help.
     #[must_use]
     pub fn passes(&self) -> bool {

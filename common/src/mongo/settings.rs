@@ -206,16 +206,15 @@ impl Store {
     /// When the server is away, or the ledger is being set up or its settings can't be read.
     pub(super) async fn complete_settings(&self) -> Result<LedgerSettings, LedgerError> {
         let found = self.documents("settings", COLLECTION, &[ID], Fields::All).await?.pop();
-        let Some(found) = found else {
-            return Err(LedgerError::passing("settings", "the ledger is not set up yet"));
-        };
+        let unset = |what| LedgerError::passing("settings", what).without_effect();
+        let Some(found) = found else { return Err(unset("the ledger is not set up yet")) };
         let lasting = |error: String| LedgerError::lasting("settings", error);
         let found = Document::try_from(found).map_err(|error| lasting(error.to_string()))?;
         let settings = LedgerSettings::from_document(&found);
         let settings = settings.map_err(|misfit| lasting(misfit.to_string()))?;
         match settings.complete {
             true => Ok(settings),
-            false => Err(LedgerError::passing("settings", "the ledger is being set up")),
+            false => Err(unset("the ledger is being set up")),
         }
     }
 }

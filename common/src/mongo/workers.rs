@@ -9,8 +9,8 @@
 
 use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBsonRef, RawDocument, doc, rawdoc};
 
-use super::Store;
 use super::definitions::Index;
+use super::{Store, fault};
 use crate::ledger::{LedgerError, ServerMs};
 use crate::limits::{WORKER_BYTES_MAX, WORKERS_MAX, echo};
 
@@ -211,12 +211,9 @@ impl Store {
         };
         let database = self.database.clone();
         let reply = self.limited(OPERATION, async move { database.run_command(command).await });
-        match reply.await?.get_array("writeErrors") {
-            Ok(errors) => {
-                let said = errors.first().map(ToString::to_string).unwrap_or_default();
-                Err(LedgerError::lasting(OPERATION, echo(&said).into_owned()))
-            }
-            Err(_) => Ok(()),
+        match fault::refusals(OPERATION, &reply.await?)?.pop() {
+            Some((_, refused)) => Err(LedgerError::lasting(OPERATION, refused.problem)),
+            None => Ok(()),
         }
     }
 

@@ -76,7 +76,7 @@ impl Store {
         if self.one_document_a_statement().await? {
             groups = each_alone(groups.into_iter().flatten());
         }
-        let (mut commands, mut garbled) = (vec![groups], 0);
+        let (mut commands, mut garbled, mut is_first) = (vec![groups], 0, true);
         while let Some(groups) = commands.pop() {
             if groups.is_empty() {
                 continue;
@@ -86,7 +86,11 @@ impl Store {
                 let group: Vec<&T> = group.iter().map(|item| &items[*item]).collect();
                 updates.push(statement(&group));
             }
-            if let Some(reply) = self.update(operation, collection, updates).await? {
+            let updated = self.update(operation, collection, updates).await;
+            // Whatever this command has failed with, an earlier one may have written.
+            let updated = updated.map_err(|e| if is_first { e } else { e.after_a_write() });
+            is_first = false;
+            if let Some(reply) = updated? {
                 commands.push(take_in(operation, &reply, counts, &groups, &mut written)?);
                 continue;
             }

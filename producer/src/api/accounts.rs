@@ -13,6 +13,7 @@ use super::problem::Problem;
 use super::received::Received;
 use super::submissions::REPLAYED;
 use super::view::{Account, Money};
+use crate::error::Error;
 use crate::history::{Entry, Period};
 use crate::input::{ACCOUNT, Kind, Record, parse_account};
 use crate::opening::Opened;
@@ -87,7 +88,7 @@ pub async fn create(call: Call) -> Result<Answer, Problem> {
     let address = format!("/v1/accounts/{}", uri::segment(&id));
     let opened = call.api.client.create_accounts(&[account]).await?.remove(0);
     let opened = opened.map_err(|error| Problem::from(error).existing(address.clone()))?;
-    let account = find(&call.api, &id).await?;
+    let account = find(&call.api, &id).await.map_err(Error::after_a_write)?;
     let answer = match opened {
         Opened::Created => Answer::json(StatusCode::CREATED, &account),
         Opened::Unchanged => {
@@ -157,10 +158,11 @@ pub async fn close(call: Call) -> Result<Answer, Problem> {
 async fn change(call: &Call, change: Change) -> Result<Answer, Problem> {
     let id = call.name()?;
     call.api.client.change_status(change, id).await?;
-    Ok(Answer::json(StatusCode::OK, &find(&call.api, id).await?))
+    let account = find(&call.api, id).await.map_err(Error::after_a_write)?;
+    Ok(Answer::json(StatusCode::OK, &account))
 }
 
-async fn find(api: &Api, id: &str) -> Result<Account, Problem> {
+async fn find(api: &Api, id: &str) -> Result<Account, Error> {
     let document = readable(&api.client.account_document(id).await?);
     let reserved = api.client.reserved(&document).await?;
     Ok(Account::of(&document, &reserved))

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::Api;
 use super::answer::Answer;
 use super::call::Call;
-use super::problem::{Problem, Told};
+use super::problem::{Code, Problem, Told};
 use super::received::Wait;
 use super::submissions::{refusal, status_of};
 use super::view::{Reason, Stands};
@@ -98,10 +98,10 @@ pub async fn submit(
         .collect();
     all_or_some(&results)?;
     let taken = results.iter().filter_map(|(_, result)| result.as_ref().ok());
-    if let Some(error) = taken.clone().find_map(|receipt| receipt.unpublished.as_ref()) {
-        call.api.gate.close(error.to_string());
-    }
-    let standings = standings(&call.api, taken.collect(), wait).await?;
+    let unpublished = taken.clone().find_map(|receipt| receipt.unpublished.as_ref());
+    call.api.note_unpublished(unpublished);
+    // They are taken; if how they stand can't be read, they stand as they were taken.
+    let standings = standings(&call.api, taken.collect(), wait).await.unwrap_or_default();
     let items: Vec<Item> = results
         .into_iter()
         .enumerate()
@@ -113,11 +113,15 @@ pub async fn submit(
 
 /// Fails as a whole if a server was away for all that could have been taken.
 fn all_or_some(results: &[(Option<String>, Result<Receipt, Problem>)]) -> Result<(), Problem> {
-    let mut away = None;
+    let mut away: Option<&Problem> = None;
     for (_, result) in results {
         match result {
             Ok(_) => return Ok(()),
-            Err(problem) if problem.code.status().is_server_error() => away = Some(problem),
+            // One that may have been taken is told before those that were surely not.
+            Err(problem) if problem.code == Code::Unknown => away = Some(problem),
+            Err(problem) if problem.code.status().is_server_error() => {
+                away.get_or_insert(problem);
+            }
             Err(_) => {}
         }
     }

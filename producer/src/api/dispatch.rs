@@ -96,9 +96,14 @@ pub async fn carry_out(
         Ok(Ok(answer)) => answer,
         Ok(Err(panicked)) => {
             tracing::error!(%panicked, operation = operation.name, "an operation broke down");
-            Err(Problem::new(Code::Internal, "the operation broke down"))
+            Err(Problem::new(Code::Unknown, "the operation broke down"))
         }
-        Err(_) => Err(Problem::new(Code::Unavailable, "a server takes too long to answer")),
+        Err(_) => Err(Problem::new(Code::Unknown, "a server takes too long to answer")),
+    };
+    // What was begun may have changed something.
+    let answer = match operation.method == Method::POST {
+        true => answer,
+        false => answer.map_err(Problem::of_a_look),
     };
     if operation.names(&answer) {
         return answer;

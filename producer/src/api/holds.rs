@@ -38,10 +38,7 @@ pub fn capture(received: &Received) -> Result<Capture, Problem> {
 }
 
 async fn answer(call: &Call, decided: Decided, wait: Option<Wait>) -> Result<Answer, Problem> {
-    if let Some(error) = &decided.unpublished {
-        // New submissions would wait for a broker that is away.
-        call.api.gate.close(error.to_string());
-    }
+    call.api.note_unpublished(decided.unpublished.as_ref());
     let state = decided.standing.state.unwrap_or(State::Pending);
     let answer = stands(&call.api, call.name()?, state, wait).await?;
     Ok(match decided.known {

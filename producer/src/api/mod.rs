@@ -63,6 +63,7 @@ use self::overview::Viewing;
 use self::room::Room;
 use self::tokens::Tokens;
 use crate::client::Client;
+use crate::error::Error;
 use crate::overview::Sampler;
 
 /// How the API is served.
@@ -201,6 +202,13 @@ impl Api {
         stop.cancel();
         beside.close();
         beside.wait().await;
+    }
+
+    /// If the broker was not told of what is done, new submissions would wait for it.
+    fn note_unpublished(&self, unpublished: Option<&Error>) {
+        if let Some(error) = unpublished {
+            self.gate.close(error.to_string());
+        }
     }
 
     fn tokens(&self) -> Arc<Tokens> {

@@ -141,7 +141,7 @@ impl Operation {
     /// An operation that needs a scope.
     pub fn new(method: Method, path: &'static str, name: &'static str, run: Run) -> Operation {
         // What every request may meet before its operation begins.
-        let problems = vec![
+        let mut problems = vec![
             Code::Malformed,
             Code::Forbidden,
             Code::RequestTimeout,
@@ -150,6 +150,10 @@ impl Operation {
             Code::Internal,
             Code::Unavailable,
         ];
+        // Of what may change something, it can be open whether it did.
+        if method == Method::POST {
+            problems.push(Code::Unknown);
+        }
         Operation {
             method,
             path,

@@ -12,6 +12,8 @@ use super::answer::Answer;
 use super::call::Call;
 use super::problem::{Code, Problem};
 use super::submissions::stands;
+use crate::cancel::Canceled;
+use crate::error::Error;
 
 /// A parked transaction.
 #[derive(Debug, Serialize, ToSchema)]
@@ -58,7 +60,7 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
 pub async fn replay(call: Call) -> Result<Answer, Problem> {
     let (id, wait) = (call.name()?, call.wait()?);
     bring_back(&call, id).await?;
-    let standings = call.api.client.standings(&[id]).await?;
+    let standings = call.api.client.standings(&[id]).await.map_err(Error::after_a_write)?;
     let state = standings.get(id).and_then(|standing| standing.state);
     let gone = || Problem::new(Code::NotFound, "it is gone");
     stands(&call.api, id, state.ok_or_else(gone)?, wait).await
@@ -72,14 +74,21 @@ pub async fn discard(call: Call) -> Result<Answer, Problem> {
     if !call.api.client.is_parked(id).await? {
         return Err(not_parked(id));
     }
-    let standing = call.api.client.cancel(id).await?;
-    bring_back(&call, id).await?;
+    let Canceled { standing, unpublished } = call.api.client.cancel(id).await?;
+    call.api.note_unpublished(unpublished.as_ref());
+    let unparked = call.api.client.unpark(&[id.into()]).await.map_err(Error::after_a_write)?;
+    call.api.note_unpublished(unparked.unpublished.as_ref());
+    if let Some((_, problem)) = unparked.refused.into_iter().next() {
+        let problem = format!("{}: it is canceled, and stays parked: {problem}", echo(id));
+        return Err(Problem::new(Code::Unknown, problem));
+    }
     let state = standing.state.unwrap_or(State::Canceling);
     stands(&call.api, id, state, wait).await
 }
 
 async fn bring_back(call: &Call, id: &str) -> Result<(), Problem> {
     let unparked = call.api.client.unpark(&[id.into()]).await?;
+    call.api.note_unpublished(unparked.unpublished.as_ref());
     if let Some((_, problem)) = unparked.refused.into_iter().next() {
         return Err(Problem::new(Code::Refused, problem));
     }

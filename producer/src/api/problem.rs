@@ -1,8 +1,9 @@
 //! What can be wrong with a request: one list, of which status, problem type, OpenAPI document and
 //! page are made (RFC 9457).
 //!
-//! Promises that a code never changes its meaning: programs decide by it. Foreign text in a problem
-//! is cut where it is read.
+//! Promises that a code never changes its meaning: programs decide by it. Every code but
+//! [`Code::Unknown`] says that the request has had no effect. Foreign text in a problem is cut where it is
+//! read.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::answer::Answer;
-use crate::error::Error;
+use crate::error::{Effect, Error};
 use crate::input::Flaw;
 
 /// When to try again, if a server is away.
@@ -54,13 +55,15 @@ pub enum Code {
     RateLimited,
     /// A mistake of the server or of its configuration.
     Internal,
-    /// MongoDB or RabbitMQ is away or blocked, or too much waits already.
+    /// MongoDB or RabbitMQ is away or blocked, or too much waits already. Nothing was done.
     Unavailable,
+    /// A server has failed in a way that leaves open whether the request has taken effect.
+    Unknown,
 }
 
 impl Code {
     /// All of them.
-    pub const ALL: [Code; 18] = [
+    pub const ALL: [Code; 19] = [
         Code::Malformed,
         Code::Unauthorized,
         Code::Forbidden,
@@ -79,6 +82,7 @@ impl Code {
         Code::RateLimited,
         Code::Internal,
         Code::Unavailable,
+        Code::Unknown,
     ];
 
     /// Its status.
@@ -101,7 +105,7 @@ impl Code {
             Code::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
             Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
             Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Code::Unavailable | Code::Unknown => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -126,6 +130,7 @@ impl Code {
             Code::RateLimited => "rate-limited",
             Code::Internal => "internal",
             Code::Unavailable => "unavailable",
+            Code::Unknown => "unknown",
         }
     }
 
@@ -151,7 +156,13 @@ impl Code {
             Code::Invalid => "A field breaks a rule; correct it",
             Code::RateLimited => "Too many requests; try again after Retry-After seconds",
             Code::Internal => "A mistake of the server or of its configuration; see its log",
-            Code::Unavailable => "A server is away, or too much waits; try again after Retry-After",
+            Code::Unavailable => {
+                "A server is away, or too much waits; nothing was done. Try again after Retry-After"
+            }
+            Code::Unknown => {
+                "Perhaps this has taken effect, or will; send it again after Retry-After, with the \
+                 same id or Idempotency-Key"
+            }
         }
     }
 
@@ -226,7 +237,7 @@ impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Problem {
         let retry_after = match code {
             Code::RateLimited => Some(Duration::from_secs(1)),
-            Code::Unavailable => Some(AWAY),
+            Code::Unavailable | Code::Unknown => Some(AWAY),
             _ => None,
         };
         Problem {
@@ -256,6 +267,14 @@ impl Problem {
     pub fn of_parameters(mut self) -> Problem {
         for error in &mut self.errors {
             error.pointer = error.pointer.replace("#/", "");
+        }
+        self
+    }
+
+    /// The same of a request that changes nothing, so that nothing is open.
+    pub fn of_a_look(mut self) -> Problem {
+        if self.code == Code::Unknown {
+            self.code = Code::Unavailable;
         }
         self
     }
@@ -300,7 +319,7 @@ impl Problem {
 /// The headers that a problem of this kind has beside its type.
 pub fn headers(code: Code) -> &'static [HeaderName] {
     match code {
-        Code::RateLimited | Code::Unavailable => &[header::RETRY_AFTER],
+        Code::RateLimited | Code::Unavailable | Code::Unknown => &[header::RETRY_AFTER],
         Code::Unauthorized => &[header::WWW_AUTHENTICATE],
         Code::MethodNotAllowed => &[header::ALLOW],
         _ => &[],
@@ -351,7 +370,12 @@ impl From<Error> for Problem {
             Error::Captured { .. } => Problem::new(Code::AlreadyConfirmed, whole),
             Error::Refused { .. } => Problem::new(Code::Refused, whole),
             Error::NotFound { .. } => Problem::new(Code::NotFound, whole),
-            Error::Unavailable { .. } => Problem::new(Code::Unavailable, whole),
+            Error::Unavailable { effect: Effect::None, .. } => {
+                Problem::new(Code::Unavailable, whole)
+            }
+            Error::Unavailable { effect: Effect::Unknown, .. } => {
+                Problem::new(Code::Unknown, whole)
+            }
             Error::Denied { .. } => {
                 tracing::error!(error = whole, "a server refuses a request");
                 Problem::new(Code::Internal, "a server refuses the request; see the log")

@@ -72,9 +72,7 @@ async fn single(
 
 /// The answer for a transaction that was taken.
 pub async fn taken(api: &Api, receipt: &Receipt, wait: Option<Wait>) -> Result<Answer, Problem> {
-    if let Some(error) = &receipt.unpublished {
-        api.gate.close(error.to_string());
-    }
+    api.note_unpublished(receipt.unpublished.as_ref());
     let answer = stands(api, &receipt.id, receipt.state, wait).await?;
     Ok(match receipt.known {
         Some(_) => answer.with(REPLAYED, HeaderValue::from_static("true")),
@@ -83,7 +81,8 @@ pub async fn taken(api: &Api, receipt: &Receipt, wait: Option<Wait>) -> Result<A
 }
 
 /// The answer that says how a transaction stands, after waiting for its end, or until it is held, if
-/// that is wished for: 200 if it has come to that, else 202.
+/// that is wished for: 200 if it has come to that, else 202. It was taken; if how it stands can't be read, it
+/// stands as it was taken.
 pub async fn stands(
     api: &Api,
     id: &str,
@@ -94,13 +93,13 @@ pub async fn stands(
     let standing = match state {
         // Its reason is in its document.
         State::Canceled | State::Canceling if limit.is_zero() => {
-            let mut found = api.client.standings(&[id]).await?;
-            found.remove(id).unwrap_or(Standing::in_state(state))
+            let found = api.client.standings(&[id]).await.ok();
+            found.and_then(|mut found| found.remove(id)).unwrap_or(Standing::in_state(state))
         }
         state if limit.is_zero() || state == State::Done => Standing::in_state(state),
         state => match tokio::time::timeout(limit, api.client.outcome(id)).await {
-            Ok(outcome) => of_outcome(outcome?),
-            Err(_) => Standing::in_state(state),
+            Ok(Ok(outcome)) => of_outcome(outcome),
+            Ok(Err(_)) | Err(_) => Standing::in_state(state),
         },
     };
     let status = status_of(standing.state);

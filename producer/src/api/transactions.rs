@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use axum::http::StatusCode;
 use common::limits::echo;
 use common::transaction::State;
-use mongodb::bson::DateTime;
+use mongodb::bson::{DateTime, Document};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -16,6 +16,8 @@ use super::problem::{Code, Problem};
 use super::received::Received;
 use super::submissions::{stands, taken};
 use super::view::Transaction;
+use crate::cancel::Canceled;
+use crate::error::Error;
 use crate::history::TransactionFilter;
 
 /// A page of transactions.
@@ -33,8 +35,12 @@ pub struct Transactions {
 pub async fn show(call: Call) -> Result<Answer, Problem> {
     let id = call.name()?;
     let found = call.api.client.transaction(id).await?;
+    shown(id, found.as_ref())
+}
+
+fn shown(id: &str, found: Option<&Document>) -> Result<Answer, Problem> {
     let missing = || Problem::new(Code::NotFound, format!("{}: no such transaction", echo(id)));
-    let transaction = found.as_ref().map(Transaction::of).ok_or_else(missing)?;
+    let transaction = found.map(Transaction::of).ok_or_else(missing)?;
     Ok(Answer::json(StatusCode::OK, &transaction))
 }
 
@@ -70,7 +76,8 @@ fn states(text: Option<&str>) -> Result<Vec<State>, Problem> {
 /// `POST /v1/transactions/{id}/cancel`
 pub async fn cancel(call: Call) -> Result<Answer, Problem> {
     let (id, wait) = (call.name()?, call.wait()?);
-    let standing = call.api.client.cancel(id).await?;
+    let Canceled { standing, unpublished } = call.api.client.cancel(id).await?;
+    call.api.note_unpublished(unpublished.as_ref());
     let state = standing.state.unwrap_or(State::Canceling);
     stands(&call.api, id, state, wait).await
 }
@@ -90,7 +97,8 @@ pub async fn reschedule(call: Call) -> Result<Answer, Problem> {
     let id = call.name()?;
     let not_before = moment_of(&call.json()?)?;
     call.api.client.reschedule(id, not_before).await?;
-    show(call).await
+    let found = call.api.client.transaction(id).await.map_err(Error::after_a_write)?;
+    shown(id, found.as_ref())
 }
 
 /// The one field of a request to reschedule.

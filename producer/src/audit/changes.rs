@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use common::mongo::code_of;
+use common::mongo::{code_of, error_in_words};
 use common::transaction::State;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, Timestamp, doc, serialize_to_document};
@@ -138,7 +138,7 @@ fn explained(error: DriverError) -> Error {
         }
         Some(_) | None => return Error::from(error),
     };
-    denied(format!("{advice} ({error})"))
+    denied(format!("{advice} ({})", error_in_words(&error)))
 }
 
 fn denied(problem: String) -> Error {

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use common::mongo::code_of;
+use common::mongo::{code_of, error_in_words};
 use common::transaction::State;
 use mongodb::ClientSession;
 use mongodb::action::Find;
@@ -130,8 +130,9 @@ async fn read_piece(
         match (refusal(&error), limits.as_mut()) {
             (Refusal::Unsupported, Some(_)) => {
                 client.note(&format!(
-                    "warning: no snapshot reads here ({error}); on a live database this audit may \
-                     find what was never wrong"
+                    "warning: no snapshot reads here ({}); on a live database this audit may \
+                     find what was never wrong",
+                    error_in_words(&error)
                 ));
                 *limits = None;
                 continue;
@@ -141,8 +142,9 @@ async fn read_piece(
             (Refusal::TooOld, _) => {
                 let problem = format!(
                     "reading some of the accounts took longer than the server keeps a snapshot \
-                     ({error}); raise its parameter minSnapshotHistoryWindowInSeconds, which needs no \
-                     restart: db.adminCommand({{setParameter: 1, minSnapshotHistoryWindowInSeconds: 60}})"
+                     ({}); raise its parameter minSnapshotHistoryWindowInSeconds, which needs no \
+                     restart: db.adminCommand({{setParameter: 1, minSnapshotHistoryWindowInSeconds: 60}})",
+                    error_in_words(&error)
                 );
                 return Err(Error::Denied { server: Server::MongoDb, problem });
             }

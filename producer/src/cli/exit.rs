@@ -2,13 +2,16 @@
 //!
 //! Business outcomes (a refused transfer, an audit that found something) are [`Exit`]s; an
 //! [`Error`] means that the command could not do what was asked. [`Error::told`] is what the user
-//! reads: the problem, and the command's advice where a repetition can help.
+//! reads: the problem, and the command's advice where a repetition can help. Promises that a script can
+//! tell by the code alone what was surely not done from what may have been done: for the latter there is
+//! [`Exit::Unknown`], and nothing else ends with it.
 
 use std::io;
 
 use common::ledger::LedgerError;
+use common::mongo::error_in_words;
 use common::transaction::BodyError;
-use producer::State;
+use producer::{Effect, State};
 
 use crate::cli::advice::Advice;
 use crate::error::SETTINGS;
@@ -18,7 +21,7 @@ use crate::error::SETTINGS;
 pub enum Exit {
     /// All is well.
     Ok,
-    /// Something was refused, or an audit found something.
+    /// Something was refused or could not be done, or an audit found something.
     Failed,
     /// The input or the command line is wrong; nothing was written.
     BadInput,
@@ -26,6 +29,8 @@ pub enum Exit {
     WaitLimit,
     /// The awaited transaction was canceled.
     Canceled,
+    /// It is not known whether it was done, wholly or in part. The same command tells.
+    Unknown,
     /// SIGINT, as Ctrl-C sends it.
     Interrupted,
     /// SIGTERM, as a service manager sends it.
@@ -42,6 +47,7 @@ impl Exit {
             Exit::BadInput => 2,
             Exit::WaitLimit => 3,
             Exit::Canceled => 4,
+            Exit::Unknown => 5,
             Exit::Interrupted => 130,
             Exit::Terminated => 143,
         }
@@ -57,9 +63,12 @@ pub enum Error {
     /// The request makes no sense in the present state, so a repetition would be refused as well.
     #[error("{0}")]
     Refused(String),
-    /// A server or a file failed. What was asked for may have been done already, wholly or in part.
+    /// A server or a file failed, and what was asked for was not done.
     #[error("{0}")]
     Failed(String),
+    /// A server or a file failed, and what was asked for may have been done, wholly or in part.
+    #[error("{0}")]
+    Unknown(String),
     /// The reader of standard output has gone away, as `head` does after ten lines.
     #[error("standard output is closed")]
     OutputClosed,
@@ -72,6 +81,7 @@ impl Error {
         match self {
             Error::BadInput(_) => Exit::BadInput,
             Error::Refused(_) | Error::Failed(_) => Exit::Failed,
+            Error::Unknown(_) => Exit::Unknown,
             Error::OutputClosed => Exit::Ok,
         }
     }
@@ -81,16 +91,28 @@ impl Error {
     pub fn told(&self, advice: &Advice) -> Option<String> {
         match self {
             Error::BadInput(problem) | Error::Refused(problem) => Some(problem.clone()),
-            Error::Failed(problem) => Some(format!("{problem}; {advice}")),
+            Error::Failed(problem) | Error::Unknown(problem) => {
+                Some(format!("{problem}; {advice}"))
+            }
             Error::OutputClosed => None,
         }
     }
 
-    /// A failure to write to standard output.
+    /// The same after an earlier step has had its effect, or may have had it.
+    pub(crate) fn after_a_write(self) -> Error {
+        match self {
+            Error::Failed(problem) => Error::Unknown(problem),
+            Error::BadInput(_) | Error::Refused(_) | Error::Unknown(_) | Error::OutputClosed => {
+                self
+            }
+        }
+    }
+
+    /// A failure to write to standard output: what it was about may be done.
     pub(crate) fn output(error: io::Error) -> Error {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Error::OutputClosed,
-            _ => Error::Failed(format!("standard output: {error}")),
+            _ => Error::Unknown(format!("standard output: {error}")),
         }
     }
 
@@ -130,21 +152,26 @@ impl From<producer::Error> for Error {
             | E::Refused { .. }
             | E::NotFound { .. }
             | E::WithoutHistory => Error::Refused(whole),
-            // Errors of servers, and errors that later versions of the library may add.
-            _ => Error::Failed(whole),
+            E::Denied { .. } | E::Unavailable { effect: Effect::None, .. } => Error::Failed(whole),
+            E::Unavailable { effect: Effect::Unknown, .. } => Error::Unknown(whole),
         }
     }
 }
 
 impl From<mongodb::error::Error> for Error {
+    /// Of a query: it has no effect.
     fn from(error: mongodb::error::Error) -> Error {
-        Error::Failed(format!("MongoDB: {error}"))
+        Error::Failed(format!("MongoDB: {}", error_in_words(&error)))
     }
 }
 
 impl From<LedgerError> for Error {
     fn from(error: LedgerError) -> Error {
-        Error::Failed(format!("MongoDB: {error}"))
+        let problem = format!("MongoDB: {error}");
+        match error.effect {
+            Effect::None => Error::Failed(problem),
+            Effect::Unknown => Error::Unknown(problem),
+        }
     }
 }
 
@@ -164,9 +191,29 @@ mod tests {
         advice.set("repeat with --id t");
         let after = std::time::Duration::from_secs(60);
         let (server, problem) = (producer::Server::MongoDb, "MongoDB: away".to_owned());
-        let error = Error::from(producer::Error::Unavailable { server, problem, after });
+        let effect = Effect::Unknown;
+        let error = Error::from(producer::Error::Unavailable { server, problem, after, effect });
         let told = error.told(&advice).unwrap_or_default();
-        assert_eq!(told, "MongoDB: away; given up after 60 s; repeat with --id t");
+        let perhaps = "perhaps it has taken effect or will: ask again with the same id";
+        assert_eq!(
+            told,
+            format!("MongoDB: away; given up after 60 s; {perhaps}; repeat with --id t")
+        );
+    }
+
+    #[test]
+    fn the_code_tells_what_was_surely_not_done_from_what_may_have_been_done() {
+        let failed = |effect| {
+            let (server, problem) = (producer::Server::MongoDb, "away".to_owned());
+            let after = std::time::Duration::ZERO;
+            Error::from(producer::Error::Unavailable { server, problem, after, effect })
+        };
+        assert_eq!(failed(Effect::None).exit().code(), 1);
+        assert_eq!(failed(Effect::Unknown).exit().code(), 5);
+        let (server, problem) = (producer::Server::MongoDb, "no right".to_owned());
+        let denied = producer::Error::Denied { server, problem };
+        assert_eq!(Error::from(denied.clone()).exit(), Exit::Failed);
+        assert_eq!(Error::from(denied).after_a_write().exit(), Exit::Unknown);
     }
 
     #[test]

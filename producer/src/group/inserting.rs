@@ -2,7 +2,9 @@
 //!
 //! Owns what happens when a group can't be inserted as a whole: a group that fails twice is halved
 //! until the submission that causes the failure stands alone. No new submissions join it meanwhile.
-//! Each part that is inserted is published and answered at once. Submissions with exclusive keys come
+//! Each part that is inserted is published and answered at once. Promises that nobody is told of a refusal
+//! while an earlier attempt at the same part is open: it is looked up, and where that does not find it, it is
+//! told as unknown, because the attempt may still arrive. Submissions with exclusive keys come
 //! one by one, because each is inserted in a transaction of its own. Fails as the module above says.
 
 use std::collections::VecDeque;
@@ -10,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::ledger::{Fault, LedgerError, ServerMs};
+use common::ledger::{Effect, Fault, LedgerError, ServerMs};
 use common::retry::{Policy, jitter};
 use common::trace::Traces;
 use common::transaction::{State, TransactionId};
@@ -19,8 +21,8 @@ use tokio::sync::{Mutex, Semaphore};
 
 use super::waiting::{Caller, Job};
 use crate::client::Servers;
-use crate::error::{Attempt, Error};
-use crate::submission::{Answer, Expect, Order, Receipt, insert};
+use crate::error::{Attempt, Error, Server};
+use crate::submission::{Answer, Expect, Order, Receipt, find_one, insert};
 
 /// How often a piece is tried as a whole before it is halved.
 const TRIES_WHOLE: u32 = 2;
@@ -78,6 +80,7 @@ impl Inserting {
                 Err(error) => error,
             };
             piece.tries += 1;
+            piece.open = piece.open.or(error.effect);
             let over = error.fault == Fault::Passing && patience.is_over();
             match next(error.fault, piece.orders.len(), piece.tries, over) {
                 Next::Again => {
@@ -92,18 +95,29 @@ impl Inserting {
                     pieces.push_front(piece.split_off_half());
                     pieces.push_front(piece);
                 }
-                Next::Refuse => piece.refuse(&error.message),
+                Next::Refuse => {
+                    let refused = vec![Answer::Refused(error.message)];
+                    self.finish(piece, refused, created_at).await;
+                }
                 Next::GiveUp => {
-                    let error = Error::of_server(&error, patience.limit);
                     pieces.push_front(piece);
-                    return pieces.into_iter().for_each(|piece| piece.fail(&error));
+                    for piece in pieces {
+                        let error = Error::of_server(&error, patience.limit, piece.open);
+                        piece.fail(&error);
+                    }
+                    return;
                 }
             }
         }
     }
 
     /// Publishes what is durable now, and answers.
-    async fn finish(&self, piece: Piece, answers: Vec<Answer>, created_at: DateTime) {
+    async fn finish(&self, piece: Piece, mut answers: Vec<Answer>, created_at: DateTime) {
+        if piece.open == Effect::Unknown {
+            for (order, answer) in piece.orders.iter().zip(&mut answers) {
+                self.look_again(order, answer, created_at).await;
+            }
+        }
         let first = |order: &Order| order.body.first_state(created_at);
         let waiting = piece.orders.iter().zip(&answers);
         let waiting = waiting.filter(|(order, answer)| answer.is_waiting(first(order)));
@@ -113,6 +127,24 @@ impl Inserting {
             let first = first(&order);
             caller.answer(result(order.id, answer, first, unpublished.as_ref()));
         }
+    }
+
+    /// Replaces the refusal of an order of which an earlier attempt is open: by what is there, or else by
+    /// that it is not known.
+    async fn look_again(&self, order: &Order, answer: &mut Answer, created_at: DateTime) {
+        let said = match answer {
+            Answer::Refused(said) => std::mem::take(said),
+            Answer::WithoutKeys(why) => (*why).to_owned(),
+            // An id that is taken can't be this order's, and a key that somebody else has was not this
+            // order's: see `keyed`.
+            Answer::Submitted
+            | Answer::Unchanged(_)
+            | Answer::Conflict { .. }
+            | Answer::KeyInUse { .. }
+            | Answer::Open(_) => return,
+        };
+        let found = find_one(&self.servers.store, order, created_at).await;
+        *answer = found.ok().flatten().unwrap_or(Answer::Open(said));
     }
 
     fn expectation(&self) -> Expect {
@@ -144,26 +176,21 @@ struct Piece {
     callers: Vec<Caller>,
     /// How often it was tried.
     tries: u32,
+    /// Whether one of the attempts may have inserted some of it, or may yet do so.
+    open: Effect,
 }
 
 impl Piece {
     fn new(group: Vec<Job>) -> Piece {
         let (orders, callers) = group.into_iter().map(|job| (job.order, job.caller)).unzip();
-        Piece { orders, callers, tries: 0 }
+        Piece { orders, callers, tries: 0, open: Effect::None }
     }
 
     fn split_off_half(&mut self) -> Piece {
         let middle = self.orders.len() / 2;
         self.tries = 0;
         let (orders, callers) = (self.orders.split_off(middle), self.callers.split_off(middle));
-        Piece { orders, callers, tries: 0 }
-    }
-
-    fn refuse(self, problem: &str) {
-        for (order, caller) in self.orders.iter().zip(self.callers) {
-            let error = Error::refused(&order.id, format!("the server refuses it: {problem}"));
-            caller.answer(Err(error));
-        }
+        Piece { orders, callers, tries: 0, open: self.open }
     }
 
     fn fail(self, error: &Error) {
@@ -191,7 +218,7 @@ enum Next {
     Later,
     /// It is halved: one of the halves may succeed.
     Halve,
-    /// It is one order, and the server will never accept it.
+    /// It is one order, and the server will never accept it as it is.
     Refuse,
     /// No remaining part of the group can be inserted.
     GiveUp,
@@ -252,7 +279,14 @@ fn result(
             return Err(Error::KeyInUse { id: id.to_string(), key, holder });
         }
         Answer::WithoutKeys(why) => return Err(Error::WithoutKeys(why)),
-        Answer::Refused(problem) => return Err(Error::refused(&id, problem)),
+        Answer::Refused(problem) => {
+            return Err(Error::refused(&id, format!("the server refuses it: {problem}")));
+        }
+        Answer::Open(said) => {
+            let (server, problem) = (Server::MongoDb, format!("{id}: MongoDB says: {said}"));
+            let (after, effect) = (Duration::ZERO, Effect::Unknown);
+            return Err(Error::Unavailable { server, problem, after, effect });
+        }
     };
     Ok(Receipt { id, known, state, unpublished })
 }

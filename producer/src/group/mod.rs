@@ -28,7 +28,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use self::inserting::Inserting;
 use self::waiting::{Caller, GROUP_MAX, Job, Waiting};
 use crate::client::{Client, Servers};
-use crate::error::{Error, Server};
+use crate::error::{Effect, Error, Server};
 use crate::submission::{Receipt, Submission};
 use crate::way_in::WayIn;
 
@@ -99,7 +99,8 @@ async fn answer(answered: Answered) -> Result<Receipt, Error> {
     answered.await.unwrap_or_else(|_| {
         // The task that would have answered has panicked, or its runtime has ended.
         let problem = "nobody is there any more to submit it".to_owned();
-        Err(Error::Unavailable { server: Server::MongoDb, problem, after: Duration::ZERO })
+        let (server, after, effect) = (Server::MongoDb, Duration::ZERO, Effect::Unknown);
+        Err(Error::Unavailable { server, problem, after, effect })
     })
 }
 

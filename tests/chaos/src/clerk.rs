@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mongodb::bson::DateTime;
-use producer::{Amount, Capture, Client, Config, Decided, Error, Leg, Standing, State};
+use producer::{Amount, Canceled, Capture, Client, Config, Decided, Error, Leg, Standing, State};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
@@ -226,7 +226,7 @@ enum Attempt {
     Failed,
 }
 
-fn canceled(id: &str, told: Result<Standing, Error>) -> Attempt {
+fn canceled(id: &str, told: Result<Canceled, Error>) -> Attempt {
     Attempt::Answered(match told {
         Ok(_) => Answered::Canceled(id.to_owned()),
         Err(Error::WrongState { state: State::Applied | State::Done, .. }) => {

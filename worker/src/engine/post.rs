@@ -127,7 +127,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
             // Whatever comes next belongs to a successor.
             self.engine.metrics.fenced_posts.inc();
             let message = "the lease has ended before the batch was posted".to_owned();
-            return Err(LedgerError { operation: "post", message, fault: Fault::Denied });
+            let error = LedgerError::lasting("post", message);
+            return Err(LedgerError { fault: Fault::Denied, ..error });
         }
         Ok(self.lease_until.min(server_now + self.engine.settings.post_window_ms))
     }

@@ -217,7 +217,7 @@ async fn run(
 
 /// Whether the next item would fail for the same cause.
 fn is_for_all(code: Code) -> bool {
-    matches!(code, Code::Unavailable | Code::Forbidden | Code::Unauthorized)
+    matches!(code, Code::Unavailable | Code::Unknown | Code::Forbidden | Code::Unauthorized)
 }
 
 async fn one(api: &Arc<Api>, act: Act, by: &Caller, id: String) -> (String, Result<(), Problem>) {

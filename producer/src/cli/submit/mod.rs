@@ -127,11 +127,15 @@ pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Err
     let transfers = Arc::new(transfers);
     let Progressed { counts, outcomes, pending } = pipeline::run(context, &transfers, args).await?;
     let ends = match args.wait.wait {
-        true => Some(follow::follow(context, pending, args.wait.deadline()).await?),
+        true => {
+            let ends = follow::follow(context, pending, args.wait.deadline()).await;
+            Some(ends.map_err(Error::after_a_write)?)
+        }
         false => None,
     };
     if let Some(results) = results {
-        results::write(context, &transfers, &outcomes, args.wait.wait, results).await?;
+        let written = results::write(context, &transfers, &outcomes, args.wait.wait, results);
+        written.await.map_err(Error::after_a_write)?;
     }
     Ok(Summary::new(&transfers, &counts, ends, begun.elapsed()))
 }

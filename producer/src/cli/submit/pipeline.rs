@@ -78,7 +78,11 @@ pub(super) async fn run(
     let (chunks_in, chunks) = channel(WAITING_MAX);
     let reader = transfers.clone();
     let reading = tokio::task::spawn_blocking(move || reader.send(&chunks_in));
-    let reading = async { reading.await.map_err(|panic| Error::Failed(panic.to_string()))? };
+    let reading = async {
+        let read = reading.await.map_err(|panic| Error::Failed(panic.to_string())).flatten();
+        // The chunks before this one are submitted meanwhile.
+        read.map_err(Error::after_a_write)
+    };
     let submitting = submit_chunks(context, transfers, args, chunks);
     let (progressed, ()) = tokio::try_join!(submitting, reading)?;
     Ok(progressed)
@@ -148,8 +152,12 @@ impl Submitting<'_> {
         places: Vec<Place>,
         results: Vec<Result<Receipt, E>>,
     ) -> Result<(), Error> {
+        // Others may have been submitted: rows of this chunk, the chunks before it and beside it.
+        let is_all = self.transfers.checked().rows == places.len() as u64;
+        let is_alone = is_all && results.iter().all(Result::is_err);
         for (place, result) in places.iter().zip(results) {
-            let outcome = self.count(place, result)?;
+            let outcome = self.count(place, result);
+            let outcome = outcome.map_err(|e| if is_alone { e } else { e.after_a_write() })?;
             // A row beyond the count means that the file has grown; the reader will report that.
             if let Some(slot) = self.done.outcomes.get_mut(place.ordinal) {
                 *slot = outcome;
@@ -162,7 +170,7 @@ impl Submitting<'_> {
     fn count(&mut self, place: &Place, result: Result<Receipt, E>) -> Result<Outcome, Error> {
         let counts = &mut self.done.counts;
         match result {
-            // For a command, a transaction that the broker does not have is a failure.
+            // For a file, transactions that the broker does not have are a failure: it may have many more.
             Ok(Receipt { unpublished: Some(error), .. }) => Err(error.into()),
             Ok(Receipt { known: None, .. }) => {
                 counts.submitted += 1;

@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use clap::Args;
-use producer::State;
+use producer::{Canceled, State};
 
-use super::{reason_text, report_end};
+use super::{note_unpublished, reason_text, report_end};
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
 use crate::cli::follow::WaitArgs;
@@ -22,7 +22,7 @@ pub struct CancelArgs {
 /// Cancels a transaction and says what came of it.
 ///
 /// # Errors
-/// When it can't be canceled any more, or a server stays away.
+/// When it can't be canceled any more, or MongoDB stays away.
 pub async fn cancel(
     context: &Context,
     args: &CancelArgs,
@@ -31,13 +31,14 @@ pub async fn cancel(
     let id = &args.id;
     context.advice.set("run the same command again: canceling twice changes nothing more");
     context.client.ensure_schema().await?;
-    let standing = context.client.cancel(id).await?;
+    let Canceled { standing, unpublished } = context.client.cancel(id).await?;
     let reason = reason_text(&standing);
     if standing.state == Some(State::Canceled) {
         writeln!(out, "{id}: canceled{reason}").map_err(Error::output)?;
         return Ok(Exit::Ok);
     }
     writeln!(out, "{id}: canceling{reason}; a worker undoes it").map_err(Error::output)?;
+    note_unpublished(context, unpublished.as_ref());
     if !args.wait.wait {
         return Ok(Exit::Ok);
     }

@@ -88,7 +88,8 @@ pub async fn confirm_file(
     let Confirming { mut summary, pending, progress, .. } = confirming;
     drop(progress);
     if wait.wait {
-        summary.ended(follow::follow(context, pending, wait.deadline()).await?);
+        let ends = follow::follow(context, pending, wait.deadline()).await;
+        summary.ended(ends.map_err(Error::after_a_write)?);
     }
     summary.took(begun.elapsed());
     match as_json {
@@ -185,7 +186,12 @@ impl<'a> Confirming<'a> {
                 self.note_unpublished(decided.unpublished);
             }
             Err(error) => {
-                let Some(problem) = problem(id, &error) else { return Err(error.into()) };
+                let Some(problem) = problem(id, &error) else {
+                    let is_first = self.summary.confirmed + self.summary.unchanged == 0;
+                    // The rows before this one are confirmed.
+                    let error = Error::from(error);
+                    return Err(if is_first { error } else { error.after_a_write() });
+                };
                 self.summary.refused += 1;
                 self.context.console.note(format!("{}:{line}: {problem}", self.input.name()));
             }
@@ -286,7 +292,8 @@ mod tests {
         let invalid = E::Invalid { field: "value".to_owned(), problem: "is 0".to_owned() };
         assert_eq!(problem("t", &invalid).as_deref(), Some("t: value: is 0"));
         let (server, after) = (producer::Server::MongoDb, Duration::ZERO);
-        let away = E::Unavailable { server, problem: "away".to_owned(), after };
-        assert_eq!(problem("t", &away), None);
+        let (problem, effect) = ("away".to_owned(), producer::Effect::None);
+        let away = E::Unavailable { server, problem, after, effect };
+        assert_eq!(super::problem("t", &away), None);
     }
 }

@@ -10,7 +10,7 @@ use producer::{Capture, Decided, Leg, State};
 use serde_json::{Value, json};
 
 use super::captures::confirm_file;
-use super::{reason_text, report_end};
+use super::{note_unpublished, reason_text, report_end};
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
 use crate::cli::files::Format;
@@ -158,9 +158,7 @@ async fn end(
         false => writeln!(out, "{id}: {state}; {words}"),
     }
     .map_err(Error::output)?;
-    if let Some(error) = &decided.unpublished {
-        context.console.note(format!("{error}; it counts all the same, and a sweeper finds it"));
-    }
+    note_unpublished(context, decided.unpublished.as_ref());
     match wait.wait {
         true => report_end(context, id, wait, out).await,
         false if decided.standing.state == Some(State::Canceled) => Ok(Exit::Canceled),

@@ -48,7 +48,9 @@ async fn wait_for(context: &Context, id: &str, wait: &WaitArgs) -> Result<Option
         Some(limit) => tokio::time::timeout(limit, context.client.outcome(id)).await.ok(),
     };
     drop(progress);
-    if ended.transpose()?.is_none() {
+    // What is waited for was done before.
+    let failed = |error: producer::Error| Error::from(error).after_a_write();
+    if ended.transpose().map_err(failed)?.is_none() {
         let advice = &context.advice;
         context.console.note(format!("{id}: not finished within the wait limit; {advice}"));
         return Ok(None);
@@ -56,7 +58,14 @@ async fn wait_for(context: &Context, id: &str, wait: &WaitArgs) -> Result<Option
     // Without the document, a repetition would submit the transaction again; so the advice does not
     // say to repeat.
     let gone = || Error::Refused(format!("transactions/{id}: is gone"));
-    context.client.transaction(id).await?.ok_or_else(gone).map(Some)
+    context.client.transaction(id).await.map_err(failed)?.ok_or_else(gone).map(Some)
+}
+
+/// Says that the broker was not told of what is done.
+fn note_unpublished(context: &Context, unpublished: Option<&producer::Error>) {
+    if let Some(error) = unpublished {
+        context.console.note(format!("{error}; it counts all the same, and a sweeper finds it"));
+    }
 }
 
 /// Waits for one transaction and says how it ended.

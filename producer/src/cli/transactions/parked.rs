@@ -16,6 +16,7 @@ use mongodb::bson::DateTime;
 use producer::{ParkedEntry, State, TransactionId, Unparked};
 use serde_json::json;
 
+use super::note_unpublished;
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
 
@@ -83,16 +84,19 @@ fn id_text(entry: &ParkedEntry) -> String {
 /// Brings parked transactions back and publishes them.
 ///
 /// # Errors
-/// When a server stays away.
+/// When MongoDB stays away.
 pub async fn unpark(
     context: &Context,
     args: &UnparkArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
-    context.client.ensure_queue().await?;
+    context.advice.set("run the same command again: what is back already stays as it is");
+    context.client.ensure_schema().await?;
     if !args.all {
         let ids: Vec<TransactionId> = args.ids.iter().map(|id| id.as_str().into()).collect();
-        let Unparked { back, refused } = bring_back(context, &ids, args.json, out).await?;
+        let Unparked { back, refused, unpublished } =
+            bring_back(context, &ids, args.json, out).await?;
+        note_unpublished(context, unpublished.as_ref());
         let mut exit = Exit::Ok;
         for id in ids.iter().filter(|id| !back.contains(id)) {
             let problem = refused.iter().find(|(of, _)| of == id);
@@ -115,6 +119,7 @@ async fn unpark_all(
 ) -> Result<Exit, Error> {
     let progress = context.console.progress("unparked", None);
     let (mut count, mut stuck, mut exit) = (0, HashSet::new(), Exit::Ok);
+    let mut is_noted = false;
     loop {
         // Transactions that stay parked are found again by each query.
         let limit = STEP.saturating_add(u32::try_from(stuck.len()).unwrap_or(u32::MAX));
@@ -132,7 +137,12 @@ async fn unpark_all(
         }
         let ids: Vec<TransactionId> =
             texts.iter().filter_map(|entry| entry.id.as_str().map(Into::into)).collect();
-        let Unparked { back, refused } = bring_back(context, &ids, as_json, out).await?;
+        let brought = bring_back(context, &ids, as_json, out).await;
+        // Those of the steps before this one are back.
+        let brought = brought.map_err(|e| if count == 0 { e } else { e.after_a_write() });
+        let Unparked { back, refused, unpublished } = brought?;
+        note_unpublished(context, unpublished.as_ref().filter(|_| !is_noted));
+        is_noted |= unpublished.is_some();
         for (id, problem) in refused {
             context.console.note(format!("{id}: {problem}"));
             exit = Exit::Failed;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::report_end;
+use super::{note_unpublished, report_end};
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
 use crate::cli::follow::WaitArgs;
@@ -21,7 +21,7 @@ pub struct ReverseArgs {
 /// Reverses a transaction and says what came of it.
 ///
 /// # Errors
-/// When there is nothing to reverse, or a server stays away.
+/// When there is nothing to reverse, or MongoDB stays away.
 pub async fn reverse(
     context: &Context,
     args: &ReverseArgs,
@@ -33,15 +33,13 @@ pub async fn reverse(
     context.client.ensure_schema().await?;
     let id = &args.id;
     let reversal = context.client.reverse(id).await?;
-    if let Some(error) = reversal.unpublished {
-        return Err(error.into());
-    }
     let by = &reversal.id;
     match reversal.known {
         None => writeln!(out, "{id}: reversed by {by}"),
         Some(state) => writeln!(out, "{id}: is already reversed by {by} ({state})"),
     }
     .map_err(Error::output)?;
+    note_unpublished(context, reversal.unpublished.as_ref());
     if args.wait.wait {
         return report_end(context, by, &args.wait, out).await;
     }

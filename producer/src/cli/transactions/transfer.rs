@@ -10,7 +10,7 @@ use producer::{Receipt, Standing, Submission};
 use serde_json::json;
 
 use super::terms::TermsArgs;
-use super::{reason_text, state_of, wait_for};
+use super::{note_unpublished, reason_text, state_of, wait_for};
 use crate::cli::advice::typed;
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
@@ -58,7 +58,7 @@ pub struct TransferArgs {
 /// it is first printed on standard error.
 ///
 /// # Errors
-/// When an argument is wrong, the id is taken, or a server stays away.
+/// When an argument is wrong, the id is taken, or MongoDB stays away.
 pub async fn transfer(
     context: &Context,
     args: &TransferArgs,
@@ -68,7 +68,9 @@ pub async fn transfer(
     let id = submission.id().to_owned();
     advise(context, args, &id);
     context.client.ensure_schema().await?;
-    let outcome = match submit(context, submission).await?.known {
+    let receipt = submit(context, submission).await?;
+    note_unpublished(context, receipt.unpublished.as_ref());
+    let outcome = match receipt.known {
         None => "submitted",
         Some(_) => "unchanged",
     };
@@ -113,19 +115,12 @@ fn submission(args: &TransferArgs) -> Result<Submission, Error> {
     Ok(Submission::of(body).with_id(id))
 }
 
-/// Submits it. For a command, a transaction that the broker does not have is a failure.
 async fn submit(context: &Context, submission: Submission) -> Result<Receipt, Error> {
-    let receipt = match context.client.submit(submission).await {
-        Err(producer::Error::Conflict { id, problem, .. }) => {
-            return Err(Error::Refused(format!(
-                "{id}: the id {problem}; submit this transfer under another id"
-            )));
-        }
-        submitted => submitted?,
-    };
-    match receipt.unpublished {
-        Some(error) => Err(error.into()),
-        None => Ok(receipt),
+    match context.client.submit(submission).await {
+        Err(producer::Error::Conflict { id, problem, .. }) => Err(Error::Refused(format!(
+            "{id}: the id {problem}; submit this transfer under another id"
+        ))),
+        submitted => Ok(submitted?),
     }
 }
 

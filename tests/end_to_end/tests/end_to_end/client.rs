@@ -43,7 +43,8 @@ async fn a_submission_is_durable_and_its_outcome_is_what_became_of_it() {
     let refused = client.submit(too_much).await.expect("submitted").id;
     client.submit(one("called-off")).await.expect("submitted");
     let canceled = client.cancel("called-off").await.expect("nobody has claimed it");
-    assert_eq!(canceled.state, Some(State::Canceling));
+    assert_eq!(canceled.standing.state, Some(State::Canceling));
+    assert_eq!(canceled.unpublished, None);
 
     let worker = world.worker("one").start().await;
     assert_eq!(client.outcome("paid").await, Ok(Outcome::Done));

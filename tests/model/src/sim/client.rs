@@ -105,7 +105,8 @@ impl Client {
         let reply = self.send(Sent::Request(request)).await;
         if let Reply::Failed(fault) = reply {
             let message = format!("the model fails it as {fault:?}");
-            return Err(LedgerError { operation, message, fault });
+            let error = LedgerError::passing(operation, message);
+            return Err(LedgerError { fault, ..error });
         }
         Ok(reply)
     }

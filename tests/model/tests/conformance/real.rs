@@ -261,7 +261,9 @@ impl Real {
             submission::Answer::Conflict { .. } => Answer::Refused,
             submission::Answer::KeyInUse { holder, .. } => Answer::KeyInUse(holder.clone()),
             submission::Answer::WithoutKeys(why) => panic!("{why}"),
-            submission::Answer::Refused(why) => panic!("the schema refuses a valid body: {why}"),
+            submission::Answer::Refused(why) | submission::Answer::Open(why) => {
+                panic!("the schema refuses a valid body: {why}")
+            }
         })
     }
 
@@ -299,7 +301,7 @@ impl Real {
 
     async fn request_cancel(&self, id: &str) -> Answer {
         match self.client.cancel(id).await {
-            Ok(standing) => Answer::Is(standing.state.expect("a known one")),
+            Ok(canceled) => Answer::Is(canceled.standing.state.expect("a known one")),
             Err(Error::WrongState { state, .. }) => Answer::Is(state),
             Err(Error::NotFound { .. }) => Answer::Refused,
             Err(error) => panic!("{error}"),
