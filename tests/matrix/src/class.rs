@@ -70,7 +70,7 @@ impl Class {
 }
 
 /// All classes.
-pub const CLASSES: [Class; 20] = [
+pub const CLASSES: [Class; 21] = [
     // Before the effect.
     Class::error("error 91, labels of the server", 91, SERVERS),
     Class::error("error 91, labels of the server, 3 times", 91, SERVERS).several(),
@@ -88,6 +88,7 @@ pub const CLASSES: [Class; 20] = [
     Class::concern("write concern 91, no label", 91, PLAIN),
     Class::concern("write concern 64 (timeout), no label", 64, PLAIN),
     Class::concern("write concern 11601 (interrupted), no label", 11601, PLAIN),
+    Class::concern("write concern 11601 (interrupted), no label, 3 times", 11601, PLAIN).several(),
     Class::concern("write concern 100 (unsatisfiable), no label", 100, PLAIN).lasting(),
     Class::of("closed after", Fault::ReplyLost),
     Class::of("closed after, 3 times", Fault::ReplyLost).several(),
@@ -95,6 +96,10 @@ pub const CLASSES: [Class; 20] = [
     Class::of("closed, arrives late", Fault::Late),
     Class::of("blocked beyond the limit", Fault::Server(Failure::Block(BLOCKED))),
 ];
+
+/// No class of answers: a refusal of what has been done. It is how a wrong class in a decision would look,
+/// and has to turn every cell red.
+pub const LIE: Class = Class::of("done, and answered with a refusal", Fault::Lie);
 
 #[cfg(test)]
 mod tests {

@@ -69,7 +69,6 @@ impl Ground {
     }
 
     /// Starts a worker that reaches MongoDB here.
-    #[must_use]
     pub fn worker(&self, name: &str, engine: EngineKind, mongodb_uri: &str) -> WorkerHandle {
         let mut config = worker::Config::new(mongodb_uri, &self.world.servers.amqp_url);
         config.mongo.database = Some(self.world.name.clone());
@@ -88,7 +87,6 @@ impl Ground {
     }
 
     /// A worker that nothing fails.
-    #[must_use]
     pub fn healthy_worker(&self) -> WorkerHandle {
         self.worker("healthy", EngineKind::TwoPhase, self.mongo.uri())
     }

@@ -1,5 +1,6 @@
 //! Runs the matrix on servers of its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
@@ -68,10 +69,16 @@ async fn matrix(args: Args) -> Result<i32, Failure> {
             tokio::try_join!(broker.up(), FailingMongo::start_in(&mongodb))
         })
         .await?;
-    let options =
-        Options { full: !args.pairs, rows, calls: args.calls, lanes: args.lanes, reading: read };
+    let options = Options {
+        full: !args.pairs,
+        rows,
+        calls: args.calls,
+        lanes: args.lanes,
+        wanted: |_| true,
+        reading: read,
+    };
     let amqp_url = std::mem::take(&mut broker.amqp_url);
-    let report = timings.part("cells", run(mongo, &amqp_url, &options)).await;
+    let report = timings.part("cells", run(Arc::new(mongo), &amqp_url, &options)).await;
     println!("{report}");
     Ok(i32::from(!report.is_well()))
 }

@@ -34,6 +34,8 @@ pub enum Operation {
     SubmitKeyed,
     /// Several transfers, each with an exclusive key of its own, in one call.
     SubmitKeyedArray,
+    /// A transfer whose exclusive key another one has, which is refused without any fault.
+    SubmitKeyTaken,
     /// All of a hold is captured.
     Confirm,
     /// A hold is released.
@@ -58,11 +60,12 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Operation; 14] = [
+    pub const ALL: [Operation; 15] = [
         Operation::Submit,
         Operation::SubmitArray,
         Operation::SubmitKeyed,
         Operation::SubmitKeyedArray,
+        Operation::SubmitKeyTaken,
         Operation::Confirm,
         Operation::Release,
         Operation::CancelScheduled,
@@ -83,6 +86,7 @@ impl Operation {
             Operation::SubmitArray => "submit-array",
             Operation::SubmitKeyed => "submit-keyed",
             Operation::SubmitKeyedArray => "submit-keyed-array",
+            Operation::SubmitKeyTaken => "submit-key-taken",
             Operation::Confirm => "confirm",
             Operation::Release => "release",
             Operation::CancelScheduled => "cancel-scheduled",
@@ -94,6 +98,12 @@ impl Operation {
             Operation::Freeze => "freeze",
             Operation::Close => "close",
         }
+    }
+
+    /// Whether it has its effect when nothing fails; otherwise it is refused.
+    #[must_use]
+    pub fn succeeds(self) -> bool {
+        self != Operation::SubmitKeyTaken
     }
 
     /// Makes what it needs for these subjects.
@@ -108,6 +118,9 @@ impl Operation {
         });
         ground.world.open(&accounts.collect::<Vec<_>>()).await;
         let due = SystemTime::UNIX_EPOCH + DUE;
+        let all = |with: fn(Submission) -> Submission| -> Vec<Submission> {
+            subjects.iter().map(|subject| with(transfer(subject))).collect()
+        };
         match self {
             Operation::Submit
             | Operation::SubmitArray
@@ -117,12 +130,28 @@ impl Operation {
             | Operation::Freeze
             | Operation::Close => {}
             Operation::Confirm | Operation::Release | Operation::CancelHeld => {
-                bring(ground, subjects, Submission::held, State::Held).await;
+                bring(ground, all(Submission::held), subjects, State::Held).await;
             }
             Operation::CancelScheduled | Operation::Reschedule => {
-                bring(ground, subjects, |one| one.not_before(due), State::Scheduled).await;
+                bring(
+                    ground,
+                    all(|one| one.not_before(SystemTime::UNIX_EPOCH + DUE)),
+                    subjects,
+                    State::Scheduled,
+                )
+                .await;
             }
-            Operation::Reverse => bring(ground, subjects, |one| one, State::Done).await,
+            Operation::Reverse => bring(ground, all(|one| one), subjects, State::Done).await,
+            Operation::SubmitKeyTaken => {
+                let holders: Vec<String> =
+                    subjects.iter().map(|of| format!("{of}/holder")).collect();
+                let waiting = |subject: &str| {
+                    let holder = to(&format!("{subject}/holder"), subject).not_before(due);
+                    holder.with_exclusive_key(subject)
+                };
+                let submissions = subjects.iter().map(|subject| waiting(subject));
+                bring(ground, submissions.collect(), &holders, State::Scheduled).await;
+            }
             Operation::Unpark => park(ground, subjects).await,
         }
     }
@@ -131,7 +160,9 @@ impl Operation {
     pub async fn call(self, client: &Client, subject: &str) -> Vec<Result<(), Error>> {
         match self {
             Operation::Submit => vec![client.submit(transfer(subject)).await.map(drop)],
-            Operation::SubmitKeyed => vec![client.submit(keyed(subject)).await.map(drop)],
+            Operation::SubmitKeyed | Operation::SubmitKeyTaken => {
+                vec![client.submit(keyed(subject)).await.map(drop)]
+            }
             Operation::SubmitArray => many(client, items(subject).map(|id| to(&id, subject))).await,
             Operation::SubmitKeyedArray => {
                 many(client, items(subject).map(|id| to(&id, subject).with_exclusive_key(&id)))
@@ -161,7 +192,7 @@ impl Operation {
             |status: &'static str| doc! { "_id": account(subject, "to"), "status": status };
         let reason = |code: &str| doc! { "_id": subject, "reason.code": code };
         match self {
-            Operation::Submit | Operation::SubmitKeyed => {
+            Operation::Submit | Operation::SubmitKeyed | Operation::SubmitKeyTaken => {
                 vec![ground.has_transaction(doc! { "_id": subject }).await]
             }
             Operation::SubmitArray | Operation::SubmitKeyedArray => {
@@ -258,17 +289,11 @@ async fn unpark(client: &Client, subject: &str) -> Result<(), Error> {
 }
 
 /// Submits by a healthy client, and waits for a state.
-async fn bring(
-    ground: &Ground,
-    subjects: &[String],
-    with: impl Fn(Submission) -> Submission,
-    state: State,
-) {
-    let submissions = subjects.iter().map(|subject| with(transfer(subject)));
+async fn bring(ground: &Ground, submissions: Vec<Submission>, ids: &[String], state: State) {
     for result in ground.client.submit_all(submissions).await {
         result.expect("a healthy client submits");
     }
-    let ids: Vec<Bson> = subjects.iter().map(Bson::from).collect();
+    let ids: Vec<Bson> = ids.iter().map(Bson::from).collect();
     wait_until("a healthy worker has brought all of them there", s(60), async || {
         let filter = doc! { "_id": { "$in": ids.clone() }, "state": state.as_str() };
         ground.world.store.transactions().count_documents(filter).await.expect("MongoDB is there")

@@ -14,6 +14,8 @@ fn letter(outcome: Option<&Outcome>) -> char {
     let has = |wanted: fn(&Told) -> bool| outcome.told.iter().any(wanted);
     if !outcome.problems.is_empty() {
         'X'
+    } else if !outcome.was_met {
+        '-'
     } else if has(|told| matches!(told, Told::Unknown(_))) {
         'u'
     } else if has(|told| matches!(told, Told::Refused(_))) {
@@ -32,7 +34,7 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "\na accepted (of a worker: came to its end), r refused, u unknown, X not so, . not run\n"
+            "\na accepted (of a worker: came to its end), r refused, u unknown, X red, - never sent this time, . not run\n"
         )?;
         for (at, (row, positions)) in self.rows.iter().enumerate() {
             writeln!(f, "{}", row.name())?;
@@ -55,8 +57,9 @@ impl fmt::Display for Report {
         let (accepted, refused, unknown) = (count('a'), count('r'), count('u'));
         writeln!(
             f,
-            "\n{} cells: {accepted} accepted, {refused} refused, {unknown} unknown, {} red",
+            "\n{} cells: {accepted} accepted, {refused} refused, {unknown} unknown, {} never sent, {} red",
             self.outcomes.len(),
+            count('-'),
             count('X')
         )?;
         for outcome in self.red() {

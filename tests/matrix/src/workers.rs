@@ -21,6 +21,8 @@ use crate::ground::{Ground, stop};
 
 /// How long a worker may take for its transactions, whatever fails once: blocks, a takeover, delays.
 const LIMIT: Duration = Duration::from_secs(60);
+/// How long a worker goes on beyond its work if its command has not come: each part of it has had its turn.
+const FAULT_LIMIT: Duration = Duration::from_secs(5);
 /// How long a healthy worker goes on beyond its work when its commands are recorded, so that every part
 /// of it has had its turn.
 const RECORDED_FOR: Duration = Duration::from_secs(3);
@@ -58,18 +60,19 @@ pub async fn run(ground: &Ground, engine: EngineKind, cell: Cell, subject: Strin
     relay.release();
     relay.settled(LIMIT).await;
     stop(worker).await;
-    if !problems.is_empty() && cell.class.lasts {
-        problems.clear();
+    let was_met = relay.spoiled() > 0;
+    if !problems.is_empty() {
+        if cell.class.lasts {
+            problems.clear();
+        }
+        let healthy = ground.healthy_worker();
+        ground.come_to_rest().await;
+        problems.extend(wait(ground, &subject, &healthy, || true).await);
+        stop(healthy).await;
     }
-    if relay.spoiled() == 0 {
-        problems.push("nothing was spoiled".to_owned());
-    }
-    let healthy = ground.healthy_worker();
-    ground.come_to_rest().await;
-    problems.extend(wait(ground, &subject, &healthy, || true).await);
-    stop(healthy).await;
+    problems.extend(left(ground, &subject).await);
     problems.extend(ground.broken_rules().await);
-    Outcome { cell, told: Vec::new(), problems }
+    Outcome { cell, told: Vec::new(), problems, was_met }
 }
 
 /// What a transaction has to become.
@@ -120,14 +123,20 @@ async fn wait(
     worker: &WorkerHandle,
     has_come: impl Fn() -> bool,
 ) -> Vec<String> {
-    let begun = Instant::now();
+    let (begun, mut all_is_so) = (Instant::now(), None);
     loop {
-        let is_last = begun.elapsed() > LIMIT || worker.is_finished();
+        let (ended, late) = (worker.is_finished(), begun.elapsed() > LIMIT);
         let mut left = left(ground, subject).await;
-        if left.is_empty() && has_come() || is_last {
-            if worker.is_finished() {
-                left.push("the worker has ended by itself".to_owned());
+        if left.is_empty() {
+            let since: Instant = *all_is_so.get_or_insert_with(Instant::now);
+            if has_come() || since.elapsed() > FAULT_LIMIT {
+                return left;
             }
+        }
+        if ended {
+            left.push("the worker has ended by itself".to_owned());
+        }
+        if ended || late {
             return left;
         }
         tokio::time::sleep(POLL).await;

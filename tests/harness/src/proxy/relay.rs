@@ -303,6 +303,8 @@ async fn hand_over(frame: &Frame, sent: &Sent, to: &mut OwnedWriteHalf, line: &L
             sending.await.is_ok()
         }
         Some(Fault::Server(failure)) => {
+            // Its answer may be there before it is known that it was spoiled.
+            let _open = shared.opened();
             let app_name = Some(shared.app_name.clone());
             let (commands, times) = (vec![sent.command.clone()], Times::First(1));
             let plan = Plan { commands, app_name, failure, times };
