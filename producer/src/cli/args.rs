@@ -18,10 +18,11 @@ use crate::cli::exit::{Error, Exit};
 const HELP: &str = "\
 Exit codes:
   0    all is well (refused transfers are results, not failures)
-  1    something failed or was refused, or the audit found something
+  1    something was refused or could not be done, or the audit found something
   2    the input or the command line is wrong; nothing was written
   3    --wait-limit was reached
   4    the transfer that was waited for is canceled
+  5    it is not known whether it was done, wholly or in part; the same command, with the same id, tells
   130  interrupted by SIGINT (Ctrl-C)
   143  interrupted by SIGTERM
 

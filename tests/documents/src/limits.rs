@@ -463,7 +463,7 @@ fn time() -> Vec<Limit> {
             "TANDEM_GIVE_UP_AFTER",
             "a server that is away from a command",
             "s",
-            "exit code 1, with what to do; 503 in the API",
+            "exit code 5 if it may have been done, else 1, with what to do; 503 in the API",
             "",
         ),
         limit(

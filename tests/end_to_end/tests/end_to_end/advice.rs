@@ -6,8 +6,9 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::amount::Amount;
+use common::mongo::raw_id;
 use common::queue::WORK;
-use common::transaction::State;
+use common::transaction::{ParkCode, Parked, State};
 use harness::process::{Process, Signal, signal};
 use harness::producer::{self, Answer};
 use harness::proxy::Part;
@@ -25,13 +26,31 @@ async fn world() -> World {
 }
 
 /// Runs a command that gives up at the first failure, with one variable of the environment changed.
-async fn fails(world: &World, arguments: &[&str], (name, value): (&str, &str)) -> Answer {
+async fn gives_up(world: &World, arguments: &[&str], (name, value): (&str, &str)) -> Answer {
     let mut env: BTreeMap<String, String> = world.env();
     env.insert(name.to_owned(), value.to_owned());
     env.insert("TANDEM_GIVE_UP_AFTER".to_owned(), "0".to_owned());
-    let answer = producer::run(&env, arguments).await;
-    assert_eq!(answer.code, Some(1), "{arguments:?}: {answer:?}");
+    producer::run(&env, arguments).await
+}
+
+/// The same, where it is not known what became of the command.
+async fn fails(world: &World, arguments: &[&str], variable: (&str, &str)) -> Answer {
+    let answer = gives_up(world, arguments, variable).await;
+    assert_eq!(answer.code, Some(5), "{arguments:?}: {answer:?}");
     answer
+}
+
+/// Runs a command whose database is cut off when it has done an operation, before it has answered.
+async fn cut_off(world: &World, arguments: &[&str], operation: &str) -> Answer {
+    let (database, uri) = world.mongodb_proxy().await;
+    let held = database.hold(operation, 1, Part::Reply);
+    let failing = fails(world, arguments, ("TANDEM_MONGODB_URI", &uri));
+    let cutting = async {
+        held.caught(s(60)).await;
+        database.refuse();
+        held.discard();
+    };
+    tokio::join!(failing, cutting).0
 }
 
 /// The value of a flag in an advice.
@@ -58,9 +77,7 @@ async fn settled_once(world: &World, transfers: u64) {
 #[tokio::test]
 async fn a_transfer_that_failed_is_paid_once_by_the_command_that_it_advises() {
     let world = world().await;
-    let (broker, url) = world.amqp_proxy().await;
-    broker.refuse();
-    let failed = fails(&world, &["transfer", "a", "b", "1"], ("TANDEM_AMQP_URL", &url)).await;
+    let failed = cut_off(&world, &["transfer", "a", "b", "1"], "insert").await;
     assert_eq!(world.count(&[State::Initial]).await, 1, "it was inserted before it failed");
     let id = advised("--id", &failed.stderr);
     assert!(failed.stderr.starts_with(&format!("id {id}")), "{}", failed.stderr);
@@ -68,6 +85,38 @@ async fn a_transfer_that_failed_is_paid_once_by_the_command_that_it_advises() {
     let repeated = world.producer(&["transfer", "a", "b", "1", "--id", &id]).await;
     assert_eq!(repeated.expect_success().stdout.trim(), id);
     settled_once(&world, 1).await;
+    world.finish().await;
+}
+
+/// Runs a command while no broker can be reached; it gives up publishing at once.
+async fn without_a_broker(world: &World, arguments: &[&str]) -> Answer {
+    let mut env = world.env();
+    env.insert("TANDEM_AMQP_URL".to_owned(), "amqp://127.0.0.1:1".to_owned());
+    producer::run(&env, arguments).await.expect_success()
+}
+
+#[tokio::test]
+async fn what_takes_effect_while_the_broker_is_away_is_told_as_done() {
+    let world = world().await;
+    without_a_broker(&world, &["transfer", "a", "b", "1", "--id", "t"]).await;
+    assert_eq!(world.state("t").await, State::Initial);
+    world.insert(&[transfer("u", "a", "b", 1), transfer("v", "a", "b", 1)]).await;
+    let why = Parked::new(ParkCode::TransactionUnwritable, "a test");
+    world.store.park_by_id(&[raw_id("u")], &why).await.expect("MongoDB is there");
+    for (command, id, word) in [("cancel", "v", "canceling"), ("unpark", "u", "unparked")] {
+        let begun = Instant::now();
+        let told = without_a_broker(&world, &[command, id]).await;
+        assert!(told.stdout.starts_with(&format!("{id}: {word}")), "{told:?}");
+        assert!(told.stderr.contains("it counts all the same"), "{told:?}");
+        assert!(begun.elapsed() < s(40), "it insisted for {:?}", begun.elapsed());
+    }
+    assert_eq!(world.state("v").await, State::Canceling);
+    let worker = world.worker("one").flag("--orphan-ms", 500).flag("--sweep-ms", 100).start().await;
+    world.wait_final(s(60)).await;
+    assert_eq!(world.count(&[State::Done]).await, 2);
+    assert_eq!(world.balance("b").await, Amount::Int(2));
+    world.assert_at_rest().await;
+    drop(worker);
     world.finish().await;
 }
 
@@ -168,9 +217,7 @@ async fn a_reversal_that_failed_is_made_once_by_the_command_that_it_advises() {
     let world = world().await;
     let worker = world.worker("one").start().await;
     world.producer(&["transfer", "a", "b", "7", "--id", "t", "--wait"]).await.expect_success();
-    let (broker, url) = world.amqp_proxy().await;
-    broker.refuse();
-    let failed = fails(&world, &["reverse", "t"], ("TANDEM_AMQP_URL", &url)).await;
+    let failed = cut_off(&world, &["reverse", "t"], "insert").await;
     assert!(failed.stderr.contains("run the same command again"), "{}", failed.stderr);
     world.producer(&["reverse", "t", "--wait"]).await.expect_success();
     assert_eq!(world.count(&State::ALL).await, 2, "the transfer and its reversal");
@@ -183,17 +230,8 @@ async fn a_reversal_that_failed_is_made_once_by_the_command_that_it_advises() {
 #[tokio::test]
 async fn a_canceling_that_failed_is_completed_by_the_command_that_it_advises() {
     let world = world().await;
-    // A worker has claimed the transaction and died; so canceling has to publish its id.
     world.insert(&[transfer("t", "a", "b", 1)]).await;
-    let claimed = doc! { "$set": {
-        "state": State::Pending, "claim": "of a dead worker", "attempts": 1,
-        "leaseUntil": mongodb::bson::DateTime::now(), "takeoverAt": mongodb::bson::DateTime::now(),
-    } };
-    let updated = world.store.transactions().update_one(doc! { "_id": "t" }, claimed).await;
-    assert_eq!(updated.expect("MongoDB is there").modified_count, 1);
-    let (broker, url) = world.amqp_proxy().await;
-    broker.refuse();
-    let failed = fails(&world, &["cancel", "t"], ("TANDEM_AMQP_URL", &url)).await;
+    let failed = cut_off(&world, &["cancel", "t"], "cancel").await;
     assert!(failed.stderr.contains("run the same command again"), "{}", failed.stderr);
     assert_eq!(world.queues.depth(WORK).await, Some(0), "its id was not published");
     world.producer(&["cancel", "t"]).await.expect_success();
@@ -216,15 +254,7 @@ async fn accounts_whose_command_failed_are_there_once_after_the_command_that_it_
         (&["accounts", "import", file], "insert"),
         (&["accounts", "freeze", "c"], "status"),
     ] {
-        let (database, uri) = world.mongodb_proxy().await;
-        let held = database.hold(reply_of, 1, Part::Reply);
-        let failing = fails(&world, command, ("TANDEM_MONGODB_URI", &uri));
-        let cutting = async {
-            held.caught(s(60)).await;
-            database.refuse();
-            held.discard();
-        };
-        let (failed, ()) = tokio::join!(failing, cutting);
+        let failed = cut_off(&world, command, reply_of).await;
         assert!(failed.stderr.contains("run the same command again"), "{}", failed.stderr);
         world.producer(command).await.expect_success();
     }
@@ -243,7 +273,8 @@ async fn an_init_that_failed_is_completed_by_the_command_that_it_advises() {
     let world = World::new().await;
     let (broker, url) = world.amqp_proxy().await;
     broker.refuse();
-    let failed = fails(&world, &["init"], ("TANDEM_AMQP_URL", &url)).await;
+    let failed = gives_up(&world, &["init"], ("TANDEM_AMQP_URL", &url)).await;
+    assert_eq!(failed.code, Some(1), "the queues are not there: {failed:?}");
     assert!(failed.stderr.contains("run the same command again"), "{}", failed.stderr);
     world.producer(&["init"]).await.expect_success();
     world.finish().await;

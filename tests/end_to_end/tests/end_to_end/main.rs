@@ -43,6 +43,7 @@ mod settle;
 mod sweeper;
 mod takeover;
 mod terms;
+mod three_words;
 mod tls;
 mod top;
 mod tracing;
