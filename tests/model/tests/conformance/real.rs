@@ -72,12 +72,12 @@ impl Real {
 
     /// The notes on due events.
     fn events(&self) -> Collection<Document> {
-        self.store().database().collection("events")
+        self.store().database().collection(common::mongo::EVENTS)
     }
 
     /// The notes on parked transactions that can't be written.
     fn notes(&self) -> Collection<Document> {
-        self.store().database().collection("parked")
+        self.store().database().collection(common::mongo::NOTES)
     }
 
     /// Every document.
@@ -261,7 +261,9 @@ impl Real {
             submission::Answer::Conflict { .. } => Answer::Refused,
             submission::Answer::KeyInUse { holder, .. } => Answer::KeyInUse(holder.clone()),
             submission::Answer::WithoutKeys(why) => panic!("{why}"),
-            submission::Answer::Refused(why) => panic!("the schema refuses a valid body: {why}"),
+            submission::Answer::Taken(why) | submission::Answer::Refused(why) => {
+                panic!("the schema refuses a valid body: {why}")
+            }
         })
     }
 
@@ -287,7 +289,9 @@ impl Real {
             KeyedInsert::Inserted => Inserted::Open,
             KeyedInsert::Duplicate => Inserted::Duplicate,
             KeyedInsert::Conflict => Inserted::Conflict,
-            KeyedInsert::Refused(why) => panic!("the schema refuses a valid body: {why}"),
+            KeyedInsert::Taken(why) | KeyedInsert::Refused(why) => {
+                panic!("the schema refuses a valid body: {why}")
+            }
         };
         let ended = match commits && first == Inserted::Open {
             true => session.commit_transaction().await,
