@@ -13,7 +13,6 @@ use super::definitions::TRANSACTIONS;
 use super::own::NOTES;
 use super::parking::unfinished_notes;
 use super::statements::raw;
-use super::submissions::foreign;
 use crate::ledger::{LedgerError, ServerMs};
 use crate::limits::echo;
 use crate::transaction::{Body, State};
@@ -141,7 +140,7 @@ impl Store {
                 break;
             }
             let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
-            let mut matching = rawdoc! { "state": { "$in": states }, "$nor": foreign() };
+            let mut matching = rawdoc! { "state": { "$in": states } };
             for field in &raw(&filter.to_document()) {
                 let (name, value) = field.expect("it was just made");
                 matching.append(name, value);

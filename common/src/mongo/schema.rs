@@ -23,7 +23,7 @@ use super::own::LEDGER_SETTINGS;
 use super::seen_index::SeenIndex;
 use super::settings::{Choice, ID, Known, LedgerSettings, Misfit};
 use super::{Store, keyed};
-use crate::ledger::{Effect, LedgerError};
+use crate::ledger::{Effect, Fault, LedgerError};
 
 const NAMESPACE_NOT_FOUND: i32 = 26;
 const NAMESPACE_EXISTS: i32 = 48;
@@ -310,6 +310,26 @@ impl Store {
         let seen = self.seen(settings).await?;
         let unsuitable = unsuitable(&seen);
         if unsuitable.is_empty() { Ok(refusing(&seen).1) } else { Err(NotReady::Unfit(unsuitable)) }
+    }
+
+    /// The indexes that remove documents of the ledger, or may refuse writes and are not accepted: for people who
+    /// look while programs work.
+    ///
+    /// # Errors
+    /// When the server is away or refuses.
+    pub async fn harms(&self) -> Result<Vec<Finding>, LedgerError> {
+        let look = async || {
+            let seen = self.seen(self.settings().await?).await?;
+            Ok(unsuitable(&seen).into_iter().chain(refusing(&seen).1).collect())
+        };
+        look().await.map_err(|error: NotReady| match error {
+            NotReady::Ledger(error) => error,
+            other => LedgerError {
+                operation: "look at the indexes",
+                message: other.to_string(),
+                fault: Fault::Denied,
+            },
+        })
     }
 
     async fn seen(&self, settings: Option<LedgerSettings>) -> Result<Seen, NotReady> {

@@ -124,7 +124,7 @@ pub enum Command {
 enum Check {
     /// The whole database.
     Database,
-    /// Only whether this version knows the ledger's settings.
+    /// Only whether this version knows the ledger's settings, and nothing removes its documents.
     Ground,
     /// Nothing: the command does that itself.
     Own,

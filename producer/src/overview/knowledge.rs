@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use common::ledger::ServerMs;
 use common::limits::WORKERS_MAX;
-use common::mongo::{FirstDue, Resting, SeenWorker, Unfinished};
+use common::mongo::{FOREIGN_MAX, Finding, FirstDue, Foreign, Resting, SeenWorker, Unfinished};
 use common::queue::{DEAD, Level};
 use common::transaction::State;
 use mongodb::bson::DateTime;
@@ -15,8 +15,8 @@ use mongodb::bson::DateTime;
 use super::flow::{Flow, SILENT_MS, Step};
 use super::problems::problems;
 use super::types::{
-    Activity, Backlog, Connection, Connections, Count, Dead, Due, Oldest, Overview, Point, Queue,
-    States, Worker,
+    Activity, Backlog, Connection, Connections, Count, Dead, Due, ForeignDocuments, HarmfulIndex,
+    Oldest, Overview, Point, Queue, States, Worker,
 };
 
 /// How often the servers are looked at.
@@ -24,6 +24,9 @@ pub const EVERY: Duration = Duration::from_secs(2);
 
 /// For how long a worker that is not there any more is told of.
 const TOLD_MS: i64 = 15 * 60_000;
+
+/// So many harmful indexes are told of.
+const HARMS_MAX: usize = 20;
 
 /// What the database has said.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +45,10 @@ pub struct Ledger {
     pub noted: Option<u64>,
     /// How many events are due, and whether there may be more.
     pub events_due: Option<(u64, bool)>,
+    /// What others have put into Tandem's own collections.
+    pub foreign: Option<Vec<Foreign>>,
+    /// The indexes that remove documents, or may refuse writes and are not accepted.
+    pub harms: Option<Vec<Finding>>,
     /// What the user may not read.
     pub denied: Option<String>,
 }
@@ -186,6 +193,10 @@ impl Knowledge {
             events_due: ledger
                 .and_then(|ledger| ledger.events_due)
                 .map(|(count, capped)| Count { count, capped }),
+            foreign: ledger.and_then(|ledger| ledger.foreign.as_ref()).map(|all| foreign(all)),
+            harmful_indexes: ledger
+                .and_then(|ledger| ledger.harms.as_ref())
+                .map(|all| harmful(all)),
             connections: Connections { mongodb: self.mongodb.told(now), amqp: self.amqp.told(now) },
             points: self.flow.steps_from(from).map(point).collect(),
         };
@@ -296,6 +307,24 @@ fn parked(ledger: &Ledger) -> Option<Count> {
     let count = found.parked.saturating_add(resting.parked).saturating_add(ledger.noted?);
     let capped = found.initial_capped || found.in_flight_capped || resting.capped;
     Some(Count { count, capped })
+}
+
+fn foreign(all: &[Foreign]) -> Vec<ForeignDocuments> {
+    let told = |one: &Foreign| ForeignDocuments {
+        collection: one.collection.to_owned(),
+        documents: Count { count: one.count, capped: one.count >= FOREIGN_MAX },
+        example: one.example.clone(),
+    };
+    all.iter().map(told).collect()
+}
+
+fn harmful(all: &[Finding]) -> Vec<HarmfulIndex> {
+    let told = |one: &Finding| HarmfulIndex {
+        collection: one.collection.to_owned(),
+        removes: one.is_unsuitable(),
+        problem: one.to_string(),
+    };
+    all.iter().take(HARMS_MAX).map(told).collect()
 }
 
 fn queue(level: &Level) -> Queue {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::ledger::{Fault, LedgerError};
 use common::limits::COUNTED_MAX;
-use common::mongo::{FirstDue, Resting, SeenWorker, Store, Unfinished};
+use common::mongo::{Finding, FirstDue, Foreign, Resting, SeenWorker, Store, Unfinished};
 
 use super::knowledge::Ledger;
 
@@ -91,6 +91,8 @@ pub struct Looks {
     first_due: Asked<Option<FirstDue>>,
     noted: Asked<u64>,
     events_due: Asked<(u64, bool)>,
+    foreign: Asked<Vec<Foreign>>,
+    harms: Asked<Vec<Finding>>,
 }
 
 impl Looks {
@@ -114,12 +116,15 @@ impl Looks {
         self.first_due.ask(|| store.first_due(now)).await?;
         self.noted.ask(|| store.noted_as_parked()).await?;
         self.events_due.ask(|| store.events_due()).await?;
+        self.foreign.ask(|| store.foreign()).await?;
+        self.harms.ask(|| store.harms()).await?;
         let denied = [
             &self.workers.denied,
             &self.quick.denied,
             &self.quick_resting.denied,
             &self.noted.denied,
             &self.events_due.denied,
+            &self.harms.denied,
         ];
         Ok(Ledger {
             now,
@@ -137,6 +142,8 @@ impl Looks {
             first_due: self.first_due.newest().flatten(),
             noted: self.noted.newest(),
             events_due: self.events_due.newest(),
+            foreign: self.foreign.newest(),
+            harms: self.harms.newest(),
             denied: denied.into_iter().flatten().next().cloned(),
         })
     }

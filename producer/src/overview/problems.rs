@@ -4,7 +4,7 @@
 //! worst first, and that nothing is said of what is not known.
 
 use super::flow::Totals;
-use super::types::{Activity, Overview, Problem, Severity, Worker};
+use super::types::{Activity, HarmfulIndex, Overview, Problem, Severity, Worker};
 
 /// As the alert `TandemOldestTransactionIsOld`.
 const OLD_MS: u64 = 120_000;
@@ -42,6 +42,7 @@ pub mod links {
         EVENTS = "events-are-not-delivered",
         REFUSALS = "many-refusals",
         UPGRADING = "upgrading",
+        GROUND = "somebody-else-is-in-the-ledgers-collections",
     }
 }
 
@@ -68,6 +69,9 @@ pub fn problems(
         denied.map(rights),
         refusals(totals),
         versions(overview),
+        removing(overview),
+        refusing(overview),
+        foreign(overview),
     ]
     .into_iter()
     .flatten()
@@ -137,7 +141,7 @@ fn no_worker(overview: &Overview) -> Option<Problem> {
             severity: Severity::Info,
             title: "Workers do not say how they are".to_owned(),
             cause: format!(
-                "{} the work queue, and none has written to the collection `workers`: they are of \
+                "{} the work queue, and none has written to the collection `tandem.workers`: they are of \
                  an older version, or may not write there.",
                 counted(consumers, "worker consumes", "workers consume")
             ),
@@ -371,6 +375,68 @@ fn refusals(totals: &Totals) -> Option<Problem> {
     })
 }
 
+fn removing(overview: &Overview) -> Option<Problem> {
+    let harms = overview.harmful_indexes.iter().flatten().filter(|harm| harm.removes);
+    let harms: Vec<&HarmfulIndex> = harms.collect();
+    let first = harms.first()?;
+    Some(Problem {
+        code: "documents_are_removed",
+        severity: Severity::Critical,
+        title: "The server removes documents of the ledger".to_owned(),
+        cause: format!("{}{}.", first.problem, and_more(harms.len())),
+        remedy: "Run the command that the sentence names, in mongosh. Workers stop until that is done, and \
+                 what was removed has to come from a backup. `producer init` names all of them."
+            .to_owned(),
+        link: links::GROUND,
+    })
+}
+
+fn refusing(overview: &Overview) -> Option<Problem> {
+    let harms = overview.harmful_indexes.iter().flatten().filter(|harm| !harm.removes);
+    let harms: Vec<&HarmfulIndex> = harms.collect();
+    let first = harms.first()?;
+    Some(Problem {
+        code: "writes_may_be_refused",
+        severity: Severity::Warning,
+        title: "An index may refuse what Tandem writes".to_owned(),
+        cause: format!("{}{}.", first.problem, and_more(harms.len())),
+        remedy:
+            "Drop it, or accept it with `producer init`: until then no program of Tandem starts."
+                .to_owned(),
+        link: links::GROUND,
+    })
+}
+
+fn foreign(overview: &Overview) -> Option<Problem> {
+    let foreign = overview.foreign.as_ref().filter(|all| !all.is_empty())?;
+    let told = foreign.iter().map(|one| {
+        let more = if one.documents.capped { " or more" } else { "" };
+        format!(
+            "{}{more} in `{}` (for example {})",
+            one.documents.count, one.collection, one.example
+        )
+    });
+    let told: Vec<String> = told.collect();
+    Some(Problem {
+        code: "foreign_documents",
+        severity: Severity::Warning,
+        title: "Somebody else writes into Tandem's collections".to_owned(),
+        cause: format!("Tandem has not written {}.", told.join(", ")),
+        remedy:
+            "Tandem leaves them as they are. Move them to a collection of your own, and look which \
+                 program writes there."
+                .to_owned(),
+        link: links::GROUND,
+    })
+}
+
+fn and_more(count: usize) -> String {
+    match count.saturating_sub(1) {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    }
+}
+
 fn versions(overview: &Overview) -> Option<Problem> {
     let here = overview.workers.iter().filter(is_here);
     let mut versions: Vec<&str> = here.map(|worker| worker.version.as_str()).collect();
@@ -412,7 +478,9 @@ pub fn duration(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::example;
-    use super::super::types::{Backlog, Connection, Count, Dead, Due, Oldest, Queue};
+    use super::super::types::{
+        Backlog, Connection, Count, Dead, Due, ForeignDocuments, Oldest, Queue,
+    };
     use super::*;
 
     /// Nothing is wrong.
@@ -430,7 +498,13 @@ mod tests {
         overview.backlog = Some(Backlog { transactions: 5, capped: false, clears_in_s: Some(1) });
         overview.oldest = None;
         overview.parked = None;
+        overview.foreign = None;
         overview
+    }
+
+    fn harms(removes: bool) -> Option<Vec<HarmfulIndex>> {
+        let (collection, problem) = ("transactions".to_owned(), "an index is wrong".to_owned());
+        Some(vec![HarmfulIndex { collection, removes, problem }])
     }
 
     fn codes(overview: &Overview, quiet_ms: u64) -> Vec<&'static str> {
@@ -446,7 +520,14 @@ mod tests {
     #[test]
     fn each_trouble_is_named_alone_and_says_what_to_do() {
         type Break = fn(&mut Overview);
-        let one: [(&str, Break); 12] = [
+        let one: [(&str, Break); 15] = [
+            ("documents_are_removed", |overview| overview.harmful_indexes = harms(true)),
+            ("writes_may_be_refused", |overview| overview.harmful_indexes = harms(false)),
+            ("foreign_documents", |overview| {
+                let documents = Count { count: 2, capped: false };
+                let (collection, example) = ("tandem.events".to_owned(), "mine".to_owned());
+                overview.foreign = Some(vec![ForeignDocuments { collection, documents, example }]);
+            }),
             ("due_not_moved", |overview| {
                 let (late_ms, still_ms) = (LATE_MS, LATE_MS);
                 overview.due = Some(Due { count: 1, capped: false, late_ms, still_ms });

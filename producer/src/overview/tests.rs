@@ -109,6 +109,12 @@ pub fn example() -> Overview {
         dead: Some(Dead { messages: 0 }),
         parked: Some(Count { count: 2, capped: false }),
         events_due: Some(Count { count: 0, capped: false }),
+        foreign: Some(vec![ForeignDocuments {
+            collection: "tandem.events".to_owned(),
+            documents: Count { count: 1, capped: false },
+            example: "summer-party".to_owned(),
+        }]),
+        harmful_indexes: Some(vec![]),
         connections: connections(),
         points: vec![
             point("2026-11-23T09:39:58.110Z", None, None, None),

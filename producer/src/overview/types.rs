@@ -52,6 +52,12 @@ pub struct Overview {
     pub parked: Option<Count>,
     /// Events that no broker has confirmed and that are due.
     pub events_due: Option<Count>,
+    /// Documents in Tandem's own collections that Tandem has not written. They stay as they are. Null until somebody has
+    /// looked.
+    pub foreign: Option<Vec<ForeignDocuments>>,
+    /// Indexes of others that remove documents of the ledger, or that may refuse writes and were not accepted. Null until somebody
+    /// has looked.
+    pub harmful_indexes: Option<Vec<HarmfulIndex>>,
     /// Whether the servers are there.
     pub connections: Connections,
     /// For charts, the oldest first. `GET /v1/overview`, and the first event of a stream, tell the last 15
@@ -258,6 +264,30 @@ pub struct Queue {
 pub struct Dead {
     /// Messages.
     pub messages: u64,
+}
+
+/// Documents in a collection of Tandem's own that Tandem has not written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForeignDocuments {
+    /// The collection.
+    pub collection: String,
+    /// How many.
+    pub documents: Count,
+    /// The `_id` of one of them, as text.
+    pub example: String,
+}
+
+/// An index of somebody else's that harms the ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HarmfulIndex {
+    /// The collection that it is on.
+    pub collection: String,
+    /// Whether the server removes documents by it; if not, it may refuse writes.
+    pub removes: bool,
+    /// What it does, and what to do about it.
+    pub problem: String,
 }
 
 /// Whether the servers are there.

@@ -104,7 +104,7 @@ impl Books {
 
     /// Waits until no event is due, and none waits in the queue.
     async fn has_heard_everything(&self, store: &Store) -> Result<bool, String> {
-        let due = store.database().collection::<Document>("events");
+        let due = store.database().collection::<Document>(common::mongo::EVENTS);
         let begun = Instant::now();
         let mut busy_at = begun;
         while begun.elapsed() < DUE_LIMIT {

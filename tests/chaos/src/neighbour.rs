@@ -244,7 +244,7 @@ impl Neighbour {
             let mut untouched = itself.clone();
             untouched.insert("state", doc! { "$in": [State::Initial, State::Canceled] });
             transactions.delete_one(untouched).await?;
-            let parked = self.store.database().collection::<Document>("parked");
+            let parked = self.store.database().collection::<Document>(common::mongo::NOTES);
             parked.delete_one(itself.clone()).await?;
             return Ok(transactions.count_documents(itself).await? == 0);
         }

@@ -75,9 +75,9 @@ async fn a_collection_that_can_hold_no_ledger_is_named_and_left_alone() {
         ("capped", "transactions", doc! { "capped": true, "size": 1_000_000 }),
         ("collation", "accounts", doc! { "collation": &collation }),
         ("collation", "transactions", doc! { "collation": &collation }),
-        ("collation", "parked", doc! { "collation": &collation }),
+        ("collation", "tandem.parked", doc! { "collation": &collation }),
         ("view", "accounts", doc! { "viewOn": "people", "pipeline": [] }),
-        ("view", "tandem", doc! { "viewOn": "people", "pipeline": [] }),
+        ("view", "tandem.settings", doc! { "viewOn": "people", "pipeline": [] }),
         ("time_series", "transactions", doc! { "timeseries": { "timeField": "createdAt" } }),
     ] {
         let world = empty_world().await;

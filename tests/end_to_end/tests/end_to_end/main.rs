@@ -18,6 +18,7 @@ mod decimals;
 mod events;
 mod examples;
 mod fence;
+mod ground;
 mod history;
 mod holds;
 mod keys;

@@ -89,7 +89,8 @@ async fn a_fresh_database_is_set_up_by_several_at_once_and_settles() {
 #[tokio::test]
 async fn what_was_begun_and_not_finished_is_finished_by_the_next() {
     let world = World::new().await;
-    let settings: mongodb::Collection<Document> = world.store.database().collection("tandem");
+    let settings: mongodb::Collection<Document> =
+        world.store.database().collection(common::mongo::SETTINGS);
     let unset = doc! { "$set": { "complete": false } };
     settings.update_one(doc! { "_id": "settings" }, unset).await.expect("MongoDB is there");
     world.store.transactions().drop().await.expect("MongoDB is there");
@@ -118,9 +119,9 @@ async fn a_validator_of_the_users_own_is_never_overwritten() {
             "transactions: index",
             "transactions: index",
             "transactions: index",
-            "workers: collection",
-            "workers: index",
-            "tandem: settings"
+            "tandem.workers: collection",
+            "tandem.workers: index",
+            "tandem.settings: settings"
         ]
     );
     assert_eq!(validator(&world, "transactions").await, None, "it was created unasked");
@@ -219,7 +220,8 @@ async fn an_index_of_the_users_own_under_our_name_stays() {
 }
 
 async fn set_settings(world: &World, field: &str, value: impl Into<Bson>) {
-    let settings: mongodb::Collection<Document> = world.store.database().collection("tandem");
+    let settings: mongodb::Collection<Document> =
+        world.store.database().collection(common::mongo::SETTINGS);
     let set = doc! { "$set": { field: value.into() } };
     let done = settings.update_one(doc! { "_id": "settings" }, set).await;
     assert_eq!(done.expect("MongoDB is there").matched_count, 1);
@@ -263,7 +265,7 @@ async fn an_older_ledger_is_raised_by_init_only() {
     set_settings(&world, "protocol", 0).await;
     let said = refused_start(&world).await;
     assert!(said.contains("init --apply") && said.contains("protocol 0"), "{said}");
-    assert_eq!(missing(&init(&world, &[]).await), ["tandem: settings_version"]);
+    assert_eq!(missing(&init(&world, &[]).await), ["tandem.settings: settings_version"]);
     assert_eq!(init(&world, &["--apply"]).await.code, Some(0));
     let worker = world.worker("one").start().await;
     drop(worker);
@@ -276,7 +278,10 @@ async fn a_ledger_from_before_workers_were_seen_works_and_init_adds_what_it_lack
     let database = world.store.database();
     let workers = database.collection::<Document>(common::mongo::WORKERS);
     workers.drop().await.expect("MongoDB is there");
-    assert_eq!(missing(&init(&world, &[]).await), ["workers: collection", "workers: index"]);
+    assert_eq!(
+        missing(&init(&world, &[]).await),
+        ["tandem.workers: collection", "tandem.workers: index"]
+    );
     world.accounts(&[("a", 5), ("b", 0)]).await;
     let worker = world.worker("one").start().await;
     world.submit(&[transfer("t", "a", "b", 5)], 1).await;

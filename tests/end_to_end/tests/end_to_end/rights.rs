@@ -124,13 +124,16 @@ async fn a_mongodb_user_with_few_rights_works_on_what_others_have_set_up() {
             &[
                 ("accounts", &write),
                 ("transactions", &write),
-                ("parked", &write),
-                ("events", &["find", "insert", "update", "remove"]),
-                ("tandem", &["find"]),
+                ("tandem.parked", &write),
+                ("tandem.events", &["find", "insert", "update", "remove"]),
+                ("tandem.settings", &["find"]),
                 ("", &["listCollections", "listIndexes"]),
             ],
         ),
-        role("blind", &[("accounts", &write), ("transactions", &write), ("tandem", &["find"])]),
+        role(
+            "blind",
+            &[("accounts", &write), ("transactions", &write), ("tandem.settings", &["find"])],
+        ),
         user("few", "few"),
         user("blind", "blind"),
         user("writer", "readWriteAnyDatabase"),
@@ -174,9 +177,14 @@ async fn change_rights(world: &World, command: &str, collection: &str, actions: 
 async fn a_mongodb_user_who_lacks_a_right_of_a_worker_ends_the_start_and_harms_nobody() {
     let write = ["find", "update", "insert"];
     let look = ["listCollections", "listIndexes"];
-    let few =
-        [("accounts", &write[..]), ("transactions", &write), ("tandem", &["find"]), ("", &look)];
-    let missing = [("parked", &write[..]), ("events", &["find", "update", "insert", "remove"])];
+    let few = [
+        ("accounts", &write[..]),
+        ("transactions", &write),
+        ("tandem.settings", &["find"]),
+        ("", &look),
+    ];
+    let missing =
+        [("tandem.parked", &write[..]), ("tandem.events", &["find", "update", "insert", "remove"])];
     let commands = [
         user("root", "root"),
         role("few", &few),
@@ -204,17 +212,17 @@ async fn a_mongodb_user_who_lacks_a_right_of_a_worker_ends_the_start_and_harms_n
     }
     assert_eq!(world.state("t").await, State::Initial);
     let names = world.store.database().list_collection_names().await.expect("root may");
-    assert!(!names.contains(&"parked".to_owned()), "a check has written");
+    assert!(!names.contains(&"tandem.parked".to_owned()), "a check has written");
 
     let worker = world.worker("whole").mongodb(&few).start().await;
     world.wait_state("t", State::Done, s(30)).await;
-    change_rights(&world, "revokePrivilegesFromRole", "parked", &["find"]).await;
+    change_rights(&world, "revokePrivilegesFromRole", "tandem.parked", &["find"]).await;
     world.insert(&[transfer("forgotten", "a", "b", 1)]).await;
     wait_until("it warns that it can't sweep", s(30), async || {
         worker.log().contains("can't sweep")
     })
     .await;
-    change_rights(&world, "grantPrivilegesToRole", "parked", &["find"]).await;
+    change_rights(&world, "grantPrivilegesToRole", "tandem.parked", &["find"]).await;
     world.wait_state("forgotten", State::Done, s(30)).await;
     drop(worker);
     world.assert_at_rest().await;

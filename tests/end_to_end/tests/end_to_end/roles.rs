@@ -87,18 +87,26 @@ impl Guarded {
             doc! { "createIndexes": "accounts", "indexes": [{ "key": { "x": 1 }, "name": "x" }] },
             doc! { "delete": "accounts", "deletes": [{ "q": {}, "limit": 0 }] },
             doc! { "delete": "transactions", "deletes": [{ "q": {}, "limit": 0 }] },
-            doc! { "update": "tandem", "updates": [all(doc! { "$set": { "x": 1 } })] },
+            doc! { "update": "tandem.settings", "updates": [all(doc! { "$set": { "x": 1 } })] },
             doc! { "createUser": "more", "pwd": "x", "roles": [] },
             doc! { "grantRolesToUser": role, "roles": ["tandem-api"] },
         ];
         let (update, insert) = match role {
             "tandem-worker" => (vec![], vec!["accounts", "transactions"]),
-            "tandem-producer" => (vec!["accounts", "transactions", "parked"], vec!["accounts"]),
+            "tandem-producer" => {
+                (vec!["accounts", "transactions", "tandem.parked"], vec!["accounts"])
+            }
             "tandem-auditor" => (
-                vec!["accounts", "transactions", "parked", "events", "workers"],
+                vec![
+                    "accounts",
+                    "transactions",
+                    "tandem.parked",
+                    "tandem.events",
+                    "tandem.workers",
+                ],
                 vec!["transactions"],
             ),
-            _ => (vec!["events", "workers"], vec!["events", "workers"]),
+            _ => (vec!["tandem.events", "tandem.workers"], vec!["tandem.events", "tandem.workers"]),
         };
         let change = || all(doc! { "$set": { "x": 1 } });
         forbidden.extend(update.iter().map(|on| doc! { "update": *on, "updates": [change()] }));

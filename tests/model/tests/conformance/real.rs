@@ -72,12 +72,12 @@ impl Real {
 
     /// The notes on due events.
     fn events(&self) -> Collection<Document> {
-        self.store().database().collection("events")
+        self.store().database().collection(common::mongo::EVENTS)
     }
 
     /// The notes on parked transactions that can't be written.
     fn notes(&self) -> Collection<Document> {
-        self.store().database().collection("parked")
+        self.store().database().collection(common::mongo::NOTES)
     }
 
     /// Every document.
@@ -290,7 +290,9 @@ impl Real {
             KeyedInsert::Inserted => Inserted::Open,
             KeyedInsert::Duplicate => Inserted::Duplicate,
             KeyedInsert::Conflict => Inserted::Conflict,
-            KeyedInsert::Refused(why) => panic!("the schema refuses a valid body: {why:?}"),
+            KeyedInsert::Taken(why) | KeyedInsert::Refused(why) => {
+                panic!("the schema refuses a valid body: {why:?}")
+            }
             KeyedInsert::Superseded => panic!("it came under no idempotency key"),
         };
         let ended = match commits && first == Inserted::Open {

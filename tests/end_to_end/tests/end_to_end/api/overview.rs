@@ -142,8 +142,11 @@ async fn what_rests_is_counted_and_what_is_due_and_nobody_moves_is_a_problem() {
         changed.await.expect("MongoDB is there");
     }
     // As a sweeper notes it that can't write to the document.
-    let noted = doc! { "_id": "noted", "code": "unwritable", "message": "m", "at": from_now(0) };
-    let notes = world.store.database().collection("parked");
+    let noted = doc! {
+        "_id": "noted", "kind": "tandem-parked-transaction",
+        "code": "unwritable", "message": "m", "at": from_now(0),
+    };
+    let notes = world.store.database().collection(common::mongo::NOTES);
     notes.insert_one(noted).await.expect("MongoDB is there");
 
     let api = world.api(&[]).await;

@@ -44,7 +44,7 @@ fn event_of<'a>(received: &'a [Received], id: &str) -> &'a Received {
 }
 
 async fn due(world: &World) -> u64 {
-    let due = world.store.database().collection::<Document>("events");
+    let due = world.store.database().collection::<Document>(common::mongo::EVENTS);
     due.count_documents(doc! {}).await.expect("MongoDB is there")
 }
 

@@ -1,6 +1,7 @@
 //! A wrong clock on one producer's machine does not make other producers' backlog be published
 //! twice.
 
+use common::mongo::NOTES;
 use common::queue::WORK;
 use common::transaction::State;
 use harness::odd;
@@ -139,7 +140,7 @@ async fn a_date_of_another_type_hides_nothing_from_the_sweepers() {
     world.wait_state("taken-over-at-text", State::Done, s(30)).await;
     drop(worker);
     super::remove(&world, "transactions", &["created-text"]).await;
-    super::remove(&world, "parked", &["created-text"]).await;
+    super::remove(&world, NOTES, &["created-text"]).await;
     world.assert_at_rest().await;
     world.finish().await;
 }

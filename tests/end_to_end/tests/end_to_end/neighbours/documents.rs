@@ -1,6 +1,7 @@
 //! A transaction document that can't be read, claimed or written does not affect other
 //! transactions.
 
+use common::mongo::NOTES;
 use common::queue::DEAD;
 use common::transaction::State;
 use harness::odd::{self, bookkeeping_faults, large};
@@ -172,7 +173,7 @@ async fn documents_of_many_megabytes_cost_only_themselves() {
     }
     drop(worker);
     super::remove(&world, "transactions", &["large-value"]).await;
-    super::remove(&world, "parked", &["large-value"]).await;
+    super::remove(&world, NOTES, &["large-value"]).await;
     world.assert_at_rest().await;
     world.finish().await;
 }
@@ -207,7 +208,7 @@ async fn a_senseless_transaction_whose_worker_died_between_canceling_and_cancele
     }
     drop(worker);
     super::remove(&world, "transactions", &["perhaps-posted"]).await;
-    super::remove(&world, "parked", &["perhaps-posted"]).await;
+    super::remove(&world, NOTES, &["perhaps-posted"]).await;
     world.assert_at_rest().await;
     world.finish().await;
 }
@@ -245,7 +246,7 @@ async fn a_transaction_that_cannot_be_claimed_costs_only_itself() {
     }
     // These parked transactions were never posted, so they can be deleted without a trace.
     super::remove(&world, "transactions", &unfinished).await;
-    super::remove(&world, "parked", &unfinished).await;
+    super::remove(&world, NOTES, &unfinished).await;
     world.assert_at_rest().await;
     world.finish().await;
 }

@@ -1,5 +1,6 @@
 //! No content of a document's fields, under whatever names, affects another document.
 
+use common::mongo::NOTES;
 use common::transaction::State;
 use harness::odd;
 use harness::wait::{s, wait_until};
@@ -44,7 +45,7 @@ async fn a_refusal_that_repeats_what_is_no_text_costs_only_its_own_document() {
     }
     drop(worker);
     super::remove(&world, "transactions", &names).await;
-    super::remove(&world, "parked", &names).await;
+    super::remove(&world, NOTES, &names).await;
     world.assert_at_rest().await;
     world.finish().await;
 }
@@ -69,7 +70,7 @@ async fn a_name_that_is_no_text_costs_only_its_own_document_wherever_it_stands()
     }
     drop(worker);
     super::remove(&world, "transactions", &["first", "last"]).await;
-    super::remove(&world, "parked", &["first", "last"]).await;
+    super::remove(&world, NOTES, &["first", "last"]).await;
     world.assert_at_rest().await;
     world.finish().await;
 }

@@ -9,9 +9,11 @@ mod in_flight;
 mod messages;
 mod parked;
 mod payrolls;
+mod strangers;
 
 use std::time::Duration;
 
+use common::mongo::NOTES;
 use common::transaction::{Body, State, TransactionId};
 use futures_util::TryStreamExt;
 use harness::wait::{s, wait_until};
@@ -63,7 +65,7 @@ async fn wait_done(world: &World, transactions: &[(TransactionId, Body)], limit:
 
 /// Whether a transaction is parked: in its document, or, if that can't be written, in the notes.
 async fn is_parked(world: &World, id: &str) -> bool {
-    let parked = world.store.database().collection::<Document>("parked");
+    let parked = world.store.database().collection::<Document>(NOTES);
     let beside = parked.find_one(doc! { "_id": id }).await.expect("MongoDB is there");
     let there = doc! { "_id": id, "parked": { "$type": "object" } };
     let within = world.store.transactions().find_one(there).projection(doc! { "_id": 1 }).await;
