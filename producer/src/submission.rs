@@ -134,9 +134,32 @@ impl Submission {
 
     /// The same, with where it comes from.
     #[must_use]
+    #[cfg(feature = "cli")]
     pub(crate) fn with_origin(mut self, origin: Option<Arc<Origin>>) -> Submission {
         self.origin = origin;
         self
+    }
+
+    /// Whether its id was made from an idempotency key.
+    #[cfg(feature = "cli")]
+    pub(crate) fn has_id_from_key(&self) -> bool {
+        self.origin.as_ref().is_some_and(|origin| origin.id_from_key)
+    }
+
+    /// Makes it an item of an array under a key.
+    #[cfg(feature = "cli")]
+    pub(crate) fn come_in(&mut self, array: &KeyedArray) {
+        let origin = self.origin.as_deref().cloned().unwrap_or_default();
+        self.origin = Some(Arc::new(Origin { array: Some(array.clone()), ..origin }));
+    }
+
+    /// Whether what is stored has other content.
+    #[cfg(feature = "cli")]
+    pub(crate) fn differs_from(&self, stored: &RawDocument) -> bool {
+        match (self.clone().into_order(), Body::from_raw(stored)) {
+            (Ok(order), Ok(stored)) => !differences(&order.body, &stored).is_empty(),
+            (_, _) => true,
+        }
     }
 
     fn terms(&mut self) -> &mut Terms {

@@ -117,8 +117,7 @@ impl Store {
         documents: &[Document],
         under: Option<&Under>,
     ) -> Result<KeyedInsert, LedgerError> {
-        let documents: Result<Vec<_>, _> =
-            documents.iter().map(RawDocumentBuf::try_from).collect();
+        let documents: Result<Vec<_>, _> = documents.iter().map(RawDocumentBuf::try_from).collect();
         let documents =
             documents.map_err(|error| LedgerError::lasting(OPERATION, error.to_string()))?;
         // Given up when this call ends, also when it is dropped: the driver's code goes on after it.

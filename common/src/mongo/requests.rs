@@ -148,7 +148,9 @@ mod tests {
         let expected =
             Request { content: "c".to_owned(), accepted: vec!["t".to_owned()], version: 2 };
         assert_eq!(Request::parse(&ours), Some(expected));
-        for (field, value) in [("kind", "x".into()), ("accepted", vec![1].into()), ("version", "1".into())] {
+        for (field, value) in
+            [("kind", "x".into()), ("accepted", vec![1].into()), ("version", "1".into())]
+        {
             let mut other = ours.clone();
             other.insert(field, mongodb::bson::Bson::from(value));
             assert_eq!(Request::parse(&other), None, "{field}");

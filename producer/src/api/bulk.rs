@@ -1,22 +1,31 @@
 //! Submitting an array of transactions: a status for each.
 //!
 //! Promises 200 when each was looked at, whatever became of it, so that the whole array may be sent
-//! again. Fails as a whole only if nothing was taken and a server was away.
+//! again. Fails as a whole only if nothing was taken and a server was away, or if it breaks what its key
+//! stands for: see `requests`.
+
+use std::sync::Arc;
 
 use axum::http::StatusCode;
+use common::hex::hex;
 use common::transaction::State;
 use futures_util::future::join_all;
 use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
-use super::Api;
 use super::answer::Answer;
 use super::call::Call;
+use super::keys::{Form, ItemIds, Key};
 use super::problem::{Code, Problem, Told};
-use super::received::Wait;
-use super::submissions::{refusal, status_of};
+use super::received::{Received, Wait};
+use super::submissions::{refusal, status_of, transfer, without_id};
 use super::view::{Reason, Stands};
-use crate::submission::{Receipt, Submission};
+use super::{Api, requests};
+use crate::input::Transfer;
+use crate::input::content::ContentDigest;
+use crate::submission::{Origin, Receipt, Submission};
 use crate::watch::Standing;
 
 /// What became of an array.
@@ -68,18 +77,96 @@ pub struct Item {
     problem: Option<Told>,
 }
 
-/// Submits an array.
-pub async fn submit(
+/// The transactions of an array: each item, or what is wrong with it.
+pub struct Array {
+    /// The items.
+    pub items: Vec<Result<Submission, Problem>>,
+    /// The key that they come under.
+    pub key: Option<Key>,
+    /// Ids and contents of the items, as a digest. The same array has the same one, in whatever order.
+    pub content: String,
+}
+
+/// `POST /v1/transactions/batch`
+pub async fn submit(call: Call) -> Result<Answer, Problem> {
+    let wait = call.wait()?;
+    let (received, submitter) = (call.received.clone(), call.submitter.clone());
+    let most = call.api.settings.items_max;
+    // A large array takes a while to read, and other requests are not to wait for that.
+    let reading = tokio::task::spawn_blocking(move || many(&received, most, submitter.as_ref()));
+    let read = reading.await.map_err(|_| Problem::new(Code::Internal, "reading it broke down"))?;
+    let mut array = read?;
+    call.api.gate.check()?;
+    if let Some(key) = &array.key
+        && let Some(keyed) = requests::open(&call.api.client, key, &array).await?
+    {
+        array.items.iter_mut().flatten().for_each(|item| item.come_in(&keyed));
+    }
+    answer(&call, array.items, wait).await
+}
+
+/// Reads the transactions of a request.
+pub fn many(
+    received: &Received,
+    most: usize,
+    submitter: Option<&Arc<str>>,
+) -> Result<Array, Problem> {
+    let key = received.key()?.map(|key| Key::new(Form::Array, submitter, key));
+    let request = key.as_ref().map(Key::request);
+    let origin = |id_from_key| {
+        let (submitted_by, request) = (submitter.cloned(), request.clone());
+        Arc::new(Origin { submitted_by, request, id_from_key, array: None })
+    };
+    let (own, made) = (origin(false), origin(true));
+    let mut ids = key.as_ref().map(ItemIds::new);
+    let mut contents = Vec::new();
+    let mut item = |value: Value| {
+        let Transfer { id, body } = transfer(value)?;
+        let Some(ids) = &mut ids else {
+            let origin = submitter.map(|_| own.clone());
+            let id = id.ok_or_else(without_id)?;
+            return Ok(Submission::of(body).with_id(id).with_origin(origin));
+        };
+        let content =
+            ContentDigest::of(&body).map_err(|problem| Problem::field("metadata", problem))?;
+        let origin = if id.is_some() { &own } else { &made };
+        let id = id.unwrap_or_else(|| ids.next(content));
+        contents.push((id.clone(), content));
+        Ok(Submission::of(body).with_id(id).with_origin(Some(origin.clone())))
+    };
+    let items = received.items(most, |value| item(value?))?;
+    if items.count > most {
+        let problem = format!("the array has {} items; the limit is {most}", items.count);
+        return Err(Problem::new(Code::TooLarge, problem));
+    }
+    drop(ids);
+    Ok(Array { items: items.read, key, content: digest(contents) })
+}
+
+/// The digest of ids and contents.
+fn digest(mut contents: Vec<(String, ContentDigest)>) -> String {
+    contents.sort_unstable();
+    let mut digest = Sha256::new();
+    for (id, content) in contents {
+        // No id has a zero byte in it.
+        digest.update(id);
+        digest.update([0]);
+        digest.update(content.0);
+    }
+    hex(&digest.finalize()[..16])
+}
+
+/// Submits the items, and says what became of each.
+async fn answer(
     call: &Call,
     items: Vec<Result<Submission, Problem>>,
     wait: Option<Wait>,
 ) -> Result<Answer, Problem> {
-    call.api.gate.check()?;
     let mut results = Vec::with_capacity(items.len());
     let mut submissions = Vec::with_capacity(items.len());
     for item in items {
         results.push(item.map(|submission| {
-            let id = submission.id().to_owned();
+            let id = (submission.id().to_owned(), submission.has_id_from_key());
             submissions.push(submission);
             id
         }));
@@ -88,9 +175,10 @@ pub async fn submit(
     let results: Vec<(Option<String>, Result<Receipt, Problem>)> = results
         .into_iter()
         .map(|checked| match checked {
-            Ok(id) => {
+            Ok((id, id_from_key)) => {
                 let receipt = receipts.next().expect("there is one for each submission");
-                let receipt = receipt.map_err(|error| refusal(&call.api, &id, error));
+                let refused = |error| refusal(&call.api, &id, id_from_key, error);
+                let receipt = receipt.map_err(refused);
                 (Some(id), receipt)
             }
             Err(problem) => (None, Err(problem)),

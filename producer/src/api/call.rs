@@ -10,6 +10,8 @@ use super::received::Received;
 pub struct Call {
     /// What all requests share.
     pub api: Arc<Api>,
+    /// Who sends it, where that has a name: what it submits is stored with it.
+    pub submitter: Option<Arc<str>>,
     /// What came.
     pub received: Received,
 }

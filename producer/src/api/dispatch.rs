@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::extract::{RawPathParams, Request};
+use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, Uri, header};
 use common::trace::{Context, FutureExt, Span, SpanKind, TRACEPARENT, TraceParent};
@@ -29,14 +29,13 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// The longest id of a request that is taken over from its sender.
 const REQUEST_ID_BYTES_MAX: usize = 100;
 
-/// Answers a request for an operation.
+/// Answers a request for an operation. `id` is the name in its address.
 pub async fn dispatch(
     api: Arc<Api>,
     operation: &'static Operation,
-    params: RawPathParams,
+    id: String,
     request: Request,
 ) -> Response<Body> {
-    let id = params.iter().next().map(|(_, value)| value.to_owned()).unwrap_or_default();
     let (parts, body) = request.into_parts();
     let mut exchange = Exchange::begin(&parts, operation.path);
     let answer = run(&api, operation, id, parts, body, &mut exchange).await;
@@ -66,13 +65,13 @@ async fn run(
     body: Body,
     exchange: &mut Exchange,
 ) -> Result<Answer, Problem> {
-    admit(api, operation, &parts, exchange)?;
+    let submitter = admit(api, operation, &parts, exchange)?;
     // Whoever sends a body where none has a meaning, maybe without a token, takes no memory.
     let most = operation.takes.as_ref().map_or(0, |_| api.settings.body_bytes_max);
     let body = api.room.read(body, most, api.settings.read_limit).await?;
     let query = parts.uri.query().unwrap_or_default();
     let received = Received::new(id, query, parts.headers, body.bytes.clone());
-    let call = Call { api: api.clone(), received };
+    let call = Call { api: api.clone(), submitter, received };
     call.only(&operation.params)?;
     let context = exchange.trace(api, operation, &call);
     carry_out(operation, call, body).with_context(context).await
@@ -127,16 +126,16 @@ fn operation_with(
     tokio::spawn(running.with_current_context())
 }
 
-/// Refuses whom it must, before anything of the body is read.
+/// Refuses whom it must, before anything of the body is read. Returns the name of who sends it, if there is one.
 fn admit(
     api: &Api,
     operation: &Operation,
     parts: &Parts,
     exchange: &mut Exchange,
-) -> Result<(), Problem> {
+) -> Result<Option<Arc<str>>, Problem> {
     let tokens = api.tokens();
     origin::check(&tokens, &parts.method, &parts.headers)?;
-    let Some(scope) = operation.scope else { return Ok(()) };
+    let Some(scope) = operation.scope else { return Ok(None) };
     let authorization = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let caller = tokens.caller(authorization)?;
     exchange.caller.clone_from(&caller.name);
@@ -144,7 +143,8 @@ fn admit(
         exchange.head(RATE_LIMIT_POLICY, format!("\"default\";q={rate};w=1"));
         exchange.head(RATE_LIMIT, format!("\"default\";r={left};t=1"));
     }
-    caller.require(scope)
+    caller.require(scope)?;
+    Ok(caller.submitter())
 }
 
 /// What is known of a request and goes into its response, the log and the metrics.

@@ -19,13 +19,13 @@ pub struct Items<T> {
     pub count: usize,
 }
 
-/// Reads an array of at most `most` items; further ones are only counted. `each` gets an item and its
-/// place, or the length of an item that is longer than `bytes_max`.
+/// Reads an array of at most `most` items; further ones are only counted. `each` gets an item,
+/// or the length of an item that is longer than `bytes_max`.
 pub fn read<T>(
     body: &[u8],
     most: usize,
     bytes_max: usize,
-    each: impl FnMut(usize, Result<Value, usize>) -> T,
+    each: impl FnMut(Result<Value, usize>) -> T,
 ) -> Result<Items<T>, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let items = deserializer.deserialize_seq(Each { most, bytes_max, each })?;
@@ -38,7 +38,7 @@ struct Each<F> {
     each: F,
 }
 
-impl<'de, T, F: FnMut(usize, Result<Value, usize>) -> T> Visitor<'de> for Each<F> {
+impl<'de, T, F: FnMut(Result<Value, usize>) -> T> Visitor<'de> for Each<F> {
     type Value = Items<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,7 +54,7 @@ impl<'de, T, F: FnMut(usize, Result<Value, usize>) -> T> Visitor<'de> for Each<F
                 true => Err(text.len()),
                 false => Ok(value(text).map_err(|e| S::Error::custom(format!("item {at}: {e}")))?),
             };
-            items.read.push((self.each)(at, item));
+            items.read.push((self.each)(item));
             items.count += 1;
         }
         while list.next_element::<IgnoredAny>()?.is_some() {
@@ -74,13 +74,13 @@ mod tests {
 
     #[test]
     fn items_come_one_by_one_and_those_beyond_the_limit_are_counted() {
-        let told = |at: usize, item: Result<Value, usize>| match item {
-            Ok(item) => format!("{at}: {item}"),
-            Err(length) => format!("{at}: {length} bytes"),
+        let told = |item: Result<Value, usize>| match item {
+            Ok(item) => item.to_string(),
+            Err(length) => format!("{length} bytes"),
         };
         let items = read(br#"[1, "four", {"a":[]}, "long text", 5, [6]] "#, 5, 9, told);
         let items = items.expect("an array");
-        let expected = ["0: 1", "1: \"four\"", "2: {\"a\":[]}", "3: 11 bytes", "4: 5"];
+        let expected = ["1", "\"four\"", "{\"a\":[]}", "11 bytes", "5"];
         assert_eq!((items.read, items.count), (expected.map(str::to_owned).to_vec(), 6));
         for broken in ["[", "[1]x", "[1,]", "{}", r#"[{"a":1,"a":2}]"#, "[01]", r#"["\ud800"]"#] {
             assert!(read(broken.as_bytes(), 5, 100, told).is_err(), "{broken}");

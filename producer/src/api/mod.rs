@@ -5,6 +5,7 @@
 //! - `received`, `items`: what came, and reading it.
 //! - `dispatch`, `origin`, `tokens`, `room`, `server`, `stream`: what happens to every request before and after its
 //!   operation.
+//! - `keys`, `requests`: what an idempotency key stands for; an array under a key that is known.
 //! - `submissions`, `bulk`, `transactions`, `holds`, `accounts`, `events`, `overview`, `ledger`, `letters`, `parked`:
 //!   the operations.
 //! - `gate`, `hub`: whether submissions are taken; the events of the last while.
@@ -24,6 +25,7 @@ mod gate;
 mod holds;
 mod hub;
 mod items;
+mod keys;
 mod ledger;
 mod letters;
 mod metrics;
@@ -35,6 +37,7 @@ mod page;
 mod parked;
 mod problem;
 mod received;
+mod requests;
 mod room;
 mod routes;
 mod server;
@@ -113,6 +116,7 @@ pub mod limits {
     pub use super::hub::BYTES_MAX as EVENTS_BYTES_MAX;
     pub use super::overview::VIEWERS_MAX;
     pub use super::received::WAIT_MAX_S;
+    pub use super::requests::IDS_BYTES_MAX as KEYED_IDS_BYTES_MAX;
     pub use super::room::BYTES_MAX as BODIES_BYTES_MAX;
     pub use super::server::HEAD_BYTES_MAX;
     pub use super::view::MARKS_MAX;
@@ -123,11 +127,12 @@ pub mod reading {
     pub use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
     pub use super::accounts::{account, period};
+    pub use super::bulk::many;
     pub use super::events::{last, only};
     pub use super::holds::capture;
     pub use super::problem::{Code, Problem};
     pub use super::received::Received;
-    pub use super::submissions::{Transactions, transactions};
+    pub use super::submissions::one;
     pub use super::transactions::filter;
 
     /// What is submitted, if every rule holds.

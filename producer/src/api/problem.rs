@@ -51,6 +51,8 @@ pub enum Code {
     UnsupportedMediaType,
     /// A field breaks a rule.
     Invalid,
+    /// The idempotency key stands for something else already.
+    KeyReused,
     /// Too many requests.
     RateLimited,
     /// A mistake of the server or of its configuration.
@@ -79,6 +81,7 @@ impl Code {
         Code::TooLarge,
         Code::UnsupportedMediaType,
         Code::Invalid,
+        Code::KeyReused,
         Code::RateLimited,
         Code::Internal,
         Code::Unavailable,
@@ -102,7 +105,7 @@ impl Code {
             | Code::Lacking => StatusCode::CONFLICT,
             Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Code::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+            Code::Invalid | Code::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
             Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
             Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Code::Unavailable | Code::Unknown => StatusCode::SERVICE_UNAVAILABLE,
@@ -127,6 +130,7 @@ impl Code {
             Code::TooLarge => "too-large",
             Code::UnsupportedMediaType => "unsupported-media-type",
             Code::Invalid => "invalid",
+            Code::KeyReused => "key-reused",
             Code::RateLimited => "rate-limited",
             Code::Internal => "internal",
             Code::Unavailable => "unavailable",
@@ -154,6 +158,9 @@ impl Code {
             Code::TooLarge => "The body or the array is too large; send it in parts",
             Code::UnsupportedMediaType => "The body must be JSON: Content-Type: application/json",
             Code::Invalid => "A field breaks a rule; correct it",
+            Code::KeyReused => {
+                "The Idempotency-Key stands for something else; send that again, or choose another key"
+            }
             Code::RateLimited => "Too many requests; try again after Retry-After seconds",
             Code::Internal => "A mistake of the server or of its configuration; see its log",
             Code::Unavailable => {
@@ -211,6 +218,10 @@ pub struct Told {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     holder: Option<String>,
+    /// The transactions that came under the idempotency key before, and which this request lacks or changes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub ids: Vec<String>,
 }
 
 /// A problem that a request ends with.
@@ -226,8 +237,9 @@ pub struct Problem {
     pub existing: Option<Box<str>>,
     /// The fields in which that differs.
     pub differs: Box<[&'static str]>,
-    /// The transaction that has the exclusive key.
-    pub holder: Option<Box<str>>,
+    /// The other transactions that it is about: the one that has the exclusive key, or those that came
+    /// under the idempotency key before.
+    pub others: Box<[String]>,
     /// When to try again.
     pub retry_after: Option<Duration>,
 }
@@ -246,7 +258,7 @@ impl Problem {
             errors: Vec::new(),
             existing: None,
             differs: Box::default(),
-            holder: None,
+            others: Box::default(),
             retry_after,
         }
     }
@@ -295,7 +307,8 @@ impl Problem {
             errors: self.errors.clone(),
             existing: self.existing.as_deref().map(str::to_owned),
             differs: self.differs.iter().map(|field| format!("/{field}")).collect(),
-            holder: self.holder.as_deref().map(str::to_owned),
+            holder: self.others.first().filter(|_| self.code == Code::KeyInUse).cloned(),
+            ids: if self.code == Code::KeyReused { self.others.to_vec() } else { Vec::new() },
         }
     }
 
@@ -362,7 +375,7 @@ impl From<Error> for Problem {
                 Problem { differs: differs.into(), ..Problem::new(Code::Conflict, whole) }
             }
             Error::KeyInUse { holder, .. } => {
-                Problem { holder: Some(holder.into()), ..Problem::new(Code::KeyInUse, whole) }
+                Problem { others: [holder].into(), ..Problem::new(Code::KeyInUse, whole) }
             }
             Error::WithoutKeys(_) => Problem::new(Code::Lacking, whole),
             Error::WithoutHistory => Problem::new(Code::Lacking, whole),

@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, header};
 use common::limits::{TEXT_BYTES_MAX, echo};
 use common::transaction::check_name;
 use mongodb::bson::DateTime;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::items::{self, Items};
@@ -148,19 +149,26 @@ impl Received {
         read.map(|Unique(value)| value).map_err(|error| no_json(&error))
     }
 
-    /// The body as an array of JSON, item by item (see `items`); nothing if it is no array.
+    /// Whether the body is an array of JSON, as far as its beginning tells.
+    pub fn is_array(&self) -> bool {
+        self.body.trim_ascii_start().first() == Some(&b'[')
+    }
+
+    /// The body as an array of JSON, item by item (see `items`).
     pub fn items<T>(
         &self,
         most: usize,
-        mut each: impl FnMut(usize, Result<Value, Problem>) -> T,
-    ) -> Result<Option<Items<T>>, Problem> {
+        mut each: impl FnMut(Result<Value, Problem>) -> T,
+    ) -> Result<Items<T>, Problem> {
         self.require_json()?;
-        if self.body.trim_ascii_start().first() != Some(&b'[') {
-            return Ok(None);
+        if !self.is_array() && serde_json::from_slice::<IgnoredAny>(&self.body).is_ok() {
+            let problem =
+                "is not an array; send one transaction to POST /v1/transactions".to_owned();
+            return Err(Flaw { field: None, problem }.into());
         }
-        let each = |at, item: Result<_, usize>| each(at, item.map_err(too_long));
+        let each = |item: Result<_, usize>| each(item.map_err(too_long));
         let read = items::read(&self.body, most, TEXT_BYTES_MAX, each);
-        read.map(Some).map_err(|error| no_json(&error))
+        read.map_err(|error| no_json(&error))
     }
 
     fn require_json(&self) -> Result<(), Problem> {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use axum::http::{Method, StatusCode};
 use serde_json::json;
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, SchemaType};
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, SchemaType};
 
 use super::answer::Answer;
 use super::call::Call;
@@ -59,6 +59,7 @@ fn in_two_steps(operation: Operation) -> Operation {
 fn about_transactions() -> Vec<Operation> {
     vec![
         submit(),
+        submit_batch(),
         get("/v1/transactions", "listTransactions", |call| Box::pin(transactions::list(call)))
             .about(
                 "List transactions, newest first",
@@ -147,14 +148,6 @@ fn confirm() -> Operation {
 }
 
 fn submit() -> Operation {
-    let one = reference::<NewTransaction>();
-    // Each item is looked at by itself, so whatever it is, the array is answered with 200.
-    let any = ObjectBuilder::new().schema_type(SchemaType::AnyValue);
-    let any = any.description(Some("A NewTransaction. What is wrong with it is said in its item"));
-    let many = ArrayBuilder::new().items(any).build();
-    let body = OneOfBuilder::new().item(one).item(many).build();
-    let taken = [reference::<Stands>(), reference::<bulk::Submitted>()];
-    let ended = taken.into_iter().fold(OneOfBuilder::new(), OneOfBuilder::item).build();
     let example = json!({
         "id": "rent-2026-11", "source": "alice", "destination": "bob", "value": 1250,
     });
@@ -162,6 +155,31 @@ fn submit() -> Operation {
         "id": "card-1", "source": "alice", "destination": "bob", "value": 1250,
         "hold": true, "holdExpiresAt": "2027-11-01T00:00:00Z", "exclusiveKey": "alice-for-bob",
     });
+    let key = "Instead of an id in the body: a text of your own, at most 200 bytes, with or without quotes";
+    in_two_steps(post("/v1/transactions", "submit", |call| Box::pin(submissions::submit(call))))
+        .about(
+            "Submit a transaction",
+            "It has an id in the body or an Idempotency-Key, and not both. Either lives for ever: the same \
+             content again changes nothing and is answered with today's state and Idempotent-Replayed. \
+             Other content is refused with the fields that differ, under an id with 409, under a key with \
+             422. An id belongs to the ledger. A key belongs to the name of its token, and a key of a \
+             single transaction has nothing in common with the same key of an array; the id is made from \
+             all of them.",
+        )
+        .needs(Scope::Submit)
+        .params([Param::header("Idempotency-Key", key, name_schema().build())])
+        .takes::<NewTransaction>(
+            reference::<NewTransaction>(),
+            vec![("one", example), ("hold", hold)],
+        )
+        .may(&[Code::Conflict, Code::KeyInUse, Code::KeyReused, Code::Refused, Code::Lacking])
+}
+
+fn submit_batch() -> Operation {
+    // Each item is looked at by itself, so whatever it is, the array is answered with 200.
+    let any = ObjectBuilder::new().schema_type(SchemaType::AnyValue);
+    let any = any.description(Some("A NewTransaction. What is wrong with it is said in its item"));
+    let many = ArrayBuilder::new().items(any).build();
     let array = json!([
         { "id": "fee-1", "source": "alice", "destination": "bank", "value": "3" },
         { "id": "split-1", "legs": [
@@ -170,29 +188,24 @@ fn submit() -> Operation {
             { "account": "carol", "amount": 20 },
         ] },
     ]);
-    let key = "The id, if the body has none; of item N of an array it is KEY:N";
-    post("/v1/transactions", "submit", |call| Box::pin(submissions::submit(call)))
+    let key = "A text of your own, at most 200 bytes, for the array; then its items need no ids";
+    post("/v1/transactions/batch", "submitBatch", |call| Box::pin(bulk::submit(call)))
         .about(
-            "Submit a transaction, or an array of them",
-            "Each has an id of its own, in the body or as Idempotency-Key, which lives for ever: the \
-             same content again changes nothing and is answered with today's state and \
-             Idempotent-Replayed; other content is refused, with the fields that differ. An array is \
-             answered with 200 when each item was looked at, and may be sent again as a whole.",
+            "Submit an array of transactions",
+            "It is answered with 200 when each item was looked at, and may be sent again as a whole. Under \
+             an Idempotency-Key the id of an item is made from the name of the token, the key, the \
+             item's content and its occurrence (it is the n-th item with this content), so items may be \
+             reordered. An item that was refused may be corrected or left out when the array is sent \
+             again under its key. If an array lacks or changes an item that was accepted under its key, nothing is \
+             written, and the answer is 422 with the ids. An item may have an id in its body, which \
+             belongs to the ledger.",
         )
         .needs(Scope::Submit)
         .params(waiting())
         .params([Param::header("Idempotency-Key", key, name_schema().build())])
-        .takes::<NewTransaction>(
-            RefOr::T(Schema::OneOf(body)),
-            vec![("one", example), ("hold", hold), ("array", array)],
-        )
-        .gives_any::<bulk::Submitted>(
-            StatusCode::OK,
-            "It has come to its end or is held, or each item of the array was looked at",
-            RefOr::T(Schema::OneOf(ended)),
-        )
-        .gives::<Stands>(StatusCode::ACCEPTED, "It is durable and on its way")
-        .may(&[Code::Conflict, Code::KeyInUse, Code::Refused, Code::Lacking])
+        .takes::<NewTransaction>(RefOr::T(Schema::Array(many)), vec![("array", array)])
+        .gives::<bulk::Submitted>(StatusCode::OK, "Each item of the array was looked at")
+        .may(&[Code::KeyReused])
 }
 
 fn about_accounts() -> Vec<Operation> {

@@ -86,7 +86,10 @@ fn router(api: Arc<Api>) -> Router {
     };
     let mut router = Router::new();
     for operation in routes::all() {
-        router = router.route(operation.path, method_router(operation));
+        router = router.route(operation.path, method_router(operation, None));
+        for (of_name, name) in hidden_by(operation) {
+            router = router.route(operation.path, method_router(of_name, Some(name)));
+        }
     }
     let page = async |State(api): State<Arc<Api>>, request: Request| show(api, request).await;
     for path in console::PATHS {
@@ -95,10 +98,27 @@ fn router(api: Arc<Api>) -> Router {
     router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(api)
 }
 
-fn method_router(operation: &'static Operation) -> MethodRouter<Arc<Api>> {
+/// The operations on a name whose address this operation has taken for itself, and the name: a transaction
+/// may be called `batch`.
+fn hidden_by(operation: &Operation) -> Vec<(&'static Operation, &'static str)> {
+    let hidden = |of_name: &'static Operation| {
+        let (before, after) = of_name.path.split_once("{id}")?;
+        let name = operation.path.strip_prefix(before)?.strip_suffix(after)?;
+        let is_name = !name.is_empty() && !name.contains(['/', '{']);
+        (is_name && of_name.method != operation.method).then_some((of_name, name))
+    };
+    routes::all().filter_map(hidden).collect()
+}
+
+/// Answers requests for an operation; `name` is the one in the address, if that is always the same.
+fn method_router(
+    operation: &'static Operation,
+    name: Option<&'static str>,
+) -> MethodRouter<Arc<Api>> {
     let filter = MethodFilter::try_from(operation.method.clone()).expect("one of the common ones");
     let run = async move |State(api): State<Arc<Api>>, params: RawPathParams, request: Request| {
-        dispatch(api, operation, params, request).await
+        let name = name.or_else(|| params.iter().next().map(|(_, value)| value));
+        dispatch(api, operation, name.unwrap_or_default().to_owned(), request).await
     };
     MethodRouter::new().on(filter, run)
 }

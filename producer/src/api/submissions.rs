@@ -3,6 +3,7 @@
 //! Promises that an accepted transaction is durable, and that sending the same again, as a whole or in
 //! part, changes nothing. Requests at the same time share inserts and publishes, in the client.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -10,15 +11,16 @@ use common::transaction::State;
 use common::uri;
 use serde_json::Value;
 
+use super::Api;
 use super::answer::Answer;
 use super::call::Call;
+use super::keys::{Form, Key};
 use super::problem::{Code, Problem};
 use super::received::{Received, Wait};
 use super::view::Stands;
-use super::{Api, bulk};
 use crate::error::Error;
-use crate::input::{Defaults, Kind, Record, TRANSFER, parse_transfer};
-use crate::submission::{Receipt, Submission};
+use crate::input::{Defaults, Flaw, Kind, Record, TRANSFER, Transfer, parse_transfer};
+use crate::submission::{Origin, Receipt, Submission};
 use crate::watch::{Outcome, Standing};
 
 /// Says that nothing was inserted, because it was there already.
@@ -29,33 +31,48 @@ pub const APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 /// `POST /v1/transactions`
 pub async fn submit(call: Call) -> Result<Answer, Problem> {
     let wait = call.wait()?;
-    match transactions(&call, call.api.settings.items_max)? {
-        Transactions::Many(items) => bulk::submit(&call, items, wait).await,
-        Transactions::One(one) => single(&call, one, wait).await,
+    let one = one(&call, call.submitter.as_ref())?;
+    single(&call, one, wait).await
+}
+
+/// Reads the transaction of a request. It must have an id of its own or a key, because a caller whose
+/// answer gets lost has to send it again, and without an id that would be paid twice.
+pub fn one(received: &Received, submitter: Option<&Arc<str>>) -> Result<Submission, Problem> {
+    let key = received.key()?.map(|key| Key::new(Form::Single, submitter, key));
+    if received.is_array() {
+        let problem = "is an array; send arrays to POST /v1/transactions/batch".to_owned();
+        return Err(Flaw { field: None, problem }.into());
     }
-}
-
-/// What a body asks for.
-pub enum Transactions {
-    /// One transaction.
-    One(Submission),
-    /// An array: each item, or what is wrong with it.
-    Many(Vec<Result<Submission, Problem>>),
-}
-
-/// Reads the transactions of a request.
-pub fn transactions(received: &Received, most: usize) -> Result<Transactions, Problem> {
-    let key = received.key()?;
-    let of_item = |at: usize| key.as_ref().map(|key| format!("{key}:{at}"));
-    let items = received.items(most, |at, item| submission(item?, of_item(at)))?;
-    match items {
-        None => submission(received.json()?, key).map(Transactions::One),
-        Some(items) if items.count > most => {
-            let problem = format!("the array has {} items; the limit is {most}", items.count);
-            Err(Problem::new(Code::TooLarge, problem))
+    let Transfer { id, body } = transfer(received.json()?)?;
+    let id_from_key = id.is_none();
+    let id = match (id, &key) {
+        (Some(id), None) => id,
+        (None, Some(key)) => key.id(),
+        (Some(_), Some(_)) => {
+            let problem = "stands beside an Idempotency-Key; give one of them";
+            return Err(Problem::field("id", problem));
         }
-        Some(items) => Ok(Transactions::Many(items.read)),
-    }
+        (None, None) => return Err(without_id()),
+    };
+    let origin = (submitter.is_some() || key.is_some()).then(|| {
+        let request = key.map(|key| key.request());
+        let submitted_by = submitter.cloned();
+        Arc::new(Origin { submitted_by, request, id_from_key, array: None })
+    });
+    Ok(Submission::of(body).with_id(id).with_origin(origin))
+}
+
+/// Reads a transaction.
+pub(super) fn transfer(value: Value) -> Result<Transfer, Problem> {
+    let record = Record::from_value(value, TRANSFER)?;
+    let defaults = Defaults { currency: None, kind: Kind::ByPoint };
+    Ok(parse_transfer(record, &defaults)?)
+}
+
+pub(super) fn without_id() -> Problem {
+    let problem = "is missing; give an id of your own here, or an Idempotency-Key, so that it is safe to \
+                   send this again";
+    Problem::field("id", problem)
 }
 
 async fn single(
@@ -63,10 +80,10 @@ async fn single(
     submission: Submission,
     wait: Option<Wait>,
 ) -> Result<Answer, Problem> {
-    let id = submission.id().to_owned();
+    let (id, id_from_key) = (submission.id().to_owned(), submission.has_id_from_key());
     call.api.gate.check()?;
     let receipt = call.api.client.submit(submission).await;
-    let receipt = receipt.map_err(|error| refusal(&call.api, &id, error))?;
+    let receipt = receipt.map_err(|error| refusal(&call.api, &id, id_from_key, error))?;
     taken(&call.api, &receipt, wait).await
 }
 
@@ -141,32 +158,23 @@ pub(super) fn status_of(state: Option<State>) -> StatusCode {
     }
 }
 
-/// Reads a transaction. It must have an id of its own or a key, because a caller whose answer gets
-/// lost has to send it again, and without an id that would be paid twice.
-fn submission(value: Value, key: Option<String>) -> Result<Submission, Problem> {
-    let record = Record::from_value(value, TRANSFER)?;
-    let defaults = Defaults { currency: None, kind: Kind::ByPoint };
-    let transfer = parse_transfer(record, &defaults)?;
-    let id = match (transfer.id, key) {
-        (Some(id), Some(key)) if id != key => {
-            let problem = format!("is not the Idempotency-Key ({key}); give one of them");
-            return Err(Problem::field("id", problem));
-        }
-        (Some(id), _) | (None, Some(id)) => id,
-        (None, None) => {
-            let problem = "is missing; give an id of your own, here or as Idempotency-Key, so that \
-                           it is safe to send this again";
-            return Err(Problem::field("id", problem));
-        }
-    };
-    Ok(Submission::of(transfer.body).with_id(id))
-}
-
-pub(super) fn refusal(api: &Api, id: &str, error: Error) -> Problem {
+/// Why a submission was not taken. Of an id that is made from a key nothing is told that did not come
+/// under that key: it may be somebody else's.
+pub(super) fn refusal(api: &Api, id: &str, id_from_key: bool, error: Error) -> Problem {
     if matches!(error, Error::KeyInUse { .. }) {
         api.metrics.keys_in_use.inc();
     }
     match error {
+        Error::Conflict { differs, .. } if id_from_key && !differs.is_empty() => {
+            let detail = format!(
+                "under this Idempotency-Key came {id} with other content; send it as it was, or under \
+                 another key"
+            );
+            let (others, differs) = ([id.to_owned()].into(), differs.into());
+            let problem = Problem::new(Code::KeyReused, detail).existing(address(id));
+            Problem { others, differs, ..problem }
+        }
+        error @ Error::Conflict { .. } if id_from_key => error.into(),
         error @ Error::Conflict { .. } => Problem::from(error).existing(address(id)),
         error => error.into(),
     }

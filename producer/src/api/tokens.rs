@@ -1,7 +1,8 @@
 //! Who may do what: tokens with scopes, from a file.
 //!
-//! The file has a line for each token: its name, its scopes, and the SHA-256 of the token. Promises
-//! that the comparison takes as long for a token that is almost right as for any other. A token is
+//! The file has a line for each token: its name, its scopes, and the SHA-256 of the token. Two tokens may
+//! have the same name, while one takes the place of the other: what is kept of a caller is kept by its
+//! name. Promises that the comparison takes as long for a token that is almost right as for any other. A token is
 //! random, so its plain digest tells nothing about it. Fails with a sentence that names file and line.
 
 use std::fmt;
@@ -10,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::hex::hex;
+use common::transaction::check_name;
 use governor::clock::{Clock, DefaultClock};
 use governor::middleware::StateInformationMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
@@ -21,6 +23,8 @@ use super::problem::{Code, Problem};
 
 /// How many random bytes a token has.
 const BYTES: usize = 32;
+/// The most tokens of one name: the one that goes, and the one that comes.
+const OF_ONE_NAME_MAX: usize = 2;
 /// What a token begins with, so that a scanner of sources can find one.
 const PREFIX: &str = "tandem_";
 
@@ -65,18 +69,28 @@ type Limiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformati
 pub struct Caller {
     /// The token's name, for the log.
     pub name: String,
+    /// The name under which it submits; none for whoever needs no token.
+    submitter: Option<Arc<str>>,
     scopes: Vec<Scope>,
     digest: [u8; 32],
-    rate: Option<(NonZeroU32, Limiter)>,
+    /// Shared by the tokens of one name.
+    rate: Option<(NonZeroU32, Arc<Limiter>)>,
 }
 
 impl Caller {
     fn new(name: &str, scopes: Vec<Scope>, digest: [u8; 32], rate: Option<NonZeroU32>) -> Caller {
         let limiter = |rate| {
             let quota = Quota::per_second(rate);
-            (rate, RateLimiter::direct(quota).with_middleware::<StateInformationMiddleware>())
+            let limiter = RateLimiter::direct(quota);
+            (rate, Arc::new(limiter.with_middleware::<StateInformationMiddleware>()))
         };
-        Caller { name: name.to_owned(), scopes, digest, rate: rate.map(limiter) }
+        let (name, submitter) = (name.to_owned(), Some(name.into()));
+        Caller { name, submitter, scopes, digest, rate: rate.map(limiter) }
+    }
+
+    /// The name that is stored with what it submits, and to which its idempotency keys belong.
+    pub fn submitter(&self) -> Option<Arc<str>> {
+        self.submitter.clone()
     }
 
     /// Whether its scopes have this one.
@@ -126,7 +140,7 @@ impl Tokens {
     /// Without tokens: whoever can connect may do everything.
     pub fn everybody(rate: Option<NonZeroU32>) -> Tokens {
         let anybody = Caller::new("anybody", Scope::ALL.to_vec(), [0; 32], rate);
-        Tokens::Everybody(Arc::new(anybody))
+        Tokens::Everybody(Arc::new(Caller { submitter: None, ..anybody }))
     }
 
     /// Reads the file.
@@ -143,9 +157,21 @@ impl Tokens {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let caller = read(line, rate).map_err(|problem| format!("{}: {problem}", at + 1))?;
-            if callers.iter().any(|earlier| earlier.name == caller.name) {
-                return Err(format!("{}: the name {:?} stands twice", at + 1, caller.name));
+            let mut caller =
+                read(line, rate).map_err(|problem| format!("{}: {problem}", at + 1))?;
+            if callers.iter().any(|earlier| earlier.is(&caller)) {
+                return Err(format!("{}: this token stands in an earlier line, too", at + 1));
+            }
+            let same: Vec<_> = callers.iter().filter(|it| it.name == caller.name).collect();
+            if same.len() == OF_ONE_NAME_MAX {
+                let name = &caller.name;
+                return Err(format!(
+                    "{}: a third token of the name {name:?}; take out the one that is not used any more",
+                    at + 1
+                ));
+            }
+            if let Some(earlier) = same.first() {
+                caller.rate.clone_from(&earlier.rate);
             }
             callers.push(Arc::new(caller));
         }
@@ -194,6 +220,7 @@ fn read(line: &str, rate: Option<NonZeroU32>) -> Result<Caller, String> {
     let [name, scopes, digest] = parts[..] else {
         return Err("is not: NAME SCOPES SHA256".to_owned());
     };
+    check_name("the name", name).map_err(|error| error.to_string())?;
     let scope = |name: &str| {
         Scope::parse(name).ok_or_else(|| format!("{name:?} is not read, submit or operate"))
     };
@@ -241,16 +268,36 @@ mod tests {
     fn a_bad_line_is_named() {
         let (_, line) = make("ci", &[Scope::Read], [7; 32]);
         let twice = format!("{line}\n{line}");
+        let third = [7, 8, 9].map(|byte| make("ci", &[Scope::Read], [byte; 32]).1).join("\n");
+        let long = format!("{} read 00", "x".repeat(201));
         for (text, expected) in [
             ("", "no token"),
             ("ci read", "1: is not"),
             ("ci write 00", "1: \"write\" is not"),
             ("ci read 00", "1: the third word"),
-            (&twice, "2: the name \"ci\" stands twice"),
+            (&twice, "2: this token stands in an earlier line, too"),
+            (&third, "3: a third token of the name \"ci\""),
+            (&long, "1: the name: is longer than 200 bytes"),
         ] {
             let problem = Tokens::parse(text, None).err().expect(text);
             assert!(problem.contains(expected), "{problem}");
         }
+    }
+
+    #[test]
+    fn two_tokens_of_one_name_are_the_same_caller_with_one_rate() {
+        let made = [7, 8].map(|byte| make("ci", &[Scope::Submit], [byte; 32]));
+        let file = made.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n");
+        let tokens = Tokens::parse(&file, NonZeroU32::new(2)).expect("two are allowed");
+        for (token, _) in &made {
+            let caller = tokens.caller(Some(format!("Bearer {token}").as_bytes())).expect("known");
+            assert_eq!(caller.submitter().as_deref(), Some("ci"));
+            assert!(caller.count().is_ok());
+        }
+        let authorization = format!("Bearer {}", made[0].0);
+        let caller = tokens.caller(Some(authorization.as_bytes())).expect("known");
+        assert_eq!(code(caller.count()), Some(Code::RateLimited), "the third within a second");
+        assert_eq!(Tokens::everybody(None).caller(None).expect("anybody").submitter(), None);
     }
 
     #[test]

@@ -79,8 +79,9 @@ impl Caller {
             span.fail(error.to_string());
         }
         for also in self.also {
-            let known = |receipt: Receipt| {
-                Receipt { known: receipt.known.or(Some(receipt.state)), ..receipt }
+            let known = |receipt: Receipt| Receipt {
+                known: receipt.known.or(Some(receipt.state)),
+                ..receipt
             };
             also.answer(result.clone().map(known));
         }
@@ -331,8 +332,7 @@ mod tests {
         assert!(waiting.is_empty(), "all that is left is held back");
         waiting.ended(first);
         let group = take(&mut waiting);
-        let values: Vec<Amount> =
-            group.iter().map(|job| job.order.body.legs()[1].amount).collect();
+        let values: Vec<Amount> = group.iter().map(|job| job.order.body.legs()[1].amount).collect();
         assert_eq!(values, [2, 1, 3, 1].map(Amount::Int), "each content once, then u");
         waiting.push(job("t", now));
         waiting.ended(ids(&group[..2]));

@@ -5,6 +5,7 @@
 
 mod account;
 mod capture;
+pub mod content;
 mod record;
 mod transfer;
 mod unique;
@@ -16,7 +17,7 @@ use common::transaction::{BodyError, check_name};
 pub use account::parse as parse_account;
 pub use capture::parse as parse_capture;
 pub use record::{Kind, Record};
-pub use transfer::{Defaults, parse as parse_transfer};
+pub use transfer::{Defaults, Transfer, parse as parse_transfer};
 pub use unique::Unique;
 
 /// The fields of a transfer.

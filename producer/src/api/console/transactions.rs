@@ -93,6 +93,7 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
         p { span.id { (text(&one, "id")) } " " (state(text(&one, "state"))) @if one["parked"].is_object() { " parked" } }
         (troubles(&one))
         @if let Some(key) = one["exclusiveKey"].as_str() { p { "Exclusive key: " b.id { (key) } } }
+        @if let Some(name) = one["submittedBy"].as_str() { p { "Submitted by: " b.id { (name) } } }
         @for (name, label) in [("notBefore", "Not before"), ("expiresAt", "Expires")] {
             @if let Some(at) = one[name].as_str() { p { (label) ": " b { (moment(at)) } } }
         }

@@ -131,5 +131,6 @@ async fn answer_to(
         caller.require(scope)?;
     }
     received.only(&operation.params)?;
-    carry_out(operation, Call { api: api.clone(), received }, ()).await
+    carry_out(operation, Call { api: api.clone(), submitter: caller.submitter(), received }, ())
+        .await
 }

@@ -129,6 +129,10 @@ pub struct Transaction {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     parked: Option<Parked>,
+    /// The name of the token that has submitted it by the HTTP API.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    submitted_by: Option<String>,
     /// The worker that has claimed it last.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
@@ -176,6 +180,7 @@ impl Transaction {
             state,
             reason,
             parked,
+            submitted_by: text(document, "submittedBy"),
             application: text(document, "application"),
             attempts: whole(document, "attempts"),
             created_at: moment(document, "createdAt"),

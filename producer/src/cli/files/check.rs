@@ -10,10 +10,10 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use crate::input::content::{ContentDigest, Occurrences, repeated as repeated_contents};
 use super::{Input, Record, Row, Rows};
 use crate::cli::console::Console;
 use crate::cli::exit::Error;
+use crate::input::content::{ContentDigest, Occurrences, repeated as repeated_contents};
 
 /// The most problems that are kept to be shown; the rest is counted.
 pub const SHOWN_MAX: usize = 100;

@@ -16,8 +16,8 @@ use common::account::Account;
 use common::transaction::{Body, TransactionId, check_name};
 use producer::Capture;
 
-pub use check::{Checked, Identity, Parsed, SHOWN_MAX, check};
 pub use crate::input::content::{ContentDigest, Occurrences};
+pub use check::{Checked, Identity, Parsed, SHOWN_MAX, check};
 
 use self::lines::Lines;
 use crate::cli::exit::Error;

@@ -35,9 +35,9 @@ fn inputs() -> impl Strategy<Value = Vec<u8>> {
     };
     let many = vec(transfer(), 0..5).prop_map(Tree::List);
     let bodies = prop_oneof![
-        1 => crowds().prop_map(|body| ("submit", body)),
+        1 => crowds().prop_map(|body| ("submitBatch", body)),
         40 => spoiled(transfer().boxed()).prop_map(|body| ("submit", body)),
-        20 => spoiled(many.boxed()).prop_map(|body| ("submit", body)),
+        20 => spoiled(many.boxed()).prop_map(|body| ("submitBatch", body)),
         20 => spoiled(account().boxed()).prop_map(|body| ("createAccount", body)),
         20 => spoiled(capture().boxed()).prop_map(|body| ("confirm", body)),
     ];
@@ -131,7 +131,8 @@ fn taken_apart(input: &[u8]) -> Option<(&str, Received)> {
 
 fn check(input: &[u8]) -> Result<Verdict, String> {
     let Some((operation, received)) = taken_apart(input) else { return Ok(Verdict::REFUSED) };
-    let known = ["submit", "createAccount", "confirm", "listTransactions", "statement"];
+    let known =
+        ["submit", "submitBatch", "createAccount", "confirm", "listTransactions", "statement"];
     if !known.contains(&operation) && !["listAccounts", "events"].contains(&operation) {
         return Ok(Verdict::REFUSED);
     }
@@ -139,7 +140,7 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
         return refused(&problem);
     }
     match operation {
-        "submit" => submitted(input, &received),
+        "submit" | "submitBatch" => submitted(operation, input, &received),
         "createAccount" => match within(MEMORY, input, || reading::account(&received))? {
             Ok(account) => judge::account(&account).map(|()| Verdict::ACCEPTED),
             Err(problem) => refused(&problem),
@@ -186,17 +187,15 @@ fn followed(received: &Received) -> Result<Verdict, String> {
 }
 
 /// As the operation does: the wish to wait, then the body, item by item.
-fn submitted(input: &[u8], received: &Received) -> Result<Verdict, String> {
+fn submitted(operation: &str, input: &[u8], received: &Received) -> Result<Verdict, String> {
     match received.wait() {
         Ok(wait) if wait.is_none_or(|wait| wait.limit.as_secs() <= 60) => {}
         Ok(wait) => return Err(format!("a wait of {wait:?}")),
         Err(problem) => return refused(&problem),
     }
-    let read = within(MEMORY, input, || {
-        reading::transactions(received, ITEMS_MAX).map(|read| match read {
-            reading::Transactions::One(one) => vec![Ok(one)],
-            reading::Transactions::Many(many) => many,
-        })
+    let read = within(MEMORY, input, || match operation {
+        "submit" => reading::one(received, None).map(|one| vec![Ok(one)]),
+        _ => reading::many(received, ITEMS_MAX, None).map(|array| array.items),
     })?;
     let mut verdict = Verdict::default();
     match read {

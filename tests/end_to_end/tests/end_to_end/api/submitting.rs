@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::transfer;
 
 const PATH: &str = "/v1/transactions";
+const BATCH: &str = "/v1/transactions/batch";
 
 #[tokio::test]
 async fn an_id_lives_for_ever_with_the_same_content_and_is_refused_with_another() {
@@ -41,7 +42,7 @@ async fn an_id_lives_for_ever_with_the_same_content_and_is_refused_with_another(
 }
 
 #[tokio::test]
-async fn an_id_comes_in_the_body_or_as_a_key_and_never_twice() {
+async fn an_id_comes_in_the_body_or_is_made_from_a_key_and_never_both() {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;
     let api = world.api(&[]).await;
@@ -50,16 +51,24 @@ async fn an_id_comes_in_the_body_or_as_a_key_and_never_twice() {
     let missing = api.post(PATH, &without).await.expect(422).json();
     assert_eq!(missing["errors"][0]["pointer"], "#/id");
 
-    for key in ["\"order 7\"", "order 7"] {
-        let taken = api.post_with(PATH, &[("Idempotency-Key", key)], &without).await.expect(202);
-        assert_eq!(taken.json()["id"], "order 7");
-        assert_eq!(taken.header("Location"), Some("/v1/transactions/order%207"));
-    }
-    let found = api.get("/v1/transactions/order%207").await.expect(200).json();
-    assert_eq!((&found["id"], &found["value"]), (&json!("order 7"), &json!("5")));
+    let key = [("Idempotency-Key", "\"order 7\"")];
+    let first = api.post_with(PATH, &key, &without).await.expect(202);
+    assert_eq!(first.header("Idempotent-Replayed"), None);
+    let unquoted = [("Idempotency-Key", "order 7")];
+    let again = api.post_with(PATH, &unquoted, &without).await.expect(202);
+    assert_eq!(again.header("Idempotent-Replayed"), Some("true"));
+    assert_eq!(first.json()["id"], again.json()["id"]);
+    let found = api.get(first.header("Location").expect("an address")).await.expect(200).json();
+    assert_eq!((&found["id"], &found["value"]), (&first.json()["id"], &json!("5")));
+    // A key is no id, and an id is no key.
+    let by_id = api.post(PATH, &transfer("order 7", "a", "b", 5)).await.expect(202);
+    assert_eq!(by_id.header("Idempotent-Replayed"), None);
     let both = transfer("t", "a", "b", 5);
-    api.post_with(PATH, &[("Idempotency-Key", "t")], &both).await.expect(202);
-    api.post_with(PATH, &[("Idempotency-Key", "u")], &both).await.expect(422);
+    for key in ["t", "u"] {
+        let refused = api.post_with(PATH, &[("Idempotency-Key", key)], &both).await.expect(422);
+        assert_eq!(refused.json()["errors"][0]["pointer"], "#/id");
+    }
+    assert_eq!(world.count(&State::ALL).await, 2);
     world.finish().await;
 }
 
@@ -79,7 +88,7 @@ async fn an_array_is_looked_at_item_by_item_and_may_be_sent_again_as_a_whole() {
         let items = answer["items"].as_array().expect("items").iter();
         items.map(|item| item["status"].as_u64().expect("a number")).collect::<Vec<_>>()
     };
-    let first = api.post(PATH, &array).await.expect(200).json();
+    let first = api.post(BATCH, &array).await.expect(200).json();
     assert_eq!(statuses(&first), [202, 202, 422, 409, 422]);
     let summary = json!({ "submitted": 2, "known": 0, "refused": 3, "failed": 0 });
     assert_eq!(first["summary"], summary);
@@ -87,24 +96,14 @@ async fn an_array_is_looked_at_item_by_item_and_may_be_sent_again_as_a_whole() {
     assert_eq!(first["items"][3]["problem"]["differs"], json!(["/value"]));
 
     let worker = world.worker("one").start().await;
-    let again = api.post(&format!("{PATH}?wait=30"), &array).await.expect(200).json();
+    let again = api.post(&format!("{BATCH}?wait=30"), &array).await.expect(200).json();
     assert_eq!(statuses(&again), [200, 200, 422, 409, 422]);
     assert_eq!(again["summary"]["known"], 2);
     assert_eq!(again["items"][0]["state"], "done");
     assert_eq!(again["items"][1]["reason"]["code"], "insufficient_funds");
 
-    let keyed = json!([
-        { "source": "a", "destination": "b", "value": 3 },
-        { "source": "a", "destination": "b", "value": 3 },
-    ]);
-    for replayed in [false, true] {
-        let key = [("Idempotency-Key", "batch")];
-        let taken = api.post_with(PATH, &key, &keyed).await.expect(200).json();
-        assert_eq!(taken["items"][1]["id"], "batch:1");
-        assert_eq!(taken["items"][1]["replayed"], replayed, "{taken}");
-    }
     world.wait_final(s(30)).await;
-    assert_eq!(world.balance("b").await, 7.into());
+    assert_eq!(world.balance("b").await, 1.into());
     drop(worker);
     world.assert_at_rest().await;
     world.finish().await;
@@ -192,10 +191,20 @@ async fn what_breaks_a_rule_is_refused_with_the_field_and_writes_nothing() {
         (415, &[("Content-Type", "text/plain")], "{}"),
         (415, &[], "{}"),
         (413, &[json], &format!("[{}]", "1,".repeat(600_000))),
-        (413, &[json], "[1,2,3,4]"),
+        (422, &[json], "[]"),
     ] {
         let problem = api.send("POST", PATH, headers, body).await.expect(status);
         assert_eq!(problem.header("Content-Type"), Some("application/problem+json"));
+    }
+    for (status, body) in [(413, "[1,2,3,4]"), (400, "["), (400, "[1"), (400, ""), (422, "{}")] {
+        api.send("POST", BATCH, &[json], body).await.expect(status);
+    }
+    for (path, body, names) in
+        [(PATH, "[]", "POST /v1/transactions/batch"), (BATCH, "{}", "POST /v1/transactions")]
+    {
+        let problem = api.send("POST", path, &[json], body).await.expect(422).json();
+        let detail = problem["detail"].as_str().expect("a sentence");
+        assert!(detail.ends_with(names), "{detail}");
     }
     api.get("/v1/transactions/t?x=1").await.expect(400);
     api.get("/v1/stats?x=1").await.expect(400);
