@@ -5,6 +5,7 @@
 //! Fails with a [`LedgerError`]; what kind of failure it is, is decided in `fault`, once.
 
 mod abandoned;
+mod address;
 mod backlog;
 mod dates;
 mod definitions;
@@ -107,6 +108,12 @@ impl Store {
         let bad = |error: Error| {
             format!("TANDEM_MONGODB_URI ({}): {error}", crate::config::redacted(&args.mongodb_uri))
         };
+        address::check(&args.mongodb_uri).map_err(|problem| {
+            format!(
+                "TANDEM_MONGODB_URI: {problem}; write it like \
+                 mongodb://user:password@host1:27017,host2:27017/tandem?replicaSet=name"
+            )
+        })?;
         let mut options = ClientOptions::parse(&args.mongodb_uri).await.map_err(bad)?;
         // The name is always ours, whatever the connection string says: by this name Tandem
         // recognizes the connections whose abandoned transactions it may end.
