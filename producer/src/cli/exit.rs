@@ -7,10 +7,11 @@
 use std::io;
 
 use common::ledger::LedgerError;
+use common::shell::{laid_out, quoted};
 use common::transaction::BodyError;
 use producer::State;
 
-use crate::cli::advice::Advice;
+use crate::cli::advice::{Advice, Todo};
 use crate::error::SETTINGS;
 
 /// The exit code of a command that ran.
@@ -114,26 +115,33 @@ impl From<producer::Error> for Error {
             }
             E::WrongState { id, state, .. } => Error::Refused(match state {
                 State::Scheduled | State::Initial | State::Pending | State::Held => {
-                    format!("{whole}; take it back with: producer cancel {id}")
+                    take_back(&whole, "cancel", &id)
                 }
-                State::Applied | State::Done => {
-                    format!("{whole}; take it back with: producer reverse {id}")
-                }
+                State::Applied | State::Done => take_back(&whole, "reverse", &id),
                 State::Canceling | State::Canceled => {
                     format!("{whole}; there is nothing to reverse")
                 }
             }),
+            // Their texts are the ledger's own, and may hold commands.
+            E::WithoutKeys(_) | E::WithoutHistory => Error::Refused(laid_out(&whole)),
+            E::Denied { .. } => Error::Failed(laid_out(&whole)),
             E::Conflict { .. }
             | E::Captured { .. }
             | E::KeyInUse { .. }
-            | E::WithoutKeys(_)
             | E::Refused { .. }
-            | E::NotFound { .. }
-            | E::WithoutHistory => Error::Refused(whole),
+            | E::NotFound { .. } => Error::Refused(whole),
             // Errors of servers, and errors that later versions of the library may add.
             _ => Error::Failed(whole),
         }
     }
+}
+
+/// A problem, and the command that undoes the transaction.
+fn take_back(problem: &str, command: &str, id: &str) -> String {
+    // Without the dashes, an id that begins with one would be read as a flag.
+    let dashes = if id.starts_with('-') { "-- " } else { "" };
+    let typed = format!("producer {command} {dashes}{}", quoted(id));
+    Todo::with(format!("{problem}; take it back with"), typed).to_string()
 }
 
 impl From<mongodb::error::Error> for Error {
@@ -167,6 +175,23 @@ mod tests {
         let error = Error::from(producer::Error::Unavailable { server, problem, after });
         let told = error.told(&advice).unwrap_or_default();
         assert_eq!(told, "MongoDB: away; given up after 60 s; repeat with --id t");
+    }
+
+    #[test]
+    fn a_command_to_copy_is_a_line_of_its_own_and_one_word_of_the_shell_for_each_name() {
+        let wrong = |id: &str, state| {
+            let (id, problem) = (id.to_owned(), "can't be reversed");
+            Error::from(producer::Error::WrongState { id, state, problem }).to_string()
+        };
+        for (id, state, expected) in [
+            ("t", State::Initial, "producer cancel t"),
+            ("t u", State::Done, "producer reverse 't u'"),
+            ("-t", State::Held, "producer cancel -- -t"),
+        ] {
+            assert_eq!(wrong(id, state).lines().last(), Some(&*format!("  {expected}")));
+        }
+        let lacking = Error::from(producer::Error::WithoutHistory).to_string();
+        assert!(lacking.lines().any(|line| line == "  producer init --history on --apply"));
     }
 
     #[test]
