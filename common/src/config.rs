@@ -220,9 +220,9 @@ pub struct LogArgs {
     #[arg(long, env = "TANDEM_LOG_FORMAT", value_enum, default_value = "text", global = true)]
     pub log_format: LogFormat,
 
-    /// What to log: a level, or targets like `debug,lapin=off`
-    // The broker's client logs lost connections as errors of its own, beside our line about them.
-    #[arg(long, env = "TANDEM_LOG", default_value = "info,lapin=off", global = true)]
+    /// What to log: a level, or targets like `info,common=debug`. The broker's client is silent unless it
+    /// is named, as in `info,lapin=debug`
+    #[arg(long, env = "TANDEM_LOG", default_value = "info", global = true)]
     pub log: String,
 }
 
@@ -335,12 +335,35 @@ pub fn redacted(uri: &str) -> String {
     let Some((scheme, rest)) = uri.split_once("://") else {
         return "…".to_owned();
     };
-    let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let authority = &rest[..rest.find(['/', '?']).unwrap_or(rest.len())];
+    // What follows a `:` may be a password whose `@` was forgotten.
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_host = |host: &str| {
+        host.starts_with('[') || host.rsplit_once(':').is_none_or(|(_, port)| is_port(port))
+    };
     // A password may hold an unescaped `/` or `@`; hide up to the last `@` of the whole text.
     match rest.rfind('@') {
         Some(at) => format!("{scheme}://…@{}", &rest[at + 1..].split('?').next().unwrap_or("")),
-        None => format!("{scheme}://{}", &rest[..authority_end]),
+        None if authority.split(',').all(is_host) => format!("{scheme}://{authority}"),
+        None => format!("{scheme}://…"),
     }
+}
+
+/// The broker's client. It logs as errors of its own what Tandem tells in lines of its own, or what is no
+/// failure at all.
+#[cfg(feature = "cli")]
+const BROKER_CLIENT: &str = "lapin";
+
+/// What is logged of all that the programs are made of.
+///
+/// # Errors
+/// When the setting does not parse.
+#[cfg(feature = "cli")]
+fn filter(log: &str) -> Result<tracing_subscriber::EnvFilter, String> {
+    let is_named = log.split(',').any(|one| one.trim_start().starts_with(BROKER_CLIENT));
+    let log = if is_named { log.to_owned() } else { format!("{log},{BROKER_CLIENT}=off") };
+    tracing_subscriber::EnvFilter::try_new(log)
+        .map_err(|error| format!("TANDEM_LOG: {error}; write a level like info or debug"))
 }
 
 /// Starts logging to standard error. Later calls in the same process change nothing.
@@ -349,9 +372,7 @@ pub fn redacted(uri: &str) -> String {
 /// When the filter does not parse.
 #[cfg(feature = "cli")]
 pub fn init_logging(args: &LogArgs) -> Result<(), String> {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_new(&args.log)
-        .map_err(|error| format!("TANDEM_LOG: {error}; write a level like info or debug"))?;
+    let filter = filter(&args.log)?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = match args.log_format {
         LogFormat::Text => {
@@ -376,6 +397,11 @@ mod tests {
             ("amqp://guest:secret@host:5672/%2f", "amqp://…@host:5672/%2f"),
             ("mongodb://u:s/e@cret@a,b/db?authSource=secret", "mongodb://…@a,b/db"),
             ("mongodb://host/db?tlsCertificateKeyFilePassword=secret", "mongodb://host"),
+            ("amqp://u:secret/%2f", "amqp://…"),
+            (
+                "mongodb://[fd00::ab]:27017,h,10.0.0.1:1/db",
+                "mongodb://[fd00::ab]:27017,h,10.0.0.1:1",
+            ),
             ("secret", "…"),
         ] {
             assert_eq!(redacted(uri), expected);
@@ -390,6 +416,22 @@ mod tests {
             };
             assert!(!format!("{amqp:?} {mongo:?}").contains("secret"));
         }
+    }
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn the_brokers_client_is_silent_unless_it_is_named() {
+        for (log, expected) in [
+            ("info", "lapin=off"),
+            ("debug,common=trace", "lapin=off"),
+            ("warn,lapin=debug", "lapin=debug"),
+            ("info,lapin::channels=trace", "lapin::channels=trace"),
+        ] {
+            let filter = filter(log).expect(log).to_string();
+            assert_eq!(filter.matches("lapin").count(), 1, "{filter}");
+            assert!(filter.split(',').any(|one| one == expected), "{log}: {filter}");
+        }
+        assert!(filter("info,,=").is_err_and(|error| error.starts_with("TANDEM_LOG")));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! - [`event`]: what the world is told of a transaction at its end. [`json`]: documents as JSON.
 //! - [`netting`]: what a native transaction does with a batch; pure.
 //! - [`retry`]: how long to wait before trying again. [`hex`]: digests as text. [`uri`]: names as parts
-//!   of an address. With the feature `cli`, `secret_files`: secrets out of files.
+//!   of an address. [`shell`]: commands in messages. With the feature `cli`, `secret_files`: secrets out of files.
 
 pub mod account;
 pub mod amount;
@@ -25,6 +25,7 @@ pub mod queue;
 pub mod retry;
 #[cfg(feature = "cli")]
 pub mod secret_files;
+pub mod shell;
 pub mod trace;
 pub mod transaction;
 pub mod uri;

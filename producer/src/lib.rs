@@ -41,6 +41,7 @@ mod client;
 mod config;
 mod confirm;
 mod dead_letters;
+mod equal;
 mod error;
 mod group;
 mod history;

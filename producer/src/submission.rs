@@ -18,6 +18,7 @@ use common::transaction::{
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 use tokio::sync::Semaphore;
 
+use crate::equal::same_documents;
 use crate::error::Error;
 use crate::{keyed, together};
 
@@ -496,8 +497,8 @@ fn enumerated(fields: &[&str]) -> String {
     }
 }
 
-/// The fields in which two bodies differ, by their names in JSON; the order of legs does not count.
-/// Of two transfers each field counts alone; otherwise the legs as a whole.
+/// The fields in which two bodies differ, by their names in JSON; the order of legs does not count, and numbers
+/// in metadata are equal whatever their type. Of two transfers each field counts alone; otherwise the legs as a whole.
 pub(crate) fn differences(one: &Body, other: &Body) -> Vec<&'static str> {
     let mut differs = Vec::new();
     let mut compare = |field, is_same: bool| {
@@ -515,7 +516,7 @@ pub(crate) fn differences(one: &Body, other: &Body) -> Vec<&'static str> {
     }
     compare("currency", one.currency == other.currency);
     compare("reverses", one.reverses == other.reverses);
-    compare("metadata", one.metadata == other.metadata);
+    compare("metadata", same_metadata(one.metadata.as_ref(), other.metadata.as_ref()));
     // What was captured of a hold, and a later moment for what is scheduled, are no other content.
     let (one, other) = (one.terms().as_submitted(), other.terms().as_submitted());
     compare("hold", one.hold == other.hold);
@@ -534,6 +535,14 @@ fn transfer(body: &Body) -> Option<(&AccountId, &AccountId, Amount)> {
         }
         [one, other] => Some((&other.account, &one.account, one.amount)),
         _ => None,
+    }
+}
+
+fn same_metadata(one: Option<&Document>, other: Option<&Document>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => same_documents(one, other),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
     }
 }
 
@@ -611,6 +620,29 @@ mod tests {
             let answer = super::compare(&by_id, NOW, &raw(&theirs.to_document(BEFORE)));
             assert_eq!(answer, Answer::Unchanged(State::Initial));
         }
+    }
+
+    #[test]
+    fn metadata_with_equal_numbers_is_the_same_content() {
+        let tagged = |metadata: Document| {
+            let mut body = body(&[("a", -1), ("b", 1)]);
+            body.metadata = Some(metadata);
+            body
+        };
+        let stored = |metadata| raw(&tagged(metadata).to_document("t", BEFORE));
+        let many = [
+            (doc! { "n": 1_i64 }, doc! { "n": 1.0 }),
+            (doc! { "n": [{ "m": 1 }] }, doc! { "n": [{ "m": 1.0 }] }),
+            (doc! { "n": f64::NAN }, doc! { "n": f64::NAN }),
+        ];
+        for (first, second) in many {
+            let answer = compare(&tagged(second), NOW, &stored(first));
+            assert_eq!(answer, Answer::Unchanged(State::Initial));
+        }
+        let (beyond, rounded) =
+            (doc! { "n": (1_i64 << 53) + 1 }, doc! { "n": (1_i64 << 53) as f64 });
+        let answer = compare(&tagged(rounded), NOW, &stored(beyond));
+        assert!(matches!(answer, Answer::Conflict { .. }), "{answer:?}");
     }
 
     #[test]

@@ -68,6 +68,20 @@ struct Session {
     solo: QueueConsumer,
 }
 
+/// The last session of a worker that stops. Its deliveries can be acknowledged until it is closed. It holds the
+/// channels, because a channel that nobody holds is closed, and its deliveries go back to the queue.
+pub struct LastSession {
+    connection: Connection,
+    _channels: [Channel; 2],
+}
+
+impl LastSession {
+    /// Ends it.
+    pub async fn close(self) {
+        close(&self.connection).await;
+    }
+}
+
 /// One queue's consumer.
 struct QueueConsumer {
     channel: Channel,
@@ -85,11 +99,16 @@ impl Session {
             Origin::Solo => &mut self.solo,
         }
     }
+
+    /// Without its consumers: nothing more is delivered.
+    fn last(self) -> LastSession {
+        let Session { connection, work, solo, .. } = self;
+        LastSession { connection, _channels: [work.channel, solo.channel] }
+    }
 }
 
 impl Consuming {
-    /// Consumes until `stop`, whatever happens to the broker. Returns the last session: its
-    /// deliveries can be acknowledged until it is closed.
+    /// Consumes until `stop`, whatever happens to the broker. Returns the last session, if there is one.
     ///
     /// # Errors
     /// When the first session can't be made for a reason that does not pass by itself. Later the
@@ -98,8 +117,10 @@ impl Consuming {
         self,
         mut ahead: Ahead,
         stop: CancellationToken,
-    ) -> Result<Option<Connection>, QueueError> {
+    ) -> Result<Option<LastSession>, QueueError> {
         let (mut reconnect, mut has_consumed) = (Reconnect::default(), false);
+        // Whether the failure that was told last lasts. A failure is told once, however often the broker is tried.
+        let mut told = None;
         loop {
             let opened = tokio::select! {
                 biased;
@@ -108,14 +129,14 @@ impl Consuming {
             };
             let error = match opened {
                 Ok(mut session) => {
-                    has_consumed = true;
+                    (has_consumed, told) = (true, None);
                     reconnect.reached();
                     self.is_there(true);
                     tracing::info!(queue = session.topology.queue(WORK), "consuming");
                     match self.consume(&mut session, &mut ahead, &stop).await {
                         Ok(()) => return Ok(Some(self.wind_up(session).await)),
                         Err(error) => {
-                            tokio::spawn(async move { close(&session.connection).await });
+                            tokio::spawn(session.last().close());
                             error
                         }
                     }
@@ -126,7 +147,10 @@ impl Consuming {
             self.is_there(false);
             self.metrics.reconnects.inc();
             let delay = reconnect.wait();
-            tracing::warn!(%error, ?delay, "not consuming; connecting again");
+            match told.replace(error.lasts()) == Some(error.lasts()) {
+                true => tracing::debug!(%error, ?delay, "still not consuming"),
+                false => tracing::warn!(%error, "not consuming; connecting again until it works"),
+            }
             if !pause(&stop, delay).await {
                 return Ok(None);
             }
@@ -278,13 +302,13 @@ impl Consuming {
     }
 
     /// Stops the deliveries and takes in those already here, so that they can be requeued.
-    async fn wind_up(&self, mut session: Session) -> Connection {
+    async fn wind_up(&self, mut session: Session) -> LastSession {
         for origin in [Origin::Work, Origin::Solo] {
             if let Err(error) = self.drain(session.consumer(origin), origin).await {
                 tracing::debug!(%error, "the broker gives back what it delivered");
             }
         }
-        session.connection
+        session.last()
     }
 
     /// Stops a queue's deliveries and takes in those already here.

@@ -3,6 +3,7 @@
 use clap::Parser;
 use common::config::LogArgs;
 use common::secret_files;
+use common::shell::laid_out;
 use tokio::signal::unix::{SignalKind, signal};
 use worker::{Config, Failure, Worker};
 
@@ -14,7 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   worker
   TANDEM_MONGODB_URI='mongodb://db1,db2,db3/bank?replicaSet=rs0' worker --name settle-1
-  worker --http 0.0.0.0:9464 --log-format json --log debug,lapin=off
+  worker --http 0.0.0.0:9464 --log-format json --log debug
   worker --engine auto                    the fastest where it is the only worker
   worker --batch-size 1 --lanes 32        one transaction at a time, for comparison
 
@@ -83,7 +84,7 @@ async fn start() -> i32 {
     match ended {
         Ok(()) => 0,
         Err(failure) => {
-            eprintln!("worker: {failure}");
+            eprintln!("worker: {}", laid_out(&failure.to_string()));
             match failure {
                 Failure::Settings(_) | Failure::Http(..) => EXIT_SETTINGS,
                 Failure::NotReady(_) | Failure::Ended(..) | Failure::Unfinished(_) => EXIT_FAILED,

@@ -7,9 +7,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use lapin::Connection;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_util::sync::CancellationToken;
+
+use crate::consume::LastSession;
 
 /// A task that should end only when the worker is told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,9 +71,9 @@ impl fmt::Display for Part {
     }
 }
 
-/// How a part ends: with the broker connection that is to be closed last, if it has one, or with
+/// How a part ends: with the session of the broker that is to be closed last, if it has one, or with
 /// the reason why it could not go on.
-pub type Outcome = Result<Option<Connection>, String>;
+pub type Outcome = Result<Option<LastSession>, String>;
 
 /// Waits for a while. False when told to stop before its end.
 pub async fn pause(stop: &CancellationToken, delay: Duration) -> bool {

@@ -208,16 +208,16 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
 
     /// Waits for the parts that may have deliveries, then closes the connection to the broker.
     async fn drain(&self, parts: &mut Parts) -> Result<(), Failure> {
-        let (mut connection, mut drained) = (None, Ok(()));
+        let (mut session, mut drained) = (None, Ok(()));
         while !parts.has_drained() {
             match parts.next().await {
                 (_, Ok(None)) => {}
-                (_, Ok(Some(last))) => connection = Some(last),
+                (_, Ok(Some(last))) => session = Some(last),
                 (part, Err(why)) => drained = Err(self.ended(part, why)),
             }
         }
-        if let Some(connection) = connection {
-            common::queue::close(&connection).await;
+        if let Some(session) = session {
+            session.close().await;
         }
         self.publisher.close().await;
         if let Some(events) = &self.events {

@@ -167,7 +167,7 @@ impl Starting {
         &self,
         stop: CancellationToken,
     ) -> Result<Option<LedgerSettings>, Failure> {
-        let mut reconnect = Reconnect::default();
+        let (mut reconnect, mut is_told) = (Reconnect::default(), false);
         loop {
             let ensured = tokio::select! {
                 biased;
@@ -178,7 +178,11 @@ impl Starting {
                 Ok(settings) => return Ok(Some(settings)),
                 Err(error) if !error.passes() => return Err(Failure::NotReady(error)),
                 Err(error) => {
-                    tracing::warn!(%error, "waiting for the database");
+                    match is_told {
+                        true => tracing::debug!(%error, "still waiting for the database"),
+                        false => tracing::warn!(%error, "waiting for the database"),
+                    }
+                    is_told = true;
                     if !pause(&stop, reconnect.wait()).await {
                         return Ok(None);
                     }

@@ -5,6 +5,7 @@
 //! Fails with a [`LedgerError`]; what kind of failure it is, is decided in `fault`, once.
 
 mod abandoned;
+mod address;
 mod backlog;
 mod dates;
 mod definitions;
@@ -122,6 +123,12 @@ impl Store {
             let uri = crate::config::redacted(&args.mongodb_uri);
             format!("TANDEM_MONGODB_URI ({uri}): {}", words::of_error(&error))
         };
+        address::check(&args.mongodb_uri).map_err(|problem| {
+            format!(
+                "TANDEM_MONGODB_URI: {problem}; write it like \
+                 mongodb://user:password@host1:27017,host2:27017/tandem?replicaSet=name"
+            )
+        })?;
         let mut options = ClientOptions::parse(&args.mongodb_uri).await.map_err(bad)?;
         // The name is always ours, whatever the connection string says: by this name Tandem
         // recognizes the connections whose abandoned transactions it may end.

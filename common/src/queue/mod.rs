@@ -3,6 +3,7 @@
 //! Owns the queues and what they promise ([`Topology`]), and which of the broker's errors pass by
 //! themselves: decided once, where an error enters ([`QueueError::lasts`]).
 
+mod address;
 mod dead;
 mod outgoing;
 mod permissions;
@@ -25,7 +26,7 @@ pub use subscription::Subscription;
 pub use topology::{Level, Topology};
 pub use traces::traces;
 
-use crate::limits::AMQP_NAME_BYTES_MAX;
+use address::Address;
 
 /// The delays that a retry queue exists for, in milliseconds. Messages expire only at a queue's
 /// head, so every queue has one delay. Halving steps let a wait be composed of a few of them.
@@ -92,7 +93,7 @@ pub enum QueueError {
     /// not trust ours.
     #[error("RabbitMQ over TLS: {0}")]
     Tls(String),
-    /// `TANDEM_AMQP_URL` does not parse.
+    /// `TANDEM_AMQP_URL` has no single meaning.
     #[error("TANDEM_AMQP_URL: {0}; write it like amqp://user:password@host:5672/%2f")]
     Url(String),
     /// Nothing came back in time: a half-open connection, or a blocked one.
@@ -155,9 +156,10 @@ pub async fn answered<T, E: Into<QueueError>>(
 /// When the broker is away, silent, or refuses the user, the URL does not parse, or one of the two
 /// does not trust the other's certificate.
 pub async fn connect(url: &str, name: &str) -> Result<Connection, QueueError> {
-    let uri = parse_url(url)?;
+    let address = Address::parse(url)?;
+    let tls = tls::configuration(&address)?;
+    let uri = address.uri;
     let (host, is_tls) = (uri.authority.host.clone(), uri.scheme == AMQPScheme::AMQPS);
-    let tls = tls::configuration(url)?;
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     let runtime = lapin::runtime::default_runtime().map_err(QueueError::Broker)?;
     let connecting = Connection::connect_uri_with_config(uri, properties, tls, runtime);
@@ -181,6 +183,14 @@ pub async fn close(connection: &Connection) {
     }
 }
 
+/// Closes a channel, if it is still open. A channel that is only dropped closes some time later; if its connection is
+/// closed before, the client gives up the connection as a broken one.
+async fn close_channel(channel: &Channel) {
+    if let Err(error) = answered("closing a channel", channel.close(200, "done".into())).await {
+        tracing::debug!(%error, "the channel was already gone");
+    }
+}
+
 /// Opens a channel. Every error of a channel closes it.
 ///
 /// # Errors
@@ -192,15 +202,9 @@ pub async fn channel(connection: &Connection) -> Result<Channel, QueueError> {
 /// Reads a connection string; call it early, so that a typing error is no endless wait.
 ///
 /// # Errors
-/// When it does not parse.
+/// When it has no single meaning.
 pub fn parse_url(url: &str) -> Result<AMQPUri, QueueError> {
-    let mut uri: AMQPUri = url.parse().map_err(QueueError::Url)?;
-    if uri.vhost.len() > AMQP_NAME_BYTES_MAX {
-        let problem = format!("the virtual host is longer than {AMQP_NAME_BYTES_MAX} bytes");
-        return Err(QueueError::Url(problem));
-    }
-    uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
-    Ok(uri)
+    Ok(Address::parse(url)?.uri)
 }
 
 /// The longest delay class that is not longer than the wish, so that a wait is composed of ever

@@ -7,32 +7,34 @@
 //! new certificate counts from the next connection on. Fails with the parameter and the file.
 
 use lapin::tcp::{OwnedIdentity, OwnedTLSConfig};
-use url::Url;
+use lapin::uri::AMQPScheme;
 
 use super::QueueError;
+use super::address::Address;
 
 const AUTHORITY: &str = "cacertfile";
 const CERTIFICATE: &str = "certfile";
 const KEY: &str = "keyfile";
+const VERIFY: &str = "verify";
+/// The parameters of a connection string that are about TLS.
+pub(super) const PARAMETERS: [&str; 4] = [AUTHORITY, CERTIFICATE, KEY, VERIFY];
 
-/// The TLS settings of a connection string, with the files read.
+/// The TLS settings of an address, with the files read.
 ///
 /// # Errors
 /// When the parameters don't fit together, or a file can't be read or holds no PEM.
-pub(super) fn configuration(url: &str) -> Result<OwnedTLSConfig, QueueError> {
-    let url = Url::parse(url).map_err(|error| QueueError::Url(error.to_string()))?;
-    let parameter = |name: &str| {
-        url.query_pairs().find_map(|(key, value)| (key == name).then(|| value.into_owned()))
-    };
-    if parameter("verify").is_some_and(|value| value != "verify_peer") {
+pub(super) fn configuration(address: &Address) -> Result<OwnedTLSConfig, QueueError> {
+    if address.parameter(VERIFY).is_some_and(|value| value != "verify_peer") {
         return Err(problem("verify: the broker's certificate is always verified; leave this out"));
     }
-    let files = [AUTHORITY, CERTIFICATE, KEY].map(|name| Some((name, parameter(name)?)));
-    if let (Some((name, _)), "amqp") = (files.iter().flatten().next(), url.scheme()) {
+    let files = [AUTHORITY, CERTIFICATE, KEY].map(|name| Some((name, address.parameter(name)?)));
+    if let (Some((name, _)), AMQPScheme::AMQP) =
+        (files.iter().flatten().next(), &address.uri.scheme)
+    {
         return Err(problem(&format!("{name} needs TLS: write amqps://, and the port of TLS")));
     }
     let [authority, certificate, key] = files;
-    let read = |file: Option<(&str, String)>| file.map(|file| pem(&file)).transpose();
+    let read = |file: Option<(&str, &str)>| file.map(pem).transpose();
     let identity = match (read(certificate)?, read(key)?) {
         (None, None) => None,
         (Some(pem), Some(key)) => {
@@ -44,7 +46,7 @@ pub(super) fn configuration(url: &str) -> Result<OwnedTLSConfig, QueueError> {
     Ok(OwnedTLSConfig { identity, cert_chain: read(authority)? })
 }
 
-fn pem((name, path): &(&str, String)) -> Result<String, QueueError> {
+fn pem((name, path): (&str, &str)) -> Result<String, QueueError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| problem(&format!("{name} {path}: {error}")))?;
     match text.contains("-----BEGIN ") {
@@ -61,8 +63,12 @@ fn problem(text: &str) -> QueueError {
 mod tests {
     use super::*;
 
+    fn of(url: &str) -> Result<OwnedTLSConfig, QueueError> {
+        configuration(&Address::parse(url).expect(url))
+    }
+
     fn problem_of(url: &str) -> String {
-        configuration(url).expect_err(url).to_string()
+        of(url).expect_err(url).to_string()
     }
 
     #[test]
@@ -77,7 +83,7 @@ mod tests {
         }
         let plain = problem_of("amqp://host/%2f?keyfile=/k");
         assert!(plain.contains("keyfile needs TLS"), "{plain}");
-        let none = configuration("amqps://host/%2f?heartbeat=3").expect("nothing is asked for");
+        let none = of("amqps://host/%2f?heartbeat=3").expect("nothing is asked for");
         assert_eq!(none, OwnedTLSConfig::default());
     }
 }

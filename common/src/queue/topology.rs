@@ -21,7 +21,7 @@ use lapin::{Channel, Connection, ExchangeKind};
 
 use super::{
     DEAD, DELAYS_MS, NOT_FOUND, PRECONDITION_FAILED, QueueError, SOLO, WORK, answered, channel,
-    code,
+    close_channel, code,
 };
 
 /// How often the broker redelivers from the work queue before it dead-letters by itself. Workers
@@ -229,14 +229,20 @@ async fn ensure(
     let declaring = channel(connection).await?;
     let declared = declare_all(&declaring, exchanges, queues).map_err(Failed::declaring);
     match answered("declaring the topology", declared).await {
+        Ok(()) => {
+            close_channel(&declaring).await;
+            Ok(())
+        }
         // The refusal has closed the channel.
         Err(QueueError::Refused(error)) => {
             tracing::debug!(%error, "may not declare; checking what is there");
             let checking = channel(connection).await?;
             let checked = check_all(&checking, exchanges, queues).map_err(Failed::checking);
-            answered("checking the topology", checked).await
+            answered("checking the topology", checked).await?;
+            close_channel(&checking).await;
+            Ok(())
         }
-        declared => declared,
+        Err(error) => Err(error),
     }
 }
 

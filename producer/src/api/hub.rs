@@ -159,8 +159,11 @@ impl Hub {
 
 fn gap(since: Option<SystemTime>) -> Item {
     let since = since.map(|since| common::json::timestamp(DateTime::from_system_time(since)));
-    let remedy = "some events may be missing here: ask for the transactions, or run \
-                  `producer events --since`";
+    let remedy = "some events may be missing here: ask for the transactions".to_owned();
+    let remedy = match &since {
+        Some(since) => format!("{remedy}, or run `producer events --since {since}`"),
+        None => remedy,
+    };
     Item { name: "gap", data: json!({ "since": since, "remedy": remedy }).to_string() }
 }
 

@@ -7,27 +7,57 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use common::shell::quoted;
 use tokio_util::sync::CancellationToken;
+
+/// What to do: the rest of a sentence that begins with what went wrong, and what to type, if that is more than the
+/// same command again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Todo {
+    sentence: String,
+    typed: Option<String>,
+}
+
+impl Todo {
+    /// A sentence that leads to what is to be typed: a command, or flags.
+    pub fn with(sentence: impl Into<String>, typed: impl Into<String>) -> Todo {
+        Todo { sentence: sentence.into(), typed: Some(typed.into()) }
+    }
+}
+
+impl From<&str> for Todo {
+    fn from(sentence: &str) -> Todo {
+        Todo { sentence: sentence.to_owned(), typed: None }
+    }
+}
+
+/// What is to be typed is a line of its own with nothing behind it: whoever copies the line types what is meant.
+impl fmt::Display for Todo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)?;
+        self.typed.iter().try_for_each(|typed| write!(f, "\n  {typed}"))
+    }
+}
 
 /// The advice that is true at this moment. Clones share it: the command sets it, and the code that
 /// reports a failure or an interruption reads it.
 #[derive(Clone, Debug)]
 pub struct Advice {
-    text: Arc<Mutex<String>>,
+    todo: Arc<Mutex<Todo>>,
     stop: Arc<OnceLock<CancellationToken>>,
 }
 
 impl Default for Advice {
     fn default() -> Advice {
-        let text = Arc::new(Mutex::new("nothing was written".to_owned()));
-        Advice { text, stop: Arc::default() }
+        let todo = Arc::new(Mutex::new("nothing was written".into()));
+        Advice { todo, stop: Arc::default() }
     }
 }
 
 impl Advice {
-    /// Replaces the advice: the rest of a sentence that begins with what went wrong.
-    pub fn set(&self, advice: impl Into<String>) {
-        *self.text.lock().expect("no holder panics") = advice.into();
+    /// Replaces the advice.
+    pub fn set(&self, advice: impl Into<Todo>) {
+        *self.todo.lock().expect("no holder panics") = advice.into();
     }
 
     /// Says that the command ends by itself, in good order, when this token is canceled by a signal.
@@ -44,7 +74,7 @@ impl Advice {
 
 impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text.lock().expect("no holder panics"))
+        self.todo.lock().expect("no holder panics").fmt(f)
     }
 }
 
@@ -54,14 +84,6 @@ pub fn typed(flag: &str, value: &str) -> String {
     // Without the equals sign, a value that begins with a dash would be read as another flag.
     let between = if value.starts_with('-') { '=' } else { ' ' };
     format!("{flag}{between}{}", quoted(value))
-}
-
-fn quoted(value: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.:/@%+,".contains(c);
-    if !value.is_empty() && value.chars().all(plain) {
-        return value.to_owned();
-    }
-    format!("'{}'", value.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
@@ -75,6 +97,8 @@ mod tests {
         assert_eq!(reported.to_string(), "nothing was written");
         advice.set("run it again");
         assert_eq!(reported.to_string(), "run it again");
+        advice.set(Todo::with("run it again with", "--id t"));
+        assert_eq!(reported.to_string(), "run it again with\n  --id t");
     }
 
     #[test]

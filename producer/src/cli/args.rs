@@ -266,6 +266,8 @@ async fn dispatch(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use clap::CommandFactory;
 
     use super::*;
@@ -273,5 +275,49 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// The code of all files below a directory, without comments, each string on one line.
+    fn code_below(directory: &Path, found: &mut String) {
+        for entry in std::fs::read_dir(directory).expect("it can be read") {
+            let path = entry.expect("it can be read").path();
+            if path.is_dir() {
+                code_below(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).expect("it can be read");
+                let text = text.split("mod tests {").next().unwrap_or_default();
+                for line in text.lines().map(str::trim_start).filter(|line| !line.starts_with("//"))
+                {
+                    match line.strip_suffix('\\') {
+                        Some(goes_on) => found.push_str(goes_on),
+                        None => found.extend([line, "\n"]),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_in_a_message_is_one_that_the_program_takes() {
+        let mut code = String::new();
+        for part in ["../producer/src", "../worker/src", "../common/src"] {
+            code_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join(part), &mut code);
+        }
+        let mut count = 0;
+        for (at, _) in code.match_indices("`producer ") {
+            let command = code[at + 1..].split('`').next().expect("some");
+            let words = command.split_whitespace();
+            // A value of the message; one that each flag that is advised takes.
+            let words = words.map(|word| match word {
+                "{}" => "on",
+                "{since}" => "2026-11-22T10:00:00Z",
+                word => word,
+            });
+            if let Err(refused) = Cli::try_parse_from(words) {
+                panic!("{command}: {refused}");
+            }
+            count += 1;
+        }
+        assert!(count > 20, "only {count} were found");
     }
 }

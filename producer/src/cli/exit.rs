@@ -10,10 +10,11 @@ use std::io;
 
 use common::ledger::LedgerError;
 use common::mongo::error_in_words;
+use common::shell::{laid_out, quoted};
 use common::transaction::BodyError;
 use producer::{Effect, State};
 
-use crate::cli::advice::Advice;
+use crate::cli::advice::{Advice, Todo};
 use crate::error::SETTINGS;
 
 /// The exit code of a command that ran.
@@ -136,26 +137,33 @@ impl From<producer::Error> for Error {
             }
             E::WrongState { id, state, .. } => Error::Refused(match state {
                 State::Scheduled | State::Initial | State::Pending | State::Held => {
-                    format!("{whole}; take it back with: producer cancel {id}")
+                    take_back(&whole, "cancel", &id)
                 }
-                State::Applied | State::Done => {
-                    format!("{whole}; take it back with: producer reverse {id}")
-                }
+                State::Applied | State::Done => take_back(&whole, "reverse", &id),
                 State::Canceling | State::Canceled => {
                     format!("{whole}; there is nothing to reverse")
                 }
             }),
+            // Their texts are the ledger's own, and may hold commands.
+            E::WithoutKeys(_) | E::WithoutHistory => Error::Refused(laid_out(&whole)),
+            E::Denied { .. } => Error::Failed(laid_out(&whole)),
             E::Conflict { .. }
             | E::Captured { .. }
             | E::KeyInUse { .. }
-            | E::WithoutKeys(_)
             | E::Refused { .. }
-            | E::NotFound { .. }
-            | E::WithoutHistory => Error::Refused(whole),
-            E::Denied { .. } | E::Unavailable { effect: Effect::None, .. } => Error::Failed(whole),
+            | E::NotFound { .. } => Error::Refused(whole),
+            E::Unavailable { effect: Effect::None, .. } => Error::Failed(whole),
             E::Unavailable { effect: Effect::Unknown, .. } => Error::Unknown(whole),
         }
     }
+}
+
+/// A problem, and the command that undoes the transaction.
+fn take_back(problem: &str, command: &str, id: &str) -> String {
+    // Without the dashes, an id that begins with one would be read as a flag.
+    let dashes = if id.starts_with('-') { "-- " } else { "" };
+    let typed = format!("producer {command} {dashes}{}", quoted(id));
+    Todo::with(format!("{problem}; take it back with"), typed).to_string()
 }
 
 impl From<mongodb::error::Error> for Error {
@@ -214,6 +222,23 @@ mod tests {
         let denied = producer::Error::Denied { server, problem };
         assert_eq!(Error::from(denied.clone()).exit(), Exit::Failed);
         assert_eq!(Error::from(denied).after_a_write().exit(), Exit::Unknown);
+    }
+
+    #[test]
+    fn a_command_to_copy_is_a_line_of_its_own_and_one_word_of_the_shell_for_each_name() {
+        let wrong = |id: &str, state| {
+            let (id, problem) = (id.to_owned(), "can't be reversed");
+            Error::from(producer::Error::WrongState { id, state, problem }).to_string()
+        };
+        for (id, state, expected) in [
+            ("t", State::Initial, "producer cancel t"),
+            ("t u", State::Done, "producer reverse 't u'"),
+            ("-t", State::Held, "producer cancel -- -t"),
+        ] {
+            assert_eq!(wrong(id, state).lines().last(), Some(&*format!("  {expected}")));
+        }
+        let lacking = Error::from(producer::Error::WithoutHistory).to_string();
+        assert!(lacking.lines().any(|line| line == "  producer init --history on --apply"));
     }
 
     #[test]

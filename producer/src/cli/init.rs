@@ -10,6 +10,7 @@ use std::io::Write;
 use clap::Args;
 use common::config::switch;
 use common::mongo::{Choice, Finding, Foreign};
+use common::shell::laid_out;
 use producer::Inspection;
 use serde_json::{Value, json};
 
@@ -140,9 +141,9 @@ impl Report {
             writeln!(out, "fixed: {finding}")?;
         }
         for finding in &self.missing {
-            writeln!(out, "missing: {finding}")?;
+            writeln!(out, "missing: {}", laid_out(&finding.to_string()))?;
             if let Some(command) = finding.command() {
-                writeln!(out, "  in mongosh: {command}")?;
+                writeln!(out, "in mongosh:\n  {command}")?;
             }
         }
         for finding in &self.accepted {
@@ -155,10 +156,10 @@ impl Report {
         if !self.unneeded.is_empty() {
             let names = json!(self.unneeded);
             writeln!(out, "not needed any more: the indexes {}", self.unneeded.join(", "))?;
-            writeln!(out, "  in mongosh: db.transactions.dropIndexes({names})")?;
+            writeln!(out, "in mongosh:\n  db.transactions.dropIndexes({names})")?;
         }
         match self.missing.iter().any(Finding::applies) {
-            true => writeln!(out, "Run `producer init --apply` to apply it."),
+            true => writeln!(out, "To apply it, run\n  producer init --apply"),
             false if self.missing.is_empty() => writeln!(out, "Nothing is missing."),
             false => Ok(()),
         }

@@ -133,6 +133,6 @@ pub fn token(
     random[16..].copy_from_slice(other.as_bytes());
     let (token, line) = make(&args.name, &args.scope, random);
     writeln!(out, "{line}").map_err(Error::output)?;
-    context.console.note(format!("the token, which is shown only now: {token}"));
+    context.console.note(format!("the token, which is shown only now:\n  {token}"));
     Ok(Exit::Ok)
 }

@@ -3,6 +3,8 @@
 //! Owns the sentences and the thresholds. Promises that each kind stands in the list at most once, the
 //! worst first, and that nothing is said of what is not known.
 
+use common::shell::quoted;
+
 use super::flow::Totals;
 use super::types::{Activity, HarmfulIndex, Overview, Problem, Severity, Worker};
 
@@ -316,8 +318,8 @@ fn oldest(overview: &Overview) -> Option<Problem> {
             oldest.id, oldest.state
         ),
         remedy: format!(
-            "`producer show {}` says who has it and how often it was tried.",
-            oldest.id
+            "`producer status {}` says who has it and how often it was tried.",
+            quoted(&oldest.id)
         ),
         link: links::OLDEST,
     })

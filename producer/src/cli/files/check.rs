@@ -117,8 +117,8 @@ impl Checked {
             return Ok(());
         }
         Err(Error::BadInput(format!(
-            "{} of {} rows are invalid; nothing was written. Correct them, or leave them out with \
-             --skip-invalid.",
+            "{} of {} rows are invalid; nothing was written. Correct them, or leave them out with\n  \
+             --skip-invalid",
             self.invalid, self.rows
         )))
     }

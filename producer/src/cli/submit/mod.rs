@@ -30,7 +30,7 @@ pub use summary::Summary;
 use self::pipeline::Progressed;
 use self::results::ResultsFile;
 use self::rows::Transfers;
-use crate::cli::advice::typed;
+use crate::cli::advice::{Todo, typed};
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
 use crate::cli::files::Format;
@@ -142,11 +142,17 @@ pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Err
 
 /// How to complete a submission that failed or was interrupted. It names the batch, so that it is
 /// right even if the file is corrected in between.
-fn advice(batch: Option<&Batch>) -> String {
-    let flag = batch.map(|batch| format!(" with {}", typed("--batch", batch.as_str())));
-    format!(
-        "run the same command{} on the same input: it goes on where this one stopped, and rows \
-         that are known change nothing",
-        flag.unwrap_or_default()
-    )
+fn advice(batch: Option<&Batch>) -> Todo {
+    match batch {
+        Some(batch) => Todo::with(
+            "run the same command with the following on the same input; it goes on where this one \
+             stopped, and rows that are known change nothing:",
+            typed("--batch", batch.as_str()),
+        ),
+        None => {
+            "run the same command on the same input: it goes on where this one stopped, and rows \
+                 that are known change nothing"
+                .into()
+        }
+    }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::pipeline::Counts;
 use super::rows::Transfers;
-use crate::cli::advice::typed;
+use crate::cli::advice::{Todo, typed};
 use crate::cli::console::per_second;
 use crate::cli::exit::Exit;
 use crate::cli::follow::{Ends, Followed};
@@ -118,12 +118,9 @@ impl fmt::Display for Summary {
         write!(f, "{}", self.followed())?;
         write!(f, "\n{:.1} s, {:.0} rows/s", self.seconds, self.rows_per_s)?;
         if let Some(batch) = &self.batch {
-            let flag = typed("--batch", batch);
-            write!(
-                f,
-                "\nrows without ids were submitted as batch {batch}; to submit a corrected or \
-                 longer version of this file, repeat with {flag}: known rows change nothing"
-            )?;
+            let todo = "rows without ids were submitted as a batch; to submit a corrected or longer \
+                        version of this file, where known rows change nothing, repeat with its name:";
+            write!(f, "\n{}", Todo::with(todo, typed("--batch", batch)))?;
         }
         Ok(())
     }
@@ -171,7 +168,7 @@ mod tests {
         let mut summary = Summary { rows: 1, submitted: 1, ..Summary::default() };
         assert!(!summary.to_string().contains("--batch") && !summary.to_json().contains("batch"));
         summary.batch = Some("may payroll".to_owned());
-        assert!(summary.to_string().contains("repeat with --batch 'may payroll': known rows"));
+        assert!(summary.to_string().ends_with("repeat with its name:\n  --batch 'may payroll'"));
         assert!(summary.to_json().contains(r#""batch":"may payroll""#));
     }
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use common::shell::laid_out;
 use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::StreamExt;
 use ratatui::DefaultTerminal;
@@ -66,7 +67,7 @@ pub async fn run(
     if args.draws() && !stdout().is_terminal() {
         let problem = "standard output is no terminal: `producer top --once` prints the overview as \
                        text, `producer top --json` and `producer stats --json` print it for programs";
-        return Err(Error::BadInput(problem.to_owned()));
+        return Err(Error::BadInput(laid_out(problem)));
     }
     let stop = context.advice.ends_by_itself();
     let sampler = Arc::new(Sampler::new(context.client.clone()));

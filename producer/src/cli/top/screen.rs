@@ -61,7 +61,7 @@ fn problems(overview: &Overview) -> Vec<Line<'static>> {
         Some(Severity::Info) => Style::new(),
         None => Style::new().fg(Color::Green),
     };
-    let problems = words::problems(overview).into_iter();
+    let problems = words::problems(overview, str::to_owned).into_iter();
     problems.map(|(severity, words)| Line::styled(words, style(severity))).collect()
 }
 

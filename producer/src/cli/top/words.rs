@@ -1,5 +1,7 @@
 //! The overview in words: lines that fit a terminal or a report. Pure.
 
+use common::shell::laid_out;
+
 use crate::overview::duration;
 use crate::overview::types::{
     Activity, Backlog, Connection, Count, Due, Latency, Overview, Rate, Severity, States, Worker,
@@ -15,7 +17,8 @@ pub const HEADINGS: [&str; 7] =
 /// Everything, as text without colors.
 pub fn page(overview: &Overview, name: &str) -> String {
     let mut lines = vec![title(overview, name), String::new()];
-    lines.extend(problems(overview).into_iter().map(|(_, line)| line));
+    // People copy commands from here, and foreign text is in the rest of a problem.
+    lines.extend(problems(overview, laid_out).into_iter().map(|(_, line)| line));
     lines.push(String::new());
     lines.extend(figures(overview));
     lines.extend([queues(overview), refusals(overview), String::new(), row(&HEADINGS)]);
@@ -47,7 +50,10 @@ fn connection(connection: &Connection) -> String {
 }
 
 /// What is wrong and what to do, the worst first; or that nothing is.
-pub fn problems(overview: &Overview) -> Vec<(Option<Severity>, String)> {
+pub fn problems(
+    overview: &Overview,
+    remedy: fn(&str) -> String,
+) -> Vec<(Option<Severity>, String)> {
     let connections = &overview.connections;
     if overview.problems.is_empty() {
         let looked = connections.mongodb.since.is_some() && connections.amqp.since.is_some();
@@ -60,7 +66,8 @@ pub fn problems(overview: &Overview) -> Vec<(Option<Severity>, String)> {
             Severity::Warning => "! ",
             Severity::Info => "· ",
         };
-        let words = format!("{mark} {}. {} {}", problem.title, problem.cause, problem.remedy);
+        let words =
+            format!("{mark} {}. {} {}", problem.title, problem.cause, remedy(&problem.remedy));
         (Some(problem.severity), words)
     };
     overview.problems.iter().map(line).collect()

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::terms::TermsArgs;
 use super::{note_unpublished, reason_text, state_of, wait_for};
-use crate::cli::advice::typed;
+use crate::cli::advice::{Todo, typed};
 use crate::cli::context::Context;
 use crate::cli::exit::{Error, Exit};
 use crate::cli::follow::WaitArgs;
@@ -90,15 +90,14 @@ pub async fn transfer(
 /// whatever happens next. It goes to standard error: scripts expect only the result on standard
 /// output.
 fn advise(context: &Context, args: &TransferArgs, id: &str) {
-    let flag = typed("--id", id) + &args.terms.typed_moments();
+    let flags = typed("--id", id) + &args.terms.typed_moments();
     if args.id.is_none() {
-        context.console.note(format!(
-            "id {id}: should this command not come to its end, run it again with {flag}"
-        ));
+        let todo = "should this command not come to its end, run it again with";
+        context.console.note(Todo::with(todo, &flags).to_string());
     }
-    context.advice.set(format!(
-        "run the same command with {flag}: it goes on where this one stopped and pays only once"
-    ));
+    let todo = "run the same command with the following; it goes on where this one stopped and pays \
+                only once:";
+    context.advice.set(Todo::with(todo, flags));
 }
 
 fn submission(args: &TransferArgs) -> Result<Submission, Error> {

@@ -53,14 +53,13 @@ async fn cut_off(world: &World, arguments: &[&str], operation: &str) -> Answer {
     tokio::join!(failing, cutting).0
 }
 
-/// The value of a flag in an advice.
+/// The value of a flag in an advice: all that stands behind the flag on the line below the sentence.
 fn advised(flag: &str, advice: &str) -> String {
-    let sentence = advice.lines().find(|line| line.contains("run the same command with"));
-    let sentence = sentence.unwrap_or_else(|| panic!("no advice in {advice:?}"));
-    let flag = format!("{flag} ");
-    let at = sentence.find(&flag).unwrap_or_else(|| panic!("no {flag:?} in {sentence:?}"));
-    let value = &sentence[at + flag.len()..];
-    value[..value.find([':', ' ']).expect("the advice goes on")].to_owned()
+    let mut lines = advice.lines();
+    let sentence = lines.find(|line| line.contains("run the same command with the following"));
+    let line = sentence.and_then(|_| lines.next());
+    let value = line.and_then(|line| line.strip_prefix(&format!("  {flag} ")));
+    value.unwrap_or_else(|| panic!("no {flag} below a sentence in {advice:?}")).to_owned()
 }
 
 async fn settled_once(world: &World, transfers: u64) {
@@ -80,7 +79,8 @@ async fn a_transfer_that_failed_is_paid_once_by_the_command_that_it_advises() {
     let failed = cut_off(&world, &["transfer", "a", "b", "1"], "insert").await;
     assert_eq!(world.count(&[State::Initial]).await, 1, "it was inserted before it failed");
     let id = advised("--id", &failed.stderr);
-    assert!(failed.stderr.starts_with(&format!("id {id}")), "{}", failed.stderr);
+    let before = format!("run it again with\n  --id {id}\n");
+    assert!(failed.stderr.contains(&before), "{}", failed.stderr);
     assert_eq!(failed.stdout, "", "a script reads results there");
     let repeated = world.producer(&["transfer", "a", "b", "1", "--id", &id]).await;
     assert_eq!(repeated.expect_success().stdout.trim(), id);
@@ -148,7 +148,7 @@ async fn an_interrupted_transfer_has_said_its_id_and_is_paid_once() {
         held.discard();
         assert!(interrupted.log().contains("interrupted; "), "{}", interrupted.log());
         let id = advised("--id", &interrupted.log());
-        assert!(said_before.contains(&format!("id {id}")), "{said_before}");
+        assert!(said_before.contains(&format!("\n  --id {id}\n")), "{said_before}");
         world.producer(&["transfer", "a", "b", "1", "--id", &id]).await.expect_success();
     }
     settled_once(&world, 2).await;

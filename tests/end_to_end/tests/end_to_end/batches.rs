@@ -130,7 +130,7 @@ async fn a_batch_is_named_to_people_and_checked() {
     for (row, is_named) in [(with_id, false), (without, true)] {
         std::fs::write(&file, row).expect("the file can be written");
         let said = world.producer(&named).await.expect_success().stdout;
-        assert_eq!(said.contains("repeat with --batch May"), is_named, "{said}");
+        assert_eq!(said.contains("\n  --batch May\n"), is_named, "{said}");
     }
     world.finish().await;
 }

@@ -4,6 +4,7 @@
 //! the same time; each has a database and queues of its own. Each module is one subject; a test's
 //! name is the promise that it holds.
 
+mod addresses;
 mod advice;
 mod api;
 mod audit;
@@ -23,6 +24,7 @@ mod history;
 mod holds;
 mod keys;
 mod lanes;
+mod lines;
 mod messages;
 mod multileg;
 mod names;

@@ -173,7 +173,7 @@ async fn a_command_that_is_repeated_as_advised_names_the_same_moment() {
     let world = world().await;
     let advised = world.producer(&["transfer", "a", "b", "5", "--expires-at", "+2h"]).await;
     let advice = advised.expect_success().stderr;
-    let flags = advice.split("run it again with ").nth(1).unwrap_or_else(|| panic!("{advice}"));
+    let flags = advice.split("run it again with\n").nth(1).unwrap_or_else(|| panic!("{advice}"));
     let mut arguments = vec!["transfer", "a", "b", "5"];
     arguments.extend(flags.split_whitespace());
     world.producer(&arguments).await.expect_success();

@@ -1,5 +1,6 @@
 //! A worker as its operator sees it: signals, exit codes, settings, pages.
 
+use common::queue::WORK;
 use common::transaction::State;
 use harness::process::Signal;
 use harness::proxy::Part;
@@ -92,6 +93,26 @@ async fn a_worker_stops_within_its_drain_limit_though_the_database_is_silent() {
     world.wait_final(s(60)).await;
     world.assert_at_rest().await;
     drop(second);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn what_a_stopping_worker_still_settles_is_not_delivered_again() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let (proxy, uri) = world.mongodb_proxy().await;
+    let mut worker = world.worker("one").mongodb(&uri).start().await;
+    let held = proxy.hold("settle", 1, Part::Reply);
+    world.submit(&[transfer("t", "a", "b", 1)], 1).await;
+    held.caught(s(20)).await;
+    worker.signal(Signal::Term);
+    let gone = async || world.queues.consumers().await == Some(0);
+    wait_until("it consumes no more", s(20), gone).await;
+    held.release();
+    assert_eq!(worker.exit(s(30)).await.code(), Some(0), "{}", worker.log());
+    world.wait_state("t", State::Done, s(1)).await;
+    assert_eq!(world.queues.depth(WORK).await, Some(0), "{}", worker.log());
+    world.assert_at_rest().await;
     world.finish().await;
 }
 

@@ -2,14 +2,17 @@
 //!
 //! Runs beside the submission. Once enough transfers have reached a final state it kills a worker
 //! and asks which transactions that worker held; when it held none, the next worker follows, twice
-//! at most, and one worker is always left. Fails when a worker has ended unasked, or when a
-//! transaction that a killed worker held is lost or not final.
+//! at most, and one worker is always left. The recovery is the time from the kill to the end of the last
+//! transaction that was in flight then. Both moments are on the database's clock, which may be another
+//! machine's. Fails when a worker has ended unasked, or when a transaction that a killed worker held is lost or
+//! not final.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use harness::console::{Failure, say};
-use mongodb::bson::DateTime;
+use mongodb::Database;
+use mongodb::bson::{DateTime, doc};
 
 use super::producer::{Producer, Stats, Transaction};
 use super::workers::Workers;
@@ -27,10 +30,21 @@ pub struct Kill {
     pub killed: Vec<String>,
     /// The transactions that the last of them held.
     pub held: Vec<String>,
-    /// When it was killed.
-    pub at: Option<SystemTime>,
+    /// When it was killed, on the database's clock.
+    pub at: Option<DateTime>,
     /// Transfers a second until then.
     pub rate_before: Option<f64>,
+}
+
+/// How long it took until nothing of a killed worker was in flight any more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Recovery {
+    /// Nothing was in flight at the kill, or nobody was killed.
+    NothingInFlight,
+    /// All that was in flight was ended by statements that the worker had sent before the kill.
+    SentBefore,
+    /// So many seconds from the kill to the end of the last transaction.
+    Took(f64),
 }
 
 impl Kill {
@@ -42,6 +56,7 @@ impl Kill {
         over: &AtomicBool,
         producer: &Producer<'_>,
         workers: &mut Workers,
+        database: &Database,
         transfers: usize,
     ) -> Result<Kill, Failure> {
         let begun = Instant::now();
@@ -59,7 +74,7 @@ impl Kill {
             workers.require_all()?;
         }
         for index in victims(workers.count()) {
-            kill.at = Some(SystemTime::now());
+            kill.at = Some(server_now(database).await?);
             let name = workers.kill(index)?;
             kill.held = producer.in_flight(&name).await?;
             say(format!("killed {name} (SIGKILL): it held {} transactions", kill.held.len()));
@@ -71,13 +86,15 @@ impl Kill {
         Ok(kill)
     }
 
-    /// Seconds from the kill until the last of the held transactions was final; `None` when none
-    /// was held. `found` are those transactions as they are now.
+    /// The time from the kill until the last of the held transactions was final. `found` are those
+    /// transactions as they are now.
     ///
     /// # Errors
     /// When one of them is missing or not final.
-    pub fn recovery_s(&self, found: &[Transaction]) -> Result<Option<f64>, Failure> {
-        let (Some(at), Some(worker)) = (self.at, self.killed.last()) else { return Ok(None) };
+    pub fn recovery(&self, found: &[Transaction]) -> Result<Recovery, Failure> {
+        let (Some(at), Some(worker)) = (self.at, self.killed.last()) else {
+            return Ok(Recovery::NothingInFlight);
+        };
         let open = found.iter().filter(|one| !FINAL.contains(&one.state.as_str())).count();
         if found.len() != self.held.len() || open > 0 {
             return Err(Failure(format!(
@@ -93,10 +110,24 @@ impl Kill {
             })?;
             last = last.max(Some(moment));
         }
-        let since =
-            |last: DateTime| last.timestamp_millis() - DateTime::from(at).timestamp_millis();
-        Ok(last.map(|last| since(last) as f64 / 1000.0))
+        let Some(last) = last else { return Ok(Recovery::NothingInFlight) };
+        // The server dates a write when it begins. One that the worker had sent may begin before the kill and
+        // take effect after it.
+        let took_ms = last.timestamp_millis() - at.timestamp_millis();
+        Ok(if took_ms <= 0 {
+            Recovery::SentBefore
+        } else {
+            Recovery::Took(took_ms as f64 / 1000.0)
+        })
     }
+}
+
+/// The time on the clock by which transactions are dated.
+async fn server_now(database: &Database) -> Result<DateTime, Failure> {
+    let failed = |why: String| Failure(format!("the database does not say its time: {why}"));
+    let hello = database.run_command(doc! { "hello": 1 }).await;
+    let hello = hello.map_err(|error| failed(error.to_string()))?;
+    hello.get_datetime("localTime").copied().map_err(|error| failed(error.to_string()))
 }
 
 fn final_count(stats: &Stats) -> u64 {
@@ -122,7 +153,7 @@ mod tests {
         Kill {
             killed: vec!["demo-worker-2".to_owned()],
             held: held.iter().map(|id| (*id).to_owned()).collect(),
-            at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(500)),
+            at: Some(DateTime::from_millis(500)),
             rate_before: None,
         }
     }
@@ -139,20 +170,30 @@ mod tests {
             transaction("a", "canceled", "1970-01-01T00:00:03.25Z"),
             transaction("b", "done", "1970-01-01T00:00:01Z"),
         ];
-        let recovery = kill_of(&["a", "b"]).recovery_s(&found).expect("both are final");
-        assert_eq!(recovery, Some(2.75));
-        assert_eq!(kill_of(&[]).recovery_s(&[]).expect("nothing is open"), None);
-        assert_eq!(Kill::default().recovery_s(&[]).expect("nobody was killed"), None);
+        let recovery = kill_of(&["a", "b"]).recovery(&found).expect("both are final");
+        assert_eq!(recovery, Recovery::Took(2.75));
+        for kill in [kill_of(&[]), Kill::default()] {
+            assert_eq!(kill.recovery(&[]).expect("nothing is open"), Recovery::NothingInFlight);
+        }
+    }
+
+    #[test]
+    fn a_recovery_is_never_negative() {
+        for moment in ["1970-01-01T00:00:00.3Z", "1970-01-01T00:00:00.5Z"] {
+            let found = [transaction("a", "done", moment)];
+            let recovery = kill_of(&["a"]).recovery(&found).expect("it is final");
+            assert_eq!(recovery, Recovery::SentBefore);
+        }
     }
 
     #[test]
     fn a_held_transaction_that_is_lost_or_open_is_a_failure() {
         let done = transaction("a", "done", "1970-01-01T00:00:01Z");
         let open = transaction("b", "applied", "1970-01-01T00:00:01Z");
-        let lost = kill_of(&["a", "b"]).recovery_s(std::slice::from_ref(&done));
+        let lost = kill_of(&["a", "b"]).recovery(std::slice::from_ref(&done));
         let text = lost.expect_err("b is missing").to_string();
         assert!(text.ends_with("held, 1 were found and 0 are not final"), "{text}");
-        let text = kill_of(&["a", "b"]).recovery_s(&[done, open]).expect_err("b is open");
+        let text = kill_of(&["a", "b"]).recovery(&[done, open]).expect_err("b is open");
         assert!(text.to_string().ends_with("2 were found and 1 are not final"), "{text}");
     }
 }

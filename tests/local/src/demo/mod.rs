@@ -27,6 +27,7 @@ use harness::console::{Failure, Timings, say};
 use harness::deployment::directory::Lock;
 use harness::deployment::{Addresses, Deployment};
 use harness::figures::thousands;
+use mongodb::Database;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -81,6 +82,7 @@ async fn run(args: &Args, home: &Path, timings: &mut Timings) -> Result<Vec<Stri
     let transfers = args.transfers;
     let mut deployment = Deployment::new(home);
     let servers = timings.part("servers", deployment.up()).await?;
+    let database = database(&servers.mongodb_uri).await?;
     let programs = Programs::new(leftovers::mark(home), environment(servers, SystemTime::now()))?;
     let producer = Producer::new(&programs);
 
@@ -100,12 +102,12 @@ async fn run(args: &Args, home: &Path, timings: &mut Timings) -> Result<Vec<Stri
 
     say(format!("submitting {} transfers", thousands(transfers as f64)));
     let file = home.join("transfers.csv");
-    let submit = submit_and_kill(&producer, &mut workers, &file, transfers);
+    let submit = submit_and_kill(&producer, &mut workers, &database, &file, transfers);
     let (submit_code, took, kill) = timings.part("submit and settle", submit).await?;
     let audit = async {
         let stats = producer.stats().await?;
-        let recovery_s = kill.recovery_s(&producer.status(&kill.held).await?)?;
-        println!("{}", table(&expected, &stats, &kill, &Pace { transfers, took, recovery_s }));
+        let recovery = kill.recovery(&producer.status(&kill.held).await?)?;
+        println!("{}", table(&expected, &stats, &kill, &Pace { transfers, took, recovery }));
         Ok((stats, producer.audit().await?))
     };
     let (stats, audit_code) = timings.part("audit", audit).await?;
@@ -122,6 +124,7 @@ async fn run(args: &Args, home: &Path, timings: &mut Timings) -> Result<Vec<Stri
 async fn submit_and_kill(
     producer: &Producer<'_>,
     workers: &mut Workers,
+    database: &Database,
     file: &Path,
     transfers: usize,
 ) -> Result<(i32, Duration, Kill), Failure> {
@@ -133,9 +136,16 @@ async fn submit_and_kill(
         over.store(true, Ordering::Relaxed);
         Ok((code, begun.elapsed()))
     };
-    let kill = Kill::beside(&over, producer, workers, transfers);
+    let kill = Kill::beside(&over, producer, workers, database, transfers);
     let ((code, took), kill) = tokio::try_join!(submit, kill)?;
     Ok((code, took, kill))
+}
+
+/// The database, to ask it for its time.
+async fn database(uri: &str) -> Result<Database, Failure> {
+    let client = mongodb::Client::with_uri_str(uri).await;
+    let client = client.map_err(|error| Failure(format!("MongoDB: {error}")))?;
+    Ok(client.database("admin"))
 }
 
 /// What tells the programs where the servers are, with a database and queues of the demo's own.

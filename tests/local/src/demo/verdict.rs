@@ -8,7 +8,7 @@ use std::time::Duration;
 use harness::figures::thousands;
 
 use super::data::Expected;
-use super::kill::Kill;
+use super::kill::{Kill, Recovery};
 use super::producer::Stats;
 
 /// Every way in which the run was not as it must be; empty when all is well.
@@ -50,7 +50,7 @@ pub struct Pace {
     /// From the start of the submission until the last transfer was final.
     pub took: Duration,
     /// From the kill until the last transaction that the killed worker held was final.
-    pub recovery_s: Option<f64>,
+    pub recovery: Recovery,
 }
 
 /// The result, as aligned text.
@@ -67,7 +67,7 @@ pub fn table(expected: &Expected, stats: &Stats, kill: &Kill, pace: &Pace) -> St
     if let Some(rate) = kill.rate_before {
         rows.push(("transfers/s, submit to the kill".to_owned(), thousands(rate)));
     }
-    rows.extend(kill_rows(kill, pace.recovery_s));
+    rows.extend(kill_rows(kill, pace.recovery));
     let width = rows.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
     let lines = rows.iter().map(|(label, value)| format!("  {label:<width$}  {value}"));
     lines.collect::<Vec<_>>().join("\n")
@@ -80,15 +80,17 @@ fn count(got: u64, wanted: u64) -> String {
     }
 }
 
-fn kill_rows(kill: &Kill, recovery_s: Option<f64>) -> Vec<(String, String)> {
+fn kill_rows(kill: &Kill, recovery: Recovery) -> Vec<(String, String)> {
     let row = |label: &str, value: String| (label.to_owned(), value);
     if kill.killed.is_empty() {
         return vec![row("worker killed", "none: the transfers were settled before".to_owned())];
     }
-    let recovery = match recovery_s {
-        None => row("time to recover", "nothing to recover".to_owned()),
-        Some(seconds) => row("time to recover them", format!("{seconds:.1} s")),
+    let told = match recovery {
+        Recovery::NothingInFlight => "not measured: nothing was in flight at the kill".to_owned(),
+        Recovery::SentBefore => "0.0 s: what the worker had sent before ended them".to_owned(),
+        Recovery::Took(seconds) => format!("{seconds:.1} s from the kill to the end of the last"),
     };
+    let recovery = row("time to recover them", told);
     let held = row("in flight at the kill", kill.held.len().to_string());
     vec![row("worker killed", kill.killed.join(", ")), held, recovery]
 }
@@ -142,7 +144,7 @@ mod tests {
             ..Kill::default()
         };
         let took = Duration::from_millis(500);
-        let pace = Pace { transfers: 1_000, took, recovery_s: Some(2.25) };
+        let pace = Pace { transfers: 1_000, took, recovery: Recovery::Took(2.25) };
         let lines = [
             "  done                                 1,006  (expected 7)",
             "  canceled: account_frozen             2",
@@ -151,14 +153,31 @@ mod tests {
             "  transfers/s, submit to the kill      1,234",
             "  worker killed                        demo-worker-2",
             "  in flight at the kill                2",
-            "  time to recover them                 2.2 s",
+            "  time to recover them                 2.2 s from the kill to the end of the last",
         ];
         assert_eq!(table(&expected(), &stats, &kill, &pace), lines.join("\n"));
     }
 
     #[test]
+    fn a_recovery_that_was_not_measured_says_why() {
+        let kill = Kill { killed: vec!["demo-worker-2".to_owned()], ..Kill::default() };
+        for (recovery, said) in [
+            (Recovery::NothingInFlight, "not measured: nothing was in flight at the kill"),
+            (Recovery::SentBefore, "0.0 s: what the worker had sent before ended them"),
+        ] {
+            let pace = Pace { transfers: 10, took: Duration::from_secs(1), recovery };
+            let told = table(&expected(), &good(), &kill, &pace);
+            assert!(told.ends_with(said), "{told}");
+        }
+    }
+
+    #[test]
     fn a_run_without_a_kill_says_so() {
-        let pace = Pace { transfers: 10, took: Duration::from_secs(1), recovery_s: None };
+        let pace = Pace {
+            transfers: 10,
+            took: Duration::from_secs(1),
+            recovery: Recovery::NothingInFlight,
+        };
         let told = table(&expected(), &good(), &Kill::default(), &pace);
         assert!(told.ends_with("  none: the transfers were settled before"), "{told}");
     }

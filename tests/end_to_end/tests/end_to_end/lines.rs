@@ -1,0 +1,59 @@
+//! What the programs log: no line of level error where nothing failed, and one line for one failure, whatever
+//! their libraries have to say.
+
+use harness::producer;
+use harness::wait::{s, wait_until};
+use harness::world::{World, transfer};
+
+/// With the lines of the broker's client, which are off otherwise.
+const WITH_CLIENT: &str = "info,lapin=info";
+
+#[tokio::test]
+async fn a_setup_that_succeeds_logs_nothing() {
+    let world = World::new().await;
+    for (log, prefix) in [("info", "one"), (WITH_CLIENT, "two"), (WITH_CLIENT, "two")] {
+        let mut env = world.env();
+        env.insert("TANDEM_LOG".to_owned(), log.to_owned());
+        env.insert("TANDEM_QUEUE_PREFIX".to_owned(), format!("{}-{prefix}", world.name));
+        let set_up = producer::run(&env, &["init"]).await.expect_success();
+        assert_eq!(set_up.stderr, "", "with {log}");
+    }
+    for prefix in ["one", "two"] {
+        let prefix = format!("{}-{prefix}", world.name);
+        harness::queues::Queues::new(&world.servers.amqp_url, &prefix).delete_all().await;
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_settles_and_stops_logs_no_error() {
+    let world = World::new().await;
+    world.accounts(&[("a", 10), ("b", 0)]).await;
+    let mut worker = world.worker("one").env("TANDEM_LOG", WITH_CLIENT).start().await;
+    world.submit(&[transfer("t", "a", "b", 1)], 1).await;
+    world.wait_final(s(60)).await;
+    worker.signal(harness::process::Signal::Term);
+    assert_eq!(worker.exit(s(60)).await.code(), Some(0), "{}", worker.log());
+    let log = worker.log();
+    assert!(log.contains("nothing is left in flight"), "{log}");
+    assert!(!log.contains("ERROR"), "{log}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_broker_that_is_away_for_a_while_is_one_line_of_a_workers_log() {
+    let world = World::new().await;
+    let (proxy, url) = world.amqp_proxy().await;
+    let worker = world.worker("one").amqp(&url).env("TANDEM_LOG", "info").start().await;
+    proxy.refuse();
+    // Tried again and again meanwhile.
+    let tried = async || worker.metrics().await.sum("tandem_reconnects_total", &[]) >= 3.0;
+    wait_until("it has tried three times", s(60), tried).await;
+    proxy.restore();
+    wait_until("it consumes again", s(60), async || worker.is_ready().await).await;
+    let log = worker.log();
+    let told = log.lines().filter(|line| line.contains(" WARN ") || line.contains(" ERROR "));
+    assert_eq!(told.count(), 1, "{log}");
+    drop(worker);
+    world.finish().await;
+}
