@@ -5,7 +5,7 @@ use std::fmt;
 
 use harness::proxy::{Sent, Spoil};
 
-use crate::class::{CLASSES, Class};
+use crate::class::Class;
 use crate::told::Told;
 
 /// The n-th command of a name and purpose that a row sends.
@@ -69,7 +69,7 @@ pub fn positions(sent: &[Sent]) -> Vec<Position> {
 
 /// All cells of a row.
 #[must_use]
-pub fn cells(row: usize, positions: &[Position]) -> Vec<Cell> {
+pub fn cells(row: usize, positions: &[Position], classes: &[Class]) -> Vec<Cell> {
     let cell = |position: &Position, class: &Class| Cell {
         row,
         position: position.clone(),
@@ -77,7 +77,7 @@ pub fn cells(row: usize, positions: &[Position]) -> Vec<Cell> {
     };
     let of = |position: &Position| {
         let has_concern = position.sent.has_concern;
-        let classes = CLASSES.iter().filter(move |class| has_concern || !class.needs_concern());
+        let classes = classes.iter().filter(move |class| has_concern || !class.needs_concern());
         classes.map(|class| cell(position, class)).collect::<Vec<_>>()
     };
     positions.iter().flat_map(of).collect()
@@ -96,6 +96,7 @@ impl fmt::Display for Position {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::class::CLASSES;
 
     fn sent(command: &str, has_concern: bool) -> Sent {
         Sent { command: command.to_owned(), purpose: String::new(), has_concern }
@@ -107,7 +108,7 @@ mod tests {
         let positions = positions(&[find.clone(), insert.clone(), find.clone()]);
         let told: Vec<String> = positions.iter().map(ToString::to_string).collect();
         assert_eq!(told, ["find #1", "insert #1", "find #2"]);
-        let cells = cells(0, &positions);
+        let cells = cells(0, &positions, &CLASSES);
         let concerns = CLASSES.iter().filter(|class| class.needs_concern()).count();
         assert_eq!(cells.len(), 3 * CLASSES.len() - 2 * concerns);
     }

@@ -61,7 +61,7 @@ mod tests {
             .flat_map(|command| ["a", "b"].map(|purpose| sent(command, purpose)))
             .map(|sent| Position { sent, nth: 1 })
             .collect();
-        let all: Vec<Cell> = (0..5).flat_map(|row| cells(row, &positions)).collect();
+        let all: Vec<Cell> = (0..5).flat_map(|row| cells(row, &positions, &CLASSES)).collect();
         let chosen = cover(&all);
         let there: HashSet<Pair> = chosen.iter().flat_map(pairs).collect();
         assert!(all.iter().flat_map(pairs).all(|pair| there.contains(&pair)));

@@ -8,6 +8,7 @@ use harness::console::{Failure, Timings, conclude};
 use harness::deployment::directory::Lock;
 use harness::deployment::{self, Deployment, Keep, Server, down};
 use harness::failing::FailingMongo;
+use matrix::class::CLASSES;
 use matrix::run::{Options, Row, run};
 use matrix::told::read;
 
@@ -74,6 +75,7 @@ async fn matrix(args: Args) -> Result<i32, Failure> {
         rows,
         calls: args.calls,
         lanes: args.lanes,
+        classes: CLASSES.to_vec(),
         wanted: |_| true,
         reading: read,
     };

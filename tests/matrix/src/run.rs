@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 use worker::engine::EngineKind;
 
 use crate::cell::{Cell, Outcome, Position, cells};
+use crate::class::Class;
 use crate::clients::{self, Ran};
 use crate::cover::cover;
 use crate::ground::{Ground, stop};
@@ -63,6 +64,8 @@ pub struct Options {
     pub calls: usize,
     /// How many workers do, each with a database of its own.
     pub lanes: usize,
+    /// In which ways commands fail.
+    pub classes: Vec<Class>,
     /// Which cells may be chosen.
     pub wanted: fn(&Cell) -> bool,
     /// How callers understand errors.
@@ -107,12 +110,18 @@ pub async fn run(mongo: Arc<FailingMongo>, amqp_url: &str, options: &Options) ->
     say(format!("databases and queues after {:.1} s", begun.elapsed().as_secs_f64()));
     let healthy = ground.healthy_worker();
     let rows = record(&ground, &lanes, &options.rows).await;
-    let all: Vec<Cell> =
-        rows.iter().enumerate().flat_map(|(at, (_, positions))| cells(at, positions)).collect();
+    let all: Vec<Cell> = rows
+        .iter()
+        .enumerate()
+        .flat_map(|(at, (_, positions))| cells(at, positions, &options.classes))
+        .collect();
     let all: Vec<Cell> = all.into_iter().filter(|cell| (options.wanted)(cell)).collect();
     let chosen = if options.full { all.clone() } else { cover(&all) };
     let (recorded, all, in_rows) = (begun.elapsed().as_secs_f64(), all.len(), rows.len());
-    say(format!("recorded after {recorded:.1} s: {} of {all} cells in {in_rows} rows", chosen.len()));
+    say(format!(
+        "recorded after {recorded:.1} s: {} of {all} cells in {in_rows} rows",
+        chosen.len()
+    ));
     let progress = Progress::of(chosen.len());
     let (mut outcomes, worked) = futures_util::join!(
         calls(&ground, &options.rows, &chosen, options, &progress),

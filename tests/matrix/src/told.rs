@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use producer::Error;
+use producer::{Effect, Error};
 
 /// What a caller was told of one item.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub type Reading = fn(&Error) -> Told;
 pub fn read(error: &Error) -> Told {
     let words = error.to_string();
     match error {
-        Error::Unavailable { .. } => Told::Unknown(words),
+        Error::Unavailable { effect: Effect::Unknown, .. } => Told::Unknown(words),
         // `Error` may grow; whatever does not say that it is open says that nothing happened.
         _ => Told::Refused(words),
     }
@@ -87,8 +87,12 @@ mod tests {
     #[test]
     fn a_server_that_stays_away_leaves_open_what_a_refusal_closes() {
         let server = Server::MongoDb;
-        let away = Error::Unavailable { server, problem: "away".into(), after: Duration::ZERO };
-        assert!(matches!(read(&away), Told::Unknown(_)));
+        let away = |effect| {
+            let (problem, after) = ("away".to_owned(), Duration::ZERO);
+            Error::Unavailable { server, problem, after, effect }
+        };
+        assert!(matches!(read(&away(Effect::Unknown)), Told::Unknown(_)));
+        assert!(matches!(read(&away(Effect::None)), Told::Refused(_)));
         let denied = Error::Denied { server, problem: "no".into() };
         assert!(matches!(read(&denied), Told::Refused(_)));
     }
