@@ -328,6 +328,7 @@ impl Store {
                 operation: "look at the indexes",
                 message: other.to_string(),
                 fault: Fault::Denied,
+                effect: Effect::None,
             },
         })
     }

@@ -65,7 +65,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Code; 19] = [
+    pub const ALL: [Code; 20] = [
         Code::Malformed,
         Code::Unauthorized,
         Code::Forbidden,
