@@ -177,7 +177,7 @@ impl Client {
             }
         }
         if !waiting.is_empty() {
-            self.publish(&waiting).await?;
+            self.publish(&waiting).await.map_err(Error::after_a_write)?;
         }
         if asked.replay() == Replay::Removed {
             self.discard(held).await?;
@@ -190,7 +190,7 @@ impl Client {
     /// # Errors
     /// When the broker is away; the letter may then be in the queue still.
     pub async fn discard(&self, held: &Held) -> Result<(), Error> {
-        Ok(held.remove().await?)
+        held.remove().await.map_err(|error| Error::from(error).after_a_write())
     }
 
     /// The states of the transactions that are there; none where it is not one of ours.

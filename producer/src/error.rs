@@ -271,11 +271,9 @@ impl From<mongodb::error::Error> for Error {
 }
 
 impl From<QueueError> for Error {
-    /// Of a call that is about messages and is not tried again. What the broker refuses for good, it has
-    /// not taken; otherwise some may be there.
+    /// Of a look that is not tried again.
     fn from(error: QueueError) -> Error {
-        let effect = if error.lasts() { Effect::None } else { Effect::Unknown };
-        Error::of_server(&error, Duration::ZERO, effect)
+        Error::of_server(&error, Duration::ZERO, Effect::None)
     }
 }
 

@@ -177,7 +177,8 @@ impl Client {
     /// Publishes events of one end; returns whether somebody has bound a queue for them.
     async fn replay_some(&self, messages: &[Outgoing]) -> Result<bool, Error> {
         let (taken, result) = self.publisher().publish_each(messages, CONFIRM_LIMIT).await;
-        result?;
+        // Some of them may be there.
+        result.map_err(|error| Error::from(error).after_a_write())?;
         if taken.contains(&Taken::Refused) {
             let problem = "a queue of a subscriber takes no more events".to_owned();
             return Err(QueueError::NotTaken(problem).into());
