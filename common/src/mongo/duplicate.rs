@@ -33,10 +33,7 @@ pub(super) fn index_of(reply: &Document, item: usize) -> Option<&str> {
 
 /// The refusal in words.
 pub(super) fn taken(index: &str) -> String {
-    format!(
-        "another document has the same value, which the unique index `{}` takes only once",
-        echo(index)
-    )
+    format!("the unique index `{}` refuses it: another document has the same value", echo(index))
 }
 
 #[cfg(test)]

@@ -10,8 +10,9 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::{CreateCollectionOptions, ValidationAction, ValidationLevel};
 use mongodb::results::CollectionSpecification;
 
-use super::definitions::{COLLECTIONS, Fit, Index, TRANSACTIONS, definitions, fit, is_needed};
-use super::ground::{Harm, drop_index, harm};
+use super::definitions::{Fit, Index, TRANSACTIONS, definitions, fit, is_needed};
+use super::ground::{Harm, drop_index};
+use super::intrusions::{refusing, unsuitable, validators_on_own};
 use super::own::{SETTINGS, WORKERS};
 use super::seen_index::SeenIndex;
 use super::settings::{Choice, Known, LedgerSettings, Misfit};
@@ -136,7 +137,7 @@ impl Finding {
     }
 
     /// Whether the server removes documents of the ledger.
-    fn removes(&self) -> bool {
+    pub(super) fn removes(&self) -> bool {
         matches!(&self.lack, Lack::IndexHarms(harm) if harm.removes())
     }
 
@@ -265,51 +266,6 @@ impl fmt::Display for Finding {
             }
         }
     }
-}
-
-/// The collections that can hold no ledger as they are. While there is one, nothing else is changed. That of
-/// workers may be of any kind: the ledger does without. But nothing may remove documents from it.
-pub(super) fn unsuitable(seen: &Seen) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = Vec::new();
-    for (collection, (found, _)) in there(seen).filter(|(name, _)| *name != WORKERS) {
-        let all = Unsuitable::all_of(found).map(Lack::Plainness);
-        findings.extend(all.map(|lack| Finding { collection, lack }));
-    }
-    findings.extend(harms(seen).filter(Finding::removes));
-    findings
-}
-
-/// The collections of a ledger that are there.
-fn there(seen: &Seen) -> impl Iterator<Item = (&'static str, &Found)> {
-    COLLECTIONS.into_iter().filter_map(|name| Some((name, seen.collections.get(name)?)))
-}
-
-/// The indexes of the user's own that harm the ledger, accepted or not.
-fn harms(seen: &Seen) -> impl Iterator<Item = Finding> {
-    there(seen).flat_map(|(collection, (_, indexes))| {
-        let harms = indexes.iter().filter_map(move |index| harm(collection, index));
-        harms.map(move |harm| Finding { collection, lack: Lack::IndexHarms(harm) })
-    })
-}
-
-/// The indexes that may refuse writes: those that their owner has accepted, and those that nobody has.
-pub(super) fn refusing(seen: &Seen) -> (Vec<Finding>, Vec<Finding>) {
-    let is_accepted = |finding: &Finding| {
-        let of_the_ledger = seen.settings.iter().flat_map(|settings| &settings.accepted_indexes);
-        let mut accepted = seen.accepted.iter().chain(of_the_ledger);
-        matches!(&finding.lack, Lack::IndexHarms(harm) if accepted.any(|name| *name == harm.index))
-    };
-    harms(seen).filter(|finding| !finding.removes()).partition(is_accepted)
-}
-
-/// The validators of collections that Tandem has for itself alone.
-fn validators_on_own(seen: &Seen) -> impl Iterator<Item = Finding> {
-    let has_rules = |options: &CreateCollectionOptions| {
-        options.validator.as_ref().is_some_and(|rules| !rules.is_empty())
-    };
-    there(seen)
-        .filter(move |(name, (found, _))| !is_needed(name) && has_rules(&found.options))
-        .map(|(collection, _)| Finding { collection, lack: Lack::ValidatorOnOwn })
 }
 
 /// Whether nothing can be added to the collection of workers, because somebody uses its name otherwise.

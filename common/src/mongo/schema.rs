@@ -6,26 +6,20 @@
 //! so another program that finds it incomplete goes on. Fails with a sentence that names the
 //! remedy.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
-use mongodb::Collection;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
-use mongodb::results::CollectionType;
 
-use super::definitions::{COLLECTIONS, Definition, Index, definitions};
-use super::findings::{
-    Finding, Found, Lack, Seen, compare, refusing, strict, unneeded, unsuitable,
-};
+use super::definitions::{Definition, Index, definitions};
+use super::findings::{Finding, Lack, compare, strict, unneeded};
+use super::intrusions::refusing;
 use super::own::LEDGER_SETTINGS;
-use super::seen_index::SeenIndex;
 use super::settings::{Choice, ID, Known, LedgerSettings, Misfit};
 use super::{Store, keyed};
-use crate::ledger::{Effect, Fault, LedgerError};
+use crate::ledger::{Effect, LedgerError};
 
-const NAMESPACE_NOT_FOUND: i32 = 26;
+pub(super) const NAMESPACE_NOT_FOUND: i32 = 26;
 const NAMESPACE_EXISTS: i32 = 48;
 const DUPLICATE_KEY: i32 = 11_000;
 
@@ -298,47 +292,7 @@ impl Store {
         self.permitted("write the collection `tandem.settings`", write).await.map(drop)
     }
 
-    /// Looks again, while a program works, whether something removes documents of the ledger. Returns the
-    /// indexes that may refuse writes and that nobody has accepted.
-    ///
-    /// # Errors
-    /// [`NotReady::Unfit`] when something does; else when the server is away or refuses.
-    pub async fn check_ground(
-        &self,
-        settings: Option<LedgerSettings>,
-    ) -> Result<Vec<Finding>, NotReady> {
-        let seen = self.seen(settings).await?;
-        let unsuitable = unsuitable(&seen);
-        if unsuitable.is_empty() { Ok(refusing(&seen).1) } else { Err(NotReady::Unfit(unsuitable)) }
-    }
-
-    /// The indexes that remove documents of the ledger, or may refuse writes and are not accepted: for people who
-    /// look while programs work.
-    ///
-    /// # Errors
-    /// When the server is away or refuses.
-    pub async fn harms(&self) -> Result<Vec<Finding>, LedgerError> {
-        let look = async || {
-            let seen = self.seen(self.settings().await?).await?;
-            Ok(unsuitable(&seen).into_iter().chain(refusing(&seen).1).collect())
-        };
-        look().await.map_err(|error: NotReady| match error {
-            NotReady::Ledger(error) => error,
-            other => LedgerError {
-                operation: "look at the indexes",
-                message: other.to_string(),
-                fault: Fault::Denied,
-                effect: Effect::None,
-            },
-        })
-    }
-
-    async fn seen(&self, settings: Option<LedgerSettings>) -> Result<Seen, NotReady> {
-        let accepted = self.accepted_indexes.to_vec();
-        Ok(Seen { settings, collections: self.collections().await?, accepted })
-    }
-
-    async fn settings(&self) -> Result<Option<LedgerSettings>, NotReady> {
+    pub(super) async fn settings(&self) -> Result<Option<LedgerSettings>, NotReady> {
         let collection = self.settings_collection();
         let find = async move { collection.find_one(doc! { "_id": ID }).await };
         let found = self.permitted("read the collection `tandem.settings`", find).await?;
@@ -363,42 +317,6 @@ impl Store {
             }
         };
         self.permitted("write the collection `tandem.settings`", write).await
-    }
-
-    /// The ledger's collections that are there, with their options and indexes.
-    async fn collections(&self) -> Result<BTreeMap<String, Found>, NotReady> {
-        let names = COLLECTIONS.map(Bson::from).to_vec();
-        let database = self.database.clone();
-        let list = async move {
-            let filter = doc! { "name": { "$in": names } };
-            database.list_collections().filter(filter).await?.try_collect::<Vec<_>>().await
-        };
-        let mut collections = BTreeMap::new();
-        for found in self.permitted("list the collections", list).await? {
-            // The server refuses to list the indexes of a view.
-            if found.collection_type != CollectionType::Collection {
-                collections.insert(found.name.clone(), (found, vec![]));
-                continue;
-            }
-            let collection: Collection<Document> = self.database.collection(&found.name);
-            let list = async move {
-                match collection.list_indexes().await {
-                    Ok(indexes) => {
-                        indexes
-                            .with_type::<Document>()
-                            .map_ok(SeenIndex)
-                            .try_collect::<Vec<_>>()
-                            .await
-                    }
-                    // The collection was dropped after it was listed.
-                    Err(error) if code(&error) == Some(NAMESPACE_NOT_FOUND) => Ok(vec![]),
-                    Err(error) => Err(error),
-                }
-            };
-            let indexes = self.permitted("list the indexes", list).await?;
-            collections.insert(found.name.clone(), (found, indexes));
-        }
-        Ok(collections)
     }
 
     async fn define(&self, mut command: Document) -> Result<(), NotReady> {
@@ -465,7 +383,7 @@ fn as_needed(findings: Vec<Finding>) -> Result<(), NotReady> {
     if needed.is_empty() { Ok(()) } else { Err(NotReady::Unfit(needed)) }
 }
 
-fn code(error: &Error) -> Option<i32> {
+pub(super) fn code(error: &Error) -> Option<i32> {
     match error.kind.as_ref() {
         ErrorKind::Command(command) => Some(command.code),
         ErrorKind::Write(WriteFailure::WriteError(write)) => Some(write.code),
