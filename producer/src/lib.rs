@@ -51,6 +51,7 @@ mod input;
 mod keyed;
 mod listening;
 mod opening;
+mod origin;
 mod outcomes;
 #[cfg(feature = "cli")]
 mod overview;

@@ -4,6 +4,8 @@
 //! and the id of the next attempt is used only when the attempt before is finally canceled, without
 //! effect.
 
+use std::sync::Arc;
+
 use common::hex::hex;
 use common::limits::NAME_BYTES_MAX;
 use common::transaction::{Body, State, TransactionId};
@@ -12,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::client::{Client, state_of};
 use crate::error::Error;
-use crate::submission::{Receipt, Submission, differences};
+use crate::submission::{Origin, Receipt, Submission, differences};
 
 /// The most reversals of one original that are looked at.
 const ATTEMPTS_MAX: u32 = 10_000;
@@ -25,6 +27,15 @@ impl Client {
     /// [`Error::WrongState`] when there is no effect to take back, [`Error::NotFound`], and when a
     /// server stays away.
     pub async fn reverse(&self, id: &str) -> Result<Receipt, Error> {
+        self.reverse_from(id, None).await
+    }
+
+    /// The same, with where the reversal comes from.
+    pub(crate) async fn reverse_from(
+        &self,
+        id: &str,
+        origin: Option<Arc<Origin>>,
+    ) -> Result<Receipt, Error> {
         let body = self.reversed(id).await?;
         for attempt in 1..=ATTEMPTS_MAX {
             let reversal = reversal_id(id, attempt);
@@ -32,6 +43,7 @@ impl Client {
                 Some(existing) => existing,
                 None => {
                     let submission = Submission::of(body.clone()).with_id(reversal.as_str());
+                    let submission = submission.with_origin(origin.clone());
                     match self.submit(submission).await {
                         Ok(receipt) if receipt.known.is_none() => return Ok(receipt),
                         // Another client was faster: look at the result.

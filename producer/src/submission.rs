@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use common::amount::Amount;
 use common::ledger::LedgerError;
-use common::mongo::{Fields, Store, TRANSACTIONS, Under};
+use common::mongo::{Fields, Store, TRANSACTIONS};
 use common::trace::TraceParent;
 use common::transaction::{
     AccountId, Body, Leg, State, Terms, TransactionId, check_metadata, check_name,
@@ -21,6 +21,8 @@ use tokio::sync::Semaphore;
 use crate::equal::same_documents;
 use crate::error::Error;
 use crate::{keyed, together};
+
+pub use crate::origin::{KeyedArray, Origin};
 
 /// A transaction to be submitted. It has its id before anything is sent, so a failed submission can
 /// be submitted again, as a clone: it is paid once.
@@ -135,7 +137,6 @@ impl Submission {
 
     /// The same, with where it comes from.
     #[must_use]
-    #[cfg(feature = "cli")]
     pub(crate) fn with_origin(mut self, origin: Option<Arc<Origin>>) -> Submission {
         self.origin = origin;
         self
@@ -206,36 +207,6 @@ impl Submission {
         Ok(Order { id: self.id, body, origin: self.origin })
     }
 }
-
-/// Who submits a transaction, and what it comes under. Most come from nobody in particular.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
-    /// Who: stored as `submittedBy`.
-    pub submitted_by: Option<Arc<str>>,
-    /// The idempotency key that it comes under, as a digest: stored as `request`.
-    pub request: Option<String>,
-    /// Whether its id was made from that key. Then nothing that came otherwise counts as this one.
-    pub id_from_key: bool,
-    /// The array that it comes in, if that has a key.
-    pub array: Option<KeyedArray>,
-}
-
-/// An array that came under an idempotency key.
-#[derive(Clone, Debug)]
-pub struct KeyedArray {
-    /// Under which its items are inserted.
-    pub under: Under,
-    /// Its items are inserted one command after the other, because each changes the same document.
-    pub turn: Arc<Semaphore>,
-}
-
-impl PartialEq for KeyedArray {
-    fn eq(&self, other: &KeyedArray) -> bool {
-        self.under == other.under
-    }
-}
-
-impl Eq for KeyedArray {}
 
 /// A submission that keeps every rule.
 #[derive(Clone, Debug, PartialEq)]

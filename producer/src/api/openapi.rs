@@ -45,14 +45,10 @@ fn document() -> OpenApi {
         for (name, schema) in takes.chain(gives) {
             components = components.schema(name, schema.clone());
         }
-        let method = match operation.method.as_str() {
-            "GET" => HttpMethod::Get,
-            _ => HttpMethod::Post,
-        };
-        let item = PathItem::new(method, described(operation));
-        match paths.paths.get_mut(operation.path) {
-            Some(there) => there.merge_operations(item),
-            None => drop(paths.paths.insert(operation.path.to_owned(), item)),
+        add(&mut paths, operation.path, PathItem::new(method(operation), described(operation)));
+        for (of_name, name) in routes::hidden_by(operation) {
+            let item = PathItem::new(method(of_name), described_for(of_name, name));
+            add(&mut paths, operation.path, item);
         }
     }
     let about = "Money between accounts in MongoDB, settled by workers. Every id is an idempotency \
@@ -61,6 +57,31 @@ fn document() -> OpenApi {
     let info = InfoBuilder::new().title("Tandem").version(env!("CARGO_PKG_VERSION"));
     let info = info.description(Some(about)).build();
     OpenApiBuilder::new().info(info).paths(paths).components(Some(components.build())).build()
+}
+
+fn method(operation: &Operation) -> HttpMethod {
+    match operation.method.as_str() {
+        "GET" => HttpMethod::Get,
+        _ => HttpMethod::Post,
+    }
+}
+
+fn add(paths: &mut Paths, path: &str, item: PathItem) {
+    match paths.paths.get_mut(path) {
+        Some(there) => there.merge_operations(item),
+        None => drop(paths.paths.insert(path.to_owned(), item)),
+    }
+}
+
+/// An operation on something of this name only, at the address of another operation.
+fn described_for(operation: &Operation, name: &str) -> utoipa::openapi::path::Operation {
+    let mut described = described(operation);
+    described.operation_id = Some(format!("{}.{name}", operation.name));
+    described.description = Some(format!("Of that which is called `{name}`."));
+    if let Some(parameters) = &mut described.parameters {
+        parameters.retain(|parameter| parameter.name != "id");
+    }
+    described
 }
 
 fn described(operation: &Operation) -> utoipa::openapi::path::Operation {

@@ -32,6 +32,18 @@ pub fn all() -> impl Iterator<Item = &'static Operation> {
     OPERATIONS.iter()
 }
 
+/// The operations on a name whose address this operation has taken for itself, and the name: a transaction
+/// may be called `batch`.
+pub fn hidden_by(operation: &Operation) -> Vec<(&'static Operation, &'static str)> {
+    let hidden = |of_name: &'static Operation| {
+        let (before, after) = of_name.path.split_once("{id}")?;
+        let name = operation.path.strip_prefix(before)?.strip_suffix(after)?;
+        let is_name = !name.is_empty() && !name.contains(['/', '{']);
+        (is_name && of_name.method != operation.method).then_some((of_name, name))
+    };
+    all().filter_map(hidden).collect()
+}
+
 fn get(path: &'static str, name: &'static str, run: Run) -> Operation {
     Operation::new(Method::GET, path, name, run)
 }

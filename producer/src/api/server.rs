@@ -87,7 +87,7 @@ fn router(api: Arc<Api>) -> Router {
     let mut router = Router::new();
     for operation in routes::all() {
         router = router.route(operation.path, method_router(operation, None));
-        for (of_name, name) in hidden_by(operation) {
+        for (of_name, name) in routes::hidden_by(operation) {
             router = router.route(operation.path, method_router(of_name, Some(name)));
         }
     }
@@ -96,18 +96,6 @@ fn router(api: Arc<Api>) -> Router {
         router = router.route(path, axum::routing::get(page).post(page));
     }
     router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(api)
-}
-
-/// The operations on a name whose address this operation has taken for itself, and the name: a transaction
-/// may be called `batch`.
-fn hidden_by(operation: &Operation) -> Vec<(&'static Operation, &'static str)> {
-    let hidden = |of_name: &'static Operation| {
-        let (before, after) = of_name.path.split_once("{id}")?;
-        let name = operation.path.strip_prefix(before)?.strip_suffix(after)?;
-        let is_name = !name.is_empty() && !name.contains(['/', '{']);
-        (is_name && of_name.method != operation.method).then_some((of_name, name))
-    };
-    routes::all().filter_map(hidden).collect()
 }
 
 /// Answers requests for an operation; `name` is the one in the address, if that is always the same.

@@ -19,6 +19,7 @@ use super::view::Transaction;
 use crate::cancel::Canceled;
 use crate::error::Error;
 use crate::history::TransactionFilter;
+use crate::submission::Origin;
 
 /// A page of transactions.
 #[derive(Debug, Serialize, ToSchema)]
@@ -122,6 +123,7 @@ fn moment_of(body: &Value) -> Result<SystemTime, Problem> {
 pub async fn reverse(call: Call) -> Result<Answer, Problem> {
     let (id, wait) = (call.name()?, call.wait()?);
     call.api.gate.check()?;
-    let receipt = call.api.client.reverse(id).await?;
+    let origin = Origin::of(call.submitter.as_ref());
+    let receipt = call.api.client.reverse_from(id, origin).await?;
     taken(&call.api, &receipt, wait).await
 }

@@ -73,19 +73,31 @@ impl Lanes {
         group
     }
 
-    /// The next group: as many of the first lane as there is room for, then of the next one.
+    /// The next group: as many of the first lane as there is room for, then of the next one. Callers take
+    /// turns, and so do the lanes of each.
     pub fn take_by_lane(&mut self) -> Vec<Job> {
         let (mut group, mut room) = (Vec::new(), Room::of_a_group());
         while let Some((lane, mut jobs)) = self.lanes.pop_front() {
             while jobs.front().is_some_and(|job| room.takes(job)) {
                 group.extend(jobs.pop_front());
             }
-            if !jobs.is_empty() {
-                self.lanes.push_back((lane, jobs));
+            let is_done = jobs.is_empty();
+            self.put_behind(lane, jobs);
+            if !is_done {
                 break;
             }
         }
         self.count -= group.len();
         group
+    }
+
+    /// Puts a lane that had its turn behind all others, and the other lanes of its caller before it.
+    fn put_behind(&mut self, lane: Lane, jobs: VecDeque<Job>) {
+        let is_same = |(other, _): &(Lane, VecDeque<Job>)| other.caller == lane.caller;
+        let (same, others): (Vec<_>, Vec<_>) = self.lanes.drain(..).partition(is_same);
+        self.lanes.extend(others.into_iter().chain(same));
+        if !jobs.is_empty() {
+            self.lanes.push_back((lane, jobs));
+        }
     }
 }

@@ -41,8 +41,6 @@ use crate::way_in::WayIn;
 const WAITING_MAX: usize = 4 * GROUP_MAX;
 /// A call of more submissions than this is a large one.
 const SMALL_MAX: usize = 100;
-/// How many submissions of a large call ask for room together.
-const PART: usize = 500;
 
 /// The answer to one submission, once it arrives.
 type Answered = oneshot::Receiver<Result<Receipt, Error>>;
@@ -76,7 +74,7 @@ impl Client {
             if part.len() > SMALL_MAX && call.is_none() {
                 call = Some(self.groups().next_call());
             }
-            if part.len() == PART {
+            if part.len() == GROUP_MAX {
                 answers.extend(self.groups().put(std::mem::take(&mut part), call).await);
             }
         }

@@ -303,6 +303,7 @@ mod tests {
         for n in 0..3 * GROUP_MAX {
             waiting.push(job_of(&format!("busy-{n}"), lane("busy", None)));
             waiting.push(job_of(&format!("first-{n}"), lane("shop", Some(1))));
+            waiting.push(job_of(&format!("more-{n}"), lane("shop", Some(3))));
         }
         waiting.push(job_of("second", lane("bank", Some(2))));
         waiting.push(job_of("single", lane("shop", None)));
@@ -313,7 +314,8 @@ mod tests {
         let (group, is_large) = waiting.take(NONE, later);
         assert!(is_large && ids(&group).iter().all(|id| id.starts_with("first")));
         let (group, _) = waiting.take(NONE, later);
-        assert_eq!(ids(&group)[0], "second".into(), "a call takes turns with other calls");
+        assert_eq!(ids(&group)[0], "second".into(), "a caller takes turns with other callers");
+        assert!(ids(&group)[1].starts_with("more"), "and its calls with each other");
         let large = Running { small: 0, large: LARGE_GROUPS_MAX };
         assert!(!waiting.take(large, later).1, "one place is left for small calls");
     }

@@ -278,6 +278,13 @@ fn api() -> Vec<Limit> {
             "413",
             "what_breaks_a_rule_is_refused_with_the_field_and_writes_nothing",
         ),
+        limit(
+            "the ids of one array under an `Idempotency-Key`",
+            bytes(p::KEYED_IDS_BYTES_MAX),
+            "KEYED_IDS_BYTES_MAX",
+            "413",
+            "the_ids_of_an_array_under_a_key_are_limited",
+        ),
         of(
             "TANDEM_RATE",
             "requests a second of one token; 0 is unlimited",

@@ -13,6 +13,7 @@ use mongodb::error::{ErrorKind, WriteFailure};
 use mongodb::options::ReadConcern;
 use producer::submission::{self, Expect, Order};
 use producer::{Change, Client, Error};
+use tokio::sync::Semaphore;
 
 use crate::fields::{self, Answer, Shown};
 use crate::hands;
@@ -255,7 +256,9 @@ impl Real {
 
     async fn insert(&self, order: Order, created_at: ServerMs) -> Result<Answer, LedgerError> {
         let created_at = DateTime::from_millis(created_at);
-        let inserted = submission::insert(self.store(), &[order], created_at, Expect::New).await?;
+        let (orders, keys) = ([order], Semaphore::new(1));
+        let inserted =
+            submission::insert(self.store(), &orders, created_at, Expect::New, &keys).await?;
         Ok(match &inserted[0] {
             submission::Answer::Submitted => Answer::Submitted,
             submission::Answer::Unchanged(state) => Answer::Unchanged(*state),
@@ -265,6 +268,7 @@ impl Real {
             submission::Answer::Refused(why) | submission::Answer::Open(why) => {
                 panic!("the schema refuses a valid body: {why}")
             }
+            submission::Answer::Superseded => panic!("it came under no idempotency key"),
         })
     }
 

@@ -1,11 +1,12 @@
 //! Idempotency keys mean one thing: whose they are, of which form, and what came under them.
 
+use common::mongo::{KeyedInsert, Request, Under};
 use common::transaction::State;
 use harness::api::Api;
 use harness::http::Answer;
 use harness::wait::s;
-use harness::world::World;
-use mongodb::bson::{Bson, doc};
+use harness::world::{self, World};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use serde_json::{Value, json};
 
 use super::transfer;
@@ -166,10 +167,9 @@ async fn a_key_never_answers_with_another_tokens_transaction() {
     let shown = api.get(&format!("{PATH}/{id}")).await.expect(200).json();
     assert_eq!(shown["submittedBy"], "shop");
     api.use_token(&bank);
-    for body in [pay(5), pay(6)] {
-        let other = post(&api, PATH, "1", &pay(5)).await.expect(202);
-        assert_ne!(other.json()["id"], id.as_str(), "{body}");
-    }
+    let other = post(&api, PATH, "1", &pay(5)).await.expect(202);
+    assert_eq!(other.header("Idempotent-Replayed"), None);
+    assert_ne!(other.json()["id"], id.as_str());
     let array = post(&api, BATCH, "1", &json!([pay(5)])).await.expect(200).json();
     // The other secret of the same name is the same caller.
     api.use_token(&rotated);
@@ -236,6 +236,46 @@ async fn of_two_arrays_at_once_under_one_key_not_both_are_written() {
         let written = world.store.transactions().count_documents(filter).await;
         assert_eq!(written.expect("MongoDB is there"), 30);
     }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_that_stalls_inserts_nothing_of_an_array_that_was_replaced() {
+    let world = World::new().await;
+    let store = &world.store;
+    let under = |content: &str| Under { request: "run".to_owned(), content: content.to_owned() };
+    let (first, second) = (under("first"), under("second"));
+    let documents = |ids: &[&str]| -> Vec<Document> {
+        let of = |id: &&str| world::transfer(id, "a", "b", 1).1.to_document(id, DateTime::now());
+        ids.iter().map(of).collect()
+    };
+    let accepted = async || {
+        let request = store.request("run").await.expect("MongoDB is there").expect("it came");
+        request.accepted
+    };
+    let take = async |under, seen: Option<&Request>| {
+        store.take_request(under, seen, doc! {}).await.expect("MongoDB is there")
+    };
+    let insert = async |ids: &[&str]| {
+        let inserted = store.insert_together(&documents(ids), Some(&first)).await;
+        inserted.expect("MongoDB is there")
+    };
+    assert!(take(&first, None).await);
+    assert!(!take(&second, None).await, "it is there already");
+    assert_eq!(insert(&["t", "u"]).await, KeyedInsert::Inserted);
+    assert_eq!(accepted().await, ["t", "u"]);
+    // What can't be inserted is not noted, and neither is what came with it.
+    assert_eq!(insert(&["v", "u"]).await, KeyedInsert::Duplicate);
+    assert_eq!(accepted().await, ["t", "u"]);
+
+    let stale = store.request("run").await.expect("MongoDB is there");
+    assert_eq!(insert(&["w"]).await, KeyedInsert::Inserted);
+    assert!(!take(&second, stale.as_ref()).await, "it has not seen w");
+    let seen = store.request("run").await.expect("MongoDB is there");
+    assert!(take(&second, seen.as_ref()).await);
+    assert_eq!(insert(&["x"]).await, KeyedInsert::Superseded);
+    assert_eq!(accepted().await, ["t", "u", "w"]);
+    assert_eq!(world.count(&State::ALL).await, 3, "neither v nor x");
     world.finish().await;
 }
 

@@ -6,6 +6,7 @@ mod browser;
 mod console;
 mod console_bulk;
 mod events;
+mod fairness;
 mod idempotency;
 mod letters;
 mod limits;
