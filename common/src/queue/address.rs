@@ -305,7 +305,7 @@ mod tests {
             ("amqp://hidden@h/v", "without a password"),
             ("amqp://:hidden@h/v", "empty"),
             ("amqp://@h/v", "password"),
-            ("amqp://u:hid%den@h/v", "%25"),
+            ("amqp://u:hid%xden@h/v", "%25"),
             ("amqp://u:hidden%@h/v", "%25"),
             ("amqp://u:hidden%ff@h/v", "UTF-8"),
             ("amqp://u%00x:hidden@h/v", "control character"),

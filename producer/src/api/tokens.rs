@@ -176,7 +176,10 @@ impl Tokens {
             callers.push(Arc::new(caller));
         }
         match callers.is_empty() {
-            true => Err(" no token in it; `producer token NAME` makes one".to_owned()),
+            true => {
+                Err(" no token in it; `producer token NAME --scope read,submit` makes one"
+                    .to_owned())
+            }
             false => Ok(Tokens::Known(callers)),
         }
     }
