@@ -104,7 +104,9 @@ impl Report {
 /// When a server is away, or something fails that no cell has spoiled.
 pub async fn run(mongo: Arc<FailingMongo>, amqp_url: &str, options: &Options) -> Report {
     let begun = Instant::now();
-    let grounds = (0..=options.lanes.max(LANES_MIN)).map(|_| Ground::new(mongo.clone(), amqp_url));
+    let has_workers = options.rows.iter().any(|row| matches!(row, Row::Worker(_)));
+    let lanes = if has_workers { options.lanes.max(LANES_MIN) } else { 0 };
+    let grounds = (0..=lanes).map(|_| Ground::new(mongo.clone(), amqp_url));
     let mut lanes = join_all(grounds).await;
     let ground = lanes.pop().expect("there is one more than lanes");
     say(format!("databases and queues after {:.1} s", begun.elapsed().as_secs_f64()));

@@ -1,28 +1,30 @@
-//! The short form of the matrix, and that a wrong word in it is seen.
+//! The short form of the matrix, and that it sees an untrue word.
 
 use std::sync::Arc;
 
-use harness::failing::FailingMongo;
+use harness::failing::{FailingMongo, Failure};
+use harness::proxy::Fault;
 use harness::servers::Servers;
-use matrix::class::{CLASSES, LIE};
+use matrix::class::{CLASSES, Class, LIE};
 use matrix::operation::Operation;
 use matrix::run::{Options, Report, Row, run};
 use matrix::told::{Told, read};
 use producer::Error;
 
-fn options(rows: Vec<Row>) -> Options {
+/// The driver's error is told as it is; every cell is chosen.
+fn all_of(rows: &[Operation], class: Class) -> Options {
     Options {
-        full: false,
-        rows,
-        classes: CLASSES.to_vec(),
-        wanted: |_| true,
-        calls: 24,
-        lanes: 6,
+        full: true,
+        rows: rows.iter().copied().map(Row::Client).collect(),
+        classes: vec![class],
+        wanted: |cell| cell.position.sent.has_concern,
+        calls: 8,
+        lanes: 0,
         reading: read,
     }
 }
 
-async fn on_servers_of_its_own(name: &str, options: &Options) -> Report {
+async fn on_a_server_of_its_own(name: &str, options: &Options) -> Report {
     let mongo = Arc::new(FailingMongo::start(name).await);
     let Servers { amqp_url, .. } = Servers::from_env();
     run(mongo, &amqp_url, options).await
@@ -30,11 +32,30 @@ async fn on_servers_of_its_own(name: &str, options: &Options) -> Report {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_told_what_is_not_so_whichever_command_fails_in_whichever_way() {
-    let report = on_servers_of_its_own("matrix", &options(Row::all())).await;
+    let options = Options {
+        full: false,
+        rows: Row::all(),
+        classes: CLASSES.to_vec(),
+        wanted: |_| true,
+        calls: 24,
+        lanes: 6,
+        reading: read,
+    };
+    let report = on_a_server_of_its_own("matrix", &options).await;
     assert!(report.is_well(), "{report}");
 }
 
-/// Takes what was left open for a refusal, as a caller of a wrong decision would.
+/// The server has done what it says it refuses. So a decision that is right by the answer is wrong, as it
+/// would be with a wrong class.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_of_what_was_done_turns_its_cell_red() {
+    let rows = [Operation::Submit, Operation::SubmitArray, Operation::CreateAccounts];
+    let report = on_a_server_of_its_own("matrix-lies", &all_of(&rows, LIE)).await;
+    assert!(report.outcomes.len() >= rows.len(), "{report}");
+    assert_eq!(report.red().count(), report.outcomes.len(), "{report}");
+}
+
+/// Takes what is left open for a refusal.
 fn read_as_refused(error: &Error) -> Told {
     match read(error) {
         Told::Unknown(words) => Told::Refused(words),
@@ -43,18 +64,15 @@ fn read_as_refused(error: &Error) -> Told {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_class_turns_its_cells_red() {
-    let rows = [Operation::Submit, Operation::SubmitKeyed].map(Row::Client).to_vec();
-    // A server that has done what it says it refuses makes a decision wrong that is right by the answer.
-    let lies = Options {
-        full: true,
-        classes: vec![LIE],
-        wanted: |cell| cell.position.sent.has_concern,
-        ..options(rows.clone())
-    };
-    let lied = on_servers_of_its_own("lies", &lies).await;
-    assert!(!lied.outcomes.is_empty(), "{lied}");
-    assert_eq!(lied.red().count(), lied.outcomes.len(), "{lied}");
-    // Every answer to a write is lost, for longer than the client is patient.
-    let _ = read_as_refused;
+async fn an_open_end_that_is_taken_for_a_refusal_turns_its_cell_red() {
+    // No attempt learns within the client's patience that what it wrote lasts.
+    let concern = Failure::WriteConcern { code: 64, labels: Some(&[]) };
+    let class = Class { fault: Fault::Server(concern), times: usize::MAX, ..CLASSES[0].clone() };
+    let rows = [Operation::Submit];
+    let options = all_of(&rows, class);
+    let honest = on_a_server_of_its_own("matrix-open", &options).await;
+    assert!(honest.is_well(), "{honest}");
+    let options = Options { reading: read_as_refused, ..options };
+    let report = on_a_server_of_its_own("matrix-misread", &options).await;
+    assert_eq!(report.red().count(), report.outcomes.len(), "{report}");
 }

@@ -174,7 +174,8 @@ impl Shared {
         *count += 1;
         let nth = *count;
         let spoil = log.spoil.as_ref()?;
-        let is_meant = spoil.sent == *sent && (spoil.nth..spoil.nth + spoil.times).contains(&nth);
+        let since = nth.checked_sub(spoil.nth);
+        let is_meant = spoil.sent == *sent && since.is_some_and(|since| since < spoil.times);
         is_meant.then(|| spoil.fault.clone())
     }
 
