@@ -18,6 +18,8 @@ pub enum Part {
     Consumer,
     /// Settles what comes from the work queue.
     Batches,
+    /// Settles what comes from the work queue and was delivered before.
+    SuspectBatches,
     /// Settles what comes from the solo queue.
     SoloBatches,
     /// Publishes what nobody has a message for.
@@ -34,9 +36,10 @@ pub enum Part {
 
 impl Part {
     /// Every part.
-    pub const ALL: [Part; 8] = [
+    pub const ALL: [Part; 9] = [
         Part::Consumer,
         Part::Batches,
+        Part::SuspectBatches,
         Part::SoloBatches,
         Part::Sweeper,
         Part::DueSweeper,
@@ -49,7 +52,11 @@ impl Part {
     #[must_use]
     pub fn is_drained(self) -> bool {
         match self {
-            Part::Consumer | Part::Batches | Part::SoloBatches | Part::DueSweeper => true,
+            Part::Consumer
+            | Part::Batches
+            | Part::SuspectBatches
+            | Part::SoloBatches
+            | Part::DueSweeper => true,
             Part::Sweeper | Part::DatabaseWatcher | Part::SettingsWatcher | Part::Pages => false,
         }
     }
@@ -60,6 +67,7 @@ impl fmt::Display for Part {
         f.write_str(match self {
             Part::Consumer => "consumer",
             Part::Batches => "batches",
+            Part::SuspectBatches => "suspect batches",
             Part::SoloBatches => "solo batches",
             Part::Sweeper => "sweeper",
             Part::DueSweeper => "due sweeper",

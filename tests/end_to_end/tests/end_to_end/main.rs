@@ -5,6 +5,7 @@
 //! name is the promise that it holds.
 
 mod advice;
+mod alarms;
 mod api;
 mod audit;
 mod batches;
@@ -14,6 +15,7 @@ mod client;
 mod collections;
 mod database;
 mod dead_letters;
+mod deaths;
 mod decimals;
 mod events;
 mod examples;
@@ -22,6 +24,7 @@ mod history;
 mod holds;
 mod keys;
 mod lanes;
+mod large_messages;
 mod messages;
 mod multileg;
 mod names;
