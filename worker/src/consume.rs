@@ -5,7 +5,6 @@
 //! looks odd ends the session, and a new one is built from nothing. Deliveries of an old session
 //! can't be acknowledged any more; they come again and find their work done.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +13,9 @@ use common::mongo::MongoOutbox;
 use common::queue::{Gate, QueueError, Topology, WORK, answered, channel, close, connect_through};
 use common::retry::Reconnect;
 use futures_util::StreamExt;
-use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
+use lapin::options::{BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
-use lapin::{Channel, Connection, Consumer};
+use lapin::{Channel, Connection};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -30,12 +29,11 @@ use crate::metrics::{Metrics, Server};
 use crate::parts::pause;
 use crate::rabbit::Rabbit;
 use crate::room::Room;
+use crate::session::{ENVELOPE, QueueConsumer, Session};
+use crate::window::{fits, window};
 
 /// So many bytes are read from the broker before they are taken in.
 const UNREAD_MAX: usize = 32 << 20;
-
-/// What the broker sends beside a message's body, about.
-const ENVELOPE: usize = 200;
 
 /// How long a worker that stops takes in what it was sent.
 const WIND_UP_MAX: Duration = Duration::from_secs(2);
@@ -67,66 +65,6 @@ pub struct Consuming {
     pub health: Arc<Health>,
     /// Counts reconnects.
     pub metrics: Arc<Metrics>,
-}
-
-struct Session {
-    connection: Connection,
-    gate: Arc<Gate>,
-    topology: Topology,
-    work: QueueConsumer,
-    solo: QueueConsumer,
-}
-
-/// One queue's consumer.
-struct QueueConsumer {
-    channel: Channel,
-    consumer: Consumer,
-    deliveries: Arc<Deliveries>,
-    /// The broker delivers so many before the first is acknowledged.
-    prefetch: u16,
-    /// Looks in a row without a delivery. Of each queue apart: while one is silenced the other may
-    /// be busy.
-    quiet_looks: u32,
-}
-
-impl Session {
-    fn consumer(&mut self, origin: Origin) -> &mut QueueConsumer {
-        match origin {
-            Origin::Work => &mut self.work,
-            Origin::Solo => &mut self.solo,
-        }
-    }
-
-    /// Stops a queue's deliveries and takes in those already here. The broker's answer comes after all that
-    /// it has sent before, so these are taken in meanwhile.
-    async fn drain(
-        &mut self,
-        origin: Origin,
-        intake: &mut Intake,
-        stop: &CancellationToken,
-    ) -> Result<(), QueueError> {
-        let gate = self.gate.clone();
-        let QueueConsumer { channel, consumer, deliveries, .. } = self.consumer(origin);
-        let cancel = channel.basic_cancel(consumer.tag(), BasicCancelOptions::default());
-        let (mut cancel, mut canceled) = (pin!(cancel), false);
-        loop {
-            let next = async {
-                tokio::select! {
-                    biased;
-                    answer = &mut cancel, if !canceled => answer.map(|()| None),
-                    delivery = consumer.next() => Ok(Some(delivery)),
-                }
-            };
-            match answered("stopping the consumer", next).await? {
-                None => canceled = true,
-                Some(None) => return Ok(()),
-                Some(Some(delivery)) => {
-                    let seen = intake.take(origin, delivery?, deliveries, stop).await;
-                    gate.took(seen.bytes + ENVELOPE);
-                }
-            }
-        }
-    }
 }
 
 impl Consuming {
@@ -370,51 +308,5 @@ impl Consuming {
             Err(_) => tracing::debug!("the broker gives back the rest of what it delivered"),
         }
         session.connection
-    }
-}
-
-/// How many messages are to be delivered before the first is acknowledged, when so many are to be
-/// processed and so many wait for a publication.
-fn window(origin: Origin, ahead: u16, waiting: usize) -> u16 {
-    let (least, waiting) = match origin {
-        // Room for as many more, so that it is not made anew for each of them.
-        Origin::Work => (ahead, 2 * waiting),
-        // One at a time, so that one is to blame for a death.
-        Origin::Solo => (1, waiting),
-    };
-    u16::try_from(waiting).unwrap_or(u16::MAX).saturating_add(least)
-}
-
-/// Whether so many delivered ahead leave enough for new messages, and are no more than needed.
-fn fits(origin: Origin, prefetch: u16, ahead: u16, waiting: usize) -> bool {
-    let free = usize::from(prefetch).saturating_sub(waiting);
-    let (least, most) = match origin {
-        Origin::Work => (usize::from(ahead) / 2, usize::from(window(origin, ahead, waiting)) * 2),
-        Origin::Solo => (1, 1),
-    };
-    (free >= least || prefetch == u16::MAX) && free <= most
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_waits_for_a_publication_takes_no_place_of_what_does_not() {
-        for (prefetch, waiting, good) in
-            [(200, 0, true), (200, 100, true), (200, 101, false), (u16::MAX, 65_535, true)]
-        {
-            assert_eq!(fits(Origin::Work, prefetch, 200, waiting), good, "{prefetch} {waiting}");
-        }
-        assert_eq!(window(Origin::Work, 200, 101), 402);
-        assert!(fits(Origin::Work, 402, 200, 101));
-        assert!(!fits(Origin::Work, 1_000, 200, 0), "taken back");
-        assert_eq!(window(Origin::Work, 200, 1_000_000), u16::MAX);
-        for waiting in 0..5 {
-            let prefetch = window(Origin::Solo, 200, waiting);
-            assert_eq!(usize::from(prefetch), waiting + 1, "one at a time is new");
-            assert!(fits(Origin::Solo, prefetch, 200, waiting));
-            assert!(!fits(Origin::Solo, prefetch, 200, waiting + 1));
-        }
     }
 }

@@ -30,11 +30,13 @@ mod rabbit;
 mod report;
 mod room;
 mod run;
+mod session;
 mod start;
 mod sweeper;
 mod trace;
 mod turns;
 mod watch;
+mod window;
 mod worker;
 
 pub use config::{BATCHES_AHEAD, Config};

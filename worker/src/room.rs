@@ -27,7 +27,7 @@ const MESSAGES_MAX: usize = 512;
 const BYTES_MAX: usize = 4 << 20;
 
 /// When the broker has confirmed nothing for so long, it takes nothing.
-const STUCK_AFTER: Duration = Duration::from_secs(1);
+const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 /// How often to look whether the broker takes something, after a stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -139,8 +139,12 @@ impl Room {
                 call = self.calls.acquire() => call,
             };
             let entries = self.next_entries();
+            if entries.is_empty() {
+                // Somebody else's call has them.
+                drop(call);
+                return told.await.is_ok();
+            }
             self.call(entries).await;
-            drop(call);
         }
     }
 
@@ -164,9 +168,6 @@ impl Room {
     }
 
     async fn call(&self, entries: Vec<Entry>) {
-        if entries.is_empty() {
-            return;
-        }
         let (messages, callers): (Vec<_>, Vec<_>) =
             entries.into_iter().map(|entry| (entry.messages, entry.confirmed)).unzip();
         let messages = messages.concat();

@@ -119,16 +119,28 @@ impl Queues {
     /// Takes so many messages of a queue and goes away without an acknowledgement, as a worker that dies.
     ///
     /// # Panics
-    /// When there are fewer.
+    /// When there are fewer, or the broker is away.
     pub async fn deliver_and_die(&self, key: &str, count: usize) {
-        let (connection, channel) = self.open().await;
-        let queue = self.topology.queue(key);
-        for number in 0..count {
-            let got = channel.basic_get(queue.as_str().into(), BasicGetOptions::default()).await;
-            let got = got.expect("the queue is there");
-            assert!(got.is_some(), "there are {number} messages in {key}, not {count}");
+        let taken = self.try_deliver_and_die(key, count).await.expect("the broker is there");
+        assert_eq!(taken, count, "messages in {key}");
+    }
+
+    /// The same with at most so many, for a broker that may be away; returns how many there were.
+    ///
+    /// # Errors
+    /// When it is.
+    pub async fn try_deliver_and_die(&self, key: &str, most: usize) -> Result<usize, QueueError> {
+        let (connection, channel) = self.connect().await?;
+        let (queue, mut taken) = (self.topology.queue(key), 0);
+        while taken < most {
+            let got = channel.basic_get(queue.as_str().into(), BasicGetOptions::default()).await?;
+            if got.is_none() {
+                break;
+            }
+            taken += 1;
         }
         common::queue::close(&connection).await;
+        Ok(taken)
     }
 
     /// Waits for so many dead letters, takes them out and returns them.
