@@ -65,8 +65,11 @@ async fn a_blocked_broker_costs_no_accepted_submission() {
     assert_eq!(world.count(&State::ALL).await, accepted + 1, "refused ones are not written");
     // What needs no broker for its effect has it, and is told as done.
     world.insert(&[world::transfer("called-off", "a", "b", 1)]).await;
-    let canceled = api.act(&format!("{PATH}/called-off/cancel")).await.expect(202).json();
-    assert_eq!(canceled["state"], "canceling");
+    let canceled = api.act(&format!("{PATH}/called-off/cancel")).await;
+    // The worker may have ended it by now.
+    assert!(matches!(canceled.status, 200 | 202), "{canceled:?}");
+    let state = canceled.json()["state"].clone();
+    assert!(state == "canceling" || state == "canceled", "{canceled:?}");
     broker.alarm(false).await;
     wait_until("submissions are taken", s(90), async || {
         api.post(PATH, &transfer("after", "a", "b", 1)).await.status < 300
