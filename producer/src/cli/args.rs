@@ -196,9 +196,6 @@ pub async fn run(cli: &Cli, advice: &Advice, out: &mut (dyn Write + Send)) -> Re
     ran.and_then(|exit| flushed.map(|()| exit))
 }
 
-/// How long the broker may delay each command of a file of captures.
-const PUBLISH_WITHIN: Duration = Duration::from_secs(2);
-
 fn config(cli: &Cli, console: &Arc<Console>) -> Config {
     let give_up_after = Duration::from_secs(cli.give_up_after.into());
     let console = console.clone();
@@ -207,21 +204,15 @@ fn config(cli: &Cli, console: &Arc<Console>) -> Config {
         .one_document_statements(cli.mongo.one_document_statements)
         .accept_indexes(&cli.mongo.accept_index)
         .give_up_after(give_up_after)
-        // Whoever runs a command wants to know that the broker is away.
-        .publish_within(give_up_after)
         .notes(move |note| console.note(note));
     let config = match &cli.mongo.database {
         Some(database) => config.database(database),
         None => config,
     };
     if let Command::Submit(args) = &cli.command {
-        return config.ids_per_message(args.batch_ids.into());
-    }
-    if let Command::Confirm(args) = &cli.command
-        && args.file.is_some()
-    {
-        // Holds may expire, so those that are still to be confirmed don't wait for the broker.
-        return config.publish_within(PUBLISH_WITHIN);
+        // A file may have more rows than should pile up while the broker is away. What other commands do
+        // has its effect without the broker, so they don't wait for it for long.
+        return config.publish_within(give_up_after).ids_per_message(args.batch_ids.into());
     }
     config
 }

@@ -5,7 +5,7 @@ use common::queue::WORK;
 use common::transaction::State;
 use harness::servers::OwnBroker;
 use harness::wait::{s, wait_until};
-use harness::world::World;
+use harness::world::{self, World};
 
 use super::transfer;
 
@@ -63,6 +63,13 @@ async fn a_blocked_broker_costs_no_accepted_submission() {
     }
     assert!(refused > 20, "{accepted} were accepted, {refused} refused");
     assert_eq!(world.count(&State::ALL).await, accepted + 1, "refused ones are not written");
+    // What needs no broker for its effect has it, and is told as done.
+    world.insert(&[world::transfer("called-off", "a", "b", 1)]).await;
+    let canceled = api.act(&format!("{PATH}/called-off/cancel")).await;
+    // The worker may have ended it by now.
+    assert!(matches!(canceled.status, 200 | 202), "{canceled:?}");
+    let state = canceled.json()["state"].clone();
+    assert!(state == "canceling" || state == "canceled", "{canceled:?}");
     broker.alarm(false).await;
     wait_until("submissions are taken", s(90), async || {
         api.post(PATH, &transfer("after", "a", "b", 1)).await.status < 300
