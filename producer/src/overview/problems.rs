@@ -44,7 +44,7 @@ pub mod links {
         EVENTS = "events-are-not-delivered",
         REFUSALS = "many-refusals",
         UPGRADING = "upgrading",
-        GROUND = "somebody-else-is-in-the-ledgers-collections",
+        GROUND = "foreign-documents-and-indexes",
     }
 }
 

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::knowledge::{Knowledge, Ledger};
 use super::types::{
-    Activity, Backlog, Connection, Connections, Count, Dead, Due, Latency, Oldest, Overview, Point,
-    Problem, Queue, Rate, Severity, States, Worker,
+    Activity, Backlog, Connection, Connections, Count, Dead, Due, ForeignDocuments, Latency,
+    Oldest, Overview, Point, Problem, Queue, Rate, Severity, States, Worker,
 };
 
 fn problem() -> Problem {

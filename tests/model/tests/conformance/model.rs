@@ -69,6 +69,7 @@ impl Model {
         for (id, why) in &self.server.primary.aside {
             let mut note = note(why, terms.begun);
             note.insert("_id", id.as_ref());
+            note.insert("kind", "tandem-parked-transaction");
             shown.insert(format!("{id}, beside it"), fields::of(&note, terms.begun));
         }
         for (token, events) in &self.server.primary.due {
