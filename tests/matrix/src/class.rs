@@ -1,7 +1,7 @@
 //! The classes of answers: in which ways a command of Tandem fails.
 //!
-//! Owns the codes and labels. A class is `before` when the command surely has no effect, `after` when it
-//! surely has one, and `open` when nobody who only sees the answer can know.
+//! Owns codes, labels and how often. Promises that each way stands for a place in which the effect may be:
+//! it surely has not happened, it has, or it happens when nobody waits any more.
 
 use std::time::Duration;
 

@@ -82,6 +82,8 @@ impl Ground {
         config.name = Some(name.to_owned());
         config.engine = engine;
         (config.sweep_ms, config.orphan_ms, config.retry_first_ms) = (300, 1_000, 100);
+        // On a busy machine an operation limit may pass without any fault.
+        config.attempts_max = 1_000;
         config.drain_ms = 5_000;
         Worker::new(config).start()
     }

@@ -76,6 +76,8 @@ pub struct Options {
 pub struct Report {
     /// The rows, with what each sends.
     pub rows: Vec<(Row, Vec<Position>)>,
+    /// The ways to fail.
+    pub classes: Vec<Class>,
     /// Every cell that was run.
     pub outcomes: Vec<Outcome>,
     /// What is wrong with the books.
@@ -137,7 +139,8 @@ pub async fn run(mongo: Arc<FailingMongo>, amqp_url: &str, options: &Options) ->
         ground.finish().await;
         problems
     });
-    Report { rows, outcomes, books: join_all(audited).await.concat() }
+    let classes = options.classes.clone();
+    Report { rows, classes, outcomes, books: join_all(audited).await.concat() }
 }
 
 /// Runs every row once without fault; what each has sent.

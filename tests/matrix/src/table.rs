@@ -1,12 +1,14 @@
 //! What a run says: a line for each command of each row, a letter for each class, and the red cells.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::cell::Outcome;
-use crate::class::{CLASSES, Class};
+use crate::cell::{Cell, Outcome, Position};
+use crate::class::Class;
 use crate::run::Report;
 use crate::told::Told;
+
+const LETTERS: &str = "a accepted (of a worker: came to its end), r refused, u unknown, X red, \
+                       - never sent this time, . not run";
 
 /// What a cell shows.
 fn letter(outcome: Option<&Outcome>) -> char {
@@ -27,48 +29,50 @@ fn letter(outcome: Option<&Outcome>) -> char {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Classes of answers, in the order of the columns:")?;
-        for (number, class) in (1..).zip(&CLASSES) {
-            let number: usize = number;
-            writeln!(f, "  {number:>2}  {}", class.name)?;
+        writeln!(f, "Ways to fail, in the order of the columns:")?;
+        for (at, class) in self.classes.iter().enumerate() {
+            writeln!(f, "  {:>2}  {}", at + 1, class.name)?;
         }
-        writeln!(
-            f,
-            "\na accepted (of a worker: came to its end), r refused, u unknown, X red, - never sent this time, . not run\n"
-        )?;
+        writeln!(f, "\n{LETTERS}\n")?;
         for (at, (row, positions)) in self.rows.iter().enumerate() {
             writeln!(f, "{}", row.name())?;
             for position in positions {
-                let of = |class: &Class| {
-                    letter(self.outcomes.iter().find(|outcome| {
-                        let cell = &outcome.cell;
-                        cell.row == at && cell.position == *position && cell.class == *class
-                    }))
-                };
-                let letters: String = CLASSES.iter().map(of).collect();
-                writeln!(f, "  {letters}  {position}")?;
+                writeln!(f, "  {}  {position}", self.letters(at, position))?;
             }
         }
-        let mut counts: BTreeMap<char, usize> = BTreeMap::new();
-        for outcome in &self.outcomes {
-            *counts.entry(letter(Some(outcome))).or_default() += 1;
-        }
-        let count = |letter| counts.get(&letter).copied().unwrap_or_default();
-        let (accepted, refused, unknown) = (count('a'), count('r'), count('u'));
-        writeln!(
-            f,
-            "\n{} cells: {accepted} accepted, {refused} refused, {unknown} unknown, {} never sent, {} red",
-            self.outcomes.len(),
-            count('-'),
-            count('X')
-        )?;
-        for outcome in self.red() {
-            let (row, cell) = (self.rows[outcome.cell.row].0, &outcome.cell);
-            writeln!(f, "red: {}, {}, {}", row.name(), cell.position, cell.class.name)?;
-            let told: Vec<String> = outcome.told.iter().map(ToString::to_string).collect();
-            writeln!(f, "     told {}", told.join(", "))?;
-            outcome.problems.iter().try_for_each(|problem| writeln!(f, "     {problem}"))?;
-        }
+        self.sums(f)?;
+        self.red().try_for_each(|outcome| self.tell(outcome, f))?;
         self.books.iter().try_for_each(|problem| writeln!(f, "books: {problem}"))
+    }
+}
+
+impl Report {
+    /// A letter for each way in which this command of a row may fail.
+    fn letters(&self, row: usize, position: &Position) -> String {
+        let of = |class: &Class| {
+            let is_it =
+                |cell: &Cell| (cell.row, &cell.position, &cell.class) == (row, position, class);
+            letter(self.outcomes.iter().find(|outcome| is_it(&outcome.cell)))
+        };
+        self.classes.iter().map(of).collect()
+    }
+
+    fn sums(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |wanted: char| {
+            self.outcomes.iter().filter(|outcome| letter(Some(outcome)) == wanted).count()
+        };
+        let (all, accepted, refused) = (self.outcomes.len(), count('a'), count('r'));
+        let (unknown, unsent, red) = (count('u'), count('-'), count('X'));
+        write!(f, "\n{all} cells: {accepted} accepted, {refused} refused, {unknown} unknown, ")?;
+        writeln!(f, "{unsent} never sent, {red} red")
+    }
+
+    /// A red cell.
+    fn tell(&self, outcome: &Outcome, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (row, cell) = (self.rows[outcome.cell.row].0, &outcome.cell);
+        writeln!(f, "red: {}, {}, {}", row.name(), cell.position, cell.class.name)?;
+        let told: Vec<String> = outcome.told.iter().map(ToString::to_string).collect();
+        writeln!(f, "     told {}", told.join(", "))?;
+        outcome.problems.iter().try_for_each(|problem| writeln!(f, "     {problem}"))
     }
 }

@@ -49,7 +49,7 @@ async fn nobody_is_told_what_is_not_so_whichever_command_fails_in_whichever_way(
 /// would be with a wrong class.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_of_what_was_done_turns_its_cell_red() {
-    let rows = [Operation::Submit, Operation::SubmitArray, Operation::CreateAccounts];
+    let rows = [Operation::Submit, Operation::CreateAccounts];
     let report = on_a_server_of_its_own("matrix-lies", &all_of(&rows, LIE)).await;
     assert!(report.outcomes.len() >= rows.len(), "{report}");
     assert_eq!(report.red().count(), report.outcomes.len(), "{report}");
