@@ -4,8 +4,8 @@
 //! where people read it on a terminal it is a line of its own ([`laid_out`]), with no punctuation behind it:
 //! whoever copies the line runs what is meant. Never fails.
 
-/// The beginnings of commands.
-const PROGRAMS: [&str; 2] = ["`producer ", "`worker "];
+/// Commands begin with one of these names.
+const PROGRAMS: [&str; 2] = ["producer", "worker"];
 
 /// A text as one word of a shell.
 #[must_use]
@@ -34,7 +34,8 @@ pub fn laid_out(text: &str) -> String {
 
 /// What stands before the first command, the command, and what stands behind it.
 fn next(text: &str) -> Option<(&str, &str, &str)> {
-    let at = PROGRAMS.iter().filter_map(|program| text.find(program)).min()?;
+    let begins = |program: &&str| text.find(&format!("`{program} "));
+    let at = PROGRAMS.iter().filter_map(begins).min()?;
     let (before, rest) = text.split_at(at);
     let (command, after) = rest[1..].split_once('`')?;
     Some((before, command, after))

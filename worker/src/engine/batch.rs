@@ -104,7 +104,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
                 tracing::error!(transaction = %id, %state, attempt, claim = self.claim.token,
                     worker = self.claim.application, trace = trace_id(&id),
                     code = why.code.as_str(), why = why.message,
-                    "parked: somebody should look, then `producer unpark`");
+                    "parked: somebody should look, then `producer unpark ID`");
                 self.outcomes.push((id, Outcome::Parked));
             } else {
                 tracing::debug!(transaction = %id, %state, attempt, claim = self.claim.token,
