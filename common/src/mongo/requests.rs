@@ -140,19 +140,22 @@ fn id(document: &RawDocument) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use mongodb::bson::Bson;
+
     use super::*;
 
     #[test]
     fn a_document_that_somebody_else_has_made_is_no_request() {
-        let ours = doc! { "kind": REQUEST.kind, "content": "c", "accepted": ["t"], "version": 2_i64 };
+        let ours =
+            doc! { "kind": REQUEST.kind, "content": "c", "accepted": ["t"], "version": 2_i64 };
         let expected =
             Request { content: "c".to_owned(), accepted: vec!["t".to_owned()], version: 2 };
         assert_eq!(Request::parse(&ours), Some(expected));
         for (field, value) in
-            [("kind", "x".into()), ("accepted", vec![1].into()), ("version", "1".into())]
+            [("kind", Bson::from("x")), ("accepted", vec![1].into()), ("version", "1".into())]
         {
             let mut other = ours.clone();
-            other.insert(field, mongodb::bson::Bson::from(value));
+            other.insert(field, value);
             assert_eq!(Request::parse(&other), None, "{field}");
         }
     }

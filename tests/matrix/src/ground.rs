@@ -62,6 +62,7 @@ impl Ground {
             mongodb_uri: relay.uri(),
             database: Some(self.world.name.clone()),
             one_document_statements: false,
+            accept_index: vec![],
         };
         let store = Store::connect(&mongo, name, OP_LIMIT).await.expect("the address is good");
         let config = self.world.client_config().name(name).give_up_after(GIVE_UP_AFTER);

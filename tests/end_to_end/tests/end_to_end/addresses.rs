@@ -78,7 +78,12 @@ async fn a_database_is_found_by_its_ipv6_address() {
         return world.finish().await;
     };
     let mongodb_uri = format!("mongodb://{address}/?directConnection=true");
-    let args = MongoArgs { mongodb_uri, database: None, one_document_statements: false };
+    let args = MongoArgs {
+        mongodb_uri,
+        database: None,
+        one_document_statements: false,
+        accept_index: Vec::new(),
+    };
     let store = Store::connect(&args, "test", s(3)).await.expect("a good address");
     store.server_now().await.expect("it answers");
     assert!(connections.load(Ordering::Relaxed) > 0, "it was connected to");
