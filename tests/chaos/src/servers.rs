@@ -235,7 +235,7 @@ impl Broker {
         let limit = match (alarm, on) {
             (Alarm::Memory, true) => ["set_vm_memory_high_watermark", "0.00001"],
             (Alarm::Memory, false) => ["set_vm_memory_high_watermark", "0.4"],
-            (Alarm::Disk, true) => ["set_disk_free_limit", "1000000GB"],
+            (Alarm::Disk, true) => ["set_disk_free_limit", "1000TB"],
             (Alarm::Disk, false) => ["set_disk_free_limit", "1MB"],
         };
         let set = self.deployment.lock().await.rabbitmqctl(&limit).await;

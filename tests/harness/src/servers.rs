@@ -125,7 +125,7 @@ impl OwnBroker {
     /// # Panics
     /// When it does not run.
     pub async fn disk_alarm(&self, on: bool) {
-        let limit = if on { "1000000GB" } else { "1MB" };
+        let limit = if on { "1000TB" } else { "1MB" };
         self.control(&["set_disk_free_limit", limit]).await;
     }
 
