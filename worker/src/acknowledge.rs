@@ -2,10 +2,9 @@
 //!
 //! Owns what happens to a delivery at its end. Promises that nothing is acknowledged before what
 //! follows from it (a retry, a dead letter) is confirmed by the broker, and nothing is forgotten:
-//! a delivery whose consequences can't be published stays unacknowledged, is nacked when the worker stops,
-//! and will be delivered again. Taking a delivery in never waits for anything.
+//! a delivery whose consequences can't be published is nacked, and will be delivered again.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -17,9 +16,7 @@ use common::trace::Traces;
 use common::transaction::{ParkCode, TransactionId};
 use futures_util::future::{join, join_all};
 
-use crate::decide::{
-    Admission, Cause, DeadReason, Leftovers, Origin, Publishing, admission, leftovers,
-};
+use crate::decide::{Admission, Cause, DeadReason, Leftovers, Origin, admission, leftovers};
 use crate::engine::Outcome;
 use crate::metrics::Metrics;
 
@@ -28,8 +25,7 @@ pub trait Broker: Send + Sync {
     /// A delivery's handle.
     type Receipt: Send + Sync;
 
-    /// Publishes all of them; `Ok` means that the broker has confirmed every one. Waits while the broker
-    /// takes nothing, and fails when the worker stops meanwhile.
+    /// Publishes all of them; `Ok` means that the broker has confirmed every one.
     fn publish(&self, messages: &[Outgoing])
     -> impl Future<Output = Result<(), QueueError>> + Send;
 
@@ -39,10 +35,6 @@ pub trait Broker: Send + Sync {
 
     /// Has the broker deliver it again.
     fn nack(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
-
-    /// Has the broker move it to the dead letters by itself, which it does also while it takes no
-    /// publications.
-    fn reject(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
 }
 
 /// Where transactions are parked that kill their workers.
@@ -58,52 +50,18 @@ pub trait Parking: Send + Sync {
 /// publishes more.
 const MARKERS_MAX: usize = 1_000;
 
+/// How many deliveries that were nacked are remembered.
+const NACKED_MAX: usize = 100;
+
 /// A delivery in processing.
 pub struct Job<R> {
     /// What it says.
     pub message: Message,
     /// Where it came from.
     pub origin: Origin,
-    /// How often it was delivered before.
-    pub deliveries: u32,
     /// The traces of its transactions.
     pub traces: Traces,
     pub(crate) receipt: R,
-    /// The dead letter of those of its ids that no transaction can have.
-    letter: Option<Outgoing>,
-}
-
-impl<R> Job<R> {
-    /// A job without traces, all of whose ids are ones that a transaction can have.
-    #[cfg(test)]
-    pub(crate) fn of(message: Message, origin: Origin, deliveries: u32, receipt: R) -> Job<R> {
-        Job { message, origin, deliveries, traces: Traces::default(), receipt, letter: None }
-    }
-}
-
-/// A delivery that is not processed: it ends when something is published.
-pub struct Debt<R> {
-    origin: Origin,
-    pub(crate) receipt: R,
-    outgoing: Vec<Outgoing>,
-    /// Transactions to be parked first.
-    killers: Vec<TransactionId>,
-    is_foreign: bool,
-}
-
-impl<R> Debt<R> {
-    /// Whether nothing of it can be used, so that it may be rejected.
-    pub fn is_foreign(&self) -> bool {
-        self.is_foreign
-    }
-}
-
-/// A delivery that was taken in.
-pub enum Admitted<R> {
-    /// To be processed.
-    Job(Job<R>),
-    /// To be [paid](Acknowledger::pay).
-    Debt(Debt<R>),
 }
 
 /// Takes deliveries in, and ends every one of them.
@@ -113,10 +71,11 @@ pub struct Acknowledger<B, P> {
     metrics: Arc<Metrics>,
     /// Deliveries of the work queue and of the solo queue that have not been dealt with.
     held: [AtomicUsize; 2],
-    /// Those of them that wait for a publication.
-    unpublished: [AtomicUsize; 2],
     /// When the markers were published that have come through the work queue since the last question.
     markers: Mutex<Vec<ServerMs>>,
+    /// Solo deliveries that were nacked because nothing could be published: their next
+    /// delivery is no sign of a death.
+    nacked: Mutex<HashSet<Message>>,
 }
 
 impl<B: Broker, P: Parking> Acknowledger<B, P> {
@@ -126,83 +85,46 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
             broker,
             parking,
             metrics,
-            held: Default::default(),
-            unpublished: Default::default(),
+            held: [AtomicUsize::new(0), AtomicUsize::new(0)],
             markers: Mutex::default(),
+            nacked: Mutex::default(),
         }
     }
 
-    /// Takes a delivery in, which was delivered so often before.
-    pub fn admit(
+    /// Takes a delivery in: a job to process, or nothing because it was dealt with at once.
+    pub async fn admit(
         &self,
         origin: Origin,
-        deliveries: u32,
-        room: Publishing,
+        redelivered: bool,
         body: Vec<u8>,
         receipt: B::Receipt,
-    ) -> Admitted<B::Receipt> {
+    ) -> Option<Job<B::Receipt>> {
         self.metrics.in_flight.inc();
         self.held(origin).fetch_add(1, Ordering::Relaxed);
-        self.metrics.redeliveries.inc_by(u64::from(deliveries > 0));
-        let debt = |receipt, outgoing| Debt {
-            origin,
-            receipt,
-            outgoing,
-            killers: vec![],
-            is_foreign: false,
-        };
-        Admitted::Debt(match admission(origin, deliveries, room, &body) {
-            Admission::Process(message, bad) => {
-                let letter = (!bad.is_empty()).then(|| self.dead_ids(&bad));
-                let traces = Traces::default();
-                let job = Job { message, origin, deliveries, traces, receipt, letter };
-                return Admitted::Job(job);
+        self.metrics.redeliveries.inc_by(u64::from(redelivered));
+        let redelivered = redelivered && !self.was_nacked(origin, &body);
+        match admission(origin, redelivered, &body) {
+            Admission::Process(message) => {
+                return Some(Job { message, origin, traces: Traces::default(), receipt });
             }
             Admission::Marker(published) => {
                 self.came_through(published);
-                debt(receipt, vec![])
+                self.conclude(origin, &receipt, None, &[]).await;
             }
-            Admission::Unusable(bad) => {
-                Debt { is_foreign: true, ..debt(receipt, vec![self.dead_ids(&bad)]) }
+            Admission::SortOut(good, to, bad) => {
+                let mut outgoing = vec![self.dead_ids(&bad)];
+                outgoing.extend(good.map(|good| again(to, &good, &Traces::default())));
+                self.conclude(origin, &receipt, None, &outgoing).await;
             }
-            Admission::Isolate(messages, bad) => {
-                let mut outgoing: Vec<_> = messages.iter().map(Outgoing::solo).collect();
-                outgoing.extend((!bad.is_empty()).then(|| self.dead_ids(&bad)));
-                debt(receipt, outgoing)
+            Admission::Isolate(messages) => {
+                let outgoing: Vec<_> = messages.iter().map(Outgoing::solo).collect();
+                self.conclude(origin, &receipt, None, &outgoing).await;
             }
             Admission::Dead(reason, detail) => {
-                let killers = match reason {
-                    // Otherwise the sweeper would bring it back to kill again.
-                    DeadReason::KillsWorker => Message::parse(&body).map(|read| read.message.ids),
-                    DeadReason::Malformed | DeadReason::UnknownTransaction => Ok(vec![]),
-                };
-                let (killers, is_foreign) =
-                    (killers.unwrap_or_default(), reason == DeadReason::Malformed);
-                let outgoing = vec![self.dead(body, reason, detail)];
-                Debt { killers, is_foreign, ..debt(receipt, outgoing) }
+                self.bury(origin, &receipt, body, reason, detail).await;
             }
-        })
-    }
-
-    /// Ends a delivery that is not processed.
-    pub async fn pay(&self, debt: Debt<B::Receipt>) {
-        let Debt { origin, receipt, outgoing, killers, is_foreign: _ } = debt;
-        if !killers.is_empty() {
-            if let Err(error) = self.parking.park_killers(&killers).await {
-                tracing::warn!(%error, "could not keep the sweeper away; trying later");
-                return self.nack(origin, &receipt).await;
-            }
-            killers.iter().for_each(|_| self.metrics.parked(ParkCode::KillsWorker));
         }
-        if self.follow(origin, &receipt, &outgoing).await {
-            self.ack(&[(origin, &receipt)]).await;
-        }
-    }
-
-    /// Leaves a delivery of which nothing can be used to the broker, which moves it to the dead letters.
-    pub async fn reject(&self, debt: Debt<B::Receipt>) {
-        self.dealt_with(debt.origin);
-        self.broker.reject(&debt.receipt).await;
+        None
     }
 
     fn came_through(&self, marker: ServerMs) {
@@ -218,18 +140,23 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
         std::mem::take(&mut *self.markers.lock().unwrap_or_else(|broken| broken.into_inner()))
     }
 
+    fn was_nacked(&self, origin: Origin, body: &[u8]) -> bool {
+        let mut nacked = self.nacked.lock().unwrap_or_else(|broken| broken.into_inner());
+        origin == Origin::Solo
+            && !nacked.is_empty()
+            && Message::parse(body).is_ok_and(|parsed| nacked.remove(&parsed.message))
+    }
+
     /// Whether every delivery of this queue so far has been dealt with.
     pub fn holds_nothing(&self, origin: Origin) -> bool {
         self.held(origin).load(Ordering::Relaxed) == 0
     }
 
-    /// How many deliveries of this queue wait for a publication. The broker counts them as delivered.
-    pub fn unpublished(&self, origin: Origin) -> usize {
-        self.unpublished[index(origin)].load(Ordering::Relaxed)
-    }
-
     fn held(&self, origin: Origin) -> &AtomicUsize {
-        &self.held[index(origin)]
+        match origin {
+            Origin::Work => &self.held[0],
+            Origin::Solo => &self.held[1],
+        }
     }
 
     /// Ends jobs whose ids have their outcomes.
@@ -240,42 +167,35 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
     ) {
         let outcomes: HashMap<_, _> = outcomes.into_iter().collect();
         let (mut at_an_end, mut going_on) = (Vec::new(), Vec::new());
-        for mut job in jobs {
+        for job in &jobs {
             let left = leftovers(&job.message, &outcomes);
-            let mut outgoing = self.outgoing(job.origin, left, &job.traces);
-            outgoing.extend(job.letter.take());
+            let outgoing = self.outgoing(job.origin, left, &job.traces);
             match outgoing.is_empty() {
-                true => at_an_end.push(job),
+                true => at_an_end.push((job.origin, &job.receipt)),
                 false => going_on.push((job, outgoing)),
             }
         }
-        // Side by side: each of them may wait for the broker. Those at an end don't wait for the confirms of
-        // the others.
+        // Side by side: on a connection that died, each of them waits for its time limit. Those at
+        // an end don't wait for the confirms of the others.
         let following = going_on.iter().map(async |(job, outgoing)| {
-            let confirmed = self.follow(job.origin, &job.receipt, outgoing).await;
+            let message = Some(&job.message);
+            let confirmed = self.follow(job.origin, &job.receipt, message, outgoing).await;
             confirmed.then_some((job.origin, &job.receipt))
         });
         let follow = async {
             let confirmed: Vec<_> = join_all(following).await.into_iter().flatten().collect();
             self.ack(&confirmed).await;
         };
-        let at_an_end: Vec<_> = at_an_end.iter().map(|job| (job.origin, &job.receipt)).collect();
         join(self.ack(&at_an_end), follow).await;
     }
 
     /// Requeues jobs that were not begun, for the other workers, at once.
     pub async fn requeue(&self, jobs: Vec<Job<B::Receipt>>) {
-        let requeueing = jobs.into_iter().map(async |mut job| {
+        for job in jobs {
             self.count(Cause::Shutdown, &job.message);
-            let mut outgoing = vec![again(job.origin, &job.message, &job.traces)];
-            outgoing.extend(job.letter.take());
-            let confirmed = self.follow(job.origin, &job.receipt, &outgoing).await;
-            confirmed.then_some((job.origin, job.receipt))
-        });
-        let confirmed: Vec<_> = join_all(requeueing).await.into_iter().flatten().collect();
-        let confirmed: Vec<_> =
-            confirmed.iter().map(|(origin, receipt)| (*origin, receipt)).collect();
-        self.ack(&confirmed).await;
+            let outgoing = again(job.origin, &job.message, &job.traces);
+            self.conclude(job.origin, &job.receipt, Some(&job.message), &[outgoing]).await;
+        }
     }
 
     /// Nacks jobs whose processing broke down: the broker delivers them again.
@@ -307,6 +227,31 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
         outgoing
     }
 
+    async fn bury(
+        &self,
+        origin: Origin,
+        receipt: &B::Receipt,
+        body: Vec<u8>,
+        reason: DeadReason,
+        detail: String,
+    ) {
+        match reason {
+            DeadReason::KillsWorker => {
+                // Otherwise the sweeper would bring it back to kill again.
+                let ids =
+                    Message::parse(&body).map(|parsed| parsed.message.ids).unwrap_or_default();
+                if let Err(error) = self.parking.park_killers(&ids).await {
+                    tracing::warn!(%error, "could not keep the sweeper away; trying later");
+                    return self.nack(origin, receipt).await;
+                }
+                ids.iter().for_each(|_| self.metrics.parked(ParkCode::KillsWorker));
+            }
+            DeadReason::Malformed | DeadReason::UnknownTransaction => {}
+        }
+        let dead = self.dead(body, reason, detail);
+        self.conclude(origin, receipt, None, &[dead]).await;
+    }
+
     fn dead(&self, body: Vec<u8>, reason: DeadReason, detail: String) -> Outgoing {
         let reason = reason.as_str();
         self.metrics.dead_letters.with_label_values(&[reason]).inc();
@@ -323,14 +268,38 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
         self.dead(body, DeadReason::Malformed, problems)
     }
 
+    /// Publishes what follows, waits for the confirms, and only then acknowledges.
+    async fn conclude(
+        &self,
+        origin: Origin,
+        receipt: &B::Receipt,
+        message: Option<&Message>,
+        outgoing: &[Outgoing],
+    ) {
+        if self.follow(origin, receipt, message, outgoing).await {
+            self.ack(&[(origin, receipt)]).await;
+        }
+    }
+
     /// Publishes what follows and waits for the confirms; nacks without them, and says so.
-    async fn follow(&self, origin: Origin, receipt: &B::Receipt, outgoing: &[Outgoing]) -> bool {
-        let unpublished = &self.unpublished[index(origin)];
-        unpublished.fetch_add(1, Ordering::Relaxed);
-        let published = self.broker.publish(outgoing).await;
-        unpublished.fetch_sub(1, Ordering::Relaxed);
-        let Err(error) = published else { return true };
-        tracing::debug!(%error, "what follows from a message is not published; it is nacked");
+    async fn follow(
+        &self,
+        origin: Origin,
+        receipt: &B::Receipt,
+        message: Option<&Message>,
+        outgoing: &[Outgoing],
+    ) -> bool {
+        let Err(error) = self.broker.publish(outgoing).await else { return true };
+        tracing::warn!(%error, "could not publish what follows from a message");
+        if let (Origin::Solo, Some(message)) = (origin, message) {
+            let mut nacked = self.nacked.lock().unwrap_or_else(|broken| broken.into_inner());
+            // A few at most come back here; the others go to another worker, and would fill the
+            // memory with what is never asked for.
+            if nacked.len() >= NACKED_MAX {
+                nacked.clear();
+            }
+            nacked.insert(message.clone());
+        }
         self.nack(origin, receipt).await;
         false
     }
@@ -354,14 +323,6 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
     fn count(&self, cause: Cause, message: &Message) {
         let requeues = self.metrics.requeues.with_label_values(&[cause.as_str()]);
         requeues.inc_by(message.ids.len() as u64);
-    }
-}
-
-/// The place of a queue's count.
-fn index(origin: Origin) -> usize {
-    match origin {
-        Origin::Work => 0,
-        Origin::Solo => 1,
     }
 }
 

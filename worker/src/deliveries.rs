@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lapin::Acker;
-use tokio::sync::{Mutex as Turn, Notify, OwnedSemaphorePermit};
+use tokio::sync::{Mutex as Turn, Notify};
 
 /// No more than so many are acknowledged one by one at once.
 const SINGLY_MAX: usize = 32;
@@ -41,8 +41,6 @@ pub struct Receipt {
     pub(crate) acker: Acker,
     pub(crate) number: u64,
     pub(crate) channel: Arc<Deliveries>,
-    /// The memory that its body may take, until its end.
-    pub(crate) bytes: Option<OwnedSemaphorePermit>,
 }
 
 /// How a delivery that has ended is acknowledged.
@@ -76,7 +74,7 @@ impl Deliveries {
     /// Takes notice of a delivery.
     pub fn receipt(self: &Arc<Self>, acker: Acker, number: u64) -> Receipt {
         self.unacknowledged().open.insert(number);
-        Receipt { acker, number, channel: self.clone(), bytes: None }
+        Receipt { acker, number, channel: self.clone() }
     }
 
     /// Waits for its turn to acknowledge on this channel.

@@ -1,21 +1,26 @@
 //! The broker of the real world: RabbitMQ for deliveries, the outbox in MongoDB for parking.
 //!
-//! Promises that an acknowledgement does not take for ever: on a connection that died, the client's answer
-//! may never come. A failed acknowledgement is only logged, because the delivery comes again.
+//! Promises that a publication is tried again while the broker is briefly away, and that nothing
+//! takes for ever: on a connection that died, the client's acknowledgement may never resolve.
+//! Fails with the last error; a failed acknowledgement is only logged, because the delivery comes
+//! again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use common::ledger::LedgerError;
 use common::mongo::MongoOutbox;
-use common::queue::{Outgoing, QueueError, answered};
+use common::queue::{Outgoing, Publisher, QueueError, answered};
+use common::retry::Reconnect;
 use common::transaction::TransactionId;
 use futures_util::future::join_all;
 use lapin::options::{BasicAckOptions, BasicNackOptions};
 
 use crate::acknowledge::{Broker, Parking};
 use crate::deliveries::{Acknowledge, Deliveries, Patience, Receipt};
-use crate::room::Room;
+
+/// How often a publication is tried before its delivery is nacked.
+const PUBLISH_TRIES: u32 = 4;
 
 /// How long many acknowledgements wait for those of earlier deliveries: as long as settlements wait for a ride. A
 /// batch that takes longer must not keep the broker from delivering more.
@@ -23,14 +28,14 @@ const BEHIND_OTHERS: Duration = Duration::from_secs(1);
 
 /// RabbitMQ as the acknowledger sees it.
 pub struct Rabbit {
-    room: Arc<Room>,
+    publisher: Arc<Publisher>,
 }
 
 impl Rabbit {
-    /// A broker to which publications go through `room`.
+    /// A broker that publishes through `publisher`.
     #[must_use]
-    pub fn new(room: Arc<Room>) -> Rabbit {
-        Rabbit { room }
+    pub fn new(publisher: Arc<Publisher>) -> Rabbit {
+        Rabbit { publisher }
     }
 }
 
@@ -38,7 +43,17 @@ impl Broker for Rabbit {
     type Receipt = Receipt;
 
     async fn publish(&self, messages: &[Outgoing]) -> Result<(), QueueError> {
-        self.room.publish(messages).await
+        let (mut attempt, mut reconnect) = (1, Reconnect::default());
+        loop {
+            match self.publisher.publish(messages).await {
+                Err(error) if attempt < PUBLISH_TRIES => {
+                    tracing::debug!(%error, attempt, "publishing again");
+                    tokio::time::sleep(reconnect.wait().min(Duration::from_secs(1))).await;
+                    attempt += 1;
+                }
+                published => return published,
+            }
+        }
     }
 
     async fn ack(&self, receipts: &[&Receipt]) {
@@ -49,23 +64,14 @@ impl Broker for Rabbit {
     }
 
     async fn nack(&self, receipt: &Receipt) {
-        give_back(receipt, true).await;
-    }
-
-    async fn reject(&self, receipt: &Receipt) {
-        give_back(receipt, false).await;
-    }
-}
-
-/// Gives a delivery back to the broker, which delivers it again or moves it to the dead letters.
-async fn give_back(receipt: &Receipt, requeue: bool) {
-    let Receipt { acker, number, channel, .. } = receipt;
-    let _turn = channel.turn().await;
-    let options = BasicNackOptions { requeue, ..Default::default() };
-    match answered("nacking", acker.nack(options)).await {
-        Ok(_) => channel.give_back(*number),
-        // It stays open: an acknowledgement for many must never cover it.
-        Err(error) => tracing::debug!(%error, "nacking"),
+        let Receipt { acker, number, channel } = receipt;
+        let _turn = channel.turn().await;
+        let options = BasicNackOptions { requeue: true, ..Default::default() };
+        match answered("nacking", acker.nack(options)).await {
+            Ok(_) => channel.give_back(*number),
+            // It stays open: an acknowledgement for many must never cover it.
+            Err(error) => tracing::debug!(%error, "nacking"),
+        }
     }
 }
 

@@ -35,6 +35,7 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use common::message::Message;
+    use common::trace::Traces;
     use futures_util::FutureExt;
 
     use super::*;
@@ -42,7 +43,7 @@ mod tests {
 
     fn batch(strikes: u32) -> Vec<Job<()>> {
         let message = Message { strikes, ..Message::new(vec!["one".into()]) };
-        vec![Job::of(message, Origin::Solo, 0, ())]
+        vec![Job { message, origin: Origin::Solo, traces: Traces::default(), receipt: () }]
     }
 
     #[tokio::test]

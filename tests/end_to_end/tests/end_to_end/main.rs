@@ -6,7 +6,6 @@
 
 mod addresses;
 mod advice;
-mod alarms;
 mod api;
 mod audit;
 mod batches;
@@ -16,7 +15,6 @@ mod client;
 mod collections;
 mod database;
 mod dead_letters;
-mod deaths;
 mod decimals;
 mod events;
 mod examples;
@@ -26,7 +24,6 @@ mod history;
 mod holds;
 mod keys;
 mod lanes;
-mod large_messages;
 mod lines;
 mod messages;
 mod multileg;

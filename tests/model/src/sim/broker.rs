@@ -15,8 +15,8 @@ pub struct Queued {
     pub body: Vec<u8>,
     /// Whether it must be processed alone.
     pub solo: bool,
-    /// How often it was delivered before.
-    pub deliveries: u32,
+    /// Whether it was delivered before.
+    pub redelivered: bool,
     /// It is not delivered before this time.
     pub due: i64,
 }
@@ -42,7 +42,7 @@ impl Queue {
         }
         // The broker's delays are for seconds; the simulation's leases are shorter.
         let due = now + i64::from(delay.unwrap_or(0) / 100);
-        self.waiting.push(Queued { body, solo: key == SOLO, deliveries: 0, due });
+        self.waiting.push(Queued { body, solo: key == SOLO, redelivered: false, due });
         stands_for
     }
 
@@ -70,8 +70,7 @@ impl Queue {
     /// A delivery returns to the queue.
     pub fn nack(&mut self, receipt: u64) {
         if let Some((_, queued)) = self.unacked.remove(&receipt) {
-            let deliveries = queued.deliveries + 1;
-            self.waiting.push(Queued { deliveries, ..queued });
+            self.waiting.push(Queued { redelivered: true, ..queued });
         }
     }
 

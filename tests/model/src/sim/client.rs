@@ -14,14 +14,10 @@ use common::ledger::LedgerError;
 use common::queue::{Outgoing, QueueError};
 use common::transaction::{ParkCode, Parked, TransactionId};
 use worker::acknowledge::{Broker, Parking};
-use worker::decide::Publishing;
 use worker::engine::Environment;
 
 use super::planted::Planted;
 use super::request::{Reply, Request};
-
-/// How often a publication is tried: more often than its confirm may get lost in most runs.
-const PUBLISH_TRIES: u32 = 3;
 
 /// A worker, and how often it was started.
 pub type Owner = (usize, u32);
@@ -74,11 +70,6 @@ impl Client {
         planted: Option<Planted>,
     ) -> Client {
         Client { shared, owner, clock_error, planted, taken_over: Arc::default() }
-    }
-
-    /// Whether the broker seems to take publications: an alarm may begin or end at any moment.
-    pub(super) fn publishing(&self) -> Publishing {
-        if self.jitter() < 0.7 { Publishing::Open } else { Publishing::Shut }
     }
 
     pub(super) fn take_over(&self, ids: impl IntoIterator<Item = TransactionId>) {
@@ -172,15 +163,13 @@ impl Broker for Client {
         if messages.is_empty() {
             return Ok(());
         }
-        // A worker tries on until it stops.
-        for _ in 0..PUBLISH_TRIES {
-            let answer = self.send(Sent::Publish(messages.to_vec())).await;
-            let confirmed = !matches!(answer, Reply::Failed(_));
-            if confirmed || self.planted == Some(Planted::RequeueWithoutConfirm) {
-                return Ok(());
-            }
+        let answer = self.send(Sent::Publish(messages.to_vec())).await;
+        let confirmed = !matches!(answer, Reply::Failed(_));
+        if confirmed || self.planted == Some(Planted::RequeueWithoutConfirm) {
+            Ok(())
+        } else {
+            Err(QueueError::NotTaken("the connection broke".into()))
         }
-        Err(QueueError::NotTaken("the worker stops".into()))
     }
 
     async fn ack(&self, receipts: &[&u64]) {
@@ -189,12 +178,6 @@ impl Broker for Client {
 
     async fn nack(&self, receipt: &u64) {
         self.shared().receipts.push_back((*receipt, false));
-    }
-
-    async fn reject(&self, _receipt: &u64) {
-        unreachable!(
-            "only what nobody can use is rejected, and here nobody publishes such messages"
-        )
     }
 }
 
