@@ -26,15 +26,15 @@ local function transfer()
 end
 
 function request()
-  local body
+  local path, body
   if items == 1 then
-    body = transfer()
+    path, body = "/v1/transactions", transfer()
   else
     local list = {}
     for n = 1, items do list[n] = transfer() end
-    body = "[" .. table.concat(list, ",") .. "]"
+    path, body = "/v1/transactions/batch", "[" .. table.concat(list, ",") .. "]"
   end
-  return wrk.format("POST", "/v1/transactions", { ["Content-Type"] = "application/json" }, body)
+  return wrk.format("POST", path, { ["Content-Type"] = "application/json" }, body)
 end
 
 function done(summary, latency)

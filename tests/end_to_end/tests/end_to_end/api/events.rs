@@ -89,7 +89,7 @@ async fn a_listener_that_does_not_read_delays_nobody() {
         })
         .collect();
     // It reads all the time: a listener that waits for the answer first would be asleep as well.
-    let path = format!("{PATH}?wait=60");
+    let path = format!("{PATH}/batch?wait=60");
     let submitted = transfers.into();
     let (answer, heard) = tokio::join!(api.post(&path, &submitted), awake.heard(COUNT));
     answer.expect(200);
