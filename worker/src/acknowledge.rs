@@ -64,8 +64,6 @@ pub struct Job<R> {
     pub message: Message,
     /// Where it came from.
     pub origin: Origin,
-    /// How often it was delivered before.
-    pub deliveries: u32,
     /// The traces of its transactions.
     pub traces: Traces,
     pub(crate) receipt: R,
@@ -76,8 +74,8 @@ pub struct Job<R> {
 impl<R> Job<R> {
     /// A job without traces, all of whose ids are ones that a transaction can have.
     #[cfg(test)]
-    pub(crate) fn of(message: Message, origin: Origin, deliveries: u32, receipt: R) -> Job<R> {
-        Job { message, origin, deliveries, traces: Traces::default(), receipt, letter: None }
+    pub(crate) fn of(message: Message, origin: Origin, receipt: R) -> Job<R> {
+        Job { message, origin, traces: Traces::default(), receipt, letter: None }
     }
 }
 
@@ -89,12 +87,19 @@ pub struct Debt<R> {
     /// Transactions to be parked first.
     killers: Vec<TransactionId>,
     is_foreign: bool,
+    /// What is processed in its place while the broker takes no publications.
+    instead: Option<(Message, Vec<BadId>)>,
 }
 
 impl<R> Debt<R> {
     /// Whether nothing of it can be used, so that it may be rejected.
     pub fn is_foreign(&self) -> bool {
         self.is_foreign
+    }
+
+    /// Whether it can be processed while the broker takes no publications.
+    pub fn can_be_processed(&self) -> bool {
+        self.instead.is_some()
     }
 }
 
@@ -150,13 +155,18 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
             outgoing,
             killers: vec![],
             is_foreign: false,
+            instead: None,
         };
         Admitted::Debt(match admission(origin, deliveries, room, &body) {
             Admission::Process(message, bad) => {
                 let letter = (!bad.is_empty()).then(|| self.dead_ids(&bad));
-                let traces = Traces::default();
-                let job = Job { message, origin, deliveries, traces, receipt, letter };
-                return Admitted::Job(job);
+                return Admitted::Job(Job {
+                    traces: Traces::default(),
+                    message,
+                    origin,
+                    receipt,
+                    letter,
+                });
             }
             Admission::Marker(published) => {
                 self.came_through(published);
@@ -168,7 +178,14 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
             Admission::Isolate(messages, bad) => {
                 let mut outgoing: Vec<_> = messages.iter().map(Outgoing::solo).collect();
                 outgoing.extend((!bad.is_empty()).then(|| self.dead_ids(&bad)));
-                debt(receipt, outgoing)
+                let instead = match admission(origin, deliveries, Publishing::Shut, &body) {
+                    Admission::Process(message, bad) => Some((message, bad)),
+                    Admission::Marker(_)
+                    | Admission::Unusable(_)
+                    | Admission::Isolate(..)
+                    | Admission::Dead(..) => None,
+                };
+                Debt { instead, ..debt(receipt, outgoing) }
             }
             Admission::Dead(reason, detail) => {
                 let killers = match reason {
@@ -185,18 +202,27 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
     }
 
     /// Ends a delivery that is not processed.
-    pub async fn pay(&self, debt: Debt<B::Receipt>) {
-        let Debt { origin, receipt, outgoing, killers, is_foreign: _ } = debt;
+    pub async fn pay(&self, debt: &Debt<B::Receipt>) {
+        let Debt { origin, receipt, outgoing, killers, .. } = debt;
         if !killers.is_empty() {
-            if let Err(error) = self.parking.park_killers(&killers).await {
+            if let Err(error) = self.parking.park_killers(killers).await {
                 tracing::warn!(%error, "could not keep the sweeper away; trying later");
-                return self.nack(origin, &receipt).await;
+                return self.nack(*origin, receipt).await;
             }
             killers.iter().for_each(|_| self.metrics.parked(ParkCode::KillsWorker));
         }
-        if self.follow(origin, &receipt, &outgoing).await {
-            self.ack(&[(origin, &receipt)]).await;
+        if self.follow(*origin, receipt, outgoing).await {
+            self.ack(&[(*origin, receipt)]).await;
         }
+    }
+
+    /// Has a delivery processed by this worker that was to be isolated. What was to be published for it may still
+    /// arrive; then it finds the work done.
+    pub fn process_instead(&self, debt: Debt<B::Receipt>) -> Option<Job<B::Receipt>> {
+        let Debt { origin, receipt, instead, .. } = debt;
+        let (message, bad) = instead?;
+        let letter = (!bad.is_empty()).then(|| self.dead_ids(&bad));
+        Some(Job { message, origin, traces: Traces::default(), receipt, letter })
     }
 
     /// Leaves a delivery of which nothing can be used to the broker, which moves it to the dead letters.
@@ -325,10 +351,9 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
 
     /// Publishes what follows and waits for the confirms; nacks without them, and says so.
     async fn follow(&self, origin: Origin, receipt: &B::Receipt, outgoing: &[Outgoing]) -> bool {
-        let unpublished = &self.unpublished[index(origin)];
-        unpublished.fetch_add(1, Ordering::Relaxed);
+        let waiting = Counted::new(&self.unpublished[index(origin)]);
         let published = self.broker.publish(outgoing).await;
-        unpublished.fetch_sub(1, Ordering::Relaxed);
+        drop(waiting);
         let Err(error) = published else { return true };
         tracing::debug!(%error, "what follows from a message is not published; it is nacked");
         self.nack(origin, receipt).await;
@@ -362,6 +387,22 @@ fn index(origin: Origin) -> usize {
     match origin {
         Origin::Work => 0,
         Origin::Solo => 1,
+    }
+}
+
+/// Counts one for as long as it lives, also where its owner is dropped midway.
+struct Counted<'c>(&'c AtomicUsize);
+
+impl<'c> Counted<'c> {
+    fn new(count: &'c AtomicUsize) -> Counted<'c> {
+        count.fetch_add(1, Ordering::Relaxed);
+        Counted(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -82,7 +82,7 @@ impl<R> Collector<R> {
                 }
             };
             let Some(job) = next else { break };
-            let with_it = self.ids_max(settings).min(together_max(job.deliveries));
+            let with_it = self.ids_max(settings).min(together_max(job.message.deliveries));
             if self.size + job.message.ids.len() > with_it {
                 self.carried = Some(job);
                 break;
@@ -95,7 +95,7 @@ impl<R> Collector<R> {
 
     /// The most ids of this batch: what was delivered before is in small ones.
     fn ids_max(&self, settings: BatchSettings) -> usize {
-        let together = self.forming.iter().map(|job| together_max(job.deliveries)).min();
+        let together = self.forming.iter().map(|job| together_max(job.message.deliveries)).min();
         settings.ids_max.min(together.unwrap_or(usize::MAX))
     }
 
@@ -225,7 +225,7 @@ mod tests {
 
     fn delivered_before(deliveries: u32, ids: &[&str]) -> Job<()> {
         let ids = ids.iter().map(|id| TransactionId::from(*id)).collect();
-        Job::of(Message::new(ids), Origin::Work, deliveries, ())
+        Job::of(Message { deliveries, ..Message::new(ids) }, Origin::Work, ())
     }
 
     fn sizes(batch: Option<Vec<Job<()>>>) -> Vec<usize> {

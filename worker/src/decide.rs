@@ -120,10 +120,13 @@ pub fn admission(origin: Origin, deliveries: u32, room: Publishing, body: &[u8])
         Err(problem) => return Admission::Dead(DeadReason::Malformed, problem),
     };
     match origin {
-        Origin::Work if together_max(deliveries) == 1 && room == Publishing::Open => {
-            Admission::Isolate(vec![message], bad)
+        Origin::Work => {
+            let deliveries = message.deliveries.saturating_add(deliveries);
+            match together_max(deliveries) == 1 && room == Publishing::Open {
+                true => Admission::Isolate(vec![Message { deliveries: 0, ..message }], bad),
+                false => Admission::Process(Message { deliveries, ..message }, bad),
+            }
         }
-        Origin::Work => Admission::Process(message, bad),
         Origin::Solo if deliveries == 0 => Admission::Process(message, bad),
         Origin::Solo => struck(message, bad, deliveries, room),
     }

@@ -32,6 +32,7 @@ const FOREIGN_BYTES_LEAST: usize = BYTES_MAX / 2_000;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Where jobs go.
+#[derive(Clone)]
 pub struct Jobs {
     /// Those of the work queue.
     pub work: mpsc::Sender<Job<Receipt>>,
@@ -39,6 +40,21 @@ pub struct Jobs {
     pub suspects: mpsc::Sender<Job<Receipt>>,
     /// Those of the solo queue.
     pub solo: mpsc::Sender<Job<Receipt>>,
+}
+
+impl Jobs {
+    async fn send(&self, job: Job<Receipt>) {
+        let jobs = match (job.origin, job.message.deliveries) {
+            (Origin::Work, 0) => &self.work,
+            (Origin::Work, _again) => &self.suspects,
+            (Origin::Solo, _any) => &self.solo,
+        };
+        // The batches outlive the consumer, so this only fails when they broke down; then the
+        // broker delivers the message again when the connection ends.
+        if jobs.send(job).await.is_err() {
+            tracing::error!("nobody takes deliveries any more");
+        }
+    }
 }
 
 /// Takes deliveries in.
@@ -77,19 +93,18 @@ impl Intake {
         let before = deliveries_before(redelivered, properties.headers().as_ref());
         let receipt = deliveries.receipt(acker, delivery_tag);
         let mut seen = Seen { ids: 0, bytes: data.len(), deliveries: before };
-        // What was not delivered before is nowhere isolated.
-        let publishing = if before == 0 { Publishing::Open } else { self.publishing() };
-        match self.acknowledger.admit(origin, before, publishing, data, receipt) {
+        match self.acknowledger.admit(origin, before, self.publishing(), data, receipt) {
             Admitted::Job(mut job) => {
                 seen.ids = job.message.ids.len();
                 if self.tracing.is_on() {
                     job.traces = traces(properties.headers().as_ref(), &job.message.ids);
                 }
                 job.receipt.bytes = self.memory(seen.bytes, false, stop).await;
-                self.send(job).await;
+                self.jobs.send(job).await;
             }
             Admitted::Debt(mut debt) => {
                 let acknowledger = self.acknowledger.clone();
+                let (room, jobs) = (self.room.clone(), self.jobs.clone());
                 let is_foreign = debt.is_foreign();
                 debt.receipt.bytes = self.memory(seen.bytes, is_foreign, stop).await;
                 let has_memory = debt.receipt.bytes.is_some();
@@ -100,8 +115,20 @@ impl Intake {
                 self.debts.spawn(async move {
                     if is_foreign && !has_memory {
                         acknowledger.reject(debt).await;
+                    } else if debt.can_be_processed() {
+                        // Whether the broker takes publications shows only when something is published.
+                        let is_shut = tokio::select! {
+                            biased;
+                            () = acknowledger.pay(&debt) => false,
+                            () = room.until_shut() => true,
+                        };
+                        if let Some(job) =
+                            is_shut.then(|| acknowledger.process_instead(debt)).flatten()
+                        {
+                            jobs.send(job).await;
+                        }
                     } else {
-                        acknowledger.pay(debt).await;
+                        acknowledger.pay(&debt).await;
                     }
                 });
             }
@@ -139,19 +166,6 @@ impl Intake {
                     }
                 }
             }
-        }
-    }
-
-    async fn send(&self, job: Job<Receipt>) {
-        let jobs = match (job.origin, job.deliveries) {
-            (Origin::Work, 0) => &self.jobs.work,
-            (Origin::Work, _again) => &self.jobs.suspects,
-            (Origin::Solo, _any) => &self.jobs.solo,
-        };
-        // The batches outlive the consumer, so this only fails when they broke down; then the
-        // broker delivers the message again when the connection ends.
-        if jobs.send(job).await.is_err() {
-            tracing::error!("nobody takes deliveries any more");
         }
     }
 

@@ -32,6 +32,9 @@ const STUCK_AFTER: Duration = Duration::from_secs(2);
 /// How often to look whether the broker takes something, after a stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// How often each of many that wait for a confirm looks whether the broker takes something at all.
+const SHUT_LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// The longest pause before a failed publication is tried again.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -86,6 +89,13 @@ impl Room {
         let stuck = state.callers > 0 && state.progress.elapsed() > STUCK_AFTER;
         drop(state);
         !stuck && !self.publisher.is_blocked()
+    }
+
+    /// Waits until the broker is known to take no publications.
+    pub async fn until_shut(&self) {
+        while self.is_open() {
+            tokio::time::sleep(SHUT_LOOK_EVERY).await;
+        }
     }
 
     /// Publishes all of them; `Ok` means that the broker has confirmed every one.

@@ -42,7 +42,7 @@ mod tests {
 
     fn batch(strikes: u32) -> Vec<Job<()>> {
         let message = Message { strikes, ..Message::new(vec!["one".into()]) };
-        vec![Job::of(message, Origin::Solo, 0, ())]
+        vec![Job::of(message, Origin::Solo, ())]
     }
 
     #[tokio::test]

@@ -121,11 +121,11 @@ impl Staff {
                 let origin = if solo { Origin::Solo } else { Origin::Work };
                 match acknowledger.admit(origin, deliveries, client.publishing(), body, receipt) {
                     Admitted::Job(job) => jobs.push(job),
-                    Admitted::Debt(debt) => debts.push(acknowledger.pay(debt)),
+                    Admitted::Debt(debt) => debts.push(debt),
                 }
             }
             // The intake waits for them, and not the batch.
-            let paying = join_all(debts);
+            let paying = join_all(debts.iter().map(|debt| acknowledger.pay(debt)));
             let settling = settle(&engine, &acknowledger, jobs, (too_early, unsettled));
             join(paying, settling).await;
         }));
