@@ -10,7 +10,7 @@ use std::fmt;
 use mongodb::bson::{Bson, Document};
 
 use super::definitions::{ACCOUNTS, Index, TRANSACTIONS, made_by_tandem};
-use super::own::{EVENTS, NOTES, SETTINGS, WORKERS};
+use super::own::{EVENTS, NOTES, REQUESTS, SETTINGS, WORKERS};
 use super::seen_index::SeenIndex;
 use super::shell;
 use crate::limits::echo;
@@ -158,11 +158,14 @@ fn written(collection: &str) -> Written {
                 "expiresAt",
                 "exclusiveKey",
                 "dueAt",
+                "submittedBy",
+                "request",
             ],
         ),
         EVENTS => (&["done", "canceled"], &["_id", "kind", "dueAt", "refusals"]),
         NOTES => (&[], &["_id", "kind", "code", "message", "at"]),
         WORKERS => (&["latency"], &["_id", "kind", "name", "seenAt", "startedAt", "refusals"]),
+        REQUESTS => (&["accepted"], &["_id", "kind", "key", "submittedBy", "content", "version"]),
         SETTINGS => (&["features", "acceptedIndexes"], &["_id", "kind", "protocol", "complete"]),
         _ => (&[], &[]),
     };
