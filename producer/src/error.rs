@@ -242,6 +242,12 @@ impl Error {
         Error::Refused { id: id.to_owned(), problem: problem.into() }
     }
 
+    /// The server does not accept it now, and an earlier attempt may have had its effect or may have it yet.
+    pub(crate) fn open(id: &str, said: &str) -> Error {
+        let (server, problem) = (Server::MongoDb, format!("{id}: MongoDB says: {said}"));
+        Error::Unavailable { server, problem, after: Duration::ZERO, effect: Effect::Unknown }
+    }
+
     pub(crate) fn no_transaction(id: &str) -> Error {
         Error::NotFound { kind: Kind::Transaction, id: id.to_owned() }
     }

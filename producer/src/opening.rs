@@ -3,7 +3,6 @@
 //! An account counts as the same if it *started* with the same values: its balance changes later.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use common::account::Account;
 use common::ledger::LedgerError;
@@ -11,7 +10,7 @@ use common::mongo::{ACCOUNTS, Fields, Store};
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 
 use crate::client::Client;
-use crate::error::{Effect, Error, Kind, Server};
+use crate::error::{Effect, Error, Kind};
 
 /// The most accounts of one insert.
 const CHUNK: usize = 1_000;
@@ -75,11 +74,7 @@ impl Client {
                         let problem = format!("the server refuses it: {problem}");
                         Err(Error::Refused { id, problem })
                     }
-                    Answer::Open(said) => {
-                        let problem = format!("{id}: MongoDB says: {said}");
-                        let (server, after) = (Server::MongoDb, Duration::ZERO);
-                        Err(Error::Unavailable { server, problem, after, effect: Effect::Unknown })
-                    }
+                    Answer::Open(said) => Err(Error::open(&id, &said)),
                 }
             }));
         }
@@ -118,22 +113,16 @@ async fn open(
     let left = store.insert(ACCOUNTS, &documents).await?;
     let mut answers = vec![Answer::Created; accounts.len()];
     let mut looked_at = left.existing;
-    for refused in left.refused {
+    // Only a look by its id tells an account that an earlier attempt has inserted, and that stands in its own way,
+    // from another one.
+    looked_at.extend(left.taken.iter().map(|taken| taken.item));
+    if earlier == Effect::Unknown {
+        looked_at.extend(left.refused.iter().map(|refused| refused.item));
+    }
+    for refused in left.refused.into_iter().chain(left.taken) {
         answers[refused.item] = match earlier {
             Effect::None => Answer::Refused(refused.problem),
-            Effect::Unknown => {
-                looked_at.push(refused.item);
-                Answer::Open(refused.problem)
-            }
-        };
-    }
-    for taken in left.taken {
-        // Only a look by its id tells an account that an earlier attempt has inserted, and that stands in its own
-        // way, from another one.
-        looked_at.push(taken.item);
-        answers[taken.item] = match earlier {
-            Effect::None => Answer::Refused(taken.problem),
-            Effect::Unknown => Answer::Open(taken.problem),
+            Effect::Unknown => Answer::Open(refused.problem),
         };
     }
     if !looked_at.is_empty() {
@@ -160,9 +149,6 @@ async fn find(
     store: &Store,
     ids: Vec<&str>,
 ) -> Result<HashMap<String, RawDocumentBuf>, LedgerError> {
-    if ids.is_empty() {
-        return Ok(HashMap::new());
-    }
     let fields = Fields::OfAnAccount;
     let found = store.documents("accounts", ACCOUNTS, &ids, fields).await?;
     let keyed =

@@ -99,14 +99,6 @@ impl Store {
         Ok(None)
     }
 
-    /// Inserts one transaction with an exclusive key, if nobody has the key.
-    ///
-    /// # Errors
-    /// When the outcome is unknown, or the server is away.
-    pub async fn insert_keyed(&self, document: &Document) -> Result<KeyedInsert, LedgerError> {
-        self.insert_together(std::slice::from_ref(document), None).await
-    }
-
     /// Inserts transactions, all of them or none; with one exclusive key at most. Where they come in an
     /// array under an idempotency key, that is noted with them: see [`Under`].
     ///

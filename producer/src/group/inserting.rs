@@ -286,11 +286,7 @@ fn result(
         Answer::Refused(problem) => {
             return Err(Error::refused(&id, format!("the server refuses it: {problem}")));
         }
-        Answer::Open(said) => {
-            let (server, problem) = (Server::MongoDb, format!("{id}: MongoDB says: {said}"));
-            let (after, effect) = (Duration::ZERO, Effect::Unknown);
-            return Err(Error::Unavailable { server, problem, after, effect });
-        }
+        Answer::Open(said) => return Err(Error::open(&id, &said)),
         Answer::Superseded => {
             let problem = format!(
                 "{id}: another array came under the same Idempotency-Key at the same time, and may \

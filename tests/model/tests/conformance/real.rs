@@ -290,7 +290,7 @@ impl Real {
             Err(error) if is_duplicate(&error) => Inserted::Duplicate,
             Err(error) => panic!("{error}"),
         };
-        let second = match self.store().insert_keyed(&second).await? {
+        let second = match self.store().insert_together(&[second], None).await? {
             KeyedInsert::Inserted => Inserted::Open,
             KeyedInsert::Duplicate => Inserted::Duplicate,
             KeyedInsert::Conflict => Inserted::Conflict,
