@@ -27,6 +27,10 @@ pub struct Message {
     /// How often it was delivered alone and its worker did not live to acknowledge it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub strikes: u32,
+    /// How often the messages that it stands for were delivered from the work queue and not finished. The broker counts
+    /// the deliveries of one message only; whoever publishes its ids again adds what it has counted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub deliveries: u32,
     /// A sweeper's marker, which has no ids: when it was published, on the database's clock, in
     /// milliseconds. Whoever gets it knows that all that was published before has been delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,6 +65,8 @@ struct Lenient<'a> {
     tries: u32,
     #[serde(default)]
     strikes: u32,
+    #[serde(default)]
+    deliveries: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
@@ -72,7 +78,7 @@ impl Message {
     /// A fresh message.
     #[must_use]
     pub fn new(ids: Vec<TransactionId>) -> Message {
-        Message { ids, tries: 0, strikes: 0, marker: None }
+        Message { ids, tries: 0, strikes: 0, deliveries: 0, marker: None }
     }
 
     /// A sweeper's marker, published at this moment of the database's clock.
@@ -151,7 +157,7 @@ fn sort_out(mut message: Message) -> Parsed {
 }
 
 fn sort_out_values(lenient: Lenient<'_>) -> Parsed {
-    let Lenient { ids, tries, strikes } = lenient;
+    let Lenient { ids, tries, strikes, deliveries } = lenient;
     let (mut texts, mut bad) = (Vec::new(), Vec::new());
     for id in ids {
         match serde_json::from_str::<TransactionId>(id.get()) {
@@ -162,7 +168,7 @@ fn sort_out_values(lenient: Lenient<'_>) -> Parsed {
             }),
         }
     }
-    let mut parsed = sort_out(Message { tries, strikes, ..Message::new(texts) });
+    let mut parsed = sort_out(Message { tries, strikes, deliveries, ..Message::new(texts) });
     parsed.bad.append(&mut bad);
     parsed
 }
@@ -179,7 +185,7 @@ mod tests {
     #[test]
     fn messages_read_back_as_what_was_written() {
         let ids = vec!["a".into(), "b".into()];
-        let message = Message { tries: 2, strikes: u32::MAX, ..Message::new(ids) };
+        let message = Message { tries: 2, strikes: u32::MAX, deliveries: 3, ..Message::new(ids) };
         assert_eq!(Message::parse(&message.to_bytes()), Ok(good(message)));
         let plain = Message::new(vec!["a".into()]);
         assert_eq!(Message::parse(br#"{"ids":["a"]}"#), Ok(good(plain)));

@@ -2,9 +2,11 @@
 //!
 //! Owns what happens to a delivery at its end. Promises that nothing is acknowledged before what
 //! follows from it (a retry, a dead letter) is confirmed by the broker, and nothing is forgotten:
-//! a delivery whose consequences can't be published is nacked, and will be delivered again.
+//! a delivery whose consequences can't be published stays unacknowledged, is nacked when the worker stops,
+//! and will be delivered again. Taking a delivery in never waits for anything.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -14,10 +16,15 @@ use common::message::{BadId, Message};
 use common::queue::{Outgoing, QueueError, SOLO};
 use common::trace::Traces;
 use common::transaction::{ParkCode, TransactionId};
-use futures_util::future::{join, join_all};
+use futures_util::StreamExt;
+use futures_util::future::{Either, join, select};
+use futures_util::stream::FuturesUnordered;
 
-use crate::decide::{Admission, Cause, DeadReason, Leftovers, Origin, admission, leftovers};
+use crate::decide::{
+    Admission, Cause, DeadReason, Leftovers, Origin, Publishing, admission, leftovers, runs_alone,
+};
 use crate::engine::Outcome;
+use crate::job::{Admitted, Debt, Job};
 use crate::metrics::Metrics;
 
 /// What ends a delivery at the broker.
@@ -25,7 +32,8 @@ pub trait Broker: Send + Sync {
     /// A delivery's handle.
     type Receipt: Send + Sync;
 
-    /// Publishes all of them; `Ok` means that the broker has confirmed every one.
+    /// Publishes all of them; `Ok` means that the broker has confirmed every one. Waits while the broker
+    /// takes nothing, and fails when the worker stops meanwhile.
     fn publish(&self, messages: &[Outgoing])
     -> impl Future<Output = Result<(), QueueError>> + Send;
 
@@ -35,6 +43,13 @@ pub trait Broker: Send + Sync {
 
     /// Has the broker deliver it again.
     fn nack(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
+
+    /// Waits until this delivery can't be ended any more, because its channel is gone. It comes again.
+    fn lost(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
+
+    /// Has the broker move it to the dead letters by itself, which it does also while it takes no
+    /// publications.
+    fn reject(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
 }
 
 /// Where transactions are parked that kill their workers.
@@ -50,19 +65,8 @@ pub trait Parking: Send + Sync {
 /// publishes more.
 const MARKERS_MAX: usize = 1_000;
 
-/// How many deliveries that were nacked are remembered.
-const NACKED_MAX: usize = 100;
-
-/// A delivery in processing.
-pub struct Job<R> {
-    /// What it says.
-    pub message: Message,
-    /// Where it came from.
-    pub origin: Origin,
-    /// The traces of its transactions.
-    pub traces: Traces,
-    pub(crate) receipt: R,
-}
+/// How many deliveries whose consequences were confirmed are acknowledged together.
+const ENDED_TOGETHER_MAX: usize = 2_000;
 
 /// Takes deliveries in, and ends every one of them.
 pub struct Acknowledger<B, P> {
@@ -71,11 +75,10 @@ pub struct Acknowledger<B, P> {
     metrics: Arc<Metrics>,
     /// Deliveries of the work queue and of the solo queue that have not been dealt with.
     held: [AtomicUsize; 2],
+    /// Those of them that wait for a publication.
+    unpublished: [AtomicUsize; 2],
     /// When the markers were published that have come through the work queue since the last question.
     markers: Mutex<Vec<ServerMs>>,
-    /// Solo deliveries that were nacked because nothing could be published: their next
-    /// delivery is no sign of a death.
-    nacked: Mutex<HashSet<Message>>,
 }
 
 impl<B: Broker, P: Parking> Acknowledger<B, P> {
@@ -85,46 +88,113 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
             broker,
             parking,
             metrics,
-            held: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            held: Default::default(),
+            unpublished: Default::default(),
             markers: Mutex::default(),
-            nacked: Mutex::default(),
         }
     }
 
-    /// Takes a delivery in: a job to process, or nothing because it was dealt with at once.
-    pub async fn admit(
+    /// Takes a delivery in, which was delivered so often before.
+    pub fn admit(
         &self,
         origin: Origin,
-        redelivered: bool,
+        deliveries: u32,
+        room: Publishing,
         body: Vec<u8>,
         receipt: B::Receipt,
-    ) -> Option<Job<B::Receipt>> {
+    ) -> Admitted<B::Receipt> {
         self.metrics.in_flight.inc();
         self.held(origin).fetch_add(1, Ordering::Relaxed);
-        self.metrics.redeliveries.inc_by(u64::from(redelivered));
-        let redelivered = redelivered && !self.was_nacked(origin, &body);
-        match admission(origin, redelivered, &body) {
-            Admission::Process(message) => {
-                return Some(Job { message, origin, traces: Traces::default(), receipt });
+        self.metrics.redeliveries.inc_by(u64::from(deliveries > 0));
+        let debt = |receipt, outgoing| Debt {
+            origin,
+            deliveries,
+            receipt,
+            outgoing,
+            killers: vec![],
+            is_foreign: false,
+            instead: None,
+        };
+        Admitted::Debt(match admission(origin, deliveries, room, &body) {
+            Admission::Process(message, bad) => {
+                return Admitted::Job(self.job((origin, deliveries), message, &bad, receipt));
             }
             Admission::Marker(published) => {
                 self.came_through(published);
-                self.conclude(origin, &receipt, None, &[]).await;
+                debt(receipt, vec![])
             }
-            Admission::SortOut(good, to, bad) => {
-                let mut outgoing = vec![self.dead_ids(&bad)];
-                outgoing.extend(good.map(|good| again(to, &good, &Traces::default())));
-                self.conclude(origin, &receipt, None, &outgoing).await;
+            Admission::Unusable(bad) => {
+                Debt { is_foreign: true, ..debt(receipt, vec![self.dead_ids(&bad)]) }
             }
-            Admission::Isolate(messages) => {
-                let outgoing: Vec<_> = messages.iter().map(Outgoing::solo).collect();
-                self.conclude(origin, &receipt, None, &outgoing).await;
+            Admission::Isolate(messages, bad) => {
+                let mut outgoing: Vec<_> = messages.iter().map(Outgoing::solo).collect();
+                outgoing.extend((!bad.is_empty()).then(|| self.dead_ids(&bad)));
+                let instead = match admission(origin, deliveries, Publishing::Shut, &body) {
+                    Admission::Process(message, bad) => Some((message, bad)),
+                    Admission::Marker(_)
+                    | Admission::Unusable(_)
+                    | Admission::Isolate(..)
+                    | Admission::Dead(..) => None,
+                };
+                Debt { instead, ..debt(receipt, outgoing) }
             }
             Admission::Dead(reason, detail) => {
-                self.bury(origin, &receipt, body, reason, detail).await;
+                let killers = match reason {
+                    // Otherwise the sweeper would bring it back to kill again.
+                    DeadReason::KillsWorker => Message::parse(&body).map(|read| read.message.ids),
+                    DeadReason::Malformed | DeadReason::UnknownTransaction => Ok(vec![]),
+                };
+                let (killers, is_foreign) =
+                    (killers.unwrap_or_default(), reason == DeadReason::Malformed);
+                let outgoing = vec![self.dead(body, reason, detail)];
+                Debt { killers, is_foreign, ..debt(receipt, outgoing) }
             }
+        })
+    }
+
+    fn job(
+        &self,
+        (origin, deliveries): (Origin, u32),
+        message: Message,
+        bad: &[BadId],
+        receipt: B::Receipt,
+    ) -> Job<B::Receipt> {
+        let runs_alone = runs_alone(origin, deliveries, &message);
+        let letter = (!bad.is_empty()).then(|| self.dead_ids(bad));
+        Job { message, origin, traces: Traces::default(), receipt, runs_alone, letter }
+    }
+
+    /// Publishes what ends a delivery that is not processed. Returns whether the broker has confirmed it. May be
+    /// dropped midway.
+    pub async fn pay(&self, debt: &Debt<B::Receipt>) -> bool {
+        let Debt { origin, receipt, outgoing, killers, .. } = debt;
+        if !killers.is_empty() {
+            if let Err(error) = self.parking.park_killers(killers).await {
+                tracing::warn!(%error, "could not keep the sweeper away; trying later");
+                return false;
+            }
+            killers.iter().for_each(|_| self.metrics.parked(ParkCode::KillsWorker));
         }
-        None
+        self.publish(*origin, receipt, outgoing).await
+    }
+
+    /// Ends a delivery that was paid; gives back one that could not be.
+    pub async fn paid(&self, debt: Debt<B::Receipt>, confirmed: bool) {
+        self.end(vec![(debt.origin, debt.receipt, confirmed)]).await;
+    }
+
+    /// Has a delivery processed by this worker that was to be isolated. What was to be published for it may still
+    /// arrive; then it finds the work done.
+    pub fn process_instead(&self, debt: Debt<B::Receipt>) -> Option<Job<B::Receipt>> {
+        let Debt { origin, deliveries, receipt, instead, .. } = debt;
+        let (message, bad) = instead?;
+        Some(self.job((origin, deliveries), message, &bad, receipt))
+    }
+
+    /// Leaves a delivery of which nothing can be used to the broker, which moves it to the dead letters.
+    pub async fn reject(&self, debt: Debt<B::Receipt>) {
+        self.dealt_with(debt.origin);
+        self.broker.reject(&debt.receipt).await;
     }
 
     fn came_through(&self, marker: ServerMs) {
@@ -140,23 +210,18 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
         std::mem::take(&mut *self.markers.lock().unwrap_or_else(|broken| broken.into_inner()))
     }
 
-    fn was_nacked(&self, origin: Origin, body: &[u8]) -> bool {
-        let mut nacked = self.nacked.lock().unwrap_or_else(|broken| broken.into_inner());
-        origin == Origin::Solo
-            && !nacked.is_empty()
-            && Message::parse(body).is_ok_and(|parsed| nacked.remove(&parsed.message))
-    }
-
     /// Whether every delivery of this queue so far has been dealt with.
     pub fn holds_nothing(&self, origin: Origin) -> bool {
         self.held(origin).load(Ordering::Relaxed) == 0
     }
 
+    /// How many deliveries of this queue wait for a publication. The broker counts them as delivered.
+    pub fn unpublished(&self, origin: Origin) -> usize {
+        self.unpublished[index(origin)].load(Ordering::Relaxed)
+    }
+
     fn held(&self, origin: Origin) -> &AtomicUsize {
-        match origin {
-            Origin::Work => &self.held[0],
-            Origin::Solo => &self.held[1],
-        }
+        &self.held[index(origin)]
     }
 
     /// Ends jobs whose ids have their outcomes.
@@ -167,34 +232,45 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
     ) {
         let outcomes: HashMap<_, _> = outcomes.into_iter().collect();
         let (mut at_an_end, mut going_on) = (Vec::new(), Vec::new());
-        for job in &jobs {
+        for mut job in jobs {
             let left = leftovers(&job.message, &outcomes);
-            let outgoing = self.outgoing(job.origin, left, &job.traces);
+            let mut outgoing = self.outgoing(job.origin, left, &job.traces);
+            outgoing.extend(job.letter.take());
             match outgoing.is_empty() {
-                true => at_an_end.push((job.origin, &job.receipt)),
+                true => at_an_end.push(job),
                 false => going_on.push((job, outgoing)),
             }
         }
-        // Side by side: on a connection that died, each of them waits for its time limit. Those at
-        // an end don't wait for the confirms of the others.
-        let following = going_on.iter().map(async |(job, outgoing)| {
-            let message = Some(&job.message);
-            let confirmed = self.follow(job.origin, &job.receipt, message, outgoing).await;
-            confirmed.then_some((job.origin, &job.receipt))
-        });
-        let follow = async {
-            let confirmed: Vec<_> = join_all(following).await.into_iter().flatten().collect();
-            self.ack(&confirmed).await;
+        // Those at an end, and the memory that they take, don't wait for the confirms of the others.
+        let at_an_end = async move {
+            let ended = at_an_end.into_iter().map(|job: Job<_>| (job.origin, job.receipt, true));
+            self.end(ended.collect()).await;
         };
-        join(self.ack(&at_an_end), follow).await;
+        join(at_an_end, self.follow(going_on)).await;
     }
 
     /// Requeues jobs that were not begun, for the other workers, at once.
     pub async fn requeue(&self, jobs: Vec<Job<B::Receipt>>) {
-        for job in jobs {
+        let requeueing = jobs.into_iter().map(|mut job| {
             self.count(Cause::Shutdown, &job.message);
-            let outgoing = again(job.origin, &job.message, &job.traces);
-            self.conclude(job.origin, &job.receipt, Some(&job.message), &[outgoing]).await;
+            let mut outgoing = vec![again(job.origin, &job.message, &job.traces)];
+            outgoing.extend(job.letter.take());
+            (job, outgoing)
+        });
+        self.follow(requeueing.collect()).await;
+    }
+
+    /// Publishes what follows from jobs, side by side, because each of them may wait for the broker. Those that
+    /// are confirmed together end together.
+    async fn follow(&self, jobs: Vec<(Job<B::Receipt>, Vec<Outgoing>)>) {
+        let following = jobs.into_iter().map(|(job, outgoing)| async move {
+            let confirmed = self.publish(job.origin, &job.receipt, &outgoing).await;
+            (job.origin, job.receipt, confirmed)
+        });
+        let following: FuturesUnordered<_> = following.collect();
+        let mut together = following.ready_chunks(ENDED_TOGETHER_MAX);
+        while let Some(ended) = together.next().await {
+            self.end(ended).await;
         }
     }
 
@@ -227,31 +303,6 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
         outgoing
     }
 
-    async fn bury(
-        &self,
-        origin: Origin,
-        receipt: &B::Receipt,
-        body: Vec<u8>,
-        reason: DeadReason,
-        detail: String,
-    ) {
-        match reason {
-            DeadReason::KillsWorker => {
-                // Otherwise the sweeper would bring it back to kill again.
-                let ids =
-                    Message::parse(&body).map(|parsed| parsed.message.ids).unwrap_or_default();
-                if let Err(error) = self.parking.park_killers(&ids).await {
-                    tracing::warn!(%error, "could not keep the sweeper away; trying later");
-                    return self.nack(origin, receipt).await;
-                }
-                ids.iter().for_each(|_| self.metrics.parked(ParkCode::KillsWorker));
-            }
-            DeadReason::Malformed | DeadReason::UnknownTransaction => {}
-        }
-        let dead = self.dead(body, reason, detail);
-        self.conclude(origin, receipt, None, &[dead]).await;
-    }
-
     fn dead(&self, body: Vec<u8>, reason: DeadReason, detail: String) -> Outgoing {
         let reason = reason.as_str();
         self.metrics.dead_letters.with_label_values(&[reason]).inc();
@@ -268,40 +319,31 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
         self.dead(body, DeadReason::Malformed, problems)
     }
 
-    /// Publishes what follows, waits for the confirms, and only then acknowledges.
-    async fn conclude(
-        &self,
-        origin: Origin,
-        receipt: &B::Receipt,
-        message: Option<&Message>,
-        outgoing: &[Outgoing],
-    ) {
-        if self.follow(origin, receipt, message, outgoing).await {
-            self.ack(&[(origin, receipt)]).await;
+    /// Publishes what follows from a delivery. Returns whether the broker has confirmed it. Gives up when the
+    /// delivery is lost, because then it comes again.
+    async fn publish(&self, origin: Origin, receipt: &B::Receipt, outgoing: &[Outgoing]) -> bool {
+        let _waiting = Counted::new(&self.unpublished[index(origin)]);
+        let published = async { self.broker.publish(outgoing).await };
+        let (published, lost) = (pin!(published), pin!(self.broker.lost(receipt)));
+        match select(published, lost).await {
+            Either::Left((Ok(()), _)) => true,
+            Either::Left((Err(error), _)) => {
+                tracing::debug!(%error, "what follows from a message is not published");
+                false
+            }
+            Either::Right(((), _)) => false,
         }
     }
 
-    /// Publishes what follows and waits for the confirms; nacks without them, and says so.
-    async fn follow(
-        &self,
-        origin: Origin,
-        receipt: &B::Receipt,
-        message: Option<&Message>,
-        outgoing: &[Outgoing],
-    ) -> bool {
-        let Err(error) = self.broker.publish(outgoing).await else { return true };
-        tracing::warn!(%error, "could not publish what follows from a message");
-        if let (Origin::Solo, Some(message)) = (origin, message) {
-            let mut nacked = self.nacked.lock().unwrap_or_else(|broken| broken.into_inner());
-            // A few at most come back here; the others go to another worker, and would fill the
-            // memory with what is never asked for.
-            if nacked.len() >= NACKED_MAX {
-                nacked.clear();
-            }
-            nacked.insert(message.clone());
+    /// Acknowledges deliveries whose consequences are confirmed, and gives the others back.
+    async fn end(&self, ended: Vec<(Origin, B::Receipt, bool)>) {
+        let (confirmed, others): (Vec<_>, Vec<_>) = ended.iter().partition(|(.., done)| *done);
+        let confirmed: Vec<_> =
+            confirmed.into_iter().map(|(origin, receipt, _)| (*origin, receipt)).collect();
+        self.ack(&confirmed).await;
+        for (origin, receipt, _) in others {
+            self.nack(*origin, receipt).await;
         }
-        self.nack(origin, receipt).await;
-        false
     }
 
     async fn ack(&self, ended: &[(Origin, &B::Receipt)]) {
@@ -323,6 +365,30 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
     fn count(&self, cause: Cause, message: &Message) {
         let requeues = self.metrics.requeues.with_label_values(&[cause.as_str()]);
         requeues.inc_by(message.ids.len() as u64);
+    }
+}
+
+/// The place of a queue's count.
+fn index(origin: Origin) -> usize {
+    match origin {
+        Origin::Work => 0,
+        Origin::Solo => 1,
+    }
+}
+
+/// Counts one for as long as it lives, also where its owner is dropped midway.
+struct Counted<'c>(&'c AtomicUsize);
+
+impl<'c> Counted<'c> {
+    fn new(count: &'c AtomicUsize) -> Counted<'c> {
+        count.fetch_add(1, Ordering::Relaxed);
+        Counted(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

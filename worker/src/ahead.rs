@@ -1,8 +1,10 @@
-//! How many messages the broker delivers ahead: as many as hold a few batches of ids.
+//! How many messages the broker delivers ahead: as many as hold a few batches of ids, and some megabytes.
 //!
-//! The broker counts messages, and a message may hold one id or thousands. Too few delivered ahead
-//! leave the lanes waiting; too many wait here, while other workers have nothing. Promises a bound for
-//! the messages, however few ids they hold. A pure decision: somebody else consumes.
+//! The broker counts messages, and a message may hold one id or thousands, or be somebody else's and large.
+//! Too few delivered ahead leave the lanes waiting; too many wait here, while other workers have nothing,
+//! and have one more delivery on their count when this worker dies. Promises a bound for the messages,
+//! however few ids they hold, and that only few come along with what two workers have died with. A pure
+//! decision: somebody else consumes.
 
 /// The fewest messages: some are always on their way.
 const MESSAGES_LEAST: f64 = 20.0;
@@ -10,14 +12,30 @@ const MESSAGES_LEAST: f64 = 20.0;
 /// The most messages: some megabytes.
 const MESSAGES_MAX: f64 = 16_000.0;
 
-/// How many messages are delivered ahead before it is known what they hold.
+/// How many messages are delivered ahead before it is known what they hold, and along with what two workers
+/// have died with.
 const MESSAGES_FIRST: u16 = 200;
 
-/// So many messages say what the next ones hold.
+/// So many bytes are delivered ahead, unless that would be fewer than the fewest messages.
+pub const BYTES_AHEAD: usize = 32 << 20;
+
+/// So many messages say what the next ones hold, or so many bytes.
 const SAMPLE: u32 = 100;
+const SAMPLE_BYTES: usize = BYTES_AHEAD / 4;
 
 /// Consuming anew costs some round trips, so it is done only for a difference of so many times.
 const TIMES: f64 = 2.0;
+
+/// What is known of a delivery.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    /// How many ids are to be processed.
+    pub ids: usize,
+    /// How long its body is.
+    pub bytes: usize,
+    /// How often it was delivered before.
+    pub deliveries: u32,
+}
 
 /// What was delivered, and what is to be delivered ahead.
 #[derive(Debug)]
@@ -26,7 +44,7 @@ pub struct Ahead {
     /// How many ids are to be here; `None` where the operator has set the messages.
     aim: Option<usize>,
     messages: u32,
-    ids: usize,
+    sum: Seen,
 }
 
 impl Ahead {
@@ -34,7 +52,12 @@ impl Ahead {
     #[must_use]
     pub fn new(messages: Option<u16>, ids: usize) -> Ahead {
         let aim = messages.is_none().then_some(ids);
-        Ahead { prefetch: messages.unwrap_or(MESSAGES_FIRST), aim, messages: 0, ids: 0 }
+        Ahead {
+            prefetch: messages.unwrap_or(MESSAGES_FIRST),
+            aim,
+            messages: 0,
+            sum: Seen::default(),
+        }
     }
 
     /// How many messages are to be delivered ahead now.
@@ -43,23 +66,28 @@ impl Ahead {
         self.prefetch
     }
 
-    /// The most messages that can ever be here.
+    /// The most messages that are ever to be here.
     #[must_use]
     pub fn most(&self) -> usize {
         if self.aim.is_some() { MESSAGES_MAX as usize } else { self.prefetch.into() }
     }
 
     /// Takes notice of a message. True when from now on another number is to be delivered ahead.
-    pub fn saw(&mut self, ids: usize) -> bool {
+    pub fn saw(&mut self, seen: Seen) -> bool {
         let Some(aim) = self.aim else { return false };
         self.messages += 1;
-        self.ids += ids;
-        if self.messages < SAMPLE {
+        self.sum.ids += seen.ids;
+        self.sum.bytes += seen.bytes;
+        self.sum.deliveries = self.sum.deliveries.max(seen.deliveries);
+        if self.messages < SAMPLE && self.sum.bytes < SAMPLE_BYTES {
             return false;
         }
-        let ids_per_message = self.ids.max(1) as f64 / f64::from(self.messages);
-        (self.messages, self.ids) = (0, 0);
-        let wanted = (aim as f64 / ids_per_message).clamp(MESSAGES_LEAST, MESSAGES_MAX);
+        let messages = f64::from(std::mem::take(&mut self.messages));
+        let sum = std::mem::take(&mut self.sum);
+        let by_ids = aim as f64 * messages / sum.ids.max(1) as f64;
+        let by_bytes = BYTES_AHEAD as f64 * messages / sum.bytes.max(1) as f64;
+        let most = if sum.deliveries > 1 { MESSAGES_FIRST.into() } else { MESSAGES_MAX };
+        let wanted = by_ids.min(by_bytes).clamp(MESSAGES_LEAST, most);
         let now = f64::from(self.prefetch);
         if wanted < now * TIMES && wanted > now / TIMES {
             return false;
@@ -74,7 +102,11 @@ mod tests {
     use super::*;
 
     fn after(ahead: &mut Ahead, ids: usize) -> (bool, u16) {
-        let changes = (0..SAMPLE).filter(|_| ahead.saw(ids)).count();
+        after_seen(ahead, Seen { ids, bytes: 60, deliveries: 1 })
+    }
+
+    fn after_seen(ahead: &mut Ahead, seen: Seen) -> (bool, u16) {
+        let changes = (0..SAMPLE).filter(|_| ahead.saw(seen)).count();
         assert!(changes <= 1);
         (changes == 1, ahead.messages())
     }
@@ -91,6 +123,27 @@ mod tests {
         assert_eq!(after(&mut ahead, 1_000), (true, 20));
         assert_eq!(after(&mut ahead, 1_000_000), (false, 20));
         assert_eq!(after(&mut ahead, 0), (true, 16_000));
+    }
+
+    #[test]
+    fn of_large_messages_few_are_delivered_ahead_and_this_is_known_before_many_have_come() {
+        let mut ahead = Ahead::new(None, 16_000);
+        assert_eq!(after(&mut ahead, 1), (true, 16_000));
+        let large = Seen { ids: 0, bytes: 1 << 20, deliveries: 0 };
+        let come = (1..).find(|_| ahead.saw(large));
+        assert_eq!((come, ahead.messages()), (Some(8), 32));
+        let huge = Seen { bytes: 100 << 20, ..large };
+        assert_eq!((ahead.saw(huge), ahead.messages()), (false, 32), "not for half as many");
+        assert_eq!(after(&mut ahead, 1), (true, 16_000), "small ones come in numbers again");
+    }
+
+    #[test]
+    fn along_with_what_two_workers_have_died_with_only_few_are_delivered() {
+        let mut ahead = Ahead::new(None, 16_000);
+        let twice = Seen { ids: 1, bytes: 60, deliveries: 2 };
+        assert_eq!(after_seen(&mut ahead, twice), (false, MESSAGES_FIRST));
+        assert_eq!(after(&mut ahead, 1), (true, 16_000), "after one death as many as ever");
+        assert_eq!(after_seen(&mut ahead, twice), (true, MESSAGES_FIRST));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! linger time is over; that no delivery waits for others while no batch is in flight; that the number
 //! of batches in flight is limited; and that a panic in one of them leaves the others as they are.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,11 +17,20 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::acknowledge::{Acknowledger, Broker, Job, Parking};
+use crate::acknowledge::{Acknowledger, Broker, Parking};
+use crate::decide::together_max;
 use crate::engine::{Engine, Environment};
+use crate::job::Job;
 use crate::metrics::Metrics;
 use crate::trace::TracedBatch;
 use crate::turns::Turns;
+
+/// A batch that has ended keeps its turn until its messages are acknowledged, but no longer: while the broker
+/// takes nothing, those that need a publication wait.
+const TURN_AFTER_END_MAX: Duration = Duration::from_secs(1);
+
+/// How many jobs are requeued together when the worker stops.
+const REQUEUED_TOGETHER: usize = 2_000;
 
 /// How batches are collected.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +75,7 @@ impl<R> Collector<R> {
         self.add(first);
         // No timer at all when idle: even the shortest time limit would take a millisecond.
         let deadline = (!idle()).then(|| Instant::now() + settings.linger);
-        while self.size < settings.ids_max {
+        while self.size < self.ids_max(settings) {
             let next = match deadline {
                 None => self.jobs.try_recv().ok(),
                 Some(deadline) => {
@@ -73,7 +83,8 @@ impl<R> Collector<R> {
                 }
             };
             let Some(job) = next else { break };
-            if self.size + job.message.ids.len() > settings.ids_max {
+            let with_it = self.ids_max(settings).min(together_max(job.message.deliveries));
+            if self.size + job.message.ids.len() > with_it {
                 self.carried = Some(job);
                 break;
             }
@@ -81,6 +92,12 @@ impl<R> Collector<R> {
         }
         self.size = 0;
         Some(std::mem::take(&mut self.forming))
+    }
+
+    /// The most ids of this batch: what was delivered before is in small ones.
+    fn ids_max(&self, settings: BatchSettings) -> usize {
+        let together = self.forming.iter().map(|job| together_max(job.message.deliveries)).min();
+        settings.ids_max.min(together.unwrap_or(usize::MAX))
     }
 
     fn add(&mut self, job: Job<R>) {
@@ -95,8 +112,9 @@ impl<R> Collector<R> {
     ) {
         self.forming.extend(self.carried);
         acknowledger.requeue(self.forming).await;
-        while let Some(job) = self.jobs.recv().await {
-            acknowledger.requeue(vec![job]).await;
+        let mut jobs = Vec::new();
+        while self.jobs.recv_many(&mut jobs, REQUEUED_TOGETHER).await > 0 {
+            acknowledger.requeue(std::mem::take(&mut jobs)).await;
         }
     }
 }
@@ -160,8 +178,7 @@ where
         while batches.try_join_next().is_some() {}
         let held = Held::new(&metrics, ids.len());
         batches.spawn(async move {
-            let _held = held;
-            let _turn = turns.take(&jobs).await;
+            let turn = turns.take(&jobs).await;
             let traced = TracedBatch::begin(&metrics.tracing(), &jobs);
             let running = async move {
                 let decided = engine.begin(&ids).await;
@@ -173,7 +190,12 @@ where
             match tokio::spawn(running).await {
                 Ok(outcomes) => {
                     traced.into_iter().for_each(|traced| traced.end(&outcomes));
-                    acknowledger.finish(jobs, outcomes).await;
+                    let mut finishing = pin!(acknowledger.finish(jobs, outcomes));
+                    let finished = tokio::time::timeout(TURN_AFTER_END_MAX, &mut finishing).await;
+                    drop((turn, held));
+                    if finished.is_err() {
+                        finishing.await;
+                    }
                 }
                 Err(panic) => {
                     tracing::error!(%panic, "a batch broke down; its messages are nacked");
@@ -189,19 +211,21 @@ where
 #[cfg(test)]
 mod tests {
     use common::message::Message;
-    use common::trace::Traces;
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::decide::Origin;
+    use crate::decide::{Origin, SUSPECTS_TOGETHER};
 
     const SETTINGS: BatchSettings =
         BatchSettings { ids_max: 3, linger: Duration::from_secs(3_600), lanes: 2 };
 
     fn job(ids: &[&str]) -> Job<()> {
+        delivered_before(0, ids)
+    }
+
+    fn delivered_before(deliveries: u32, ids: &[&str]) -> Job<()> {
         let ids = ids.iter().map(|id| TransactionId::from(*id)).collect();
-        let message = Message::new(ids);
-        Job { message, origin: Origin::Work, traces: Traces::default(), receipt: () }
+        Job::of(Message { deliveries, ..Message::new(ids) }, Origin::Work, ())
     }
 
     fn sizes(batch: Option<Vec<Job<()>>>) -> Vec<usize> {
@@ -239,5 +263,25 @@ mod tests {
         assert_eq!(sizes(collector.next(SETTINGS, || false).now_or_never().flatten()), [2]);
         assert_eq!(sizes(collector.next(SETTINGS, || false).now_or_never().flatten()), [2]);
         assert!(collector.next(SETTINGS, || false).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn what_was_delivered_before_is_in_batches_that_get_smaller_with_each_time() {
+        const WIDE: BatchSettings = BatchSettings { ids_max: 1_000, ..SETTINGS };
+        let (send, jobs) = mpsc::channel(1_000);
+        let mut collector = Collector::new(jobs);
+        for (deliveries, count) in [(1, 200), (2, 20), (1, 5), (3, 2), (0, 1)] {
+            for _ in 0..count {
+                send.send(delivered_before(deliveries, &["one"])).await.expect("room");
+            }
+        }
+        send.send(delivered_before(2, &["many"; 50])).await.expect("room");
+        drop(send);
+        let mut counts = Vec::new();
+        while let Some(batch) = collector.next(WIDE, || false).await {
+            counts.push(sizes(Some(batch)).into_iter().sum::<usize>());
+        }
+        let [first, second] = SUSPECTS_TOGETHER;
+        assert_eq!(counts, [first, 200 - first, second, 9, 1, 1, 1, 50]);
     }
 }

@@ -21,6 +21,9 @@ use crate::sweeper::SweeperSettings;
 /// (a second's worth) or for its acknowledgement counts, too.
 pub const BATCHES_AHEAD: usize = 8;
 
+/// So many times as many batches of messages that were delivered before may be in flight.
+const SUSPECT_LANES: usize = 2;
+
 /// Of fewer transactions than these, a second native transaction costs more than all their documents: half
 /// to one account at 2,000/s, p50 is 16 ms in place of 27 (`tests/bench/README.md`).
 const SPLIT_FROM: usize = 128;
@@ -231,6 +234,13 @@ impl Config {
             linger: Duration::from_millis(self.linger_ms.into()),
             lanes: self.lanes as usize,
         }
+    }
+
+    /// How batches of messages are collected that were delivered before. They are small, so more of them are
+    /// in flight.
+    #[must_use]
+    pub(crate) fn suspect_batches(&self) -> BatchSettings {
+        BatchSettings { lanes: SUSPECT_LANES * self.lanes as usize, ..self.batches() }
     }
 
     /// What the sweeper is told.

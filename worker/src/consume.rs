@@ -10,26 +10,36 @@ use std::time::Duration;
 
 use common::config::AmqpArgs;
 use common::mongo::MongoOutbox;
-use common::queue::{QueueError, Topology, WORK, answered, channel, close, connect, traces};
+use common::queue::{Gate, QueueError, Topology, WORK, answered, channel, connect_through};
 use common::retry::Reconnect;
-use common::trace::Tracing;
 use futures_util::StreamExt;
-use lapin::message::Delivery;
-use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
+use lapin::options::{BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
-use lapin::{Channel, Connection, Consumer};
-use tokio::sync::mpsc;
+use lapin::{Channel, Connection};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use crate::acknowledge::{Acknowledger, Job};
+use crate::acknowledge::Acknowledger;
 use crate::ahead::Ahead;
 use crate::decide::Origin;
-use crate::deliveries::{Deliveries, Receipt};
+use crate::deliveries::Deliveries;
 use crate::health::Health;
+use crate::intake::Intake;
 use crate::metrics::{Metrics, Server};
 use crate::parts::pause;
 use crate::rabbit::Rabbit;
+use crate::room::Room;
+use crate::session::{ENVELOPE, LITTLE, LastSession, QueueConsumer, Session};
+use crate::window::{is_taken, window};
+
+/// So many bytes are read from the broker before they are taken in.
+pub const UNREAD_MAX: usize = 32 << 20;
+
+/// How long a worker that stops takes in what it was sent.
+const WIND_UP_MAX: Duration = Duration::from_secs(2);
+
+/// How often to look whether messages wait for a publication in the place of new deliveries.
+const WINDOW_EVERY: Duration = Duration::from_millis(250);
 
 /// How often to look whether channel and queue are still there. When the broker has closed a channel,
 /// the client may never hear of it.
@@ -49,62 +59,12 @@ pub struct Consuming {
     pub name: String,
     /// Where deliveries are admitted.
     pub acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
-    /// Where jobs of the work queue go.
-    pub work: mpsc::Sender<Job<Receipt>>,
-    /// Where jobs of the solo queue go.
-    pub solo: mpsc::Sender<Job<Receipt>>,
+    /// Whether the broker takes publications.
+    pub room: Arc<Room>,
     /// What readiness is told.
     pub health: Arc<Health>,
     /// Counts reconnects.
     pub metrics: Arc<Metrics>,
-    /// Whether the traces of transactions are looked for.
-    pub tracing: Tracing,
-}
-
-struct Session {
-    connection: Connection,
-    topology: Topology,
-    work: QueueConsumer,
-    solo: QueueConsumer,
-}
-
-/// The last session of a worker that stops. Its deliveries can be acknowledged until it is closed. It holds the
-/// channels, because a channel that nobody holds is closed, and its deliveries go back to the queue.
-pub struct LastSession {
-    connection: Connection,
-    _channels: [Channel; 2],
-}
-
-impl LastSession {
-    /// Ends it.
-    pub async fn close(self) {
-        close(&self.connection).await;
-    }
-}
-
-/// One queue's consumer.
-struct QueueConsumer {
-    channel: Channel,
-    consumer: Consumer,
-    deliveries: Arc<Deliveries>,
-    /// Looks in a row without a delivery. Of each queue apart: while one is silenced the other may
-    /// be busy.
-    quiet_looks: u32,
-}
-
-impl Session {
-    fn consumer(&mut self, origin: Origin) -> &mut QueueConsumer {
-        match origin {
-            Origin::Work => &mut self.work,
-            Origin::Solo => &mut self.solo,
-        }
-    }
-
-    /// Without its consumers: nothing more is delivered.
-    fn last(self) -> LastSession {
-        let Session { connection, work, solo, .. } = self;
-        LastSession { connection, _channels: [work.channel, solo.channel] }
-    }
 }
 
 impl Consuming {
@@ -115,8 +75,21 @@ impl Consuming {
     /// same reason is waited for: an administrator may be at work.
     pub async fn run(
         self,
+        mut intake: Intake,
         mut ahead: Ahead,
         stop: CancellationToken,
+    ) -> Result<Option<LastSession>, QueueError> {
+        let last = self.until_stopped(&mut intake, &mut ahead, &stop).await?;
+        // At once, because the broker gives back whatever a session has that is not acknowledged.
+        intake.end().await;
+        Ok(last)
+    }
+
+    async fn until_stopped(
+        &self,
+        intake: &mut Intake,
+        ahead: &mut Ahead,
+        stop: &CancellationToken,
     ) -> Result<Option<LastSession>, QueueError> {
         let (mut reconnect, mut has_consumed) = (Reconnect::default(), false);
         // Whether the failure that was told last lasts. A failure is told once, however often the broker is tried.
@@ -125,7 +98,7 @@ impl Consuming {
             let opened = tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(None),
-                opened = self.open(&ahead) => opened,
+                opened = self.open(ahead) => opened,
             };
             let error = match opened {
                 Ok(mut session) => {
@@ -133,8 +106,8 @@ impl Consuming {
                     reconnect.reached();
                     self.is_there(true);
                     tracing::info!(queue = session.topology.queue(WORK), "consuming");
-                    match self.consume(&mut session, &mut ahead, &stop).await {
-                        Ok(()) => return Ok(Some(self.wind_up(session).await)),
+                    match self.consume(&mut session, intake, ahead, stop).await {
+                        Ok(()) => return Ok(Some(self.wind_up(session, intake, stop).await)),
                         Err(error) => {
                             tokio::spawn(session.last().close());
                             error
@@ -151,7 +124,7 @@ impl Consuming {
                 true => tracing::debug!(%error, ?delay, "still not consuming"),
                 false => tracing::warn!(%error, "not consuming; connecting again until it works"),
             }
-            if !pause(&stop, delay).await {
+            if !pause(stop, delay).await {
                 return Ok(None);
             }
         }
@@ -164,12 +137,13 @@ impl Consuming {
 
     async fn open(&self, ahead: &Ahead) -> Result<Session, QueueError> {
         let topology = Topology::new(&self.amqp.queue_prefix);
-        let connection = connect(&self.amqp.amqp_url, &format!("{} consuming", self.name)).await?;
+        let (gate, name) = (Gate::new(UNREAD_MAX), format!("{} consuming", self.name));
+        let connection = connect_through(&gate, &self.amqp.amqp_url, &name).await?;
         topology.declare(&connection).await?;
         // First: a message with a strike comes before the batches that may kill this worker.
         let solo = self.subscribe(&connection, &topology, Origin::Solo, ahead).await?;
         let work = self.subscribe(&connection, &topology, Origin::Work, ahead).await?;
-        Ok(Session { connection, topology, work, solo })
+        Ok(Session { connection, gate, topology, work, solo })
     }
 
     async fn subscribe(
@@ -190,29 +164,64 @@ impl Consuming {
         origin: Origin,
         ahead: &Ahead,
     ) -> Result<QueueConsumer, QueueError> {
-        let prefetch = match origin {
-            Origin::Work => ahead.messages(),
-            Origin::Solo => 1,
-        };
-        answered("setting the prefetch", channel.basic_qos(prefetch, BasicQosOptions::default()))
+        let window = window(origin, ahead.messages());
+        answered("setting the prefetch", channel.basic_qos(window, BasicQosOptions::default()))
             .await?;
-        deliveries.delivers_ahead(prefetch);
+        deliveries.delivers_ahead(window);
         let queue = topology.queue(origin.key());
         let options = BasicConsumeOptions::default();
         let consumed =
             channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
         let consumer = answered("consuming", consumed).await?;
-        Ok(QueueConsumer { channel, consumer, deliveries, quiet_looks: 0 })
+        let waited_before = self.waiting(origin);
+        Ok(QueueConsumer {
+            channel,
+            consumer,
+            deliveries,
+            window,
+            waited_before,
+            has_delivered: false,
+            quiet_looks: 0,
+        })
+    }
+
+    /// How many deliveries wait for a publication, while the broker takes none.
+    fn waiting(&self, origin: Origin) -> usize {
+        if self.room.is_open() { 0 } else { self.acknowledger.unpublished(origin) }
+    }
+
+    /// Consumes anew when too many wait for a publication in the place of new deliveries.
+    async fn fit_window(
+        &self,
+        session: &mut Session,
+        origin: Origin,
+        intake: &mut Intake,
+        (ahead, stop): (&Ahead, &CancellationToken),
+    ) -> Result<(), QueueError> {
+        let waiting = self.waiting(origin);
+        let consumer = session.consumer(origin);
+        // When the broker takes publications again, those of before end.
+        consumer.waited_before = consumer.waited_before.min(waiting);
+        if !is_taken(consumer.window, waiting - consumer.waited_before) {
+            return Ok(());
+        }
+        tracing::debug!(waiting, queue = origin.key(), "room for what can't be published");
+        self.consume_anew(session, origin, intake, (ahead, stop)).await
     }
 
     /// Looks whether a queue and its channel are there. A queue that has been quiet for a while is
-    /// consumed through a new channel; what is delivered to the old one meanwhile comes again.
+    /// consumed through a new channel; what is delivered to the old one meanwhile comes again. What has
+    /// delivered is there, and the answer would stand behind what is unread.
     async fn look(
         &self,
         session: &mut Session,
         origin: Origin,
         ahead: &Ahead,
     ) -> Result<(), QueueError> {
+        let is_behind = session.gate.untaken() > LITTLE;
+        if std::mem::take(&mut session.consumer(origin).has_delivered) && is_behind {
+            return Ok(());
+        }
         let channel = session.consumer(origin).channel.clone();
         let consumers = session.topology.consumers(&channel, origin.key()).await?;
         if origin == Origin::Work {
@@ -225,7 +234,7 @@ impl Consuming {
             answered("closing a channel", channel.close(200, "renewed".into())).await?;
             let renewed =
                 self.subscribe(&session.connection, &session.topology, origin, ahead).await?;
-            *session.consumer(origin) = renewed;
+            std::mem::replace(session.consumer(origin), renewed).deliveries.lose();
             tracing::debug!(queue = origin.key(), "quiet; consuming through a new channel");
         }
         Ok(())
@@ -235,11 +244,13 @@ impl Consuming {
     async fn consume(
         &self,
         session: &mut Session,
+        intake: &mut Intake,
         ahead: &mut Ahead,
         stop: &CancellationToken,
     ) -> Result<(), QueueError> {
-        let mut look = interval(LOOK_EVERY);
+        let (mut look, mut fit) = (interval(LOOK_EVERY), interval(WINDOW_EVERY));
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        fit.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let (origin, delivery) = tokio::select! {
                 biased;
@@ -249,76 +260,66 @@ impl Consuming {
                     self.look(session, Origin::Solo, ahead).await?;
                     continue;
                 }
+                _ = fit.tick() => {
+                    for origin in [Origin::Work, Origin::Solo] {
+                        self.fit_window(session, origin, intake, (ahead, stop)).await?;
+                    }
+                    continue;
+                }
                 delivery = session.solo.consumer.next() => (Origin::Solo, delivery),
                 delivery = session.work.consumer.next() => (Origin::Work, delivery),
+                () = std::future::ready(()), if session.gate.has_untaken() => {
+                    session.gate.took_all();
+                    continue;
+                }
             };
-            session.consumer(origin).quiet_looks = 0;
+            let consumer = session.consumer(origin);
+            (consumer.quiet_looks, consumer.has_delivered) = (0, true);
             let ended = || QueueError::NotTaken("the consumer was canceled by the broker".into());
             let delivery = delivery.ok_or_else(ended)??;
-            let deliveries = session.consumer(origin).deliveries.clone();
-            let ids = self.admit(origin, delivery, &deliveries).await;
-            if origin == Origin::Work && ids > 0 && ahead.saw(ids) {
+            let deliveries = consumer.deliveries.clone();
+            let seen = intake.take(origin, delivery, &deliveries, stop).await;
+            session.gate.took(seen.bytes + ENVELOPE);
+            if origin == Origin::Work && ahead.saw(seen) {
                 tracing::debug!(messages = ahead.messages(), "another number is delivered ahead");
-                self.consume_anew(session, ahead).await?;
+                self.consume_anew(session, Origin::Work, intake, (ahead, stop)).await?;
             }
         }
     }
 
-    /// Consumes the work queue with another prefetch, which the broker applies to new consumers only.
+    /// Consumes a queue with another prefetch, which the broker applies to new consumers only.
     /// What is here already can still be acknowledged, because the channel stays.
-    async fn consume_anew(&self, session: &mut Session, ahead: &Ahead) -> Result<(), QueueError> {
-        self.drain(&mut session.work, Origin::Work).await?;
-        let through = (session.work.channel.clone(), session.work.deliveries.clone());
-        session.work =
-            self.consume_through(through, &session.topology, Origin::Work, ahead).await?;
-        Ok(())
-    }
-
-    /// Takes a delivery in; returns how many ids are to be processed.
-    async fn admit(
+    async fn consume_anew(
         &self,
+        session: &mut Session,
         origin: Origin,
-        delivery: Delivery,
-        deliveries: &Arc<Deliveries>,
-    ) -> usize {
-        let Delivery { redelivered, data, acker, delivery_tag, properties, .. } = delivery;
-        let receipt = deliveries.receipt(acker, delivery_tag);
-        let admitted = self.acknowledger.admit(origin, redelivered, data, receipt);
-        let Some(mut job) = admitted.await else { return 0 };
-        if self.tracing.is_on() {
-            job.traces = traces(properties.headers().as_ref(), &job.message.ids);
-        }
-        let ids = job.message.ids.len();
-        let jobs = match origin {
-            Origin::Work => &self.work,
-            Origin::Solo => &self.solo,
-        };
-        // The batches outlive the consumer, so this only fails when they broke down; then the
-        // broker delivers the message again when the connection ends.
-        if jobs.send(job).await.is_err() {
-            tracing::error!("nobody takes deliveries any more");
-        }
-        ids
+        intake: &mut Intake,
+        (ahead, stop): (&Ahead, &CancellationToken),
+    ) -> Result<(), QueueError> {
+        session.drain(origin, intake, stop).await?;
+        let consumer = session.consumer(origin);
+        let through = (consumer.channel.clone(), consumer.deliveries.clone());
+        let anew = self.consume_through(through, &session.topology, origin, ahead).await?;
+        *session.consumer(origin) = anew;
+        Ok(())
     }
 
     /// Stops the deliveries and takes in those already here, so that they can be requeued.
-    async fn wind_up(&self, mut session: Session) -> LastSession {
-        for origin in [Origin::Work, Origin::Solo] {
-            if let Err(error) = self.drain(session.consumer(origin), origin).await {
-                tracing::debug!(%error, "the broker gives back what it delivered");
-            }
+    async fn wind_up(
+        &self,
+        mut session: Session,
+        intake: &mut Intake,
+        stop: &CancellationToken,
+    ) -> LastSession {
+        let drained = tokio::time::timeout(WIND_UP_MAX, async {
+            session.drain(Origin::Work, intake, stop).await?;
+            session.drain(Origin::Solo, intake, stop).await
+        });
+        match drained.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the broker gives back what it delivered"),
+            Err(_) => tracing::debug!("the broker gives back the rest of what it delivered"),
         }
         session.last()
-    }
-
-    /// Stops a queue's deliveries and takes in those already here.
-    async fn drain(&self, queue: &mut QueueConsumer, origin: Origin) -> Result<(), QueueError> {
-        let tag = queue.consumer.tag();
-        let canceled = queue.channel.basic_cancel(tag, BasicCancelOptions::default());
-        answered("stopping the consumer", canceled).await?;
-        while let Some(delivery) = queue.consumer.next().await {
-            self.admit(origin, delivery?, &queue.deliveries).await;
-        }
-        Ok(())
     }
 }

@@ -24,6 +24,14 @@ pub const STRIKES_MAX: u32 = 3;
 /// a batch that was halved twice.
 const APART_PIECES: usize = 4;
 
+/// How often a message of the work queue may be delivered and not finished before it waits for a place in the
+/// solo queue, also while the broker takes no publications. Until then it is processed in the meantime.
+pub const IN_PLACE_MAX: u32 = 6;
+
+/// How many ids of messages that were delivered before are processed together: after one delivery that
+/// nobody finished, and after two. One of them may have killed its worker, so each death narrows the circle.
+pub const SUSPECTS_TOGETHER: [usize; 2] = [128, 16];
+
 const MISSING_DELAY: Duration = Duration::from_secs(1);
 
 /// The queue that a message came from.
@@ -73,54 +81,100 @@ impl DeadReason {
     }
 }
 
+/// Whether the broker takes what would have to be published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Publishing {
+    /// It does, as far as is known.
+    Open,
+    /// It takes nothing now, or too much waits for it already.
+    Shut,
+}
+
 /// What to do with a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Process it: in a batch from the work queue, alone from the solo queue.
-    Process(Message),
+    /// Process it: in a batch from the work queue, alone from the solo queue. Those of its ids that no
+    /// transaction can have are given up.
+    Process(Message, Vec<BadId>),
     /// A sweeper's marker has come through the queue: published at this moment.
     Marker(ServerMs),
-    /// Some of its ids are none that a transaction can have: give these up, and publish the others
-    /// again to the queue of this origin.
-    SortOut(Option<Message>, Origin, Vec<BadId>),
-    /// It was delivered before and not finished: its turn comes alone, as these messages.
-    Isolate(Vec<Message>),
+    /// None of its ids is one that a transaction can have: give them up.
+    Unusable(Vec<BadId>),
+    /// It was delivered before and not finished: its turn comes alone, as these messages. Those of its ids
+    /// that no transaction can have are given up.
+    Isolate(Vec<Message>, Vec<BadId>),
     /// Give it up.
     Dead(DeadReason, String),
 }
 
-/// Decides on a delivery. What has been delivered before may have killed its worker, so it goes to
-/// the solo queue, where one message is processed at a time. There it gets a strike for each death, first
-/// as a whole, then id by id. The first strike may be the fault of a batch of the work queue; what has one
-/// is processed while nothing else is (`turns`).
+/// Decides on a delivery; `deliveries` tells how often it was delivered before. A message that was delivered
+/// before may have killed its worker. The first times it is processed in small batches
+/// ([`together_max`]), which needs no publication. Then it goes to the solo queue, where one message is
+/// processed at a time, and where alone deaths count. There it gets a strike for each death, first as a
+/// whole, then id by id; what has a strike is processed while nothing else is (`turns`). While the broker
+/// takes no publications, it is processed alone where it is ([`runs_alone`]), but only so often that the last
+/// strikes are given by the solo queue.
 #[must_use]
-pub fn admission(origin: Origin, redelivered: bool, body: &[u8]) -> Admission {
-    let message = match Message::parse(body) {
+pub fn admission(origin: Origin, deliveries: u32, room: Publishing, body: &[u8]) -> Admission {
+    let (message, bad) = match Message::parse(body) {
         Ok(Parsed { message: Message { marker: Some(published), .. }, .. }) => {
             return Admission::Marker(published);
         }
-        Ok(Parsed { message, bad }) if bad.is_empty() => message,
-        Ok(Parsed { message, bad }) => {
-            let good = (!message.ids.is_empty()).then_some(message);
-            return Admission::SortOut(good, if redelivered { Origin::Solo } else { origin }, bad);
-        }
+        Ok(Parsed { message, bad }) if message.ids.is_empty() => return Admission::Unusable(bad),
+        Ok(Parsed { message, bad }) => (message, bad),
         Err(problem) => return Admission::Dead(DeadReason::Malformed, problem),
     };
-    match (origin, redelivered) {
-        (Origin::Work | Origin::Solo, false) => Admission::Process(message),
-        (Origin::Work, true) => Admission::Isolate(vec![message]),
-        (Origin::Solo, true) if message.ids.len() > 1 => {
-            let single = |id: &TransactionId| Message { ids: vec![id.clone()], ..message };
-            Admission::Isolate(message.ids.iter().map(single).collect())
+    match origin {
+        Origin::Work => {
+            let deliveries = message.deliveries.saturating_add(deliveries);
+            let in_place = room == Publishing::Shut && deliveries < IN_PLACE_MAX;
+            match together_max(deliveries) > 1 || in_place {
+                true => Admission::Process(Message { deliveries, ..message }, bad),
+                false => Admission::Isolate(vec![Message { deliveries: 0, ..message }], bad),
+            }
         }
-        (Origin::Solo, true) if message.strikes.saturating_add(1) >= STRIKES_MAX => {
-            let problem = format!("its worker died with it {STRIKES_MAX} times");
-            Admission::Dead(DeadReason::KillsWorker, problem)
-        }
-        (Origin::Solo, true) => {
-            let strikes = message.strikes.saturating_add(1);
-            Admission::Isolate(vec![Message { strikes, ..message }])
-        }
+        Origin::Solo if deliveries == 0 => Admission::Process(message, bad),
+        Origin::Solo => struck(message, bad, deliveries, room),
+    }
+}
+
+/// Decides on a message whose worker died with it while it was alone.
+fn struck(message: Message, bad: Vec<BadId>, deliveries: u32, room: Publishing) -> Admission {
+    let is_alone = message.ids.len() == 1;
+    let strikes = message.strikes.saturating_add(1);
+    let by_count = message.strikes.saturating_add(deliveries);
+    if is_alone && strikes >= STRIKES_MAX {
+        let problem = format!("its worker died with it {STRIKES_MAX} times");
+        Admission::Dead(DeadReason::KillsWorker, problem)
+    } else if room == Publishing::Shut && by_count < STRIKES_MAX {
+        // The count is no strike: it rises also when a worker stops or loses its connection.
+        Admission::Process(message, bad)
+    } else if is_alone {
+        Admission::Isolate(vec![Message { strikes, ..message }], bad)
+    } else {
+        let single = |id: &TransactionId| Message { ids: vec![id.clone()], ..message };
+        Admission::Isolate(message.ids.iter().map(single).collect(), bad)
+    }
+}
+
+/// Whether a message that was delivered so often before is processed while nothing else is.
+#[must_use]
+pub fn runs_alone(origin: Origin, deliveries: u32, message: &Message) -> bool {
+    match origin {
+        Origin::Work => together_max(message.deliveries) == 1,
+        Origin::Solo => message.strikes > 0 || deliveries > 0,
+    }
+}
+
+/// The most ids that may be in a batch with a message that was delivered so often before; one message with
+/// more is a batch of its own.
+#[must_use]
+pub fn together_max(deliveries: u32) -> usize {
+    match deliveries {
+        0 => usize::MAX,
+        1 => SUSPECTS_TOGETHER[0],
+        2 => SUSPECTS_TOGETHER[1],
+        _many => 1,
     }
 }
 
@@ -237,55 +291,83 @@ mod tests {
         Message::new(ids.iter().map(|id| (*id).into()).collect())
     }
 
+    fn take(origin: Origin, deliveries: u32, message: &Message) -> Admission {
+        admission(origin, deliveries, Publishing::Open, &message.to_bytes())
+    }
+
+    fn process(message: &Message) -> Admission {
+        Admission::Process(message.clone(), vec![])
+    }
+
     #[test]
-    fn what_was_delivered_before_is_isolated_and_never_with_its_neighbours() {
+    fn what_was_delivered_before_is_processed_with_ever_fewer_others_and_then_alone() {
         let two = message(&["a", "b"]);
-        let take = |origin, redelivered, message: &Message| {
-            admission(origin, redelivered, &message.to_bytes())
-        };
-        assert_eq!(take(Origin::Work, false, &two), Admission::Process(two.clone()));
-        assert_eq!(take(Origin::Work, true, &two), Admission::Isolate(vec![two.clone()]));
-        assert_eq!(take(Origin::Solo, false, &two), Admission::Process(two.clone()));
+        let circles: Vec<_> = (0..5).map(together_max).collect();
+        assert_eq!(circles, [usize::MAX, 128, 16, 1, 1]);
+        for deliveries in 0..3 {
+            let counted = Message { deliveries, ..two.clone() };
+            assert_eq!(take(Origin::Work, deliveries, &two), process(&counted), "{deliveries}");
+        }
+        assert_eq!(take(Origin::Work, 3, &two), Admission::Isolate(vec![two.clone()], vec![]));
+        assert_eq!(take(Origin::Solo, 0, &two), process(&two));
         let singles = vec![message(&["a"]), message(&["b"])];
-        assert_eq!(take(Origin::Solo, true, &two), Admission::Isolate(singles));
+        assert_eq!(take(Origin::Solo, 1, &two), Admission::Isolate(singles, vec![]));
+    }
+
+    #[test]
+    fn while_nothing_can_be_published_a_message_is_processed_where_it_is_until_its_last_strike() {
+        let shut = |origin, deliveries, message: &Message| {
+            admission(origin, deliveries, Publishing::Shut, &message.to_bytes())
+        };
+        let (one, two) = (message(&["a"]), message(&["a", "b"]));
+        let often = |deliveries| Message { deliveries, ..two.clone() };
+        assert_eq!(shut(Origin::Work, 5, &two), process(&often(5)));
+        assert!(runs_alone(Origin::Work, 5, &often(5)) && !runs_alone(Origin::Work, 2, &often(2)));
+        let last = Admission::Isolate(vec![two.clone()], vec![]);
+        assert_eq!(shut(Origin::Work, IN_PLACE_MAX, &two), last, "it waits");
+        let struck = |strikes| Message { strikes, ..one.clone() };
+        assert_eq!(shut(Origin::Solo, 2, &one), process(&one), "a count is no strike");
+        assert!(runs_alone(Origin::Solo, 2, &one) && !runs_alone(Origin::Solo, 0, &one));
+        let next = Admission::Isolate(vec![struck(1)], vec![]);
+        assert_eq!(shut(Origin::Solo, STRIKES_MAX, &one), next, "waits for its first strike");
+        let next = Admission::Isolate(vec![struck(2)], vec![]);
+        assert_eq!(shut(Origin::Solo, 2, &struck(1)), next, "waits for its second");
     }
 
     #[test]
     fn a_bad_id_is_given_up_alone_and_a_marker_is_told_apart() {
         let body = br#"{"ids":["a","bad\n","b"],"tries":2}"#;
-        for (origin, redelivered, goes_to) in [
-            (Origin::Work, false, Origin::Work),
-            (Origin::Work, true, Origin::Solo),
-            (Origin::Solo, false, Origin::Solo),
-        ] {
-            let Admission::SortOut(Some(good), to, bad) = admission(origin, redelivered, body)
-            else {
-                panic!("two of them are good")
-            };
-            assert_eq!(good, Message { tries: 2, ..message(&["a", "b"]) });
-            assert_eq!((to, bad.len()), (goes_to, 1));
+        let good = Message { tries: 2, ..message(&["a", "b"]) };
+        for (origin, deliveries) in [(Origin::Work, 0), (Origin::Work, 1), (Origin::Solo, 0)] {
+            let admitted = admission(origin, deliveries, Publishing::Open, body);
+            let Admission::Process(found, bad) = admitted else { panic!("two of them are good") };
+            let good = Message { deliveries, ..good.clone() };
+            assert_eq!((found, bad.len()), (good, 1));
         }
-        let all_bad = admission(Origin::Work, false, br#"{"ids":["bad\n"]}"#);
-        assert!(matches!(all_bad, Admission::SortOut(None, Origin::Work, bad) if bad.len() == 1));
-        let marker = Message::marker(7).to_bytes();
-        assert_eq!(admission(Origin::Work, true, &marker), Admission::Marker(7));
+        let admitted = admission(Origin::Work, 3, Publishing::Open, body);
+        assert!(
+            matches!(admitted, Admission::Isolate(found, bad) if found == [good] && bad.len() == 1)
+        );
+        let all_bad = admission(Origin::Work, 0, Publishing::Open, br#"{"ids":["bad\n"]}"#);
+        assert!(matches!(all_bad, Admission::Unusable(bad) if bad.len() == 1));
+        assert_eq!(take(Origin::Work, 1, &Message::marker(7)), Admission::Marker(7));
     }
 
     #[test]
-    fn a_message_alone_is_dead_after_its_last_strike() {
+    fn a_message_alone_is_dead_after_its_last_strike_and_by_no_count_of_deliveries() {
         let mut current = message(&["a"]);
         for strikes in 1..STRIKES_MAX {
-            let Admission::Isolate(mut next) = admission(Origin::Solo, true, &current.to_bytes())
-            else {
+            let Admission::Isolate(mut next, _) = take(Origin::Solo, 900, &current) else {
                 panic!("strike {strikes} is not the last")
             };
             current = next.remove(0);
             assert_eq!(current.strikes, strikes);
         }
-        let Admission::Dead(reason, _) = admission(Origin::Solo, true, &current.to_bytes()) else {
+        let Admission::Dead(reason, _) = take(Origin::Solo, 1, &current) else {
             panic!("that was the last strike")
         };
         assert_eq!(reason, DeadReason::KillsWorker);
+        assert!(matches!(take(Origin::Work, 900, &current), Admission::Isolate(..)));
     }
 
     #[test]

@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lapin::Acker;
-use tokio::sync::{Mutex as Turn, Notify};
+use tokio::sync::{Mutex as Turn, Notify, OwnedSemaphorePermit};
+use tokio_util::sync::CancellationToken;
 
 /// No more than so many are acknowledged one by one at once.
 const SINGLY_MAX: usize = 32;
@@ -24,6 +25,8 @@ pub struct Deliveries {
     /// Acknowledgements go out in the order in which they were decided: one that covers nothing any
     /// more, because a later one has overtaken it, would be an error.
     turn: Turn<()>,
+    /// The channel is gone, or will be: its deliveries come again.
+    lost: CancellationToken,
 }
 
 #[derive(Default)]
@@ -41,6 +44,8 @@ pub struct Receipt {
     pub(crate) acker: Acker,
     pub(crate) number: u64,
     pub(crate) channel: Arc<Deliveries>,
+    /// The memory that its body may take, until its end.
+    pub(crate) bytes: Option<OwnedSemaphorePermit>,
 }
 
 /// How a delivery that has ended is acknowledged.
@@ -71,10 +76,20 @@ impl Deliveries {
         self.unacknowledged().prefetch = prefetch.into();
     }
 
+    /// Takes notice that none of them can be acknowledged any more.
+    pub fn lose(&self) {
+        self.lost.cancel();
+    }
+
+    /// Waits until they can't be acknowledged any more.
+    pub async fn lost(&self) {
+        self.lost.cancelled().await;
+    }
+
     /// Takes notice of a delivery.
     pub fn receipt(self: &Arc<Self>, acker: Acker, number: u64) -> Receipt {
         self.unacknowledged().open.insert(number);
-        Receipt { acker, number, channel: self.clone() }
+        Receipt { acker, number, channel: self.clone(), bytes: None }
     }
 
     /// Waits for its turn to acknowledge on this channel.

@@ -143,7 +143,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
         // First, since it is over, and its money is free then.
         let mut more = self.expire(now, stop).await?;
         more |= self.expire_holds(now, stop).await?;
-        let (moved, held_back) = self.make_due(unclaimed, now).await?;
+        let (moved, held_back) = self.make_due(unclaimed, now, stop).await?;
         Ok(Round { more: more || moved, held_back, next_ms: None })
     }
 
@@ -197,6 +197,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
         &self,
         unclaimed: &mut Unclaimed,
         now: ServerMs,
+        stop: &CancellationToken,
     ) -> Result<(bool, bool), SweepError> {
         self.look_after(unclaimed, now).await?;
         let most = step(unclaimed.ids.len(), self.publisher.depth(WORK).await?);
@@ -209,7 +210,11 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
         let moved = self.outbox.make_due(&found, sweep_after).await?;
         let messages: Vec<_> =
             Message::chunked(&moved, IDS_PER_MESSAGE).map(|m| Outgoing::work(&m)).collect();
-        self.publisher.publish(&messages).await?;
+        // They are stamped: what a stop leaves unpublished is published by the sweeper.
+        match stop.run_until_cancelled(self.publisher.publish(&messages)).await {
+            Some(published) => published?,
+            None => return Ok((false, false)),
+        }
         self.metrics.moved(State::Initial, moved.len());
         self.metrics.swept.with_label_values(&["due"]).inc_by(moved.len() as u64);
         tracing::debug!(transactions = moved.len(), "published what has become due");

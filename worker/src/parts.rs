@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::consume::LastSession;
+use crate::session::LastSession;
 
 /// A task that should end only when the worker is told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Part {
     Consumer,
     /// Settles what comes from the work queue.
     Batches,
+    /// Settles what comes from the work queue and was delivered before.
+    SuspectBatches,
     /// Settles what comes from the solo queue.
     SoloBatches,
     /// Publishes what nobody has a message for.
@@ -35,9 +37,10 @@ pub enum Part {
 
 impl Part {
     /// Every part.
-    pub const ALL: [Part; 8] = [
+    pub const ALL: [Part; 9] = [
         Part::Consumer,
         Part::Batches,
+        Part::SuspectBatches,
         Part::SoloBatches,
         Part::Sweeper,
         Part::DueSweeper,
@@ -50,7 +53,11 @@ impl Part {
     #[must_use]
     pub fn is_drained(self) -> bool {
         match self {
-            Part::Consumer | Part::Batches | Part::SoloBatches | Part::DueSweeper => true,
+            Part::Consumer
+            | Part::Batches
+            | Part::SuspectBatches
+            | Part::SoloBatches
+            | Part::DueSweeper => true,
             Part::Sweeper | Part::DatabaseWatcher | Part::SettingsWatcher | Part::Pages => false,
         }
     }
@@ -61,6 +68,7 @@ impl fmt::Display for Part {
         f.write_str(match self {
             Part::Consumer => "consumer",
             Part::Batches => "batches",
+            Part::SuspectBatches => "suspect batches",
             Part::SoloBatches => "solo batches",
             Part::Sweeper => "sweeper",
             Part::DueSweeper => "due sweeper",

@@ -1,26 +1,21 @@
 //! The broker of the real world: RabbitMQ for deliveries, the outbox in MongoDB for parking.
 //!
-//! Promises that a publication is tried again while the broker is briefly away, and that nothing
-//! takes for ever: on a connection that died, the client's acknowledgement may never resolve.
-//! Fails with the last error; a failed acknowledgement is only logged, because the delivery comes
-//! again.
+//! Promises that an acknowledgement does not take for ever: on a connection that died, the client's answer
+//! may never come. A failed acknowledgement is only logged, because the delivery comes again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use common::ledger::LedgerError;
 use common::mongo::MongoOutbox;
-use common::queue::{Outgoing, Publisher, QueueError, answered};
-use common::retry::Reconnect;
+use common::queue::{Outgoing, QueueError, answered};
 use common::transaction::TransactionId;
 use futures_util::future::join_all;
 use lapin::options::{BasicAckOptions, BasicNackOptions};
 
 use crate::acknowledge::{Broker, Parking};
 use crate::deliveries::{Acknowledge, Deliveries, Patience, Receipt};
-
-/// How often a publication is tried before its delivery is nacked.
-const PUBLISH_TRIES: u32 = 4;
+use crate::room::Room;
 
 /// How long many acknowledgements wait for those of earlier deliveries: as long as settlements wait for a ride. A
 /// batch that takes longer must not keep the broker from delivering more.
@@ -28,14 +23,14 @@ const BEHIND_OTHERS: Duration = Duration::from_secs(1);
 
 /// RabbitMQ as the acknowledger sees it.
 pub struct Rabbit {
-    publisher: Arc<Publisher>,
+    room: Arc<Room>,
 }
 
 impl Rabbit {
-    /// A broker that publishes through `publisher`.
+    /// A broker to which publications go through `room`.
     #[must_use]
-    pub fn new(publisher: Arc<Publisher>) -> Rabbit {
-        Rabbit { publisher }
+    pub fn new(room: Arc<Room>) -> Rabbit {
+        Rabbit { room }
     }
 }
 
@@ -43,17 +38,7 @@ impl Broker for Rabbit {
     type Receipt = Receipt;
 
     async fn publish(&self, messages: &[Outgoing]) -> Result<(), QueueError> {
-        let (mut attempt, mut reconnect) = (1, Reconnect::default());
-        loop {
-            match self.publisher.publish(messages).await {
-                Err(error) if attempt < PUBLISH_TRIES => {
-                    tracing::debug!(%error, attempt, "publishing again");
-                    tokio::time::sleep(reconnect.wait().min(Duration::from_secs(1))).await;
-                    attempt += 1;
-                }
-                published => return published,
-            }
-        }
+        self.room.publish(messages).await
     }
 
     async fn ack(&self, receipts: &[&Receipt]) {
@@ -64,14 +49,27 @@ impl Broker for Rabbit {
     }
 
     async fn nack(&self, receipt: &Receipt) {
-        let Receipt { acker, number, channel } = receipt;
-        let _turn = channel.turn().await;
-        let options = BasicNackOptions { requeue: true, ..Default::default() };
-        match answered("nacking", acker.nack(options)).await {
-            Ok(_) => channel.give_back(*number),
-            // It stays open: an acknowledgement for many must never cover it.
-            Err(error) => tracing::debug!(%error, "nacking"),
-        }
+        give_back(receipt, true).await;
+    }
+
+    async fn lost(&self, receipt: &Receipt) {
+        receipt.channel.lost().await;
+    }
+
+    async fn reject(&self, receipt: &Receipt) {
+        give_back(receipt, false).await;
+    }
+}
+
+/// Gives a delivery back to the broker, which delivers it again or moves it to the dead letters.
+async fn give_back(receipt: &Receipt, requeue: bool) {
+    let Receipt { acker, number, channel, .. } = receipt;
+    let _turn = channel.turn().await;
+    let options = BasicNackOptions { requeue, ..Default::default() };
+    match answered("nacking", acker.nack(options)).await {
+        Ok(_) => channel.give_back(*number),
+        // It stays open: an acknowledgement for many must never cover it.
+        Err(error) => tracing::debug!(%error, "nacking"),
     }
 }
 

@@ -14,7 +14,6 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::acknowledge::Job;
 use crate::batches::{self, BatchSettings, Collector};
 use crate::config::Config;
 use crate::consume::Consuming;
@@ -22,6 +21,8 @@ use crate::deliveries::Receipt;
 use crate::due::DueSweeper;
 use crate::engine::Environment;
 use crate::health::{self, Health};
+use crate::intake::{Intake, Jobs};
+use crate::job::Job;
 use crate::metrics::Metrics;
 use crate::parts::{Outcome, Part, Parts};
 use crate::report::Reporter;
@@ -80,8 +81,7 @@ pub(crate) async fn run<L: Ledger + 'static, E: Environment + 'static>(
 impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     /// Works until `stop`, or until a part ends by itself; then drains what it can.
     async fn work(self, mut parts: Parts, stop: CancellationToken) -> Result<(), Failure> {
-        // Of their own, so that the end of one part stops the others.
-        let told = CancellationToken::new();
+        let told = self.told.clone();
         if let Some(events) = self.events.clone() {
             tokio::spawn(async move { events.connect().await });
         }
@@ -167,23 +167,29 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     fn start_consumer(&self, parts: &mut Parts, turns: Turns, stop: &CancellationToken) {
         let ahead = self.config.ahead();
         // As much as the broker delivers ahead, so that the consumer never waits for a batch.
-        let (work, solo) = (mpsc::channel(ahead.most()), mpsc::channel(1));
+        let (work, suspects) = (mpsc::channel(ahead.most()), mpsc::channel(ahead.most()));
+        // It waits for none of those that are processed in place of being isolated.
+        let solo = mpsc::channel(ahead.most());
         let alone = BatchSettings { ids_max: 1, lanes: 1, ..self.config.batches() };
-        let batches = self.batches(work.1, self.config.batches(), turns.clone(), stop.clone());
-        parts.start(Part::Batches, batches);
-        let batches = self.batches(solo.1, alone, turns, stop.clone());
-        parts.start(Part::SoloBatches, batches);
+        for (part, jobs, settings) in [
+            (Part::Batches, work.1, self.config.batches()),
+            (Part::SuspectBatches, suspects.1, self.config.suspect_batches()),
+            (Part::SoloBatches, solo.1, alone),
+        ] {
+            parts.start(part, self.batches(jobs, settings, turns.clone(), stop.clone()));
+        }
         let consuming = Consuming {
             amqp: self.config.amqp.clone(),
             name: self.config.application(),
             acknowledger: self.acknowledger.clone(),
-            work: work.0,
-            solo: solo.0,
+            room: self.room.clone(),
             health: self.health.clone(),
             metrics: self.metrics.clone(),
-            tracing: self.tracing.clone(),
         };
-        let consuming = consuming.run(ahead, stop.clone());
+        let jobs = Jobs { work: work.0, suspects: suspects.0, solo: solo.0 };
+        let (acknowledger, room) = (self.acknowledger.clone(), self.room.clone());
+        let intake = Intake::new(acknowledger, jobs, room, self.tracing.clone());
+        let consuming = consuming.run(intake, ahead, stop.clone());
         let consuming = consuming.map_err(|error| error.to_string());
         parts.start(Part::Consumer, consuming);
     }

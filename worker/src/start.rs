@@ -23,6 +23,7 @@ use crate::metrics::Metrics;
 use crate::parts::Part;
 use crate::parts::pause;
 use crate::rabbit::Rabbit;
+use crate::room::Room;
 
 /// Why a worker does not start, or does not end as told.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +95,10 @@ pub(crate) struct Shared<L, E> {
     pub(crate) publisher: Arc<Publisher>,
     /// None where the ledger has no events.
     pub(crate) events: Option<Arc<Events>>,
+    pub(crate) room: Arc<Room>,
     pub(crate) acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
+    /// Tells the parts to stop. Of their own, so that the end of one part stops the others.
+    pub(crate) told: CancellationToken,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tracing: Tracing,
@@ -126,12 +130,13 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         let announcer = events.clone().map(|events| events as Arc<dyn Announcer>);
         let told = config.engine_settings();
         let engine = Engine::new(ledger, environment, announcer, told, metrics.clone());
+        let told = CancellationToken::new();
+        let room = Arc::new(Room::new(publisher.clone(), told.clone()));
+        let rabbit = Rabbit::new(room.clone());
         Shared {
-            acknowledger: Arc::new(Acknowledger::new(
-                Rabbit::new(publisher.clone()),
-                outbox,
-                metrics.clone(),
-            )),
+            acknowledger: Arc::new(Acknowledger::new(rabbit, outbox, metrics.clone())),
+            room,
+            told,
             engine: Arc::new(engine),
             events,
             health,

@@ -8,8 +8,8 @@
 use common::trace::{Context, Span, SpanKind, Traces, Tracing};
 use common::transaction::TransactionId;
 
-use crate::acknowledge::Job;
 use crate::engine::Outcome;
+use crate::job::Job;
 
 /// A batch that has sampled transactions.
 pub(crate) struct TracedBatch {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
-use crate::acknowledge::Job;
+use crate::job::Job;
 
 /// The turns of one worker's batches. Those who come first go first.
 #[derive(Clone, Default)]
@@ -22,10 +22,9 @@ pub struct Turn {
 }
 
 impl Turns {
-    /// Waits until a batch may run. A suspect has a strike already, and the next ones decide about it.
+    /// Waits until a batch may run.
     pub async fn take<R>(&self, jobs: &[Job<R>]) -> Turn {
-        let is_suspect = jobs.iter().any(|job| job.message.strikes > 0);
-        match is_suspect {
+        match jobs.iter().any(|job| job.runs_alone) {
             true => Turn { _alone: Some(self.0.clone().write_owned().await), _beside_others: None },
             false => Turn { _alone: None, _beside_others: Some(self.0.clone().read_owned().await) },
         }
@@ -35,7 +34,6 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use common::message::Message;
-    use common::trace::Traces;
     use futures_util::FutureExt;
 
     use super::*;
@@ -43,7 +41,7 @@ mod tests {
 
     fn batch(strikes: u32) -> Vec<Job<()>> {
         let message = Message { strikes, ..Message::new(vec!["one".into()]) };
-        vec![Job { message, origin: Origin::Solo, traces: Traces::default(), receipt: () }]
+        vec![Job::of(message, Origin::Solo, ())]
     }
 
     #[tokio::test]

@@ -19,8 +19,14 @@ pub(super) const REASON: &str = "tandem-reason";
 /// The header that says why, as a sentence.
 pub(super) const DETAIL: &str = "tandem-detail";
 
-/// The reason of a letter that the broker has put there, and its field in the header `x-death`.
+/// The header in which the broker says what has happened to a message, the last of it first.
+const DEATHS: &str = "x-death";
+
+/// The reason of a letter that the broker has put there because it was delivered too often.
 const BY_THE_BROKER: &str = "delivery_limit";
+
+/// The reason of a letter that the broker has put there because a worker rejected it: it was no message.
+const REJECTED: &str = "malformed";
 
 /// The reason of a letter that somebody else has put there.
 const UNKNOWN: &str = "unknown";
@@ -148,7 +154,11 @@ fn letter(properties: &BasicProperties, body: Vec<u8>) -> DeadLetter {
     let headers = properties.headers().clone().unwrap_or_default();
     let (reason, detail) = match text(&headers, REASON) {
         Some(reason) => (reason, text(&headers, DETAIL).unwrap_or_default()),
-        None if headers.contains_key("x-death") => {
+        None if was_rejected(&headers) => {
+            let detail = "a worker could not use it, and the broker took no dead letter from it";
+            (REJECTED.to_owned(), detail.to_owned())
+        }
+        None if headers.contains_key(DEATHS) => {
             let detail = "the broker delivered it too often, and nobody finished it";
             (BY_THE_BROKER.to_owned(), detail.to_owned())
         }
@@ -157,6 +167,15 @@ fn letter(properties: &BasicProperties, body: Vec<u8>) -> DeadLetter {
     let died_at = *properties.timestamp();
     let id = id(&reason, died_at, &body);
     DeadLetter { id, reason, detail, died_at, body }
+}
+
+/// Whether the broker has put it there because a worker rejected it.
+fn was_rejected(headers: &FieldTable) -> bool {
+    let Some(AMQPValue::FieldArray(deaths)) = headers.inner().get(DEATHS) else { return false };
+    match deaths.as_slice().first() {
+        Some(AMQPValue::FieldTable(last)) => text(last, "reason").as_deref() == Some("rejected"),
+        Some(_) | None => false,
+    }
 }
 
 fn text(headers: &FieldTable, name: &str) -> Option<String> {
@@ -179,7 +198,7 @@ fn id(reason: &str, died_at: Option<u64>, body: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lapin::types::LongString;
+    use lapin::types::{FieldArray, LongString};
 
     use super::*;
 
@@ -196,6 +215,15 @@ mod tests {
         let reason = |properties| letter(&properties, b"{}".to_vec()).reason;
         assert_eq!(reason(headers(&[("tandem-reason", "malformed")])), "malformed");
         assert_eq!(reason(headers(&[("x-death", "")])), "delivery_limit");
+        let died = |why: &str| {
+            let last = headers(&[("reason", why)]).headers().clone().expect("they were given");
+            let mut table = FieldTable::default();
+            let deaths: FieldArray = vec![AMQPValue::FieldTable(last)].into();
+            table.insert(DEATHS.into(), AMQPValue::FieldArray(deaths));
+            BasicProperties::default().with_headers(table)
+        };
+        assert_eq!(reason(died("delivery_limit")), "delivery_limit");
+        assert_eq!(reason(died("rejected")), "malformed");
         assert_eq!(reason(headers(&[])), "unknown");
         assert_eq!(reason(BasicProperties::default()), "unknown");
     }

@@ -5,6 +5,8 @@
 
 mod address;
 mod dead;
+mod deliveries;
+mod gate;
 mod outgoing;
 mod permissions;
 mod publisher;
@@ -13,12 +15,18 @@ mod tls;
 mod topology;
 mod traces;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_rs::traits::RuntimeKit;
+use async_rs::util::RuntimeParts;
+use async_rs::{Runtime, Tokio};
 use lapin::uri::{AMQPScheme, AMQPUri};
 use lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
 
 pub use dead::{DeadLetter, DeadLetters, Held};
+pub use deliveries::deliveries_before;
+pub use gate::Gate;
 pub use outgoing::Outgoing;
 pub use permissions::{Permissions, permissions};
 pub use publisher::{Publisher, Taken};
@@ -27,6 +35,7 @@ pub use topology::{Level, Topology};
 pub use traces::traces;
 
 use address::Address;
+use gate::GatedReactor;
 
 /// The delays that a retry queue exists for, in milliseconds. Messages expire only at a queue's
 /// head, so every queue has one delay. Halving steps let a wait be composed of a few of them.
@@ -156,12 +165,33 @@ pub async fn answered<T, E: Into<QueueError>>(
 /// When the broker is away, silent, or refuses the user, the URL does not parse, or one of the two
 /// does not trust the other's certificate.
 pub async fn connect(url: &str, name: &str) -> Result<Connection, QueueError> {
+    connect_on(lapin::runtime::default_runtime().map_err(QueueError::Broker)?, url, name).await
+}
+
+/// The same, and what is read goes through a gate.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn connect_through(
+    gate: &Arc<Gate>,
+    url: &str,
+    name: &str,
+) -> Result<Connection, QueueError> {
+    let (tokio, gate) = (Tokio::current(), gate.clone());
+    let reactor = GatedReactor { tokio: tokio.clone(), gate };
+    connect_on(Runtime::new(RuntimeParts::new(tokio, reactor)), url, name).await
+}
+
+async fn connect_on<R: RuntimeKit + Clone + Send + Sync + 'static>(
+    runtime: Runtime<R>,
+    url: &str,
+    name: &str,
+) -> Result<Connection, QueueError> {
     let address = Address::parse(url)?;
     let tls = tls::configuration(&address)?;
     let uri = address.uri;
     let (host, is_tls) = (uri.authority.host.clone(), uri.scheme == AMQPScheme::AMQPS);
     let properties = ConnectionProperties::default().with_connection_name(name.into());
-    let runtime = lapin::runtime::default_runtime().map_err(QueueError::Broker)?;
     let connecting = Connection::connect_uri_with_config(uri, properties, tls, runtime);
     answered("connecting", connecting).await.map_err(|error| match &error {
         QueueError::Broker(cause) if is_tls && is_of_certificates(cause) => QueueError::Tls(

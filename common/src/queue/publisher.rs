@@ -6,6 +6,7 @@
 //! so the caller publishes all of them again: duplicates are harmless. Events are confirmed one by
 //! one ([`Publisher::publish_each`]), because nobody waits for their subscribers.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex as BlockingMutex};
 use std::time::Duration;
 
@@ -23,6 +24,18 @@ const PUBLISH_LIMIT: Duration = Duration::from_secs(30);
 
 /// The most channels of a connection, which is the most calls at once; others wait.
 const CHANNELS_MAX: usize = 8;
+
+/// How often to look whether the broker still blocks a connection.
+const BLOCKED_LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How long a call may take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    /// So long.
+    Always(Duration),
+    /// So long, but for the time in which the broker blocks the connection.
+    WhileNotBlocked(Duration),
+}
 
 /// What became of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,12 +94,33 @@ impl Publisher {
     /// # Errors
     /// When one of them is not known to be in a queue; publish all of them again.
     pub async fn publish(&self, messages: &[Outgoing]) -> Result<(), QueueError> {
+        self.publish_in(messages, Limit::Always(PUBLISH_LIMIT)).await
+    }
+
+    /// The same, but waits for as long as the broker blocks the connection, because of an alarm: it has got
+    /// some of the messages, and takes them when the alarm ends. Sent again they would be there twice.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub async fn publish_through_alarms(&self, messages: &[Outgoing]) -> Result<(), QueueError> {
+        self.publish_in(messages, Limit::WhileNotBlocked(PUBLISH_LIMIT)).await
+    }
+
+    /// Whether the broker takes nothing on the connection now, because of an alarm.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        // Whoever holds it connects: nothing is known of the new connection yet.
+        let Ok(session) = self.session.try_lock() else { return false };
+        session.as_ref().is_some_and(|session| session.is_blocked())
+    }
+
+    async fn publish_in(&self, messages: &[Outgoing], limit: Limit) -> Result<(), QueueError> {
         if messages.is_empty() {
             return Ok(());
         }
         let session = self.session().await?;
         let mut taken = Vec::with_capacity(messages.len());
-        let published = session.publish(&self.topology, messages, &mut taken, PUBLISH_LIMIT).await;
+        let published = session.publish(&self.topology, messages, &mut taken, limit).await;
         let all_taken = published.and_then(|()| {
             let problem = match taken.iter().find(|taken| **taken != Taken::Queued) {
                 None => return Ok(()),
@@ -108,7 +142,8 @@ impl Publisher {
         let mut taken = Vec::with_capacity(messages.len());
         let publishing = async {
             let session = self.session().await?;
-            let published = session.publish(&self.topology, messages, &mut taken, limit).await;
+            let always = Limit::Always(limit);
+            let published = session.publish(&self.topology, messages, &mut taken, always).await;
             self.settle(session, published).await
         };
         let published = tokio::time::timeout(limit * 2, publishing).await;
@@ -145,10 +180,13 @@ impl Publisher {
         self.settle(session, levels).await
     }
 
-    /// Closes the connection; a later call opens it again. Calls under way fail.
+    /// Closes the connection; a later call opens it again. Calls under way fail. While the broker blocks
+    /// the connection it would not hear of it: then it is only dropped.
     pub async fn close(&self) {
         let session = self.session.lock().await.take();
-        if let Some(session) = session {
+        if let Some(session) = session
+            && !session.is_blocked()
+        {
             close(&session.connection).await;
         }
     }
@@ -171,13 +209,13 @@ impl Publisher {
     }
 
     /// After an error the next call connects anew, and declares the topology: a queue may be what is
-    /// missing.
+    /// missing. A connection that the broker blocks is kept, because others wait for their confirms on it.
     async fn settle<T>(
         &self,
         session: Arc<Session>,
         called: Result<T, QueueError>,
     ) -> Result<T, QueueError> {
-        if called.is_err() {
+        if called.is_err() && !session.is_blocked() {
             let mut current = self.session.lock().await;
             // Unless another call has made a new one already.
             if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, &session)) {
@@ -202,14 +240,46 @@ impl Session {
         topology: &Topology,
         messages: &[Outgoing],
         taken: &mut Vec<Taken>,
-        limit: Duration,
+        limit: Limit,
     ) -> Result<(), QueueError> {
         let _call = self.calls.acquire().await.expect("it is never closed");
+        if matches!(limit, Limit::WhileNotBlocked(_)) {
+            self.until_not_blocked().await;
+        }
         let channel = self.take_channel().await?;
-        let sending = tokio::time::timeout(limit, send(&channel, topology, messages, taken));
-        sending.await.unwrap_or(Err(QueueError::Silent(limit, "publishing")))?;
+        self.within(limit, send(&channel, topology, messages, taken)).await?;
         self.put_back(channel);
         Ok(())
+    }
+
+    /// Waits, because on a blocked connection no channel can be made, and what is sent is taken later, also if
+    /// nobody waits for it any more.
+    async fn until_not_blocked(&self) {
+        while self.is_blocked() {
+            tokio::time::sleep(BLOCKED_LOOK_EVERY).await;
+        }
+    }
+
+    async fn within(
+        &self,
+        limit: Limit,
+        sending: impl Future<Output = Result<(), QueueError>>,
+    ) -> Result<(), QueueError> {
+        let mut sending = pin!(sending);
+        loop {
+            let (Limit::Always(time) | Limit::WhileNotBlocked(time)) = limit;
+            match tokio::time::timeout(time, &mut sending).await {
+                Ok(sent) => return sent,
+                Err(_) if limit == Limit::WhileNotBlocked(time) && self.is_blocked() => {}
+                Err(_) => return Err(QueueError::Silent(time, "publishing")),
+            }
+        }
+    }
+
+    /// Whether the broker takes nothing on this connection, which is alive.
+    fn is_blocked(&self) -> bool {
+        let status = self.connection.status();
+        status.connected() && status.blocked()
     }
 
     async fn depth(&self, topology: &Topology, key: &str) -> Result<u32, QueueError> {

@@ -25,7 +25,7 @@ use super::{
 };
 
 /// How often the broker redelivers from the work queue before it dead-letters by itself. Workers
-/// move what is redelivered to the solo queue at once, so this only ends a loop of crashes so fast
+/// move what was delivered three times to the solo queue, so this only ends a loop of crashes so fast
 /// that nobody lives to do it.
 const DELIVERY_LIMIT: i32 = 1_000;
 

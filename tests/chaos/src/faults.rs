@@ -7,7 +7,7 @@ use common::queue::WORK;
 
 use super::observe::Unfinished;
 use super::schedule::{Fault, Kind, Side, Target};
-use super::servers::Broker;
+use super::servers::{Alarm, Broker};
 use super::site::Site;
 use harness::process::Signal;
 use harness::queues::Queues;
@@ -18,6 +18,8 @@ const FIND_PRODUCER: Duration = Duration::from_secs(8);
 const FIND_CLAIM: Duration = Duration::from_secs(10);
 /// How long such a worker runs between two looks at what it has claimed.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(15);
+/// How many messages a client takes that goes away, if there are as many.
+const MESSAGES_LEFT: usize = 100;
 /// How long a slow link delays every piece.
 const SLOW: Duration = Duration::from_millis(60);
 
@@ -211,6 +213,18 @@ impl Site {
                 queues.try_delete(WORK).await.map_err(|error| error.to_string())?;
                 tokio::time::sleep(fault.lasts).await;
                 queues.try_declare().await.map_err(|error| error.to_string())
+            }
+            Kind::MemoryAlarm | Kind::DiskAlarm => {
+                let alarm = if fault.kind == Kind::DiskAlarm { Alarm::Disk } else { Alarm::Memory };
+                let begun = broker.alarm(alarm, true).await;
+                tokio::time::sleep(fault.lasts).await;
+                // In any case: it may have begun although the administrator's program has failed.
+                broker.alarm(alarm, false).await?;
+                begun
+            }
+            Kind::MessagesLeft => {
+                let left = queues.try_deliver_and_die(WORK, MESSAGES_LEFT).await;
+                left.map(|_| ()).map_err(|error| error.to_string())
             }
             other => Err(format!("{} is not done to a broker", other.name())),
         }

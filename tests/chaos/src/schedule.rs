@@ -43,6 +43,12 @@ pub enum Kind {
     QueueReplaced,
     /// The work queue is deleted and stays away for a while, unless somebody declares it.
     QueueDeleted,
+    /// The broker's alarm for memory blocks everybody who publishes.
+    MemoryAlarm,
+    /// The same for its disk.
+    DiskAlarm,
+    /// A client takes messages of the work queue and goes away without an acknowledgement.
+    MessagesLeft,
     /// All connections of one process are closed; new ones work.
     LinkCut,
     /// The same, and new ones are closed at once for a while.
@@ -55,7 +61,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 18] = [
         Kind::WorkerKilled,
         Kind::WorkerStalled,
         Kind::WorkerPaused,
@@ -67,6 +73,9 @@ impl Kind {
         Kind::ConnectionsClosed,
         Kind::QueueReplaced,
         Kind::QueueDeleted,
+        Kind::MemoryAlarm,
+        Kind::DiskAlarm,
+        Kind::MessagesLeft,
         Kind::LinkCut,
         Kind::LinkRefused,
         Kind::LinkSlow,
@@ -103,6 +112,9 @@ impl Kind {
             Kind::ConnectionsClosed => "connections closed",
             Kind::QueueReplaced => "queue replaced",
             Kind::QueueDeleted => "queue deleted",
+            Kind::MemoryAlarm => "memory alarm",
+            Kind::DiskAlarm => "disk alarm",
+            Kind::MessagesLeft => "messages left",
             Kind::LinkCut => "link cut",
             Kind::LinkRefused => "link refused",
             Kind::LinkSlow => "link slow",
@@ -122,12 +134,14 @@ impl Kind {
             Kind::PrimaryKilled => 2_000..=8_000,
             Kind::BrokerKilled => 500..=4_000,
             Kind::QueueDeleted => 500..=3_000,
+            Kind::MemoryAlarm | Kind::DiskAlarm => 2_000..=6_000,
             Kind::LinkRefused => 1_000..=8_000,
             Kind::LinkSlow => 5_000..=15_000,
             Kind::LinkHalfOpen => 4_000..=25_000,
             Kind::PrimaryStepsDown
             | Kind::ConnectionsClosed
             | Kind::QueueReplaced
+            | Kind::MessagesLeft
             | Kind::LinkCut => 0..=0,
         }
     }
@@ -145,6 +159,9 @@ impl Kind {
             | Kind::WorkerPaused
             | Kind::ProducerKilled
             | Kind::ProducerStalled
+            | Kind::MemoryAlarm
+            | Kind::DiskAlarm
+            | Kind::MessagesLeft
             | Kind::LinkCut
             | Kind::LinkRefused
             | Kind::LinkSlow
@@ -257,9 +274,13 @@ fn target(
             (0..PRODUCERS).map(Target::Producer).collect()
         }
         Kind::PrimaryKilled | Kind::PrimaryStepsDown => vec![Target::Database],
-        Kind::BrokerKilled | Kind::ConnectionsClosed | Kind::QueueReplaced | Kind::QueueDeleted => {
-            (0..brokers).map(Target::Broker).collect()
-        }
+        Kind::BrokerKilled
+        | Kind::ConnectionsClosed
+        | Kind::QueueReplaced
+        | Kind::QueueDeleted
+        | Kind::MemoryAlarm
+        | Kind::DiskAlarm
+        | Kind::MessagesLeft => (0..brokers).map(Target::Broker).collect(),
         Kind::LinkCut | Kind::LinkRefused | Kind::LinkSlow | Kind::LinkHalfOpen => {
             let side = [Side::Database, Side::Broker, Side::Both][rng.random_range(0..3)];
             (0..WORKERS + PRODUCERS).map(|process| Target::Link(process, side)).collect()

@@ -171,6 +171,15 @@ impl Database {
     }
 }
 
+/// What a broker may run out of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// Its memory.
+    Memory,
+    /// The space on its disk.
+    Disk,
+}
+
 /// A broker's node.
 pub struct Broker {
     /// Where clients connect, past all proxies.
@@ -216,5 +225,20 @@ impl Broker {
         let close = ["--timeout", CLOSE_LIMIT_S, "close_all_connections", "chaos"];
         let closed = self.deployment.lock().await.rabbitmqctl(&close).await;
         closed.map_err(|failure| failure.to_string())
+    }
+
+    /// Sounds an alarm, which blocks everybody who publishes, or ends it.
+    ///
+    /// # Errors
+    /// When the administrator's program fails.
+    pub async fn alarm(&self, alarm: Alarm, on: bool) -> Result<(), String> {
+        let limit = match (alarm, on) {
+            (Alarm::Memory, true) => ["set_vm_memory_high_watermark", "0.00001"],
+            (Alarm::Memory, false) => ["set_vm_memory_high_watermark", "0.4"],
+            (Alarm::Disk, true) => ["set_disk_free_limit", "1000000GB"],
+            (Alarm::Disk, false) => ["set_disk_free_limit", "1MB"],
+        };
+        let set = self.deployment.lock().await.rabbitmqctl(&limit).await;
+        set.map_err(|failure| failure.to_string())
     }
 }

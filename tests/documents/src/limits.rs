@@ -393,6 +393,38 @@ fn workers() -> Vec<Limit> {
             "small_messages_come_in_numbers_and_large_ones_do_not",
         ),
         limit(
+            "ids of messages that were delivered before and not finished, in a batch",
+            format!(
+                "{first}, then {second}, then one message at a time",
+                first = decide::SUSPECTS_TOGETHER[0],
+                second = decide::SUSPECTS_TOGETHER[1]
+            ),
+            "SUSPECTS_TOGETHER",
+            "the others are in the next batch",
+            "what_was_delivered_before_is_in_batches_that_get_smaller_with_each_time",
+        ),
+        limit(
+            "bytes that are read from the broker and not taken in",
+            bytes(worker::UNREAD_MAX),
+            "UNREAD_MAX",
+            "the broker's connection keeps the others; also one larger message",
+            "no_more_is_read_than_the_limit_until_somebody_takes_it",
+        ),
+        limit(
+            "bytes of deliveries in processing, or that wait for the broker to take what follows from them; one takes 1 KiB at least",
+            bytes(worker::BYTES_MAX),
+            "BYTES_MAX of the intake",
+            "nothing more is taken in",
+            "a_worker_lives_within_its_memory_while_large_foreign_messages_fill_its_queue",
+        ),
+        limit(
+            "the same of what nobody can use",
+            bytes(worker::FOREIGN_BYTES_MAX),
+            "FOREIGN_BYTES_MAX",
+            "the next one waits; while an alarm lasts, the broker moves it to the dead letters (`malformed`)",
+            "what_needs_no_publication_goes_on_while_the_memory_alarm_lasts",
+        ),
+        limit(
             "ids of one command",
             ledger::IDS_MAX,
             "ledger::IDS_MAX",

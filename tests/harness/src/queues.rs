@@ -90,6 +90,59 @@ impl Queues {
         Ok(())
     }
 
+    /// Publishes many bodies unchanged to the queue of a routing key, a few at once.
+    ///
+    /// # Panics
+    /// When the broker does not take them.
+    pub async fn publish_all_raw(&self, key: &str, bodies: &[Vec<u8>]) {
+        const AT_ONCE: usize = 16;
+        let (connection, channel) = self.open().await;
+        let confirms = channel.confirm_select(ConfirmSelectOptions::default()).await;
+        confirms.expect("the channel is open");
+        let exchange = self.topology.exchange();
+        for bodies in bodies.chunks(AT_ONCE) {
+            let mut confirms = Vec::new();
+            for body in bodies {
+                let (options, properties) =
+                    (BasicPublishOptions::default(), BasicProperties::default());
+                let (exchange, key) = (exchange.as_str().into(), key.into());
+                let sent = channel.basic_publish(exchange, key, options, body, properties).await;
+                confirms.push(sent.expect("the channel is open"));
+            }
+            for confirm in confirms {
+                confirm.await.expect("the broker takes it");
+            }
+        }
+        common::queue::close(&connection).await;
+    }
+
+    /// Takes so many messages of a queue and goes away without an acknowledgement, as a worker that dies.
+    ///
+    /// # Panics
+    /// When there are fewer, or the broker is away.
+    pub async fn deliver_and_die(&self, key: &str, count: usize) {
+        let taken = self.try_deliver_and_die(key, count).await.expect("the broker is there");
+        assert_eq!(taken, count, "messages in {key}");
+    }
+
+    /// The same with at most so many, for a broker that may be away; returns how many there were.
+    ///
+    /// # Errors
+    /// When it is.
+    pub async fn try_deliver_and_die(&self, key: &str, most: usize) -> Result<usize, QueueError> {
+        let (connection, channel) = self.connect().await?;
+        let (queue, mut taken) = (self.topology.queue(key), 0);
+        while taken < most {
+            let got = channel.basic_get(queue.as_str().into(), BasicGetOptions::default()).await?;
+            if got.is_none() {
+                break;
+            }
+            taken += 1;
+        }
+        common::queue::close(&connection).await;
+        Ok(taken)
+    }
+
     /// Waits for so many dead letters, takes them out and returns them.
     ///
     /// # Panics

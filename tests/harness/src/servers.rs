@@ -120,6 +120,15 @@ impl OwnBroker {
         self.control(&["set_vm_memory_high_watermark", watermark]).await;
     }
 
+    /// Blocks it for publishers, as when its disk is full, or lets it go on.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub async fn disk_alarm(&self, on: bool) {
+        let limit = if on { "1000000GB" } else { "1MB" };
+        self.control(&["set_disk_free_limit", limit]).await;
+    }
+
     /// Kills it, as a machine that loses its power, and waits until it is gone.
     ///
     /// # Panics

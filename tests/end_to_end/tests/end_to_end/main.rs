@@ -6,6 +6,7 @@
 
 mod addresses;
 mod advice;
+mod alarms;
 mod api;
 mod audit;
 mod batches;
@@ -15,6 +16,7 @@ mod client;
 mod collections;
 mod database;
 mod dead_letters;
+mod deaths;
 mod decimals;
 mod events;
 mod examples;
@@ -24,6 +26,7 @@ mod history;
 mod holds;
 mod keys;
 mod lanes;
+mod large_messages;
 mod lines;
 mod messages;
 mod multileg;

@@ -95,6 +95,11 @@ async fn lanes_that_end_end_the_worker() {
 }
 
 #[tokio::test]
+async fn lanes_of_what_was_delivered_before_that_end_end_the_worker() {
+    ends_with(Part::SuspectBatches).await;
+}
+
+#[tokio::test]
 async fn a_solo_lane_that_ends_ends_the_worker() {
     ends_with(Part::SoloBatches).await;
 }

@@ -15,8 +15,8 @@ pub struct Queued {
     pub body: Vec<u8>,
     /// Whether it must be processed alone.
     pub solo: bool,
-    /// Whether it was delivered before.
-    pub redelivered: bool,
+    /// How often it was delivered before.
+    pub deliveries: u32,
     /// It is not delivered before this time.
     pub due: i64,
 }
@@ -28,6 +28,8 @@ pub struct Queue {
     unacked: BTreeMap<u64, (Owner, Queued)>,
     dead: Vec<Vec<u8>>,
     receipts: u64,
+    /// How often a message with this id alone was delivered from the solo queue and came back.
+    died_alone: BTreeMap<TransactionId, u32>,
 }
 
 impl Queue {
@@ -42,7 +44,7 @@ impl Queue {
         }
         // The broker's delays are for seconds; the simulation's leases are shorter.
         let due = now + i64::from(delay.unwrap_or(0) / 100);
-        self.waiting.push(Queued { body, solo: key == SOLO, redelivered: false, due });
+        self.waiting.push(Queued { body, solo: key == SOLO, deliveries: 0, due });
         stands_for
     }
 
@@ -70,7 +72,11 @@ impl Queue {
     /// A delivery returns to the queue.
     pub fn nack(&mut self, receipt: u64) {
         if let Some((_, queued)) = self.unacked.remove(&receipt) {
-            self.waiting.push(Queued { redelivered: true, ..queued });
+            if let (true, [alone]) = (queued.solo, ids(&queued.body).as_slice()) {
+                *self.died_alone.entry(alone.clone()).or_default() += 1;
+            }
+            let deliveries = queued.deliveries + 1;
+            self.waiting.push(Queued { deliveries, ..queued });
         }
     }
 
@@ -83,6 +89,12 @@ impl Queue {
             .map(|(receipt, _)| *receipt)
             .collect();
         lost.into_iter().for_each(|receipt| self.nack(receipt));
+    }
+
+    /// How often this transaction, alone, was delivered from the solo queue and came back.
+    #[must_use]
+    pub fn died_alone(&self, id: &TransactionId) -> u32 {
+        self.died_alone.get(id).copied().unwrap_or(0)
     }
 
     /// Whether some message still contains this transaction, also a dead letter.

@@ -7,17 +7,21 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use common::ledger::LedgerError;
 use common::queue::{Outgoing, QueueError};
 use common::transaction::{ParkCode, Parked, TransactionId};
 use worker::acknowledge::{Broker, Parking};
+use worker::decide::Publishing;
 use worker::engine::Environment;
 
 use super::planted::Planted;
 use super::request::{Reply, Request};
+
+/// How often a publication is tried: more often than its confirm may get lost in most runs.
+const PUBLISH_TRIES: u32 = 3;
 
 /// A worker, and how often it was started.
 pub type Owner = (usize, u32);
@@ -46,6 +50,22 @@ pub struct Shared {
     pub receipts: VecDeque<(u64, bool)>,
     /// When sleeping tasks want to be woken.
     pub alarms: Vec<i64>,
+    /// Tasks that are polled only when they are woken: those within a set of tasks.
+    wakers: Vec<Waker>,
+}
+
+impl Shared {
+    /// Has every task polled again.
+    pub(super) fn wake(&mut self) {
+        self.wakers.drain(..).for_each(Waker::wake);
+    }
+
+    fn wait<T>(&mut self, context: &Context<'_>) -> Poll<T> {
+        if !context.waker().will_wake(Waker::noop()) {
+            self.wakers.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
 }
 
 /// The worker's end.
@@ -72,6 +92,11 @@ impl Client {
         Client { shared, owner, clock_error, planted, taken_over: Arc::default() }
     }
 
+    /// Whether the broker seems to take publications: an alarm may begin or end at any moment.
+    pub(super) fn publishing(&self) -> Publishing {
+        if self.jitter() < 0.7 { Publishing::Open } else { Publishing::Shut }
+    }
+
     pub(super) fn take_over(&self, ids: impl IntoIterator<Item = TransactionId>) {
         self.taken_over.lock().expect("one thread only").extend(ids);
     }
@@ -93,9 +118,12 @@ impl Client {
             id
         };
         let shared = self.shared.clone();
-        poll_fn(move |_| match shared.lock().expect("one thread only").answers.remove(&id) {
-            Some(answer) => Poll::Ready(answer),
-            None => Poll::Pending,
+        poll_fn(move |context| {
+            let mut shared = shared.lock().expect("one thread only");
+            match shared.answers.remove(&id) {
+                Some(answer) => Poll::Ready(answer),
+                None => shared.wait(context),
+            }
         })
     }
 
@@ -129,9 +157,9 @@ impl Environment for Client {
         let until = self.shared().now + i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
         self.shared().alarms.push(until);
         let shared = self.shared.clone();
-        poll_fn(move |_| {
-            let now = shared.lock().expect("one thread only").now;
-            if now >= until { Poll::Ready(()) } else { Poll::Pending }
+        poll_fn(move |context| {
+            let mut shared = shared.lock().expect("one thread only");
+            if shared.now >= until { Poll::Ready(()) } else { shared.wait(context) }
         })
     }
 
@@ -163,13 +191,15 @@ impl Broker for Client {
         if messages.is_empty() {
             return Ok(());
         }
-        let answer = self.send(Sent::Publish(messages.to_vec())).await;
-        let confirmed = !matches!(answer, Reply::Failed(_));
-        if confirmed || self.planted == Some(Planted::RequeueWithoutConfirm) {
-            Ok(())
-        } else {
-            Err(QueueError::NotTaken("the connection broke".into()))
+        // A worker tries on until it stops.
+        for _ in 0..PUBLISH_TRIES {
+            let answer = self.send(Sent::Publish(messages.to_vec())).await;
+            let confirmed = !matches!(answer, Reply::Failed(_));
+            if confirmed || self.planted == Some(Planted::RequeueWithoutConfirm) {
+                return Ok(());
+            }
         }
+        Err(QueueError::NotTaken("the worker stops".into()))
     }
 
     async fn ack(&self, receipts: &[&u64]) {
@@ -178,6 +208,17 @@ impl Broker for Client {
 
     async fn nack(&self, receipt: &u64) {
         self.shared().receipts.push_back((*receipt, false));
+    }
+
+    /// Nobody here knows it: a worker learns it from its connection.
+    async fn lost(&self, _receipt: &u64) {
+        std::future::pending().await
+    }
+
+    async fn reject(&self, _receipt: &u64) {
+        unreachable!(
+            "only what nobody can use is rejected, and here nobody publishes such messages"
+        )
     }
 }
 

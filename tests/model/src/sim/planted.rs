@@ -53,6 +53,8 @@ pub enum Planted {
     RefusalFailsTheBatch,
     /// Transactions that share a batch with one that did not end count as ended, too.
     NeighbourAcknowledgedUnsettled,
+    /// A message of the work queue is given up because its worker died with it, and many others, three times.
+    CountAloneBuries,
     /// Parking a transaction removes its marks without the amounts that they hold.
     ParkingLosesAMark,
     /// After parking, others may claim a transaction as soon as it is brought back.
@@ -99,7 +101,7 @@ pub enum Planted {
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 43] = [
+    pub const ALL: [Planted; 44] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
@@ -123,6 +125,7 @@ impl Planted {
         Planted::NativeWithoutTheNote,
         Planted::RefusalFailsTheBatch,
         Planted::NeighbourAcknowledgedUnsettled,
+        Planted::CountAloneBuries,
         Planted::ParkingLosesAMark,
         Planted::ParkingForgetsTheTakeover,
         Planted::ReadsBeforeTheirWrites,

@@ -233,8 +233,9 @@ impl Scenario {
             // It shows only in the moments after a fail-over, and where something is read at all.
             Some(Planted::ReadsBeforeTheirWrites) => {
                 let calm = Profile { crash: 0, stall: 0, disconnect: 0, odd: 0, ..profile };
-                let profile = Profile { fail_over: 4, give_up: 4, ..calm };
-                Scenario { profile, faults: 12, ..scenario }
+                let profile = Profile { fail_over: 4, give_up: 1, clients: 0, ..calm };
+                let workers = vec![EngineKind::TwoPhase; scenario.workers.len()];
+                Scenario { profile, workers, faults: 12, ..scenario }
             }
             _ => scenario,
         }

@@ -4,11 +4,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use common::message::Message;
 use common::retry::Policy;
 use common::transaction::TransactionId;
+use futures_util::future::{join, join_all};
 use worker::acknowledge::Acknowledger;
-use worker::decide::Origin;
+use worker::decide::{Origin, STRIKES_MAX};
 use worker::engine::{Announcer, Engine, EngineKind, EngineSettings, Outcome};
+use worker::job::{Admitted, Job};
 use worker::metrics::Metrics;
 
 use super::broker::Queued;
@@ -29,6 +32,7 @@ pub struct Worker {
     pub tasks: Vec<Task>,
     /// The newest write that the server has acknowledged to it.
     pub newest_write: u64,
+    client: Client,
     engine: Arc<Engine<Client, Client>>,
     acknowledger: Arc<Acknowledger<Client, Client>>,
 }
@@ -100,6 +104,7 @@ impl Staff {
             stalled: false,
             tasks: Vec::new(),
             newest_write: 0,
+            client: client.clone(),
             engine: Arc::new(engine),
             acknowledger: Arc::new(Acknowledger::new(client.clone(), client, metrics)),
         }
@@ -108,33 +113,62 @@ impl Staff {
     /// Makes a worker process deliveries, as its batches do.
     pub fn assign(&self, worker: &mut Worker, deliveries: Vec<(u64, Queued)>) {
         let (engine, acknowledger) = (worker.engine.clone(), worker.acknowledger.clone());
+        let client = worker.client.clone();
         let too_early = self.planted == Some(Planted::AcknowledgeBeforeFinal);
+        let count_buries = self.planted == Some(Planted::CountAloneBuries);
         let unsettled = self.planted == Some(Planted::NeighbourAcknowledgedUnsettled);
         worker.tasks.push(Box::pin(async move {
-            let mut jobs = Vec::new();
+            let (mut jobs, mut debts) = (Vec::new(), Vec::new());
             for (receipt, queued) in deliveries {
-                let origin = if queued.solo { Origin::Solo } else { Origin::Work };
-                let admitted =
-                    acknowledger.admit(origin, queued.redelivered, queued.body, receipt).await;
-                jobs.extend(admitted);
-            }
-            let ids: Vec<TransactionId> =
-                jobs.iter().flat_map(|job| job.message.ids.iter().cloned()).collect();
-            if ids.is_empty() {
-                return;
-            }
-            if too_early {
-                let claimed = ids.iter().map(|id| (id.clone(), Outcome::Final)).collect();
-                acknowledger.finish(jobs, claimed).await;
-                engine.run(&ids).await;
-            } else {
-                let mut outcomes = engine.run(&ids).await;
-                if ends_with_its_neighbours(&outcomes) && unsettled {
-                    outcomes.iter_mut().for_each(|(_, outcome)| *outcome = Outcome::Final);
+                let Queued { mut body, solo, deliveries, .. } = queued;
+                let mut origin = if solo { Origin::Solo } else { Origin::Work };
+                if count_buries && origin == Origin::Work && deliveries >= STRIKES_MAX {
+                    (origin, body) = (Origin::Solo, with_strikes(&body));
                 }
-                acknowledger.finish(jobs, outcomes).await;
+                match acknowledger.admit(origin, deliveries, client.publishing(), body, receipt) {
+                    Admitted::Job(job) => jobs.push(job),
+                    Admitted::Debt(debt) => debts.push(debt),
+                }
             }
+            // The intake waits for them, and not the batch.
+            let paying = join_all(debts.into_iter().map(async |debt| {
+                let confirmed = acknowledger.pay(&debt).await;
+                acknowledger.paid(debt, confirmed).await;
+            }));
+            let settling = settle(&engine, &acknowledger, jobs, (too_early, unsettled));
+            join(paying, settling).await;
         }));
+    }
+}
+
+/// The message as one that has one strike left.
+fn with_strikes(body: &[u8]) -> Vec<u8> {
+    let parsed = Message::parse(body).expect("workers and producers publish only such");
+    Message { strikes: STRIKES_MAX - 1, ..parsed.message }.to_bytes()
+}
+
+/// Processes a batch. Planted: too early an acknowledgement, or one of what is not settled.
+async fn settle(
+    engine: &Engine<Client, Client>,
+    acknowledger: &Acknowledger<Client, Client>,
+    jobs: Vec<Job<u64>>,
+    (too_early, unsettled): (bool, bool),
+) {
+    let ids: Vec<TransactionId> =
+        jobs.iter().flat_map(|job| job.message.ids.iter().cloned()).collect();
+    if ids.is_empty() {
+        return;
+    }
+    if too_early {
+        let claimed = ids.iter().map(|id| (id.clone(), Outcome::Final)).collect();
+        acknowledger.finish(jobs, claimed).await;
+        engine.run(&ids).await;
+    } else {
+        let mut outcomes = engine.run(&ids).await;
+        if ends_with_its_neighbours(&outcomes) && unsettled {
+            outcomes.iter_mut().for_each(|(_, outcome)| *outcome = Outcome::Final);
+        }
+        acknowledger.finish(jobs, outcomes).await;
     }
 }
 

@@ -13,6 +13,7 @@ use common::queue::Outgoing;
 use common::transaction::TransactionId;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use worker::decide::STRIKES_MAX;
 use worker::metrics::Metrics;
 
 use super::broker::Queue;
@@ -211,6 +212,7 @@ impl World {
         if worker.stalled {
             return;
         }
+        self.shared.lock().expect("one thread only").wake();
         let mut context = Context::from_waker(Waker::noop());
         worker.tasks.retain_mut(|task| Pin::as_mut(task).poll(&mut context).is_pending());
     }
@@ -253,6 +255,14 @@ impl World {
         }
     }
 
+    /// What is given up because it kills its workers has died with them while it was alone, often enough.
+    fn check_buried(&mut self, id: &TransactionId) {
+        let deaths = self.queue.died_alone(id);
+        if deaths < STRIKES_MAX {
+            self.violation(format!("{id} is given up, and has died alone {deaths} times"));
+        }
+    }
+
     /// A sweeper or a client has moved it on from its rest, and will publish it.
     pub(super) fn moved_on(&mut self, id: TransactionId) {
         self.ever_moved_on.insert(id.clone());
@@ -292,6 +302,9 @@ impl World {
     }
 
     fn send(&mut self, id: u64, owner: Owner, sent: Sent) {
+        if let Sent::Request(Request::ParkById(ids, _)) = &sent {
+            ids.iter().for_each(|id| self.check_buried(id));
+        }
         let after = self.workers[owner.0].newest_write;
         self.put_on_the_way(id, Some(owner), after, sent);
     }

@@ -127,6 +127,7 @@ macro_rules! planted_faults_are_found {
                 Planted::RequeueWithoutConfirm,
                 Planted::NotMajority,
                 Planted::NeighbourAcknowledgedUnsettled,
+                Planted::CountAloneBuries,
                 Planted::ReadsBeforeTheirWrites,
                 // Keys are a protocol of their own here, with faults of its own.
                 Planted::KeyFreedEarly,
