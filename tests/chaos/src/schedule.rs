@@ -15,8 +15,8 @@ pub const WORKERS: usize = 4;
 /// How many producers run.
 pub const PRODUCERS: usize = 2;
 
-/// The mean time between the beginnings of two faults, in milliseconds: five seconds.
-const GAP_MS: std::ops::RangeInclusive<u64> = 2_000..=8_000;
+/// The time between the beginnings of two faults, in milliseconds: little more than four seconds in the mean.
+const GAP_MS: std::ops::RangeInclusive<u64> = 2_000..=6_500;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -134,7 +134,7 @@ impl Kind {
             Kind::PrimaryKilled => 2_000..=8_000,
             Kind::BrokerKilled => 500..=4_000,
             Kind::QueueDeleted => 500..=3_000,
-            Kind::MemoryAlarm | Kind::DiskAlarm => 2_000..=6_000,
+            Kind::MemoryAlarm | Kind::DiskAlarm => 2_000..=6_500,
             Kind::LinkRefused => 1_000..=8_000,
             Kind::LinkSlow => 5_000..=15_000,
             Kind::LinkHalfOpen => 4_000..=25_000,
