@@ -27,7 +27,7 @@ Examples:
 A tenth of the time (15 s to 120 s) is calm, for comparison. Then a worker, a producer or the
 primary is killed or stands still, the primary steps down, the broker is killed, its connections
 are closed, the work queue is deleted, or a link is cut, refused, slow or half-open: one fault every
-five seconds. Then rest; then every row is compared with what its producer was told, all balances are
+four seconds. Then rest; then every row is compared with what its producer was told, all balances are
 counted again, and the ledger is audited.
 
 Everything it writes is in .local/chaos: logs/, and the timeline chaos.svg and chaos.png. Whatever the

@@ -1,7 +1,7 @@
 //! Which fault comes when: a pure function of a seed and a length.
 //!
 //! Promises that every kind comes once before any kind comes often, that one fault begins about
-//! every five seconds, and that no target is hit again before it had time to recover. Faults of
+//! every four seconds, and that no target is hit again before it had time to recover. Faults of
 //! different targets may overlap.
 
 use std::time::Duration;
@@ -318,7 +318,7 @@ mod tests {
     fn half_an_hour_has_more_than_three_hundred_faults() {
         for seed in 0..200 {
             let count = schedule(seed, minutes(28), 1).len();
-            assert!((310..370).contains(&count), "seed {seed}: {count} faults");
+            assert!((370..440).contains(&count), "seed {seed}: {count} faults");
         }
     }
 
