@@ -54,23 +54,28 @@ fn with_keys(items: usize, round: usize) -> Value {
     let Value::Array(all) = other_ids(items) else { unreachable!("it is an array") };
     let with = |(at, mut item): (usize, Value)| {
         item["exclusiveKey"] =
-            json!(if at < HELD { format!("held-{at}") } else { format!("{round}-{at}") });
+            json!(if at < HELD { held_key(round, at) } else { format!("{round}-{at}") });
         item
     };
     all.into_iter().enumerate().map(with).collect()
 }
 
-/// The open transaction of another program that has the keys until it is ended.
-async fn hold_keys(world: &World) -> ClientSession {
+/// The name of a key that somebody else holds. Of each round others, because they are used when they are free.
+fn held_key(round: usize, at: usize) -> String {
+    format!("held-{round}-{at}")
+}
+
+/// The open transaction of another program that has the keys of a round until it is ended.
+async fn hold_keys(world: &World, round: usize) -> ClientSession {
     let client = Client::with_uri_str(&world.servers.mongodb_uri).await.expect("it is there");
     let transactions = client.database(&world.name).collection::<Document>("transactions");
     let mut session = client.start_session().await.expect("it is there");
     session.start_transaction().await.expect("it can be started");
     for at in 0..HELD {
-        let terms = Terms { exclusive_key: Some(format!("held-{at}")), ..Terms::default() };
+        let terms = Terms { exclusive_key: Some(held_key(round, at)), ..Terms::default() };
         let body = Body::transfer("a", "b", Amount::Int(1)).and_then(|body| body.with_terms(terms));
         let document =
-            body.expect("valid").to_document(&format!("held-{at}"), DateTime::from_millis(0));
+            body.expect("valid").to_document(&held_key(round, at), DateTime::from_millis(0));
         let inserted = transactions.insert_one(document).session(&mut session).await;
         inserted.expect("nobody has the key");
     }
@@ -119,7 +124,7 @@ async fn keys_that_somebody_holds_delay_no_other_key() {
     let world = World::new().await;
     world.accounts(&[("a", 100_000), ("b", 0)]).await;
     let api = Arc::new(world.api(&[]).await);
-    let mut held = hold_keys(&world).await;
+    let mut held = hold_keys(&world, 0).await;
     let sending = api.clone();
     let array = with_keys(100 + HELD, 0);
     let request = tokio::spawn(async move { sending.post(BATCH, &array).await });
@@ -158,7 +163,7 @@ async fn the_p99_of_a_single_transfer_beside_hostile_requests() {
     let mut figures = vec![(Vec::new(), Vec::new()); names.len()];
     for round in 0..5 {
         for (at, (hostile, harmless)) in figures.iter_mut().enumerate() {
-            let mut held = if at == 1 { Some(hold_keys(&world).await) } else { None };
+            let mut held = if at == 1 { Some(hold_keys(&world, round).await) } else { None };
             let (request, of_as_many_bytes) = match at {
                 0 => (equal_ids(ITEMS), other_ids(ITEMS)),
                 1 => (with_keys(ITEMS, round), with_metadata(ITEMS, 10)),
