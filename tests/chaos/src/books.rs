@@ -18,6 +18,7 @@ use mongodb::bson::{Document, doc};
 use serde::Deserialize;
 
 use super::load::{OPENING, accounts};
+use super::mischief;
 
 /// How long it may take to begin.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -50,7 +51,9 @@ impl Books {
             .map_err(|_| "TANDEM_PIKA does not say where pika is: run deploy/chaos".to_owned())?;
         let mut python = Command::new("python3");
         python.arg(root().join("producer/examples/follow.py")).arg("100000");
-        python.args(accounts().iter().map(|account| format!("{account}={OPENING}")));
+        // A neighbour's accounts, too: its transfers are told as well.
+        let all = accounts().into_iter().chain(mischief::accounts());
+        python.args(all.map(|account| format!("{account}={OPENING}")));
         python.env("PYTHONPATH", pika).env(MARK, logs);
         python.env("TANDEM_AMQP_URL", amqp_url).env("TANDEM_QUEUE_PREFIX", name);
         let mut process = Process::start(&mut python, logs.join("subscriber.log"));
