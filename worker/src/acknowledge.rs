@@ -117,7 +117,8 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
         };
         Admitted::Debt(match admission(origin, deliveries, room, &body) {
             Admission::Process(message, bad) => {
-                return Admitted::Job(self.job((origin, deliveries), message, &bad, receipt));
+                let letter = self.letter(&bad);
+                return Admitted::Job(job((origin, deliveries), message, letter, receipt));
             }
             Admission::Marker(published) => {
                 self.came_through(published);
@@ -128,9 +129,10 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
             }
             Admission::Isolate(messages, bad) => {
                 let mut outgoing: Vec<_> = messages.iter().map(Outgoing::solo).collect();
-                outgoing.extend((!bad.is_empty()).then(|| self.dead_ids(&bad)));
+                let letter = self.letter(&bad);
+                outgoing.extend(letter.clone());
                 let instead = match admission(origin, deliveries, Publishing::Shut, &body) {
-                    Admission::Process(message, bad) => Some((message, bad)),
+                    Admission::Process(message, _) => Some((message, letter)),
                     Admission::Marker(_)
                     | Admission::Unusable(_)
                     | Admission::Isolate(..)
@@ -150,18 +152,6 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
                 Debt { killers, is_foreign, ..debt(receipt, outgoing) }
             }
         })
-    }
-
-    fn job(
-        &self,
-        (origin, deliveries): (Origin, u32),
-        message: Message,
-        bad: &[BadId],
-        receipt: B::Receipt,
-    ) -> Job<B::Receipt> {
-        let runs_alone = runs_alone(origin, deliveries, &message);
-        let letter = (!bad.is_empty()).then(|| self.dead_ids(bad));
-        Job { message, origin, traces: Traces::default(), receipt, runs_alone, letter }
     }
 
     /// Publishes what ends a delivery that is not processed. Returns whether the broker has confirmed it. May be
@@ -187,8 +177,8 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
     /// arrive; then it finds the work done.
     pub fn process_instead(&self, debt: Debt<B::Receipt>) -> Option<Job<B::Receipt>> {
         let Debt { origin, deliveries, receipt, instead, .. } = debt;
-        let (message, bad) = instead?;
-        Some(self.job((origin, deliveries), message, &bad, receipt))
+        let (message, letter) = instead?;
+        Some(job((origin, deliveries), message, letter, receipt))
     }
 
     /// Leaves a delivery of which nothing can be used to the broker, which moves it to the dead letters.
@@ -310,6 +300,11 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
         Outgoing::dead(body, reason, &detail)
     }
 
+    /// The dead letter of those ids of a message that no transaction can have, if it has any.
+    fn letter(&self, bad: &[BadId]) -> Option<Outgoing> {
+        (!bad.is_empty()).then(|| self.dead_ids(bad))
+    }
+
     /// The dead letter of ids that no transaction can have.
     fn dead_ids(&self, bad: &[BadId]) -> Outgoing {
         let problems: BTreeSet<&str> = bad.iter().map(|bad| bad.problem.as_str()).collect();
@@ -366,6 +361,16 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
         let requeues = self.metrics.requeues.with_label_values(&[cause.as_str()]);
         requeues.inc_by(message.ids.len() as u64);
     }
+}
+
+fn job<R>(
+    (origin, deliveries): (Origin, u32),
+    message: Message,
+    letter: Option<Outgoing>,
+    receipt: R,
+) -> Job<R> {
+    let runs_alone = runs_alone(origin, deliveries, &message);
+    Job { message, origin, traces: Traces::default(), receipt, runs_alone, letter }
 }
 
 /// The place of a queue's count.

@@ -86,7 +86,7 @@ impl DeadReason {
 pub enum Publishing {
     /// It does, as far as is known.
     Open,
-    /// It takes nothing now, or too much waits for it already.
+    /// It takes nothing now.
     Shut,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Owns nothing beyond them: the acknowledger makes both, and ends both.
 
-use common::message::{BadId, Message};
+use common::message::Message;
 use common::queue::Outgoing;
 use common::trace::Traces;
 use common::transaction::TransactionId;
@@ -44,8 +44,8 @@ pub struct Debt<R> {
     /// Transactions to be parked first.
     pub(crate) killers: Vec<TransactionId>,
     pub(crate) is_foreign: bool,
-    /// What is processed in its place while the broker takes no publications.
-    pub(crate) instead: Option<(Message, Vec<BadId>)>,
+    /// What is processed in its place while the broker takes no publications, and the dead letter of its bad ids.
+    pub(crate) instead: Option<(Message, Option<Outgoing>)>,
 }
 
 impl<R> Debt<R> {

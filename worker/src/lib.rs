@@ -5,7 +5,7 @@
 //! `default-features = false`, and start a [`Worker`]: any number of them fit into one process.
 //!
 //! Inside, in the order of the data's way: `consume` takes deliveries, under its own supervision of
-//! the broker, and `intake` takes them in; `decide` says what to do with a message, and is pure; `batches` makes batches of
+//! the broker, and `intake` takes them in, as what [`job`] names; `decide` says what to do with a message, and is pure; `batches` makes batches of
 //! deliveries, a few of them in flight; [`engine`] is the protocol on one batch; [`acknowledge`] ends
 //! every delivery, on the broker of `rabbit`, many at once (`deliveries`); what it publishes first waits in
 //! the `room`; `events` tells the world of

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use common::queue::{Gate, QueueError, Topology, answered, close};
 use futures_util::StreamExt;
+use lapin::message::Delivery;
 use lapin::options::BasicCancelOptions;
 use lapin::{Channel, Connection, Consumer};
 use tokio_util::sync::CancellationToken;
@@ -68,6 +69,17 @@ pub struct QueueConsumer {
     pub quiet_looks: u32,
 }
 
+/// What comes next of a consumer that is being stopped.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and it goes on at once")]
+enum Next {
+    /// The broker has stopped it.
+    Canceled,
+    /// Nothing is to be taken in: what is on its way may be larger than what may be unread.
+    Unread,
+    /// A delivery, or the end of them.
+    Delivery(Option<Delivery>),
+}
+
 impl Session {
     /// The consumer of a queue.
     pub fn consumer(&mut self, origin: Origin) -> &mut QueueConsumer {
@@ -100,18 +112,17 @@ impl Session {
             let next = async {
                 tokio::select! {
                     biased;
-                    answer = &mut cancel, if !canceled => answer.map(|()| None),
-                    delivery = consumer.next() => Ok(Some(Some(delivery))),
-                    // What comes next may be larger than what may be unread.
-                    () = std::future::ready(()), if gate.has_untaken() => Ok(Some(None)),
+                    answer = &mut cancel, if !canceled => answer.map(|()| Next::Canceled),
+                    delivery = consumer.next() => delivery.transpose().map(Next::Delivery),
+                    () = std::future::ready(()), if gate.has_untaken() => Ok(Next::Unread),
                 }
             };
             match answered("stopping the consumer", next).await? {
-                None => canceled = true,
-                Some(None) => gate.took_all(),
-                Some(Some(None)) => return Ok(()),
-                Some(Some(Some(delivery))) => {
-                    let seen = intake.take(origin, delivery?, deliveries, stop).await;
+                Next::Canceled => canceled = true,
+                Next::Unread => gate.took_all(),
+                Next::Delivery(None) => return Ok(()),
+                Next::Delivery(Some(delivery)) => {
+                    let seen = intake.take(origin, delivery, deliveries, stop).await;
                     gate.took(seen.bytes + ENVELOPE);
                 }
             }
