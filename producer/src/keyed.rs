@@ -25,7 +25,7 @@ const TRIES_BEFORE_LOOKING: u32 = 5;
 /// The pauses between tries: whoever stands in the way is through within milliseconds.
 const PAUSES: Policy = Policy { first: Duration::from_millis(5), max: Duration::from_millis(500) };
 
-/// Inserts an order with a key. It was looked for its `_id` before.
+/// Inserts an order with a key. It was looked for its `_id` before, and the ledger keeps keys.
 ///
 /// # Errors
 /// When the outcome is unknown, or MongoDB is away.
@@ -35,17 +35,12 @@ pub(crate) async fn insert(
     created_at: DateTime,
     keys: &Semaphore,
 ) -> Result<Answer, LedgerError> {
-    if let Some(why) = store.without_keys().await? {
-        return Ok(Answer::WithoutKeys(why));
-    }
     let (document, array) = (order.to_document(created_at), order.array());
     let (under, turn) = (array.map(|it| &it.under), array.map_or(keys, |it| &it.turn));
     for tries in 1..=TRIES_MAX {
         // Not held while it waits: whoever keeps a key open would keep the permits from all others.
         let permit = turn.acquire().await.expect("it is never closed");
-        let inserted = store.insert_together(std::slice::from_ref(&document), under).await?;
-        drop(permit);
-        match inserted {
+        match store.insert_together(std::slice::from_ref(&document), under).await? {
             KeyedInsert::Inserted => return Ok(Answer::Submitted),
             KeyedInsert::Refused(refused) => return Ok(Answer::Refused(refused.problem)),
             KeyedInsert::Taken(refused) => {
@@ -64,6 +59,7 @@ pub(crate) async fn insert(
             KeyedInsert::Conflict if tries > TRIES_BEFORE_LOOKING => end_abandoned(store).await,
             KeyedInsert::Conflict => {}
         }
+        drop(permit);
         tokio::time::sleep(PAUSES.delay(tries, jitter())).await;
     }
     let message = format!("exclusiveKey {:?} is being written by another client", key(order));

@@ -220,6 +220,11 @@ pub struct Order {
 }
 
 impl Order {
+    /// Whether it has an exclusive key.
+    pub(crate) fn has_key(&self) -> bool {
+        self.body.terms().exclusive_key.is_some()
+    }
+
     /// The array under whose key it comes.
     pub(crate) fn array(&self) -> Option<&KeyedArray> {
         self.origin.as_ref().and_then(|origin| origin.array.as_ref())
@@ -340,8 +345,8 @@ pub enum Expect {
 
 /// Inserts orders; an answer for each, in order. After an error, insert all of them again with the
 /// same `created_at`: by it this submission's own documents are recognized. All of them come under the
-/// key of the same array, or none does. Each insert
-/// of one with an exclusive key takes a permit of `keys` while it is on its way.
+/// key of the same array, or none does. Each look
+/// and each insert of one with an exclusive key takes a permit of `keys` while it is on its way.
 ///
 /// # Errors
 /// When the server is away, or what exists under an id is not durable yet.
@@ -353,18 +358,28 @@ pub async fn insert(
     keys: &Semaphore,
 ) -> Result<Vec<Answer>, LedgerError> {
     let mut answers = vec![None; orders.len()];
-    let is_keyed = |at: &usize| orders[*at].body.terms().exclusive_key.is_some();
+    let is_keyed = |at: &usize| orders[*at].has_key();
     let is_of_array = orders.first().is_some_and(|order| order.array().is_some());
     // What is inserted in a native transaction may be our own, whose answer was lost; then nothing is to
     // be sent.
     let looked_at =
         (0..orders.len()).filter(|at| expect == Expect::Known || is_of_array || is_keyed(at));
     let looked_at: Vec<usize> = looked_at.collect();
+    // A call of many keys would send as many looks at once, for which all others would wait.
+    let permit = match orders.iter().any(Order::has_key) {
+        true => Some(keys.acquire().await.expect("it is never closed")),
+        false => None,
+    };
     compare_known(store, orders, &looked_at, created_at, &mut answers).await?;
     let left = (0..orders.len()).filter(|at| answers[*at].is_none());
     let (keyed, new): (Vec<usize>, Vec<usize>) = left.partition(is_keyed);
+    let without_keys = if keyed.is_empty() { None } else { store.without_keys().await? };
+    drop(permit);
     for at in keyed {
-        answers[at] = Some(keyed::insert(store, &orders[at], created_at, keys).await?);
+        answers[at] = Some(match without_keys {
+            Some(why) => Answer::WithoutKeys(why),
+            None => keyed::insert(store, &orders[at], created_at, keys).await?,
+        });
     }
     if is_of_array {
         together::insert(store, orders, new, created_at, &mut answers).await?;

@@ -19,6 +19,7 @@ use common::transaction::{State, TransactionId};
 use mongodb::bson::DateTime;
 use tokio::sync::{Mutex, Semaphore};
 
+use super::publishing::Together;
 use super::waiting::{Caller, Job};
 use crate::client::Servers;
 use crate::error::{Attempt, Error, Server};
@@ -26,8 +27,8 @@ use crate::submission::{Answer, Expect, Order, Receipt, find_one, insert};
 
 /// How often a piece is tried as a whole before it is halved.
 const TRIES_WHOLE: u32 = 2;
-/// How many inserts with exclusive keys are on their way at once. Each takes a connection meanwhile.
-/// Large calls share as many among themselves as all others do.
+/// How many looks and inserts with exclusive keys are on their way at once. Each takes a connection
+/// meanwhile. Large calls share as many among themselves as all others do.
 const KEYS_AT_ONCE: usize = 16;
 /// For how long the server's time is estimated from one reading and the local clock.
 const CLOCK_FOR: Duration = Duration::from_secs(10);
@@ -40,15 +41,22 @@ pub(super) struct Inserting {
     /// Whether most of the last submissions were known already: then the next ones are looked up
     /// first.
     known: AtomicBool,
-    /// Limit how many inserts with exclusive keys are on their way: of small calls, and of large ones.
+    /// Limit how many looks and inserts with exclusive keys are on their way: of small calls, and of large ones.
     /// Whoever waits for a key holds no permit.
     keys: [Semaphore; 2],
+    /// Publish what was inserted with exclusive keys: of small calls, and of large ones.
+    publishing: [Together; 2],
 }
 
 impl Inserting {
     pub fn new(servers: Arc<Servers>) -> Inserting {
-        let keys = [Semaphore::new(KEYS_AT_ONCE), Semaphore::new(KEYS_AT_ONCE)];
-        Inserting { servers, clock: Mutex::default(), known: AtomicBool::new(false), keys }
+        Inserting {
+            servers,
+            clock: Mutex::default(),
+            known: AtomicBool::new(false),
+            keys: [Semaphore::new(KEYS_AT_ONCE), Semaphore::new(KEYS_AT_ONCE)],
+            publishing: Default::default(),
+        }
     }
 
     /// Inserts a group, publishes it, and answers each.
@@ -77,7 +85,7 @@ impl Inserting {
                 Ok(answers) => {
                     patience = Patience::new(limit);
                     self.known.store(expectation(&answers) == Expect::Known, Ordering::Relaxed);
-                    self.finish(piece, answers, created_at).await;
+                    self.finish(piece, answers, created_at, is_large).await;
                     continue;
                 }
                 Err(error) => error,
@@ -100,7 +108,7 @@ impl Inserting {
                 }
                 Next::Refuse => {
                     let refused = vec![Answer::Refused(error.message)];
-                    self.finish(piece, refused, created_at).await;
+                    self.finish(piece, refused, created_at, is_large).await;
                 }
                 Next::GiveUp => {
                     pieces.push_front(piece);
@@ -115,7 +123,13 @@ impl Inserting {
     }
 
     /// Publishes what is durable now, and answers.
-    async fn finish(&self, piece: Piece, mut answers: Vec<Answer>, created_at: DateTime) {
+    async fn finish(
+        &self,
+        piece: Piece,
+        mut answers: Vec<Answer>,
+        created_at: DateTime,
+        is_large: bool,
+    ) {
         if piece.open == Effect::Unknown {
             for (order, answer) in piece.orders.iter().zip(&mut answers) {
                 self.look_again(order, answer, created_at).await;
@@ -125,7 +139,16 @@ impl Inserting {
         let waiting = piece.orders.iter().zip(&answers);
         let waiting = waiting.filter(|(order, answer)| answer.is_waiting(first(order)));
         let waiting: Vec<TransactionId> = waiting.map(|(order, _)| order.id.clone()).collect();
-        let unpublished = self.servers.publish_or_leave(&waiting, &piece.traces()).await.err();
+        let (traces, servers) = (piece.traces(), &self.servers);
+        let published = match piece.has_key() {
+            true => {
+                let send =
+                    async |ids: Vec<_>, traces| servers.publish_or_leave(&ids, &traces).await;
+                self.publishing[usize::from(is_large)].publish(waiting, traces, send).await
+            }
+            false => servers.publish_or_leave(&waiting, &traces).await,
+        };
+        let unpublished = published.err();
         for ((order, caller), answer) in piece.orders.into_iter().zip(piece.callers).zip(answers) {
             let first = first(&order);
             caller.answer(result(order.id, answer, first, unpublished.as_ref()));
@@ -188,6 +211,11 @@ impl Piece {
     fn new(group: Vec<Job>) -> Piece {
         let (orders, callers) = group.into_iter().map(|job| (job.order, job.caller)).unzip();
         Piece { orders, callers, tries: 0, open: Effect::None }
+    }
+
+    /// Whether it is one order with an exclusive key: such orders come one by one.
+    fn has_key(&self) -> bool {
+        self.orders.iter().any(Order::has_key)
     }
 
     fn split_off_half(&mut self) -> Piece {

@@ -1,7 +1,8 @@
 //! One caller's request costs others nothing: single transfers beside hostile requests.
 //!
 //! The limits here are far above what is promised, because other tests load the machine. The test that is
-//! ignored measures in full size, by turns with harmless requests, and holds what is promised:
+//! ignored measures in full size, by turns with harmless requests, and holds what is promised. The release form of
+//! `producer` has to be built before:
 //! `cargo test --release -p end_to_end --test end_to_end -- --ignored --nocapture beside_hostile`.
 
 use std::sync::Arc;
