@@ -260,7 +260,11 @@ async fn come_to_rest(
             && resting.as_ref().is_some_and(Vec::is_empty);
         // Asked once more: what was held or scheduled at the first look may have been moved before the second.
         if is_empty && site.observer.unfinished_of_all().await.is_some_and(|left| left.is_empty()) {
-            return Vec::new();
+            // What could not be deleted, because a worker that died had claimed it, is canceled by now.
+            return match neighbour {
+                Some(neighbour) => neighbour.tidy().await.err().into_iter().collect(),
+                None => Vec::new(),
+            };
         }
         let patient_until = now_ms() + LEFT_TO_EXPIRE_MS;
         let rests_on = |one: &&Resting| one.is_held && one.due_ms > patient_until;
