@@ -20,8 +20,10 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, join, select};
 use futures_util::stream::FuturesUnordered;
 
+use crate::counted::Counted;
 use crate::decide::{
-    Admission, Cause, DeadReason, Leftovers, Origin, Publishing, admission, leftovers, runs_alone,
+    Admission, Cause, DeadReason, Isolation, Leftovers, Origin, Publishing, admission, leftovers,
+    runs_alone,
 };
 use crate::engine::Outcome;
 use crate::job::{Admitted, Debt, Job};
@@ -127,17 +129,11 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
             Admission::Unusable(bad) => {
                 Debt { is_foreign: true, ..debt(receipt, vec![self.dead_ids(&bad)]) }
             }
-            Admission::Isolate(messages, bad) => {
+            Admission::Isolate(Isolation { messages, instead }, bad) => {
                 let mut outgoing: Vec<_> = messages.iter().map(Outgoing::solo).collect();
                 let letter = self.letter(&bad);
                 outgoing.extend(letter.clone());
-                let instead = match admission(origin, deliveries, Publishing::Shut, &body) {
-                    Admission::Process(message, _) => Some((message, letter)),
-                    Admission::Marker(_)
-                    | Admission::Unusable(_)
-                    | Admission::Isolate(..)
-                    | Admission::Dead(..) => None,
-                };
+                let instead = instead.map(|message| (message, letter));
                 Debt { instead, ..debt(receipt, outgoing) }
             }
             Admission::Dead(reason, detail) => {
@@ -317,7 +313,7 @@ impl<B: Broker, P: Parking> Acknowledger<B, P> {
     /// Publishes what follows from a delivery. Returns whether the broker has confirmed it. Gives up when the
     /// delivery is lost, because then it comes again.
     async fn publish(&self, origin: Origin, receipt: &B::Receipt, outgoing: &[Outgoing]) -> bool {
-        let _waiting = Counted::new(&self.unpublished[index(origin)]);
+        let _waiting = Counted::up(&self.unpublished[index(origin)]);
         let published = async { self.broker.publish(outgoing).await };
         let (published, lost) = (pin!(published), pin!(self.broker.lost(receipt)));
         match select(published, lost).await {
@@ -378,22 +374,6 @@ fn index(origin: Origin) -> usize {
     match origin {
         Origin::Work => 0,
         Origin::Solo => 1,
-    }
-}
-
-/// Counts one for as long as it lives, also where its owner is dropped midway.
-struct Counted<'c>(&'c AtomicUsize);
-
-impl<'c> Counted<'c> {
-    fn new(count: &'c AtomicUsize) -> Counted<'c> {
-        count.fetch_add(1, Ordering::Relaxed);
-        Counted(count)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -100,11 +100,20 @@ pub enum Admission {
     Marker(ServerMs),
     /// None of its ids is one that a transaction can have: give them up.
     Unusable(Vec<BadId>),
-    /// It was delivered before and not finished: its turn comes alone, as these messages. Those of its ids
-    /// that no transaction can have are given up.
-    Isolate(Vec<Message>, Vec<BadId>),
+    /// It was delivered before and not finished: its turn comes alone. Those of its ids that no transaction
+    /// can have are given up.
+    Isolate(Isolation, Vec<BadId>),
     /// Give it up.
     Dead(DeadReason, String),
+}
+
+/// How a message gets its turn alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Isolation {
+    /// What is published to the solo queue.
+    pub messages: Vec<Message>,
+    /// What is processed where it is if the broker turns out to take no publications.
+    pub instead: Option<Message>,
 }
 
 /// Decides on a delivery; `deliveries` tells how often it was delivered before. A message that was delivered
@@ -127,10 +136,14 @@ pub fn admission(origin: Origin, deliveries: u32, room: Publishing, body: &[u8])
     match origin {
         Origin::Work => {
             let deliveries = message.deliveries.saturating_add(deliveries);
-            let in_place = room == Publishing::Shut && deliveries < IN_PLACE_MAX;
-            match together_max(deliveries) > 1 || in_place {
-                true => Admission::Process(Message { deliveries, ..message }, bad),
-                false => Admission::Isolate(vec![Message { deliveries: 0, ..message }], bad),
+            let fresh = Message { deliveries: 0, ..message.clone() };
+            let counted = Message { deliveries, ..message };
+            match together_max(deliveries) > 1 {
+                true => Admission::Process(counted, bad),
+                false => {
+                    let instead = (deliveries < IN_PLACE_MAX).then_some(counted);
+                    alone(Isolation { messages: vec![fresh], instead }, bad, room)
+                }
             }
         }
         Origin::Solo if deliveries == 0 => Admission::Process(message, bad),
@@ -142,18 +155,28 @@ pub fn admission(origin: Origin, deliveries: u32, room: Publishing, body: &[u8])
 fn struck(message: Message, bad: Vec<BadId>, deliveries: u32, room: Publishing) -> Admission {
     let is_alone = message.ids.len() == 1;
     let strikes = message.strikes.saturating_add(1);
-    let by_count = message.strikes.saturating_add(deliveries);
     if is_alone && strikes >= STRIKES_MAX {
         let problem = format!("its worker died with it {STRIKES_MAX} times");
-        Admission::Dead(DeadReason::KillsWorker, problem)
-    } else if room == Publishing::Shut && by_count < STRIKES_MAX {
-        // The count is no strike: it rises also when a worker stops or loses its connection.
-        Admission::Process(message, bad)
-    } else if is_alone {
-        Admission::Isolate(vec![Message { strikes, ..message }], bad)
-    } else {
-        let single = |id: &TransactionId| Message { ids: vec![id.clone()], ..message };
-        Admission::Isolate(message.ids.iter().map(single).collect(), bad)
+        return Admission::Dead(DeadReason::KillsWorker, problem);
+    }
+    let single = |id: &TransactionId| Message { ids: vec![id.clone()], ..message };
+    let messages = match is_alone {
+        true => vec![Message { strikes, ..message.clone() }],
+        false => message.ids.iter().map(single).collect(),
+    };
+    // The count is no strike: it rises also when a worker stops or loses its connection.
+    let by_count = message.strikes.saturating_add(deliveries);
+    let instead = (by_count < STRIKES_MAX).then_some(message);
+    alone(Isolation { messages, instead }, bad, room)
+}
+
+/// Isolates a message, or has it processed where it is while the broker takes nothing.
+fn alone(isolation: Isolation, bad: Vec<BadId>, room: Publishing) -> Admission {
+    match (room, isolation) {
+        (Publishing::Shut, Isolation { instead: Some(message), .. }) => {
+            Admission::Process(message, bad)
+        }
+        (_, isolation) => Admission::Isolate(isolation, bad),
     }
 }
 
@@ -285,6 +308,8 @@ pub fn leftovers(message: &Message, outcomes: &HashMap<TransactionId, Outcome>) 
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
 
     fn message(ids: &[&str]) -> Message {
@@ -299,6 +324,12 @@ mod tests {
         Admission::Process(message.clone(), vec![])
     }
 
+    /// What is published to isolate.
+    fn published(admitted: Admission) -> Vec<Message> {
+        let Admission::Isolate(isolation, _) = admitted else { panic!("{admitted:?}") };
+        isolation.messages
+    }
+
     #[test]
     fn what_was_delivered_before_is_processed_with_ever_fewer_others_and_then_alone() {
         let two = message(&["a", "b"]);
@@ -308,10 +339,10 @@ mod tests {
             let counted = Message { deliveries, ..two.clone() };
             assert_eq!(take(Origin::Work, deliveries, &two), process(&counted), "{deliveries}");
         }
-        assert_eq!(take(Origin::Work, 3, &two), Admission::Isolate(vec![two.clone()], vec![]));
+        assert_eq!(published(take(Origin::Work, 3, &two)), slice::from_ref(&two));
         assert_eq!(take(Origin::Solo, 0, &two), process(&two));
-        let singles = vec![message(&["a"]), message(&["b"])];
-        assert_eq!(take(Origin::Solo, 1, &two), Admission::Isolate(singles, vec![]));
+        let singles = [message(&["a"]), message(&["b"])];
+        assert_eq!(published(take(Origin::Solo, 1, &two)), singles);
     }
 
     #[test]
@@ -323,15 +354,36 @@ mod tests {
         let often = |deliveries| Message { deliveries, ..two.clone() };
         assert_eq!(shut(Origin::Work, 5, &two), process(&often(5)));
         assert!(runs_alone(Origin::Work, 5, &often(5)) && !runs_alone(Origin::Work, 2, &often(2)));
-        let last = Admission::Isolate(vec![two.clone()], vec![]);
-        assert_eq!(shut(Origin::Work, IN_PLACE_MAX, &two), last, "it waits");
+        let last = shut(Origin::Work, IN_PLACE_MAX, &two);
+        assert_eq!(published(last), slice::from_ref(&two), "it waits");
         let struck = |strikes| Message { strikes, ..one.clone() };
         assert_eq!(shut(Origin::Solo, 2, &one), process(&one), "a count is no strike");
         assert!(runs_alone(Origin::Solo, 2, &one) && !runs_alone(Origin::Solo, 0, &one));
-        let next = Admission::Isolate(vec![struck(1)], vec![]);
-        assert_eq!(shut(Origin::Solo, STRIKES_MAX, &one), next, "waits for its first strike");
-        let next = Admission::Isolate(vec![struck(2)], vec![]);
-        assert_eq!(shut(Origin::Solo, 2, &struck(1)), next, "waits for its second");
+        let next = published(shut(Origin::Solo, STRIKES_MAX, &one));
+        assert_eq!(next, [struck(1)], "waits for its first strike");
+        let next = published(shut(Origin::Solo, 2, &struck(1)));
+        assert_eq!(next, [struck(2)], "waits for its second");
+    }
+
+    #[test]
+    fn what_is_to_be_isolated_says_what_is_processed_if_nothing_can_be_published() {
+        let (one, two) = (message(&["a"]), message(&["a", "b"]));
+        for (origin, deliveries, message) in [
+            (Origin::Work, 3, &two),
+            (Origin::Work, IN_PLACE_MAX, &two),
+            (Origin::Solo, 1, &one),
+            (Origin::Solo, 2, &two),
+            (Origin::Solo, STRIKES_MAX, &one),
+        ] {
+            let Admission::Isolate(open, _) = take(origin, deliveries, message) else {
+                panic!("{origin:?} {deliveries}: it is isolated")
+            };
+            let shut = admission(origin, deliveries, Publishing::Shut, &message.to_bytes());
+            match open.instead {
+                Some(instead) => assert_eq!(shut, process(&instead)),
+                None => assert_eq!(published(shut), open.messages),
+            }
+        }
     }
 
     #[test]
@@ -345,9 +397,8 @@ mod tests {
             assert_eq!((found, bad.len()), (good, 1));
         }
         let admitted = admission(Origin::Work, 3, Publishing::Open, body);
-        assert!(
-            matches!(admitted, Admission::Isolate(found, bad) if found == [good] && bad.len() == 1)
-        );
+        let Admission::Isolate(isolation, bad) = admitted else { panic!("often delivered") };
+        assert_eq!((isolation.messages, bad.len()), (vec![good], 1));
         let all_bad = admission(Origin::Work, 0, Publishing::Open, br#"{"ids":["bad\n"]}"#);
         assert!(matches!(all_bad, Admission::Unusable(bad) if bad.len() == 1));
         assert_eq!(take(Origin::Work, 1, &Message::marker(7)), Admission::Marker(7));
@@ -357,10 +408,7 @@ mod tests {
     fn a_message_alone_is_dead_after_its_last_strike_and_by_no_count_of_deliveries() {
         let mut current = message(&["a"]);
         for strikes in 1..STRIKES_MAX {
-            let Admission::Isolate(mut next, _) = take(Origin::Solo, 900, &current) else {
-                panic!("strike {strikes} is not the last")
-            };
-            current = next.remove(0);
+            current = published(take(Origin::Solo, 900, &current)).remove(0);
             assert_eq!(current.strikes, strikes);
         }
         let Admission::Dead(reason, _) = take(Origin::Solo, 1, &current) else {

@@ -17,6 +17,7 @@ mod ahead;
 mod batches;
 mod config;
 mod consume;
+mod counted;
 pub mod decide;
 mod deliveries;
 mod due;

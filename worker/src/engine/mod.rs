@@ -43,6 +43,7 @@ pub use announce::{Announcer, Unconfirmed};
 pub use outcome::Outcome;
 pub(crate) use pieces::cut;
 
+use crate::counted::Counted;
 use crate::metrics::Metrics;
 use announce::Committed;
 use batch::Batch;
@@ -342,21 +343,5 @@ impl<L: Ledger, E: Environment> Underway<'_, L, E> {
         }
         drop(self.counted);
         self.outcomes
-    }
-}
-
-/// Counts down when it is dropped: also when a batch panics.
-struct Counted<'a>(&'a AtomicUsize);
-
-impl<'a> Counted<'a> {
-    fn up(count: &'a AtomicUsize) -> Counted<'a> {
-        count.fetch_add(1, Ordering::Relaxed);
-        Counted(count)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
