@@ -1,41 +1,64 @@
-//! Which cells run in the short form: a cover of all pairs.
+//! Which cells run in the short forms.
 //!
-//! Promises that each pair that some cell has is in one that is chosen: of row and class, of command and class, and of
-//! row and position. Greedy and without chance, so that two runs on the same records choose the same.
-//! Pure.
+//! Promises that each pair that some cell has is in one that is chosen ([`Extent::Pairs`]): of row and class, of
+//! command and class, and of row and position; or each row, class and command once ([`Extent::Each`]). Greedy and
+//! without chance, so that two runs on the same records choose the same. Pure.
 
 use std::collections::HashSet;
 
 use crate::cell::Cell;
 
+/// How much of the matrix runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Every cell.
+    All,
+    /// A cover of all pairs.
+    Pairs,
+    /// Each row, each class and each command at least once.
+    Each,
+}
+
 /// What two cells may have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Pair {
+enum Trait {
+    Row(usize),
+    Class(&'static str),
+    Command(String),
     RowAndClass(usize, &'static str),
     CommandAndClass(String, &'static str),
     RowAndPosition(usize, String),
 }
 
-fn pairs(cell: &Cell) -> [Pair; 3] {
-    [
-        Pair::RowAndClass(cell.row, cell.class.name),
-        Pair::CommandAndClass(cell.position.sent.command.clone(), cell.class.name),
-        Pair::RowAndPosition(cell.row, cell.position.to_string()),
-    ]
+fn traits(cell: &Cell, extent: Extent) -> Vec<Trait> {
+    let (row, class) = (cell.row, cell.class.name);
+    let command = || cell.position.sent.command.clone();
+    match extent {
+        Extent::All => vec![],
+        Extent::Pairs => vec![
+            Trait::RowAndClass(row, class),
+            Trait::CommandAndClass(command(), class),
+            Trait::RowAndPosition(row, cell.position.to_string()),
+        ],
+        Extent::Each => vec![Trait::Row(row), Trait::Class(class), Trait::Command(command())],
+    }
 }
 
-/// Chooses cells that have every pair.
+/// Chooses cells.
 #[must_use]
-pub fn cover(cells: &[Cell]) -> Vec<Cell> {
-    let of: Vec<[Pair; 3]> = cells.iter().map(pairs).collect();
-    let mut left: HashSet<&Pair> = of.iter().flatten().collect();
+pub fn choose(cells: &[Cell], extent: Extent) -> Vec<Cell> {
+    if extent == Extent::All {
+        return cells.to_vec();
+    }
+    let of: Vec<Vec<Trait>> = cells.iter().map(|cell| traits(cell, extent)).collect();
+    let mut left: HashSet<&Trait> = of.iter().flatten().collect();
     let mut chosen = Vec::new();
     while !left.is_empty() {
-        let news = |at: &usize| of[*at].iter().filter(|pair| left.contains(pair)).count();
+        let news = |at: &usize| of[*at].iter().filter(|one| left.contains(one)).count();
         // Of equal ones the first.
-        let best = (0..cells.len()).rev().max_by_key(news).expect("a pair comes from a cell");
-        of[best].iter().for_each(|pair| {
-            left.remove(pair);
+        let best = (0..cells.len()).rev().max_by_key(news).expect("each comes from a cell");
+        of[best].iter().for_each(|one| {
+            left.remove(one);
         });
         chosen.push(cells[best].clone());
     }
@@ -51,7 +74,7 @@ mod tests {
     use crate::class::CLASSES;
 
     #[test]
-    fn few_cells_have_every_pair_and_are_the_same_again() {
+    fn few_cells_have_all_that_is_wanted_and_are_the_same_again() {
         let sent = |command: &str, purpose: &str| {
             let has_concern = command != "find";
             Sent { command: command.to_owned(), purpose: purpose.to_owned(), has_concern }
@@ -62,10 +85,16 @@ mod tests {
             .map(|sent| Position { sent, nth: 1 })
             .collect();
         let all: Vec<Cell> = (0..5).flat_map(|row| cells(row, &positions, &CLASSES)).collect();
-        let chosen = cover(&all);
-        let there: HashSet<Pair> = chosen.iter().flat_map(pairs).collect();
-        assert!(all.iter().flat_map(pairs).all(|pair| there.contains(&pair)));
-        assert!(chosen.len() <= 2 * 5 * CLASSES.len(), "{} of {}", chosen.len(), all.len());
-        assert_eq!(chosen, cover(&all));
+        for (extent, most) in
+            [(Extent::Pairs, 2 * 5 * CLASSES.len()), (Extent::Each, CLASSES.len())]
+        {
+            let chosen = choose(&all, extent);
+            let of = |cell: &Cell| traits(cell, extent);
+            let there: HashSet<Trait> = chosen.iter().flat_map(of).collect();
+            assert!(all.iter().flat_map(of).all(|one| there.contains(&one)), "{extent:?}");
+            assert!(chosen.len() <= most, "{extent:?}: {} of {}", chosen.len(), all.len());
+            assert_eq!(chosen, choose(&all, extent));
+        }
+        assert_eq!(choose(&all, Extent::All), all);
     }
 }

@@ -9,6 +9,7 @@ use harness::deployment::directory::Lock;
 use harness::deployment::{self, Deployment, Keep, Server, down};
 use harness::failing::FailingMongo;
 use matrix::class::CLASSES;
+use matrix::cover::Extent;
 use matrix::run::{Options, Row, run};
 use matrix::told::read;
 
@@ -19,7 +20,7 @@ use matrix::told::read;
     after_help = "\
 Examples:
   deploy/matrix                      every cell
-  deploy/matrix --pairs              a cover of all pairs, as the tests run it
+  deploy/matrix --pairs              a cover of all pairs, as CI runs it
   deploy/matrix --row submit-keyed   one row; `--row worker` is those of both engines
 
 A row is an operation of the client, or a worker with one of its engines. It runs once without a fault,
@@ -71,7 +72,7 @@ async fn matrix(args: Args) -> Result<i32, Failure> {
         })
         .await?;
     let options = Options {
-        full: !args.pairs,
+        extent: if args.pairs { Extent::Pairs } else { Extent::All },
         rows,
         calls: args.calls,
         lanes: args.lanes,

@@ -14,7 +14,7 @@ use worker::engine::EngineKind;
 use crate::cell::{Cell, Outcome, Position, cells};
 use crate::class::Class;
 use crate::clients::{self, Ran};
-use crate::cover::cover;
+use crate::cover::{Extent, choose};
 use crate::ground::{Ground, stop};
 use crate::operation::Operation;
 use crate::told::Reading;
@@ -56,8 +56,8 @@ impl Row {
 /// What a run is to do.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Every cell, and not a cover of all pairs.
-    pub full: bool,
+    /// How much of it runs.
+    pub extent: Extent,
     /// The rows.
     pub rows: Vec<Row>,
     /// How many calls of clients run at the same time.
@@ -120,7 +120,7 @@ pub async fn run(mongo: Arc<FailingMongo>, amqp_url: &str, options: &Options) ->
         .flat_map(|(at, (_, positions))| cells(at, positions, &options.classes))
         .collect();
     let all: Vec<Cell> = all.into_iter().filter(|cell| (options.wanted)(cell)).collect();
-    let chosen = if options.full { all.clone() } else { cover(&all) };
+    let chosen = choose(&all, options.extent);
     let (recorded, all, in_rows) = (begun.elapsed().as_secs_f64(), all.len(), rows.len());
     say(format!(
         "recorded after {recorded:.1} s: {} of {all} cells in {in_rows} rows",

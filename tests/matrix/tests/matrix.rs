@@ -1,4 +1,4 @@
-//! The short form of the matrix, and that it sees an untrue word.
+//! The shortest form of the matrix, and that it sees an untrue word. CI runs `deploy/matrix --pairs`, too.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use harness::failing::{FailingMongo, Failure};
 use harness::proxy::Fault;
 use harness::servers::Servers;
 use matrix::class::{CLASSES, Class, LIE};
+use matrix::cover::Extent;
 use matrix::operation::Operation;
 use matrix::run::{Options, Report, Row, run};
 use matrix::told::{Told, read};
@@ -14,7 +15,7 @@ use producer::Error;
 /// The driver's error is told as it is; every cell is chosen.
 fn all_of(rows: &[Operation], class: Class) -> Options {
     Options {
-        full: true,
+        extent: Extent::All,
         rows: rows.iter().copied().map(Row::Client).collect(),
         classes: vec![class],
         wanted: |cell| cell.position.sent.has_concern,
@@ -33,7 +34,7 @@ async fn on_a_server_of_its_own(name: &str, options: &Options) -> Report {
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_told_what_is_not_so_whichever_command_fails_in_whichever_way() {
     let options = Options {
-        full: false,
+        extent: Extent::Each,
         rows: Row::all(),
         classes: CLASSES.to_vec(),
         wanted: |_| true,
