@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::ledger::{BYTES_MAX, Claim, IDS_MAX, Ledger, POSTINGS_MAX, Parking, ServerMs};
+use common::ledger::{
+    BYTES_MAX, Claim, IDS_MAX, Ledger, LedgerError, POSTINGS_MAX, Parking, ServerMs,
+};
 use common::transaction::{Body, State, TransactionId};
 
 use super::held::{Held, Left};
@@ -139,7 +141,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         }
         for ids in untouched.chunks(IDS_MAX) {
             if let Err(error) = self.engine.ledger.unclaim(ids, &self.claim).await {
-                tracing::warn!(%error, transactions = ids.len(), "their lease has to run out");
+                self.not_released(&error, ids.len());
             }
         }
         for ((delay_ms, not_before), ids) in releases {
@@ -147,10 +149,17 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
                 let ledger = &self.engine.ledger;
                 let released = ledger.release(ids, &self.claim, delay_ms, not_before).await;
                 if let Err(error) = released {
-                    tracing::warn!(%error, transactions = ids.len(), "their lease has to run out");
+                    self.not_released(&error, ids.len());
                     return;
                 }
             }
+        }
+    }
+
+    fn not_released(&self, error: &LedgerError, transactions: usize) {
+        match self.engine.news.is_news(error) {
+            true => tracing::warn!(%error, transactions, "their lease has to run out"),
+            false => tracing::debug!(%error, transactions, "their lease has to run out"),
         }
     }
 

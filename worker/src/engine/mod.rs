@@ -20,6 +20,7 @@ mod held;
 mod joint;
 mod look;
 mod native;
+mod news;
 mod outcome;
 mod pieces;
 mod plan;
@@ -54,6 +55,7 @@ use deferred::Deferred;
 use distance::Distance;
 use joint::Joint;
 use native::NativeBatch;
+use news::News;
 use reserve::Reservations;
 
 /// Time and randomness, passed in so that a simulation can replay a run.
@@ -141,6 +143,7 @@ pub struct Engine<L, E> {
     forgetting: Joint<String, ()>,
     deferred: Deferred,
     capacity: Capacity,
+    news: News,
     /// Batches in two phases that have not come to their commit point.
     before_commit: AtomicUsize,
     /// Batches that began in two phases and have not ended.
@@ -175,6 +178,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             forgetting: Joint::default(),
             deferred: Deferred::default(),
             capacity: Capacity::default(),
+            news: News::default(),
             before_commit: AtomicUsize::new(0),
             in_phases: AtomicUsize::new(0),
             reservations,

@@ -140,7 +140,10 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
             }
             let begun_ms = self.engine.environment.now_ms();
             match self.attempt(read, begun_ms).await {
-                Ok(true) => return None,
+                Ok(true) => {
+                    self.engine.news.succeeded();
+                    return None;
+                }
                 Ok(false) => {
                     conflicts += 1;
                     self.conflicts += 1;
@@ -230,7 +233,11 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
 
     /// What follows from a failure that is not tried again in place; returns what is to be halved.
     fn failed(&mut self, mut piece: Piece<'a>, error: &LedgerError) -> Option<Piece<'a>> {
-        tracing::warn!(%error, transactions = piece.ids.len(), "a native transaction failed");
+        let transactions = piece.ids.len();
+        match self.engine.news.is_news(error) {
+            true => tracing::warn!(%error, transactions, "a native transaction failed"),
+            false => tracing::debug!(%error, transactions, "a native transaction failed"),
+        }
         match error.fault {
             // Nothing is held, so nothing has to be given up.
             Fault::Passing | Fault::Denied => {

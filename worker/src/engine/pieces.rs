@@ -64,6 +64,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         while let Some((piece, halvings)) = waiting.pop_front() {
             let error = match self.retrying(|| call(piece)).await {
                 Ok(answer) => {
+                    self.news.succeeded();
                     ended.answered.push((piece, answer));
                     continue;
                 }
@@ -71,7 +72,11 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             };
             let next = next(error.fault, piece.len(), halvings);
             let worker = &self.settings.application;
-            tracing::warn!(%error, worker, items = piece.len(), ?next, "a part of a batch failed");
+            let items = piece.len();
+            match self.news.is_news(&error) {
+                true => tracing::warn!(%error, worker, items, ?next, "a part of a batch failed"),
+                false => tracing::debug!(%error, worker, items, ?next, "a part of a batch failed"),
+            }
             match next {
                 Next::Halve => {
                     let (first, second) = piece.split_at(piece.len() / 2);
