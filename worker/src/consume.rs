@@ -92,7 +92,7 @@ impl Consuming {
         stop: &CancellationToken,
     ) -> Result<Option<LastSession>, QueueError> {
         let (mut reconnect, mut has_consumed) = (Reconnect::default(), false);
-        // Whether the failure that was told last lasts. A failure is told once, however often the broker is tried.
+        // The kind of the failure that was told last. A failure is told once, however often the broker is tried.
         let mut told = None;
         loop {
             let opened = tokio::select! {
@@ -120,7 +120,8 @@ impl Consuming {
             self.is_there(false);
             self.metrics.reconnects.inc();
             let delay = reconnect.wait();
-            match told.replace(error.lasts()) == Some(error.lasts()) {
+            let kind = (error.lasts(), error.is_internal());
+            match told.replace(kind) == Some(kind) {
                 true => tracing::debug!(%error, ?delay, "still not consuming"),
                 false => tracing::warn!(%error, "not consuming; connecting again until it works"),
             }

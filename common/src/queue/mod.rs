@@ -62,6 +62,7 @@ const ACCESS_REFUSED: u16 = 403;
 const NOT_FOUND: u16 = 404;
 const PRECONDITION_FAILED: u16 = 406;
 const NOT_ALLOWED: u16 = 530;
+const INTERNAL_ERROR: u16 = 541;
 
 /// A failed broker operation; the connection is given up and made anew.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +126,12 @@ impl QueueError {
             | QueueError::Url(_) => true,
             QueueError::Broker(_) | QueueError::Silent(..) | QueueError::NotTaken(_) => false,
         }
+    }
+
+    /// Whether the broker says that it has failed itself, as it does of a queue that it has lost.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        matches!(self, QueueError::Broker(error) if code(error) == Some(INTERNAL_ERROR))
     }
 }
 

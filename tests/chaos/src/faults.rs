@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use common::message::Message;
 use common::queue::WORK;
 
 use super::observe::Unfinished;
@@ -20,6 +21,8 @@ const FIND_CLAIM: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(15);
 /// How many messages a client takes that goes away, if there are as many.
 const MESSAGES_LEFT: usize = 100;
+/// How long a queue may take to come back with its broker.
+const REVIVED_WITHIN: Duration = Duration::from_secs(10);
 /// How long a slow link delays every piece.
 const SLOW: Duration = Duration::from_millis(60);
 
@@ -194,11 +197,33 @@ impl Site {
             broker.kill().await?;
             tokio::time::sleep(fault.lasts).await;
             broker.restart().await?;
+            self.revive_queue(broker).await?;
         } else if let Err(problem) = self.administer(fault, broker).await {
             eprintln!("chaos: {} did not happen: {problem}", fault.kind.name());
             return Ok(None);
         }
         Ok(Some(Happened { fault, began_ms, over_ms: now_ms(), met, alone: false }))
+    }
+
+    /// A broker that is killed soon after a quorum queue was declared may know the queue, and have lost its
+    /// files. Then it takes no message for it and delivers none, until somebody deletes it. So this does what
+    /// `deploy/operating.md` says.
+    async fn revive_queue(&self, broker: &Broker) -> Result<(), String> {
+        let queues = Queues::new(&broker.url, &self.name);
+        let (begun, marker) = (Instant::now(), Message::marker(0).to_bytes());
+        loop {
+            let publishing = queues.try_publish_raw(WORK, &marker);
+            let published = tokio::time::timeout(REVIVED_WITHIN, publishing).await;
+            // During an alarm there is no answer, which says nothing of the queue.
+            let Ok(Err(problem)) = published else { return Ok(()) };
+            if begun.elapsed() > REVIVED_WITHIN {
+                eprintln!("chaos: the broker has lost the work queue, which is deleted: {problem}");
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        queues.try_delete(WORK).await.map_err(|error| error.to_string())?;
+        queues.try_declare().await.map_err(|error| error.to_string())
     }
 
     /// What an administrator may do to a broker that runs.
