@@ -136,13 +136,13 @@ pub fn admission(origin: Origin, deliveries: u32, room: Publishing, body: &[u8])
     match origin {
         Origin::Work => {
             let deliveries = message.deliveries.saturating_add(deliveries);
-            let fresh = Message { deliveries: 0, ..message.clone() };
-            let counted = Message { deliveries, ..message };
+            let message = Message { deliveries, ..message };
             match together_max(deliveries) > 1 {
-                true => Admission::Process(counted, bad),
+                true => Admission::Process(message, bad),
                 false => {
-                    let instead = (deliveries < IN_PLACE_MAX).then_some(counted);
-                    alone(Isolation { messages: vec![fresh], instead }, bad, room)
+                    let messages = vec![Message { deliveries: 0, ..message.clone() }];
+                    let instead = (deliveries < IN_PLACE_MAX).then_some(message);
+                    alone(Isolation { messages, instead }, bad, room)
                 }
             }
         }

@@ -239,6 +239,12 @@ async fn takeovers_and_the_age_of_the_oldest_show_in_the_metrics() {
     })
     .await;
     world.wait_final(s(60)).await;
+    // A transaction is final before its worker has counted that.
+    wait_until("its end is counted", s(20), async || {
+        let ended = "tandem_submission_to_final_seconds_count";
+        second.metrics().await.sum(ended, &[("state", "done")]) > 0.5
+    })
+    .await;
     let metrics = second.metrics().await;
     assert!(metrics.sum("tandem_takeovers_total", &[]) >= 1.0);
     let took = metrics.sum("tandem_submission_to_final_seconds_sum", &[("state", "done")]);
