@@ -86,8 +86,11 @@ impl Queues {
         let exchange = self.topology.exchange();
         let options = BasicPublishOptions { mandatory: true, ..Default::default() };
         let exchange = exchange.as_str().into();
-        channel.basic_publish(exchange, key.into(), options, body, properties).await?.await?;
-        Ok(())
+        let publishing = channel.basic_publish(exchange, key.into(), options, body, properties);
+        match publishing.await?.await?.is_nack() {
+            true => Err(QueueError::NotTaken("the broker refused it".to_owned())),
+            false => Ok(()),
+        }
     }
 
     /// Publishes many bodies unchanged to the queue of a routing key, a few at once.
