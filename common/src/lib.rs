@@ -15,6 +15,7 @@ pub mod amount;
 pub mod config;
 pub mod event;
 pub mod hex;
+pub mod joint;
 pub mod json;
 pub mod ledger;
 pub mod limits;

@@ -324,9 +324,10 @@ mod tests {
         Admission::Process(message.clone(), vec![])
     }
 
-    /// What is published to isolate.
+    /// What is published to isolate a message without bad ids.
     fn published(admitted: Admission) -> Vec<Message> {
-        let Admission::Isolate(isolation, _) = admitted else { panic!("{admitted:?}") };
+        let Admission::Isolate(isolation, bad) = admitted else { panic!("{admitted:?}") };
+        assert_eq!(bad, []);
         isolation.messages
     }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use common::joint::Joint;
 use common::ledger::{Effect, Fault, LedgerError, ServerMs};
 use common::retry::{Policy, jitter};
 use common::trace::Traces;
@@ -19,7 +20,6 @@ use common::transaction::{State, TransactionId};
 use mongodb::bson::DateTime;
 use tokio::sync::{Mutex, Semaphore};
 
-use super::publishing::Together;
 use super::waiting::{Caller, Job};
 use crate::client::Servers;
 use crate::error::{Attempt, Error, Server};
@@ -33,6 +33,9 @@ const KEYS_AT_ONCE: usize = 16;
 /// For how long the server's time is estimated from one reading and the local clock.
 const CLOCK_FOR: Duration = Duration::from_secs(10);
 
+/// The ids of a piece that are to be published, with the traces of those that are sampled.
+type ToPublish = (Vec<TransactionId>, Traces);
+
 /// State that all groups share.
 pub(super) struct Inserting {
     servers: Arc<Servers>,
@@ -44,8 +47,8 @@ pub(super) struct Inserting {
     /// Limit how many looks and inserts with exclusive keys are on their way: of small calls, and of large ones.
     /// Whoever waits for a key holds no permit.
     keys: [Semaphore; 2],
-    /// Publish what was inserted with exclusive keys: of small calls, and of large ones.
-    publishing: [Together; 2],
+    /// Publish together what was inserted with exclusive keys, each by itself: of small calls, and of large ones.
+    publishing: [Joint<ToPublish, Result<(), Error>>; 2],
 }
 
 impl Inserting {
@@ -139,20 +142,33 @@ impl Inserting {
         let waiting = piece.orders.iter().zip(&answers);
         let waiting = waiting.filter(|(order, answer)| answer.is_waiting(first(order)));
         let waiting: Vec<TransactionId> = waiting.map(|(order, _)| order.id.clone()).collect();
-        let (traces, servers) = (piece.traces(), &self.servers);
-        let published = match piece.has_key() {
-            true => {
-                let send =
-                    async |ids: Vec<_>, traces| servers.publish_or_leave(&ids, &traces).await;
-                self.publishing[usize::from(is_large)].publish(waiting, traces, send).await
-            }
-            false => servers.publish_or_leave(&waiting, &traces).await,
+        let traces = piece.traces();
+        let published = match piece.has_key() && !waiting.is_empty() {
+            true => self.publish_together((waiting, traces), is_large).await,
+            false => self.servers.publish_or_leave(&waiting, &traces).await,
         };
         let unpublished = published.err();
         for ((order, caller), answer) in piece.orders.into_iter().zip(piece.callers).zip(answers) {
             let first = first(&order);
             caller.answer(result(order.id, answer, first, unpublished.as_ref()));
         }
+    }
+
+    /// Publishes together with others. By itself each of thousands would take one of the publisher's
+    /// channels, for which everybody waits.
+    async fn publish_together(&self, piece: ToPublish, is_large: bool) -> Result<(), Error> {
+        let publish = async |all: Vec<ToPublish>| {
+            let (ids, each): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+            let (count, mut traces) = (ids.len(), Traces::default());
+            each.into_iter().for_each(|its| traces.add_all(its));
+            vec![self.servers.publish_or_leave(&ids.concat(), &traces).await; count]
+        };
+        let published = self.publishing[usize::from(is_large)].run(piece, publish).await;
+        published.unwrap_or_else(|| {
+            let problem = "whoever published it is gone".to_owned();
+            let (server, after, effect) = (Server::RabbitMq, Duration::ZERO, Effect::None);
+            Err(Error::Unavailable { server, problem, after, effect })
+        })
     }
 
     /// Replaces the refusal of an order of which an earlier attempt is open: by what is there, or else by

@@ -2,7 +2,6 @@
 //!
 //! - `waiting`, `lanes`: which submissions go into the next group, and when it starts; pure.
 //! - `inserting`: from a group to its answers.
-//! - `publishing`: what is inserted one by one is published together.
 //!
 //! Submissions that wait while a group is being inserted become the next group. A lone submission
 //! starts at once. A second group starts beside a running one only when it is full or when its
@@ -18,7 +17,6 @@
 
 mod inserting;
 mod lanes;
-mod publishing;
 mod waiting;
 
 use std::collections::HashMap;

@@ -113,7 +113,7 @@ impl Queues {
                 confirms.push(sent.expect("the channel is open"));
             }
             for confirm in confirms {
-                confirm.await.expect("the broker takes it");
+                assert!(!confirm.await.expect("an answer").is_nack(), "the broker refused it");
             }
         }
         common::queue::close(&connection).await;

@@ -11,6 +11,7 @@ use common::ledger::{
 use common::transaction::{Body, State, TransactionId};
 
 use super::held::{Held, Left};
+use super::news::tell;
 use super::pieces::{Pieces, cut};
 use super::{Engine, Environment, Outcome};
 use crate::trace::trace_id;
@@ -157,10 +158,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     }
 
     fn not_released(&self, error: &LedgerError, transactions: usize) {
-        match self.engine.news.is_news(error) {
-            true => tracing::warn!(%error, transactions, "their lease has to run out"),
-            false => tracing::debug!(%error, transactions, "their lease has to run out"),
-        }
+        tell!(self.engine.news, error, %error, transactions, "their lease has to run out");
     }
 
     fn goes_on_as(&self, id: &TransactionId, held: &Held, after_ms: i64) -> Outcome {

@@ -27,6 +27,7 @@ use common::transaction::TransactionId;
 use super::announce::Committed;
 use super::held::Left;
 use super::look::Read;
+use super::news::tell;
 use super::reserve::Reserved;
 use super::{Engine, EngineKind, Environment, Outcome, Underway};
 
@@ -234,10 +235,7 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
     /// What follows from a failure that is not tried again in place; returns what is to be halved.
     fn failed(&mut self, mut piece: Piece<'a>, error: &LedgerError) -> Option<Piece<'a>> {
         let transactions = piece.ids.len();
-        match self.engine.news.is_news(error) {
-            true => tracing::warn!(%error, transactions, "a native transaction failed"),
-            false => tracing::debug!(%error, transactions, "a native transaction failed"),
-        }
+        tell!(self.engine.news, error, %error, transactions, "a native transaction failed");
         match error.fault {
             // Nothing is held, so nothing has to be given up.
             Fault::Passing | Fault::Denied => {

@@ -24,6 +24,18 @@ impl News {
     }
 }
 
+/// Tells a failure with `tracing`: as a warning if it is news, and otherwise for whoever debugs.
+macro_rules! tell {
+    ($news:expr, $error:expr, $($told:tt)+) => {
+        if $news.is_news($error) {
+            tracing::warn!($($told)+)
+        } else {
+            tracing::debug!($($told)+)
+        }
+    };
+}
+pub(super) use tell;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use common::ledger::{Fault, Ledger, LedgerError};
 
 use super::held::Left;
+use super::news::tell;
 use super::{Engine, Environment};
 
 /// How often a piece is halved within one run of a batch.
@@ -73,10 +74,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             let next = next(error.fault, piece.len(), halvings);
             let worker = &self.settings.application;
             let items = piece.len();
-            match self.news.is_news(&error) {
-                true => tracing::warn!(%error, worker, items, ?next, "a part of a batch failed"),
-                false => tracing::debug!(%error, worker, items, ?next, "a part of a batch failed"),
-            }
+            tell!(self.news, &error, %error, worker, items, ?next, "a part of a batch failed");
             match next {
                 Next::Halve => {
                     let (first, second) = piece.split_at(piece.len() / 2);

@@ -1,9 +1,9 @@
-//! What several batches want at the same time, done once for all of them.
+//! What several tasks want at the same time, done once for all of them.
 //!
-//! Small batches come often, and each would cost the servers a command and the broker a message of its
-//! own. Who finds nobody at work begins; who comes meanwhile waits, and the first of those who wait does
+//! Where many come at once, each would cost the servers a command and the broker a message of its
+//! own, and take a place for which others wait. Who finds nobody at work begins; who comes meanwhile waits, and the first of those who wait does
 //! the work of all. Promises that each gets the answer to its own, and waits for no more than the work
-//! that is under way and its own. Fails with `None` where the one who did the work broke down: then
+//! that is under way and its own. Fails with `None` where the one who did the work broke down or was dropped: then
 //! nobody knows how much of it was done.
 
 use std::sync::{Mutex, MutexGuard};
@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::sync::oneshot::{self, Sender, error::TryRecvError};
 
 /// Those who want something done, each with the way back for the answer.
-pub(super) struct Joint<T, R> {
+pub struct Joint<T, R> {
     waiting: Mutex<Vec<(T, Sender<R>)>>,
     turn: tokio::sync::Mutex<()>,
 }
@@ -96,5 +96,22 @@ mod tests {
         assert!(broken.is_err());
         assert_eq!(taken_along, None);
         assert_eq!(joint.run(3, |wanted| async { wanted }).await, Some(3));
+    }
+
+    #[tokio::test]
+    async fn nobody_is_answered_for_one_that_was_dropped_midway() {
+        let joint = Joint::default();
+        let never = async |_| std::future::pending().await;
+        {
+            let mut first = Box::pin(joint.run("a", never));
+            let mut second = Box::pin(joint.run("b", never));
+            let polled = futures_util::poll!(&mut first);
+            assert!(polled.is_pending() && futures_util::poll!(&mut second).is_pending());
+        }
+        let work = async |wanted: Vec<&str>| {
+            assert_eq!(wanted, ["b", "c"]);
+            vec![(); wanted.len()]
+        };
+        assert_eq!(joint.run("c", work).await, Some(()));
     }
 }
