@@ -7,17 +7,17 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use common::config::MongoArgs;
-use common::mongo::{Choice, Store};
 use futures_util::TryStreamExt;
+use harness::servers::Servers;
+use harness::world::World;
+use mongo::{Choice, Store};
 use mongodb::bson::{Bson, Document, doc};
+use settings::MongoSettings;
 
 use super::args::{Events, History};
 use super::counters::Counters;
 use super::usage::{Cpu, ServerPids};
 use super::workload::{Books, OPENING, account_id};
-use harness::servers::Servers;
-use harness::world::World;
 
 /// Enough connections for every concurrency that is tried.
 const CONNECTIONS_MAX: u32 = 256;
@@ -59,7 +59,7 @@ impl Field {
         let exclusive_keys = no_keys.then_some(false);
         let choice = Choice { events, history: history.choice(), exclusive_keys, validators: None };
         world.choose(choice).await;
-        let mongo = MongoArgs {
+        let mongo = MongoSettings {
             one_document_statements: false,
             accept_index: vec![],
             mongodb_uri: with_option(

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::builder::RangedI64ValueParser;
-use common::account::Account;
-use common::amount::Amount;
-use common::transaction::State;
+use client::{Capture, Client, Outcome, Submission};
 use futures_util::stream::{self, StreamExt};
 use harness::figures::percentile;
 use harness::worker::Worker;
 use harness::world::World;
-use producer::{Capture, Client, Outcome, Submission};
+use ledger::account::Account;
+use ledger::amount::Amount;
+use ledger::transaction::State;
 use serde::Serialize;
 
 /// How long a part may take to come to its end.

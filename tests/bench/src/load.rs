@@ -8,18 +8,19 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::args::History;
-use common::account::Account;
-use common::amount::Amount;
-use common::mongo::Choice;
+use client::Submission;
 use harness::api::Api;
 use harness::deployment::root;
 use harness::wait::s;
 use harness::world::World;
-use producer::Submission;
+use ledger::account::Account;
+use ledger::amount::Amount;
+use mongo::Choice;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
+
+use crate::args::History;
 
 /// How long settling the rest of a part may take.
 const SETTLE_LIMIT: Duration = Duration::from_secs(600);

@@ -7,15 +7,14 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use common::config::AmqpArgs;
-use common::message::Message;
-use common::queue::{DEAD, Outgoing, Publisher};
-use common::transaction::{State, TransactionId};
-
 use harness::servers::OwnBroker;
 use harness::wait::{ms, s, wait_until};
 use harness::worker::Worker;
 use harness::world::{World, transfer};
+use ledger::message::Message;
+use ledger::transaction::{State, TransactionId};
+use queue::{DEAD, Outgoing, Publisher};
+use settings::AmqpSettings;
 
 /// The promise.
 pub const LIMIT: Duration = Duration::from_secs(10);
@@ -154,7 +153,7 @@ async fn load(world: &World, over: &Cell<bool>) {
 
 fn publisher(world: &World) -> Publisher {
     let amqp =
-        AmqpArgs { amqp_url: world.servers.amqp_url.clone(), queue_prefix: world.name.clone() };
+        AmqpSettings { amqp_url: world.servers.amqp_url.clone(), queue_prefix: world.name.clone() };
     Publisher::new(&amqp, "returns")
 }
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use producer::{Client, Config, Submission};
+use client::{Client, Config, Submission};
 use tokio::task::{JoinError, JoinSet};
 
 use super::feed::Arrivals;

@@ -8,17 +8,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::account::Account;
-use common::amount::Amount;
-use common::transaction::State;
-
-use super::field::Field;
-use super::workload::Workload;
-use super::workload::{OPENING, account_id};
 use harness::http::Metrics;
 use harness::process::{Process, Signal, memory_max};
 use harness::servers::Servers;
 use harness::worker::{Plan, Worker};
+use ledger::account::Account;
+use ledger::amount::Amount;
+use ledger::transaction::State;
+
+use super::field::Field;
+use super::workload::{OPENING, Workload, account_id};
 
 /// How long nothing may happen before a run counts as stuck.
 const STUCK: Duration = Duration::from_secs(60);

@@ -5,10 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use common::config::MongoArgs;
-use common::mongo::Store;
 use futures_util::StreamExt;
+use mongo::Store;
 use mongodb::bson::{Document, doc};
+use settings::MongoSettings;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 
@@ -31,7 +31,7 @@ impl Watcher {
     /// When the server does not allow it.
     pub async fn open(field: &Field) -> Result<Watcher, String> {
         // A client of its own: its only connection waits for events.
-        let mongo = MongoArgs {
+        let mongo = MongoSettings {
             one_document_statements: false,
             accept_index: vec![],
             mongodb_uri: field.world.servers.mongodb_uri.clone(),

@@ -8,8 +8,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use clap::ValueEnum;
-use common::amount::Amount;
-use common::transaction::{Body, Leg};
+use ledger::amount::Amount;
+use ledger::transaction::{Body, Leg};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};

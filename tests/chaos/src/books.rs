@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::amount::Amount;
-use common::mongo::Store;
 use futures_util::TryStreamExt;
 use harness::deployment::{MARK, root};
 use harness::process::{Process, Signal};
 use harness::queues::Queues;
+use ledger::amount::Amount;
+use mongo::Store;
 use mongodb::bson::{Document, doc};
 use serde::Deserialize;
 
@@ -107,7 +107,7 @@ impl Books {
 
     /// Waits until no event is due, and none waits in the queue.
     async fn has_heard_everything(&self, store: &Store) -> Result<bool, String> {
-        let due = store.database().collection::<Document>(common::mongo::EVENTS);
+        let due = store.database().collection::<Document>(mongo::EVENTS);
         let begun = Instant::now();
         let mut busy_at = begun;
         while begun.elapsed() < DUE_LIMIT {

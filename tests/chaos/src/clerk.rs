@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use client::{Amount, Canceled, Capture, Client, Config, Decided, Error, Leg, Standing, State};
 use mongodb::bson::DateTime;
-use producer::{Amount, Canceled, Capture, Client, Config, Decided, Error, Leg, Standing, State};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 

@@ -3,15 +3,15 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::message::Message;
-use common::queue::WORK;
+use harness::process::Signal;
+use harness::queues::Queues;
+use ledger::message::Message;
+use queue::WORK;
 
 use super::observe::Unfinished;
 use super::schedule::{Fault, Kind, Side, Target};
 use super::servers::{Alarm, Broker};
 use super::site::Site;
-use harness::process::Signal;
-use harness::queues::Queues;
 
 /// How long to look for a producer's process: between two chunks none runs.
 const FIND_PRODUCER: Duration = Duration::from_secs(8);

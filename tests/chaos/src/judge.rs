@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use common::mongo::Store;
 use futures_util::TryStreamExt;
+use mongo::Store;
 use mongodb::bson::{Document, doc};
 use mongodb::error::Error;
 

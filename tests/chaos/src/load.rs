@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use common::json::timestamp;
+use ledger::json::timestamp;
 use mongodb::bson::DateTime;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

@@ -4,14 +4,14 @@
 //! that only accounts of the neighbour's own are made unreadable. Its transactions also name the
 //! load's accounts: so good accounts are touched by odd transactions, never the other way round.
 
-use common::queue::{SOLO, WORK};
+use harness::odd::{self, AccountFault, account_faults, bookkeeping_faults, filled_up, large};
 use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawDocumentBuf, doc};
+use queue::{SOLO, WORK};
 use rand::Rng;
 use rand::rngs::StdRng;
 use serde_json::json;
 
 use super::load::{self, CURRENCY};
-use harness::odd::{self, AccountFault, account_faults, bookkeeping_faults, filled_up, large};
 
 /// The beginning of all ids of the neighbour.
 pub const PREFIX: &str = "neighbour-";

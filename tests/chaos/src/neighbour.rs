@@ -13,10 +13,13 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::account::Account;
-use common::amount::Amount;
-use common::mongo::Store;
-use common::transaction::{ParkCode, State};
+use harness::odd::AccountFault;
+use harness::process::program;
+use harness::queues::Queues;
+use ledger::account::Account;
+use ledger::amount::Amount;
+use ledger::transaction::{ParkCode, State};
+use mongo::Store;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::error::Error;
 use rand::SeedableRng;
@@ -26,9 +29,6 @@ use tokio::sync::watch;
 
 use super::load::{CURRENCY, OPENING};
 use super::mischief::{End, Mischief, OddTransaction, PREFIX, accounts, next};
-use harness::odd::AccountFault;
-use harness::process::program;
-use harness::queues::Queues;
 
 /// The pause between two steps.
 const PACE: Duration = Duration::from_millis(200);
@@ -117,7 +117,7 @@ impl Neighbour {
             Mischief::Insert(odd, message) => {
                 let inserted = self.insert(*odd).await;
                 if let Some(body) = message {
-                    self.publish(common::queue::WORK, &body).await;
+                    self.publish(queue::WORK, &body).await;
                 }
                 inserted.then_some("inserted")
             }
@@ -244,7 +244,7 @@ impl Neighbour {
             let mut untouched = itself.clone();
             untouched.insert("state", doc! { "$in": [State::Initial, State::Canceled] });
             transactions.delete_one(untouched).await?;
-            let parked = self.store.database().collection::<Document>(common::mongo::NOTES);
+            let parked = self.store.database().collection::<Document>(mongo::NOTES);
             parked.delete_one(itself.clone()).await?;
             return Ok(transactions.count_documents(itself).await? == 0);
         }

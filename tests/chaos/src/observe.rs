@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use common::config::MongoArgs;
-use common::mongo::{BY_STATE, Store};
-use common::transaction::State;
 use futures_util::TryStreamExt;
+use ledger::transaction::State;
+use mongo::{BY_STATE, Store};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::Hint;
+use settings::MongoSettings;
 
 use super::faults::now_ms;
 use super::neighbour::is_neighbours;
@@ -73,7 +73,7 @@ impl Observer {
     /// # Errors
     /// When the connection string makes no sense.
     pub async fn new(uri: &str, database: &str) -> Result<Observer, String> {
-        let mongo = MongoArgs {
+        let mongo = MongoSettings {
             mongodb_uri: uri.to_owned(),
             database: Some(database.to_owned()),
             one_document_statements: false,

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::account::{Account, Status};
-use common::amount::Amount;
-use common::config::AmqpArgs;
-use common::queue::Publisher;
+use harness::queues::Queues;
+use ledger::account::{Account, Status};
+use ledger::amount::Amount;
 use mongodb::bson::DateTime;
+use queue::Publisher;
+use settings::AmqpSettings;
 use tokio::sync::Mutex;
 
 use super::faults::now_ms;
@@ -19,7 +20,6 @@ use super::programs::Place;
 use super::run::Options;
 use super::schedule::{PRODUCERS, WORKERS};
 use super::servers::Servers;
-use harness::queues::Queues;
 
 /// Everything that can be hit.
 pub struct Site {
@@ -49,7 +49,7 @@ impl Site {
         let observer = Observer::new(&servers.database.uri, &name).await?;
         open(&observer).await?;
         let amqp =
-            AmqpArgs { amqp_url: servers.brokers[0].url.clone(), queue_prefix: name.clone() };
+            AmqpSettings { amqp_url: servers.brokers[0].url.clone(), queue_prefix: name.clone() };
         let publisher = Publisher::new(&amqp, "chaos");
         publisher.ensure().await.map_err(|error| error.to_string())?;
         publisher.close().await;

@@ -6,8 +6,8 @@
 use std::fmt::Write;
 
 use clap::{Arg, ArgAction, Args, Command, CommandFactory};
-use common::config::{AmqpArgs, LogArgs, MongoArgs};
-use producer::program::Cli;
+use flags::{AmqpFlags, LogFlags, MongoFlags};
+use producer_cli::Cli;
 
 const INTRODUCTION: &str = "\
 # Configuration
@@ -17,7 +17,7 @@ This page is made from the definitions of the command lines. To write it anew: `
 A flag wins over its environment variable. The variable of a switch takes `true` or `false`. A program
 checks its settings when it starts; it ends with exit code 2 and names the variable if one can't work. A
 program of yours that embeds a worker or a client sets them as fields of `worker::Config` and
-`producer::Config`.
+`client::Config`.
 
 Servers: MongoDB 6.0 or newer, as a replica set or a sharded cluster; RabbitMQ 3.10 or newer.
 All workers and producers of one ledger need the same database and the same queue prefix.
@@ -45,13 +45,13 @@ pub fn configuration() -> String {
 
 /// What both programs understand.
 fn shared() -> Command {
-    let servers = AmqpArgs::augment_args(MongoArgs::augment_args(Command::new("both")));
-    LogArgs::augment_args(servers)
+    let servers = AmqpFlags::augment_args(MongoFlags::augment_args(Command::new("both")));
+    LogFlags::augment_args(servers)
 }
 
 /// Everything that the worker understands.
 pub(crate) fn worker() -> Command {
-    LogArgs::augment_args(worker::Config::augment_args(Command::new("worker")))
+    worker_cli::Cli::command()
 }
 
 /// The commands that do something, also those of a group.

@@ -5,10 +5,10 @@
 
 use std::fmt::{Display, Write};
 
-use common::amount::Amount;
-use common::limits as l;
-use common::{ledger, queue};
-use producer::program::limits as p;
+use api::limits as p;
+use ledger::amount::Amount;
+use ledger::limits as l;
+use producer_cli::files::SHOWN_MAX;
 use worker::{decide, health};
 
 use super::settings;
@@ -163,7 +163,7 @@ fn files() -> Vec<Limit> {
         ),
         limit(
             "problems of a file that are shown",
-            p::SHOWN_MAX,
+            SHOWN_MAX,
             "SHOWN_MAX",
             "the others are counted",
             "problems_are_counted_beyond_those_that_are_shown",
@@ -303,28 +303,28 @@ fn api() -> Vec<Limit> {
         limit("streams of the overview", p::VIEWERS_MAX, "VIEWERS_MAX", "429", ""),
         limit(
             "sessions of the console",
-            p::SESSIONS_MAX,
+            console::SESSIONS_MAX,
             "SESSIONS_MAX",
             "the oldest ends",
             "the_oldest_session_ends_where_there_are_too_many",
         ),
         limit(
             "parked transactions of one bulk job",
-            p::BULK_PARKED_MAX as usize,
+            console::PARKED_MAX as usize,
             "BULK_PARKED_MAX",
             "the preview says that there are more; another job takes the rest",
             "",
         ),
         limit(
             "dead letters of one bulk job",
-            p::BULK_LETTERS_MAX,
+            console::LETTERS_MAX,
             "BULK_LETTERS_MAX",
             "the same",
             "",
         ),
         limit(
             "points of the overview's charts",
-            p::STEPS_MAX,
+            overview::STEPS_MAX,
             "STEPS_MAX",
             "the oldest are dropped",
             "fifteen_minutes_are_kept_and_numbered",
@@ -352,7 +352,7 @@ fn api() -> Vec<Limit> {
         ),
         limit(
             "items of a page",
-            p::PAGE_MAX,
+            client::LIMIT_MAX,
             "LIMIT_MAX",
             "422",
             "a_cursor_continues_its_own_list_only_and_limits_have_bounds",
@@ -514,7 +514,7 @@ fn time() -> Vec<Limit> {
         ),
         limit(
             "connections of a process to each server of MongoDB",
-            common::mongo::POOL_MAX,
+            mongo::POOL_MAX,
             "maxPoolSize",
             "an operation waits for one",
             "",

@@ -33,8 +33,8 @@ struct Family {
 pub fn metrics() -> String {
     let mut page = INTRODUCTION.to_owned();
     section(&mut page, "`worker`", &families(&worker::metrics::Metrics::new().page()));
-    section(&mut page, "`producer serve`", &families(&producer::program::metrics_at_start()));
-    let audit = families(&producer::program::metrics_example());
+    section(&mut page, "`producer serve`", &families(&api::metrics_at_start()));
+    let audit = families(&audit::exposition::example());
     section(&mut page, "`producer audit --metrics-file`", &audit);
     page
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Arg, Command, CommandFactory};
-use producer::program::Cli;
+use producer_cli::Cli;
 use serde_json::{Value, json};
 
 use super::configuration::{commands, is_switch, worker};

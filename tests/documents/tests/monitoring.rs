@@ -49,8 +49,8 @@ fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
 fn every_metric_of_alerts_and_dashboard_is_shown_from_the_start() {
     let pages = [
         worker::metrics::Metrics::new().page(),
-        producer::program::metrics_at_start(),
-        producer::program::metrics_example(),
+        api::metrics_at_start(),
+        audit::exposition::example(),
     ]
     .concat();
     // A family without a sample is not on the page.

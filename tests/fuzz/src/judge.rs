@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use common::account::Account;
-use common::amount::Amount;
-use common::limits::{
+use ledger::account::Account;
+use ledger::amount::Amount;
+use ledger::limits::{
     ECHO_BYTES_MAX, LEGS_MAX, METADATA_BYTES_MAX, METADATA_DEPTH_MAX, NAME_BYTES_MAX,
 };
-use common::transaction::Body;
+use ledger::transaction::Body;
 use mongodb::bson::{Bson, DateTime, Document, serialize_to_vec};
 
 /// The longest text that tells why something is refused: foreign text in it is cut, and may then become

@@ -1,6 +1,6 @@
 //! Transfers and accounts as a careful program writes them, before they are spoiled.
 
-use common::limits::NAME_BYTES_MAX;
+use ledger::limits::NAME_BYTES_MAX;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

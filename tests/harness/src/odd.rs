@@ -4,8 +4,8 @@
 //! and writing them with `bypassDocumentValidation`: a collection may have been filled before it
 //! had a validator. Panics when the database is away, except in [`try_insert`].
 
-use common::account::Account;
-use common::amount::Amount;
+use ledger::account::Account;
+use ledger::amount::Amount;
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawDocumentBuf, doc, rawdoc};
 use mongodb::error::Error;

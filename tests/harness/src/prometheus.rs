@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::uri::segment;
+use ledger::uri::segment;
 use serde_json::Value;
 
 use crate::http;

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use common::queue::{DEAD, DELAYS_MS, QueueError, SOLO, Topology, WORK};
 use lapin::message::BasicGetMessage;
 use lapin::options::{
     BasicAckOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions,
@@ -13,6 +12,7 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection};
+use queue::{DEAD, DELAYS_MS, QueueError, SOLO, Topology, WORK};
 
 use crate::wait::{eventually, wait_until};
 
@@ -39,7 +39,7 @@ impl Queues {
     }
 
     async fn connect(&self) -> Result<(Connection, Channel), QueueError> {
-        let connection = common::queue::connect(&self.url, "test").await?;
+        let connection = queue::connect(&self.url, "test").await?;
         let channel = connection.create_channel().await?;
         Ok((connection, channel))
     }
@@ -116,7 +116,7 @@ impl Queues {
                 assert!(!confirm.await.expect("an answer").is_nack(), "the broker refused it");
             }
         }
-        common::queue::close(&connection).await;
+        queue::close(&connection).await;
     }
 
     /// Takes so many messages of a queue and goes away without an acknowledgement, as a worker that dies.
@@ -142,7 +142,7 @@ impl Queues {
             }
             taken += 1;
         }
-        common::queue::close(&connection).await;
+        queue::close(&connection).await;
         Ok(taken)
     }
 

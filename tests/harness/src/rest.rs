@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use common::amount::Amount;
 use futures_util::TryStreamExt;
+use ledger::amount::Amount;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 

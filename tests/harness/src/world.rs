@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::producer::{Client, Config};
-use common::account::Account;
-use common::amount::Amount;
-use common::config::{AmqpArgs, MongoArgs};
-use common::message::Message;
-use common::mongo::{Choice, Store};
-use common::queue::{Outgoing, Publisher};
-use common::transaction::{Body, Leg, State, TransactionId};
+use client::{Client, Config};
+use ledger::account::Account;
+use ledger::amount::Amount;
+use ledger::message::Message;
+use ledger::transaction::{Body, Leg, State, TransactionId};
+use mongo::{Choice, Store};
 use mongodb::bson::{Bson, DateTime, Document, doc};
+use queue::{Outgoing, Publisher};
+use settings::{AmqpSettings, MongoSettings};
 
 use crate::process::Process;
 use crate::producer::{self, Answer};
@@ -66,7 +66,7 @@ impl World {
     }
 
     async fn named(name: String, servers: Servers) -> World {
-        let mongo = MongoArgs {
+        let mongo = MongoSettings {
             mongodb_uri: servers.mongodb_uri.clone(),
             database: Some(name.clone()),
             one_document_statements: false,
@@ -75,7 +75,7 @@ impl World {
         let store = Store::connect(&mongo, "tests", Duration::from_secs(20)).await;
         let store = store.expect("the connection string is valid");
         store.ensure_schema().await.expect("MongoDB is there");
-        let amqp = AmqpArgs { amqp_url: servers.amqp_url.clone(), queue_prefix: name.clone() };
+        let amqp = AmqpSettings { amqp_url: servers.amqp_url.clone(), queue_prefix: name.clone() };
         let publisher = Publisher::new(&amqp, "tests");
         // A broker that declares the queues of several tests at once may take its time.
         wait_until("RabbitMQ has the queues", s(60), async || publisher.ensure().await.is_ok())

@@ -4,18 +4,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::config::{MongoArgs, TimingArgs};
-use common::mongo::Store;
-use common::transaction::{State, TransactionId};
+use audit::Options;
+use client::Client;
+use engine::EngineKind;
 use harness::failing::FailingMongo;
 use harness::proxy::Relay;
 use harness::rest;
 use harness::servers::Servers;
 use harness::wait::{s, wait_until};
 use harness::world::World;
-use producer::Client;
-use producer::audit::Options;
-use worker::engine::EngineKind;
+use ledger::transaction::{State, TransactionId};
+use mongo::Store;
+use settings::{MongoSettings, TimingSettings};
 use worker::{Worker, WorkerHandle};
 
 /// The time limit of one command of clients and workers under test: short, so that a block does not take
@@ -58,7 +58,7 @@ impl Ground {
     /// # Panics
     /// When the relay's address makes no sense.
     pub async fn client_through(&self, relay: &Relay, name: &str) -> Client {
-        let mongo = MongoArgs {
+        let mongo = MongoSettings {
             mongodb_uri: relay.uri(),
             database: Some(self.world.name.clone()),
             one_document_statements: false,
@@ -74,7 +74,7 @@ impl Ground {
         let mut config = worker::Config::new(mongodb_uri, &self.world.servers.amqp_url);
         config.mongo.database = Some(self.world.name.clone());
         config.amqp.queue_prefix = self.world.name.clone();
-        config.timing = TimingArgs {
+        config.timing = TimingSettings {
             lease_ms: 1_500,
             grace_ms: 800,
             op_limit_ms: u32::try_from(OP_LIMIT.as_millis()).unwrap_or(u32::MAX),
@@ -124,7 +124,7 @@ impl Ground {
     pub async fn problems(&self) -> Vec<String> {
         let mut found = self.broken_rules().await;
         let options = Options { at_rest: true, ..Options::default() };
-        let report = self.client.audit(options, |_, _| {}).await.expect("MongoDB is there");
+        let report = audit::run(&self.client, options, |_, _| {}).await.expect("MongoDB is there");
         found.extend(report.violations.iter().map(|violation| format!("audit: {violation:?}")));
         found
     }

@@ -4,13 +4,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use common::account::Account;
-use common::amount::Amount;
-use common::transaction::{ParkCode, State, TransactionId};
+use client::{Capture, Change, Client, Error, Submission};
 use futures_util::TryStreamExt;
 use harness::wait::{s, wait_until};
+use ledger::account::Account;
+use ledger::amount::Amount;
+use ledger::transaction::{ParkCode, State, TransactionId};
 use mongodb::bson::{Bson, DateTime, Document, doc};
-use producer::{Capture, Change, Client, Error, Submission};
 
 use crate::ground::Ground;
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use engine::EngineKind;
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use harness::console::say;
 use harness::failing::FailingMongo;
 use tokio::sync::Mutex;
-use worker::engine::EngineKind;
 
 use crate::cell::{Cell, Outcome, Position, cells};
 use crate::class::Class;

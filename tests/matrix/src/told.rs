@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use producer::{Effect, Error};
+use client::{Effect, Error};
 
 /// What a caller was told of one item.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl fmt::Display for Told {
 mod tests {
     use std::time::Duration;
 
-    use producer::Server;
+    use client::Server;
 
     use super::*;
 

@@ -7,14 +7,14 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime};
 
-use common::account::Account;
-use common::amount::Amount;
+use client::Submission;
+use engine::EngineKind;
 use futures_util::TryStreamExt;
 use harness::proxy::{Relay, Sent};
+use ledger::account::Account;
+use ledger::amount::Amount;
 use mongodb::bson::{Bson, Document, doc};
-use producer::Submission;
 use worker::WorkerHandle;
-use worker::engine::EngineKind;
 
 use crate::cell::{Cell, Outcome, Position};
 use crate::ground::{Ground, stop};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use client::Error;
 use harness::failing::{FailingMongo, Failure};
 use harness::proxy::Fault;
 use harness::servers::Servers;
@@ -10,7 +11,6 @@ use matrix::cover::Extent;
 use matrix::operation::Operation;
 use matrix::run::{Options, Report, Row, run};
 use matrix::told::{Told, read};
-use producer::Error;
 
 /// The driver's error is told as it is; every cell is chosen.
 fn all_of(rows: &[Operation], class: Class) -> Options {

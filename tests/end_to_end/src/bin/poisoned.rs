@@ -8,33 +8,25 @@
 use std::collections::BTreeSet;
 
 use clap::Parser;
-use common::config::LogArgs;
-use common::event::Ended;
-use common::ledger::{
+use ledger::event::Ended;
+use ledger::transaction::TransactionId;
+use ledger::{
     AccountRead, Advance, Cancelation, Claim, Claimed, Content, Ledger, LedgerError, Look, Note,
     Parking, Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
-use common::mongo::MongoLedger;
-use common::transaction::TransactionId;
+use mongo::MongoLedger;
 use tokio::signal::unix::{SignalKind, signal};
-use worker::{Config, SystemEnvironment, Worker};
-
-#[derive(Parser)]
-struct Cli {
-    #[command(flatten)]
-    config: Config,
-    #[command(flatten)]
-    logging: LogArgs,
-}
+use worker::{SystemEnvironment, Worker};
+use worker_cli::Cli;
 
 #[tokio::main]
 async fn main() {
     let Cli { config, logging } = Cli::parse();
-    common::config::init_logging(&logging).expect("the log settings are valid");
+    flags::init_logging(&logging).expect("the log settings are valid");
     let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
     let poison = variable("TANDEM_TEST_POISON").split(',').map(Into::into).collect();
     let at = variable("TANDEM_TEST_POISON_AT");
-    let worker = Worker::new(config)
+    let worker = Worker::new(config.into())
         .start_with(move |ledger| Trap { ledger, poison, at }, SystemEnvironment::default());
     let stop = worker.token();
     let mut terminate = signal(SignalKind::terminate()).expect("a signal that can be heard");

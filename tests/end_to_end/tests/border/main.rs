@@ -11,14 +11,14 @@ mod odd;
 
 use std::collections::BTreeMap;
 
-use common::account::{Account, marks_from_raw};
-use common::amount::{Amount, AmountError};
-use common::ledger::{LeaseMs, Ledger, Posting, RemovalKind};
-use common::message::Message;
-use common::mongo::MongoLedger;
-use common::transaction::Body;
 use futures_util::TryStreamExt;
 use harness::world::World;
+use ledger::account::{Account, marks_from_raw};
+use ledger::amount::{Amount, AmountError};
+use ledger::message::Message;
+use ledger::transaction::Body;
+use ledger::{LeaseMs, Ledger, Posting, RemovalKind};
+use mongo::MongoLedger;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};

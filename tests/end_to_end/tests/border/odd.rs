@@ -4,10 +4,10 @@
 //! Owns which oddities there are. Each document is a good one in which one or two fields hold a
 //! value from a list of all types and of the numbers at every limit.
 
-use common::account::{Account, Status};
-use common::amount::Amount;
-use common::limits::{LEGS_MAX, METADATA_BYTES_MAX, METADATA_DEPTH_MAX, NAME_BYTES_MAX};
-use common::transaction::{Body, Leg};
+use ledger::account::{Account, Status};
+use ledger::amount::Amount;
+use ledger::limits::{LEGS_MAX, METADATA_BYTES_MAX, METADATA_DEPTH_MAX, NAME_BYTES_MAX};
+use ledger::transaction::{Body, Leg};
 use mongodb::bson::raw::CString;
 use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawDocumentBuf, doc};
 use rand::Rng;

@@ -5,13 +5,13 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::config::MongoArgs;
-use common::mongo::Store;
 use harness::process::program;
 use harness::producer;
 use harness::servers::address_of;
 use harness::wait::s;
 use harness::world::World;
+use mongo::Store;
+use settings::MongoSettings;
 use tokio::net::{TcpListener, TcpStream};
 
 /// Forwards from a port of `::1` to a server of this machine, and counts the connections. `None` on a machine
@@ -78,7 +78,7 @@ async fn a_database_is_found_by_its_ipv6_address() {
         return world.finish().await;
     };
     let mongodb_uri = format!("mongodb://{address}/?directConnection=true");
-    let args = MongoArgs {
+    let args = MongoSettings {
         mongodb_uri,
         database: None,
         one_document_statements: false,

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::amount::Amount;
-use common::mongo::raw_id;
-use common::queue::WORK;
-use common::transaction::{ParkCode, Parked, State};
 use harness::process::{Process, Signal, signal};
 use harness::producer::{self, Answer};
 use harness::proxy::Part;
 use harness::wait::{eventually, s, wait_until};
 use harness::world::{World, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::{ParkCode, Parked, State};
+use mongo::raw_id;
 use mongodb::bson::doc;
+use queue::WORK;
 
 /// The exit codes of an interrupted producer.
 const SIGNALS: [(Signal, i32); 2] = [(Signal::Int, 130), (Signal::Term, 143)];

@@ -4,12 +4,12 @@
 
 use std::time::Instant;
 
-use common::queue::{DEAD, SOLO, WORK};
-use common::transaction::{Body, State, TransactionId};
 use harness::servers::OwnBroker;
 use harness::wait::{s, wait_until};
 use harness::worker::Plan;
 use harness::world::{World, transfer};
+use ledger::transaction::{Body, State, TransactionId};
+use queue::{DEAD, SOLO, WORK};
 
 /// As many as the broker delivers ahead to a new worker.
 const AHEAD: usize = 200;

@@ -4,15 +4,15 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Instant;
 
-use common::transaction::{Body, State, Terms, TransactionId};
+use audit::{Options, Report, Rule};
+use client::{Capture, Client};
 use harness::odd;
 use harness::replica_set::OwnSet;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::transaction::{Body, State, Terms, TransactionId};
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 use mongodb::options::Acknowledgment;
-use producer::audit::{Options, Report, Rule};
-use producer::{Capture, Client};
 use tokio::sync::Notify;
 
 /// After so many documents the audit first says how far it is.
@@ -62,7 +62,7 @@ async fn audit_with_pause(client: &Client, meanwhile: impl Future<Output = ()>) 
                 tokio::task::block_in_place(|| waiting.recv()).expect("the test goes on");
             }
         };
-        client.audit(Options::default(), progress).await
+        audit::run(&client, Options::default(), progress).await
     });
     reached.notified().await;
     meanwhile.await;
@@ -165,7 +165,7 @@ async fn an_audit_that_reads_accounts_at_many_moments_is_exact_while_transaction
     let options = Options { accounts_at_once: 7, ..Options::default() };
     let mut in_use = 0;
     loop {
-        let report = client.audit(options, |_, _| {}).await.expect("it comes to its end");
+        let report = audit::run(&client, options, |_, _| {}).await.expect("it comes to its end");
         assert_eq!(report.violations, [], "after {in_use} audits: {report:?}");
         assert_eq!((report.accounts, report.moments), (40, 6));
         assert_eq!(report.transactions, transfers.len() as u64);
@@ -190,7 +190,7 @@ async fn an_audit_that_reads_accounts_at_many_moments_is_exact_while_transaction
         all.update_one(doc! { "_id": id }, spoil).await.expect("it is there");
     }
     odd::insert(&all, &[doc! { "_id": 7 }, doc! { "_id": { "n": 7 } }]).await;
-    let report = client.audit(options, |_, _| {}).await.expect("it comes to its end");
+    let report = audit::run(&client, options, |_, _| {}).await.expect("it comes to its end");
     assert_eq!(report.accounts, 42);
     let expected = [
         "accounts/7 (no text)",
@@ -216,7 +216,8 @@ async fn a_document_whose_id_is_no_text_hides_none_whose_id_reads_the_same() {
     document.insert("state", Bson::from(State::Pending));
     odd::insert(&world.store.accounts(), &[account]).await;
     odd::insert(&world.store.transactions(), &[document]).await;
-    let report = client.audit(Options::default(), |_, _| {}).await.expect("it comes to its end");
+    let report =
+        audit::run(&client, Options::default(), |_, _| {}).await.expect("it comes to its end");
     assert_eq!(found(&report), ["accounts/true (no text)"], "of {report:?}");
     assert_eq!((report.transactions, report.in_flight), (2, 1));
     world.finish().await;
@@ -241,7 +242,7 @@ async fn an_audit_ends_although_transactions_go_on_ending() {
     };
     let begun = Instant::now();
     let report = tokio::select! {
-        report = client.audit(Options::default(), |_, _| {}) => report.expect("it ends"),
+        report = audit::run(&client, Options::default(), |_, _| {}) => report.expect("it ends"),
         () = go_on => unreachable!("it goes on"),
     };
     assert!(report.snapshot, "{report:?}");
@@ -263,7 +264,7 @@ async fn an_audit_ends_while_only_the_primary_has_the_last_writes() {
         write.write_concern(Acknowledgment::Nodes(1).into()).await.expect("the primary takes it");
     }
     let client = world.client().await;
-    let audit = client.audit(Options::default(), |_, _| {});
+    let audit = audit::run(&client, Options::default(), |_, _| {});
     let report = tokio::time::timeout(s(60), audit).await.expect("it ends");
     assert_eq!(report.expect("it can be read").violations, []);
 }
@@ -288,7 +289,8 @@ async fn ids_and_marks_of_megabytes_are_violations_and_end_no_audit() {
         insert.bypass_document_validation(true).await.expect("the server takes it");
     }
     let client = world.client().await;
-    let report = client.audit(Options::default(), |_, _| {}).await.expect("it comes to its end");
+    let report =
+        audit::run(&client, Options::default(), |_, _| {}).await.expect("it comes to its end");
     let of_marks = report.violations.iter().filter(|one| one.rule == Rule::Marks).count();
     assert_eq!((of_marks, report.transactions), (2, 4), "{:?}", report.violation_count);
     world.finish().await;

@@ -1,11 +1,11 @@
 //! Rows without ids: rows that are known under a batch's name change nothing, however the file
 //! changed.
 
-use common::amount::Amount;
-use common::transaction::State;
 use harness::producer::Answer;
 use harness::wait::s;
 use harness::world::World;
+use ledger::amount::Amount;
+use ledger::transaction::State;
 use serde_json::Value;
 
 async fn world() -> World {

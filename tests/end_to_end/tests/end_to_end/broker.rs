@@ -3,16 +3,16 @@
 
 use std::time::{Duration, Instant};
 
-use common::config::AmqpArgs;
-use common::message::Message;
-use common::queue::{Outgoing, Publisher, SOLO, WORK};
-use common::transaction::State;
 use futures_util::future::try_join_all;
 use harness::proxy::ByteProxy;
 use harness::servers::{OwnBroker, Servers};
 use harness::wait::{ms, s, wait_until};
 use harness::worker::Worker;
 use harness::world::{World, transfer};
+use ledger::message::Message;
+use ledger::transaction::State;
+use queue::{Outgoing, Publisher, SOLO, WORK};
+use settings::AmqpSettings;
 
 /// The promise: this long after the broker is back, messages are consumed.
 const AGAIN_WITHIN: Duration = Duration::from_secs(10);
@@ -242,7 +242,7 @@ async fn readiness_follows_the_broker() {
 async fn who_publishes_does_not_wait_for_the_confirms_of_others() {
     let world = World::new().await;
     let (proxy, url) = world.amqp_proxy().await;
-    let amqp = AmqpArgs { amqp_url: url, queue_prefix: world.name.clone() };
+    let amqp = AmqpSettings { amqp_url: url, queue_prefix: world.name.clone() };
     let publisher = Publisher::new(&amqp, "tests");
     let message = [Outgoing::work(&Message::new(vec!["t".into()]))];
     let publish = async |calls: usize| {

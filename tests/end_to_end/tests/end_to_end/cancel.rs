@@ -1,10 +1,10 @@
 //! Canceling: before the commit it takes everything back, after it nothing.
 
-use common::amount::Amount;
-use common::transaction::State;
 use harness::proxy::Part;
 use harness::wait::s;
 use harness::world::{World, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::State;
 
 async fn world() -> World {
     let world = World::new().await;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use common::transaction::State;
+use client::{Amount, Client, Config, Error, Kind, Outcome, Receipt, Server, Submission};
 use harness::proxy::Part;
 use harness::wait::{ms, s};
 use harness::world::World;
+use ledger::transaction::State;
 use mongodb::bson::doc;
-use producer::{Amount, Client, Config, Error, Kind, Outcome, Receipt, Server, Submission};
 
 async fn connect(config: &Config) -> Client {
     Client::connect(config).await.expect("the servers are there")

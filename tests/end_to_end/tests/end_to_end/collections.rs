@@ -1,9 +1,9 @@
 //! Collections and indexes that look right and are not: each is named at the start, with what to do
 //! about it.
 
-use common::transaction::State;
 use harness::wait::s;
 use harness::world::{World, transfer};
+use ledger::transaction::State;
 use mongodb::bson::{Document, doc};
 
 use super::ownership::{change, empty_world, init, missing, refused_start};

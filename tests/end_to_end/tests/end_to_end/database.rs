@@ -1,10 +1,10 @@
 //! MongoDB may be away for a while: workers wait, say so, and finish.
 
-use common::transaction::State;
 use harness::proxy::MongoProxy;
 use harness::wait::{s, wait_until};
 use harness::worker::Worker;
 use harness::world::{World, transfer};
+use ledger::transaction::State;
 
 async fn behind_proxy(world: &World) -> (Worker, MongoProxy) {
     let (proxy, uri) = world.mongodb_proxy().await;

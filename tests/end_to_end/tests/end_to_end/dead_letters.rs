@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use common::mongo::raw_id;
-use common::queue::{DEAD, WORK};
-use common::transaction::{ParkCode, Parked, State};
 use harness::producer::Answer;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::transaction::{ParkCode, Parked, State};
+use mongo::raw_id;
+use queue::{DEAD, WORK};
 use serde_json::Value;
 
 async fn wait_for_letters(world: &World, count: u32) {

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use common::transaction::State;
 use harness::wait::{ms, s, wait_until};
 use harness::worker::{GRACE, LEASE};
 use harness::world::{World, transfer};
+use ledger::transaction::State;
 
 /// The time beyond lease and grace: noticing, waiting in a retry queue, starting the next worker.
 const SLACK: Duration = Duration::from_secs(5);

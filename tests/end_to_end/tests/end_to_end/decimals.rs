@@ -1,10 +1,10 @@
 //! A ledger in Decimal128, and the ends of the number range.
 
-use common::account::Account;
-use common::amount::Amount;
-use common::transaction::{Body, Leg, State, TransactionId};
 use harness::wait::s;
 use harness::world::{World, transfer};
+use ledger::account::Account;
+use ledger::amount::Amount;
+use ledger::transaction::{Body, Leg, State, TransactionId};
 
 fn decimal(text: &str) -> Amount {
     Amount::parse(text).expect("a decimal")

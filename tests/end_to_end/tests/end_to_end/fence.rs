@@ -6,11 +6,11 @@
 
 use std::time::Instant;
 
-use common::transaction::State;
 use harness::proxy::{Held, MongoProxy, Part};
 use harness::wait::{s, wait_until};
 use harness::worker::{Plan, Worker};
 use harness::world::{World, transfer};
+use ledger::transaction::State;
 
 /// How the transaction ends while its first owner is stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use common::mongo::{EVENTS, NOTES};
-use common::transaction::State;
 use harness::producer::Answer;
 use harness::wait::s;
 use harness::world::{World, transfer};
+use ledger::transaction::State;
+use mongo::{EVENTS, NOTES};
 use mongodb::bson::{Document, doc};
 
 use super::ownership::{change, empty_world, init, missing, refused_start};

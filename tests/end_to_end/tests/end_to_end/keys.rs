@@ -2,15 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
-use common::config::MongoArgs;
-use common::mongo::Store;
-use common::transaction::State;
+use client::{Client, Error, Outcome, Submission};
 use harness::proxy::Part;
 use harness::wait::{ms, s, wait_until};
 use harness::world::World;
+use ledger::transaction::State;
+use mongo::Store;
 use mongodb::bson::doc;
-use producer::{Client, Error, Outcome, Submission};
 use serde_json::json;
+use settings::MongoSettings;
 
 async fn world() -> World {
     let world = World::new().await;
@@ -22,7 +22,7 @@ async fn world() -> World {
 async fn impatient(world: &World, mongodb_uri: &str) -> Client {
     let mut config = world.client_config();
     config.mongodb_uri = mongodb_uri.to_owned();
-    let args = MongoArgs {
+    let args = MongoSettings {
         mongodb_uri: mongodb_uri.to_owned(),
         database: Some(world.name.clone()),
         one_document_statements: false,
@@ -350,7 +350,7 @@ async fn a_ledger_may_do_without_keys_and_says_how_to_have_them() {
 async fn the_audit_finds_a_key_that_two_undecided_transactions_have() {
     let world = world().await;
     let document = |id: &str| {
-        let body = producer::Body::transfer("a", "b", 1.into()).expect("valid");
+        let body = client::Body::transfer("a", "b", 1.into()).expect("valid");
         let mut document = body.to_document(id, mongodb::bson::DateTime::now());
         document.insert("exclusiveKey", "a-for-b");
         document

@@ -3,10 +3,10 @@
 
 use std::time::Instant;
 
-use common::transaction::State;
 use harness::wait::{eventually, s};
 use harness::worker::Worker;
 use harness::world::{World, transfer};
+use ledger::transaction::State;
 use mongodb::bson::doc;
 
 /// How many batches of a worker went each way: as native transactions, and in two phases. Waits until none is under way,

@@ -1,10 +1,10 @@
 //! A worker lives within the memory of its manifest, whatever lies in its queue.
 
-use common::queue::{DEAD, WORK};
-use common::transaction::State;
 use harness::process::memory_max;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::transaction::State;
+use queue::{DEAD, WORK};
 
 /// What `deploy/kubernetes` grants.
 const MEMORY: u64 = 512 << 20;

@@ -1,13 +1,13 @@
 //! Messages that can't be processed go to the dead-letter queue, unchanged and with their reason;
 //! other messages are not affected.
 
-use common::message::IDS_MAX;
-use common::queue::{DEAD, SOLO, WORK};
-use common::transaction::State;
 use harness::proxy::Part;
 use harness::queues::DeadLetter;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::message::IDS_MAX;
+use ledger::transaction::State;
+use queue::{DEAD, SOLO, WORK};
 
 #[tokio::test]
 async fn what_is_no_message_is_dead_lettered_as_it_came_and_neighbours_are_settled() {

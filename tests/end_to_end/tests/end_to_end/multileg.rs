@@ -1,10 +1,10 @@
 //! Transactions of many legs: all of them or none.
 
-use common::amount::Amount;
-use common::transaction::{LEGS_MAX, State};
 use harness::proxy::Part;
 use harness::wait::s;
 use harness::world::{World, legs, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::{LEGS_MAX, State};
 
 async fn assert_balances(world: &World, expected: &[(&str, i64)]) {
     for (account, balance) in expected {

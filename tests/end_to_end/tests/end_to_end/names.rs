@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use common::limits::{APPLICATION_BYTES_MAX, QUEUE_PREFIX_BYTES_MAX};
-use common::transaction::State;
 use harness::queues::Queues;
 use harness::wait::s;
 use harness::world::{World, transfer};
+use ledger::limits::{APPLICATION_BYTES_MAX, QUEUE_PREFIX_BYTES_MAX};
+use ledger::transaction::State;
 
 #[tokio::test]
 async fn a_name_that_a_server_would_refuse_ends_the_start_and_names_its_variable() {

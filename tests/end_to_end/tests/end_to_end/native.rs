@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use common::account::{Account, Status};
-use common::amount::Amount;
-use common::transaction::{Body, State, TransactionId};
 use harness::odd;
 use harness::proxy::Part;
 use harness::wait::{s, wait_until};
 use harness::worker::{GRACE, LEASE, Plan};
 use harness::world::{World, legs, transfer};
+use ledger::account::{Account, Status};
+use ledger::amount::Amount;
+use ledger::transaction::{Body, State, TransactionId};
 use mongodb::bson::{Bson, DateTime, doc};
 
 /// The time beyond lease and grace: noticing, ending open native transactions, starting the next

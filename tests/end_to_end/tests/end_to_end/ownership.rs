@@ -1,13 +1,13 @@
 //! The database is the user's: what exists is checked and never changed unasked. A server that
 //! refuses for good ends a start at once, with a sentence that says what to do.
 
-use common::mongo::Choice;
-use common::transaction::State;
 use futures_util::TryStreamExt;
 use futures_util::future::join_all;
 use harness::producer::Answer;
 use harness::wait::s;
 use harness::world::{World, transfer};
+use ledger::transaction::State;
+use mongo::Choice;
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
@@ -90,7 +90,7 @@ async fn a_fresh_database_is_set_up_by_several_at_once_and_settles() {
 async fn what_was_begun_and_not_finished_is_finished_by_the_next() {
     let world = World::new().await;
     let settings: mongodb::Collection<Document> =
-        world.store.database().collection(common::mongo::SETTINGS);
+        world.store.database().collection(mongo::SETTINGS);
     let unset = doc! { "$set": { "complete": false } };
     settings.update_one(doc! { "_id": "settings" }, unset).await.expect("MongoDB is there");
     world.store.transactions().drop().await.expect("MongoDB is there");
@@ -221,7 +221,7 @@ async fn an_index_of_the_users_own_under_our_name_stays() {
 
 async fn set_settings(world: &World, field: &str, value: impl Into<Bson>) {
     let settings: mongodb::Collection<Document> =
-        world.store.database().collection(common::mongo::SETTINGS);
+        world.store.database().collection(mongo::SETTINGS);
     let set = doc! { "$set": { field: value.into() } };
     let done = settings.update_one(doc! { "_id": "settings" }, set).await;
     assert_eq!(done.expect("MongoDB is there").matched_count, 1);
@@ -276,7 +276,7 @@ async fn an_older_ledger_is_raised_by_init_only() {
 async fn a_ledger_from_before_workers_were_seen_works_and_init_adds_what_it_lacks() {
     let world = World::new().await;
     let database = world.store.database();
-    let workers = database.collection::<Document>(common::mongo::WORKERS);
+    let workers = database.collection::<Document>(mongo::WORKERS);
     workers.drop().await.expect("MongoDB is there");
     assert_eq!(
         missing(&init(&world, &[]).await),
@@ -291,7 +291,7 @@ async fn a_ledger_from_before_workers_were_seen_works_and_init_adds_what_it_lack
     workers.insert_one(own).await.expect("MongoDB is there");
     assert_eq!(init(&world, &["--apply"]).await.code, Some(0));
     assert_eq!(missing(&init(&world, &[]).await), [""; 0]);
-    let indexes = database.run_command(doc! { "listIndexes": common::mongo::WORKERS }).await;
+    let indexes = database.run_command(doc! { "listIndexes": mongo::WORKERS }).await;
     let indexes = indexes.expect("MongoDB is there").to_string();
     assert!(indexes.contains("\"expireAfterSeconds\": 86400"), "{indexes}");
     assert!(indexes.contains("\"kind\": \"tandem-worker\""), "or it removes what is not ours");

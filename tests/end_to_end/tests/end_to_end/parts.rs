@@ -3,14 +3,14 @@
 
 use std::time::Instant;
 
-use common::config::TimingArgs;
-use common::queue::{SOLO, WORK};
-use common::transaction::State;
 use harness::http;
 use harness::proxy::Part as Side;
 use harness::wait::{ms, s, wait_until};
 use harness::worker::free_address;
 use harness::world::{World, transfer};
+use ledger::transaction::State;
+use queue::{SOLO, WORK};
+use settings::TimingSettings;
 use tokio::sync::mpsc;
 use worker::parts::Part;
 use worker::{Config, Failure, Worker};
@@ -27,7 +27,7 @@ fn config(world: &World, mongodb: &str, http: &str) -> Config {
     config.drain_ms = DRAIN_MS;
     config.sweep_ms = 500;
     config.timing =
-        TimingArgs { op_limit_ms: 8_000, grace_ms: 9_000, lease_ms: 16_000, ..config.timing };
+        TimingSettings { op_limit_ms: 8_000, grace_ms: 9_000, lease_ms: 16_000, ..config.timing };
     config
 }
 

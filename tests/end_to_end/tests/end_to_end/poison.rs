@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use common::message::Message;
-use common::queue::{DEAD, SOLO, WORK};
-use common::transaction::State;
 use harness::queues::DeadLetter;
 use harness::wait::{s, wait_until};
 use harness::worker::{Plan, Worker};
 use harness::world::{World, transfer};
+use ledger::message::Message;
+use ledger::transaction::State;
+use queue::{DEAD, SOLO, WORK};
 
 /// How long the whole test may take: every death costs a lease and its grace.
 const STORY: Duration = Duration::from_secs(120);

@@ -4,14 +4,14 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use common::amount::Amount;
-use common::queue::WORK;
-use common::transaction::State;
 use harness::process::memory_max;
 use harness::proxy::Part;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::State;
 use mongodb::bson::doc;
+use queue::WORK;
 
 /// A file of transfers of 1 from a to b, with ids.
 fn transfers_csv(world: &World, rows: usize) -> PathBuf {

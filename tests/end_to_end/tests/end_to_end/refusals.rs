@@ -1,11 +1,11 @@
 //! A transaction that must not be settled is canceled with its reason, has no effect, and does not
 //! affect others.
 
-use common::account::{Account, Status};
-use common::amount::Amount;
-use common::transaction::{Body, State};
 use harness::wait::s;
 use harness::world::{World, transfer};
+use ledger::account::{Account, Status};
+use ledger::amount::Amount;
+use ledger::transaction::{Body, State};
 use mongodb::bson::{DateTime, doc};
 use serde_json::Value;
 

@@ -1,10 +1,10 @@
 //! Reversing: an applied transaction is taken back by a new one, at most once.
 
-use common::amount::Amount;
-use common::transaction::State;
 use harness::wait::s;
 use harness::worker::Worker;
 use harness::world::{World, legs, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::State;
 use mongodb::bson::doc;
 
 async fn world() -> (World, Worker) {

@@ -1,8 +1,6 @@
 //! Servers that refuse for good end a start with exit code 1 and a sentence; a user with few
 //! rights works on what others have set up.
 
-use common::queue::WORK;
-use common::transaction::State;
 use harness::servers::{GuardedMongo, OwnBroker, Servers};
 use harness::wait::{s, wait_until};
 use harness::worker::Plan;
@@ -10,7 +8,9 @@ use harness::world::{World, transfer};
 use lapin::options::QueueDeclareOptions;
 use lapin::types::FieldTable;
 use lapin::{Connection, ConnectionProperties};
+use ledger::transaction::State;
 use mongodb::bson::{Bson, Document, doc};
+use queue::WORK;
 
 /// A worker ends by itself with exit code 1; returns its message.
 async fn refused_start(plan: Plan) -> String {

@@ -1,17 +1,17 @@
 //! The roles that `producer roles` makes: each program does its work with its own, and can't do
 //! anything beyond.
 
-use common::queue::{DEAD, WORK};
-use common::transaction::State;
 use harness::servers::{GuardedMongo, OwnBroker, Servers};
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
 use lapin::options::{BasicConsumeOptions, QueueDeclareOptions};
 use lapin::types::FieldTable;
 use lapin::{Connection, ConnectionProperties};
+use ledger::transaction::State;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::{Client, Database};
+use queue::{DEAD, WORK};
 use serde_json::{Value, json};
 
 const UNAUTHORIZED: i32 = 13;

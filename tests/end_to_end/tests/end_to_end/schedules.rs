@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use common::amount::Amount;
-use common::ledger::{LeaseMs, Ledger, Transacted};
-use common::mongo::{MongoLedger, MongoOutbox, TRANSACTIONS};
-use common::transaction::{Body, State, Terms};
+use client::{Client, Error, Submission};
 use harness::proxy::Part;
 use harness::queues::Queues;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::{Body, State, Terms};
+use ledger::{LeaseMs, Ledger, Transacted};
+use mongo::{MongoLedger, MongoOutbox, TRANSACTIONS};
 use mongodb::bson::{DateTime, Document, doc};
-use producer::{Client, Error, Submission};
 
 async fn world() -> World {
     let world = World::new().await;
@@ -188,7 +188,7 @@ async fn a_native_end_that_arrives_after_the_expiry_takes_nothing() {
 async fn a_native_end_compares_the_expiry_once_more_where_no_sweeper_looks() {
     let world = world().await;
     let (proxy, uri) = world.mongodb_proxy().await;
-    let config = producer::Config { mongodb_uri: uri, ..world.client_config() };
+    let config = client::Config { mongodb_uri: uri, ..world.client_config() };
     let client = Client::connect(&config).await.expect("the proxy is there");
     let expires_at = now(&world).await + 2_000;
     let terms = Terms { expires_at: at(expires_at), ..Terms::default() };

@@ -1,9 +1,9 @@
 //! Every submitted transaction is settled, once.
 
-use common::amount::Amount;
-use common::transaction::{State, TransactionId};
 use harness::wait::s;
 use harness::world::{World, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::{State, TransactionId};
 use mongodb::bson::{Document, doc};
 
 #[tokio::test]

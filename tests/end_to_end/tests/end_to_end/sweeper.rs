@@ -1,10 +1,10 @@
 //! The transactions collection is the outbox: a transaction without a message gets one.
 
-use common::mongo::{MongoOutbox, Stranded};
-use common::queue::{SOLO, WORK};
-use common::transaction::State;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::transaction::State;
+use mongo::{MongoOutbox, Stranded};
+use queue::{SOLO, WORK};
 
 #[tokio::test]
 async fn what_was_inserted_and_never_published_is_settled() {

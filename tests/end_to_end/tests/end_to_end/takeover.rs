@@ -6,11 +6,11 @@
 
 use std::time::{Duration, Instant};
 
-use common::transaction::State;
 use harness::proxy::Part;
 use harness::wait::{ms, s, wait_until};
 use harness::worker::{GRACE, LEASE};
 use harness::world::{World, transfer};
+use ledger::transaction::State;
 
 /// The time beyond lease and grace: noticing, waiting in a retry queue, starting the next worker.
 const SLACK: Duration = Duration::from_secs(5);

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
-use common::queue::WORK;
-use common::transaction::State;
+use client::{Error, Outcome, Submission};
 use harness::wait::s;
 use harness::world::World;
+use ledger::transaction::State;
 use mongodb::bson::doc;
-use producer::{Error, Outcome, Submission};
+use queue::WORK;
 use serde_json::json;
 
 async fn world() -> World {

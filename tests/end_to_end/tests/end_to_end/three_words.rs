@@ -1,14 +1,14 @@
 //! Refused means without effect, accepted means there, and everything else is told as unknown: on a server that
 //! fails on demand (`failCommand`), for each carrier of an error.
 
-use ::producer::{Client, Effect, Error, Submission};
-use common::amount::Amount;
-use common::ledger::ServerMs;
-use common::transaction::State;
+use client::{Client, Effect, Error, Submission};
 use harness::failing::{FailingMongo, Failure, Plan, Times};
 use harness::producer::{self, Answer};
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::ServerMs;
+use ledger::amount::Amount;
+use ledger::transaction::State;
 use mongodb::bson::doc;
 
 /// An interrupted command: no label says anything about it.
@@ -158,7 +158,7 @@ async fn a_look_that_is_refused_after_a_write_leaves_the_write_open() {
     is_open(client.cancel("t").await);
     assert_eq!(world.state("t").await, State::Canceling);
     failing.fail(&denied).await;
-    is_open(client.change_status(::producer::Change::Freeze, "a").await);
+    is_open(client.change_status(::client::Change::Freeze, "a").await);
     // A read by itself has no effect.
     failing.fail(&denied).await;
     let refused = client.transaction("t").await.expect_err("it is refused");

@@ -1,12 +1,12 @@
 //! TLS to both servers, with an authority of one's own and certificates for clients.
 
-use common::queue::connect;
-use common::transaction::State;
 use harness::certificates::{Authority, Identity, Validity};
 use harness::servers::{GuardedMongo, OwnBroker, Servers, directory};
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::transaction::State;
 use mongodb::bson::doc;
+use queue::connect;
 
 /// The files of a test, which go with the value.
 struct Files(std::path::PathBuf);

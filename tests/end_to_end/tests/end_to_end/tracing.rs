@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use common::trace::Tracing;
+use client::{Client, Submission};
 use harness::collector::{Collector, Mood, Span};
 use harness::subscriber::Subscriber;
 use harness::wait::s;
 use harness::world::{World, transfer};
 use lapin::types::{AMQPValue, FieldArray, FieldTable};
-use producer::{Client, Submission};
+use observe::Tracing;
 use serde_json::json;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";

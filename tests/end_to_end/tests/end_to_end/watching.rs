@@ -4,11 +4,11 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use common::queue::WORK;
 use harness::deployment::root;
 use harness::prometheus::{Prometheus, first, program};
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use queue::WORK;
 use serde_json::Value;
 
 const ALERTS: &str = "deploy/monitoring/alerts.yaml";

@@ -1,12 +1,12 @@
 //! A worker as its operator sees it: signals, exit codes, settings, pages.
 
-use common::queue::WORK;
-use common::transaction::State;
 use harness::process::Signal;
 use harness::proxy::Part;
 use harness::wait::{ms, s, wait_until};
 use harness::worker::{GRACE, LEASE};
 use harness::world::{World, transfer};
+use ledger::transaction::State;
+use queue::WORK;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 

@@ -1,11 +1,11 @@
 //! Accounts as other programs write them into the database.
 
-use common::account::{Account, marks_from_raw};
 use fuzz::bson::{Bson, framed, leaf, leaves, write};
 use fuzz::judge::{Memory, told, within};
 use fuzz::transfers::names;
 use fuzz::tree::{Tree, spoils};
 use fuzz::{Verdict, bytes, judge, run};
+use ledger::account::{Account, marks_from_raw};
 use mongodb::bson::{RawBson, RawDocument};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use fuzz::transfers::{names, transactions};
 use fuzz::{bytes, run};
-use producer::program::files::Format;
+use producer_cli::files::Format;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};

@@ -1,11 +1,11 @@
 //! Transactions as other programs write them into the database.
 
-use common::transaction::Body;
 use fuzz::bson::{Bson, framed, leaf, leaves, write};
 use fuzz::judge::{Memory, told, within};
 use fuzz::transfers::{Given, names, transactions};
 use fuzz::tree::{Tree, spoils};
 use fuzz::{Verdict, bytes, judge, run};
+use ledger::transaction::Body;
 use mongodb::bson::{DateTime, Decimal128, RawBson, RawDocument};
 use proptest::prelude::*;
 

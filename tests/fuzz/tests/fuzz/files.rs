@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::account::Account;
-use common::transaction::Body;
 use fuzz::Verdict;
 use fuzz::judge::{self, Memory, told, within};
-use producer::program::files::{
+use input::{Defaults, Kind, Record};
+use ledger::account::Account;
+use ledger::transaction::Body;
+use producer_cli::Console;
+use producer_cli::files::{
     ACCOUNTS, Checked, Format, Identity, Input, Parsed, Schema, TRANSFERS, check, parse_account,
     parse_transfer,
 };
-use producer::program::{Console, Defaults, Kind, Record};
 
 /// A file is read in pieces. A value of JSON takes at least two bytes, and some hundred as metadata.
 const MEMORY: Memory = Memory { base: 1 << 20, per_byte: 192 };

@@ -1,12 +1,12 @@
 //! Bodies of messages, as anybody with a login at the broker may publish them.
 
-use common::limits::IDS_MAX;
-use common::message::Message;
 use fuzz::json::{Json, crowds, leaves, piece, text, write};
 use fuzz::judge::{Memory, told, within};
 use fuzz::transfers::names;
 use fuzz::tree::{Tree, spoils};
 use fuzz::{Verdict, bytes, judge, run};
+use ledger::limits::IDS_MAX;
+use ledger::message::Message;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::value::RawValue;

@@ -3,17 +3,18 @@
 //! An input is the name of an operation and its parameters on the first line, then headers, an empty
 //! line, and the body.
 
-use common::event::End;
-use common::limits::NAME_BYTES_MAX;
+use api::{
+    Code, Problem, Received, accounts, bulk, events, holds, routes, submissions, transactions,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use client::{Capture, Submission};
 use fuzz::json::{Json, crowds, leaves, write};
 use fuzz::judge::{Memory, told, within};
 use fuzz::transfers::names;
 use fuzz::tree::{Tree, spoils};
 use fuzz::{Verdict, bytes, judge, run};
-use producer::program::reading::{
-    self, Code, HeaderMap, HeaderName, HeaderValue, Problem, Received,
-};
-use producer::{Capture, Submission};
+use ledger::event::End;
+use ledger::limits::NAME_BYTES_MAX;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -136,16 +137,16 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
     if !known.contains(&operation) && !["listAccounts", "events"].contains(&operation) {
         return Ok(Verdict::REFUSED);
     }
-    if let Err(problem) = reading::check_parameters(operation, &received) {
+    if let Err(problem) = check_parameters(operation, &received) {
         return refused(&problem);
     }
     match operation {
         "submit" | "submitBatch" => submitted(operation, input, &received),
-        "createAccount" => match within(MEMORY, input, || reading::account(&received))? {
+        "createAccount" => match within(MEMORY, input, || accounts::account(&received))? {
             Ok(account) => judge::account(&account).map(|()| Verdict::ACCEPTED),
             Err(problem) => refused(&problem),
         },
-        "confirm" => match within(MEMORY, input, || reading::capture(&received))? {
+        "confirm" => match within(MEMORY, input, || holds::capture(&received))? {
             Ok(Capture::All | Capture::Value(_)) => Ok(Verdict::ACCEPTED),
             Ok(Capture::Legs(legs)) => {
                 legs.iter().try_for_each(|leg| judge::name(&leg.account))?;
@@ -153,14 +154,14 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
             }
             Err(problem) => refused(&problem),
         },
-        "listTransactions" => match within(MEMORY, input, || reading::filter(&received))? {
+        "listTransactions" => match within(MEMORY, input, || transactions::filter(&received))? {
             Ok(filter) => {
                 filter.account.as_deref().map_or(Ok(()), judge::name)?;
                 page(&received)
             }
             Err(problem) => refused(&problem),
         },
-        "statement" => match within(MEMORY, input, || reading::period(&received))? {
+        "statement" => match within(MEMORY, input, || accounts::period(&received))? {
             Ok(_) => page(&received),
             Err(problem) => refused(&problem),
         },
@@ -179,8 +180,8 @@ fn page(received: &Received) -> Result<Verdict, String> {
 
 fn followed(received: &Received) -> Result<Verdict, String> {
     // Whatever the id of the last event is, it is a position.
-    let _ = reading::last(received);
-    match reading::only(received) {
+    let _ = events::last(received);
+    match events::only(received) {
         Ok(None | Some(End::Done | End::Canceled)) => Ok(Verdict::ACCEPTED),
         Err(problem) => refused(&problem),
     }
@@ -194,8 +195,8 @@ fn submitted(operation: &str, input: &[u8], received: &Received) -> Result<Verdi
         Err(problem) => return refused(&problem),
     }
     let read = within(MEMORY, input, || match operation {
-        "submit" => reading::one(received, None).map(|one| vec![Ok(one)]),
-        _ => reading::many(received, ITEMS_MAX, None).map(|array| array.items),
+        "submit" => submissions::one(received, None).map(|one| vec![Ok(one)]),
+        _ => bulk::many(received, ITEMS_MAX, None).map(|array| array.items),
     })?;
     let mut verdict = Verdict::default();
     match read {
@@ -218,7 +219,7 @@ fn submitted(operation: &str, input: &[u8], received: &Received) -> Result<Verdi
 const ITEMS_MAX: usize = 10;
 
 fn taken(submission: Submission) -> Result<Verdict, String> {
-    match reading::order(submission) {
+    match submission.into_order() {
         Ok(order) => {
             judge::name(&order.id)?;
             judge::body(&order.body).map(|()| Verdict::ACCEPTED)
@@ -243,4 +244,10 @@ fn refused(problem: &Problem) -> Result<Verdict, String> {
         true => Ok(Verdict::REFUSED),
         false => Err(format!("a problem that does not name what is wrong: {problem:?}")),
     }
+}
+
+/// Refuses parameters that the operation of this name does not have.
+fn check_parameters(operation: &str, received: &Received) -> Result<(), Problem> {
+    let found = routes::all().find(|found| found.name == operation);
+    received.only(&found.expect("an operation of the API").params)
 }

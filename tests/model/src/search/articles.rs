@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use common::account::Account;
-use common::amount::Amount;
-use common::transaction::{AccountId, Body, State, TransactionId};
+use ledger::account::Account;
+use ledger::amount::Amount;
+use ledger::transaction::{AccountId, Body, State, TransactionId};
 
 use super::protocol::{Bounds, Heard, Looked, Next, Protocol, StepClock, Tally, What};
 use crate::sim::model::{Books, Transaction};

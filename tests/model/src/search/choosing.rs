@@ -4,8 +4,8 @@
 //! searched. So each scope holds native transactions beside two-phase workers, and every change of
 //! mind between the two. The last worker, too, comes once for either way.
 
-use common::account::Status;
-use worker::engine::EngineKind::{self, Auto, TwoPhase};
+use engine::EngineKind::{self, Auto, TwoPhase};
+use ledger::account::Status;
 
 use super::scope::{APART, BOTH, Client, NEIGHBOURS, PAIR, RIDING, Scope};
 use crate::sim::odd::Oddity;

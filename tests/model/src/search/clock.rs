@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use std::time::Duration;
 
-use worker::engine::Environment;
+use engine::Environment;
 
 use super::protocol::{Heard, Looked, What};
 use super::trace;

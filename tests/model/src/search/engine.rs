@@ -2,21 +2,21 @@
 //!
 //! Owns nothing of the protocol: it starts the engine's future from the beginning, gives it the
 //! answers that its run has received, and takes the request that it then waits for. Uses the engine
-//! through its two traits only, [`common::ledger::Ledger`] and [`Environment`].
+//! through its two traits only, [`ledger::Ledger`] and [`Environment`].
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use common::account::Account;
-use common::amount::Amount;
-use common::ledger::{Fault, LeaseMs, Transacted};
-use common::retry::Policy;
-use common::transaction::{Body, Leg, Terms, TransactionId};
+use engine::{Announcer, Engine, EngineKind, EngineSettings, Environment};
 use futures_util::future::join;
+use ledger::account::Account;
+use ledger::amount::Amount;
+use ledger::retry::Policy;
+use ledger::transaction::{Body, Leg, Terms, TransactionId};
+use ledger::{Fault, LeaseMs, Transacted};
 use mongodb::bson::DateTime;
-use worker::engine::{Announcer, Engine, EngineKind, EngineSettings, Environment};
 use worker::metrics::Metrics;
 
 use super::clock::Clock;
@@ -24,13 +24,12 @@ use super::protocol::{Heard, Looked, Next, Protocol, StepClock, Tally, What};
 use super::rest::LAST_WORKER_AT;
 use super::scope::{Client, Scope};
 use super::trace;
-use crate::sim::Planted;
-use crate::sim::check;
 use crate::sim::client::{Client as Ledger, Sent, Shared};
 use crate::sim::model::{Books, Transaction};
 use crate::sim::native::Native;
 use crate::sim::request::{Reply, Request};
 use crate::sim::server::{Server, Stepped};
+use crate::sim::{Planted, check};
 
 /// How long an operation may run after its start, and how far ahead a post's deadline is.
 pub const OP_LIMIT: u8 = 1;

@@ -1,7 +1,7 @@
 //! Scopes in which transactions expire: expiry meets commits of both engines, takeovers and
 //! cancels.
 
-use worker::engine::EngineKind;
+use engine::EngineKind;
 
 use super::scope::{Client, PAIR, Scope};
 

@@ -5,7 +5,7 @@
 //! changes nothing. Workers come before and after that, stall, and go on. In the end whatever still rests
 //! is released.
 
-use common::account::Status;
+use ledger::account::Status;
 
 use super::scope::{BOTH, Client, PAIR, RIDING, Scope};
 

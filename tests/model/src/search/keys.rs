@@ -1,5 +1,5 @@
-//! Submitting with an exclusive key as a protocol to search: `producer/src/keyed.rs` and
-//! `common/src/mongo/keyed.rs`, statement by statement.
+//! Submitting with an exclusive key as a protocol to search: `producer/client/src/keyed.rs` and
+//! `common/mongo/src/keyed.rs`, statement by statement.
 //!
 //! Owns a small machine for calls that submit `t` or `u` under one key: look by the `_id`, insert in a
 //! native transaction, commit, tell the caller; and after a failure look again. Beside them, at any
@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use common::amount::Amount;
-use common::transaction::{Body, State, Terms, TransactionId};
+use ledger::amount::Amount;
+use ledger::transaction::{Body, State, Terms, TransactionId};
 
 use super::protocol::{Bounds, Heard, Looked, Next, Protocol, StepClock, Tally, What};
 use crate::sim::keyed::{Inserted, violations};

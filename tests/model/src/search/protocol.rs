@@ -6,7 +6,7 @@
 
 use std::fmt::Debug;
 
-use common::ledger::{Refused, Written};
+use ledger::{Refused, Written};
 
 use crate::sim::model::Books;
 use crate::sim::request::Reply;

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use common::transaction::TransactionId;
+use ledger::transaction::TransactionId;
 
 use super::protocol::{Next, Protocol};
 use super::runs::{Event, Hears};

@@ -1,7 +1,7 @@
 //! What is searched: few accounts, few transactions, few runs, and what may go wrong.
 
-use common::account::Status;
-use worker::engine::EngineKind;
+use engine::EngineKind;
+use ledger::account::Status;
 
 use super::engine::OP_LIMIT;
 use super::protocol::Bounds;

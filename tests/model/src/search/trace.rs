@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use common::account::Account;
-use common::event::Ended;
-use common::ledger::{Posting, Removal, Ride};
-use common::transaction::{Leg, TransactionId};
+use ledger::account::Account;
+use ledger::event::Ended;
+use ledger::transaction::{Leg, TransactionId};
+use ledger::{Posting, Removal, Ride};
 
 use super::protocol::{Next, Protocol};
 use super::runs::{Event, Hears};

@@ -1,12 +1,12 @@
 //! The model's accounts: what a posting, a removal of marks and an operator do to one of them.
 //!
-//! Owns the semantics of `common::mongo::postings`, in plain code. [`Planted`] faults change single
+//! Owns the semantics of `mongo::postings`, in plain code. [`Planted`] faults change single
 //! rules.
 
-use common::account::{Account, Status};
-use common::amount::Amount;
-use common::ledger::{Posting, Removal, RemovalKind, Ride, ServerMs};
-use common::limits::HOLDS_MAX;
+use ledger::account::{Account, Status};
+use ledger::amount::Amount;
+use ledger::limits::HOLDS_MAX;
+use ledger::{Posting, Removal, RemovalKind, Ride, ServerMs};
 
 use super::planted::Planted;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use common::message::Message;
-use common::queue::{DEAD, Outgoing, SOLO};
-use common::transaction::TransactionId;
+use ledger::message::Message;
+use ledger::transaction::TransactionId;
+use queue::{DEAD, Outgoing, SOLO};
 
 use super::client::Owner;
 

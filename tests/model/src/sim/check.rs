@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use common::account::Account;
-use common::event::{End, Ended};
-use common::transaction::{AccountId, Body, Leg, State};
+use ledger::account::Account;
+use ledger::event::{End, Ended};
+use ledger::transaction::{AccountId, Body, Leg, State};
 
 use super::model::{Books, Transaction};
 use super::moments::has_expired;

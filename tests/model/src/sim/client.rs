@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::ledger::LedgerError;
-use common::queue::{Outgoing, QueueError};
-use common::transaction::{ParkCode, Parked, TransactionId};
+use engine::Environment;
+use ledger::LedgerError;
+use ledger::transaction::{ParkCode, Parked, TransactionId};
+use queue::{Outgoing, QueueError};
 use worker::acknowledge::{Broker, Parking};
 use worker::decide::Publishing;
-use worker::engine::Environment;
 
 use super::planted::Planted;
 use super::request::{Reply, Request};

@@ -1,7 +1,7 @@
 //! What can happen next, how likely it is, and what it does.
 
-use common::ledger::Fault;
-use common::transaction::{Body, State};
+use ledger::Fault;
+use ledger::transaction::{Body, State};
 use mongodb::bson::DateTime;
 use rand::Rng;
 

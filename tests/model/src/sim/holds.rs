@@ -1,9 +1,9 @@
 //! The model of holds: how a transaction comes to rest, is confirmed, and expires.
 //!
-//! Owns the semantics of `common::mongo::holds`, in plain code. A release is `model::request_cancel`.
+//! Owns the semantics of `mongo::holds`, in plain code. A release is `model::request_cancel`.
 
-use common::ledger::{CONFIRMED_ATTEMPTS, Claim, ServerMs};
-use common::transaction::{Leg, Reason, ReasonCode, State, Terms};
+use ledger::transaction::{Leg, Reason, ReasonCode, State, Terms};
+use ledger::{CONFIRMED_ATTEMPTS, Claim, ServerMs};
 use mongodb::bson::DateTime;
 
 use super::model::{Transaction, end_ownership};

@@ -1,12 +1,12 @@
 //! Inserts with exclusive keys, as MongoDB carries them out: an insert in an open native transaction
 //! reserves its `_id` and its key, and its commit makes it a document.
 //!
-//! Owns the semantics of `common::mongo::keyed`, in plain code over plain maps.
+//! Owns the semantics of `mongo::keyed`, in plain code over plain maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::ledger::ServerMs;
-use common::transaction::{Body, State, TransactionId};
+use ledger::ServerMs;
+use ledger::transaction::{Body, State, TransactionId};
 
 use super::model::{Books, Transaction};
 

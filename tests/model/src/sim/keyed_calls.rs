@@ -6,7 +6,7 @@
 //! the key meanwhile, and only if its own was not there from the start. A caller that dies leaves its
 //! native transaction to the server, which ends it at some time.
 
-use common::transaction::TransactionId;
+use ledger::transaction::TransactionId;
 
 use super::event::Event;
 use super::planted::Planted;

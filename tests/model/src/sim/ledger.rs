@@ -3,14 +3,13 @@
 //! Owns the planted faults of clients: wrappers around calls, with mistakes that somebody could
 //! make.
 
-use common::event::{End, Ended};
-use common::ledger::{
+use engine::{Announcer, Unconfirmed};
+use ledger::event::{End, Ended};
+use ledger::transaction::TransactionId;
+use ledger::{
     AccountRead, Advance, Cancelation, Claim, Claimed, Content, Ledger, LedgerError, Look, Note,
     Parking, Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
-use common::transaction::TransactionId;
-
-use worker::engine::{Announcer, Unconfirmed};
 
 use super::client::Client;
 use super::planted::Planted;

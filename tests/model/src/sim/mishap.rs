@@ -1,10 +1,10 @@
 //! What faults, brokers and clients do to the system: one function for each event.
 
-use common::account::Status;
-use common::ledger::Fault;
-use common::message::Message;
-use common::queue::Outgoing;
-use common::transaction::{AccountId, State};
+use ledger::Fault;
+use ledger::account::Status;
+use ledger::message::Message;
+use ledger::transaction::{AccountId, State};
+use queue::Outgoing;
 use rand::Rng;
 
 use super::client::Sent;

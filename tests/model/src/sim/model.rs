@@ -1,17 +1,17 @@
 //! A model of the ledger: what each statement does to one transaction, and what a read shows.
 //!
-//! Owns the semantics of `common::mongo::statements`, in plain code over plain maps; those of
+//! Owns the semantics of `mongo::statements`, in plain code over plain maps; those of
 //! accounts are in `super::accounts`. Promises to answer and to change exactly as MongoDB would; a
 //! conformance test checks that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::account::Account;
-use common::event::Ended;
-use common::ledger::{
+use ledger::account::Account;
+use ledger::event::Ended;
+use ledger::transaction::{AccountId, Body, Parked, Reason, ReasonCode, State, TransactionId};
+use ledger::{
     AccountRead, Advance, Cancelation, Claim, Content, LeaseMs, Look, Parking, Seen, ServerMs, Size,
 };
-use common::transaction::{AccountId, Body, Parked, Reason, ReasonCode, State, TransactionId};
 use mongodb::bson::DateTime;
 
 use super::keyed::Keyed;

@@ -1,10 +1,10 @@
 //! The model of moments: when a scheduled transaction is due, and when a transaction expires.
 //!
-//! Owns the semantics of `common::mongo::schedules`, in plain code. What becomes of a hold when it
+//! Owns the semantics of `mongo::schedules`, in plain code. What becomes of a hold when it
 //! expires is in `super::holds`.
 
-use common::ledger::ServerMs;
-use common::transaction::{Body, State, Terms, expired};
+use ledger::ServerMs;
+use ledger::transaction::{Body, State, Terms, expired};
 use mongodb::bson::DateTime;
 
 use super::model::Transaction;

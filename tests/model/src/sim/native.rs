@@ -1,17 +1,17 @@
 //! A model of a native transaction: a snapshot, a decision, and a commit that compares.
 //!
-//! Owns the semantics of `common::mongo::native`. Promises snapshot isolation: all is read at one
+//! Owns the semantics of `mongo::native`. Promises snapshot isolation: all is read at one
 //! moment, and the commit fails if a document that it writes has changed since; documents that are
 //! only read may have changed. On the server the first writer wins; here the first committer wins,
 //! which allows the same histories.
 
 use std::sync::Arc;
 
-use common::account::Account;
-use common::event::Ended;
-use common::ledger::{Content, ServerMs, Transacted, Verdict};
-use common::netting::{self, Netting};
-use common::transaction::State;
+use ledger::account::Account;
+use ledger::event::Ended;
+use ledger::netting::{self, Netting};
+use ledger::transaction::State;
+use ledger::{Content, ServerMs, Transacted, Verdict};
 
 use super::model::{Books, Transaction};
 use super::moments::{applied_at, has_expired};

@@ -1,16 +1,15 @@
 //! Operations on their way: one step at a time, from the client to the server and back.
 
-use common::ledger::{Fault, Refused, Written};
-use common::transaction::TransactionId;
+use ledger::transaction::TransactionId;
+use ledger::{Fault, Refused, Written};
 use rand::Rng;
 
-use super::check;
 use super::client::Sent;
-use super::keyed;
 use super::odd::Oddity;
 use super::request::{Reply, Request};
 use super::server::Stepped;
 use super::world::{Operation, Stage, World};
+use super::{check, keyed};
 
 impl World {
     /// Whether an operation can make progress now.

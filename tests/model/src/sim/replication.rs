@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use common::account::Account;
-use common::event::Ended;
-use common::transaction::{Parked, TransactionId};
+use ledger::account::Account;
+use ledger::event::Ended;
+use ledger::transaction::{Parked, TransactionId};
 
 use super::lag::Lag;
 use super::model::{Books, Transaction};

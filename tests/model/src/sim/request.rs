@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use common::account::Status;
-use common::event::Ended;
-use common::ledger::{
+use ledger::account::Status;
+use ledger::event::Ended;
+use ledger::transaction::{AccountId, Body, Leg, Parked, TransactionId};
+use ledger::{
     AccountRead, Advance, Cancelation, Claim, Content, Fault, Look, Parking, Posting, Removal,
     RemovalKind, Seen, ServerMs, Transacted, Written,
 };
-use common::transaction::{AccountId, Body, Leg, Parked, TransactionId};
 
 use super::odd::Oddity;
 
@@ -46,7 +46,7 @@ pub enum Request {
     Unpark(TransactionId),
     /// A worker parks a transaction that kills workers, whoever owns it.
     ParkById(Vec<TransactionId>, Parked),
-    /// See [`common::ledger::Ledger`]; the number is the worker's own idea of the time.
+    /// See [`ledger::Ledger`]; the number is the worker's own idea of the time.
     Claim(Vec<TransactionId>, Claim, ServerMs),
     /// Reads transactions.
     Read(Vec<TransactionId>),

@@ -5,14 +5,13 @@
 //! repaired, parked transactions are brought back, and every transaction has to become final. At
 //! the very end, requests arrive whose clients gave up long ago.
 
-use common::transaction::{ParkCode, State};
+use ledger::transaction::{ParkCode, State};
 
-use super::check;
 use super::event::Event;
-use super::keyed;
 use super::model::Transaction;
 use super::scenario::Submission;
 use super::world::World;
+use super::{check, keyed};
 
 /// A run that has not come to rest after so many turns never will. In one of a million, copies of a message keep
 /// each other from coming through for 21,000.

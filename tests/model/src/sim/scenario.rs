@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use common::account::{Account, Status};
-use common::amount::Amount;
-use common::ledger::LeaseMs;
-use common::transaction::{Body, Leg, Terms, TransactionId};
+use engine::EngineKind;
+use ledger::LeaseMs;
+use ledger::account::{Account, Status};
+use ledger::amount::Amount;
+use ledger::transaction::{Body, Leg, Terms, TransactionId};
 use mongodb::bson::DateTime;
 use rand::Rng;
 use rand::rngs::StdRng;
-use worker::engine::EngineKind;
 
 use super::model::Books;
 use super::odd::{Odd, Oddity};

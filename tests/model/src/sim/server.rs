@@ -9,23 +9,21 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use common::account::Account;
-use common::ledger::{
+use ledger::account::Account;
+use ledger::transaction::{Body, ParkCode, Parked, State, TransactionId};
+use ledger::{
     Content, Fault, LeaseMs, Parking, Posting, Removal, RemovalKind, ServerMs, Transacted, Written,
 };
-use common::transaction::{Body, ParkCode, Parked, State, TransactionId};
 
-use super::accounts;
-use super::holds;
 use super::keyed::Inserted;
 use super::lag::Lag;
 use super::model::{self, Books, Transaction};
-use super::moments;
 use super::native::Native;
 use super::odd::Oddity;
 use super::planted::Planted;
 use super::replication::Write;
 use super::request::{Reply, Request};
+use super::{accounts, holds, moments};
 
 /// What one step of a request did to its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::message::Message;
-use common::retry::Policy;
-use common::transaction::TransactionId;
+use engine::{Announcer, Engine, EngineKind, EngineSettings, Outcome};
 use futures_util::future::{join, join_all};
+use ledger::message::Message;
+use ledger::retry::Policy;
+use ledger::transaction::TransactionId;
 use worker::acknowledge::Acknowledger;
 use worker::decide::{Origin, STRIKES_MAX};
-use worker::engine::{Announcer, Engine, EngineKind, EngineSettings, Outcome};
 use worker::job::{Admitted, Job};
 use worker::metrics::Metrics;
 

@@ -1,11 +1,11 @@
-//! What a client does to submit a transaction under an exclusive key: `producer/src/keyed.rs` and
-//! `common/src/mongo/keyed.rs`, request by request.
+//! What a client does to submit a transaction under an exclusive key: `producer/client/src/keyed.rs` and
+//! `common/mongo/src/keyed.rs`, request by request.
 //!
 //! Owns one function: what a call does next is a function of the answers that it has heard. The
 //! simulator and the search use it. The real code holds a driver's session and can't run over the
 //! model.
 
-use common::transaction::TransactionId;
+use ledger::transaction::TransactionId;
 
 use super::keyed::Inserted;
 use super::request::Reply;

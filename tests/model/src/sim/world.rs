@@ -8,9 +8,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
-use common::ledger::Written;
-use common::queue::Outgoing;
-use common::transaction::TransactionId;
+use ledger::Written;
+use ledger::transaction::TransactionId;
+use queue::Outgoing;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use worker::decide::STRIKES_MAX;

@@ -2,10 +2,10 @@
 //!
 //! Owns how likely each is.
 
-use common::account::Status;
-use common::event::End;
-use common::ledger::{Advance, RemovalKind};
-use common::transaction::{ParkCode, ReasonCode, State};
+use ledger::account::Status;
+use ledger::event::End;
+use ledger::transaction::{ParkCode, ReasonCode, State};
+use ledger::{Advance, RemovalKind};
 use model::sim::odd::Oddity;
 use proptest::collection::vec;
 use proptest::prelude::*;

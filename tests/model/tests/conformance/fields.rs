@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::account::{Account, Status};
-use common::amount::Amount;
-use common::ledger::{
+use ledger::account::{Account, Status};
+use ledger::amount::Amount;
+use ledger::transaction::{Body, ReasonCode, State, TransactionId, format_nanos};
+use ledger::{
     AccountRead, Claimed, Content, Refused, Seen, ServerMs, Transacted, Verdict, Written,
 };
-use common::transaction::{Body, ReasonCode, State, TransactionId, format_nanos};
 use model::sim::keyed::Inserted;
 use mongodb::bson::{Bson, DateTime, Document};
 

@@ -5,9 +5,9 @@
 //! was filled before it had any. The document keeps what an edit has replaced, so that repairing
 //! brings it back.
 
-use common::mongo::Store;
 use futures_util::TryStreamExt;
 use model::sim::odd::Oddity;
+use mongo::Store;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 

@@ -24,11 +24,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use producer::{Client, Config as ClientConfig};
+use client::{Client, Config as ClientConfig};
+use harness::world::World;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use harness::world::World;
 use model::Model;
 use operation::HOUR;
 use real::Real;

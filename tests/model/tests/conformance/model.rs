@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::event::End;
-use common::ledger::{Claim, Claimed, Refused, ServerMs, Written};
-use common::mongo::ENDED_ON;
-use common::transaction::{AccountId, Body, DUE_AT, Parked, State, TransactionId, legs_to_bson};
+use ledger::event::End;
+use ledger::transaction::{AccountId, Body, DUE_AT, Parked, State, TransactionId, legs_to_bson};
+use ledger::{Claim, Claimed, Refused, ServerMs, Written};
 use model::sim::keyed::Inserted;
 use model::sim::model::{Books, Transaction};
 use model::sim::odd::Oddity;
 use model::sim::request::{Reply, Request};
 use model::sim::server::{Server, Stepped};
 use model::sim::submit::{self, Habits, Step};
+use mongo::ENDED_ON;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::fields::{self, Answer, Shown};

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use common::account::Status;
-use common::event::End;
-use common::ledger::{Advance, Claim, RemovalKind};
-use common::transaction::{ParkCode, ReasonCode, State};
+use ledger::account::Status;
+use ledger::event::End;
+use ledger::transaction::{ParkCode, ReasonCode, State};
+use ledger::{Advance, Claim, RemovalKind};
 use model::sim::odd::Oddity;
 
 pub const ACCOUNTS: [&str; 4] = ["a", "$balance", "c.d", "$$NOW"];
@@ -86,7 +86,7 @@ pub enum Operation {
     Reschedule(usize, When),
     /// An operator freezes, opens or closes an account.
     SetStatus(usize, Status),
-    /// See [`common::ledger::Ledger`] for this and all that follow.
+    /// See [`ledger::Ledger`] for this and all that follow.
     Claim(Vec<usize>, Claimant, Lease),
     Unclaim(Vec<usize>, Claimant),
     Read(Vec<usize>),

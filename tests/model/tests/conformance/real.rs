@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use common::account::{Account, Status};
-use common::ledger::{Claim, Fault, Ledger, LedgerError, Note, ServerMs};
-use common::mongo::{ENDED_ON, KeyedInsert, MongoLedger, MongoOutbox, Store, Unparked, raw_id};
+use client::submission::{self, Expect};
+use client::{Change, Client, Error, Order};
 use futures_util::TryStreamExt;
+use ledger::account::{Account, Status};
+use ledger::{Claim, Fault, Ledger, LedgerError, Note, ServerMs};
 use model::sim::keyed::Inserted;
+use mongo::{ENDED_ON, KeyedInsert, MongoLedger, MongoOutbox, Store, Unparked, raw_id};
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::error::{ErrorKind, WriteFailure};
 use mongodb::options::ReadConcern;
-use producer::submission::{self, Expect, Order};
-use producer::{Change, Client, Error};
 use tokio::sync::Semaphore;
 
 use crate::fields::{self, Answer, Shown};
@@ -73,12 +73,12 @@ impl Real {
 
     /// The notes on due events.
     fn events(&self) -> Collection<Document> {
-        self.store().database().collection(common::mongo::EVENTS)
+        self.store().database().collection(mongo::EVENTS)
     }
 
     /// The notes on parked transactions that can't be written.
     fn notes(&self) -> Collection<Document> {
-        self.store().database().collection(common::mongo::NOTES)
+        self.store().database().collection(mongo::NOTES)
     }
 
     /// Every document.

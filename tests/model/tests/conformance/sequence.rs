@@ -8,10 +8,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use common::account::{Account, Status};
-use common::amount::Amount;
-use common::ledger::{Advance, RemovalKind};
-use common::transaction::{Body, Leg, ReasonCode, Terms};
+use ledger::account::{Account, Status};
+use ledger::amount::Amount;
+use ledger::transaction::{Body, Leg, ReasonCode, Terms};
+use ledger::{Advance, RemovalKind};
 use mongodb::bson::{DateTime, doc};
 use proptest::array::uniform6;
 use proptest::collection::vec;

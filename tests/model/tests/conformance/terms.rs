@@ -1,13 +1,11 @@
 //! A sequence in the ledger's own terms: ids, postings and moments, the same for both sides.
 
-use common::amount::Amount;
-use common::event::{End, Ended};
-use common::ledger::{
-    Cancelation, Content, LeaseMs, Look, Parking, Posting, Removal, Ride, ServerMs,
-};
-use common::transaction::{
+use ledger::amount::Amount;
+use ledger::event::{End, Ended};
+use ledger::transaction::{
     Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, Terms as Conditions, TransactionId,
 };
+use ledger::{Cancelation, Content, LeaseMs, Look, Parking, Posting, Removal, Ride, ServerMs};
 use mongodb::bson::{DateTime, Document, doc};
 
 use crate::operation::{

@@ -1,11 +1,11 @@
 //! While the broker can't take ids, submissions are refused before anything is written, and what was
 //! accepted is paid.
 
-use common::queue::WORK;
-use common::transaction::State;
 use harness::servers::OwnBroker;
 use harness::wait::{s, wait_until};
 use harness::world::{self, World};
+use ledger::transaction::State;
+use queue::WORK;
 
 use super::transfer;
 

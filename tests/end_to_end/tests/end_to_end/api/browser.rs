@@ -4,13 +4,13 @@
 
 use std::process::Stdio;
 
-use common::mongo::raw_id;
-use common::queue::DEAD;
-use common::transaction::{ParkCode, Parked};
 use harness::api::Api;
 use harness::deployment::root;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer as insert};
+use ledger::transaction::{ParkCode, Parked};
+use mongo::raw_id;
+use queue::DEAD;
 use serde_json::json;
 use tokio::process::Command;
 

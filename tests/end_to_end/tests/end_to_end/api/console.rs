@@ -2,14 +2,14 @@
 
 use std::future::IntoFuture;
 
-use common::mongo::raw_id;
-use common::queue::DEAD;
-use common::transaction::{ParkCode, Parked, State};
 use harness::api::Api;
 use harness::http::Answer;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::transaction::{ParkCode, Parked, State};
+use mongo::raw_id;
 use mongodb::bson::{Document, doc};
+use queue::DEAD;
 use serde_json::json;
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";

@@ -1,11 +1,11 @@
 //! The console's bulk jobs: what a preview counts, what a job touches, and that it can be held.
 
-use common::mongo::{RawId, raw_id};
-use common::queue::WORK;
-use common::transaction::{ParkCode, Parked, State};
 use harness::api::Api;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::transaction::{ParkCode, Parked, State};
+use mongo::{RawId, raw_id};
+use queue::WORK;
 
 use super::console::{form, sign_in};
 

@@ -8,12 +8,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::amount::Amount;
-use common::transaction::{Body, Terms};
 use harness::api::Api;
 use harness::http::Answer;
 use harness::wait::{s, wait_until};
 use harness::world::World;
+use ledger::amount::Amount;
+use ledger::transaction::{Body, Terms};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Client, ClientSession};
 use serde_json::{Value, json};

@@ -1,11 +1,11 @@
 //! Idempotency keys mean one thing: whose they are, of which form, and what came under them.
 
-use common::mongo::{KeyedInsert, Request, Under};
-use common::transaction::State;
 use harness::api::Api;
 use harness::http::Answer;
 use harness::wait::s;
 use harness::world::{self, World};
+use ledger::transaction::State;
+use mongo::{KeyedInsert, Request, Under};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
 //! Dead letters and parked transactions by HTTP: a replay after a poison.
 
-use common::mongo::raw_id;
-use common::queue::DEAD;
-use common::transaction::{ParkCode, Parked, State};
 use harness::api::Api;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::transaction::{ParkCode, Parked, State};
+use mongo::raw_id;
+use queue::DEAD;
 use serde_json::Value;
 
 async fn letters(api: &Api) -> Value {

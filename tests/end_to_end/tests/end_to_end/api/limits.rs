@@ -101,7 +101,7 @@ async fn a_stop_answers_what_was_accepted_and_ends_with_0() {
         harness::http::send(address, "POST", path, &json, &body, s(90)).await
     });
     wait_until("it is accepted", s(30), async || {
-        world.count(&common::transaction::State::ALL).await == 1
+        world.count(&ledger::transaction::State::ALL).await == 1
     })
     .await;
     api.signal(Signal::Term);

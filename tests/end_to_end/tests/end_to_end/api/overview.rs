@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use common::queue::DEAD;
-use common::transaction::State;
 use harness::api::Api;
 use harness::process::Signal;
 use harness::wait::{eventually, s, wait_until};
 use harness::world::{World, transfer};
+use ledger::transaction::State;
 use mongodb::bson::{DateTime, doc};
+use queue::DEAD;
 use serde_json::Value;
 
 use super::listener::Listener;
@@ -133,7 +133,7 @@ async fn what_rests_is_counted_and_what_is_due_and_nobody_moves_is_a_problem() {
         ("parked", parked),
         ("noted", scheduled(-8)),
         ("held", held(from_now(60))),
-        ("for-ever", held(DateTime::from_millis(common::transaction::MOMENT_MAX_MS))),
+        ("for-ever", held(DateTime::from_millis(ledger::transaction::MOMENT_MAX_MS))),
         ("goes-on", doc! { "createdAt": from_now(-500), "notBefore": from_now(-1) }),
     ] {
         world.insert(&[transfer(id, "a", "b", 1)]).await;
@@ -146,7 +146,7 @@ async fn what_rests_is_counted_and_what_is_due_and_nobody_moves_is_a_problem() {
         "_id": "noted", "kind": "tandem-parked-transaction",
         "code": "unwritable", "message": "m", "at": from_now(0),
     };
-    let notes = world.store.database().collection(common::mongo::NOTES);
+    let notes = world.store.database().collection(mongo::NOTES);
     notes.insert_one(noted).await.expect("MongoDB is there");
 
     let api = world.api(&[]).await;
@@ -322,7 +322,7 @@ async fn ten_viewers_cost_the_database_as_much_as_one_and_none_nothing() {
 async fn odd_documents_in_the_collection_of_workers_hide_nobody() {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;
-    let workers = world.store.database().collection(common::mongo::WORKERS);
+    let workers = world.store.database().collection(mongo::WORKERS);
     let kind = "tandem-worker";
     let mut odd = vec![
         doc! { "_id": 7, "kind": kind, "seenAt": DateTime::now() },
@@ -359,9 +359,9 @@ async fn a_worker_that_can_not_say_how_it_is_settles_all_the_same() {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;
     let database = world.store.database();
-    let workers = database.collection::<mongodb::bson::Document>(common::mongo::WORKERS);
+    let workers = database.collection::<mongodb::bson::Document>(mongo::WORKERS);
     workers.drop().await.expect("MongoDB is there");
-    let view = doc! { "create": common::mongo::WORKERS, "viewOn": "accounts", "pipeline": [] };
+    let view = doc! { "create": mongo::WORKERS, "viewOn": "accounts", "pipeline": [] };
     database.run_command(view).await.expect("somebody uses the name for a view");
     let worker = world.worker("one").start().await;
     world.submit(&[transfer("t", "a", "b", 1)], 1).await;

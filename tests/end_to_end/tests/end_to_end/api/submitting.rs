@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use common::transaction::State;
 use harness::wait::s;
 use harness::world::World;
+use ledger::transaction::State;
 use serde_json::{Value, json};
 
 use super::transfer;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use client::{Outcome, Submission};
 use harness::process::Signal;
 use harness::subscriber::Subscriber;
 use harness::wait::{s, wait_until};
 use harness::world::transfer;
-use producer::{Outcome, Submission};
 use serde_json::Value;
 
 use super::{event_of, payments, world};

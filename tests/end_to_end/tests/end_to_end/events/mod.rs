@@ -3,14 +3,14 @@
 mod listening;
 mod money;
 
-use common::amount::Amount;
-use common::transaction::{Body, State, TransactionId};
 use futures_util::future::join_all;
 use harness::proxy::Part;
 use harness::servers::OwnBroker;
 use harness::subscriber::{Received, Subscriber};
 use harness::wait::{eventually, s, wait_until};
 use harness::world::{World, legs, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::{Body, State, TransactionId};
 use mongodb::bson::{Document, doc};
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn event_of<'a>(received: &'a [Received], id: &str) -> &'a Received {
 }
 
 async fn due(world: &World) -> u64 {
-    let due = world.store.database().collection::<Document>(common::mongo::EVENTS);
+    let due = world.store.database().collection::<Document>(mongo::EVENTS);
     due.count_documents(doc! {}).await.expect("MongoDB is there")
 }
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use common::amount::Amount;
-use common::transaction::State;
 use harness::subscriber::{Received, Subscriber};
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::State;
 
 use super::due;
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use common::transaction::State;
+use client::{Client, Error, Kind, Period, TransactionFilter};
 use harness::wait::ms;
 use harness::world::{legs, transfer};
+use ledger::transaction::State;
 use mongodb::bson::{DateTime, doc};
-use producer::{Client, Error, Kind, Period, TransactionFilter};
 
 use super::{by_account, from_now, ids, in_states, insert, stored, world_with_history};
 

@@ -7,14 +7,14 @@ mod statements;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
-use common::amount::Amount;
-use common::mongo::{Choice, ParkedFilter};
-use common::transaction::{Body, State, TransactionId};
+use client::{Error, Period, TransactionFilter};
 use futures_util::TryStreamExt;
 use harness::wait::s;
 use harness::world::{World, legs, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::{Body, State, TransactionId};
+use mongo::{Choice, ParkedFilter};
 use mongodb::bson::{DateTime, Document, doc};
-use producer::{Error, Period, TransactionFilter};
 
 use super::ownership::{change, empty_world, init, missing};
 
@@ -93,7 +93,7 @@ async fn history_is_a_choice_that_init_applies_and_nothing_else_needs() {
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("init --history on --apply"), "{}", refused.stderr);
     // A ledger from before there was the choice has no such field.
-    let settings = world.store.database().collection::<Document>(common::mongo::SETTINGS);
+    let settings = world.store.database().collection::<Document>(mongo::SETTINGS);
     let older = doc! { "$unset": { "history": "" } };
     settings.update_one(doc! { "_id": "settings" }, older).await.expect("it is changed");
     init(&world, &[]).await.expect_success();

@@ -2,14 +2,14 @@
 
 use std::time::SystemTime;
 
-use common::account::Account;
-use common::amount::Amount;
-use common::transaction::{Body, Leg, State, TransactionId};
+use client::{Client, Config, Error, Period, Statement, TransactionFilter};
 use harness::proxy::Part;
 use harness::wait::{ms, s, wait_until};
 use harness::world::{legs, transfer};
+use ledger::account::Account;
+use ledger::amount::Amount;
+use ledger::transaction::{Body, Leg, State, TransactionId};
 use mongodb::bson::{DateTime, doc};
-use producer::{Client, Config, Error, Period, Statement, TransactionFilter};
 
 use super::lists::walk;
 use super::{by_account, from_now, insert, stored, world_with_history};

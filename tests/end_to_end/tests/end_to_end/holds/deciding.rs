@@ -1,11 +1,11 @@
 //! Confirming and releasing: the first counts, all others are told how it stands.
 
-use common::amount::Amount;
-use common::transaction::State;
+use client::{Capture, Error, Server};
 use futures_util::future::join_all;
 use harness::world::{World, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::State;
 use mongodb::bson::Document;
-use producer::{Capture, Error, Server};
 
 use super::{from_now, held, leg, on_hold, world};
 
@@ -137,11 +137,11 @@ async fn what_is_decided_while_the_broker_is_away_counts_all_the_same() {
     let world = world().await;
     held(&world, "confirmed", 10, None).await;
     held(&world, "released", 10, None).await;
-    let away = producer::Config::new(&world.servers.mongodb_uri, "amqp://127.0.0.1:1")
+    let away = client::Config::new(&world.servers.mongodb_uri, "amqp://127.0.0.1:1")
         .database(&world.name)
         .publish_within(std::time::Duration::ZERO)
         .notes(|_| {});
-    let client = producer::Client::connect(&away).await.expect("MongoDB is there");
+    let client = client::Client::connect(&away).await.expect("MongoDB is there");
     let confirmed = client.confirm("confirmed", &Capture::All).await.expect("it counts");
     let released = client.release("released").await.expect("it counts");
     for decided in [confirmed, released] {
@@ -160,8 +160,8 @@ async fn a_confirmation_whose_answer_was_lost_is_known_by_its_document() {
     held(&world, "t", 10, None).await;
     let (proxy, uri) = world.mongodb_proxy().await;
     let config = world.client_config().give_up_after(harness::wait::s(60));
-    let through = producer::Config { mongodb_uri: uri, ..config };
-    let client = producer::Client::connect(&through).await.expect("the proxy is there");
+    let through = client::Config { mongodb_uri: uri, ..config };
+    let client = client::Client::connect(&through).await.expect("the proxy is there");
     let lost = proxy.hold("confirm", 1, harness::proxy::Part::Reply);
     let (capture, id) = (value(7), "t");
     let confirming = client.confirm(id, &capture);

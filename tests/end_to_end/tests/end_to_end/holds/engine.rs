@@ -1,10 +1,10 @@
 //! What workers make of holds: they rest, are confirmed and released, and nobody disturbs them.
 
-use common::amount::Amount;
-use common::limits::HOLDS_MAX;
-use common::transaction::{Body, Leg, Reason, ReasonCode, State, Terms, TransactionId};
 use harness::wait::{s, wait_until};
 use harness::world::{World, legs, transfer};
+use ledger::amount::Amount;
+use ledger::limits::HOLDS_MAX;
+use ledger::transaction::{Body, Leg, Reason, ReasonCode, State, Terms, TransactionId};
 use mongodb::bson::{Document, doc};
 
 /// The same transaction as a hold.

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use common::amount::Amount;
-use common::transaction::{State, Terms};
+use client::Capture;
 use harness::proxy::{Held, MongoProxy, Part};
 use harness::wait::{s, wait_until};
 use harness::worker::Worker;
 use harness::world::{World, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::{State, Terms};
 use mongodb::bson::DateTime;
-use producer::Capture;
 
 use super::{from_now, on_hold, world};
 

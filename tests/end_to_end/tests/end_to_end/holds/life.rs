@@ -1,15 +1,15 @@
 //! From the submission of a hold to its end, with workers of each engine.
 
-use common::amount::Amount;
-use common::queue::WORK;
-use common::transaction::State;
+use client::{Capture, Period, Submission};
 use futures_util::future::join_all;
 use harness::subscriber::Subscriber;
 use harness::wait::{s, wait_until};
 use harness::worker::Worker;
 use harness::world::{World, legs, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::State;
 use mongodb::bson::DateTime;
-use producer::{Capture, Period, Submission};
+use queue::WORK;
 use serde_json::json;
 
 use super::{account, on_hold, world};

@@ -1,13 +1,13 @@
 //! Confirming many holds at once, by the library and from a file.
 
-use common::amount::Amount;
-use common::mongo::TRANSACTIONS;
-use common::transaction::State;
+use client::{Capture, Client, Error, TransactionId};
 use harness::proxy::Part;
 use harness::wait::s;
 use harness::world::{World, legs, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::State;
+use mongo::TRANSACTIONS;
 use mongodb::bson::{DateTime, Document, doc};
-use producer::{Capture, Client, Error, TransactionId};
 
 use super::{from_now, held, leg, on_hold, world};
 
@@ -47,7 +47,7 @@ fn wish(id: &str, value: i64) -> (TransactionId, Capture) {
 
 async fn through(world: &World, uri: String) -> Client {
     let config = world.client_config().give_up_after(s(60));
-    let config = producer::Config { mongodb_uri: uri, ..config };
+    let config = client::Config { mongodb_uri: uri, ..config };
     Client::connect(&config).await.expect("the proxy is there")
 }
 
@@ -145,7 +145,7 @@ async fn while_mongodb_stays_away_nobody_waits_for_each_batch_anew() {
     let (world, ids) = many(1, None).await;
     let (proxy, uri) = world.mongodb_proxy().await;
     let config = world.client_config().give_up_after(std::time::Duration::from_secs(1));
-    let config = producer::Config { mongodb_uri: uri, ..config };
+    let config = client::Config { mongodb_uri: uri, ..config };
     let client = Client::connect(&config).await.expect("the proxy is there");
     proxy.refuse();
     let begun = std::time::Instant::now();

@@ -14,9 +14,9 @@ mod life;
 mod many;
 mod telling;
 
-use common::amount::Amount;
-use common::transaction::{Body, Leg, State, Terms, TransactionId};
 use harness::world::{World, transfer};
+use ledger::amount::Amount;
+use ledger::transaction::{Body, Leg, State, Terms, TransactionId};
 use mongodb::bson::{DateTime, Document, doc};
 
 /// A card with 100 and a shop without anything.

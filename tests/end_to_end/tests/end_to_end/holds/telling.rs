@@ -1,8 +1,8 @@
 //! What the HTTP API, the lists, the accounts and the pages say of holds.
 
-use common::transaction::State;
 use harness::wait::s;
 use harness::world::transfer;
+use ledger::transaction::State;
 use mongodb::bson::doc;
 use serde_json::json;
 

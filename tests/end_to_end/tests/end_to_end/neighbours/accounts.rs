@@ -1,11 +1,11 @@
 //! An account that can't be read or written costs only the transactions that name it.
 
-use common::account::Account;
-use common::amount::Amount;
-use common::transaction::{Body, State};
 use harness::odd::{self, account_faults};
 use harness::wait::s;
 use harness::world::{World, transfer};
+use ledger::account::Account;
+use ledger::amount::Amount;
+use ledger::transaction::{Body, State};
 use mongodb::bson::{DateTime, Document, doc};
 
 use super::{
@@ -92,7 +92,7 @@ async fn an_account_that_cannot_be_read_is_neither_credited_nor_debited() {
 }
 
 /// Names of accounts in a ring of transfers: t00 from a00 to a01, and so on.
-fn ring(size: usize) -> (Vec<String>, Vec<(common::transaction::TransactionId, Body)>) {
+fn ring(size: usize) -> (Vec<String>, Vec<(ledger::transaction::TransactionId, Body)>) {
     let names: Vec<String> = (0..size).map(|n| format!("a{n:02}")).collect();
     let transfers = (0..size)
         .map(|n| transfer(&format!("t{n:02}"), &names[n], &names[(n + 1) % size], 10))

@@ -1,13 +1,13 @@
 //! A wrong clock on one producer's machine does not make other producers' backlog be published
 //! twice.
 
-use common::mongo::NOTES;
-use common::queue::WORK;
-use common::transaction::State;
 use harness::odd;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::transaction::State;
+use mongo::NOTES;
 use mongodb::bson::{DateTime, Document, doc};
+use queue::WORK;
 
 use super::wait_ended_or_parked;
 

@@ -1,14 +1,14 @@
 //! A transaction document that can't be read, claimed or written does not affect other
 //! transactions.
 
-use common::mongo::NOTES;
-use common::queue::DEAD;
-use common::transaction::State;
 use harness::odd::{self, bookkeeping_faults, large};
 use harness::queues::DeadLetter;
 use harness::wait::s;
 use harness::world::World;
+use ledger::transaction::State;
+use mongo::NOTES;
 use mongodb::bson::{Bson, DateTime, Document, doc};
+use queue::DEAD;
 
 use super::{
     SOON, good, is_parked, submit_beside, wait_done, wait_ended_or_parked, wait_for_a_sweep,
@@ -270,7 +270,7 @@ async fn text_that_is_not_utf8_and_keys_that_repeat_are_canceled_alone() {
     for (id, _) in &odd {
         assert_eq!(reason(&world, id).await.0, "invalid", "{id}");
     }
-    assert_eq!(world.balance("b").await, common::amount::Amount::Int(9));
+    assert_eq!(world.balance("b").await, ledger::amount::Amount::Int(9));
     drop(worker);
     let names: Vec<&str> = odd.iter().map(|(id, _)| *id).collect();
     super::remove(&world, "transactions", &names).await;

@@ -1,10 +1,10 @@
 //! No content of a document's fields, under whatever names, affects another document.
 
-use common::mongo::NOTES;
-use common::transaction::State;
 use harness::odd;
 use harness::wait::{s, wait_until};
 use harness::world::World;
+use ledger::transaction::State;
+use mongo::NOTES;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 
 use super::{
@@ -123,7 +123,7 @@ async fn a_field_that_stands_twice_is_settled_by_neither_of_its_values() {
         wait_ended_or_parked(&world, id, SOON).await;
         assert_ne!(world.state(id).await, State::Done, "{id} was settled");
     }
-    assert_eq!(world.balance("b").await, common::amount::Amount::Int(9));
+    assert_eq!(world.balance("b").await, ledger::amount::Amount::Int(9));
     drop(worker);
     world.finish().await;
 }

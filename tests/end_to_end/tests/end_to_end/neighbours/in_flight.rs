@@ -1,12 +1,12 @@
 //! An account becomes unreadable while it holds money: the transactions that depend on it are
 //! parked, and go on once the account is repaired.
 
-use common::transaction::State;
 use harness::odd;
 use harness::proxy::{MongoProxy, Part};
 use harness::wait::{s, wait_until};
 use harness::worker::Worker;
 use harness::world::{World, transfer};
+use ledger::transaction::State;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::{SOON, good, ids, is_parked, submit_beside, wait_done, worker_without_sweeper};

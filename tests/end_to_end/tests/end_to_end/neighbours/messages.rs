@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use common::queue::{SOLO, WORK};
-use common::transaction::State;
 use harness::wait::s;
 use harness::world::{World, transfer};
+use ledger::transaction::State;
+use queue::{SOLO, WORK};
 
 use super::{SOON, good, ids, wait_done, worker_without_sweeper};
 

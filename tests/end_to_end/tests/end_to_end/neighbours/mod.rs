@@ -13,12 +13,12 @@ mod strangers;
 
 use std::time::Duration;
 
-use common::mongo::NOTES;
-use common::transaction::{Body, State, TransactionId};
 use futures_util::TryStreamExt;
 use harness::wait::{s, wait_until};
 use harness::worker::Plan;
 use harness::world::{World, transfer};
+use ledger::transaction::{Body, State, TransactionId};
+use mongo::NOTES;
 use mongodb::bson::{Document, doc};
 
 /// Within this time a good transaction that is beside an odd one must be settled. It is far below

@@ -1,11 +1,11 @@
 //! Transactions that can't even be written are noted in a collection of their own, and can be
 //! brought back.
 
-use common::amount::Amount;
-use common::transaction::State;
 use harness::odd;
 use harness::wait::{s, wait_until};
 use harness::world::World;
+use ledger::amount::Amount;
+use ledger::transaction::State;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::{
@@ -23,7 +23,7 @@ async fn a_document_without_room_is_parked_beside_and_settles_once_it_has_some()
     submit_beside(&world, &good, &["full"]).await;
     wait_done(&world, &good, SOON).await;
     wait_until("it is parked", s(60), async || is_parked(&world, "full").await).await;
-    let beside = world.store.database().collection::<Document>(common::mongo::NOTES);
+    let beside = world.store.database().collection::<Document>(mongo::NOTES);
     let beside = beside.find_one(doc! { "_id": "full" }).await.expect("MongoDB is there");
     let beside = beside.expect("its document can't be written, so it stands beside");
     assert!(beside.get_str("code").is_ok() && beside.get_datetime("at").is_ok(), "{beside}");
@@ -127,7 +127,7 @@ async fn a_note_on_what_has_ended_or_is_gone_is_not_listed() {
     ended.insert("state", "canceled");
     let documents = [ended, odd::transfer("waits", "a", "b", 1)];
     odd::insert(&world.store.transactions(), &documents).await;
-    let notes = world.store.database().collection::<Document>(common::mongo::NOTES);
+    let notes = world.store.database().collection::<Document>(mongo::NOTES);
     for id in ["ended", "waits", "gone"] {
         let note = doc! {
             "_id": id, "kind": "tandem-parked-transaction",

@@ -6,12 +6,12 @@
 
 use std::time::{Duration, Instant};
 
-use common::account::Account;
-use common::amount::Amount;
-use common::transaction::{Body, Leg, State, TransactionId};
 use harness::process::memory_max;
 use harness::wait::{s, wait_until};
 use harness::world::World;
+use ledger::account::Account;
+use ledger::amount::Amount;
+use ledger::transaction::{Body, Leg, State, TransactionId};
 
 /// The account that pays all of them.
 const EMPLOYER: &str = "employer";

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use common::event::{End, Ended};
-use common::mongo::{
-    ACCOUNTS, EVENTS, MongoOutbox, NOTES, NoDate, SETTINGS, Stranded, TRANSACTIONS, WORKERS,
-};
-use common::transaction::State;
 use futures_util::TryStreamExt;
 use harness::odd;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::event::{End, Ended};
+use ledger::transaction::State;
+use mongo::{
+    ACCOUNTS, EVENTS, MongoOutbox, NOTES, NoDate, SETTINGS, Stranded, TRANSACTIONS, WORKERS,
+};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 

@@ -4,13 +4,13 @@
 
 use std::fmt::Write;
 
-use common::queue::DEAD;
-use common::transaction::{Body, State, TransactionId};
 use harness::replica_set::OwnSet;
 use harness::wait::{ms, s, wait_until};
 use harness::worker::Worker;
 use harness::world::{World, transfer};
+use ledger::transaction::{Body, State, TransactionId};
 use mongodb::bson::doc;
+use queue::DEAD;
 
 const BEFORE: usize = 1_500;
 const AFTER: usize = 200;

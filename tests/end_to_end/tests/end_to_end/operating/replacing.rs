@@ -6,10 +6,10 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use common::transaction::State;
 use harness::wait::{ms, s, wait_until};
 use harness::worker::{Plan, Worker};
 use harness::world::{World, transfer};
+use ledger::transaction::State;
 
 /// Far longer than the test: a transaction that a worker left behind would wait so long, and be seen.
 const LEASE: Duration = Duration::from_secs(600);

@@ -1,10 +1,10 @@
 //! Credentials are changed while transfers are settled: two users by turns, as the handbook says.
 
-use common::transaction::State;
 use harness::servers::{GuardedMongo, OwnBroker, Servers};
 use harness::wait::{s, wait_until};
 use harness::worker::Plan;
 use harness::world::{World, transfer};
+use ledger::transaction::State;
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 

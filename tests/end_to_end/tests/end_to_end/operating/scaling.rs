@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use common::transaction::State;
 use harness::deployment::root;
 use harness::wait::s;
 use harness::world::{World, transfer};
+use ledger::transaction::State;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use serde_json::Value;
 

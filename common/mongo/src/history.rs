@@ -1,0 +1,46 @@
+//! The indexes that lists and statements read through. A ledger has them or does without.
+//!
+//! By `createdAt`, which never changes, a list stays in one order while transactions go through their
+//! states. One index has all that is not in flight, by state, and is the sweeper's for what waits; those in
+//! flight are in an index of the sweeper's own. So no document is in two of them, and a claim and an end
+//! write each one entry. By account there are those that have ended, by `lastModified`, which is the moment of the
+//! end, so that a statement is in the order in which money was booked. Their entries are written
+//! once, with the end: an index entry for an account is expensive, because it is somewhere in the
+//! index and not at its end, and submissions would pay for it. The end copies the accounts into a
+//! field of their own, so that there is one such index, and not one for each place in which a
+//! transaction names accounts. The transactions in flight on an account are its marks.
+
+use ledger::transaction::State;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::definitions::Index;
+
+/// Whether a fresh ledger has these indexes, where its owner does not choose.
+pub(super) const BY_DEFAULT: bool = true;
+
+/// The field in which a transaction that has ended names its accounts. Workers write it with the end.
+pub const ENDED_ON: &str = "endedOn";
+
+/// The index of what is not in flight.
+pub const BY_STATE: &str = "by_state";
+
+/// The index of what has ended, by account.
+pub const ENDED_BY_ACCOUNT: &str = "ended_on";
+
+/// All of them.
+pub(super) fn indexes() -> Vec<Index> {
+    let stays = |state: &State| !State::IN_FLIGHT.contains(state);
+    let staying: Vec<Bson> = State::ALL.into_iter().filter(stays).map(Bson::from).collect();
+    vec![
+        Index::new(BY_STATE, key("state", "createdAt"), doc! { "state": { "$in": staying } }),
+        Index::new(
+            ENDED_BY_ACCOUNT,
+            key(ENDED_ON, "lastModified"),
+            doc! { ENDED_ON: { "$exists": true } },
+        ),
+    ]
+}
+
+fn key(first: &str, moment: &str) -> Document {
+    [first, moment, "_id"].into_iter().map(|field| (field.to_owned(), Bson::from(1))).collect()
+}

@@ -1,0 +1,299 @@
+//! The settings document of a ledger: what every program that works on it has to know.
+//!
+//! Owns `{_id: "settings"}` in the collection `tandem.settings`. The program that sets a database up writes
+//! it; `producer init --apply` raises it once the old workers have drained. Programs read it when
+//! they start, and workers again at every sweep. A program that finds a protocol version or a
+//! feature that it does not know stops, because it could misread what newer programs have written.
+
+use ledger::LedgerError;
+use ledger::limits::echo;
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::own::{LEDGER_SETTINGS, SETTINGS};
+use super::{Fields, Store, history};
+
+/// The `_id` of the document.
+pub(super) const ID: &str = "settings";
+
+/// What a version of Tandem knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Raised when older programs would misread what this version writes.
+    pub protocol: i64,
+    /// Names of what a ledger may use beyond the protocol.
+    pub features: &'static [&'static str],
+}
+
+impl Known {
+    /// This version.
+    pub const THIS: Known = Known { protocol: 3, features: &[] };
+}
+
+/// The document as read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerSettings {
+    /// The version of the protocol that all programs follow.
+    pub protocol: i64,
+    /// What the ledger uses beyond it.
+    pub features: Vec<String>,
+    /// Whether the collections are to have Tandem's validators.
+    pub validators: bool,
+    /// Whether workers publish an event for each transaction that ends.
+    pub events: bool,
+    /// Whether there are indexes for lists and statements.
+    pub history: bool,
+    /// Whether there is the index that keeps exclusive keys unique.
+    pub exclusive_keys: bool,
+    /// The names of indexes of the owner's own that may refuse writes, and that the owner has accepted.
+    pub accepted_indexes: Vec<String>,
+    /// Whether all collections and indexes have been created. If not, the next program goes on.
+    pub complete: bool,
+}
+
+/// Why a program can't work with these settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    /// They name what this version does not know.
+    #[error(
+        "the settings document of the ledger names {0}, which this version of Tandem does not \
+         know; install the newer version"
+    )]
+    Unknown(String),
+    /// They do not yet name what this version needs.
+    #[error(
+        "the settings document of the ledger is of an older version ({0}); stop all old workers, \
+         then run `producer init --apply`"
+    )]
+    Behind(String),
+    /// A worker was told to publish events, or not to, and the ledger says otherwise.
+    #[error(
+        "TANDEM_EVENTS says {}, and the ledger has events {}; leave it out, or stop all workers \
+         and run `producer init --apply --events {}`",
+        on_off(*.wanted), on_off(!*.wanted), on_off(*.wanted)
+    )]
+    Events {
+        /// What the worker was told.
+        wanted: bool,
+    },
+    /// Somebody has changed whether there are events while a worker ran.
+    #[error("the ledger has events {} now; start the worker again", on_off(*.on))]
+    EventsChanged {
+        /// What the ledger has now.
+        on: bool,
+    },
+    /// Somebody has edited it by hand, and it is not valid.
+    #[error(
+        "the settings document of the ledger (collection `tandem.settings`, _id \"settings\") is not \
+         readable: {0}; correct it, or move it away if it is not Tandem's"
+    )]
+    Unreadable(String),
+}
+
+/// What the owner of a ledger chooses; `None` leaves it as it is, and means the default for a fresh
+/// ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Whether the collections are to have Tandem's validators.
+    pub validators: Option<bool>,
+    /// Whether workers publish an event for each transaction that ends.
+    pub events: Option<bool>,
+    /// Whether there are indexes for lists and statements.
+    pub history: Option<bool>,
+    /// Whether there is the index that keeps exclusive keys unique.
+    pub exclusive_keys: Option<bool>,
+}
+
+fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+impl LedgerSettings {
+    /// What a ledger of this version has.
+    #[must_use]
+    pub fn new(known: Known, choice: Choice) -> LedgerSettings {
+        LedgerSettings {
+            protocol: known.protocol,
+            features: known.features.iter().map(ToString::to_string).collect(),
+            validators: choice.validators.unwrap_or(true),
+            events: choice.events.unwrap_or(true),
+            history: choice.history.unwrap_or(history::BY_DEFAULT),
+            exclusive_keys: choice.exclusive_keys.unwrap_or(true),
+            accepted_indexes: Vec::new(),
+            complete: false,
+        }
+    }
+
+    /// The same with what its owner chooses.
+    #[must_use]
+    pub fn chosen(&self, choice: Choice) -> LedgerSettings {
+        LedgerSettings {
+            validators: choice.validators.unwrap_or(self.validators),
+            events: choice.events.unwrap_or(self.events),
+            history: choice.history.unwrap_or(self.history),
+            exclusive_keys: choice.exclusive_keys.unwrap_or(self.exclusive_keys),
+            ..self.clone()
+        }
+    }
+
+    /// Reads the document.
+    ///
+    /// # Errors
+    /// [`Misfit::Unreadable`], naming the field.
+    pub fn from_document(document: &Document) -> Result<LedgerSettings, Misfit> {
+        let bad =
+            |field: &str, should: &str| Misfit::Unreadable(format!("`{field}` must be {should}"));
+        if document.get_str("kind").ok() != Some(LEDGER_SETTINGS.kind) {
+            return Err(bad("kind", &format!("{:?}", LEDGER_SETTINGS.kind)));
+        }
+        let protocol = match document.get("protocol") {
+            Some(Bson::Int32(version)) => i64::from(*version),
+            Some(Bson::Int64(version)) => *version,
+            _ => return Err(bad("protocol", "a whole number")),
+        };
+        let names = |field| {
+            let names = document.get_array(field).map_err(|_| bad(field, "a list"))?;
+            let name = |name: &Bson| name.as_str().map(str::to_owned);
+            let names: Option<Vec<String>> = names.iter().map(name).collect();
+            names.ok_or_else(|| bad(field, "a list of texts"))
+        };
+        let flag = |field| document.get_bool(field).map_err(|_| bad(field, "true or false"));
+        Ok(LedgerSettings {
+            protocol,
+            features: names("features")?,
+            validators: flag("validators")?,
+            // Before the second version of the protocol no ledger had events.
+            events: if protocol < 2 { true } else { flag("events")? },
+            // Older programs have not written it, and have created no such index.
+            history: document.contains_key("history") && flag("history")?,
+            // Before the third version of the protocol no ledger had keys.
+            exclusive_keys: if protocol < 3 { true } else { flag("exclusiveKeys")? },
+            accepted_indexes: names("acceptedIndexes")?,
+            complete: flag("complete")?,
+        })
+    }
+
+    pub(super) fn to_document(&self) -> Document {
+        doc! {
+            "kind": LEDGER_SETTINGS.kind,
+            "protocol": self.protocol,
+            "features": &self.features,
+            "validators": self.validators,
+            "events": self.events,
+            "history": self.history,
+            "exclusiveKeys": self.exclusive_keys,
+            "acceptedIndexes": &self.accepted_indexes,
+            "complete": self.complete,
+        }
+    }
+
+    /// Whether a program with this knowledge may work on the ledger.
+    ///
+    /// # Errors
+    /// When the settings name more than it knows, or less than it needs.
+    pub fn fits(&self, known: Known) -> Result<(), Misfit> {
+        let named = |feature: &&String| known.features.contains(&feature.as_str());
+        if self.protocol > known.protocol {
+            return Err(Misfit::Unknown(format!("version {} of the protocol", self.protocol)));
+        }
+        if let Some(feature) = self.features.iter().find(|feature| !named(feature)) {
+            return Err(Misfit::Unknown(format!("the feature {:?}", echo(feature))));
+        }
+        if self.protocol < known.protocol {
+            let (is, should) = (self.protocol, known.protocol);
+            return Err(Misfit::Behind(format!("protocol {is} instead of {should}")));
+        }
+        let has = |feature: &&&str| self.features.iter().any(|own| own == **feature);
+        match known.features.iter().find(|feature| !has(feature)) {
+            Some(feature) => Err(Misfit::Behind(format!("without the feature {feature:?}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Store {
+    /// The collection of the settings document.
+    pub(super) fn settings_collection(&self) -> Collection<Document> {
+        self.database.collection(SETTINGS)
+    }
+
+    /// The settings of a ledger that is set up.
+    ///
+    /// # Errors
+    /// When the server is away, or the ledger is being set up or its settings can't be read.
+    pub(super) async fn complete_settings(&self) -> Result<LedgerSettings, LedgerError> {
+        let found = self.documents("settings", SETTINGS, &[ID], Fields::All).await?.pop();
+        let unset = |what| LedgerError::passing("settings", what).without_effect();
+        let Some(found) = found else { return Err(unset("the ledger is not set up yet")) };
+        let lasting = |error: String| LedgerError::lasting("settings", error);
+        let found = Document::try_from(found).map_err(|error| lasting(error.to_string()))?;
+        let settings = LedgerSettings::from_document(&found);
+        let settings = settings.map_err(|misfit| lasting(misfit.to_string()))?;
+        match settings.complete {
+            true => Ok(settings),
+            false => Err(unset("the ledger is being set up")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: Known = Known { protocol: 3, features: &["holds"] };
+
+    fn settings(protocol: i64, features: &[&str]) -> LedgerSettings {
+        let features = features.iter().map(ToString::to_string).collect();
+        LedgerSettings { protocol, features, ..LedgerSettings::new(KNOWN, Choice::default()) }
+    }
+
+    #[test]
+    fn a_program_works_only_with_exactly_what_it_knows() {
+        assert_eq!(settings(3, &["holds"]).fits(KNOWN), Ok(()));
+        for (settings, named) in
+            [(settings(4, &["holds"]), "version 4"), (settings(3, &["holds", "events"]), "events")]
+        {
+            let misfit = settings.fits(KNOWN).expect_err(named);
+            assert!(matches!(&misfit, Misfit::Unknown(what) if what.contains(named)), "{misfit}");
+        }
+        for (settings, named) in
+            [(settings(1, &["holds"]), "protocol 1"), (settings(3, &[]), "holds")]
+        {
+            let misfit = settings.fits(KNOWN).expect_err(named);
+            assert!(matches!(&misfit, Misfit::Behind(what) if what.contains(named)), "{misfit}");
+            assert!(misfit.to_string().contains("producer init --apply"), "{misfit}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_and_a_wrong_field_is_named() {
+        let written = settings(3, &["holds"]);
+        assert_eq!(LedgerSettings::from_document(&written.to_document()), Ok(written.clone()));
+        for (field, value) in [
+            ("kind", Bson::from("somebody's")),
+            ("protocol", Bson::from("2")),
+            ("protocol", Bson::from(2.5)),
+            ("features", Bson::from("holds")),
+            ("features", Bson::Array(vec![1.into()])),
+            ("validators", Bson::Null),
+            ("events", Bson::from("on")),
+            ("history", Bson::Null),
+            ("exclusiveKeys", Bson::from("on")),
+            ("acceptedIndexes", Bson::from("reference_1")),
+            ("complete", Bson::from(1)),
+        ] {
+            let mut document = written.to_document();
+            document.insert(field, value);
+            let misfit = LedgerSettings::from_document(&document).expect_err(field);
+            assert!(misfit.to_string().contains(field), "{misfit}");
+        }
+    }
+
+    #[test]
+    fn a_ledger_from_before_there_was_history_has_none() {
+        let mut document = settings(3, &["holds"]).to_document();
+        document.remove("history");
+        let read = LedgerSettings::from_document(&document).map(|settings| settings.history);
+        assert_eq!(read, Ok(false));
+    }
+}

@@ -1,0 +1,280 @@
+//! A batch in one native MongoDB transaction: read the accounts, decide, write, commit.
+//!
+//! Promises that a batch has its whole effect or none, exactly once. That needs no lease, no fence
+//! and no mark, because everything the decision to move money rests on is *written* by the same
+//! transaction, so the server compares it: it reads at one snapshot, and a write fails with a
+//! conflict when its document was changed after that snapshot or is being changed by another
+//! transaction. Nothing in the updates repeats that guard. In particular, when the process
+//!
+//! - dies before it has sent the commit: the server forgets the transaction, at the latest after
+//!   `transactionLifetimeLimitSeconds`; until then its documents can't be written by others
+//!   ([`super::abandoned`] ends it sooner);
+//! - stalls for an hour and goes on: the server has forgotten the transaction, the commit fails;
+//! - loses the reply of the commit: a commit is repeated with the same number of the same session,
+//!   and the server knows it. If it stays unknown, the transaction still holds its documents: who
+//!   tries again can't commit beside it, and after it finds them no longer `initial`;
+//! - runs twice, or beside a two-phase worker, or beside a client that cancels: the first to write
+//!   the transaction's document wins, the other has a conflict or finds it no longer `initial`.
+//!
+//! Accounts that are read and not written may have changed meanwhile, without harm: an account that
+//! refuses a transaction, and an account whose debits and credits within the batch are equal, count
+//! as of the snapshot, which is a moment within this operation. No balance follows from them.
+//!
+//! What is read may not be on a majority yet; the commit, which comes later, waits until it is.
+//! Fails with an `Err` where the outcome is unknown or a document breaks its schema; the whole
+//! batch has then no effect, or all of it. Until the commit is sent, it surely has none. A commit whose
+//! answer leaves the outcome open is sent again: the server knows the transaction by its number.
+
+use std::collections::{BTreeSet, HashSet};
+
+use ledger::netting::{self, Netting};
+use ledger::transaction::{AccountId, Body, TransactionId};
+use ledger::{AccountRead, Content, LedgerError, Look, Note, ServerMs, Transacted, Verdict};
+use mongodb::ClientSession;
+use mongodb::bson::{RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
+use mongodb::error::Error;
+use mongodb::options::ReadConcern;
+
+use super::definitions::{ACCOUNTS, TRANSACTIONS};
+use super::due::owe_with_batch;
+use super::fault::CommitFailed;
+use super::own::EVENTS;
+use super::{Store, fault, read, statements, words};
+
+const OPERATION: &str = "transact";
+
+/// How often a commit is sent whose outcome stays unknown, beyond the driver's own repetition.
+const COMMITS_MAX: u32 = 3;
+
+/// A lock that can't be had now, a write conflict, a snapshot that is too old or not available, a
+/// transaction that the server has already ended.
+const CONFLICT_CODES: [i32; 5] = [24, 112, 239, 246, 251];
+
+/// The most statements of one command: all accounts of most batches, since the commands of a transaction go one
+/// after the other, and from far away each costs a round trip. A statement has some hundred bytes.
+const STATEMENTS_MAX: usize = 4_096;
+
+/// Why an attempt ends without a commit that is known.
+pub(super) enum Halt {
+    /// Somebody else is in the way. It has no effect.
+    Conflict,
+    /// It has failed and has no effect.
+    Failed(LedgerError),
+    /// The driver has failed, and it has no effect.
+    Driver(Error),
+    /// It may be committed.
+    Open(Error),
+}
+
+impl Halt {
+    /// As an error of the ledger; none for a conflict.
+    pub fn told(self, operation: &'static str) -> Option<LedgerError> {
+        match self {
+            Halt::Conflict => None,
+            Halt::Failed(error) => Some(error.without_effect()),
+            Halt::Driver(error) => Some(fault::classify(operation, &error).without_effect()),
+            // Whatever the code says of other commands: nothing was refused. A repetition looks first.
+            Halt::Open(error) => {
+                let message = fault::classify(operation, &error).message;
+                Some(LedgerError::passing(operation, message))
+            }
+        }
+    }
+}
+
+impl From<LedgerError> for Halt {
+    fn from(error: LedgerError) -> Halt {
+        Halt::Failed(error)
+    }
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Halt {
+        match fault::code_of(&error) {
+            Some(code) if CONFLICT_CODES.contains(&code) => {
+                let error = words::of_error(&error);
+                tracing::debug!(error, "a native transaction is in conflict");
+                Halt::Conflict
+            }
+            Some(_) | None => Halt::Driver(error),
+        }
+    }
+}
+
+pub(super) async fn transact(
+    store: &Store,
+    contents: &[Content],
+    application: &str,
+    note: Option<&Note>,
+) -> Result<Transacted, LedgerError> {
+    let (contents, application) = (contents.to_vec(), application.to_owned());
+    let note = note.cloned();
+    let attempt = Attempt { store: store.clone(), contents, application, note };
+    match store.limited(OPERATION, async move { Ok(attempt.run().await) }).await? {
+        Ok(verdicts) => Ok(Transacted::Committed(verdicts)),
+        Err(halt) => halt.told(OPERATION).map_or(Ok(Transacted::Conflict), Err),
+    }
+}
+
+struct Attempt {
+    store: Store,
+    contents: Vec<Content>,
+    application: String,
+    /// Under which the events are noted as due.
+    note: Option<Note>,
+}
+
+impl Attempt {
+    async fn run(&self) -> Result<Vec<Verdict>, Halt> {
+        let mut session = self.store.database().client().start_session().await?;
+        // The write concern is the client's: majority, with journal.
+        session
+            .start_transaction()
+            .read_concern(ReadConcern::snapshot())
+            .max_commit_time(self.store.op_limit())
+            .await?;
+        let verdicts = match self.steps(&mut session).await {
+            Ok(verdicts) => verdicts,
+            Err(halt) => {
+                // Only to free the server sooner: without a commit the transaction never takes
+                // effect.
+                abort(&mut session).await;
+                return Err(halt);
+            }
+        };
+        commit(&mut session).await?;
+        if let Some(moment) = session.operation_time() {
+            self.store.heard_of(moment);
+        }
+        Ok(verdicts)
+    }
+
+    async fn steps(&self, session: &mut ClientSession) -> Result<Vec<Verdict>, Halt> {
+        let expire: HashSet<_> = self.expiring().collect();
+        // Before the read: the statement that ends those that expire compares the clock once more.
+        let now = match expire.is_empty() {
+            true => ServerMs::MIN,
+            false => self.store.server_now().await?,
+        };
+        let accounts = self.read(session).await?;
+        let Netting { verdicts, changes } = netting::net(&self.contents, accounts, now);
+        let changes = changes.iter().map(|(id, change)| statements::add(id, *change)).collect();
+        self.update(session, ACCOUNTS, changes).await?;
+        let ends = statements::ends(&verdicts, &expire, &self.application);
+        self.update(session, TRANSACTIONS, ends).await?;
+        if let Some(note) = &self.note {
+            let events: Vec<_> = verdicts.iter().map(Verdict::ended).collect();
+            self.update(session, EVENTS, vec![(owe_with_batch(note, &events), 1)]).await?;
+        }
+        Ok(verdicts)
+    }
+
+    /// Those that expire at some moment.
+    fn expiring(&self) -> impl Iterator<Item = &TransactionId> {
+        let expires = |body: &Body| body.expires_at().is_some();
+        self.contents
+            .iter()
+            .filter(move |(_, body)| body.as_ref().is_ok_and(expires))
+            .map(|(id, _)| id)
+    }
+
+    async fn read(&self, session: &mut ClientSession) -> Result<Vec<AccountRead>, Error> {
+        let bodies = self.contents.iter().filter_map(|(_, body)| body.as_ref().ok());
+        let touched: BTreeSet<AccountId> =
+            bodies.flat_map(|body| body.legs()).map(|leg| leg.account.clone()).collect();
+        if touched.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut touched: Vec<AccountId> = touched.into_iter().collect();
+        let small = read::small_accounts(&touched);
+        let mut accounts = self.find(session, small, touched.len(), read::whole_account).await?;
+        if accounts.len() < touched.len() {
+            let found: HashSet<&AccountId> = accounts.iter().map(|read| &read.id).collect();
+            touched.retain(|account| !found.contains(account));
+            let looks: Vec<Look> = touched.into_iter().map(|account| (account, vec![])).collect();
+            let rest = read::accounts(&looks);
+            accounts.extend(self.find(session, rest, looks.len(), read::account).await?);
+        }
+        Ok(accounts)
+    }
+
+    async fn find(
+        &self,
+        session: &mut ClientSession,
+        pipeline: RawArrayBuf,
+        most: usize,
+        parse: impl Fn(&RawDocument) -> Option<AccountRead>,
+    ) -> Result<Vec<AccountRead>, Error> {
+        let operation = format!("{OPERATION} read");
+        let command = self.store.aggregation(&operation, ACCOUNTS, pipeline, most);
+        let database = self.store.database();
+        let mut found = database.run_raw_cursor_command(command).session(&mut *session).await?;
+        let mut accounts = Vec::with_capacity(most);
+        while found.advance(&mut *session).await? {
+            accounts.extend(parse(found.current()));
+        }
+        Ok(accounts)
+    }
+
+    /// Every statement has to match exactly as many documents as it was made for.
+    async fn update(
+        &self,
+        session: &mut ClientSession,
+        collection: &str,
+        statements: Vec<(RawDocumentBuf, usize)>,
+    ) -> Result<(), Halt> {
+        for chunk in statements.chunks(STATEMENTS_MAX) {
+            let updates: RawArrayBuf =
+                chunk.iter().map(|(statement, _)| statement.as_ref()).collect();
+            let command = rawdoc! {
+                "update": collection,
+                "updates": updates,
+                "maxTimeMS": self.store.op_limit_ms(),
+                "comment": format!("tandem {OPERATION} {collection}"),
+            };
+            let database = self.store.database();
+            let reply = database.run_raw_command(command).session(&mut *session).await?;
+            if let Some((_, refused)) = fault::refusals(OPERATION, &reply)?.pop() {
+                return Err(Halt::Failed(LedgerError::lasting(OPERATION, refused.problem)));
+            }
+            let matched = reply.get_i32("n").ok().and_then(|n| usize::try_from(n).ok());
+            let expected = chunk.iter().map(|(_, count)| count).sum();
+            if matched != Some(expected) {
+                tracing::debug!(collection, matched, expected, "documents have changed");
+                return Err(Halt::Conflict);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Commits, and repeats the commit while its outcome is unknown.
+pub(super) async fn commit(session: &mut ClientSession) -> Result<(), Halt> {
+    let (mut tries, mut first) = (1, None::<Error>);
+    loop {
+        let Err(error) = session.commit_transaction().await else { return Ok(()) };
+        match fault::commit_failed(&error) {
+            CommitFailed::Surely => {
+                // Why it has failed was said by the first answer. This one may only say that the
+                // transaction is gone.
+                let said = first.filter(|first| fault::code_of(first).is_some());
+                return Err(said.unwrap_or(error).into());
+            }
+            CommitFailed::Perhaps if tries >= COMMITS_MAX => {
+                return Err(Halt::Open(first.unwrap_or(error)));
+            }
+            CommitFailed::Perhaps => {
+                tracing::debug!(error = words::of_error(&error), tries, "a commit is repeated");
+                first.get_or_insert(error);
+                tries += 1;
+            }
+        }
+    }
+}
+
+/// Frees the server sooner: without a commit the transaction never takes effect.
+pub(super) async fn abort(session: &mut ClientSession) {
+    if let Err(error) = session.abort_transaction().await {
+        tracing::debug!(error = words::of_error(&error), "a transaction was not aborted");
+    }
+}

@@ -1,0 +1,392 @@
+//! Collections, validators, indexes and the settings document: checking them and setting them up.
+//!
+//! Promises that only [`Store::apply_schema`] changes what already exists, and that a user's own
+//! validators and indexes are never changed. The first program sets a fresh database up, also if
+//! several start at the same time: the settings document is written first and marked complete last,
+//! so another program that finds it incomplete goes on. Fails with a sentence that names the
+//! remedy.
+
+use std::time::Duration;
+
+use ledger::{Effect, LedgerError};
+use mongodb::bson::{Document, doc};
+use mongodb::error::{Error, ErrorKind, WriteFailure};
+
+use super::definitions::{Definition, Index, definitions};
+use super::findings::{Finding, Lack, compare, strict, unneeded};
+use super::intrusions::refusing;
+use super::ledger_settings::{Choice, ID, Known, LedgerSettings, Misfit};
+use super::own::LEDGER_SETTINGS;
+use super::{Store, keyed};
+
+pub(super) const NAMESPACE_NOT_FOUND: i32 = 26;
+const NAMESPACE_EXISTS: i32 = 48;
+const DUPLICATE_KEY: i32 = 11_000;
+
+/// How long `producer init --apply` waits for an index of a large collection.
+const INDEX_LIMIT: Duration = Duration::from_secs(4 * 3_600);
+
+/// Why a program can't work on this database.
+#[derive(Debug, thiserror::Error)]
+pub enum NotReady {
+    /// The server is away or refuses.
+    #[error("MongoDB: {0}")]
+    Ledger(#[from] LedgerError),
+    /// The server does not accept the user.
+    #[error(
+        "MongoDB does not accept the login ({0}); check user, password and authSource in \
+         TANDEM_MONGODB_URI"
+    )]
+    Login(String),
+    /// The user lacks a right.
+    #[error(
+        "the MongoDB user may not {what} (the server says: {said}); give it the role `readWrite` \
+         on this database, and `dbAdmin` for `producer init --apply`"
+    )]
+    NotPermitted {
+        /// The operation that the user may not do.
+        what: String,
+        /// The server's message.
+        said: String,
+    },
+    /// The server takes an index of the user's own for one of Tandem's, and refuses a second one.
+    #[error(
+        "the server takes an index of your own for one of Tandem's ({0}); drop yours, then run \
+         `producer init --apply` again"
+    )]
+    IndexTaken(String),
+    /// Exclusive keys are asked for on a sharded cluster.
+    #[error("{}; leave out --exclusive-keys on", keyed::NEEDS_REPLICA_SET)]
+    KeysOnRouter,
+    /// It is of another version.
+    #[error("{0}")]
+    Misfit(#[from] Misfit),
+    /// It lacks something.
+    #[error("{}", unfit(.0))]
+    Unfit(Vec<Finding>),
+}
+
+impl NotReady {
+    /// What is known of the effect of what has failed.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        match self {
+            NotReady::Ledger(error) => error.effect,
+            NotReady::Login(_)
+            | NotReady::NotPermitted { .. }
+            | NotReady::IndexTaken(_)
+            | NotReady::KeysOnRouter
+            | NotReady::Misfit(_)
+            | NotReady::Unfit(_) => Effect::None,
+        }
+    }
+
+    /// The same of a look, or of a step before what was asked for.
+    #[must_use]
+    pub fn without_effect(self) -> NotReady {
+        match self {
+            NotReady::Ledger(error) => NotReady::Ledger(error.without_effect()),
+            NotReady::Login(_)
+            | NotReady::NotPermitted { .. }
+            | NotReady::IndexTaken(_)
+            | NotReady::KeysOnRouter
+            | NotReady::Misfit(_)
+            | NotReady::Unfit(_) => self,
+        }
+    }
+
+    /// Whether waiting may help.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        match self {
+            NotReady::Ledger(error) => error.passes(),
+            NotReady::Login(_)
+            | NotReady::NotPermitted { .. }
+            | NotReady::IndexTaken(_)
+            | NotReady::KeysOnRouter
+            | NotReady::Misfit(_)
+            | NotReady::Unfit(_) => false,
+        }
+    }
+}
+
+fn unfit(findings: &[Finding]) -> String {
+    let Some(first) = findings.first() else { return "the database lacks nothing".to_owned() };
+    let more = match findings.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let remedy = match findings.iter().any(Finding::applies) {
+        true => ", `producer init --apply` applies it",
+        false => "",
+    };
+    format!(
+        "the database is not as Tandem needs it: {first}{more}; `producer init` lists what is \
+         missing{remedy}"
+    )
+}
+
+/// The result of a look at a database.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// The database has no collections of a ledger, or another program has begun to create them and
+    /// is not done. Any program may go on setting it up.
+    pub unfinished: bool,
+    /// What it lacks.
+    pub findings: Vec<Finding>,
+    /// The indexes that may refuse writes and that their owner has accepted.
+    pub accepted: Vec<Finding>,
+    /// The indexes for lists and statements that a ledger without history still has.
+    pub unneeded: Vec<&'static str>,
+}
+
+impl Store {
+    /// Checks the database, and sets a fresh one up. Safe to repeat, and from several programs at
+    /// once.
+    ///
+    /// # Errors
+    /// When the server is away or refuses, or something that was there before does not fit.
+    pub async fn ensure_schema(&self) -> Result<(), NotReady> {
+        self.ensure_schema_with(Choice::default()).await
+    }
+
+    /// The same; a fresh database gets what is chosen.
+    ///
+    /// # Errors
+    /// As [`Store::ensure_schema`].
+    pub async fn ensure_schema_with(&self, choice: Choice) -> Result<(), NotReady> {
+        let as_it_is = Choice::default();
+        let mut inspection = self.inspect(as_it_is).await?;
+        if inspection.unfinished && !inspection.findings.is_empty() {
+            let findings = self.inspect(choice).await?.findings;
+            self.set_up(&findings, choice, self.op_limit).await?;
+            inspection = self.inspect(as_it_is).await?;
+        }
+        as_needed(inspection.findings)
+    }
+
+    /// Checks the database and writes nothing. A fresh database passes the check.
+    ///
+    /// # Errors
+    /// As [`Store::ensure_schema`].
+    pub async fn check_schema(&self) -> Result<(), NotReady> {
+        let inspection = self.inspect(Choice::default()).await?;
+        if inspection.unfinished { Ok(()) } else { as_needed(inspection.findings) }
+    }
+
+    /// Looks at the database, and what it lacks to be as its owner chooses.
+    ///
+    /// # Errors
+    /// When the server is away or refuses, or the settings are of a newer version.
+    pub async fn inspect(&self, choice: Choice) -> Result<Inspection, NotReady> {
+        // First, because it tells a wrong login from other errors.
+        let mut settings = self.settings().await?;
+        let choice = self.without_keys_on_a_router(choice).await?;
+        loop {
+            let seen = self.seen(settings).await?;
+            let findings = compare(&seen, Known::THIS, choice);
+            // Another program may have begun to set the database up between the two reads. The
+            // settings are written first; so if they are unchanged, the user has created the
+            // collections that were seen.
+            let after =
+                if findings.is_empty() { seen.settings.clone() } else { self.settings().await? };
+            if after == seen.settings {
+                let begun = seen.settings.as_ref().is_some_and(|settings| !settings.complete);
+                let is_fresh = !seen.is_begun();
+                let unsuitable = findings.iter().any(Finding::is_unsuitable);
+                let unfinished = (begun || is_fresh) && !unsuitable;
+                let unneeded = unneeded(&seen, Known::THIS, choice);
+                let (accepted, _) = refusing(&seen);
+                return Ok(Inspection { unfinished, findings, accepted, unneeded });
+            }
+            settings = after;
+        }
+    }
+
+    /// Applies what is missing, and changes no validator or index of the user's own; raises the
+    /// settings to this version. Run it when the workers of older versions have drained. What is
+    /// still missing shows at the next [`Store::inspect`].
+    ///
+    /// # Errors
+    /// As [`Store::inspect`].
+    pub async fn apply_schema(&self, choice: Choice) -> Result<(), NotReady> {
+        let findings = self.inspect(choice).await?.findings;
+        self.set_up(&findings, choice, INDEX_LIMIT).await
+    }
+
+    async fn set_up(
+        &self,
+        findings: &[Finding],
+        choice: Choice,
+        index_limit: Duration,
+    ) -> Result<(), NotReady> {
+        if findings.iter().any(Finding::is_unsuitable) {
+            return Ok(());
+        }
+        let choice = self.without_keys_on_a_router(choice).await?;
+        let settings = LedgerSettings::new(Known::THIS, choice);
+        self.write_settings(doc! { "$setOnInsert": settings.to_document() }).await?;
+        // Another program may have been first, and may have chosen otherwise.
+        let settings = self.settings().await?.unwrap_or(settings).chosen(choice);
+        let lacking = |name: &str| {
+            let found = findings.iter().filter(|f| f.collection == name && f.applies());
+            found.map(|finding| finding.lack.clone()).collect::<Vec<_>>()
+        };
+        for definition in definitions(&settings) {
+            let lacks = lacking(definition.name);
+            for command in commands(&definition, &lacks, settings.validators) {
+                let is_index = command.contains_key("createIndexes");
+                let op_limit = if is_index { index_limit } else { self.op_limit };
+                Store { op_limit, ..self.clone() }.define(command).await?;
+            }
+        }
+        let raise = doc! {
+            "$max": { "protocol": Known::THIS.protocol },
+            "$addToSet": {
+                "features": { "$each": Known::THIS.features },
+                "acceptedIndexes": { "$each": &self.accepted_indexes[..] },
+            },
+            "$set": {
+                "validators": settings.validators,
+                "events": settings.events,
+                "history": settings.history,
+                "exclusiveKeys": settings.exclusive_keys,
+                "complete": true,
+            },
+        };
+        self.write_settings(raise).await
+    }
+
+    /// On a sharded cluster no index can keep the keys of all shards unique.
+    async fn without_keys_on_a_router(&self, choice: Choice) -> Result<Choice, NotReady> {
+        match (self.is_router().await?, choice.exclusive_keys) {
+            (false, _) => Ok(choice),
+            (true, Some(true)) => Err(NotReady::KeysOnRouter),
+            (true, Some(false) | None) => Ok(Choice { exclusive_keys: Some(false), ..choice }),
+        }
+    }
+
+    /// The ledger's settings, if this version knows everything that they name. `None` when they are
+    /// missing: somebody may have dropped the database.
+    ///
+    /// # Errors
+    /// When it does not, or the server is away or refuses.
+    pub async fn check_settings(&self) -> Result<Option<LedgerSettings>, NotReady> {
+        let settings = self.settings().await?;
+        settings.iter().try_for_each(|settings| settings.fits(Known::THIS))?;
+        Ok(settings)
+    }
+
+    /// Remembers in a ledger that is set up which indexes this program was told to accept, so that every start
+    /// agrees. In another database, setting it up does.
+    ///
+    /// # Errors
+    /// When the server is away or refuses.
+    pub async fn remember_accepted(&self) -> Result<(), NotReady> {
+        if self.accepted_indexes.is_empty() || self.settings().await?.is_none() {
+            return Ok(());
+        }
+        let accepted = doc! { "acceptedIndexes": { "$each": &self.accepted_indexes[..] } };
+        let (collection, update) = (self.settings_collection(), doc! { "$addToSet": accepted });
+        let write = async move { collection.update_one(LEDGER_SETTINGS.named(ID), update).await };
+        self.permitted("write the collection `tandem.settings`", write).await.map(drop)
+    }
+
+    pub(super) async fn settings(&self) -> Result<Option<LedgerSettings>, NotReady> {
+        let collection = self.settings_collection();
+        let find = async move { collection.find_one(doc! { "_id": ID }).await };
+        let found = self.permitted("read the collection `tandem.settings`", find).await?;
+        let settings = found.as_ref().map(LedgerSettings::from_document).transpose()?;
+        match settings.as_ref().map(|settings| settings.fits(Known::THIS)) {
+            Some(Err(misfit @ (Misfit::Unknown(_) | Misfit::Unreadable(_)))) => Err(misfit.into()),
+            Some(
+                Err(Misfit::Behind(_) | Misfit::Events { .. } | Misfit::EventsChanged { .. })
+                | Ok(()),
+            )
+            | None => Ok(settings),
+        }
+    }
+
+    async fn write_settings(&self, update: Document) -> Result<(), NotReady> {
+        let collection = self.settings_collection();
+        let write = async move {
+            match collection.update_one(LEDGER_SETTINGS.named(ID), update).upsert(true).await {
+                // Another program inserted the document at the same time, so it is there.
+                Err(error) if code(&error) == Some(DUPLICATE_KEY) => Ok(()),
+                written => written.map(|_| ()),
+            }
+        };
+        self.permitted("write the collection `tandem.settings`", write).await
+    }
+
+    async fn define(&self, mut command: Document) -> Result<(), NotReady> {
+        command.insert("writeConcern", doc! { "w": "majority" });
+        let database = self.database.clone();
+        let run = async move {
+            match database.run_command(command).await {
+                // Another program was first; the next look judges what it has created.
+                Err(error) if code(&error) == Some(NAMESPACE_EXISTS) => Ok(()),
+                ran => ran.map(|_| ()),
+            }
+        };
+        self.permitted("create collections and indexes, or change validators", run).await
+    }
+}
+
+/// The commands that repair what a collection lacks.
+fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Document> {
+    let name = definition.name;
+    let validator = definition.validator.as_ref().filter(|_| validators);
+    let mut commands: Vec<Document> = lacks
+        .iter()
+        .filter_map(|lack| match lack {
+            Lack::Collection => {
+                let mut create = doc! { "create": name };
+                create.extend(validator.map(|rules| ("validator".to_owned(), rules.into())));
+                Some(create)
+            }
+            Lack::Validator | Lack::ValidatorVersion | Lack::ValidatorLax { .. } => {
+                let mut change = strict(name);
+                change.extend(validator.map(|rules| ("validator".to_owned(), rules.into())));
+                Some(change)
+            }
+            Lack::Index { .. }
+            | Lack::Plainness(_)
+            | Lack::IndexDiffers { .. }
+            | Lack::IndexNamed { .. }
+            | Lack::IndexHarms(_)
+            | Lack::ValidatorOnOwn
+            | Lack::ValidatorForeign { .. }
+            | Lack::Settings
+            | Lack::SettingsVersion(_)
+            | Lack::SettingsValidators { .. }
+            | Lack::SettingsEvents { .. }
+            | Lack::SettingsHistory { .. }
+            | Lack::SettingsKeys { .. } => None,
+        })
+        .collect();
+    let missing = |name: &str| {
+        lacks
+            .iter()
+            .any(|lack| matches!(lack, Lack::Index { name: lacking, .. } if *lacking == name))
+    };
+    let indexes = definition.indexes.iter().filter(|index| missing(index.name));
+    let indexes: Vec<Document> = indexes.map(Index::to_document).collect();
+    if !indexes.is_empty() {
+        commands.push(doc! { "createIndexes": name, "indexes": indexes });
+    }
+    commands
+}
+
+fn as_needed(findings: Vec<Finding>) -> Result<(), NotReady> {
+    let needed: Vec<Finding> = findings.into_iter().filter(Finding::is_needed).collect();
+    if needed.is_empty() { Ok(()) } else { Err(NotReady::Unfit(needed)) }
+}
+
+pub(super) fn code(error: &Error) -> Option<i32> {
+    match error.kind.as_ref() {
+        ErrorKind::Command(command) => Some(command.code),
+        ErrorKind::Write(WriteFailure::WriteError(write)) => Some(write.code),
+        _ => None,
+    }
+}

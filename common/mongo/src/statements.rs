@@ -1,0 +1,323 @@
+//! The guarded updates of transactions, as pure functions from the ledger's vocabulary to MongoDB
+//! statements; those of accounts are in [`super::postings`].
+//!
+//! Each update compares the state that it leaves, and the claim. Strings from outside always stand
+//! in `$literal`: a `$` in an id must never become a field path.
+
+use std::collections::HashSet;
+
+use ledger::amount::Amount;
+use ledger::transaction::{DUE_AT, Reason, ReasonCode, State, TransactionId};
+use ledger::{Advance, Cancelation, Claim, LeaseMs, ServerMs, Verdict};
+use mongodb::bson::raw::cstr;
+use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBson, RawDocumentBuf, doc, rawdoc};
+
+use super::history::ENDED_ON;
+use super::holds;
+
+fn literal(text: &str) -> RawDocumentBuf {
+    rawdoc! { "$literal": text }
+}
+
+pub(super) fn names(ids: &[&TransactionId]) -> RawArrayBuf {
+    ids.iter().map(|id| id.as_ref()).collect()
+}
+
+fn states<const N: usize>(states: [State; N]) -> RawArrayBuf {
+    states.iter().map(|state| state.as_str()).collect()
+}
+
+/// Claims transactions that are `initial`, or in flight past their takeover time, unless they are
+/// parked. The clock is the server's. `alone` means that the claim is for one transaction only.
+/// Such a claim counts in `attemptsAlone` unless it is the first: a transaction that fails alone
+/// fails by itself.
+pub(super) fn claim(
+    ids: &[&TransactionId],
+    claim: &Claim,
+    lease: LeaseMs,
+    alone: bool,
+) -> RawDocumentBuf {
+    let is_first = rawdoc! { "$eq": ["$state", "initial"] };
+    let mut set = rawdoc! {
+        "state": { "$cond": [is_first.clone(), "pending", "$state"] },
+        "claimedAt": { "$cond": [is_first.clone(), "$$NOW", "$claimedAt"] },
+        "claim": literal(&claim.token),
+        "application": literal(&claim.application),
+        "attempts": one_more("$attempts"),
+        "leaseUntil": { "$add": ["$$NOW", lease.lease] },
+        "takeoverAt": { "$add": ["$$NOW", lease.lease + lease.grace] },
+        "lastModified": "$$NOW",
+    };
+    if alone {
+        let counted = rawdoc! { "$cond": [is_first, "$$REMOVE", one_more("$attemptsAlone")] };
+        set.append(cstr!("attemptsAlone"), counted);
+    }
+    rawdoc! {
+        "q": {
+            "_id": { "$in": names(ids) },
+            "parked": null,
+            "$or": [
+                { "state": State::Initial.as_str() },
+                {
+                    "state": { "$in": states(State::IN_FLIGHT) },
+                    "$expr": { "$gt": ["$$NOW", "$takeoverAt"] },
+                    // Without this condition, a text or a number would count as earlier than every
+                    // date.
+                    "$or": [{ "takeoverAt": { "$type": "date" } }, { "takeoverAt": null }],
+                },
+            ],
+        },
+        "u": [{ "$set": set }],
+        "multi": true,
+    }
+}
+
+/// A count plus one. Whatever somebody has written into the field, the result is a whole number
+/// that the validator accepts; otherwise the claim would fail.
+fn one_more(field: &str) -> RawDocumentBuf {
+    let whole = rawdoc! { "$in": [{ "$type": field }, ["int", "long"]] };
+    let in_range =
+        rawdoc! { "$and": [{ "$gte": [field, 0] }, { "$lt": [field, i32::MAX] }, whole] };
+    let counted = rawdoc! { "$cond": [in_range, { "$add": [field, 1] }, i32::MAX] };
+    // The field is missing or null.
+    rawdoc! { "$cond": [{ "$lte": [field, null] }, 1, counted] }
+}
+
+/// The fields that only mean something while a transaction is not final.
+pub(super) const UNFINISHED: [&str; 6] =
+    ["claim", "leaseUntil", "takeoverAt", "sweepAfter", "parked", DUE_AT];
+
+/// The largest document whose accounts are copied when it is canceled: far beyond every valid one.
+const COPIED_BYTES_MAX: i32 = 4 << 20;
+
+/// Moves the transactions of a batch from one state to the next, where they are still in this state
+/// and under this claim. A step that is no end uses plain operators: a pipeline with `$$NOW` costs the
+/// server a sixth more. The commit of what expires is a pipeline all the same: `$currentDate` is a clock
+/// that runs on after the guard was evaluated, and would show a decision after `expiresAt`.
+pub(super) fn advance(step: Advance, ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
+    let (from, to) = step.states();
+    let mut filter = rawdoc! {
+        "_id": { "$in": names(ids) }, "state": from.as_str(), "claim": claim.token.as_str(),
+    };
+    if step == Advance::CommitInTime {
+        filter.append(cstr!("$expr"), in_time());
+    }
+    let mut statement = rawdoc! { "q": filter, "multi": true };
+    if to.is_final() {
+        statement.append(cstr!("u"), end(to, rawdoc! {}));
+    } else if step == Advance::CommitInTime {
+        let set = rawdoc! {
+            "state": to.as_str(), "decidedAt": "$$NOW", "lastModified": "$$NOW",
+        };
+        let update: RawArrayBuf = [rawdoc! { "$set": set }].into_iter().collect();
+        statement.append(cstr!("u"), update);
+    } else {
+        let set = rawdoc! { "state": to.as_str() };
+        // The only such step is the commit.
+        let now = rawdoc! { "decidedAt": true, "lastModified": true };
+        let update = rawdoc! { "$set": set, "$currentDate": now };
+        statement.append(cstr!("u"), update);
+    }
+    statement
+}
+
+/// Whether a transaction that expires has not expired yet, on the server's clock.
+fn in_time() -> RawDocumentBuf {
+    rawdoc! { "$lt": ["$$NOW", "$expiresAt"] }
+}
+
+/// The pipeline that ends a transaction: its state, the moment, the accounts under which it is listed
+/// from now on, and `more`, which is set, too. What is canceled may be a document of others that is so
+/// large that it has no room for a copy of its accounts.
+fn end(state: State, more: RawDocumentBuf) -> RawArrayBuf {
+    let both = ["$source", "$destination"];
+    let mut accounts = doc! { "$cond": [{ "$isArray": "$legs" }, "$legs.account", both] };
+    if state == State::Canceled {
+        let size = doc! { "$bsonSize": "$$ROOT" };
+        accounts = doc! { "$cond": [{ "$lt": [size, COPIED_BYTES_MAX] }, accounts, "$$REMOVE"] };
+    }
+    let mut set = raw(&doc! { "state": state, "lastModified": "$$NOW", ENDED_ON: accounts });
+    for field in &more {
+        let (name, value) = field.expect("it was just made");
+        set.append(name, value);
+    }
+    let gone: RawArrayBuf = UNFINISHED.into_iter().collect();
+    [rawdoc! { "$set": set }, rawdoc! { "$unset": gone }].into_iter().collect()
+}
+
+/// Turns a pending transaction towards its undoing, with the reason.
+pub(super) fn cancel(cancelation: &Cancelation, claim: &Claim) -> RawDocumentBuf {
+    let reason = raw(&canceled_for(&cancelation.reason, cancelation.never_posted));
+    let mut filter = rawdoc! {
+        "_id": cancelation.id.as_ref(),
+        "state": State::Pending.as_str(),
+        "claim": claim.token.as_str(),
+    };
+    if cancelation.unconfirmed {
+        filter.append(cstr!("captured"), RawBson::Null);
+    }
+    rawdoc! {
+        "q": filter,
+        "u": [{ "$set": {
+            "state": State::Canceling.as_str(),
+            "reason": { "$literal": reason },
+            "decidedAt": "$$NOW",
+            "lastModified": "$$NOW",
+        } }],
+    }
+}
+
+/// The field `reason` of what is canceled.
+pub(super) fn canceled_for(reason: &Reason, never_posted: bool) -> Document {
+    let mut document = reason.to_document();
+    if never_posted {
+        document.insert("neverPosted", true);
+    }
+    document
+}
+
+pub(super) fn raw(document: &Document) -> RawDocumentBuf {
+    document.try_into().expect("no name of a field has a NUL")
+}
+
+/// A client's request to cancel: `scheduled`, `initial`, `held` and `pending` become `canceling`; only
+/// workers write the end, because it has an event. The statements run in this order, so a transaction
+/// that is claimed, held or confirmed between them still matches a later one. Nobody owns what was
+/// `scheduled` or `initial`, so a worker may claim it at once. The claim of what was `pending` stays: the owner notices at its commit and undoes what it has
+/// posted.
+pub(super) fn request_cancel(id: &str, reason: &Reason) -> Vec<Document> {
+    let canceling = |never_posted| {
+        doc! {
+            "state": State::Canceling,
+            "reason": { "$literal": canceled_for(reason, never_posted) },
+            "decidedAt": "$$NOW",
+            "lastModified": "$$NOW",
+        }
+    };
+    let mut unclaimed = canceling(true);
+    unclaimed.insert("takeoverAt", "$$NOW");
+    // Twice: a hold may be confirmed before it was looked at, or come to rest after that.
+    let held = holds::release(id, &Reason { code: ReasonCode::Released, ..reason.clone() });
+    vec![
+        doc! {
+            "q": { "_id": id, "state": { "$in": [State::Scheduled, State::Initial] } },
+            // The sweeper's stamp would keep the sweepers from it.
+            "u": [{ "$set": unclaimed }, { "$unset": ["sweepAfter", DUE_AT] }],
+        },
+        held.clone(),
+        doc! { "q": { "_id": id, "state": State::Pending }, "u": [{ "$set": canceling(false) }] },
+        held,
+    ]
+}
+
+/// Releases a claim: removes the token, and sets the takeover time to the later of a delay from now
+/// and a given moment.
+pub(super) fn release(
+    ids: &[&TransactionId],
+    claim: &Claim,
+    after_ms: i64,
+    not_before: ServerMs,
+) -> RawDocumentBuf {
+    rawdoc! {
+        "q": { "_id": { "$in": names(ids) }, "claim": claim.token.as_str() },
+        "u": [
+            { "$set": {
+                "takeoverAt": {
+                    "$max": [{ "$add": ["$$NOW", after_ms] }, DateTime::from_millis(not_before)],
+                },
+                "lastModified": "$$NOW",
+            } },
+            { "$unset": ["claim"] },
+        ],
+        "multi": true,
+    }
+}
+
+/// Takes a first claim back, as if the transaction had never been claimed.
+pub(super) fn unclaim(ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
+    rawdoc! {
+        "q": {
+            "_id": { "$in": names(ids) },
+            "state": State::Pending.as_str(),
+            "claim": claim.token.as_str(),
+            "attempts": 1,
+        },
+        "u": {
+            "$set": { "state": State::Initial.as_str() },
+            "$unset": {
+                "claim": "", "leaseUntil": "", "takeoverAt": "", "application": "", "attempts": "",
+                "claimedAt": "",
+            },
+            "$currentDate": { "lastModified": true },
+        },
+        "multi": true,
+    }
+}
+
+/// Adds to a balance within a native transaction. It needs no guard, because the server compares
+/// the document with the snapshot. Also returns how many documents it has to match.
+pub(super) fn add(account: &str, change: Amount) -> (RawDocumentBuf, usize) {
+    let change = RawBson::from(change);
+    (rawdoc! { "q": { "_id": account }, "u": { "$inc": { "balance": change } } }, 1)
+}
+
+/// Moves `initial` transactions to their ends within a native transaction. With each statement
+/// comes the number of documents that it has to match: fewer match when one of those that `expire` and
+/// are to be done has expired meanwhile.
+pub(super) fn ends(
+    verdicts: &[Verdict],
+    expire: &HashSet<&TransactionId>,
+    application: &str,
+) -> Vec<(RawDocumentBuf, usize)> {
+    let end_of = |state: State, reason: Option<&Reason>| {
+        let mut more = rawdoc! {
+            "application": literal(application),
+            "attempts": one_more("$attempts"),
+        };
+        if let Some(reason) = reason {
+            more.append(cstr!("reason"), rawdoc! { "$literal": raw(&reason.to_document()) });
+        }
+        end(state, more)
+    };
+    let done = verdicts.iter().filter(|verdict| verdict.refused.is_none());
+    let (expiring, lasting): (Vec<&TransactionId>, Vec<_>) =
+        done.map(|verdict| &verdict.id).partition(|id| expire.contains(id));
+    let mut statements = Vec::new();
+    for (done, expires) in [(lasting, false), (expiring, true)] {
+        if done.is_empty() {
+            continue;
+        }
+        let count = done.len();
+        let mut filter = rawdoc! {
+            "_id": { "$in": names(&done) }, "state": State::Initial.as_str(), "parked": null,
+        };
+        if expires {
+            filter.append(cstr!("$expr"), in_time());
+        }
+        let statement = rawdoc! { "q": filter, "u": end_of(State::Done, None), "multi": true };
+        statements.push((statement, count));
+    }
+    for verdict in verdicts {
+        if let Some(reason) = &verdict.refused {
+            let filter = rawdoc! {
+                "_id": verdict.id.as_ref(), "state": State::Initial.as_str(), "parked": null,
+            };
+            let statement = rawdoc! { "q": filter, "u": end_of(State::Canceled, Some(reason)) };
+            statements.push((statement, 1));
+        }
+    }
+    statements
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn a_wish_to_cancel_never_touches_the_owner() {
+        let pending = &request_cancel("t", &Reason::new(ReasonCode::Requested, "why"))[2];
+        assert_eq!(pending.get_document("q").expect("q").get_str("state").ok(), Some("pending"));
+        let set = pending.get_array("u").expect("u")[0].as_document().expect("a stage");
+        let fields: Vec<_> = set.get_document("$set").expect("$set").keys().collect();
+        assert_eq!(fields, ["state", "reason", "decidedAt", "lastModified"]);
+    }
+}

@@ -1,0 +1,165 @@
+//! Accounts: creating them, looking at them, their statements, and changing their status.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use client::{Change, Entry, Error, Opened, Period, readable};
+use input::{ACCOUNT, Kind, Record, parse_account};
+use ledger::account::Account as Stored;
+use ledger::{json, uri};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Api;
+use super::answer::Answer;
+use super::call::Call;
+use super::problem::Problem;
+use super::received::Received;
+use super::submissions::REPLAYED;
+use super::view::{Account, Money};
+
+/// A page of accounts.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Accounts {
+    /// The accounts, by name.
+    items: Vec<Account>,
+    /// The cursor of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    next: Option<String>,
+}
+
+/// What has happened to an account: its transactions that are done, in the order in which they were
+/// booked. It is exact while others are in flight: a transaction stands on it when it is done.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Statement {
+    /// The account.
+    account: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    currency: Option<String>,
+    /// The balance before the first item.
+    opening: Money,
+    /// The transactions.
+    items: Vec<Booked>,
+    /// The balance after the last item.
+    closing: Money,
+    /// The cursor of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    next: Option<String>,
+}
+
+/// A transaction on a statement.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Booked {
+    /// The transaction.
+    id: String,
+    /// When it was done.
+    #[schema(format = DateTime)]
+    booked_at: String,
+    /// What it brought; below zero is a debit.
+    amount: Money,
+    /// The balance after it.
+    balance: Money,
+    /// The other accounts of it, at most ten.
+    counterparties: Vec<String>,
+}
+
+impl From<Entry> for Booked {
+    fn from(entry: Entry) -> Booked {
+        Booked {
+            id: entry.id.to_string(),
+            booked_at: json::timestamp(entry.booked_at),
+            amount: entry.amount.into(),
+            balance: entry.balance.into(),
+            counterparties: entry.counterparties.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// `POST /v1/accounts`
+pub async fn create(call: Call) -> Result<Answer, Problem> {
+    let account = account(&call)?;
+    let id = account.id.clone();
+    let address = format!("/v1/accounts/{}", uri::segment(&id));
+    let opened = call.api.client.create_accounts(&[account]).await?.remove(0);
+    let opened = opened.map_err(|error| Problem::from(error).existing(address.clone()))?;
+    let account = find(&call.api, &id).await.map_err(Error::after_a_write)?;
+    let answer = match opened {
+        Opened::Created => Answer::json(StatusCode::CREATED, &account),
+        Opened::Unchanged => {
+            Answer::json(StatusCode::OK, &account).with(REPLAYED, HeaderValue::from_static("true"))
+        }
+    };
+    let address = HeaderValue::try_from(address).expect("it is percent-encoded");
+    Ok(answer.with(header::LOCATION, address))
+}
+
+/// The account that a body describes.
+pub fn account(received: &Received) -> Result<Stored, Problem> {
+    let record = Record::from_value(received.json()?, ACCOUNT)?;
+    Ok(parse_account(record, Kind::ByPoint)?)
+}
+
+/// The time that a statement is about.
+pub fn period(received: &Received) -> Result<Period, Problem> {
+    Ok(Period { from: received.moment("from")?, to: received.moment("to")? })
+}
+
+/// `GET /v1/accounts/{id}`
+pub async fn show(call: Call) -> Result<Answer, Problem> {
+    let account = find(&call.api, call.name()?).await?;
+    Ok(Answer::json(StatusCode::OK, &account))
+}
+
+/// `GET /v1/accounts`
+pub async fn list(call: Call) -> Result<Answer, Problem> {
+    let page = call.api.client.accounts(call.limit()?, call.text("cursor")).await?;
+    let items = page.items.iter().map(Account::listed).collect();
+    Ok(Answer::json(StatusCode::OK, &Accounts { items, next: page.next }))
+}
+
+/// `GET /v1/accounts/{id}/statement`
+pub async fn statement(call: Call) -> Result<Answer, Problem> {
+    let period = period(&call)?;
+    let (limit, cursor) = (call.limit()?, call.text("cursor"));
+    let statement = call.api.client.statement(call.name()?, &period, limit, cursor).await;
+    let statement = statement.map_err(|error| Problem::from(error).of_parameters())?;
+    let statement = Statement {
+        account: statement.account.to_string(),
+        currency: statement.currency,
+        opening: statement.opening.into(),
+        items: statement.entries.into_iter().map(Booked::from).collect(),
+        closing: statement.closing.into(),
+        next: statement.next,
+    };
+    Ok(Answer::json(StatusCode::OK, &statement))
+}
+
+/// `POST /v1/accounts/{id}/freeze`
+pub async fn freeze(call: Call) -> Result<Answer, Problem> {
+    change(&call, Change::Freeze).await
+}
+
+/// `POST /v1/accounts/{id}/unfreeze`
+pub async fn unfreeze(call: Call) -> Result<Answer, Problem> {
+    change(&call, Change::Unfreeze).await
+}
+
+/// `POST /v1/accounts/{id}/close`
+pub async fn close(call: Call) -> Result<Answer, Problem> {
+    change(&call, Change::Close).await
+}
+
+async fn change(call: &Call, change: Change) -> Result<Answer, Problem> {
+    let id = call.name()?;
+    call.api.client.change_status(change, id).await?;
+    let account = find(&call.api, id).await.map_err(Error::after_a_write)?;
+    Ok(Answer::json(StatusCode::OK, &account))
+}
+
+async fn find(api: &Api, id: &str) -> Result<Account, Error> {
+    let document = readable(&api.client.account_document(id).await?);
+    let reserved = api.client.reserved(&document).await?;
+    Ok(Account::of(&document, &reserved))
+}

@@ -1,0 +1,285 @@
+//! From a request to its response.
+//!
+//! Owns what happens to every request: who sends it, how many, how large, for how long, and what is
+//! logged and counted of it. An operation runs in a task of its own, so that a caller that goes away
+//! interrupts nothing midway.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, Uri, header};
+use observe::{Context, FutureExt, Span, SpanKind, TRACEPARENT, TraceParent};
+use tokio::task::JoinHandle;
+
+use super::answer::Answer;
+use super::call::Call;
+use super::operation::Operation;
+use super::problem::{Code, Problem};
+use super::received::{Received, WAIT_MAX_S};
+use super::tokens::Caller;
+use super::{Api, origin};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// The longest id of a request that is taken over from its sender.
+const REQUEST_ID_BYTES_MAX: usize = 100;
+
+/// Answers a request for an operation. `id` is the name in its address.
+pub async fn dispatch(
+    api: Arc<Api>,
+    operation: &'static Operation,
+    id: String,
+    request: Request,
+) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let mut exchange = Exchange::begin(&parts, operation.path);
+    let answer = run(&api, operation, id, parts, body, &mut exchange).await;
+    exchange.end(&api, answer)
+}
+
+/// Answers a request for which there is no operation.
+pub fn refuse(api: &Api, problem: Problem, request: Request) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    Exchange::begin(&parts, "none").end(api, Err(problem))
+}
+
+/// The answer to a request for a page that is no operation, and who asked for it.
+pub struct Shown {
+    /// The name of the token, or nothing.
+    pub caller: String,
+    /// The page.
+    pub answer: Answer,
+}
+
+/// Answers a request for a page of this kind, which `show` makes. It is told the id of the request, for the log.
+pub async fn show_page<F>(
+    api: &Api,
+    kind: &'static str,
+    request: Request,
+    show: impl FnOnce(String, Parts, Body) -> F,
+) -> Response<Body>
+where
+    F: Future<Output = Shown>,
+{
+    let (parts, body) = request.into_parts();
+    let mut exchange = Exchange::begin(&parts, kind);
+    let shown = show(exchange.id.clone(), parts, body).await;
+    exchange.caller = shown.caller;
+    exchange.end(api, Ok(shown.answer))
+}
+
+/// Carries out what somebody asks for within this process, as if it had come by the operation's address.
+///
+/// # Errors
+/// As the operation, and where the caller may not do it.
+pub async fn ask(
+    api: &Arc<Api>,
+    caller: &Caller,
+    operation: &'static Operation,
+    received: Received,
+) -> Result<Answer, Problem> {
+    if let Some(scope) = operation.scope {
+        caller.require(scope)?;
+    }
+    received.only(&operation.params)?;
+    let call = Call { api: api.clone(), submitter: caller.submitter(), received };
+    carry_out(operation, call, ()).await
+}
+
+async fn run(
+    api: &Arc<Api>,
+    operation: &'static Operation,
+    id: String,
+    parts: Parts,
+    body: Body,
+    exchange: &mut Exchange,
+) -> Result<Answer, Problem> {
+    let submitter = admit(api, operation, &parts, exchange)?;
+    // Whoever sends a body where none has a meaning, maybe without a token, takes no memory.
+    let most = operation.takes.as_ref().map_or(0, |_| api.settings.body_bytes_max);
+    let body = api.room.read(body, most, api.settings.read_limit).await?;
+    let query = parts.uri.query().unwrap_or_default();
+    let received = Received::new(id, query, parts.headers, body.bytes.clone());
+    let call = Call { api: api.clone(), submitter, received };
+    call.only(&operation.params)?;
+    let context = exchange.trace(api, operation, &call);
+    carry_out(operation, call, body).with_context(context).await
+}
+
+/// Carries an operation out, in a task of its own and within its time. `keep` is dropped when it has ended, also if
+/// the caller has gone away before.
+async fn carry_out(
+    operation: &'static Operation,
+    call: Call,
+    keep: impl Send + 'static,
+) -> Result<Answer, Problem> {
+    let limit = if operation.is_long { Duration::MAX } else { limit(&call.api) };
+    let running = operation_with(operation, call, keep);
+    let answer = match tokio::time::timeout(limit, running).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(panicked)) => {
+            tracing::error!(%panicked, operation = operation.name, "an operation broke down");
+            Err(Problem::new(Code::Unknown, "the operation broke down"))
+        }
+        Err(_) => Err(Problem::new(Code::Unknown, "a server takes too long to answer")),
+    };
+    // What was begun may have changed something.
+    let answer = match operation.method == Method::POST {
+        true => answer,
+        false => answer.map_err(Problem::of_a_look),
+    };
+    if operation.names(&answer) {
+        return answer;
+    }
+    let status = answer.map_or_else(|problem| problem.code.status(), |answer| answer.status);
+    tracing::error!(%status, operation = operation.name, "an answer that its entry does not name");
+    Err(Problem::new(Code::Internal, "an answer that is not documented"))
+}
+
+/// How long an operation may take: two calls of servers, one after the other, each of which may give up only at its
+/// limit.
+fn limit(api: &Api) -> Duration {
+    2 * api.settings.give_up_after + Duration::from_secs(u64::from(WAIT_MAX_S) + 10)
+}
+
+/// Carries out what only reads, in a task of its own, as the driver needs it, and within the time of an operation.
+pub async fn within_limit<T: Send + 'static>(
+    api: &Api,
+    look: impl Future<Output = Result<T, Problem>> + Send + 'static,
+) -> Result<T, Problem> {
+    let looking = tokio::spawn(look.with_current_context());
+    match tokio::time::timeout(limit(api), looking).await {
+        Ok(Ok(answer)) => answer.map_err(Problem::of_a_look),
+        Ok(Err(panicked)) => {
+            tracing::error!(%panicked, "a look broke down");
+            Err(Problem::new(Code::Unknown, "the look broke down").of_a_look())
+        }
+        Err(_) => Err(Problem::new(Code::Unknown, "a server takes too long to answer").of_a_look()),
+    }
+}
+
+/// Starts an operation.
+fn operation_with(
+    operation: &'static Operation,
+    call: Call,
+    keep: impl Send + 'static,
+) -> JoinHandle<Result<Answer, Problem>> {
+    let running = async move {
+        let answer = (operation.run)(call).await;
+        drop(keep);
+        answer
+    };
+    tokio::spawn(running.with_current_context())
+}
+
+/// Refuses whom it must, before anything of the body is read. Returns the name of who sends it, if there is one.
+fn admit(
+    api: &Api,
+    operation: &Operation,
+    parts: &Parts,
+    exchange: &mut Exchange,
+) -> Result<Option<Arc<str>>, Problem> {
+    let tokens = api.tokens();
+    origin::check(&tokens, &parts.method, &parts.headers)?;
+    let Some(scope) = operation.scope else { return Ok(None) };
+    let authorization = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let caller = tokens.caller(authorization)?;
+    exchange.caller.clone_from(&caller.name);
+    if let Some((rate, left)) = caller.count()? {
+        exchange.head(RATE_LIMIT_POLICY, format!("\"default\";q={rate};w=1"));
+        exchange.head(RATE_LIMIT, format!("\"default\";r={left};t=1"));
+    }
+    caller.require(scope)?;
+    Ok(caller.submitter())
+}
+
+/// What is known of a request and goes into its response, the log and the metrics.
+struct Exchange {
+    id: String,
+    route: &'static str,
+    method: Method,
+    uri: Uri,
+    caller: String,
+    headers: HeaderMap,
+    begun: Instant,
+    span: Option<Span>,
+}
+
+impl Exchange {
+    fn begin(parts: &Parts, route: &'static str) -> Exchange {
+        let given = parts.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
+        let is_plain = |id: &&str| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/+=".contains(&byte);
+            (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(plain)
+        };
+        let own = || uuid::Uuid::now_v7().to_string();
+        Exchange {
+            id: given.filter(is_plain).map_or_else(own, str::to_owned),
+            route,
+            method: parts.method.clone(),
+            uri: parts.uri.clone(),
+            caller: String::new(),
+            headers: HeaderMap::new(),
+            begun: Instant::now(),
+            span: None,
+        }
+    }
+
+    /// Begins the span of the request, if it is sampled; returns where the operation runs.
+    fn trace(&mut self, api: &Api, operation: &Operation, call: &Call) -> Context {
+        let tracing = &api.client.config().tracing;
+        if !tracing.is_on() {
+            return Context::new();
+        }
+        let parent = call.headers.get(TRACEPARENT).and_then(|text| text.to_str().ok());
+        let parent = parent.and_then(TraceParent::parse);
+        // As OpenTelemetry's conventions for HTTP name it.
+        let name = format!("{} {}", self.method, operation.path);
+        self.span = tracing.begin(name, SpanKind::Server, parent.as_ref());
+        if let Some(span) = &self.span {
+            span.set("http.request.method", self.method.to_string());
+            span.set("http.route", operation.path);
+        }
+        tracing.context(self.span.as_ref())
+    }
+
+    fn head(&mut self, name: HeaderName, value: String) {
+        // All of them are made of plain characters.
+        self.headers.extend(HeaderValue::try_from(value).ok().map(|value| (name, value)));
+    }
+
+    fn end(mut self, api: &Api, answer: Result<Answer, Problem>) -> Response<Body> {
+        let problem = answer.as_ref().err().map(|problem| problem.detail.clone());
+        let answer = answer.unwrap_or_else(|problem| problem.answer());
+        self.head(REQUEST_ID, self.id.clone());
+        let took = self.begun.elapsed();
+        let status = answer.status.as_u16();
+        if let Some(span) = &self.span {
+            span.set("http.response.status_code", i64::from(status));
+            if answer.status.is_server_error() {
+                span.fail(problem.clone().unwrap_or_default());
+            }
+        }
+        api.metrics.answered(self.route, &self.method, answer.status, took);
+        tracing::info!(
+            target: "access",
+            request = self.id,
+            caller = self.caller,
+            method = %self.method,
+            // Without the parameters, which may be many.
+            path = self.uri.path(),
+            status,
+            trace = self.span.as_ref().map(|span| span.parent().trace_id()),
+            ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            problem,
+        );
+        let mut response = answer.into_response();
+        response.headers_mut().extend(self.headers);
+        response
+    }
+}

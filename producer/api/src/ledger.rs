@@ -1,0 +1,145 @@
+//! Questions about the whole ledger: counts, and the audit.
+//!
+//! Both read everything that is stored. So the counts are asked for once for all who want them, at
+//! most every few seconds, and one audit runs at a time.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use audit::{Options, Report};
+use axum::http::StatusCode;
+use serde::Serialize;
+use tokio::sync::{Mutex, Semaphore};
+use utoipa::ToSchema;
+
+use super::Api;
+use super::answer::Answer;
+use super::call::Call;
+use super::problem::{Code, Problem};
+
+/// How old counts may be.
+const FRESH_FOR: Duration = Duration::from_secs(10);
+
+/// What was asked for, for all who ask.
+pub struct Asked {
+    counts: Mutex<Option<(Instant, client::Stats)>>,
+    audit: Semaphore,
+}
+
+impl Default for Asked {
+    fn default() -> Asked {
+        Asked { counts: Mutex::default(), audit: Semaphore::new(1) }
+    }
+}
+
+/// How many transactions there are.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Stats {
+    /// By state.
+    states: BTreeMap<String, u64>,
+    /// The canceled ones, by the code of their reason.
+    reasons: BTreeMap<String, u64>,
+    /// How many seconds ago they were counted.
+    age_seconds: u64,
+}
+
+/// A rule that a document breaks.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Violation {
+    /// The number of the invariant: from 1 to 5, or 9.
+    rule: u8,
+    /// The document.
+    #[schema(example = "accounts/alice")]
+    document: String,
+    /// What is wrong.
+    message: String,
+}
+
+/// What an audit found.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Audit {
+    /// Whether every rule holds.
+    ok: bool,
+    /// Accounts looked at.
+    accounts: u64,
+    /// Transactions looked at.
+    transactions: u64,
+    /// Those of them that workers have not brought to their end yet.
+    in_flight: u64,
+    /// Those that are scheduled or held.
+    resting: u64,
+    /// Those in flight that are parked.
+    parked: u64,
+    /// How many violations there are.
+    violation_count: u64,
+    /// The first hundred.
+    violations: Vec<Violation>,
+    /// Whether each account stands for one moment.
+    snapshot: bool,
+    /// At how many moments the accounts were read; 0 without snapshots.
+    moments: usize,
+    /// How long it took.
+    seconds: f64,
+}
+
+impl From<Report> for Audit {
+    fn from(report: Report) -> Audit {
+        let violations = report.violations.into_iter().map(|finding| Violation {
+            rule: finding.rule.number(),
+            document: finding.document,
+            message: finding.message,
+        });
+        Audit {
+            ok: report.violation_count == 0,
+            accounts: report.accounts,
+            transactions: report.transactions,
+            in_flight: report.in_flight,
+            resting: report.resting,
+            parked: report.parked,
+            violation_count: report.violation_count,
+            violations: violations.collect(),
+            snapshot: report.snapshot,
+            moments: report.moments,
+            seconds: report.seconds,
+        }
+    }
+}
+
+/// `GET /v1/stats`
+pub async fn stats(call: Call) -> Result<Answer, Problem> {
+    // Whoever comes while they are counted waits for the same counts.
+    let mut counts = call.api.asked.counts.lock().await;
+    let (at, counted) = match &*counts {
+        Some((at, counted)) if at.elapsed() < FRESH_FOR => (*at, counted.clone()),
+        Some(_) | None => {
+            let counted = call.api.client.stats().await?;
+            counts.insert((Instant::now(), counted)).clone()
+        }
+    };
+    let (states, reasons) = (counted.states, counted.reasons);
+    let stats = Stats { states, reasons, age_seconds: at.elapsed().as_secs() };
+    Ok(Answer::json(StatusCode::OK, &stats))
+}
+
+/// `POST /v1/audit`
+pub async fn audit(call: Call) -> Result<Answer, Problem> {
+    let at_rest = call.flag("atRest")?;
+    let found = audited(&call.api, at_rest, |_, _| {}).await?;
+    Ok(Answer::json(StatusCode::OK, &found))
+}
+
+/// Audits, unless an audit is running.
+pub async fn audited(
+    api: &Api,
+    at_rest: bool,
+    progress: impl Fn(u64, &str) + Send + Sync,
+) -> Result<Audit, Problem> {
+    let Ok(_running) = api.asked.audit.try_acquire() else {
+        let problem = Problem::new(Code::RateLimited, "an audit is running");
+        return Err(Problem { retry_after: Some(FRESH_FOR), ..problem });
+    };
+    let options = Options { at_rest, ..Options::default() };
+    Ok(audit::run(&api.client, options, progress).await?.into())
+}

@@ -1,0 +1,247 @@
+//! Dead letters.
+//!
+//! Looking takes nothing out. One look runs at a time, because another one would not see the letters
+//! that this one holds.
+
+use std::collections::BTreeMap;
+
+use axum::http::StatusCode;
+use bson::DateTime;
+use client::{Asked, DeadLetter, DeadLetters, Error, Fate, Held, Replay};
+use ledger::limits::{echo, echo_bytes};
+use ledger::transaction::{State, TransactionId};
+use serde::Serialize;
+use tokio::sync::MutexGuard;
+use utoipa::ToSchema;
+
+use super::answer::Answer;
+use super::call::Call;
+use super::problem::{Code, Problem};
+
+/// A message that workers have given up.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Letter {
+    /// Its id.
+    id: String,
+    /// Why, as a word.
+    #[schema(example = "kills_worker")]
+    reason: String,
+    /// Why, as a sentence.
+    detail: String,
+    /// When it was given up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false, format = DateTime)]
+    died_at: Option<String>,
+    /// What it says; a long one is cut.
+    body: String,
+}
+
+/// Letters with the same reason.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Group {
+    /// The reason.
+    reason: String,
+    /// How many there are.
+    count: u64,
+}
+
+/// The dead letters.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Letters {
+    /// How many were looked at.
+    count: u64,
+    /// By reason, the most frequent first.
+    groups: Vec<Group>,
+    /// The first of those that were asked for.
+    items: Vec<Letter>,
+}
+
+/// How a transaction that a letter names stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Named {
+    /// The transaction.
+    id: String,
+    /// waiting, parked, in_flight, final, unknown or stuck. A replay publishes what waits, and
+    /// unparks what is parked.
+    is: &'static str,
+    /// Its state, where it is in flight or final.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    state: Option<&'static str>,
+    /// Why it is stuck.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    problem: Option<String>,
+}
+
+/// A letter, what it asks for, and what became of it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LookedAt {
+    letter: Letter,
+    /// The transactions that it names.
+    transactions: Vec<Named>,
+    /// Why it, or a part of it, can never be replayed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    problem: Option<String>,
+    /// stays, all_final (it stays, there is nothing to replay), replayed or discarded: the last two
+    /// are out of the queue.
+    outcome: &'static str,
+}
+
+impl Letter {
+    fn of(letter: &DeadLetter) -> Letter {
+        let millis = letter.died_at.and_then(|at| i64::try_from(at.checked_mul(1_000)?).ok());
+        let died_at = millis.map(DateTime::from_millis);
+        Letter {
+            id: letter.id.clone(),
+            reason: echo(&letter.reason).into_owned(),
+            detail: echo(&letter.detail).into_owned(),
+            died_at: died_at.and_then(|at| at.try_to_rfc3339_string().ok()),
+            body: echo_bytes(&letter.body),
+        }
+    }
+}
+
+impl LookedAt {
+    fn of(letter: &DeadLetter, asked: Asked, outcome: &'static str) -> LookedAt {
+        let named = |(id, fate): (TransactionId, Fate)| Named {
+            id: id.to_string(),
+            is: fate.as_str(),
+            state: fate.state().map(State::as_str),
+            problem: fate.problem().map(str::to_owned),
+        };
+        LookedAt {
+            letter: Letter::of(letter),
+            transactions: asked.transactions.into_iter().map(named).collect(),
+            problem: asked.problem,
+            outcome,
+        }
+    }
+}
+
+/// A look through the queue.
+struct Look<'a> {
+    letters: DeadLetters,
+    _alone: MutexGuard<'a, ()>,
+}
+
+impl Look<'_> {
+    async fn begin(call: &Call) -> Result<Look<'_>, Problem> {
+        let alone = call.api.looking.lock().await;
+        Ok(Look { letters: call.api.client.dead_letters().await?, _alone: alone })
+    }
+
+    async fn next(&mut self) -> Result<Option<Held>, Problem> {
+        Ok(self.letters.next().await.map_err(Error::from)?)
+    }
+
+    async fn end(self) {
+        self.letters.close().await;
+    }
+}
+
+/// `GET /v1/dead-letters`
+pub async fn list(call: Call) -> Result<Answer, Problem> {
+    let (limit, reason) = (call.limit()? as usize, call.text("reason"));
+    let mut look = Look::begin(&call).await?;
+    let listed = listed(&mut look, limit, reason).await;
+    look.end().await;
+    Ok(Answer::json(StatusCode::OK, &listed?))
+}
+
+async fn listed(
+    look: &mut Look<'_>,
+    limit: usize,
+    reason: Option<&str>,
+) -> Result<Letters, Problem> {
+    let (mut groups, mut items, mut count) = (BTreeMap::<String, u64>::new(), Vec::new(), 0);
+    while let Some(held) = look.next().await? {
+        let letter = Letter::of(&held.letter);
+        count += 1;
+        *groups.entry(letter.reason.clone()).or_default() += 1;
+        if items.len() < limit && reason.is_none_or(|reason| reason == letter.reason) {
+            items.push(letter);
+        }
+    }
+    let group = |(reason, count)| Group { reason, count };
+    let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+    Ok(Letters { count, groups, items })
+}
+
+/// What is done with a letter.
+#[derive(Clone, Copy)]
+enum Act {
+    Show,
+    Replay,
+    Discard,
+}
+
+/// `GET /v1/dead-letters/{id}`
+pub async fn show(call: Call) -> Result<Answer, Problem> {
+    one(&call, Act::Show).await
+}
+
+/// `POST /v1/dead-letters/{id}/replay`
+pub async fn replay(call: Call) -> Result<Answer, Problem> {
+    call.api.client.ensure_queue().await?;
+    one(&call, Act::Replay).await
+}
+
+/// `POST /v1/dead-letters/{id}/discard`
+pub async fn discard(call: Call) -> Result<Answer, Problem> {
+    one(&call, Act::Discard).await
+}
+
+/// Does something with the letter that the address names.
+async fn one(call: &Call, act: Act) -> Result<Answer, Problem> {
+    let mut look = Look::begin(call).await?;
+    let done = find_and_do(call, act, &mut look).await;
+    look.end().await;
+    Ok(Answer::json(StatusCode::OK, &done?))
+}
+
+async fn find_and_do(call: &Call, act: Act, look: &mut Look<'_>) -> Result<LookedAt, Problem> {
+    let client = &call.api.client;
+    while let Some(held) = look.next().await? {
+        if held.letter.id != call.id {
+            continue;
+        }
+        let (asked, outcome) = match act {
+            Act::Show => {
+                let asked = client.asked(&held.letter).await?;
+                let is_final = asked.replay() == Replay::AllFinal;
+                (asked, if is_final { "all_final" } else { "stays" })
+            }
+            Act::Replay => (replayed(client.replay(&held).await?)?, "replayed"),
+            Act::Discard => {
+                let asked = client.asked(&held.letter).await?;
+                client.discard(&held).await?;
+                (asked, "discarded")
+            }
+        };
+        return Ok(LookedAt::of(&held.letter, asked, outcome));
+    }
+    Err(Problem::new(Code::NotFound, "there is no such dead letter"))
+}
+
+/// What was asked for, if the letter has gone; else why it stays.
+fn replayed(asked: Asked) -> Result<Asked, Problem> {
+    let why = match asked.replay() {
+        Replay::Removed => return Ok(asked),
+        Replay::AllFinal => {
+            "all of its transactions are final, so there is nothing to replay; discard it".into()
+        }
+        Replay::Stays => {
+            let stuck = |fate: &Fate| matches!(fate, Fate::Unknown | Fate::Stuck(_));
+            let named = asked.transactions.iter().find(|(_, fate)| stuck(fate));
+            match (named, asked.problem) {
+                (Some((id, fate)), _) => format!("it stays: {} is {}", echo(id), fate.as_str()),
+                (None, problem) => format!("it stays: {}", problem.unwrap_or_default()),
+            }
+        }
+    };
+    Err(Problem::new(Code::Refused, why))
+}

@@ -1,0 +1,224 @@
+//! The HTTP API: `producer serve`.
+//!
+//! - `routes`: the operations, as a list. Router, OpenAPI document and page are made of it.
+//! - `operation`, `problem`, `view`: what an entry of the list says; what can be wrong; the schemas.
+//! - `received`, `items`: what came, and reading it.
+//! - `dispatch`, `origin`, `tokens`, `room`, `server`, `stream`: what happens to every request before and after its
+//!   operation.
+//! - `keys`, `requests`: what an idempotency key stands for; an array under a key that is known.
+//! - `submissions`, `bulk`, `transactions`, `holds`, `accounts`, `events`, `overview`, `ledger`, `letters`, `parked`:
+//!   the operations.
+//! - `gate`, `hub`: whether submissions are taken; the events of the last while.
+//! - `openapi`, `page`: the documents. `console`: the pages for operators, over the same operations.
+//!
+//! Everything that is written goes through [`Client`], so the API promises what the library promises:
+//! an id lives for ever, and whatever was answered with 200, 201 or 202 is durable.
+
+pub mod accounts;
+pub mod answer;
+pub mod bulk;
+mod call;
+mod dispatch;
+pub mod events;
+mod gate;
+pub mod holds;
+mod hub;
+mod items;
+mod keys;
+mod ledger;
+mod letters;
+mod looks;
+mod metrics;
+mod openapi;
+pub mod operation;
+mod origin;
+mod overview;
+mod page;
+mod parked;
+pub mod problem;
+pub mod received;
+mod requests;
+mod room;
+pub mod routes;
+mod server;
+mod stream;
+pub mod submissions;
+pub mod tokens;
+pub mod transactions;
+mod view;
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, SystemTime};
+
+use axum::Router;
+use axum::body::Body;
+use client::{Client, Error};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::gate::Gate;
+use self::hub::Hub;
+use self::ledger::Asked;
+use self::metrics::Metrics;
+use self::overview::Viewing;
+use self::room::{Placed, Room};
+
+pub use self::answer::Answer;
+pub use self::dispatch::{Shown, ask, show_page};
+pub use self::origin::check as check_origin;
+pub use self::problem::{Code, Problem};
+pub use self::received::Received;
+pub use self::tokens::{Caller, Scope, Tokens};
+use ::overview::Sampler;
+
+/// How the API is served.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The file of the tokens; none when everybody who reaches it may do everything.
+    pub tokens: Option<PathBuf>,
+    /// The most requests a second of one token.
+    pub rate: Option<NonZeroU32>,
+    /// The most connections.
+    pub connections_max: usize,
+    /// The most listeners to events.
+    pub listeners_max: usize,
+    /// The largest body, in bytes.
+    pub body_bytes_max: usize,
+    /// The most transactions of one array.
+    pub items_max: usize,
+    /// With so many messages in the queue, submissions are refused.
+    pub backlog_max: u32,
+    /// How long headers, or a body, may take to come, nothing of an answer may be read, and a
+    /// connection may be idle.
+    pub read_limit: Duration,
+    /// How long a server may be away before a request fails.
+    pub give_up_after: Duration,
+}
+
+impl Settings {
+    fn load_tokens(&self) -> Result<Tokens, String> {
+        match &self.tokens {
+            Some(path) => Tokens::load(path, self.rate),
+            None => Ok(Tokens::everybody(self.rate)),
+        }
+    }
+}
+
+/// The page of metrics of a server that has answered nothing yet, for the page that explains them.
+#[must_use]
+pub fn metrics_at_start() -> String {
+    Metrics::new().page(true)
+}
+
+/// Limits that no flag sets.
+pub mod limits {
+    pub use super::hub::BYTES_MAX as EVENTS_BYTES_MAX;
+    pub use super::overview::VIEWERS_MAX;
+    pub use super::received::WAIT_MAX_S;
+    pub use super::requests::IDS_BYTES_MAX as KEYED_IDS_BYTES_MAX;
+    pub use super::room::BYTES_MAX as BODIES_BYTES_MAX;
+    pub use super::server::HEAD_BYTES_MAX;
+    pub use super::view::MARKS_MAX;
+}
+
+/// What all requests share.
+pub struct Api {
+    client: Client,
+    settings: Settings,
+    tokens: RwLock<Arc<Tokens>>,
+    gate: Arc<Gate>,
+    hub: Arc<Hub>,
+    metrics: Metrics,
+    asked: Asked,
+    viewing: Viewing,
+    room: Room,
+    /// One look at the dead letters at a time: another one would not see what this one holds.
+    looking: tokio::sync::Mutex<()>,
+    /// Whether it is about to end.
+    stop: CancellationToken,
+}
+
+impl Api {
+    /// An API over a ledger.
+    ///
+    /// # Errors
+    /// When the file of tokens can't be read; the sentence names file and line.
+    pub fn new(client: Client, settings: Settings, stop: CancellationToken) -> Result<Api, String> {
+        let tokens = settings.load_tokens()?;
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        // Lives of the subscription are counted in steps of one from here on.
+        let epoch = since_1970.unwrap_or_default().as_nanos() as u64;
+        let room = Room::new(settings.body_bytes_max.max(room::BYTES_MAX));
+        Ok(Api {
+            viewing: Viewing::new(Sampler::new(client.clone())),
+            client,
+            room,
+            settings,
+            tokens: RwLock::new(Arc::new(tokens)),
+            gate: Arc::default(),
+            hub: Arc::new(Hub::new(epoch)),
+            metrics: Metrics::new(),
+            asked: Asked::default(),
+            looking: tokio::sync::Mutex::default(),
+            stop,
+        })
+    }
+
+    /// Serves the operations, and these pages beside them, until it is told to stop, and until what was accepted
+    /// then is answered.
+    pub async fn serve(self: Arc<Self>, pages: Router<Arc<Api>>, listener: TcpListener) {
+        let (api, stop) = (self, CancellationToken::new());
+        let beside = TaskTracker::new();
+        let (client, most) = (api.client.clone(), api.settings.backlog_max);
+        beside.spawn(gate::watch(api.gate.clone(), client.clone(), most, stop.clone()));
+        beside.spawn(hub::run(api.hub.clone(), client, stop.clone()));
+        beside.spawn(reload(api.clone(), stop.clone()));
+        let (looking, until) = (api.clone(), stop.clone());
+        beside.spawn(async move { looking.viewing.sampler.run(until).await });
+        server::serve(api.clone(), pages, listener, api.stop.clone()).await;
+        stop.cancel();
+        beside.close();
+        beside.wait().await;
+    }
+
+    /// Reads a body of at most so many bytes.
+    ///
+    /// # Errors
+    /// When it is longer, comes too slowly, or there is no room for it.
+    pub async fn read(&self, body: Body, bytes_max: usize) -> Result<Placed, Problem> {
+        self.room.read(body, bytes_max, self.settings.read_limit).await
+    }
+
+    /// If the broker was not told of what is done, new submissions would wait for it.
+    fn note_unpublished(&self, unpublished: Option<&Error>) {
+        if let Some(error) = unpublished {
+            self.gate.close(error.to_string());
+        }
+    }
+
+    /// Whom it knows.
+    pub fn tokens(&self) -> Arc<Tokens> {
+        self.tokens.read().expect("no holder panics").clone()
+    }
+}
+
+/// Reads the tokens again at each SIGHUP. A file that can't be read leaves them as they are.
+async fn reload(api: Arc<Api>, stop: CancellationToken) {
+    let mut hangups = match signal(SignalKind::hangup()) {
+        Ok(hangups) => hangups,
+        Err(error) => return tracing::error!(%error, "tokens can't be read again"),
+    };
+    while stop.run_until_cancelled(hangups.recv()).await.is_some() {
+        match api.settings.load_tokens() {
+            Ok(tokens) => {
+                *api.tokens.write().expect("no holder panics") = Arc::new(tokens);
+                tracing::info!("the tokens were read again");
+            }
+            Err(problem) => tracing::error!(problem, "the tokens stay as they were"),
+        }
+    }
+}

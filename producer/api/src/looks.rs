@@ -1,0 +1,65 @@
+//! What pages for people show beyond what the operations answer.
+//!
+//! Promises the same as an operation that only reads: whoever asks needs the scope, and is told within the time
+//! limit of a request; nothing is changed. Fails with the [`Problem`] that an operation would answer.
+
+use std::sync::Arc;
+
+use mongo::{ParkedFilter, ParkedTransaction};
+
+use super::Api;
+use super::dispatch::within_limit;
+use super::ledger::{Audit, audited};
+use super::problem::Problem;
+use super::tokens::{Caller, Scope};
+
+impl Api {
+    /// Parked transactions with what they would move, the first `limit` of those that pass the filter.
+    ///
+    /// # Errors
+    /// As an operation that needs the scope `operate`.
+    pub async fn parked_transactions(
+        self: &Arc<Api>,
+        caller: &Caller,
+        filter: ParkedFilter,
+        limit: u32,
+    ) -> Result<Vec<ParkedTransaction>, Problem> {
+        caller.require(Scope::Operate)?;
+        let api = self.clone();
+        let look = async move { Ok(api.client.parked_transactions(&filter, limit).await?) };
+        within_limit(self, look).await
+    }
+
+    /// The database's clock, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// As an operation that needs the scope `read`.
+    pub async fn database_now(self: &Arc<Api>, caller: &Caller) -> Result<i64, Problem> {
+        caller.require(Scope::Read)?;
+        let api = self.clone();
+        let look = async move { Ok(api.client.database_now().await?) };
+        within_limit(self, look).await
+    }
+
+    /// Whether the event of a transaction still waits for a confirm of the broker.
+    ///
+    /// # Errors
+    /// As an operation that needs the scope `read`.
+    pub async fn event_is_due(self: &Arc<Api>, caller: &Caller, id: &str) -> Result<bool, Problem> {
+        caller.require(Scope::Read)?;
+        let (api, id) = (self.clone(), id.to_owned());
+        let look = async move { Ok(api.client.event_is_due(&id).await?) };
+        within_limit(self, look).await
+    }
+
+    /// Audits the ledger, unless an audit is running. It takes as long as it takes, and tells its progress.
+    ///
+    /// # Errors
+    /// As the operation `audit`.
+    pub async fn audit(
+        &self,
+        progress: impl Fn(u64, &str) + Send + Sync,
+    ) -> Result<Audit, Problem> {
+        audited(self, false, progress).await
+    }
+}

@@ -1,0 +1,275 @@
+//! What the API offers, as data: router, OpenAPI document and page are made of the same list.
+//!
+//! Promises that an operation answers only with statuses that its entry names: whatever else its
+//! function returns is answered as an internal error, and logged.
+
+use std::pin::Pin;
+
+use axum::http::{Method, StatusCode};
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{Object, ObjectBuilder, Schema, Type};
+use utoipa::openapi::{KnownFormat, Ref, RefOr, SchemaFormat};
+
+use super::answer::Answer;
+use super::call::Call;
+use super::problem::{Code, Problem};
+use super::tokens::Scope;
+
+/// What carries an operation out.
+pub type Run = fn(Call) -> Pin<Box<dyn Future<Output = Result<Answer, Problem>> + Send>>;
+
+/// The schemas of an operation's types: name and content.
+pub type Schemas = Vec<(String, RefOr<Schema>)>;
+
+/// A parameter after the question mark, or a header.
+pub struct Param {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it is a header.
+    pub is_header: bool,
+    /// What it does.
+    pub about: &'static str,
+    /// What it may be.
+    pub schema: Object,
+}
+
+impl Param {
+    /// A parameter with a text of this form.
+    pub fn text(name: &'static str, about: &'static str, schema: Object) -> Param {
+        Param { name, is_header: false, about, schema }
+    }
+
+    /// A header.
+    pub fn header(name: &'static str, about: &'static str, schema: Object) -> Param {
+        Param { name, is_header: true, about, schema }
+    }
+
+    /// A parameter that is true or false.
+    pub fn flag(name: &'static str, about: &'static str) -> Param {
+        Param::text(name, about, ObjectBuilder::new().schema_type(Type::Boolean).build())
+    }
+
+    /// A whole number within limits.
+    pub fn number(name: &'static str, about: &'static str, least: u32, most: u32) -> Param {
+        let schema = ObjectBuilder::new().schema_type(Type::Integer);
+        Param::text(name, about, schema.minimum(Some(least)).maximum(Some(most)).build())
+    }
+
+    /// A moment.
+    pub fn moment(name: &'static str, about: &'static str) -> Param {
+        let format = SchemaFormat::KnownFormat(KnownFormat::DateTime);
+        let schema = ObjectBuilder::new().schema_type(Type::String).format(Some(format));
+        Param::text(name, about, schema.build())
+    }
+
+    /// How many items.
+    pub fn limit() -> Param {
+        Param::number("limit", "How many items at most; 100 by default", 1, 1_000)
+    }
+
+    /// The parameters of a page: how many items, and from where on.
+    pub fn paged() -> [Param; 2] {
+        [Param::limit(), Param::text("cursor", "The `next` of the page before", string().build())]
+    }
+}
+
+/// A schema of a text, to be completed.
+pub fn string() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String)
+}
+
+/// A text that an `_id`, an account or a currency can be.
+pub fn name_schema() -> ObjectBuilder {
+    let most = ledger::limits::NAME_BYTES_MAX;
+    // Bytes count, not characters: `é` has two.
+    string().min_length(Some(1)).max_length(Some(most)).pattern(Some(r"^[^\x00-\x1f\x7f-\x9f]+$"))
+}
+
+/// A body that an operation takes.
+pub struct Takes {
+    /// The schema that it has.
+    pub schema: RefOr<Schema>,
+    /// The schemas that this one names.
+    pub schemas: Schemas,
+    /// Whether it has to be there.
+    pub is_required: bool,
+    /// Bodies that it takes, for people and for programs that try them.
+    pub examples: Vec<(&'static str, serde_json::Value)>,
+}
+
+/// An answer that is no problem.
+pub struct Gives {
+    /// Its status.
+    pub status: StatusCode,
+    /// When it comes.
+    pub about: &'static str,
+    /// Its content type, and its schema if it is JSON.
+    pub content: (&'static str, RefOr<Schema>),
+    /// The schemas that this one names.
+    pub schemas: Schemas,
+}
+
+/// An operation.
+pub struct Operation {
+    /// Its method.
+    pub method: Method,
+    /// Its address; `{id}` stands for a name.
+    pub path: &'static str,
+    /// Its name for programs.
+    pub name: &'static str,
+    /// What a token needs for it; none for what everybody may see.
+    pub scope: Option<Scope>,
+    /// What it does, in a few words.
+    pub summary: &'static str,
+    /// What else there is to know.
+    pub about: &'static str,
+    /// Its parameters and headers.
+    pub params: Vec<Param>,
+    /// Its body, if it takes one.
+    pub takes: Option<Takes>,
+    /// How it answers.
+    pub gives: Vec<Gives>,
+    /// The problems that it may end with.
+    pub problems: Vec<Code>,
+    /// Whether it may take longer than the time limit of a request.
+    pub is_long: bool,
+    /// What carries it out.
+    pub run: Run,
+}
+
+impl Operation {
+    /// An operation that needs a scope.
+    pub fn new(method: Method, path: &'static str, name: &'static str, run: Run) -> Operation {
+        // What every request may meet before its operation begins.
+        let mut problems = vec![
+            Code::Malformed,
+            Code::Forbidden,
+            Code::RequestTimeout,
+            Code::TooLarge,
+            Code::RateLimited,
+            Code::Internal,
+            Code::Unavailable,
+        ];
+        // Of what may change something, it can be open whether it did.
+        if method == Method::POST {
+            problems.push(Code::Unknown);
+        }
+        Operation {
+            method,
+            path,
+            name,
+            scope: None,
+            summary: "",
+            about: "",
+            params: Vec::new(),
+            takes: None,
+            gives: Vec::new(),
+            problems,
+            is_long: false,
+            run,
+        }
+    }
+
+    /// Who may do it.
+    pub fn needs(mut self, scope: Scope) -> Operation {
+        self.scope = Some(scope);
+        self.may(&[Code::Unauthorized])
+    }
+
+    /// What it does.
+    pub fn about(mut self, summary: &'static str, about: &'static str) -> Operation {
+        (self.summary, self.about) = (summary, about);
+        self
+    }
+
+    /// Its parameters. Each may have a value that breaks a rule.
+    pub fn params(mut self, params: impl IntoIterator<Item = Param>) -> Operation {
+        self.params.extend(params);
+        self.may(&[Code::Invalid])
+    }
+
+    /// The body that it takes.
+    pub fn takes<T: ToSchema>(
+        mut self,
+        schema: RefOr<Schema>,
+        examples: Vec<(&'static str, serde_json::Value)>,
+    ) -> Operation {
+        let is_required = true;
+        self.takes = Some(Takes { schema, schemas: schemas_of::<T>(), is_required, examples });
+        self.may(&[Code::UnsupportedMediaType, Code::Invalid])
+    }
+
+    /// The body that it takes, if there is one.
+    pub fn may_take<T: ToSchema>(
+        self,
+        examples: Vec<(&'static str, serde_json::Value)>,
+    ) -> Operation {
+        let mut operation = self.takes::<T>(reference::<T>(), examples);
+        if let Some(takes) = &mut operation.takes {
+            takes.is_required = false;
+        }
+        operation
+    }
+
+    /// An answer in JSON.
+    pub fn gives<T: ToSchema>(self, status: StatusCode, about: &'static str) -> Operation {
+        self.gives_any::<T>(status, about, reference::<T>())
+    }
+
+    /// An answer in JSON that is one of several.
+    pub fn gives_any<T: ToSchema>(
+        mut self,
+        status: StatusCode,
+        about: &'static str,
+        schema: RefOr<Schema>,
+    ) -> Operation {
+        let content = ("application/json", schema);
+        self.gives.push(Gives { status, about, content, schemas: schemas_of::<T>() });
+        self
+    }
+
+    /// An answer of another type.
+    pub fn gives_text(mut self, content_type: &'static str, about: &'static str) -> Operation {
+        let content = (content_type, RefOr::T(Schema::Object(string().build())));
+        self.gives.push(Gives { status: StatusCode::OK, about, content, schemas: Vec::new() });
+        self
+    }
+
+    /// The problems that it may end with, beside those of every request.
+    pub fn may(mut self, problems: &[Code]) -> Operation {
+        self.problems.extend(problems);
+        self.problems.sort_unstable();
+        self.problems.dedup();
+        self
+    }
+
+    /// Takes as long as it takes.
+    pub fn long(mut self) -> Operation {
+        self.is_long = true;
+        self
+    }
+
+    /// Whether its entry names this answer.
+    pub fn names(&self, answer: &Result<Answer, Problem>) -> bool {
+        match answer {
+            Ok(answer) => self.gives.iter().any(|gives| gives.status == answer.status),
+            Err(problem) => self.problems.contains(&problem.code),
+        }
+    }
+
+    /// Whether its address has a name in it.
+    pub fn has_id(&self) -> bool {
+        self.path.contains("{id}")
+    }
+}
+
+/// A reference to a type's schema.
+pub fn reference<T: ToSchema>() -> RefOr<Schema> {
+    RefOr::Ref(Ref::from_schema_name(T::name()))
+}
+
+fn schemas_of<T: ToSchema>() -> Schemas {
+    let mut schemas = vec![(T::name().into_owned(), T::schema())];
+    T::schemas(&mut schemas);
+    schemas
+}

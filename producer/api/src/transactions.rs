@@ -1,0 +1,126 @@
+//! Looking at transactions, canceling and reversing them.
+
+use std::time::SystemTime;
+
+use axum::http::StatusCode;
+use bson::{DateTime, Document};
+use client::{Canceled, Error, Origin, TransactionFilter};
+use ledger::limits::echo;
+use ledger::transaction::State;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::answer::Answer;
+use super::call::Call;
+use super::problem::{Code, Problem};
+use super::received::Received;
+use super::submissions::{stands, taken};
+use super::view::Transaction;
+
+/// A page of transactions.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Transactions {
+    /// The transactions, newest first.
+    items: Vec<Transaction>,
+    /// The cursor of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    next: Option<String>,
+}
+
+/// `GET /v1/transactions/{id}`
+pub async fn show(call: Call) -> Result<Answer, Problem> {
+    let id = call.name()?;
+    let found = call.api.client.transaction(id).await?;
+    shown(id, found.as_ref())
+}
+
+fn shown(id: &str, found: Option<&Document>) -> Result<Answer, Problem> {
+    let missing = || Problem::new(Code::NotFound, format!("{}: no such transaction", echo(id)));
+    let transaction = found.map(Transaction::of).ok_or_else(missing)?;
+    Ok(Answer::json(StatusCode::OK, &transaction))
+}
+
+/// `GET /v1/transactions`
+pub async fn list(call: Call) -> Result<Answer, Problem> {
+    let filter = filter(&call)?;
+    let page = call.api.client.transactions(&filter, call.limit()?, call.text("cursor")).await;
+    let page = page.map_err(|error| Problem::from(error).of_parameters())?;
+    let items = page.items.iter().map(Transaction::of).collect();
+    Ok(Answer::json(StatusCode::OK, &Transactions { items, next: page.next }))
+}
+
+/// Which transactions a list is about.
+pub fn filter(received: &Received) -> Result<TransactionFilter, Problem> {
+    Ok(TransactionFilter {
+        states: states(received.text("state"))?,
+        account: received.named("account")?,
+        since: received.moment("since")?,
+    })
+}
+
+fn states(text: Option<&str>) -> Result<Vec<State>, Problem> {
+    let Some(text) = text else { return Ok(Vec::new()) };
+    let state = |name: &str| {
+        State::parse(name).ok_or_else(|| {
+            let known = State::ALL.map(State::as_str).join(", ");
+            Problem::invalid("state", format!("{:?} is not one of {known}", echo(name)))
+        })
+    };
+    text.split(',').map(state).collect()
+}
+
+/// `POST /v1/transactions/{id}/cancel`
+pub async fn cancel(call: Call) -> Result<Answer, Problem> {
+    let (id, wait) = (call.name()?, call.wait()?);
+    let Canceled { standing, unpublished } = call.api.client.cancel(id).await?;
+    call.api.note_unpublished(unpublished.as_ref());
+    let state = standing.state.unwrap_or(State::Canceling);
+    stands(&call.api, id, state, wait).await
+}
+
+/// Another moment for a scheduled transaction.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[expect(dead_code, reason = "requests are read field by field, so that errors name the field")]
+pub struct Reschedule {
+    /// Nobody settles it before this moment. One that has passed makes it due now.
+    #[schema(value_type = String, format = DateTime)]
+    not_before: (),
+}
+
+/// `POST /v1/transactions/{id}/reschedule`
+pub async fn reschedule(call: Call) -> Result<Answer, Problem> {
+    let id = call.name()?;
+    let not_before = moment_of(&call.json()?)?;
+    call.api.client.reschedule(id, not_before).await?;
+    let found = call.api.client.transaction(id).await.map_err(Error::after_a_write)?;
+    shown(id, found.as_ref())
+}
+
+/// The one field of a request to reschedule.
+fn moment_of(body: &Value) -> Result<SystemTime, Problem> {
+    const FIELD: &str = "notBefore";
+    let Value::Object(fields) = body else {
+        return Err(Problem::field(FIELD, "is missing: the body is not an object"));
+    };
+    if let Some(other) = fields.keys().find(|field| *field != FIELD) {
+        return Err(Problem::field(&echo(other), "is not known here; only notBefore is"));
+    }
+    let moment = fields.get(FIELD).and_then(Value::as_str);
+    let moment = moment.and_then(|text| DateTime::parse_rfc3339_str(text).ok());
+    let moment = moment.ok_or_else(|| {
+        Problem::field(FIELD, "is missing or not a moment like 2026-11-01T00:00:00Z")
+    })?;
+    Ok(moment.to_system_time())
+}
+
+/// `POST /v1/transactions/{id}/reverse`
+pub async fn reverse(call: Call) -> Result<Answer, Problem> {
+    let (id, wait) = (call.name()?, call.wait()?);
+    call.api.gate.check()?;
+    let origin = Origin::of(call.submitter.as_ref());
+    let receipt = call.api.client.reverse_from(id, origin).await?;
+    taken(&call.api, &receipt, wait).await
+}

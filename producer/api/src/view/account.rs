@@ -1,0 +1,127 @@
+//! Accounts as answers say them.
+
+use bson::{Bson, Document};
+use client::{Reserved, holds};
+use ledger::account::Account as Stored;
+use ledger::amount::Amount;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Money, id, moment, text, whole};
+
+/// The most marks of one account that are told.
+pub const MARKS_MAX: usize = 1_000;
+
+/// An account.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Account {
+    /// Its name.
+    id: String,
+    /// Whether it takes postings: open, frozen or closed.
+    status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    currency: Option<String>,
+    /// Posted money. What transactions in flight take out is out of it already, what they bring is not
+    /// yet in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    balance: Option<Money>,
+    /// What may be spent now: the balance above the floor. Missing where there is no floor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    available: Option<Money>,
+    /// What transactions in flight and holds take out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    pending_debits: Option<Money>,
+    /// How many holds reserve something of it.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schema(required = false)]
+    holds: u64,
+    /// What they reserve together, a part of pendingDebits. Missing in lists, and where there are too
+    /// many marks to look at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    on_hold: Option<Money>,
+    /// What transactions in flight bring.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    pending_credits: Option<Money>,
+    /// The lowest balance. Missing where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    floor: Option<Money>,
+    /// What it started with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    opening_balance: Option<Money>,
+    /// How many transactions in flight or on hold have posted on it.
+    marks: u64,
+    /// Which ones, at most 1,000; in lists they are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    pending_transactions: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false, format = DateTime)]
+    created_at: Option<String>,
+    /// Why its numbers can't be shown, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    invalid: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Account {
+    /// What a document says, with its marks and what holds reserve.
+    pub fn of(document: &Document, reserved: &Reserved) -> Account {
+        let marks = document.get_array("pendingTransactions").map_or(&[][..], Vec::as_slice);
+        let shown = marks.iter().filter_map(Bson::as_str).take(MARKS_MAX).map(str::to_owned);
+        let count = marks.len() as u64;
+        let on_hold = reserved.amount.filter(|_| reserved.holds > 0).map(Money::from);
+        let pending_transactions = Some(shown.collect());
+        Account { pending_transactions, on_hold, ..Account::new(document, count) }
+    }
+
+    /// What a document of a list says, which has only the number of its marks.
+    pub fn listed(document: &Document) -> Account {
+        let marks = whole(document, "marks").and_then(|marks| u64::try_from(marks).ok());
+        let mut whole = document.clone();
+        whole.insert("pendingTransactions", Vec::<Bson>::new());
+        Account::new(&whole, marks.unwrap_or_default())
+    }
+
+    fn new(document: &Document, marks: u64) -> Account {
+        let account = Account {
+            id: id(document),
+            status: text(document, "status").unwrap_or_else(|| "unknown".to_owned()),
+            currency: text(document, "currency"),
+            marks,
+            holds: holds(document),
+            created_at: moment(document, "createdAt"),
+            ..Account::default()
+        };
+        match Stored::from_document(document) {
+            Ok(stored) => account.with(&stored),
+            Err(problem) => Account { invalid: Some(problem), ..account },
+        }
+    }
+
+    fn with(self, stored: &Stored) -> Account {
+        let above = |floor: Amount| stored.balance.checked_add(floor.negated());
+        Account {
+            balance: Some(stored.balance.into()),
+            available: stored.floor.and_then(above).map(Money::from),
+            pending_debits: Some(stored.pending_debits.into()),
+            pending_credits: Some(stored.pending_credits.into()),
+            floor: stored.floor.map(Money::from),
+            opening_balance: Some(stored.opening_balance.into()),
+            ..self
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The accounts of an audit, piece by piece, with the marks that they have.
+//!
+//! Pure. Owns what is known of each account and ledger, and which marks of the last piece are not explained yet. A
+//! piece whose reading failed is forgotten, and taken in anew.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use ledger::account::Account;
+use ledger::limits::echo;
+use mongodb::bson::RawDocument;
+
+use super::close::{Book, Ledger, Sums};
+use super::findings::{Count, Findings, Rule};
+use super::pieces::Pieces;
+use super::raw::{REPEATED, holds_of, id_of, repeats_a_field};
+
+/// All that were taken in.
+#[derive(Default)]
+pub(super) struct Accounts {
+    /// `None` is an account whose document can't be read.
+    by_id: HashMap<Arc<str>, Option<usize>>,
+    pub books: Vec<Book>,
+    pub ledgers: Vec<Ledger>,
+    names: BTreeMap<(Option<String>, bool), usize>,
+    pieces: Pieces,
+    /// Where the accounts of the last piece begin.
+    piece: Place,
+    /// Marks of the last piece whose transaction has not been read yet, with the accounts that have them.
+    marks: HashMap<Arc<str>, Vec<usize>>,
+    /// Marks that belong to nothing.
+    unknown: Vec<(Arc<str>, Vec<usize>)>,
+}
+
+/// How far the accounts were taken in.
+#[derive(Debug, Default)]
+struct Place {
+    books: usize,
+    findings: Count,
+    /// Accounts behind it whose documents can't be read.
+    unreadable: Vec<Arc<str>>,
+}
+
+impl Accounts {
+    /// Takes an account in.
+    pub fn take(&mut self, document: &RawDocument, findings: &mut Findings) {
+        let id: Arc<str> = id_of(document).into();
+        let name = || format!("accounts/{}", echo(&id));
+        if repeats_a_field(document) {
+            findings.add(Rule::Balance, name, REPEATED.to_owned());
+        }
+        let account = match Account::from_raw(document) {
+            Ok(account) => account,
+            Err(problem) => {
+                findings.add(Rule::Balance, name, echo(&problem).into_owned());
+                self.piece.unreadable.push(id.clone());
+                self.by_id.insert(id, None);
+                return;
+            }
+        };
+        let marks = document.get_array("pendingTransactions");
+        let marks = marks.map_or(0, |marks| marks.iter_elements().count());
+        if marks != account.pending_transactions.len() {
+            let message = "a mark is there twice, or is no transaction's id".to_owned();
+            findings.add(Rule::Marks, name, message);
+        }
+        let holds = holds_of(document);
+        if holds.is_none() {
+            let message = "pendingHolds is no whole number".to_owned();
+            findings.add(Rule::Marks, name, message);
+        }
+        self.open(id, account, marks, holds.unwrap_or_default());
+    }
+
+    fn open(&mut self, id: Arc<str>, account: Account, marks: usize, holds: i64) {
+        let ledgers = &mut self.ledgers;
+        let name = (account.currency, account.balance.is_int());
+        let ledger = *self.names.entry(name).or_insert_with(|| {
+            ledgers.push(Ledger::default());
+            ledgers.len() - 1
+        });
+        let at = self.books.len();
+        let opening = account.opening_balance.nanos();
+        self.ledgers[ledger].opening += opening;
+        self.ledgers[ledger].balance += account.balance.nanos();
+        self.books.push(Book {
+            id: id.clone(),
+            found: Sums {
+                balance: account.balance.nanos(),
+                debits: account.pending_debits.nanos(),
+                credits: account.pending_credits.nanos(),
+                holds,
+            },
+            expected: Sums { balance: opening, ..Sums::default() },
+            marks,
+            floor: account.floor.map(ledger::amount::Amount::nanos),
+            ledger,
+        });
+        self.by_id.insert(id, Some(at));
+        for mark in account.pending_transactions {
+            self.marks.entry(mark).or_default().push(at);
+        }
+    }
+
+    /// Forgets the accounts since the last piece, so that they can be read anew.
+    pub fn forget(&mut self, findings: &mut Findings) {
+        for book in self.books.drain(self.piece.books..) {
+            let ledger = &mut self.ledgers[book.ledger];
+            ledger.opening -= book.expected.balance;
+            ledger.balance -= book.found.balance;
+            self.by_id.remove(&book.id);
+        }
+        for id in self.piece.unreadable.drain(..) {
+            self.by_id.remove(&id);
+        }
+        findings.back_to(self.piece.findings);
+        self.marks.clear();
+    }
+
+    /// Ends the accounts of a piece, at this account or at the end of all. What comes then are the transactions
+    /// that move something on them.
+    pub fn end(&mut self, end: Option<String>) {
+        if let Some(end) = end {
+            self.pieces.end(end);
+        }
+    }
+
+    /// The account at which the last piece ends.
+    pub fn last_end(&self) -> Option<&str> {
+        self.pieces.last()
+    }
+
+    /// Ends a piece: all transactions were taken in that its accounts have marks of, as far as they exist.
+    pub fn end_piece(&mut self, findings: &Findings) {
+        self.unknown.extend(self.marks.drain());
+        let findings = findings.so_far();
+        self.piece = Place { books: self.books.len(), findings, unreadable: Vec::new() };
+    }
+
+    /// The piece that an account of this `_id` belongs to, whether it exists or not.
+    pub fn piece_of(&self, account: &str) -> usize {
+        self.pieces.of(account)
+    }
+
+    /// Where its book stands; of an account whose document can't be read there is none.
+    pub fn find(&self, account: &str) -> Option<Option<usize>> {
+        self.by_id.get(account).copied()
+    }
+
+    pub fn count(&self) -> u64 {
+        self.by_id.len() as u64
+    }
+
+    /// How many transactions the accounts of the last piece have marks of.
+    pub fn mark_count(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// The transactions that accounts of the last piece have marks of, and that were not read yet. None is longer than an id may
+    /// be: an account's other marks are violations already.
+    pub fn marked(&self) -> impl Iterator<Item = &str> {
+        self.marks.keys().map(AsRef::as_ref)
+    }
+
+    /// The books of the last piece that have a mark of this transaction. They are explained by it.
+    pub fn take_marks(&mut self, transaction: &str) -> Vec<usize> {
+        self.marks.remove(transaction).unwrap_or_default()
+    }
+
+    /// Compares what was found with what it should be.
+    pub fn close(&mut self, at_rest: bool, findings: &mut Findings) {
+        self.unknown.sort();
+        for (id, books) in &self.unknown {
+            for at in books {
+                let account = &self.books[*at].id;
+                let message = format!("has the mark of transactions/{id}, which does not exist");
+                findings.add(Rule::Marks, || format!("accounts/{}", echo(account)), message);
+            }
+        }
+        for book in &self.books {
+            book.close(at_rest, findings);
+        }
+        for ((currency, _), at) in &self.names {
+            self.ledgers[*at].close(currency.as_deref(), findings);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! When transactions have changed since the first moment of the audit, as the server's own log has it.
+//!
+//! Owns the change stream. It is read after the documents, from the first moment on, for as long as the dates of
+//! documents leave it open: so the server's log has to reach back to that moment, which it does for hours
+//! or days, and nothing has to be kept meanwhile.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use client::{Error, Server};
+use ledger::transaction::State;
+use mongo::{code_of, error_in_words};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, Timestamp, doc, serialize_to_document};
+use mongodb::change_stream::event::ResumeToken;
+use mongodb::error::Error as DriverError;
+
+use super::bearing::MARGIN_MS;
+
+const BATCH: u32 = 5_000;
+/// How long the server waits for a change before it says how far it has looked.
+const AWAIT: Duration = Duration::from_millis(100);
+/// The user may not open a change stream.
+const UNAUTHORIZED: i32 = 13;
+/// The server's log does not reach back to the moment.
+const HISTORY_LOST: i32 = 286;
+
+/// Says at once what would keep [`of`] from reading the changes since this moment.
+pub(super) async fn probe(
+    transactions: &Collection<Document>,
+    first: Timestamp,
+) -> Result<(), Error> {
+    place_of(transactions, first).await.map(drop)
+}
+
+/// Tells which of the `unclear` ones became held or done after the first moment, and when they last did.
+/// `latest_ms` is the latest of their dates.
+pub(super) async fn of(
+    transactions: &Collection<Document>,
+    first: Timestamp,
+    latest_ms: i64,
+    unclear: &HashSet<&str>,
+) -> Result<HashMap<String, Timestamp>, Error> {
+    let end = end(latest_ms, read_until(transactions).await?);
+    let end_place = place_of(transactions, end).await?;
+    let behind = Timestamp { time: first.time, increment: first.increment.saturating_add(1) };
+    let mut changes = transactions
+        .watch()
+        .pipeline(pipeline())
+        .start_at_operation_time(behind)
+        .max_await_time(AWAIT)
+        .batch_size(BATCH)
+        .await
+        .map_err(explained)?
+        .with_type::<Document>();
+    let mut changed = HashMap::new();
+    loop {
+        match changes.next_if_any().await.map_err(explained)? {
+            Some(change) => {
+                let id = change.get_document("documentKey").and_then(|key| key.get_str("_id"));
+                match (id, change.get_timestamp("clusterTime")) {
+                    (_, Ok(at)) if at > end => break,
+                    (Ok(id), Ok(at)) if unclear.contains(id) => {
+                        changed.insert(id.to_owned(), at);
+                    }
+                    _ => {}
+                }
+            }
+            // The server's documentation promises that places compare as texts.
+            None if place(changes.resume_token()).is_some_and(|at| at >= end_place) => break,
+            None if !changes.is_alive() => {
+                return Err(denied("the transactions were dropped during the audit".to_owned()));
+            }
+            None => {}
+        }
+    }
+    Ok(changed)
+}
+
+/// Changes that make a transaction held or done.
+fn pipeline() -> [Document; 2] {
+    let states = [State::Held, State::Done].map(Bson::from).to_vec();
+    let states = doc! { "$in": states };
+    [
+        doc! { "$match": { "$or": [
+            { "operationType": "update", "updateDescription.updatedFields.state": &states },
+            { "operationType": { "$in": ["insert", "replace"] }, "fullDocument.state": &states },
+        ] } },
+        doc! { "$project": { "documentKey._id": 1, "clusterTime": 1 } },
+    ]
+}
+
+/// Everything that was read before this is asked happened until then. A stream comes as far: a majority has it, as
+/// it had all that was read, while the primary itself may be ahead for as long as other members are away.
+async fn read_until(transactions: &Collection<Document>) -> Result<Timestamp, Error> {
+    let database = transactions.client().database(&transactions.namespace().db);
+    let find = doc! {
+        "find": transactions.name(), "limit": 1, "singleBatch": true, "projection": { "_id": 1 },
+        "readConcern": { "level": "majority" },
+    };
+    let reply = database.run_command(find).await?;
+    let says_no_time = |error| denied(format!("the server does not say its time: {error}"));
+    reply.get_timestamp("operationTime").map_err(says_no_time)
+}
+
+/// The last change that matters: all that was read happened before `read_until`, and what became held or done did
+/// so near its date.
+fn end(latest_ms: i64, read_until: Timestamp) -> Timestamp {
+    let seconds = latest_ms.saturating_add(MARGIN_MS) / 1_000;
+    let time = u32::try_from(seconds.max(0)).unwrap_or(u32::MAX);
+    read_until.min(Timestamp { time, increment: u32::MAX })
+}
+
+/// The place of a moment in the server's log. Where nothing more is written, a stream comes to the place of the last
+/// write, and not past it.
+async fn place_of(transactions: &Collection<Document>, moment: Timestamp) -> Result<String, Error> {
+    // No batch: the server looks for no change, and the driver has no place for a stream that begins with one.
+    let stream = transactions.watch().start_at_operation_time(moment).batch_size(0).await;
+    place(stream.map_err(explained)?.resume_token())
+        .ok_or_else(|| denied("the server does not say where its log stands".to_owned()))
+}
+
+/// The place in the server's log that a token stands for.
+fn place(token: Option<ResumeToken>) -> Option<String> {
+    let token = serialize_to_document(&token?).ok()?;
+    token.get_str("_data").ok().map(str::to_owned)
+}
+
+fn explained(error: DriverError) -> Error {
+    let advice = match code_of(&error) {
+        Some(UNAUTHORIZED) => {
+            "an audit of a ledger in use needs the right `changeStream` on its transactions, which \
+             `producer roles --apply` gives to tandem-auditor and tandem-api"
+        }
+        Some(HISTORY_LOST) => {
+            "the server's log (oplog) does not reach back to the beginning of the audit: give it \
+             more room (replSetResizeOplog)"
+        }
+        Some(_) | None => return Error::from(error),
+    };
+    denied(format!("{advice} ({})", error_in_words(&error)))
+}
+
+fn denied(problem: String) -> Error {
+    Error::Denied { server: Server::MongoDb, problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_looked_at_until_the_last_read_or_until_their_dates_say_that_all_have_come() {
+        let at = |time, increment| Timestamp { time, increment };
+        assert_eq!(end(100_000, at(130, 4)), at(130, 4));
+        assert_eq!(end(100_000, at(131, 0)), at(130, u32::MAX));
+        assert_eq!(end(i64::MAX, at(131, 0)), at(131, 0), "a forged date");
+    }
+}

@@ -1,0 +1,119 @@
+//! Does every document keep the rules of the ledger?
+//!
+//! - `books`: the rules, as pure functions over documents.
+//! - `accounts`: the accounts, piece by piece, and their marks.
+//! - `close`: their sums, and whether these are as they should be.
+//! - `keys`: the rule about exclusive keys.
+//! - `raw`: what is read of a document whose other fields may be anything.
+//! - `parts`: what a transaction means for its accounts.
+//! - `findings`: what breaks them.
+//! - `scan`: reading the documents, in order.
+//! - `pieces`: which accounts were read at which moment.
+//! - `moment`: what is read in snapshots.
+//! - `bearing`: what a transaction that is read later says about their moments.
+//! - `changes`: what has changed since, by the server's log.
+//! - `exposition`: the result for Prometheus.
+//!
+//! Promises an exact answer on a live database: each account stands for one moment, while the accounts are read, and
+//! transactions in flight are counted by their states and marks at that moment. Many accounts are read at several
+//! moments; then a transfer between two of them may count for the one and not yet for the other, and the sum of all
+//! is compared without it. How many wait or rest is counted as they are read.
+//! The server has to keep its history for a few seconds, and its log since the audit began.
+
+mod accounts;
+mod bearing;
+mod books;
+mod changes;
+mod close;
+pub mod exposition;
+mod findings;
+mod keys;
+mod moment;
+mod parts;
+mod pieces;
+#[cfg(test)]
+mod pieces_tests;
+mod raw;
+mod scan;
+
+use std::time::Instant;
+
+use serde::Serialize;
+
+pub use findings::{Finding, Rule};
+
+use client::{Client, Error};
+
+/// How to audit.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Count unfinished transactions and marks as violations, but for what is scheduled or held.
+    pub at_rest: bool,
+    /// Keep at most so many violations; all are counted.
+    pub violations_max: usize,
+    /// Read at most so many accounts at one moment. Fewer are read when that takes longer than a second or two.
+    pub accounts_at_once: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { at_rest: false, violations_max: 100, accounts_at_once: u64::MAX }
+    }
+}
+
+/// What an audit found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Accounts looked at.
+    pub accounts: u64,
+    /// Transactions looked at.
+    pub transactions: u64,
+    /// Those of them that workers have not brought to their end yet.
+    pub in_flight: u64,
+    /// Those that rest: scheduled or held.
+    pub resting: u64,
+    /// Those in flight that are parked: they can't go on until somebody looks at them.
+    pub parked: u64,
+    /// The first parked ones.
+    pub parked_ids: Vec<String>,
+    /// The first violations.
+    pub violations: Vec<Finding>,
+    /// How many there are in all.
+    pub violation_count: u64,
+    /// Whether each account stands for one moment.
+    pub snapshot: bool,
+    /// At how many moments the accounts were read; 0 without snapshots.
+    pub moments: usize,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Audits the ledger, also while it is in use. `progress` is told now and then how many documents
+/// were read, and what they are.
+///
+/// # Errors
+/// When the server is away, or does not keep a snapshot for as long as it takes to read some of the accounts; or
+/// when the user may open no change stream on the transactions, or the server's log does not reach back to the
+/// audit's beginning. Violations are in the report.
+pub async fn run(
+    client: &Client,
+    options: Options,
+    progress: impl Fn(u64, &str) + Send + Sync,
+) -> Result<Report, Error> {
+    let begun = Instant::now();
+    let (books, moments) = scan::scan(client, options, &progress).await?;
+    let closed = books.close();
+    Ok(Report {
+        accounts: closed.accounts,
+        transactions: closed.transactions,
+        in_flight: closed.in_flight,
+        resting: closed.resting,
+        parked: closed.parked.count,
+        parked_ids: closed.parked.ids,
+        violation_count: closed.findings.count(),
+        violations: closed.findings.into_kept(),
+        snapshot: moments > 0,
+        moments,
+        seconds: (begun.elapsed().as_secs_f64() * 1_000.0).round() / 1_000.0,
+    })
+}

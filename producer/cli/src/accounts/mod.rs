@@ -1,0 +1,290 @@
+//! `accounts`: creating, showing, freezing and closing them, and what was booked on them.
+//!
+//! Every change is one guarded update, so it is right whatever workers do at the same moment.
+
+mod import;
+mod statement;
+mod status;
+
+use std::io::Write;
+
+use bson::{Document, RawDocumentBuf, doc};
+use clap::{Args, Subcommand, ValueEnum};
+use client::{Change, Opened, Reserved, readable};
+use ledger::account::Status;
+use ledger::json;
+use ledger::limits::echo;
+
+pub use import::import;
+
+use client::holds;
+use input::{Kind, Record, parse_account};
+
+use crate::context::Context;
+use crate::exit::{Error, Exit};
+use crate::files::{ACCOUNTS, Format};
+
+/// The subcommands of `accounts`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Create one account; doing it again changes nothing
+    Create(CreateArgs),
+    /// Create accounts from a CSV or JSON-lines file
+    #[command(after_help = IMPORT_HELP)]
+    Import(ImportArgs),
+    /// Show accounts
+    Show(ShowArgs),
+    /// List accounts, by name
+    List(ListArgs),
+    /// List what was booked on an account, with the balance after each entry
+    #[command(after_help = statement::HELP)]
+    Statement(statement::StatementArgs),
+    /// Refuse new postings until unfrozen
+    Freeze(Ids),
+    /// Take postings again
+    Unfreeze(Ids),
+    /// Refuse postings for good; only with nothing left on the account
+    Close(Ids),
+}
+
+const IMPORT_HELP: &str = "\
+Columns (or names in JSON lines): account, balance, floor, currency, status. An empty floor is 0,
+`none` is no floor at all (an outside world that money comes from).
+
+Examples:
+  producer accounts import accounts.csv
+  printf 'account,balance,floor\\nbank,0,none\\nalice,1000,\\n' | producer accounts import -";
+
+/// True for one account and for a file of them: see the library's `opening`.
+const REPEAT_OPENING: &str = "run the same command again on the same input: an account that exists \
+                              with the same opening content is left as it is";
+
+/// A new account.
+#[derive(Args, Clone, Debug)]
+pub struct CreateArgs {
+    /// Its name
+    pub id: String,
+    /// What it starts with
+    #[arg(long, default_value = "0", allow_hyphen_values = true)]
+    pub balance: String,
+    /// The lowest allowed balance, or `none`
+    #[arg(long, default_value = "0", allow_hyphen_values = true)]
+    pub floor: String,
+    /// The currency that a transaction must have
+    #[arg(long)]
+    pub currency: Option<String>,
+    /// Whether it takes postings
+    #[arg(long, value_enum, default_value = "open")]
+    pub status: StatusArg,
+    /// Read amounts as decimals, even without a point
+    #[arg(long)]
+    pub decimal: bool,
+}
+
+/// An account's status on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StatusArg {
+    /// Takes postings.
+    Open,
+    /// Refuses them until it is unfrozen.
+    Frozen,
+    /// Refuses them for good.
+    Closed,
+}
+
+impl From<StatusArg> for Status {
+    fn from(status: StatusArg) -> Status {
+        match status {
+            StatusArg::Open => Status::Open,
+            StatusArg::Frozen => Status::Frozen,
+            StatusArg::Closed => Status::Closed,
+        }
+    }
+}
+
+/// A file of accounts.
+#[derive(Args, Clone, Debug)]
+pub struct ImportArgs {
+    /// The file, or - for standard input
+    pub file: String,
+    /// The file's format; default: by its extension, else by its first character
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Leave invalid rows out instead of refusing the file
+    #[arg(long)]
+    pub skip_invalid: bool,
+    /// Read amounts as decimals, even without a point
+    #[arg(long)]
+    pub decimal: bool,
+}
+
+/// Which accounts to show.
+#[derive(Args, Clone, Debug)]
+pub struct ShowArgs {
+    /// Their names
+    #[arg(required = true)]
+    pub ids: Vec<String>,
+    /// Print JSON, one account a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which accounts to list.
+#[derive(Args, Clone, Debug)]
+pub struct ListArgs {
+    /// Only those with this status
+    #[arg(long, value_enum)]
+    pub status: Option<StatusArg>,
+    /// At most so many
+    #[arg(long, default_value_t = 50)]
+    pub limit: u32,
+    /// Print JSON, one account a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which accounts to change.
+#[derive(Args, Clone, Debug)]
+pub struct Ids {
+    /// Their names
+    #[arg(required = true)]
+    pub ids: Vec<String>,
+}
+
+/// Runs a subcommand.
+///
+/// # Errors
+/// As the subcommand's function.
+pub async fn run(
+    context: &Context,
+    command: &Command,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    match command {
+        Command::Create(args) => create(context, args, out).await,
+        Command::Import(args) => {
+            let imported = import(context, args).await?;
+            writeln!(out, "{imported}").map_err(Error::output)?;
+            Ok(if imported.conflicts > 0 { Exit::Failed } else { Exit::Ok })
+        }
+        Command::Show(args) => show(context, args, out).await,
+        Command::List(args) => list(context, args, out).await,
+        Command::Statement(args) => statement::statement(context, args, out).await,
+        Command::Freeze(ids) => status::run(context, Change::Freeze, &ids.ids, out).await,
+        Command::Unfreeze(ids) => status::run(context, Change::Unfreeze, &ids.ids, out).await,
+        Command::Close(ids) => status::run(context, Change::Close, &ids.ids, out).await,
+    }
+}
+
+/// Creates one account; one with the same opening content is left as it is.
+///
+/// # Errors
+/// When an argument is wrong, the account exists with other content, or the server is away.
+pub async fn create(
+    context: &Context,
+    args: &CreateArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let header: Vec<String> = ACCOUNTS.columns.iter().map(ToString::to_string).collect();
+    let status = Status::from(args.status).as_str().to_owned();
+    let currency = args.currency.clone().unwrap_or_default();
+    let cells = vec![args.id.clone(), args.balance.clone(), args.floor.clone(), currency, status];
+    let account = Record::from_cells(&header, cells)
+        .and_then(|record| parse_account(record, Kind::from_flag(args.decimal)))
+        .map_err(|flaw| Error::BadInput(flaw.to_string()))?;
+    context.advice.set(REPEAT_OPENING);
+    context.client.ensure_schema().await?;
+    let mut opened = context.client.create_accounts(&[account]).await?;
+    match opened.remove(0)? {
+        Opened::Created => writeln!(out, "{}: created", args.id),
+        Opened::Unchanged => writeln!(out, "{}: exists, unchanged", args.id),
+    }
+    .map_err(Error::output)?;
+    Ok(Exit::Ok)
+}
+
+async fn show(
+    context: &Context,
+    args: &ShowArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let mut exit = Exit::Ok;
+    for id in &args.ids {
+        let accounts = context.client.store().accounts().clone_with_type::<RawDocumentBuf>();
+        match accounts.find_one(doc! { "_id": id }).await? {
+            Some(document) => {
+                let document = readable(&document);
+                let reserved = context.client.reserved(&document).await?;
+                print(&document, &reserved, args.json, out)?;
+            }
+            None => {
+                context.console.note(format!("{id}: no such account"));
+                exit = Exit::Failed;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+async fn list(
+    context: &Context,
+    args: &ListArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let filter = match args.status {
+        Some(status) => doc! { "status": Status::from(status).as_str() },
+        None => doc! {},
+    };
+    let accounts = context.client.store().accounts();
+    let mut found = accounts.find(filter).sort(doc! { "_id": 1 }).limit(args.limit.into()).await?;
+    // Raw bytes, one document at a time: a document that can't be read does not end the list.
+    while found.advance().await? {
+        let document = readable(found.current());
+        let reserved = Reserved { holds: holds(&document), amount: None };
+        print(&document, &reserved, args.json, out)?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Prints an account. What is reserved by holds is a part of what is held.
+fn print(
+    document: &Document,
+    reserved: &Reserved,
+    as_json: bool,
+    out: &mut (dyn Write + Send),
+) -> Result<(), Error> {
+    if as_json {
+        let mut line = json::from_document(document);
+        if let Some(amount) = reserved.amount.filter(|_| reserved.holds > 0) {
+            line["onHold"] = json::amount(amount).into();
+        }
+        return writeln!(out, "{line}").map_err(Error::output);
+    }
+    let field = |name: &str| match document.get(name) {
+        None => "-".to_owned(),
+        Some(value) => match json::from_document(&doc! { "field": value })["field"].take() {
+            serde_json::Value::String(text) => echo(&text).into_owned(),
+            other => echo(&other.to_string()).into_owned(),
+        },
+    };
+    let floor = Some(field("floor")).filter(|floor| floor != "null");
+    let by_holds = match reserved {
+        Reserved { holds: 0, .. } => String::new(),
+        Reserved { holds, amount: None } => format!(" (by {holds} holds and others)"),
+        Reserved { holds, amount: Some(amount) } => {
+            format!(" ({} by {holds} holds)", json::amount(*amount))
+        }
+    };
+    writeln!(
+        out,
+        "{}  balance {}  held {}{by_holds}  coming {}  floor {}  currency {}  {}",
+        field("_id"),
+        field("balance"),
+        field("pendingDebits"),
+        field("pendingCredits"),
+        floor.as_deref().unwrap_or("none"),
+        field("currency"),
+        field("status"),
+    )
+    .map_err(Error::output)
+}

@@ -1,0 +1,270 @@
+//! The first pass: every row is checked before anything is written.
+//!
+//! Owns which rows are bad, including ids that occur twice in the file, and which contents occur
+//! more than once among the rows without an id. Memory is bounded: while it reads, sixteen bytes
+//! for each explicit id and twelve for each row without one; afterwards four for each bad repeated
+//! row, twelve for each repeated content, and the first [`SHOWN_MAX`] problems.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use input::content::{ContentDigest, Occurrences, repeated as repeated_contents};
+use sha2::{Digest, Sha256};
+
+use super::{Input, Record, Row, Rows};
+use crate::console::Console;
+use crate::exit::Error;
+
+/// The most problems that are kept to be shown; the rest is counted.
+pub const SHOWN_MAX: usize = 100;
+
+/// Every how many rows progress is shown.
+const PROGRESS_ROWS: u64 = 1 << 14;
+
+/// What distinguishes a row from the other rows of its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// Its own key, which must not occur twice in the file.
+    Key(String),
+    /// It has no key. Rows of the same content are told apart by counting them.
+    Content(ContentDigest),
+}
+
+/// A row after parsing: what identifies it, and the rest.
+#[derive(Debug)]
+pub struct Parsed<T> {
+    /// What identifies it.
+    pub identity: Identity,
+    /// The rest.
+    pub value: T,
+}
+
+/// A bad row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Problem {
+    /// The file.
+    pub file: String,
+    /// The line.
+    pub line: u32,
+    /// The field, what is wrong with it, and what to do.
+    pub problem: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.problem)
+    }
+}
+
+/// A file whose every row was looked at.
+#[derive(Debug)]
+pub struct Checked {
+    /// The digest of the whole file.
+    pub digest: [u8; 32],
+    /// How many rows it has, bad ones too.
+    pub rows: u64,
+    /// How many of them are bad.
+    pub invalid: u64,
+    /// The first problems, by line.
+    pub problems: Vec<Problem>,
+    /// How many valid rows have no key of their own.
+    pub without_key: u64,
+    /// The lines whose key stands on an earlier line.
+    repeated: HashSet<u32>,
+    /// The contents of more than one row without a key, sorted.
+    repeated_contents: Vec<ContentDigest>,
+    /// The field that the key is.
+    key: &'static str,
+}
+
+impl Checked {
+    /// Why a row is bad, or its content. The same in every pass.
+    ///
+    /// # Errors
+    /// The problem, without file and line.
+    pub fn parse<T>(
+        &self,
+        row: Row,
+        parse: impl Fn(Record) -> Result<Parsed<T>, String>,
+    ) -> Result<Parsed<T>, String> {
+        let line = row.line;
+        let parsed = row.record.and_then(parse)?;
+        match &parsed.identity {
+            Identity::Key(key) if self.repeated.contains(&line) => Err(self.repeated_problem(key)),
+            Identity::Key(_) | Identity::Content(_) => Ok(parsed),
+        }
+    }
+
+    /// A new count of rows with the same content, for one reading of the file from its start.
+    #[must_use]
+    pub fn occurrences(&self) -> Occurrences<'_> {
+        Occurrences::new(&self.repeated_contents)
+    }
+
+    /// Shows the problems; an error unless bad rows are to be skipped.
+    ///
+    /// # Errors
+    /// When there are bad rows and they are not to be skipped.
+    pub fn require_valid(&self, skip_invalid: bool, console: &Console) -> Result<(), Error> {
+        for problem in &self.problems {
+            console.note(problem.to_string());
+        }
+        let shown = self.problems.len() as u64;
+        if self.invalid > shown {
+            console.note(format!("… and {} more", self.invalid - shown));
+        }
+        if self.invalid == 0 || skip_invalid {
+            return Ok(());
+        }
+        Err(Error::BadInput(format!(
+            "{} of {} rows are invalid; nothing was written. Correct them, or leave them out with\n  \
+             --skip-invalid",
+            self.invalid, self.rows
+        )))
+    }
+}
+
+/// Looks at every row.
+///
+/// # Errors
+/// When the file can't be read. Bad rows are in the answer.
+pub fn check<T>(
+    input: &Input,
+    console: &Console,
+    parse: impl Fn(Record) -> Result<Parsed<T>, String>,
+) -> Result<Checked, Error> {
+    let progress = console.progress("checking", None);
+    let mut rows = input.rows()?;
+    let mut checked = Checked {
+        digest: [0; 32],
+        rows: 0,
+        invalid: 0,
+        problems: Vec::new(),
+        without_key: 0,
+        repeated: HashSet::new(),
+        repeated_contents: Vec::new(),
+        key: input.schema.key,
+    };
+    let (mut keys, mut contents) = (Vec::new(), Vec::new());
+    while let Some(row) = rows.next_row()? {
+        checked.rows += 1;
+        if checked.rows.is_multiple_of(PROGRESS_ROWS) {
+            progress.at(checked.rows, "rows");
+        }
+        match row.record.and_then(&parse) {
+            Ok(parsed) => match parsed.identity {
+                Identity::Key(key) => keys.push(fingerprint(&key, row.line)),
+                Identity::Content(digest) => contents.push(digest),
+            },
+            Err(problem) => checked.bad(input, row.line, problem),
+        }
+    }
+    checked.digest = rows.digest();
+    checked.repeated = repeated(keys);
+    checked.without_key = contents.len() as u64;
+    checked.repeated_contents = repeated_contents(contents);
+    checked.name_repeated(input, input.rows()?, &parse)?;
+    Ok(checked)
+}
+
+impl Checked {
+    fn repeated_problem(&self, key: &str) -> String {
+        let field = self.key;
+        format!("{field}: {key:?} stands on an earlier line, too; each row needs one of its own")
+    }
+
+    fn bad(&mut self, input: &Input, line: u32, problem: String) {
+        self.invalid += 1;
+        if self.problems.len() < SHOWN_MAX {
+            self.problems.push(Problem { file: input.name().to_owned(), line, problem });
+        }
+    }
+
+    /// Counts repeated rows as bad. Reads the file again, up to the last one to be shown.
+    fn name_repeated<T>(
+        &mut self,
+        input: &Input,
+        mut rows: Rows,
+        parse: &impl Fn(Record) -> Result<Parsed<T>, String>,
+    ) -> Result<(), Error> {
+        self.invalid += self.repeated.len() as u64;
+        let mut lines: Vec<u32> = self.repeated.iter().copied().collect();
+        lines.sort_unstable();
+        lines.truncate(SHOWN_MAX);
+        let mut named = Vec::new();
+        while named.len() < lines.len() {
+            let Some(row) = rows.next_row()? else { break };
+            if row.line != lines[named.len()] {
+                continue;
+            }
+            let parsed = row.record.and_then(parse).map_err(Error::Failed)?;
+            let Identity::Key(key) = parsed.identity else { continue };
+            let (file, problem) = (input.name().to_owned(), self.repeated_problem(&key));
+            named.push(Problem { file, line: row.line, problem });
+        }
+        self.problems.extend(named);
+        self.problems.sort_by_key(|problem| problem.line);
+        self.problems.truncate(SHOWN_MAX);
+        Ok(())
+    }
+}
+
+/// 96 bits of the key's digest, then the line: sorting brings equal keys together, in line order.
+/// For a million different keys the chance that two digests are equal is 10^-17.
+fn fingerprint(key: &str, line: u32) -> u128 {
+    let digest = Sha256::digest(key.as_bytes());
+    let bits = digest.iter().take(12).fold(0, |bits, byte| (bits << 8) | u128::from(*byte));
+    (bits << 32) | u128::from(line)
+}
+
+fn repeated(mut keys: Vec<u128>) -> HashSet<u32> {
+    keys.sort_unstable();
+    keys.windows(2)
+        .filter(|pair| pair[0] >> 32 == pair[1] >> 32)
+        .map(|pair| u32::try_from(pair[1] & u128::from(u32::MAX)).expect("masked"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::super::{Format, TRANSFERS};
+    use super::*;
+
+    fn checked(name: &str, content: &str) -> Checked {
+        let path = std::env::temp_dir().join(format!("{name}-{}.csv", std::process::id()));
+        std::fs::File::create(&path).and_then(|mut f| f.write_all(content.as_bytes())).expect("rw");
+        let path_text = path.to_str().expect("UTF-8");
+        let input = Input::open(path_text, Some(Format::Csv), TRANSFERS).expect("a file");
+        std::fs::remove_file(&path).expect("still there");
+        check(&input, &Console::quiet(), |mut record| {
+            let identity = match record.text("id")? {
+                Some(id) => Identity::Key(id),
+                None => Identity::Content(ContentDigest([0; 12])),
+            };
+            Ok(Parsed { identity, value: record.required("value")? })
+        })
+        .expect("readable")
+    }
+
+    #[test]
+    fn ids_that_stand_twice_are_bad_from_the_second_on() {
+        let file = "id,source,destination,value\na,x,y,1\nb,x,y,1\n,x,y,1\na,x,y,\na,x,y,1\n,x,y,1\na,x,y,2\n";
+        let checked = checked("repeated", file);
+        assert_eq!((checked.rows, checked.invalid), (7, 3));
+        let lines: Vec<u32> = checked.problems.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [5, 6, 8]);
+        assert!(checked.problems[1].problem.contains("earlier line"));
+    }
+
+    #[test]
+    fn problems_are_counted_beyond_those_that_are_shown() {
+        let file = format!("source,destination,value\n{}", "x,y,\n".repeat(SHOWN_MAX + 5));
+        let checked = checked("many", &file);
+        assert_eq!(checked.problems.len(), SHOWN_MAX);
+        assert_eq!(checked.invalid, SHOWN_MAX as u64 + 5);
+        assert!(checked.require_valid(false, &Console::quiet()).is_err());
+        assert!(checked.require_valid(true, &Console::quiet()).is_ok());
+    }
+}

@@ -1,0 +1,310 @@
+//! Files of transfers, accounts and captures: CSV or JSON lines, read twice in bounded memory.
+//!
+//! Owns opening (what can't be read twice is spooled to a temporary file), the formats, and the
+//! first pass that finds every bad row before anything is written. Fails naming file, line, field.
+
+mod check;
+mod csv_line;
+mod lines;
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek};
+use std::path::Path;
+
+use clap::ValueEnum;
+use client::Capture;
+use ledger::account::Account;
+use ledger::transaction::{Body, TransactionId, check_name};
+
+pub use check::{Checked, Identity, Parsed, SHOWN_MAX, check};
+pub use input::content::{ContentDigest, Occurrences};
+
+use self::lines::Lines;
+use crate::exit::Error;
+pub use input::Record;
+use input::{self, Defaults, Kind};
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Comma-separated, with a header in the first line.
+    Csv,
+    /// One JSON object a line.
+    Jsonl,
+}
+
+/// Which fields a kind of row has.
+#[derive(Clone, Copy, Debug)]
+pub struct Schema {
+    /// The field that must not stand twice in a file.
+    pub key: &'static str,
+    /// The columns that a CSV file may have.
+    pub columns: &'static [&'static str],
+    /// The columns that it must have.
+    pub required: &'static [&'static str],
+    /// The fields that a JSON object may have.
+    pub fields: &'static [&'static str],
+}
+
+/// The fields of a transfer.
+pub const TRANSFERS: Schema = Schema {
+    key: "id",
+    columns: &[
+        "id",
+        "source",
+        "destination",
+        "value",
+        "currency",
+        "hold",
+        "holdExpiresAt",
+        "notBefore",
+        "expiresAt",
+        "exclusiveKey",
+    ],
+    required: &["source", "destination", "value"],
+    fields: input::TRANSFER,
+};
+
+/// The fields of an account.
+pub const ACCOUNTS: Schema = Schema {
+    key: "account",
+    columns: input::ACCOUNT,
+    required: &["account", "balance"],
+    fields: input::ACCOUNT,
+};
+
+/// The fields of a capture of a hold.
+pub const CAPTURES: Schema =
+    Schema { key: "id", columns: &["id", "value"], required: &["id"], fields: input::HOLD };
+
+/// A file that can be read again from its start, even after its name is gone.
+#[derive(Debug)]
+pub struct Input {
+    file: File,
+    name: String,
+    format: Format,
+    schema: Schema,
+}
+
+impl Input {
+    /// Opens a file, or standard input for `-`.
+    ///
+    /// # Errors
+    /// When it can't be read, or spooled.
+    pub fn open(path: &str, format: Option<Format>, schema: Schema) -> Result<Input, Error> {
+        let name = if path == "-" { "stdin" } else { path }.to_owned();
+        let bad = |error| Error::BadInput(format!("{name}: {error}"));
+        let mut file = if path == "-" {
+            spool(&mut std::io::stdin().lock()).map_err(bad)?
+        } else {
+            let mut file = File::open(path).map_err(bad)?;
+            let metadata = file.metadata().map_err(bad)?;
+            if metadata.is_dir() {
+                return Err(Error::BadInput(format!("{name} is a directory; name a file")));
+            }
+            // A pipe can be read only once.
+            if metadata.is_file() { file } else { spool(&mut file).map_err(bad)? }
+        };
+        let format = match format.or_else(|| by_extension(path)) {
+            Some(format) => format,
+            None => by_content(&mut file).map_err(bad)?,
+        };
+        Ok(Input { file, name, format, schema })
+    }
+
+    /// The name to show.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads from the start. One reading at a time: all share one position.
+    ///
+    /// # Errors
+    /// When it can't be read, or its header is wrong.
+    pub fn rows(&self) -> Result<Rows, Error> {
+        let mut file = self.file.try_clone().map_err(|error| Error::file(&self.name, &error))?;
+        file.rewind().map_err(|error| Error::file(&self.name, &error))?;
+        let mut rows = Rows {
+            lines: Lines::new(BufReader::with_capacity(1 << 16, file)),
+            name: self.name.clone(),
+            header: None,
+            fields: self.schema.fields,
+        };
+        if self.format == Format::Csv {
+            rows.header = Some(rows.read_header(self.schema)?);
+        }
+        Ok(rows)
+    }
+}
+
+/// A row that asks for a transfer.
+///
+/// # Errors
+/// Names the field.
+pub fn parse_transfer(record: Record, defaults: &Defaults) -> Result<Parsed<Body>, String> {
+    let transfer = input::parse_transfer(record, defaults).map_err(|flaw| flaw.to_string())?;
+    let identity = match transfer.id {
+        Some(id) => Identity::Key(id),
+        None => Identity::Content(ContentDigest::of(&transfer.body)?),
+    };
+    Ok(Parsed { identity, value: transfer.body })
+}
+
+/// A row that describes an account.
+///
+/// # Errors
+/// Names the field.
+pub fn parse_account(record: Record, kind: Kind) -> Result<Parsed<Account>, String> {
+    let account = input::parse_account(record, kind).map_err(|flaw| flaw.to_string())?;
+    Ok(Parsed { identity: Identity::Key(account.id.to_string()), value: account })
+}
+
+/// A row that confirms a hold. `has_value` says that the file has a column for the amount. Then an empty
+/// cell is refused, and so is a `null`: by mistake of whoever made the file, all would be captured.
+///
+/// # Errors
+/// Names the field.
+pub fn parse_hold(
+    mut record: Record,
+    has_value: bool,
+) -> Result<Parsed<(TransactionId, Capture)>, String> {
+    let id = record.required("id")?;
+    check_name("id", &id).map_err(|error| error.to_string())?;
+    let named = ["value", "captured"].into_iter().find(|field| record.names(field));
+    let named = named.or_else(|| has_value.then_some("value"));
+    let capture = input::parse_capture(record)?;
+    match named.filter(|_| capture == Capture::All) {
+        Some(field) => Err(format!(
+            "{field}: is empty; write how much to capture, or leave it out everywhere to capture all"
+        )),
+        None => Ok(Parsed { identity: Identity::Key(id.clone()), value: (id.into(), capture) }),
+    }
+}
+
+/// Copies a stream to a file without a name, so that nothing is left behind whatever happens.
+fn spool(source: &mut dyn Read) -> std::io::Result<File> {
+    let path = std::env::temp_dir().join(format!("tandem-{}", uuid::Uuid::new_v4()));
+    let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    std::io::copy(source, &mut file)?;
+    Ok(file)
+}
+
+fn by_extension(path: &str) -> Option<Format> {
+    let extension = Path::new(path).extension()?.to_str()?.to_ascii_lowercase();
+    match extension.as_str() {
+        "csv" => Some(Format::Csv),
+        "jsonl" | "ndjson" | "json" => Some(Format::Jsonl),
+        _ => None,
+    }
+}
+
+fn by_content(file: &mut File) -> std::io::Result<Format> {
+    let mut start = Vec::new();
+    file.rewind()?;
+    file.take(1 << 12).read_to_end(&mut start)?;
+    let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&start);
+    let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
+    Ok(if first == Some(&b'{') { Format::Jsonl } else { Format::Csv })
+}
+
+/// A row and the line it stands on, from 1.
+#[derive(Debug)]
+pub struct Row {
+    /// The line's number.
+    pub line: u32,
+    /// Its length in bytes.
+    pub bytes: usize,
+    /// Its fields, or why it has none.
+    pub record: Result<Record, String>,
+}
+
+/// The rows of a file, in order.
+pub struct Rows {
+    lines: Lines<BufReader<File>>,
+    name: String,
+    header: Option<Vec<String>>,
+    fields: &'static [&'static str],
+}
+
+impl Rows {
+    fn read_header(&mut self, schema: Schema) -> Result<Vec<String>, Error> {
+        let bad = |line, problem| Error::BadInput(format!("{}:{line}: {problem}", self.name));
+        let first = self.lines.next_line().map_err(|error| Error::file(&self.name, &error))?;
+        let first = first.ok_or_else(|| {
+            let columns = schema.columns.join(",");
+            Error::BadInput(format!(
+                "{}: is empty; the first line must name its columns, like {columns}",
+                self.name
+            ))
+        })?;
+        let text = first.text.map_err(|problem| bad(first.number, problem))?;
+        csv_line::header(&text, schema.columns, schema.required)
+            .map_err(|problem| bad(first.number, problem))
+    }
+
+    /// Whether it is a CSV file with this column.
+    #[must_use]
+    pub fn has_column(&self, name: &str) -> bool {
+        self.header.iter().flatten().any(|column| column == name)
+    }
+
+    /// The next row.
+    ///
+    /// # Errors
+    /// When the file can't be read. A bad row is a row.
+    pub fn next_row(&mut self) -> Result<Option<Row>, Error> {
+        let line = self.lines.next_line().map_err(|error| Error::file(&self.name, &error))?;
+        Ok(line.map(|line| Row {
+            line: line.number,
+            bytes: line.text.as_ref().map_or(0, String::len),
+            record: line.text.and_then(|text| {
+                match &self.header {
+                    Some(header) => Record::from_cells(header, csv_line::split(&text)?),
+                    None => Record::from_json(&text, self.fields),
+                }
+                .map_err(|flaw| flaw.to_string())
+            }),
+        }))
+    }
+
+    /// The digest of everything read so far.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        self.lines.digest()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_captures_names_its_amount_or_none_does() {
+        let read = |line: &str| {
+            let record = Record::from_json(line, CAPTURES.fields)?;
+            parse_hold(record, false).map(|parsed| parsed.value)
+        };
+        let all = read(r#"{"id":"t"}"#).expect("all of it");
+        assert_eq!(all, ("t".into(), Capture::All));
+        let (_, part) = read(r#"{"id":"t","value":"2.50"}"#).expect("a part");
+        assert!(matches!(part, Capture::Value(_)), "{part:?}");
+        for (line, expected) in [
+            (r#"{"value":1}"#, "id: is missing"),
+            (r#"{"id":""}"#, "id: is empty"),
+            (r#"{"id":"t","value":null}"#, "value: is empty"),
+            (r#"{"id":"t","captured":null}"#, "captured: is empty"),
+            (r#"{"id":"t","value":1,"captured":[]}"#, "value: stands beside captured"),
+            (r#"{"id":"t","amount":1}"#, "amount: unknown field"),
+        ] {
+            let error = read(line).expect_err(line);
+            assert!(error.starts_with(expected), "{line}: {error:?} should say {expected:?}");
+        }
+        let header = ["id".to_owned(), "value".to_owned()];
+        let cells = vec!["t".to_owned(), String::new()];
+        let record = Record::from_cells(&header, cells).expect("two cells");
+        let error = parse_hold(record, true).expect_err("no amount");
+        assert!(error.starts_with("value: is empty"), "{error}");
+    }
+}

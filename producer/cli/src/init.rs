@@ -1,0 +1,198 @@
+//! `init`: sets a fresh database up, says what an existing one lacks, and applies it with
+//! `--apply`.
+//!
+//! Promises that existing collections are not changed without `--apply`, and that a user's own
+//! validators and indexes are never changed: for those it prints the command that the user may run.
+//! Missing queues are declared.
+
+use std::io::Write;
+
+use clap::Args;
+use client::Inspection;
+use flags::switch;
+use mongo::{Choice, Finding, Foreign};
+use serde_json::{Value, json};
+use settings::shell::laid_out;
+
+use crate::context::Context;
+use crate::exit::{Error, Exit};
+
+pub(crate) const HELP: &str = "\
+A fresh database is set up. Where collections are already there, nothing of them is changed: what is
+missing is listed, and --apply creates it. A validator of your own is never changed; the command
+that merges it with Tandem's is printed, and so is one that drops an index in the way of Tandem's.
+Exit code 1 means that something is missing.
+
+An index of yours that removes documents (expireAfterSeconds) stops every program of Tandem. One that
+may refuse what Tandem writes (a unique one, for example) does so, too, unless you accept it:
+--accept-index NAME is remembered in the ledger, at once and for all programs. What it then refuses is
+refused alone, and named. Documents that Tandem has not written stay as they are, also in
+collections of its own; they are counted.
+
+A new version of Tandem may need more, or another protocol. Then stop all old workers (SIGTERM, and
+wait for exit code 0), run `producer init --apply`, and start the new ones. Old programs refuse to
+work from then on.
+
+Examples:
+  producer init
+  producer init --apply
+  producer init --apply --no-validator     rely on what your own programs write
+  producer init --apply --events off       no outcome events
+  producer init --apply --history on       indexes for lists and statements
+  producer init --apply --exclusive-keys off     no exclusive keys: one index less to write
+  producer init --accept-index reference_1     a unique index of yours stays
+  producer init --json";
+
+/// What may be changed.
+#[derive(Args, Clone, Debug)]
+pub struct InitArgs {
+    /// Create what existing collections lack, and raise the ledger to this version
+    #[arg(long)]
+    pub apply: bool,
+    /// Do without Tandem's validators, from now on; those that are there stay
+    #[arg(long, conflicts_with = "validator")]
+    pub no_validator: bool,
+    /// Have Tandem's validators after all, where --no-validator was said before
+    #[arg(long)]
+    pub validator: bool,
+    /// Have workers publish an event for each transaction that ends, from now on, or not; stop all
+    /// workers before [default: as it is; on for a fresh database]
+    #[arg(long, env = "TANDEM_EVENTS", value_name = "on|off", value_parser = switch)]
+    pub events: Option<bool>,
+    /// Have indexes for lists and statements (`list --account`, `accounts statement`), from now on, or
+    /// not; those that are there stay [default: as it is; on for a fresh database]
+    #[arg(long, value_name = "on|off", value_parser = switch)]
+    pub history: Option<bool>,
+    /// Have the index that keeps exclusive keys unique, from now on, or not; stop all producers before;
+    /// one that is there stays [default: as it is; on for a fresh database]
+    #[arg(long, value_name = "on|off", value_parser = switch)]
+    pub exclusive_keys: Option<bool>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl InitArgs {
+    fn choice(&self) -> Choice {
+        let validators = match (self.validator, self.no_validator) {
+            (true, _) => Some(true),
+            (false, true) => Some(false),
+            (false, false) => None,
+        };
+        let (events, history) = (self.events, self.history);
+        Choice { validators, events, history, exclusive_keys: self.exclusive_keys }
+    }
+}
+
+/// The result of the command.
+struct Report {
+    applied: Vec<Finding>,
+    missing: Vec<Finding>,
+    /// Indexes that may refuse writes, and were accepted.
+    accepted: Vec<Finding>,
+    /// What others have put into Tandem's own collections.
+    foreign: Vec<Foreign>,
+    /// Indexes that the ledger does without, and still has.
+    unneeded: Vec<&'static str>,
+}
+
+/// Sets up, or says what is missing.
+///
+/// # Errors
+/// When a server stays away or refuses.
+pub async fn run(
+    context: &Context,
+    args: &InitArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    context.advice.set("run the same command again: it creates what is still missing");
+    let report = database(context, args).await?;
+    // Checked before the queues: if the broker is away, the user still learns the state of the
+    // database.
+    let written = if args.json { report.json(out) } else { report.text(out) };
+    let written = written.and_then(|()| out.flush());
+    context.client.ensure_queue().await?;
+    written.map_err(Error::output)?;
+    Ok(if report.missing.is_empty() { Exit::Ok } else { Exit::Failed })
+}
+
+async fn database(context: &Context, args: &InitArgs) -> Result<Report, Error> {
+    let choice = args.choice();
+    context.client.remember_accepted().await?;
+    let before = context.client.inspect(choice).await?;
+    let is_done = before.findings.is_empty() || !(args.apply || before.unfinished);
+    let mut applied = before.findings.clone();
+    let after = match is_done {
+        true => before,
+        false => {
+            context.client.apply_schema(choice).await?;
+            context.client.inspect(choice).await?
+        }
+    };
+    applied.retain(|finding| !after.findings.contains(finding));
+    let Inspection { findings: missing, accepted, unneeded, .. } = after;
+    let foreign = context.client.foreign().await?;
+    Ok(Report { applied, missing, accepted, foreign, unneeded })
+}
+
+impl Report {
+    fn text(&self, out: &mut (dyn Write + Send)) -> std::io::Result<()> {
+        for finding in &self.applied {
+            writeln!(out, "fixed: {finding}")?;
+        }
+        for finding in &self.missing {
+            writeln!(out, "missing: {}", laid_out(&finding.to_string()))?;
+            if let Some(command) = finding.command() {
+                writeln!(out, "in mongosh:\n  {command}")?;
+            }
+        }
+        for finding in &self.accepted {
+            writeln!(out, "accepted: {finding}")?;
+        }
+        for foreign in &self.foreign {
+            writeln!(out, "not Tandem's: {foreign}")?;
+            writeln!(out, "  {}", foreign.remedy())?;
+        }
+        if !self.unneeded.is_empty() {
+            let names = json!(self.unneeded);
+            writeln!(out, "not needed any more: the indexes {}", self.unneeded.join(", "))?;
+            writeln!(out, "in mongosh:\n  db.transactions.dropIndexes({names})")?;
+        }
+        match self.missing.iter().any(Finding::applies) {
+            true => writeln!(out, "To apply it, run\n  producer init --apply"),
+            false if self.missing.is_empty() => writeln!(out, "Nothing is missing."),
+            false => Ok(()),
+        }
+    }
+
+    fn json(&self, out: &mut (dyn Write + Send)) -> std::io::Result<()> {
+        let values = |findings: &[Finding]| findings.iter().map(value).collect::<Vec<_>>();
+        let report = json!({
+            "ok": self.missing.is_empty(),
+            "applied": values(&self.applied),
+            "missing": values(&self.missing),
+            "accepted": values(&self.accepted),
+            "foreign": self.foreign.iter().map(foreign).collect::<Vec<_>>(),
+            "unneeded": self.unneeded,
+        });
+        writeln!(out, "{report}")
+    }
+}
+
+fn foreign(foreign: &Foreign) -> Value {
+    json!({
+        "collection": foreign.collection,
+        "count": foreign.count,
+        "example": foreign.example,
+        "message": foreign.to_string(),
+    })
+}
+
+fn value(finding: &Finding) -> Value {
+    json!({
+        "collection": finding.collection,
+        "kind": finding.kind(),
+        "message": finding.to_string(),
+        "command": finding.command(),
+    })
+}

@@ -1,0 +1,139 @@
+//! `serve`: the HTTP API; and `token`: what a caller of it needs.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::tokens::{Scope, make};
+use api::{Api, Settings};
+use clap::Args;
+use tokio::net::TcpListener;
+
+use crate::context::Context;
+use crate::exit::{Error, Exit};
+
+pub(crate) const HELP: &str = "\
+Without --tokens it listens only on this machine's own address, and whoever reaches that may do
+everything. The page at / says what it offers, /v1/openapi.json says it to programs. It ends on SIGTERM
+when what it has accepted is answered, and reads the file of tokens again on SIGHUP.
+
+Examples:
+  producer serve
+  producer token shop --scope read,submit >>tokens    prints the token itself on standard error
+  producer serve --listen 0.0.0.0:8080 --tokens tokens";
+
+/// How to serve.
+#[derive(Args, Clone, Debug)]
+pub struct ServeArgs {
+    /// The address and port to listen on
+    #[arg(long, env = "TANDEM_LISTEN", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// The file of the tokens, a line for each: NAME SCOPES SHA256
+    #[arg(long, env = "TANDEM_TOKENS", value_name = "FILE")]
+    tokens: Option<PathBuf>,
+    /// The most requests a second of one token; 0 is unlimited
+    #[arg(long, env = "TANDEM_RATE", default_value_t = 0)]
+    rate: u32,
+    /// The most connections; further ones wait
+    #[arg(long, env = "TANDEM_CONNECTIONS", default_value_t = 1_024)]
+    connections: u16,
+    /// The most listeners to events
+    #[arg(long, env = "TANDEM_LISTENERS", default_value_t = 100)]
+    listeners: u16,
+    /// The largest body, in bytes
+    #[arg(long, env = "TANDEM_BODY_BYTES", default_value_t = 16 << 20)]
+    body_bytes: u32,
+    /// The most transactions of one array
+    #[arg(long, env = "TANDEM_ARRAY_ITEMS", default_value_t = 10_000)]
+    array_items: u32,
+    /// Refuse submissions while so many messages wait for workers
+    #[arg(long, env = "TANDEM_BACKLOG", default_value_t = 100_000)]
+    backlog: u32,
+    /// How long headers or a body may take to come, nothing of an answer may be read, and a connection
+    /// may be idle, in seconds
+    #[arg(long, env = "TANDEM_READ_LIMIT", default_value_t = 30)]
+    read_limit: u16,
+}
+
+/// Which token to make.
+#[derive(Args, Clone, Debug)]
+pub struct TokenArgs {
+    /// Its name, for the log
+    name: String,
+    /// What it may be used for
+    #[arg(long, value_enum, value_delimiter = ',', required = true)]
+    scope: Vec<Scope>,
+}
+
+impl ServeArgs {
+    fn settings(&self, give_up_after: Duration) -> Settings {
+        Settings {
+            tokens: self.tokens.clone(),
+            rate: NonZeroU32::new(self.rate),
+            connections_max: self.connections.max(1).into(),
+            listeners_max: self.listeners.into(),
+            body_bytes_max: self.body_bytes as usize,
+            items_max: self.array_items as usize,
+            backlog_max: self.backlog,
+            read_limit: Duration::from_secs(self.read_limit.max(1).into()),
+            give_up_after,
+        }
+    }
+}
+
+/// Serves the API until a signal.
+///
+/// # Errors
+/// When an argument is wrong, the database does not fit, or the address is taken.
+pub async fn serve(
+    context: &Context,
+    args: &ServeArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    if args.tokens.is_none() && !args.listen.ip().is_loopback() {
+        let problem = format!(
+            "{} is reached from other machines: give the file of the tokens with --tokens, or \
+             listen on 127.0.0.1",
+            args.listen
+        );
+        return Err(Error::BadInput(problem));
+    }
+    let stop = context.advice.ends_by_itself();
+    let settings = args.settings(context.client.config().give_up_after);
+    let api = Api::new(context.client.clone(), settings, stop).map_err(Error::BadInput)?;
+    context.client.ensure_schema().await?;
+    let listener = TcpListener::bind(args.listen).await;
+    let listener = listener.map_err(|error| Error::Failed(format!("{}: {error}", args.listen)))?;
+    let address = listener.local_addr().map_err(|error| Error::Failed(error.to_string()))?;
+    writeln!(out, "listening on http://{address}").map_err(Error::output)?;
+    out.flush().map_err(Error::output)?;
+    Arc::new(api).serve(console::router(), listener).await;
+    Ok(Exit::Ok)
+}
+
+/// Prints a line for the file of tokens; the token itself goes to standard error.
+///
+/// # Errors
+/// When the name can't stand in the file.
+pub fn token(
+    context: &Context,
+    args: &TokenArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+    if args.name.is_empty() || !args.name.chars().all(is_plain) {
+        let problem = format!("{:?} is no name: use letters, digits and -_.@", args.name);
+        return Err(Error::BadInput(problem));
+    }
+    let (one, other) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
+    let mut random = [0; 32];
+    random[..16].copy_from_slice(one.as_bytes());
+    random[16..].copy_from_slice(other.as_bytes());
+    let (token, line) = make(&args.name, &args.scope, random);
+    writeln!(out, "{line}").map_err(Error::output)?;
+    context.console.note(format!("the token, which is shown only now:\n  {token}"));
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,159 @@
+//! `submit`: a file of transfers, from its rows to the queue, and with `--wait` to their ends.
+//!
+//! - `batch`: names of batches, and the ids of rows that have none.
+//! - `rows`: the file's rows as orders, with ids that are the same each time it is read.
+//! - `pipeline`: insert, then publish; the next chunk is inserted while this one is published.
+//! - `results`: what became of each row, as a file.
+//! - `summary`: what became of all of them.
+//!
+//! Promises bounded memory, that nothing is written unless every row is valid (or bad ones are to
+//! be skipped), that no id is published before its document is durable, and that running the same
+//! command again after whatever interruption completes it without submitting anything twice.
+
+mod batch;
+mod pipeline;
+mod results;
+mod rows;
+mod summary;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use ledger::message::IDS_MAX;
+
+pub use batch::Batch;
+pub use summary::Summary;
+
+use input::{Defaults, Kind};
+
+use self::pipeline::Progressed;
+use self::results::ResultsFile;
+use self::rows::Transfers;
+use crate::advice::{Todo, typed};
+use crate::context::Context;
+use crate::exit::{Error, Exit};
+use crate::files::Format;
+use crate::follow::{self, WaitArgs};
+
+/// Help that stands below the options.
+pub const HELP: &str = "\
+CSV has a header with source, destination, value, and if wanted id, currency, hold (true or false),
+holdExpiresAt, notBefore, expiresAt (moments like 2026-11-01T00:00:00Z) and exclusiveKey. JSON lines
+have the same names, and metadata, or legs instead of source, destination and value:
+  {\"id\":\"t1\",\"source\":\"alice\",\"destination\":\"bob\",\"value\":1250}
+  {\"source\":\"alice\",\"destination\":\"shop\",\"value\":4990,\"hold\":true}
+  {\"legs\":[{\"account\":\"alice\",\"amount\":\"-12.50\"},{\"account\":\"bob\",\"amount\":\"12.50\"}]}
+
+A row without an id gets one from the name of the batch, its content (accounts, amounts, currency,
+metadata, hold, moments, key), and its number among the rows of the same content. So rows that are known change nothing,
+in whatever order they stand. Without --batch, the name is made from all bytes of the file: running
+the same command again, after an interruption or by mistake, submits nothing twice, but a corrected
+or longer file would be another batch and pay all its rows. The summary names the batch: submit such
+a file with --batch and that name. A row whose content was changed counts as a new one. To pay the
+same rows once more on purpose, use another name. A refused transfer (canceled) is a result, not a
+failure; a known row that was refused stays so.
+
+Examples:
+  producer submit transfers.csv --wait
+  producer submit transfers.jsonl --skip-invalid --results results.csv --wait
+  producer submit payroll.csv --batch payroll-2024-05
+  generate | producer submit - --format csv --currency EUR --json";
+
+/// A file of transfers.
+#[derive(Args, Clone, Debug)]
+pub struct SubmitArgs {
+    /// The file, or - for standard input
+    pub file: String,
+    /// The file's format; default: by its extension, else by its first character
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// The batch from which the ids of rows without an id are made; default: from the file's bytes
+    #[arg(long, value_name = "NAME", value_parser = Batch::parse)]
+    pub batch: Option<Batch>,
+    /// The currency of rows that do not name one
+    #[arg(long)]
+    pub currency: Option<String>,
+    /// Read amounts as decimals, even without a point
+    #[arg(long)]
+    pub decimal: bool,
+    /// Leave invalid rows out instead of refusing the file
+    #[arg(long)]
+    pub skip_invalid: bool,
+    #[command(flatten)]
+    pub wait: WaitArgs,
+    /// Write what became of each row to this file: JSON lines if it ends in .jsonl, else CSV
+    #[arg(long, value_name = "FILE")]
+    pub results: Option<PathBuf>,
+    /// Ids of one message
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=IDS_MAX as i64))]
+    pub batch_ids: u16,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Submits a file and prints the summary.
+///
+/// # Errors
+/// As [`submit`].
+pub async fn run(
+    context: &Context,
+    args: &SubmitArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let summary = submit(context, args).await?;
+    let text = if args.json { summary.to_json() } else { summary.to_string() };
+    writeln!(out, "{text}").map_err(Error::output)?;
+    Ok(summary.exit())
+}
+
+/// Submits a file.
+///
+/// # Errors
+/// When the file is bad (then nothing was written), or a server stays away (then a repeat resumes).
+pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Error> {
+    let begun = Instant::now();
+    let defaults =
+        Defaults { currency: args.currency.clone(), kind: Kind::from_flag(args.decimal) };
+    let transfers = Transfers::open(context, args, defaults).await?;
+    transfers.checked().require_valid(args.skip_invalid, &context.console)?;
+    let results = args.results.as_deref().map(ResultsFile::create).transpose()?;
+
+    context.advice.set(advice(transfers.batch()));
+    context.client.ensure_schema().await?;
+    context.client.ensure_queue().await?;
+    let transfers = Arc::new(transfers);
+    let Progressed { counts, outcomes, pending } = pipeline::run(context, &transfers, args).await?;
+    let ends = match args.wait.wait {
+        true => {
+            let ends = follow::follow(context, pending, args.wait.deadline()).await;
+            Some(ends.map_err(Error::after_a_write)?)
+        }
+        false => None,
+    };
+    if let Some(results) = results {
+        let written = results::write(context, &transfers, &outcomes, args.wait.wait, results);
+        written.await.map_err(Error::after_a_write)?;
+    }
+    Ok(Summary::new(&transfers, &counts, ends, begun.elapsed()))
+}
+
+/// How to complete a submission that failed or was interrupted. It names the batch, so that it is
+/// right even if the file is corrected in between.
+fn advice(batch: Option<&Batch>) -> Todo {
+    match batch {
+        Some(batch) => Todo::with(
+            "run the same command with the following on the same input; it goes on where this one \
+             stopped, and rows that are known change nothing:",
+            typed("--batch", batch.as_str()),
+        ),
+        None => {
+            "run the same command on the same input: it goes on where this one stopped, and rows \
+                 that are known change nothing"
+                .into()
+        }
+    }
+}

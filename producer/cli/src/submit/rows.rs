@@ -1,0 +1,145 @@
+//! The rows of a file as orders.
+//!
+//! Owns ids: a row's own, or one derived from the batch, the row's content and its occurrence (see
+//! `batch`), so that every reading of the same file gives the same ids.
+
+use std::sync::Arc;
+
+use client::Order;
+use input::Defaults;
+use tokio::sync::mpsc::Sender;
+
+use super::SubmitArgs;
+use super::batch::Batch;
+use crate::context::Context;
+use crate::exit::Error;
+use crate::files::{Checked, Identity, Input, Occurrences, Rows, TRANSFERS, check, parse_transfer};
+
+/// The most rows of one insert.
+const CHUNK_ROWS: usize = 1_000;
+/// The most bytes of one insert, as read from the file.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// A file of transfers that was looked at.
+pub(super) struct Transfers {
+    input: Input,
+    checked: Checked,
+    defaults: Defaults,
+    batch: Batch,
+}
+
+/// A row as it was read.
+pub(super) struct Read {
+    /// Its line, from 1.
+    pub line: u32,
+    /// Its length in bytes.
+    pub bytes: usize,
+    /// The order, or why the row is invalid.
+    pub order: Result<Order, String>,
+}
+
+/// One reading of all rows, from the first.
+pub(super) struct Orders<'a> {
+    transfers: &'a Transfers,
+    rows: Rows,
+    occurrences: Occurrences<'a>,
+}
+
+/// An order and where it stands in the file.
+#[derive(Debug)]
+pub(super) struct Placed {
+    /// Its line, from 1.
+    pub line: u32,
+    /// Its position among all rows, from 0.
+    pub ordinal: usize,
+    /// The order.
+    pub order: Order,
+}
+
+impl Transfers {
+    /// Opens and checks a file, in a thread of its own: reading standard input may block for long.
+    pub async fn open(
+        context: &Context,
+        args: &SubmitArgs,
+        defaults: Defaults,
+    ) -> Result<Transfers, Error> {
+        let (console, file, format) = (context.console.clone(), args.file.clone(), args.format);
+        let batch = args.batch.clone();
+        let opening = tokio::task::spawn_blocking(move || {
+            let input = Input::open(&file, format, TRANSFERS)?;
+            let checked = check(&input, &console, |record| parse_transfer(record, &defaults))?;
+            let batch = batch.unwrap_or_else(|| Batch::of_file(&checked.digest));
+            Ok(Transfers { input, checked, defaults, batch })
+        });
+        opening.await.map_err(|panicked| Error::Failed(panicked.to_string()))?
+    }
+
+    pub fn checked(&self) -> &Checked {
+        &self.checked
+    }
+
+    pub fn name(&self) -> &str {
+        self.input.name()
+    }
+
+    /// The batch, if ids were derived from it: if a valid row has no id of its own.
+    pub fn batch(&self) -> Option<&Batch> {
+        (self.checked.without_key > 0).then_some(&self.batch)
+    }
+
+    /// Goes through all rows, from the first.
+    pub fn orders(&self) -> Result<Orders<'_>, Error> {
+        let (rows, occurrences) = (self.input.rows()?, self.checked.occurrences());
+        Ok(Orders { transfers: self, rows, occurrences })
+    }
+
+    /// Sends all orders in chunks; stops when the receiver is gone.
+    pub fn send(self: &Arc<Self>, chunks: &Sender<Vec<Placed>>) -> Result<(), Error> {
+        let mut orders = self.orders()?;
+        let (mut chunk, mut bytes) = (Vec::with_capacity(CHUNK_ROWS), 0);
+        let mut ordinal = 0;
+        while let Some(Read { line, bytes: length, order }) = orders.next()? {
+            bytes += length;
+            if let Ok(order) = order {
+                chunk.push(Placed { line, ordinal, order });
+            }
+            ordinal += 1;
+            if chunk.len() == CHUNK_ROWS || bytes >= CHUNK_BYTES {
+                bytes = 0;
+                let full = std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK_ROWS));
+                if chunks.blocking_send(full).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+        let taken = chunk.is_empty() || chunks.blocking_send(chunk).is_ok();
+        if taken && orders.rows.digest() != self.checked.digest {
+            return Err(Error::Failed(format!(
+                "{}: was changed while it was read; what was submitted may mix both versions",
+                self.name()
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Orders<'_> {
+    /// The next row.
+    ///
+    /// # Errors
+    /// When the file can't be read. A bad row is a row.
+    pub fn next(&mut self) -> Result<Option<Read>, Error> {
+        let Some(row) = self.rows.next_row()? else { return Ok(None) };
+        let Transfers { checked, defaults, batch, .. } = self.transfers;
+        let (line, bytes) = (row.line, row.bytes);
+        let parsed = checked.parse(row, |record| parse_transfer(record, defaults));
+        let order = parsed.map(|parsed| {
+            let id = match parsed.identity {
+                Identity::Key(id) => id,
+                Identity::Content(content) => batch.id(content, self.occurrences.next(content)),
+            };
+            Order { id: id.into(), body: parsed.value, origin: None }
+        });
+        Ok(Some(Read { line, bytes, order }))
+    }
+}

@@ -1,0 +1,199 @@
+//! `confirm` and `release`: what becomes of a hold.
+
+use std::io::Write;
+
+use clap::Args;
+use client::{Capture, Decided, Leg, State, in_words};
+use ledger::amount::Amount;
+use ledger::json;
+use ledger::transaction::check_name;
+use serde_json::{Value, json};
+
+use super::captures::confirm_file;
+use super::{note_unpublished, reason_text, report_end};
+use crate::context::Context;
+use crate::exit::{Error, Exit};
+use crate::files::Format;
+use crate::follow::WaitArgs;
+
+pub const CONFIRM_HELP: &str = "\
+What is held and not captured goes home. A hold is confirmed once: the same again changes nothing, and
+another capture is refused.
+
+A file confirms many holds. CSV has a header with id and value, or with id only to capture all of each.
+JSON lines have the same names, or captured instead of value; without both, all of the hold is captured:
+  {\"id\":\"order-7\"}
+  {\"id\":\"order-8\",\"value\":3000}
+  {\"id\":\"split-7\",\"captured\":[{\"account\":\"alice\",\"amount\":-30},{\"account\":\"bob\",\"amount\":30}]}
+A row that can't be confirmed is named with its line and the reason, and the others go on; the exit code
+is 1 then. Running the same command again goes on where it was interrupted.
+
+Examples:
+  producer confirm order-7                            all that is held
+  producer confirm order-7 --value 3000 --wait        a part of a transfer
+  producer confirm split-7 --capture alice=-30 --capture bob=10 --capture carol=20
+  producer confirm --file captures.csv --wait
+  generate | producer confirm --file - --format jsonl --json";
+
+pub const RELEASE_HELP: &str = "\
+All that is held goes home. Doing it again changes nothing.
+
+Example:
+  producer release order-7 --wait";
+
+/// Which hold to confirm, and how much of it.
+#[derive(Args, Clone, Debug)]
+pub struct ConfirmArgs {
+    /// Its id
+    #[arg(required_unless_present = "file")]
+    pub id: Option<String>,
+    /// Capture so much of a transfer, in place of all
+    #[arg(long, value_name = "AMOUNT", value_parser = Amount::parse, conflicts_with = "capture")]
+    pub value: Option<Amount>,
+    /// Capture so much of an account, in place of all; one for each account, with the sign of its leg
+    #[arg(long, value_name = "ACCOUNT=AMOUNT", value_parser = leg)]
+    pub capture: Vec<Leg>,
+    /// Confirm all holds of this file, or of standard input for -
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "value", "capture"])]
+    pub file: Option<String>,
+    #[command(flatten)]
+    pub of_file: FileArgs,
+    #[command(flatten)]
+    pub wait: WaitArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a file of captures is read.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct FileArgs {
+    /// The file's format; default: by its extension, else by its first character
+    #[arg(long, value_enum, requires = "file")]
+    pub format: Option<Format>,
+    /// Leave invalid rows out instead of refusing the file
+    #[arg(long, requires = "file")]
+    pub skip_invalid: bool,
+}
+
+/// Which hold to release.
+#[derive(Args, Clone, Debug)]
+pub struct ReleaseArgs {
+    /// Its id
+    pub id: String,
+    #[command(flatten)]
+    pub wait: WaitArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ACCOUNT=AMOUNT`. A name may have `=` in it, an amount has none.
+fn leg(text: &str) -> Result<Leg, String> {
+    let (account, amount) = text.rsplit_once('=').ok_or("must be ACCOUNT=AMOUNT, like bob=10")?;
+    check_name("account", account).map_err(|error| error.to_string())?;
+    let amount = Amount::parse(amount).map_err(|error| error.to_string())?;
+    Ok(Leg { account: account.into(), amount })
+}
+
+/// Confirms a hold and says what was captured, or many of a file.
+///
+/// # Errors
+/// When it can't be confirmed, was confirmed with another capture, or a server stays away.
+pub async fn confirm(
+    context: &Context,
+    args: &ConfirmArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let how = (&args.wait, args.json);
+    if let Some(file) = &args.file {
+        return confirm_file(context, file, &args.of_file, how, out).await;
+    }
+    context.advice.set("run the same command again: a hold is confirmed once");
+    context.client.ensure_schema().await?;
+    let id = args.id.as_deref().unwrap_or_default();
+    let capture = match (args.value, args.capture.is_empty()) {
+        (Some(value), _) => Capture::Value(value),
+        (None, true) => Capture::All,
+        (None, false) => Capture::Legs(args.capture.clone()),
+    };
+    let decided = context.client.confirm(id, &capture).await.map_err(refused)?;
+    let captured = in_words(&decided.captured);
+    let words = if decided.known { "is already confirmed, captured" } else { "captured" };
+    end(context, id, decided, &format!("{words} {captured}"), how, out).await
+}
+
+/// Releases a hold and says how it stands.
+///
+/// # Errors
+/// When there is nothing to release, or a server stays away.
+pub async fn release(
+    context: &Context,
+    args: &ReleaseArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    context.advice.set("run the same command again: releasing twice changes nothing more");
+    context.client.ensure_schema().await?;
+    let decided = context.client.release(&args.id).await.map_err(refused)?;
+    let reason = reason_text(&decided.standing);
+    let exit =
+        end(context, &args.id, decided, reason.trim_start(), (&args.wait, args.json), out).await?;
+    // Canceled is what was asked for.
+    Ok(if exit == Exit::Canceled { Exit::Ok } else { exit })
+}
+
+/// Says what became of a hold, and waits for its end if that is wished for.
+async fn end(
+    context: &Context,
+    id: &str,
+    decided: Decided,
+    words: &str,
+    (wait, as_json): (&WaitArgs, bool),
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
+    let state = decided.standing.state.map_or("unknown", |state| state.as_str());
+    match as_json {
+        true => writeln!(out, "{}", told(id, state, &decided)),
+        false => writeln!(out, "{id}: {state}; {words}"),
+    }
+    .map_err(Error::output)?;
+    note_unpublished(context, decided.unpublished.as_ref());
+    match wait.wait {
+        true => report_end(context, id, wait, out).await,
+        false if decided.standing.state == Some(State::Canceled) => Ok(Exit::Canceled),
+        false => Ok(Exit::Ok),
+    }
+}
+
+fn told(id: &str, state: &str, decided: &Decided) -> Value {
+    let leg = |leg: &Leg| json!({ "account": &*leg.account, "amount": json::amount(leg.amount) });
+    let captured: Vec<Value> = decided.captured.iter().map(leg).collect();
+    let reason = decided.standing.reason.as_ref();
+    let reason = reason.map(|(code, message)| json!({ "code": code, "message": message }));
+    json!({
+        "id": id, "state": state, "captured": captured, "known": decided.known, "reason": reason,
+    })
+}
+
+/// The error of a hold says what to do by itself: what is advised for other transactions does not fit.
+fn refused(error: client::Error) -> Error {
+    match error {
+        client::Error::WrongState { .. } => Error::Refused(error.to_string()),
+        other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_of_an_account_is_read_whatever_its_name() {
+        let read = |text| leg(text).map(|leg| (leg.account.to_string(), leg.amount));
+        assert_eq!(read("alice=-30"), Ok(("alice".to_owned(), Amount::Int(-30))));
+        assert_eq!(read("a=b=7"), Ok(("a=b".to_owned(), Amount::Int(7))));
+        for wrong in ["alice", "=5", "alice=", "alice=1e3"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What the ledger holds and held, in pages: lists of transactions and accounts, and statements.
+//!
+//! - [`cursor`]: where a page ends, as text for the caller.
+//! - [`transactions`], [`accounts`]: lists. [`statement`]: what was booked on one account, and
+//!   [`booked`]: how that is read.
+//!
+//! Promises that no query reads more than its page needs, however large the collections are: each
+//! names its index. Lists of transactions and statements need the indexes of a ledger with history,
+//! and fail with [`Error::WithoutHistory`] without them.
+
+mod accounts;
+mod booked;
+mod cursor;
+mod statement;
+mod transactions;
+
+use mongodb::bson::Document;
+
+use crate::client::Client;
+use crate::error::Error;
+
+pub use statement::{Entry, Period, Statement};
+pub use transactions::TransactionFilter;
+
+/// The most items of one page.
+pub const LIMIT_MAX: u32 = 1_000;
+
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page<T> {
+    /// The items, in the list's order.
+    pub items: Vec<T>,
+    /// What the next call takes as its cursor; `None` when the list has ended.
+    pub next: Option<String>,
+}
+
+impl Client {
+    /// Makes sure that the ledger has the indexes. They are there for good once they were seen: only
+    /// a person takes them away.
+    async fn needs_history(&self) -> Result<(), Error> {
+        let seen = &self.servers().history;
+        let look = async || {
+            let settings = self.insist(|| self.store().check_settings()).await?;
+            // A ledger that is just being set up says what it will have.
+            let has = settings.is_some_and(|settings| settings.history && settings.complete);
+            if has { Ok(()) } else { Err(Error::WithoutHistory) }
+        };
+        seen.get_or_try_init(look).await.copied()
+    }
+}
+
+fn check_limit(limit: u32) -> Result<usize, Error> {
+    match limit {
+        1..=LIMIT_MAX => Ok(limit as usize),
+        _ => Err(Error::invalid("limit", format!("is {limit}; it must be 1 to {LIMIT_MAX}"))),
+    }
+}
+
+/// So many documents and one more, which tells whether the list goes on.
+fn and_one(limit: usize) -> i32 {
+    i32::try_from(limit + 1).unwrap_or(i32::MAX)
+}
+
+fn id_of(document: &Document) -> Option<String> {
+    document.get_str("_id").ok().map(str::to_owned)
+}

@@ -1,0 +1,81 @@
+//! Submits transactions to a Tandem ledger, and awaits, confirms, cancels and reverses them.
+//!
+//! ```no_run
+//! use client::{Client, Config, Error, Outcome, Submission};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Error> {
+//! let config = Config::new("mongodb://127.0.0.1:27017/shop", "amqp://127.0.0.1:5672/%2f");
+//! let client = Client::connect(&config).await?;
+//! let rent = Submission::transfer("alice", "bob", 12_50).with_id("rent-2026-11");
+//! let receipt = client.submit(rent).await?; // durable; the workers settle it
+//! match client.outcome(&receipt.id).await? {
+//!     Outcome::Held => println!("reserved"),
+//!     Outcome::Done => println!("paid"),
+//!     Outcome::Canceled { code, message } => println!("not paid: {message} ({code})"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Client`] is cheap to clone: share one in the whole program. Submit singly from as many tasks as
+//! you like, since concurrent submissions share inserts and publishes, or many at once with
+//! [`Client::submit_all`]. A submission has its id before anything is sent. After an
+//! [`Error::Unavailable`], submit a clone of it again: it is paid once. A transfer that the workers
+//! refuse is no error but an [`Outcome`].
+//!
+//! The program `producer` is a command line over this library.
+
+mod cancel;
+mod client;
+mod config;
+mod confirm;
+mod dead_letters;
+mod equal;
+mod error;
+mod group;
+mod history;
+mod hold;
+mod keyed;
+mod listening;
+mod opening;
+mod origin;
+mod outcomes;
+mod parked;
+mod readable;
+mod reschedule;
+mod reserved;
+mod reverse;
+mod setup;
+mod stats;
+mod status;
+pub mod submission;
+mod together;
+mod watch;
+mod way_in;
+
+pub use cancel::Canceled;
+pub use client::Client;
+pub use config::{Config, Notes};
+pub use dead_letters::{Asked, Fate, Replay};
+pub use error::{Attempt, Effect, Error, Kind, SETTINGS, Server};
+pub use history::{Entry, LIMIT_MAX, Page, Period, Statement, TransactionFilter};
+pub use hold::{Capture, Decided, in_words};
+pub use ledger::account::{Account, Status};
+pub use ledger::amount::{Amount, AmountError};
+pub use ledger::transaction::{AccountId, Body, Leg, ReasonCode, State, TransactionId};
+#[doc(hidden)]
+pub use listening::Listening;
+pub use mongo::{Inspection, ParkedEntry};
+pub use observe::Tracing;
+pub use opening::Opened;
+pub use origin::{KeyedArray, Origin};
+pub use outcomes::{Ended, Outcomes};
+pub use parked::Unparked;
+pub use queue::{DeadLetter, DeadLetters, Held};
+pub use readable::readable;
+pub use reserved::{Reserved, holds};
+pub use stats::Stats;
+pub use status::Change;
+pub use submission::{Order, Receipt, Submission};
+pub use watch::{Outcome, Standing};

@@ -1,0 +1,134 @@
+//! Accounts: the list, and one with its statement.
+
+use api::Problem;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::act::{Act, buttons};
+use super::html::{account, items, link, moment, next, page, state, table, text, transaction};
+use super::visit::Visit;
+
+/// How many marks of an account are shown.
+const MARKS_SHOWN_MAX: usize = 100;
+
+/// `GET /console/accounts`
+pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
+    let mut asked = visit.params(&["cursor"]);
+    asked.push(("limit", "100"));
+    let answer = visit.ask("listAccounts", "", &asked).await?;
+    let heads = [
+        "Account",
+        "Status",
+        "Balance",
+        "Available",
+        "Pending out",
+        "Pending in",
+        "Marks",
+        "Holds",
+    ];
+    let content = html! {
+        (table("Accounts by name", &heads, html! {
+            @for one in items(&answer, "items") {
+                tr {
+                    th scope="row" { (account(text(one, "id"))) }
+                    td { (state(text(one, "status"))) }
+                    @for name in ["balance", "available", "pendingDebits", "pendingCredits"] {
+                        td.number { (text(one, name)) }
+                    }
+                    td.number { (one["marks"]) }
+                    td.number { (one["holds"].as_u64().unwrap_or_default()) }
+                }
+            }
+        }))
+        (next("/console/accounts", Vec::new(), &answer))
+    };
+    Ok(page(Some(visit), "Accounts", content))
+}
+
+/// `GET /console/account`
+pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
+    let id = visit.param("id").unwrap_or_default();
+    let one = visit.ask("showAccount", id, &[]).await?;
+    let acts: &[Act] = match text(&one, "status") {
+        "open" => &[Act::Freeze, Act::Close],
+        "frozen" => &[Act::Unfreeze, Act::Close],
+        _ => &[],
+    };
+    let available = if one["floor"].is_null() { "no limit" } else { text(&one, "available") };
+    let marks = items(&one, "pendingTransactions");
+    let on_hold = match one["holds"].as_u64() {
+        None => "0".to_owned(),
+        Some(holds) => format!("{} ({holds} holds)", one["onHold"].as_str().unwrap_or("not known")),
+    };
+    let content = html! {
+        p { span.id { (text(&one, "id")) } " " (state(text(&one, "status"))) " " (text(&one, "currency")) }
+        @if let Some(invalid) = one["invalid"].as_str() { p.problem { b { "It can't be read: " } (invalid) } }
+        section #figures aria-label="Money" {
+            @for (name, amount) in [
+                ("Balance", text(&one, "balance")), ("Available", available),
+                ("Pending out", text(&one, "pendingDebits")), ("Of it on hold", on_hold.as_str()), ("Pending in", text(&one, "pendingCredits")),
+                ("Floor", one["floor"].as_str().unwrap_or("none")), ("Opened with", text(&one, "openingBalance")),
+            ] { div.figure { span { (name) } b { (amount) } } }
+        }
+        (buttons(visit, id, acts))
+        section {
+            h2 { "In flight and on hold" }
+            @if marks.is_empty() { p { "Nothing." } }
+            ul.ids { @for mark in marks.iter().take(MARKS_SHOWN_MAX) { li { (transaction(mark.as_str().unwrap_or_default())) } } }
+            @if marks.len() > MARKS_SHOWN_MAX { p { "The first " (MARKS_SHOWN_MAX) " of " (one["marks"]) "." } }
+            p { a href=(link("/console/transactions", &[("account", id)])) { "All transactions of this account" } }
+        }
+        section { h2 { "Statement" } (statement(visit, id).await) }
+    };
+    Ok(page(Some(visit), "Account", content))
+}
+
+async fn statement(visit: &Visit, id: &str) -> Markup {
+    let mut asked = visit.params(&["from", "to", "cursor"]);
+    asked.push(("limit", "100"));
+    let answer = match visit.ask("statement", id, &asked).await {
+        Ok(answer) => answer,
+        Err(problem) => return html! { p.problem { "There is no statement: " (problem.detail) } },
+    };
+    asked.retain(|(name, _)| *name != "limit");
+    asked.push(("id", id));
+    let booked = items(&answer, "items");
+    html! {
+        (curve(booked))
+        p { "Balance before: " b { (text(&answer, "opening")) } ", after: " b { (text(&answer, "closing")) } }
+        (table("Statement", &["Booked", "Transaction", "With", "Amount", "Balance"], html! {
+            @for entry in booked {
+                tr {
+                    td { (moment(text(entry, "bookedAt"))) }
+                    th scope="row" { (transaction(text(entry, "id"))) }
+                    td { @for with in items(entry, "counterparties") { (account(with.as_str().unwrap_or_default())) " " } }
+                    td.number { (text(entry, "amount")) }
+                    td.number { (text(entry, "balance")) }
+                }
+            }
+        }))
+        (next("/console/account", asked, &answer))
+    }
+}
+
+/// The running balance as a line. Here alone are amounts read as numbers: for the height of a point.
+fn curve(booked: &[Value]) -> Markup {
+    let balances: Vec<f64> =
+        booked.iter().filter_map(|entry| text(entry, "balance").parse().ok()).collect();
+    if balances.len() < 2 {
+        return html! {};
+    }
+    let least = balances.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = balances.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let span = if most > least { most - least } else { 1.0 };
+    let step = 600.0 / (balances.len() - 1) as f64;
+    let point = |(at, balance): (usize, &f64)| {
+        format!("{:.1},{:.1}", at as f64 * step, 58.0 - (balance - least) / span * 56.0)
+    };
+    let points: Vec<String> = balances.iter().enumerate().map(point).collect();
+    html! {
+        svg.curve viewBox="0 0 600 60" role="img" aria-label="The balance over the entries of this page" {
+            polyline.line0 points=(points.join(" ")) fill="none" {}
+        }
+    }
+}

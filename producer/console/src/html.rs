@@ -1,0 +1,177 @@
+//! The frame of a page, and how things are shown. Everything that is put in is escaped.
+
+use std::sync::LazyLock;
+
+use ledger::hex::hex;
+use maud::{DOCTYPE, Markup, html};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::visit::Visit;
+use super::{SCRIPT, STYLE, asks_for_tokens};
+
+/// The part of an address that changes with the files.
+static VERSION: LazyLock<String> =
+    LazyLock::new(|| hex(&Sha256::digest([STYLE, SCRIPT].concat()))[..16].to_owned());
+
+const MENU: [(&str, &str); 5] = [
+    ("/", "Overview"),
+    ("/console/transactions", "Transactions"),
+    ("/console/accounts", "Accounts"),
+    ("/console/letters", "Dead letters"),
+    ("/console/audit", "Audit"),
+];
+
+/// A page with its frame.
+pub fn page(visit: Option<&Visit>, title: &str, content: Markup) -> Markup {
+    let version = VERSION.as_str();
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " – Tandem" }
+                link rel="stylesheet" href={ "/console/console.css?v=" (version) };
+                link rel="icon" href={ "/console/icon.svg?v=" (version) };
+                script src={ "/console/console.js?v=" (version) } defer {}
+            }
+            body {
+                a.skip href="#main" { "Skip to the content" }
+                header {
+                    span.brand { "Tandem" }
+                    @if let Some(visit) = visit { (menu(visit)) }
+                }
+                main #main { h1 { (title) } (content) }
+            }
+        }
+    }
+}
+
+fn menu(visit: &Visit) -> Markup {
+    let here = |address: &str| (visit.path == address).then_some("page");
+    html! {
+        nav aria-label="Pages" {
+            @for (address, name) in MENU {
+                a href=(address) aria-current=[here(address)] { (name) }
+            }
+        }
+        form.search role="search" action="/console/search" {
+            label.unseen for="q" { "Search an id of a transaction or account" }
+            input #q name="q" type="search" placeholder="id of a transaction or account" required maxlength="1000";
+            button { "Search" }
+        }
+        @if asks_for_tokens(&visit.api) {
+            form.who method="post" action="/console/sign-out" {
+                span { (visit.caller.name) }
+                button { "Sign out" }
+            }
+        }
+    }
+}
+
+/// An address of the console with parameters.
+pub fn link(path: &str, params: &[(&str, &str)]) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(params);
+    format!("{path}?{}", query.finish())
+}
+
+/// A link to a transaction.
+pub fn transaction(id: &str) -> Markup {
+    html! { a.id href=(link("/console/transaction", &[("id", id)])) { (id) } }
+}
+
+/// A link to an account.
+pub fn account(id: &str) -> Markup {
+    html! { a.id href=(link("/console/account", &[("id", id)])) { (id) } }
+}
+
+/// A text of a JSON object; empty where there is none.
+pub fn text<'a>(of: &'a Value, name: &str) -> &'a str {
+    of[name].as_str().unwrap_or_default()
+}
+
+/// The items of an answer.
+pub fn items<'a>(of: &'a Value, name: &str) -> &'a [Value] {
+    of[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A moment, in UTC.
+pub fn moment(text: &str) -> Markup {
+    let shown = text.replacen('T', " ", 1).replace('Z', " UTC");
+    html! { @if text.is_empty() { "not kept" } @else { time datetime=(text) { (shown) } } }
+}
+
+/// A state, by its name and a color.
+pub fn state(name: &str) -> Markup {
+    let class = match name {
+        "done" | "open" | "working" => "good",
+        "canceled" | "silent" | "closed" => "bad",
+        "canceling" | "frozen" | "draining" => "warn",
+        _ => "calm",
+    };
+    html! { span.badge.(class) { (name) } }
+}
+
+/// A number with its thousands set apart, like 12,345.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// A number that was measured, rounded; a dash where there is none.
+pub fn rounded(value: &Value) -> String {
+    match value.as_f64() {
+        // Nothing that is measured is negative, and `as` ends at the largest number.
+        Some(value) => grouped(value.round() as u64),
+        None => "–".to_owned(),
+    }
+}
+
+/// A sentence in which `this` is a command.
+pub fn sentence(text: &str) -> Markup {
+    html! {
+        @for (at, part) in text.split('`').enumerate() {
+            @if at % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+/// A count that may be capped. What is not known is no zero.
+pub fn count(of: &Value) -> String {
+    match of["count"].as_u64() {
+        Some(number) if of["capped"] == true => format!("{}+", grouped(number)),
+        Some(number) => grouped(number),
+        None => "not known".to_owned(),
+    }
+}
+
+/// The link to the next page of a list.
+pub fn next<'a>(path: &str, mut params: Vec<(&'a str, &'a str)>, answer: &'a Value) -> Markup {
+    let Some(cursor) = answer["next"].as_str() else { return html! {} };
+    params.retain(|(name, _)| *name != "cursor");
+    params.push(("cursor", cursor));
+    html! { p { a.button href=(link(path, &params)) rel="next" { "Next page" } } }
+}
+
+/// A table that a narrow screen can scroll.
+pub fn table(about: &str, heads: &[&str], rows: Markup) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(about) {
+            table {
+                caption.unseen { (about) }
+                thead { tr { @for head in heads { th scope="col" { (head) } } } }
+                tbody { (rows) }
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The console: pages for operators, at `/`.
+//!
+//! - `session`, `visit`: who looks, and asking the API's own operations for them, in this process.
+//! - `overview`, `chart`, `transactions`, `accounts`, `letters`, `audit`: the pages.
+//! - `act`: everything that changes something: asked for, confirmed with a reason, done, and logged. `moment`: the
+//!   field of one of them. `bulk`, `job`: the same for many at once.
+//! - `html`: the frame of a page, and how moments, states and numbers are shown.
+//!
+//! Promises that nothing can be seen or done here that the same token could not see or do by the API; that
+//! text from documents and messages stays text (maud escapes it, and no script or style from elsewhere is
+//! allowed); and that only a POST from the console's own pages changes anything. All pages work without
+//! JavaScript. Fails with a page that says what is wrong and with the status of the problem.
+
+mod accounts;
+mod act;
+mod audit;
+mod bulk;
+mod chart;
+mod html;
+mod job;
+mod letters;
+mod moment;
+mod overview;
+mod session;
+mod transactions;
+mod visit;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use api::{Answer, Api, Code, Problem, Scope, Shown, Tokens, check_origin, show_page};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::routing::get;
+use maud::{Markup, html};
+
+use self::audit::Audits;
+pub use self::bulk::{LETTERS_MAX, PARKED_MAX};
+use self::job::Jobs;
+pub use self::session::SESSIONS_MAX;
+use self::session::Sessions;
+use self::visit::Visit;
+
+/// The addresses of the console.
+const PATHS: [&str; 2] = ["/", "/console/{*page}"];
+
+/// The most bytes of a form: an id and a reason, percent-encoded.
+const FORM_BYTES_MAX: usize = 16 << 10;
+
+const STYLE: &str = include_str!("console.css");
+const SCRIPT: &str = include_str!("console.js");
+const ICON: &str = include_str!("icon.svg");
+
+/// What the console remembers while the server runs.
+#[derive(Default)]
+pub struct Console {
+    sessions: Sessions,
+    audits: Audits,
+    jobs: Jobs,
+}
+
+/// The pages, to be served beside the operations of an API.
+pub fn router() -> Router<Arc<Api>> {
+    let console = Arc::<Console>::default();
+    let page = async move |State(api): State<Arc<Api>>, request: Request| {
+        let show = |id: String, parts, body| {
+            let (api, console) = (api.clone(), console.clone());
+            async move { answer(&api, &console, &id, parts, body).await }
+        };
+        show_page(&api, "console", request, show).await
+    };
+    let pages =
+        |router: Router<Arc<Api>>, path| router.route(path, get(page.clone()).post(page.clone()));
+    PATHS.into_iter().fold(Router::new(), pages)
+}
+
+/// Answers a request for a page. `request` is the request's id.
+async fn answer(
+    api: &Arc<Api>,
+    console: &Arc<Console>,
+    request: &str,
+    parts: Parts,
+    body: Body,
+) -> Shown {
+    if let Err(problem) = check_origin(&api.tokens(), &parts.method, &parts.headers) {
+        return nobody(failed(None, &problem));
+    }
+    match (&parts.method, parts.uri.path()) {
+        (&Method::GET, "/console/console.css") => return nobody(file("text/css", STYLE)),
+        (&Method::GET, "/console/console.js") => return nobody(file("text/javascript", SCRIPT)),
+        (&Method::GET, "/console/icon.svg") => return nobody(file("image/svg+xml", ICON)),
+        (_, "/console/sign-in") => {
+            return nobody(session::sign_in(api, console, parts, body).await);
+        }
+        _ => {}
+    }
+    let Some(caller) = console.sessions.caller(&api.tokens(), &parts.headers) else {
+        return nobody(session::form(StatusCode::UNAUTHORIZED, None));
+    };
+    let mut shown = Shown { caller: caller.name.clone(), answer: nothing() };
+    let visit = Visit::new(api.clone(), console.clone(), caller, request, &parts);
+    shown.answer = match page(&visit, parts, body).await {
+        Ok(answer) => answer,
+        Err(problem) => failed(Some(&visit), &problem),
+    };
+    shown
+}
+
+async fn page(visit: &Visit, parts: Parts, body: Body) -> Result<Answer, Problem> {
+    visit.caller.count()?;
+    let most = if parts.method == Method::POST { FORM_BYTES_MAX } else { 0 };
+    let form = visit.api.read(body, most).await?;
+    let path = parts.uri.path().trim_start_matches("/console").trim_start_matches('/');
+    if parts.method == Method::POST {
+        return match path {
+            "act" => act::act(visit, &form.bytes).await,
+            "bulk" => bulk::start(visit, &form.bytes).await,
+            "job" => job::steer(visit, &form.bytes),
+            "sign-out" => Ok(session::sign_out(&visit.console, &parts.headers)),
+            _ => Err(no_page()),
+        };
+    }
+    visit.caller.require(Scope::Read)?;
+    let page = match path {
+        "" => overview::page(visit).await?,
+        "stream" => return overview::stream(visit).await,
+        "search" => return transactions::search(visit).await,
+        "transactions" => transactions::list(visit).await?,
+        "transaction" => transactions::show(visit).await?,
+        "accounts" => accounts::list(visit).await?,
+        "account" => accounts::show(visit).await?,
+        "letters" => letters::list(visit).await?,
+        "letter" => letters::show(visit).await?,
+        "audit" => audit::page(visit)?,
+        "confirm" => act::confirm(visit).await?,
+        "bulk" => bulk::preview(visit).await?,
+        "job" => job::page(visit)?,
+        _ => return Err(no_page()),
+    };
+    Ok(html(StatusCode::OK, page))
+}
+
+/// The fields of a form, without the spaces around them. Of a repeated one, the last counts.
+fn fields(form: &[u8]) -> HashMap<String, String> {
+    let pairs = form_urlencoded::parse(form).into_owned();
+    pairs.map(|(name, value)| (name, value.trim().to_owned())).collect()
+}
+
+fn no_page() -> Problem {
+    Problem::new(Code::NotFound, "the console has no such page")
+}
+
+fn nobody(answer: Answer) -> Shown {
+    Shown { caller: String::new(), answer }
+}
+
+fn nothing() -> Answer {
+    Answer::text("text/plain", "")
+}
+
+/// A page that says what is wrong.
+fn failed(visit: Option<&Visit>, problem: &Problem) -> Answer {
+    let status = problem.code.status();
+    let content = html! {
+        section.problem role="alert" {
+            h2 { (problem.code.title()) }
+            p { (problem.detail) }
+        }
+        p { a href="/" { "To the overview" } }
+    };
+    html(status, html::page(visit, "It did not work", content))
+}
+
+/// A page with the headers that all pages have.
+fn html(status: StatusCode, page: Markup) -> Answer {
+    const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+    guarded(Answer::new(status, HTML, Body::from(page.into_string())))
+        .with(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))
+}
+
+/// A file of the console. Its address ends in its digest, so a browser may keep it.
+fn file(content_type: &'static str, content: &'static str) -> Answer {
+    guarded(Answer::text(content_type, content))
+        .with(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=86400"))
+}
+
+fn guarded(answer: Answer) -> Answer {
+    const POLICY: HeaderValue = HeaderValue::from_static(
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+         form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    );
+    const NAMES: [(HeaderName, HeaderValue); 2] = [
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        // Not `no-referrer`: with that, browsers send `Origin: null` with the console's own forms, and the check
+        // of the origin would refuse them. Other sites are told nothing all the same.
+        (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+    ];
+    let answer = answer.with(header::CONTENT_SECURITY_POLICY, POLICY);
+    NAMES.into_iter().fold(answer, |answer, (name, value)| answer.with(name, value))
+}
+
+/// Sends the browser to another page.
+fn go_to(address: &str) -> Answer {
+    let address = HeaderValue::try_from(address).expect("addresses are percent-encoded");
+    let mut answer = guarded(nothing()).with(header::LOCATION, address);
+    answer.status = StatusCode::SEE_OTHER;
+    answer
+}
+
+/// Whether whoever comes has to sign in.
+fn asks_for_tokens(api: &Api) -> bool {
+    matches!(*api.tokens(), Tokens::Known(_))
+}

@@ -1,0 +1,140 @@
+//! A visit of a page, and asking the API's own operations on behalf of the visitor.
+//!
+//! Promises that an operation is asked with the checks that it has by HTTP: the token's scope, its known
+//! parameters, its time limit.
+
+use std::sync::Arc;
+
+use api::{Answer, Api, Caller, Code, Problem, Received, Scope, ask as ask_api, routes};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, header};
+use http_body_util::{BodyExt, Limited};
+use serde_json::Value;
+
+use super::Console;
+
+/// The longest answer that a page is made of.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// Somebody looks at a page.
+pub struct Visit {
+    /// What all requests share.
+    pub api: Arc<Api>,
+    /// What the console remembers.
+    pub console: Arc<Console>,
+    /// Who looks.
+    pub caller: Arc<Caller>,
+    /// The id of the request, for the log.
+    pub request: String,
+    /// The address without parameters.
+    pub path: String,
+    query: Vec<(String, String)>,
+}
+
+impl Visit {
+    /// A visit of the page that the request names.
+    pub fn new(
+        api: Arc<Api>,
+        console: Arc<Console>,
+        caller: Arc<Caller>,
+        request: &str,
+        parts: &Parts,
+    ) -> Visit {
+        let query = parts.uri.query().unwrap_or_default();
+        let query = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        Visit {
+            api,
+            console,
+            caller,
+            request: request.to_owned(),
+            path: parts.uri.path().to_owned(),
+            query,
+        }
+    }
+
+    /// A parameter. An empty one, as forms send them, is none.
+    pub fn param(&self, name: &str) -> Option<&str> {
+        let found = self.query.iter().find(|(of, _)| of == name);
+        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// The parameters of these names that are given.
+    pub fn params<'a>(&'a self, names: &[&'a str]) -> Vec<(&'a str, &'a str)> {
+        names.iter().filter_map(|name| Some((*name, self.param(name)?))).collect()
+    }
+
+    /// Whether the visitor may act.
+    pub fn operates(&self) -> bool {
+        self.caller.may(Scope::Operate)
+    }
+
+    /// What an operation answers.
+    pub async fn ask(
+        &self,
+        name: &str,
+        id: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Value, Problem> {
+        ask(&self.api, &self.caller, name, id, query).await
+    }
+
+    /// What an operation answers to a body of JSON.
+    pub async fn ask_with(&self, name: &str, id: &str, body: &Value) -> Result<Value, Problem> {
+        const JSON: HeaderValue = HeaderValue::from_static("application/json");
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, JSON)]);
+        let body = body.to_string().into();
+        let received = Received { id: id.to_owned(), headers, body, ..Received::default() };
+        read(answer_to(&self.api, &self.caller, name, received).await?).await
+    }
+
+    /// The answer of an operation as it is.
+    pub async fn answer(
+        &self,
+        name: &str,
+        id: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Answer, Problem> {
+        answer(&self.api, &self.caller, name, id, query).await
+    }
+}
+
+/// What an operation answers to somebody.
+pub async fn ask(
+    api: &Arc<Api>,
+    caller: &Caller,
+    name: &str,
+    id: &str,
+    query: &[(&str, &str)],
+) -> Result<Value, Problem> {
+    read(answer(api, caller, name, id, query).await?).await
+}
+
+async fn read(answer: Answer) -> Result<Value, Problem> {
+    let body = Limited::new(answer.body, ANSWER_BYTES_MAX).collect().await;
+    let bytes = body.map_err(|_| Problem::new(Code::Internal, "an answer is too long"))?.to_bytes();
+    let broken = |_| Problem::new(Code::Internal, "an answer that can't be read");
+    serde_json::from_slice(&bytes).map_err(broken)
+}
+
+async fn answer(
+    api: &Arc<Api>,
+    caller: &Caller,
+    name: &str,
+    id: &str,
+    query: &[(&str, &str)],
+) -> Result<Answer, Problem> {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let query = query.iter().map(owned).collect();
+    let received = Received { id: id.to_owned(), query, ..Received::default() };
+    answer_to(api, caller, name, received).await
+}
+
+async fn answer_to(
+    api: &Arc<Api>,
+    caller: &Caller,
+    name: &str,
+    received: Received,
+) -> Result<Answer, Problem> {
+    let operation = routes::all().find(|operation| operation.name == name);
+    ask_api(api, caller, operation.expect("pages name operations of the API"), received).await
+}

@@ -1,0 +1,75 @@
+//! How much of a hold to capture, from named fields.
+
+use client::Capture;
+use ledger::limits::LEGS_MAX;
+use ledger::transaction::{Leg, check_name};
+
+use super::Flaw;
+use super::record::{Kind, Record};
+use super::transfer::parse_legs;
+
+/// Reads a capture; all that is held, if nothing is named.
+///
+/// # Errors
+/// Names the field.
+pub fn parse(mut record: Record) -> Result<Capture, Flaw> {
+    let value = record.amount("value", Kind::ByPoint)?;
+    match (value, record.take("captured")) {
+        (Some(_), Some(_)) => {
+            Err(Flaw::of("value", "stands beside captured; give one or the other"))
+        }
+        (Some(value), None) => Ok(Capture::Value(value)),
+        (None, Some(legs)) => named(parse_legs("captured", &legs, Kind::ByPoint)?),
+        (None, None) => Ok(Capture::All),
+    }
+}
+
+/// Amounts of accounts whose names can be those of a transaction.
+fn named(legs: Vec<Leg>) -> Result<Capture, Flaw> {
+    if legs.len() > LEGS_MAX {
+        let problem = format!("has {} accounts; a transaction has at most {LEGS_MAX}", legs.len());
+        return Err(Flaw::of("captured", problem));
+    }
+    for (at, leg) in legs.iter().enumerate() {
+        check_name(&format!("captured[{at}].account"), &leg.account)?;
+    }
+    Ok(Capture::Legs(legs))
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::amount::Amount;
+
+    use super::super::CAPTURE;
+    use super::*;
+
+    fn read(line: &str) -> Result<Capture, Flaw> {
+        Record::from_json(line, CAPTURE).and_then(parse)
+    }
+
+    #[test]
+    fn all_a_value_or_an_amount_of_each_account_is_captured() {
+        assert_eq!(read("{}"), Ok(Capture::All));
+        assert_eq!(read(r#"{"value":"30"}"#), Ok(Capture::Value(Amount::Int(30))));
+        let legs =
+            read(r#"{"captured":[{"account":"a","amount":-3},{"account":"b","amount":"3"}]}"#);
+        let leg =
+            |account: &str, amount| Leg { account: account.into(), amount: Amount::Int(amount) };
+        assert_eq!(legs, Ok(Capture::Legs(vec![leg("a", -3), leg("b", 3)])));
+    }
+
+    #[test]
+    fn a_capture_that_makes_no_sense_is_refused_by_its_field() {
+        for (line, expected) in [
+            (r#"{"value":1.5}"#, "value: 1.5 is a floating"),
+            (r#"{"amount":1}"#, "amount: unknown field"),
+            (r#"{"value":1,"captured":[]}"#, "value: stands beside captured"),
+            (r#"{"captured":{}}"#, "captured: is not a list"),
+            (r#"{"captured":[{"account":7,"amount":1}]}"#, "captured[0].account: is missing"),
+            (r#"{"captured":[{"account":"","amount":1}]}"#, "captured[0].account: is empty"),
+        ] {
+            let error = read(line).expect_err(line).to_string();
+            assert!(error.starts_with(expected), "{line}: {error:?} should say {expected:?}");
+        }
+    }
+}

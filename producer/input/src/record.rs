@@ -1,0 +1,324 @@
+//! Named fields, whatever they were written in: a row of a CSV file, or an object of JSON.
+
+use std::fmt;
+
+use bson::DateTime;
+use ledger::amount::{Amount, AmountError};
+use ledger::limits::echo;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::Value;
+
+use super::Flaw;
+use super::unique::Unique;
+
+/// The fields of a row. An empty CSV cell is no field.
+#[derive(Debug, Default, PartialEq)]
+pub struct Record {
+    fields: Vec<(String, Value)>,
+}
+
+impl Record {
+    /// A row of a CSV file.
+    ///
+    /// # Errors
+    /// When its cells do not match the header's.
+    pub fn from_cells(header: &[String], cells: Vec<String>) -> Result<Record, Flaw> {
+        if header.len() != cells.len() {
+            let (cells, header) = (cells.len(), header.len());
+            return Err(Flaw::whole(format!("has {cells} fields, the header has {header}")));
+        }
+        let fields = header
+            .iter()
+            .zip(cells)
+            .filter(|(_, cell)| !cell.is_empty())
+            .map(|(name, cell)| (name.clone(), Value::String(cell)))
+            .collect();
+        Ok(Record { fields })
+    }
+
+    /// A line of a JSON-lines file, or any other text of one object.
+    ///
+    /// # Errors
+    /// When it is not an object of these fields.
+    pub fn from_json(line: &str, known: &[&str]) -> Result<Record, Flaw> {
+        let mut deserializer = serde_json::Deserializer::from_str(line);
+        let fields = deserializer
+            .deserialize_map(Fields)
+            .and_then(|fields| deserializer.end().map(|()| fields))
+            .map_err(|error| Flaw::whole(format!("is not a JSON object: {}", located(&error))))?;
+        Record::of(fields, known)
+    }
+
+    /// An object of JSON that was read already.
+    ///
+    /// # Errors
+    /// When it is no object of these fields.
+    pub fn from_value(value: Value, known: &[&str]) -> Result<Record, Flaw> {
+        match value {
+            Value::Object(fields) => Record::of(fields.into_iter().collect(), known),
+            other => {
+                let other = other.to_string();
+                Err(Flaw::whole(format!("{} is not an object", echo(&other))))
+            }
+        }
+    }
+
+    fn of(fields: Vec<(String, Value)>, known: &[&str]) -> Result<Record, Flaw> {
+        for (at, (name, _)) in fields.iter().enumerate() {
+            if !known.contains(&name.as_str()) {
+                let problem = format!("unknown field; known are {}", known.join(", "));
+                return Err(Flaw::of(echo(name), problem));
+            }
+            if fields[..at].iter().any(|(earlier, _)| earlier == name) {
+                return Err(Flaw::of(name, "is given twice"));
+            }
+        }
+        Ok(Record { fields })
+    }
+
+    /// Whether a field is named, even if it is `null`.
+    #[must_use]
+    pub fn names(&self, name: &str) -> bool {
+        self.fields.iter().any(|(field, _)| field == name)
+    }
+
+    /// Takes a field out; `null` is no field.
+    pub fn take(&mut self, name: &str) -> Option<Value> {
+        let at = self.fields.iter().position(|(field, _)| field == name)?;
+        Some(self.fields.swap_remove(at).1).filter(|value| !value.is_null())
+    }
+
+    /// Takes a string out.
+    ///
+    /// # Errors
+    /// When it is of another type.
+    pub fn text(&mut self, name: &str) -> Result<Option<String>, Flaw> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => {
+                let other = other.to_string();
+                let problem = format!("{} is not a string; write it in quotes", echo(&other));
+                Err(Flaw::of(name, problem))
+            }
+        }
+    }
+
+    /// Takes a string out that must be there.
+    ///
+    /// # Errors
+    /// When it is missing or of another type.
+    pub fn required(&mut self, name: &str) -> Result<String, Flaw> {
+        self.text(name)?.ok_or_else(|| Flaw::of(name, "is missing"))
+    }
+
+    /// Takes yes or no out: of JSON `true` or `false`, of a CSV file the same words.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn flag(&mut self, name: &str) -> Result<bool, Flaw> {
+        match self.take(name) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(flag),
+            Some(Value::String(text)) if text == "true" => Ok(true),
+            Some(Value::String(text)) if text == "false" => Ok(false),
+            Some(other) => {
+                let other = other.to_string();
+                let problem = format!("{} is not true or false; write one of them", echo(&other));
+                Err(Flaw::of(name, problem))
+            }
+        }
+    }
+
+    /// Takes a moment out: a text of RFC 3339.
+    ///
+    /// # Errors
+    /// When it is not one.
+    pub fn moment(&mut self, name: &str) -> Result<Option<DateTime>, Flaw> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        DateTime::parse_rfc3339_str(&text).map(Some).map_err(|_| {
+            let text = echo(&text);
+            Flaw::of(name, format!("{text:?} is not a moment; write one like 2026-11-01T00:00:00Z"))
+        })
+    }
+
+    /// Takes an amount out.
+    ///
+    /// # Errors
+    /// When it is not one.
+    pub fn amount(&mut self, name: &str, kind: Kind) -> Result<Option<Amount>, Flaw> {
+        self.take(name)
+            .map(|value| amount(&value, kind).map_err(|error| Flaw::of(name, error.to_string())))
+            .transpose()
+    }
+}
+
+/// How an amount without a point is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// As Int64 minor units; only what has a point is a decimal.
+    ByPoint,
+    /// As a decimal, like everything else.
+    Decimal,
+}
+
+impl Kind {
+    /// What the flag `--decimal` says.
+    #[must_use]
+    pub fn from_flag(decimal: bool) -> Kind {
+        if decimal { Kind::Decimal } else { Kind::ByPoint }
+    }
+
+    /// Parses an amount's text.
+    ///
+    /// # Errors
+    /// As [`Amount::parse`].
+    pub fn parse(self, text: &str) -> Result<Amount, AmountError> {
+        // Also for decimals: its grammar is the strict one (no exponent, no underscores).
+        let amount = Amount::parse(text)?;
+        match self {
+            Kind::ByPoint => Ok(amount),
+            Kind::Decimal => Amount::parse_decimal(text),
+        }
+    }
+}
+
+/// Reads an amount from JSON: a whole number, or a string.
+///
+/// # Errors
+/// When it is a float, which can't hold money exactly, or no amount at all.
+pub(super) fn amount(value: &Value, kind: Kind) -> Result<Amount, AmountError> {
+    match value {
+        Value::String(text) => kind.parse(text),
+        Value::Number(number) if number.is_i64() || number.is_u64() => {
+            kind.parse(&number.to_string())
+        }
+        Value::Number(number) => Err(AmountError::Float(number.to_string())),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+            Err(AmountError::NotANumber(echo(&value.to_string()).into_owned()))
+        }
+    }
+}
+
+/// The parser gets one line at a time, so only the column of its position is useful.
+fn located(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+    // The parser's message may repeat text of the line.
+    format!("{} (column {})", echo(message), error.column())
+}
+
+/// Collects the pairs of an object as they stand, repeated ones too.
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Vec<(String, Value)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("one object on a line of its own")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        const FIELDS_MAX: usize = 64;
+        let mut fields = Vec::new();
+        while let Some((name, Unique(value))) = map.next_entry()? {
+            if fields.len() == FIELDS_MAX {
+                return Err(M::Error::custom("too many fields"));
+            }
+            fields.push((name, value));
+        }
+        Ok(fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_nobody_knows_are_refused_by_name() {
+        let error = |line| Record::from_json(line, &["id", "value"]).expect_err(line).to_string();
+        assert!(error(r#"{"id":"a","valeu":1}"#).starts_with("valeu: unknown"));
+        assert!(error(r#"{"id":"a","id":"b"}"#).starts_with("id: is given twice"));
+        let nested = error(r#"{"id":[{"account":"a","account":"b"}]}"#);
+        assert!(nested.contains("account: is given twice"), "{nested}");
+        let long = format!("\"{}\"", "x".repeat(100_000));
+        assert!(error(&long).len() < 1_000, "a text in place of an object is cut");
+        for broken in ["[1]", "{", r#"{"id":"a"} x"#, r#"{"id":}"#, "null"] {
+            assert!(error(broken).contains("column"), "{broken}: {}", error(broken));
+        }
+    }
+
+    #[test]
+    fn a_json_number_is_an_amount_only_when_whole() {
+        let read = |line: &str, kind| {
+            Record::from_json(line, &["value"]).expect(line).amount("value", kind)
+        };
+        assert_eq!(read(r#"{"value":1250}"#, Kind::ByPoint), Ok(Some(Amount::Int(1250))));
+        let decimal = Amount::parse("12.50").ok();
+        assert_eq!(read(r#"{"value":"12.50"}"#, Kind::ByPoint), Ok(decimal));
+        assert_eq!(read(r#"{"value":12}"#, Kind::Decimal), Ok(Amount::parse("12.0").ok()));
+        for (line, expected) in [
+            (r#"{"value":12.5}"#, "as a string"),
+            (r#"{"value":1e3}"#, "as a string"),
+            (r#"{"value":9223372036854775808}"#, "too large"),
+            (r#"{"value":"1e3"}"#, "not a number"),
+            (r#"{"value":true}"#, "not a number"),
+        ] {
+            for kind in [Kind::ByPoint, Kind::Decimal] {
+                let error = read(line, kind).expect_err(line).to_string();
+                assert!(error.starts_with("value: ") && error.contains(expected), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_moment_is_a_text_of_rfc_3339_and_a_flag_is_true_or_false() {
+        let record = |line: &str| Record::from_json(line, &["at", "is"]).expect(line);
+        let moment = |line: &str| record(line).moment("at");
+        let at = DateTime::from_millis(1_793_534_400_500);
+        for text in ["2026-11-01T12:00:00.5Z", "2026-11-01T13:00:00.500+01:00"] {
+            assert_eq!(moment(&format!(r#"{{"at":"{text}"}}"#)), Ok(Some(at)), "{text}");
+        }
+        assert_eq!(moment("{}"), Ok(None));
+        for line in
+            [r#"{"at":"tomorrow"}"#, r#"{"at":"2026-11-01"}"#, r#"{"at":"2026-13-01T00:00:00Z"}"#]
+        {
+            let error = moment(line).expect_err(line).to_string();
+            assert!(error.contains("like 2026-11-01T00:00:00Z"), "{error}");
+        }
+        let error = moment(r#"{"at":1793534400}"#).expect_err("a number").to_string();
+        assert_eq!(error, "at: 1793534400 is not a string; write it in quotes");
+
+        let flag = |line: &str| record(line).flag("is");
+        for (line, expected) in [
+            ("{}", false),
+            (r#"{"is":true}"#, true),
+            (r#"{"is":"true"}"#, true),
+            (r#"{"is":false}"#, false),
+        ] {
+            assert_eq!(flag(line), Ok(expected), "{line}");
+        }
+        for line in [r#"{"is":"yes"}"#, r#"{"is":1}"#] {
+            let error = flag(line).expect_err(line).to_string();
+            assert!(error.contains("is not true or false"), "{error}");
+        }
+    }
+
+    #[test]
+    fn empty_cells_and_nulls_are_no_fields() {
+        let header = ["id".to_owned(), "value".to_owned()];
+        let mut record =
+            Record::from_cells(&header, vec![String::new(), "1".to_owned()]).expect("two cells");
+        assert_eq!(record.text("id"), Ok(None));
+        assert_eq!(record.text("value"), Ok(Some("1".to_owned())));
+        let mut record = Record::from_json(r#"{"id":null}"#, &["id"]).expect("an object");
+        assert_eq!(record.text("id"), Ok(None));
+        assert!(
+            Record::from_cells(&header, vec![])
+                .expect_err("no cells")
+                .problem
+                .contains("header has 2")
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! How a batch gets what it works on: the claim, and as much of it as one batch may hold.
+//!
+//! Ids say nothing about how much work they are. So a batch claims first, keeps as many as its
+//! limits of legs and bytes allow, and gives the rest back at once ([`Left::Surplus`]). Promises that
+//! it keeps at least one, and that contents are loaded only of what it keeps.
+
+use std::collections::BTreeSet;
+
+use ledger::transaction::{ParkCode, Parked, State, TransactionId};
+use ledger::{BYTES_MAX, Claimed, IDS_MAX, Ledger, Parking, Seen};
+
+use super::batch::Batch;
+use super::held::{Held, Left};
+use super::pieces::cut;
+use super::{Environment, Outcome};
+
+impl<L: Ledger, E: Environment> Batch<'_, L, E> {
+    pub(super) async fn claim(&mut self, ids: &[TransactionId]) {
+        let timer = self.engine.observer.phase("claim");
+        let unique: BTreeSet<_> = ids.iter().cloned().collect();
+        let ids: Vec<_> = unique.into_iter().collect();
+        let claim = |ids| self.engine.ledger.claim(ids, &self.claim);
+        let claimed = self.engine.in_pieces(ids.chunks(IDS_MAX), claim).await;
+        for (ids, left) in claimed.failed {
+            let after_ms = self.delay_ms(1);
+            let outcome = match left {
+                Left::Later | Left::Surplus => Outcome::Retry { after_ms },
+                Left::Apart => Outcome::Apart { after_ms },
+            };
+            self.outcomes.extend(ids.iter().map(|id| (id.clone(), outcome)));
+        }
+        let mut parkings = Vec::new();
+        for (ids, claimed) in claimed.answered {
+            parkings.extend(self.take_in(ids, claimed));
+        }
+        self.set_apart(parkings).await;
+        self.choose();
+        self.load().await;
+        self.engine.learn_accounts(self.held.values().map(Held::legs));
+        drop(timer);
+    }
+
+    /// Notes what became of a claim. Returns those that can't be claimed because the server refuses
+    /// to write them.
+    fn take_in(&mut self, ids: &[TransactionId], claimed: Claimed) -> Vec<Parking> {
+        let now_ms = self.engine.environment.now_ms();
+        let refused: Vec<(&TransactionId, String)> =
+            claimed.refused.into_iter().map(|r| (&ids[r.item], r.problem)).collect();
+        let mut parkings = Vec::new();
+        let mut missing: BTreeSet<_> = ids.iter().cloned().collect();
+        for seen in claimed.seen {
+            missing.remove(&seen.id);
+            self.server_offset = self.server_offset.max(seen.server_now - now_ms);
+            let refusal = refused.iter().find(|(id, _)| **id == seen.id);
+            if seen.claim.as_deref() == Some(&self.claim.token) && !seen.state.is_final() {
+                self.hold(seen);
+            } else if let Some((_, problem)) = refusal.filter(|_| !seen.state.is_final()) {
+                let message = format!("the database refuses its claim: {problem}");
+                let why = Parked::new(ParkCode::TransactionUnwritable, message);
+                let Seen { id, state, claim, .. } = seen;
+                parkings.push(Parking { id, state, claim, why });
+            } else {
+                self.outcomes.push((seen.id.clone(), Outcome::of_other(&seen)));
+            }
+        }
+        for (id, problem) in refused {
+            // Its document is there, and says no state that we know.
+            if missing.remove(id) {
+                let message = format!("the database refuses its claim: {problem}");
+                let why = Parked::new(ParkCode::TransactionUnwritable, message);
+                parkings.push(Parking { id: id.clone(), state: State::Initial, claim: None, why });
+            }
+        }
+        self.outcomes.extend(missing.into_iter().map(|id| (id, Outcome::Missing)));
+        parkings
+    }
+
+    fn hold(&mut self, seen: Seen) {
+        // A claim that was tried again in place may have won some at its first try, some later.
+        self.lease_until = self.lease_until.min(seen.lease_until);
+        self.lease_ms = self.lease_ms.max(seen.lease_until - seen.server_now);
+        if seen.attempts > 1 && !seen.is_confirmed_now() {
+            self.engine.observer.took_over();
+        } else {
+            self.engine.observer.moved(State::Pending, 1);
+        }
+        self.held.insert(seen.id.clone(), Held::claimed(seen, self.attempts_max()));
+    }
+
+    /// Keeps as many as one batch may hold.
+    fn choose(&mut self) {
+        let (mut load, mut all_fit) = (self.engine.capacity.load(), true);
+        for (id, held) in &mut self.held {
+            // What is decided by now is no work.
+            if held.is_work() && !load.takes(id, held.size) {
+                held.left = Some(Left::Surplus);
+                all_fit = false;
+            }
+        }
+        self.engine.capacity.learn_size(load, all_fit);
+        self.legs = load.legs();
+    }
+
+    /// Reads the contents that did not come along with the claim because they are large.
+    async fn load(&mut self) {
+        let unread = self.ids_where(|held| held.goes_on() && held.is_unread());
+        let bytes = |id: &TransactionId| self.held.get(id).map_or(0, |held| held.size.bytes);
+        let pieces = cut(&unread, IDS_MAX, BYTES_MAX, bytes);
+        let read = self.engine.in_pieces(pieces, |ids| self.engine.ledger.bodies(ids)).await;
+        for (ids, left) in read.failed {
+            self.leave(ids, left);
+        }
+        let (attempts_max, now) = (self.attempts_max(), self.server_now());
+        for (id, body) in read.answered.into_iter().flat_map(|(_, bodies)| bodies) {
+            if let Some(held) = self.held.get_mut(&id) {
+                held.load(body, attempts_max, now);
+            }
+        }
+        // One that was deleted by hand in between is claimed no more.
+        let gone = self.ids_where(|held| held.goes_on() && held.is_unread());
+        self.leave(&gone, Left::Later);
+    }
+}

@@ -1,0 +1,188 @@
+//! How a batch moves its transactions from one state to the next, and what it learns from that.
+//!
+//! Owns the steps between the states. Promises that a step is believed only where every document was
+//! written, or a look shows it: a reply was lost, the client has canceled, a successor has taken over, a
+//! moment has passed, or the server refuses to write a document. None of these stops the others.
+
+use std::collections::BTreeMap;
+
+use ledger::transaction::{ParkCode, Parked, Reason, ReasonCode, State, TransactionId};
+use ledger::{Advance, BYTES_MAX, Cancelation, IDS_MAX, Ledger, POSTINGS_MAX, ServerMs, Written};
+
+use super::batch::Batch;
+use super::held::Held;
+use super::pieces::cut;
+use super::{Environment, Outcome};
+
+impl<L: Ledger, E: Environment> Batch<'_, L, E> {
+    /// Lets holds rest whose debits are posted. Nobody owns them from then on. A post that may still
+    /// arrive keeps others away until it is surely dead.
+    pub(super) async fn rest(&mut self) {
+        let posted = self.ids_where(|held| held.is_posted() && held.awaits_confirmation());
+        if posted.is_empty() {
+            return;
+        }
+        let _timer = self.engine.observer.phase(State::Held.as_str());
+        let mut rests: BTreeMap<ServerMs, Vec<TransactionId>> = BTreeMap::new();
+        for id in posted {
+            let not_before = self.held.get(&id).map_or(0, |held| self.surely_dead(held));
+            rests.entry(not_before).or_default().push(id);
+        }
+        for (not_before, ids) in rests {
+            let rest = |ids| self.engine.ledger.rest(ids, &self.claim, not_before);
+            let rested = self.engine.in_pieces(ids.chunks(IDS_MAX), rest).await;
+            for (ids, left) in rested.failed {
+                self.leave(ids, left);
+            }
+            for (ids, written) in rested.answered {
+                self.moved((State::Pending, State::Held), ids, written).await;
+            }
+        }
+    }
+
+    pub(super) async fn commit(&mut self) {
+        let posted = |held: &Held| held.is_posted() && !held.awaits_confirmation();
+        let (expiring, lasting): (Vec<_>, Vec<_>) =
+            self.ids_where(posted).into_iter().partition(|id| self.expires(id));
+        self.advance(Advance::Commit, lasting).await;
+        self.advance(Advance::CommitInTime, expiring).await;
+    }
+
+    /// Whether it has to be applied before some moment.
+    fn expires(&self, id: &TransactionId) -> bool {
+        let body = self.held.get(id).and_then(Held::body);
+        body.is_some_and(|body| body.expires_at().is_some())
+    }
+
+    /// The moment at which every post for it whose outcome is unknown is surely dead.
+    pub(super) fn surely_dead(&self, held: &Held) -> ServerMs {
+        held.doubt.map_or(0, |doubt| doubt + self.engine.settings.grace_ms)
+    }
+
+    pub(super) async fn cancel(&mut self) {
+        let refused: Vec<Cancelation> =
+            self.held.iter().filter_map(|(id, held)| held.cancelation(id)).collect();
+        if refused.is_empty() {
+            return;
+        }
+        for Cancelation { id, reason, .. } in &refused {
+            self.engine.observer.refused(reason.code);
+            if reason.code.is_fault() {
+                let attempt = self.held.get(id).map_or(0, |held| held.attempts);
+                tracing::warn!(transaction = %id, state = %State::Pending, attempt,
+                    claim = self.claim.token, worker = self.claim.application, trace = self.engine.observer.trace_id(id),
+                    code = reason.code.as_str(), why = reason.message, "canceled");
+            }
+        }
+        let bytes = |cancelation: &Cancelation| cancelation.reason.message.len();
+        let pieces = cut(&refused, POSTINGS_MAX, BYTES_MAX, bytes);
+        let cancel = |refused| self.engine.ledger.cancel(refused, &self.claim);
+        let canceled = self.engine.in_pieces(pieces, cancel).await;
+        for (refused, left) in canceled.failed {
+            self.leave(refused.iter().map(|refused| &refused.id), left);
+        }
+        for (refused, written) in canceled.answered {
+            let ids: Vec<_> = refused.iter().map(|refused| refused.id.clone()).collect();
+            self.moved((State::Pending, State::Canceling), &ids, written).await;
+        }
+    }
+
+    pub(super) async fn advance(&mut self, step: Advance, ids: Vec<TransactionId>) {
+        if ids.is_empty() {
+            return;
+        }
+        debug_assert!(
+            ids.iter().all(|id| self.held.get(id).is_some_and(|held| held.may_take(step))),
+            "{step:?} of a transaction that is not ready for it"
+        );
+        let _timer = self.engine.observer.phase(step.states().1.as_str());
+        let advance = |ids| self.engine.ledger.advance(step, ids, &self.claim);
+        let advanced = self.engine.in_pieces(ids.chunks(IDS_MAX), advance).await;
+        for (ids, left) in advanced.failed {
+            self.leave(ids, left);
+        }
+        for (ids, written) in advanced.answered {
+            self.moved(step.states(), ids, written).await;
+        }
+    }
+
+    /// Believes a full count; otherwise reads what became of each: a reply was lost, the client
+    /// canceled, a successor took over, it has expired, or the server refuses to write its document.
+    async fn moved(&mut self, step: (State, State), ids: &[TransactionId], written: Written) {
+        let (from, to) = step;
+        if written.count == ids.len() {
+            self.engine.observer.moved(to, ids.len());
+            if to.is_final() {
+                let created = |id| Some(self.held.get(id)?.created_at);
+                let mut created = ids.iter().filter_map(created);
+                self.engine.observer.ended(to, &mut created, self.server_now());
+            }
+            ids.iter().for_each(|id| self.now_in(id.clone(), to));
+            return;
+        }
+        let read = self.engine.in_pieces([ids], |ids| self.engine.ledger.read(ids)).await;
+        for (ids, left) in read.failed {
+            self.leave(ids, left);
+        }
+        for seen in read.answered.into_iter().flat_map(|(_, seen)| seen) {
+            let is_known = |held: &Held| !held.may_be_confirmed_since(&seen);
+            let ours = seen.claim.as_deref() == Some(&self.claim.token)
+                && self.held.get(&seen.id).is_none_or(is_known);
+            if seen.state == to {
+                self.engine.observer.moved(to, 1);
+                if to.is_final() {
+                    let mut created = std::iter::once(seen.created_at);
+                    self.engine.observer.ended(to, &mut created, seen.server_now);
+                }
+            }
+            if ours || seen.state.is_final() || seen.state.is_resting() {
+                self.now_in(seen.id.clone(), seen.state);
+                if to == State::Applied
+                    && let Some(held) = self.held.get_mut(&seen.id)
+                {
+                    held.look_at_the_clock(seen.server_now);
+                }
+            } else {
+                self.held.remove(&seen.id);
+                self.outcomes.push((seen.id.clone(), Outcome::of_other(&seen)));
+            }
+        }
+        for refused in written.refused {
+            let held = self.held.get_mut(&ids[refused.item]);
+            if let Some(held) = held.filter(|held| held.state == from) {
+                refused_to_move(held, to, &refused.problem);
+            }
+        }
+    }
+
+    fn now_in(&mut self, id: TransactionId, state: State) {
+        if state.is_final() || state.is_resting() {
+            self.held.remove(&id);
+            let outcome = if state.is_final() { Outcome::Final } else { Outcome::Resting };
+            self.outcomes.push((id, outcome));
+        } else if let Some(held) = self.held.get_mut(&id) {
+            held.state = state;
+        }
+    }
+}
+
+/// What follows when the server refuses to write a transaction's new state: before the commit point
+/// it may still be possible to cancel it; otherwise it is set apart.
+fn refused_to_move(held: &mut Held, to: State, problem: &str) {
+    let message = format!("the database refuses to move it to {to}: {problem}");
+    match to {
+        State::Applied => {
+            held.posted = false;
+            held.refused = Some(Reason::new(ReasonCode::Invalid, message));
+        }
+        State::Scheduled
+        | State::Initial
+        | State::Pending
+        | State::Held
+        | State::Done
+        | State::Canceling
+        | State::Canceled => {
+            held.parking = Some(Parked::new(ParkCode::TransactionUnwritable, message));
+        }
+    }
+}

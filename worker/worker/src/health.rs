@@ -1,0 +1,175 @@
+//! Health: whether broker and database are there, as `/readyz` and the metrics tell.
+//!
+//! Owns the three pages. `/healthz` says that the process lives, `/readyz` that it can work.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use mongo::{MongoOutbox, Store};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::{Metrics, Server};
+use crate::parts::{Outcome, Part, pause};
+
+/// How often to look at the database.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The most connections to the pages.
+pub const CONNECTIONS_MAX: usize = 64;
+
+/// How long a connection to the pages may last, from its first byte to its last.
+pub const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
+
+/// The largest head of a request for a page, in bytes.
+pub const HEAD_BYTES_MAX: usize = 8 << 10;
+
+/// How long to wait when the system has no more descriptors.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// In one of so many looks of all workers together one asks for what is not final: the server goes
+/// through all that is in flight for it, and each further worker has more in flight.
+const LOOKS_PER_BACKLOG: u32 = 5;
+
+/// What is there.
+#[derive(Debug, Default)]
+pub struct Health {
+    broker: AtomicBool,
+    database: AtomicBool,
+    workers: AtomicU32,
+    ended: OnceLock<String>,
+}
+
+impl Health {
+    /// Notes whether the broker is there.
+    pub fn broker(&self, there: bool) {
+        self.broker.store(there, Ordering::Relaxed);
+    }
+
+    /// Notes whether the database is there.
+    pub fn database(&self, there: bool) {
+        self.database.store(there, Ordering::Relaxed);
+    }
+
+    /// Notes how many workers there are, itself included, as the broker knows.
+    pub fn workers(&self, number: u32) {
+        self.workers.store(number, Ordering::Relaxed);
+    }
+
+    /// How many looks of its own it makes for each question about what is not final.
+    fn looks_per_backlog(&self) -> u32 {
+        LOOKS_PER_BACKLOG.saturating_mul(self.workers.load(Ordering::Relaxed).max(1))
+    }
+
+    /// Notes that a part of the worker has ended though nobody had told it to. The first counts.
+    pub fn ended(&self, part: Part, why: &str) {
+        self.ended.get_or_init(|| format!("{part}: ended ({why})\n"));
+    }
+
+    /// Whether it can work.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let there = |server: &AtomicBool| server.load(Ordering::Relaxed);
+        there(&self.broker) && there(&self.database) && self.ended.get().is_none()
+    }
+
+    fn page(&self) -> (StatusCode, String) {
+        let name = |there: bool| if there { "ok" } else { "away" };
+        let broker = self.broker.load(Ordering::Relaxed);
+        let database = self.database.load(Ordering::Relaxed);
+        let ended = self.ended.get();
+        let status = match self.is_ready() {
+            true => StatusCode::OK,
+            false => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let ended = ended.map_or("", String::as_str);
+        (status, format!("broker: {}\ndatabase: {}\n{ended}", name(broker), name(database)))
+    }
+}
+
+/// Serves the pages until the process ends. Further connections than [`CONNECTIONS_MAX`] wait, and each
+/// is cut off after [`CONNECTION_LIMIT`]: whoever reaches the port can't take the descriptors that the
+/// worker needs for its servers.
+pub async fn serve(listener: TcpListener, health: Arc<Health>, metrics: Arc<Metrics>) -> Outcome {
+    let pages = Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(async move || health.page()))
+        .route("/metrics", get(async move || metrics.page()));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(CONNECTION_LIMIT).keep_alive(false);
+    http.max_header_size(HEAD_BYTES_MAX).max_buf_size(2 * HEAD_BYTES_MAX);
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let permit = room.clone().acquire_owned().await.expect("it is never closed");
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection can't be accepted");
+                tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
+                continue;
+            }
+        };
+        let service = TowerToHyperService::new(pages.clone());
+        let connection = http.serve_connection(TokioIo::new(stream), service);
+        tokio::spawn(async move {
+            // Whether it was served, broke, or took too long: it is over.
+            drop(tokio::time::timeout(CONNECTION_LIMIT, connection).await);
+            drop(permit);
+        });
+    }
+}
+
+/// Looks at the database again and again, until `stop`; `told` learns how long each answer took.
+pub async fn watch_database(
+    store: Store,
+    outbox: MongoOutbox,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    told: impl Fn(Duration) + Send,
+    stop: CancellationToken,
+) {
+    let mut there = true;
+    let mut looks = u32::MAX;
+    loop {
+        let is_due = looks >= health.looks_per_backlog();
+        looks = looks.saturating_add(1);
+        let look = async {
+            let asked = Instant::now();
+            let now = store.server_now().await?;
+            told(asked.elapsed());
+            if is_due {
+                let again_in = LOOK_EVERY.saturating_mul(health.looks_per_backlog());
+                metrics.backlog(&outbox.backlog().await?, now, again_in);
+                looks = 1;
+            }
+            Ok::<_, ledger::LedgerError>(())
+        };
+        match look.await {
+            Ok(()) => {
+                if !there {
+                    tracing::info!("the database is back");
+                }
+                there = true;
+            }
+            Err(error) => {
+                if there {
+                    tracing::warn!(%error, "the database is away");
+                }
+                there = false;
+            }
+        }
+        health.database(there);
+        metrics.server(Server::Database, there);
+        if !pause(&stop, LOOK_EVERY).await {
+            return;
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a worker says of itself every few seconds, so that operators see it: one document in the database.
+//!
+//! Promises that nothing of the worker waits for it or fails with it: it runs in a task that nobody watches,
+//! and a report that can't be written is dropped, because the next one says everything again. The
+//! numbers are those of the metrics, so nothing is counted twice or by another rule. The last report,
+//! after the drain, says that the worker has stopped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::EngineKind;
+use mongo::{Store, WorkerReport};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::parts::pause;
+
+/// How often a worker reports. An overview looks as often.
+pub const EVERY: Duration = Duration::from_secs(2);
+
+/// How long the end of a worker waits for its last report.
+const LAST_LIMIT: Duration = Duration::from_secs(1);
+
+/// Tells which way batches go now.
+pub(crate) type Way = Box<dyn Fn() -> EngineKind + Send + Sync>;
+
+/// Reports until it is told that the worker has ended.
+pub(crate) struct Reporter {
+    store: Store,
+    metrics: Arc<Metrics>,
+    way: Way,
+    /// What does not change.
+    identity: WorkerReport,
+}
+
+/// The task that reports.
+pub(crate) struct Reporting {
+    task: JoinHandle<()>,
+    ended: CancellationToken,
+}
+
+impl Reporter {
+    pub(crate) fn new(store: Store, metrics: Arc<Metrics>, config: &Config, way: Way) -> Reporter {
+        let identity = WorkerReport {
+            id: uuid::Uuid::new_v4().simple().to_string(),
+            name: config.application(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            engine: config.engine.as_str().to_owned(),
+            lanes: config.lanes.into(),
+            batch_size: config.batch_size.into(),
+            ..WorkerReport::default()
+        };
+        Reporter { store, metrics, way, identity }
+    }
+
+    /// Starts it. `draining` is cancelled when the worker is told to stop.
+    pub(crate) fn start(self, draining: CancellationToken) -> Reporting {
+        let ended = CancellationToken::new();
+        Reporting { task: tokio::spawn(self.run(draining, ended.clone())), ended }
+    }
+
+    async fn run(self, draining: CancellationToken, ended: CancellationToken) {
+        while !draining.is_cancelled() {
+            self.report("working").await;
+            pause(&draining, EVERY).await;
+        }
+        while !ended.is_cancelled() {
+            self.report("draining").await;
+            pause(&ended, EVERY).await;
+        }
+        self.report("stopped").await;
+    }
+
+    async fn report(&self, activity: &str) {
+        let report = WorkerReport {
+            engine_now: (self.way)().as_str().to_owned(),
+            activity: activity.to_owned(),
+            ..self.metrics.report(self.identity.clone())
+        };
+        if let Err(error) = self.store.report(&report).await {
+            tracing::debug!(%error, "can't say how it is");
+        }
+    }
+}
+
+impl Reporting {
+    /// Reports for the last time, if the database takes it soon.
+    pub(crate) async fn end(self) {
+        self.ended.cancel();
+        drop(tokio::time::timeout(LAST_LIMIT, self.task).await);
+    }
+}

@@ -1,0 +1,56 @@
+//! Watching the ground that a worker stands on: the ledger's settings document, and the indexes of others.
+//!
+//! Promises that a worker ends soon after the settings name a version or a feature that it does
+//! not know, or choose otherwise than when it has started, and soon after an index that removes documents
+//! turns up. One that may refuse writes is a warning: its owner is asked at the next start. A database that
+//! is away is no reason to end.
+
+use std::time::Duration;
+
+use ledger::retry::jitter;
+use mongo::{Finding, Misfit, NotReady, Store};
+use tokio_util::sync::CancellationToken;
+
+use crate::parts::{Outcome, pause};
+
+/// Looks again and again until `stop`, about every `every`. The worker has started with `events` on
+/// or off.
+///
+/// # Errors
+/// When the settings do not fit this version, events are not as they were, or something removes documents.
+pub async fn watch_ground(
+    store: Store,
+    events: bool,
+    every: Duration,
+    stop: CancellationToken,
+) -> Outcome {
+    let mut warned_of = Vec::new();
+    while pause(&stop, every.mul_f64(0.5 + jitter())).await {
+        match look(&store, events).await {
+            Ok(refusing) => {
+                for finding in refusing.iter().filter(|finding| !warned_of.contains(*finding)) {
+                    tracing::warn!("{finding}");
+                }
+                warned_of = refusing;
+            }
+            Err(NotReady::Misfit(misfit)) => return Err(misfit.to_string()),
+            Err(error @ NotReady::Unfit(_)) => return Err(error.to_string()),
+            Err(error) if error.passes() => {
+                tracing::debug!(%error, "looking at the settings and indexes later");
+            }
+            Err(error) => tracing::warn!(%error, "can't look at the settings and indexes"),
+        }
+    }
+    Ok(None)
+}
+
+/// The indexes that may refuse writes and that nobody has accepted.
+async fn look(store: &Store, events: bool) -> Result<Vec<Finding>, NotReady> {
+    let settings = store.check_settings().await?;
+    match &settings {
+        Some(settings) if settings.events != events => {
+            Err(Misfit::EventsChanged { on: settings.events }.into())
+        }
+        Some(_) | None => store.check_ground(settings).await,
+    }
+}
