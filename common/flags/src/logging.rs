@@ -9,7 +9,7 @@ pub struct LogFlags {
     #[arg(long, env = "TANDEM_LOG_FORMAT", value_enum, default_value = "text", global = true)]
     pub log_format: LogFormat,
 
-    /// What to log: a level, or targets like `info,common=debug`. The broker's client is silent unless it
+    /// What to log: a level, or targets like `info,mongo=debug`. The broker's client is silent unless it
     /// is named, as in `info,lapin=debug`
     #[arg(long, env = "TANDEM_LOG", default_value = "info", global = true)]
     pub log: String,

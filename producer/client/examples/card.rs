@@ -1,7 +1,7 @@
 //! Authorises a card payment, and captures what was delivered: the rest of the reserved money comes home.
 //!
 //! ```sh
-//! cargo run -p producer --example card -- alice shop 5000 3000
+//! cargo run -p client --example card -- alice shop 5000 3000
 //! ```
 
 use std::env::{args, var};

@@ -1,7 +1,7 @@
 //! Tells of each transaction that ends, and counts what an account has received.
 //!
 //! ```sh
-//! cargo run -p producer --example follow -- bob 10
+//! cargo run -p client --example follow -- bob 10
 //! ```
 //!
 //! It ends after so many different transactions. Events come at least once and in no order, so it drops

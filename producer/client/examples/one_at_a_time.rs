@@ -2,7 +2,7 @@
 //! `A-for-B` belongs to one of them until that is decided.
 //!
 //! ```sh
-//! cargo run -p producer --example one_at_a_time -- alice bob 5
+//! cargo run -p client --example one_at_a_time -- alice bob 5
 //! ```
 
 use std::env::{args, var};

@@ -1,7 +1,7 @@
 //! Submits a transfer and awaits what becomes of it.
 //!
 //! ```sh
-//! cargo run -p producer --example submit -- alice bob 1250
+//! cargo run -p client --example submit -- alice bob 1250
 //! ```
 
 use std::env::{args, var};

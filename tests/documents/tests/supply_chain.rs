@@ -65,7 +65,7 @@ fn the_list_of_what_is_built_in_has_every_crate_with_its_checksum() {
         let before = listed.insert(name.clone(), text(&component["scope"]));
         assert_eq!(before, None, "{name} is listed twice");
     }
-    for program in ["producer", "worker"] {
+    for program in ["producer_cli", "worker_cli"] {
         let crates = built_in(program);
         assert!(crates.len() > 100, "{crates:?}");
         for name in crates {
