@@ -12,7 +12,7 @@ use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf,
 
 use super::MongoOutbox;
 use super::dates::is_date;
-use super::definitions::TRANSACTIONS;
+use super::names::TRANSACTIONS;
 use super::submissions::foreign;
 use super::unfinished::since;
 

@@ -17,8 +17,8 @@ use mongodb::bson::{
     DateTime, Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, Regex, doc, rawdoc,
 };
 
-use super::definitions::TRANSACTIONS;
-use super::own::{DUE_EVENTS, EVENTS};
+use super::names::{EVENTS, TRANSACTIONS};
+use super::own::DUE_EVENTS;
 use super::parking::raw_id;
 use super::read::{can_be_looked_up, cstr, fields, is_at_most, matching};
 use super::{Store, fault};

@@ -11,11 +11,12 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::{CreateCollectionOptions, ValidationAction, ValidationLevel};
 use mongodb::results::CollectionSpecification;
 
-use super::definitions::{Fit, Index, TRANSACTIONS, definitions, fit, is_needed};
+use super::definitions::{Fit, definitions, fit, is_needed};
 use super::ground::{Harm, drop_index};
+use super::index::Index;
 use super::intrusions::{refusing, unsuitable, validators_on_own};
 use super::ledger_settings::{Choice, Known, LedgerSettings, Misfit};
-use super::own::{SETTINGS, WORKERS};
+use super::names::{SETTINGS, TRANSACTIONS, WORKERS};
 use super::seen_index::SeenIndex;
 use super::unsuitable::Unsuitable;
 use super::{history, keyed, shell, waiting};
@@ -381,7 +382,7 @@ pub(super) fn strict(collection: &str) -> Document {
 
 #[cfg(test)]
 mod tests {
-    use super::super::definitions::ACCOUNTS;
+    use super::super::names::ACCOUNTS;
     use super::*;
 
     fn with(validator: Document) -> CollectionSpecification {

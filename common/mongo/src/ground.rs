@@ -10,8 +10,9 @@ use std::fmt;
 use ledger::limits::echo;
 use mongodb::bson::{Bson, Document};
 
-use super::definitions::{ACCOUNTS, Index, TRANSACTIONS, made_by_tandem};
-use super::own::{EVENTS, NOTES, REQUESTS, SETTINGS, WORKERS};
+use super::definitions::made_by_tandem;
+use super::index::Index;
+use super::names::{ACCOUNTS, EVENTS, NOTES, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS};
 use super::seen_index::SeenIndex;
 use super::shell;
 

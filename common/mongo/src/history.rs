@@ -13,19 +13,14 @@
 use ledger::transaction::State;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::definitions::Index;
+use super::index::Index;
+use super::names::{BY_STATE, ENDED_BY_ACCOUNT};
 
 /// Whether a fresh ledger has these indexes, where its owner does not choose.
 pub(super) const BY_DEFAULT: bool = true;
 
 /// The field in which a transaction that has ended names its accounts. Workers write it with the end.
 pub const ENDED_ON: &str = "endedOn";
-
-/// The index of what is not in flight.
-pub const BY_STATE: &str = "by_state";
-
-/// The index of what has ended, by account.
-pub const ENDED_BY_ACCOUNT: &str = "ended_on";
 
 /// All of them.
 pub(super) fn indexes() -> Vec<Index> {

@@ -11,7 +11,7 @@ use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 
 use super::Store;
 use super::dates::date_or_null;
-use super::definitions::TRANSACTIONS;
+use super::names::TRANSACTIONS;
 use super::statements::{canceled_for, names};
 
 /// The moments after which a hold can't be confirmed any more; a field that is no date sets no limit.

@@ -5,10 +5,10 @@
 
 use mongodb::options::CreateCollectionOptions;
 
-use super::definitions::{COLLECTIONS, is_needed};
+use super::definitions::is_needed;
 use super::findings::{Finding, Found, Lack, Seen};
 use super::ground::harm;
-use super::own::WORKERS;
+use super::names::{COLLECTIONS, WORKERS};
 use super::unsuitable::Unsuitable;
 
 /// The collections that can hold no ledger as they are. While there is one, nothing else is changed. That of

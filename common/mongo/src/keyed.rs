@@ -31,7 +31,8 @@ use mongodb::bson::{
 };
 use mongodb::options::ReadConcern;
 
-use super::definitions::{Index, TRANSACTIONS};
+use super::index::Index;
+use super::names::{EXCLUSIVE_KEY, TRANSACTIONS};
 use super::native::{self, Halt};
 use super::requests::Under;
 use super::write::DUPLICATE_KEY;
@@ -46,12 +47,11 @@ pub const NEEDS_REPLICA_SET: &str =
     "exclusive keys need a replica set: a sharded cluster can't keep them unique";
 
 const OPERATION: &str = "insert with key";
-const INDEX: &str = "exclusive_key";
 
 /// The index that keeps keys unique. A document leaves it when it is decided, and keeps its key.
 pub(super) fn index() -> Index {
     let filter = doc! { "exclusiveKey": { "$type": "string" }, "state": undecided() };
-    Index { unique: true, ..Index::new(INDEX, doc! { "exclusiveKey": 1 }, filter) }
+    Index { unique: true, ..Index::new(EXCLUSIVE_KEY, doc! { "exclusiveKey": 1 }, filter) }
 }
 
 fn undecided() -> Document {
@@ -139,7 +139,7 @@ impl Store {
             // The condition on the type is the index's: otherwise the server would not use it.
             "filter": { "exclusiveKey": { "$eq": key, "$type": "string" }, "state": undecided() },
             "projection": { "_id": 1 },
-            "hint": INDEX,
+            "hint": EXCLUSIVE_KEY,
             "limit": 1,
         };
         let command = RawDocumentBuf::try_from(&command)
@@ -156,7 +156,7 @@ impl Store {
 /// What it means that this unique index refuses an insert because of this document; none is that of `_id`.
 fn refused_by(index: Option<&str>, item: usize) -> KeyedInsert {
     match index {
-        None | Some(INDEX) => KeyedInsert::Duplicate,
+        None | Some(EXCLUSIVE_KEY) => KeyedInsert::Duplicate,
         Some(other) => {
             let problem = duplicate::taken(other);
             KeyedInsert::Taken(Refused { item, problem })

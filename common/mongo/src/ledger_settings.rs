@@ -10,7 +10,8 @@ use ledger::limits::echo;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::own::{LEDGER_SETTINGS, SETTINGS};
+use super::names::SETTINGS;
+use super::own::LEDGER_SETTINGS;
 use super::{Fields, Store, history};
 
 /// The `_id` of the document.

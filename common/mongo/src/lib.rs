@@ -16,10 +16,13 @@ mod findings;
 mod ground;
 mod history;
 mod holds;
+mod index;
 mod intrusions;
 mod keyed;
 mod ledger_settings;
+mod listing;
 mod looking;
+mod names;
 mod native;
 mod numbers;
 mod outbox;
@@ -63,16 +66,20 @@ use mongodb::{Client, Collection, Database};
 use tokio::sync::OnceCell;
 
 pub use backlog::{BACKLOG_MAX, Backlog};
-pub use definitions::{ACCOUNTS, TRANSACTIONS};
 pub use due::{Due, DueNote, Source};
 pub use fault::{code_of, of_code as fault_of_code, of_error as fault_of};
 pub use findings::{Finding, Lack};
 pub use ground::{Harm, How, Why};
-pub use history::{BY_STATE, ENDED_BY_ACCOUNT, ENDED_ON};
+pub use history::ENDED_ON;
 pub use keyed::{KeyedInsert, NEEDS_REPLICA_SET as KEYS_NEED_REPLICA_SET};
 pub use ledger_settings::{Choice, LedgerSettings, Misfit};
+pub use listing::{Listed, Listing};
+pub use names::{
+    ACCOUNTS, BY_STATE, DUE, ENDED_BY_ACCOUNT, EVENTS, IN_FLIGHT, NOTES, REQUESTS, SETTINGS,
+    TRANSACTIONS, WORKERS,
+};
 pub use outbox::{Found, MongoOutbox, NoDate, Stranded};
-pub use own::{EVENTS, FOREIGN_MAX, Foreign, NOTES, REQUESTS, SETTINGS, WORKERS};
+pub use own::{FOREIGN_MAX, Foreign};
 pub use parked::{ParkedEntry, ParkedFilter, ParkedTransaction, Volume};
 pub use parking::{RawId, Unparked, raw_id};
 pub use protocol::MongoLedger;

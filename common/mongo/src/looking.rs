@@ -12,10 +12,10 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::results::CollectionType;
 
 use super::Store;
-use super::definitions::COLLECTIONS;
 use super::findings::{Finding, Found, Seen};
 use super::intrusions::{refusing, unsuitable};
 use super::ledger_settings::LedgerSettings;
+use super::names::COLLECTIONS;
 use super::schema::{NAMESPACE_NOT_FOUND, NotReady, code};
 use super::seen_index::SeenIndex;
 

@@ -35,10 +35,9 @@ use mongodb::bson::{RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 use mongodb::error::Error;
 use mongodb::options::ReadConcern;
 
-use super::definitions::{ACCOUNTS, TRANSACTIONS};
 use super::due::owe_with_batch;
 use super::fault::CommitFailed;
-use super::own::EVENTS;
+use super::names::{ACCOUNTS, EVENTS, TRANSACTIONS};
 use super::{Store, fault, read, statements, words};
 
 const OPERATION: &str = "transact";

@@ -11,7 +11,7 @@ use ledger::{LedgerError, ServerMs};
 use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::Store;
-use super::definitions::{DUE, TRANSACTIONS};
+use super::names::{DUE, IN_FLIGHT, TRANSACTIONS};
 use super::parking::{RawId, raw_id};
 use super::read::cstr;
 use super::submissions::foreign;
@@ -125,13 +125,13 @@ impl Stranded {
             }
             Stranded::Undated(no_date) => (waiting, "createdAt", no_date.bound()),
             Stranded::InFlight { takeover_before } => {
-                ("in_flight", "takeoverAt", rawdoc! { "$lt": date(takeover_before) })
+                (IN_FLIGHT, "takeoverAt", rawdoc! { "$lt": date(takeover_before) })
             }
             Stranded::FarAhead { now } => {
                 let far = date(now.saturating_add(SENSIBLE_MS));
-                ("in_flight", "takeoverAt", rawdoc! { "$gt": far })
+                (IN_FLIGHT, "takeoverAt", rawdoc! { "$gt": far })
             }
-            Stranded::Timeless(no_date) => ("in_flight", "takeoverAt", no_date.bound()),
+            Stranded::Timeless(no_date) => (IN_FLIGHT, "takeoverAt", no_date.bound()),
             Stranded::Scheduled { now }
             | Stranded::Expired { now }
             | Stranded::HoldExpired { now } => (DUE, DUE_AT, rawdoc! { "$lte": date(now) }),

@@ -11,22 +11,12 @@ use ledger::{Fault, LedgerError};
 use mongodb::bson::{Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, doc, rawdoc};
 
 use super::Store;
+use super::names::{EVENTS, NOTES, REQUESTS, SETTINGS, WORKERS};
 use super::parking::RawId;
 use super::unfinished::{number, shown};
 
 /// No more foreign documents of one collection are counted.
 pub const FOREIGN_MAX: u64 = 10_000;
-
-/// The collection of notes on events that no broker has confirmed.
-pub const EVENTS: &str = "tandem.events";
-/// The collection of notes on transactions that can't go on and whose documents can't be written.
-pub const NOTES: &str = "tandem.parked";
-/// The collection in which workers say how they are.
-pub const WORKERS: &str = "tandem.workers";
-/// The collection of arrays that came under an idempotency key.
-pub const REQUESTS: &str = "tandem.requests";
-/// The collection of the ledger's settings.
-pub const SETTINGS: &str = "tandem.settings";
 
 /// The documents of Tandem in a collection of its own. They are all of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

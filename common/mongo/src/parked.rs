@@ -12,8 +12,7 @@ use mongodb::bson::{
 };
 
 use super::Store;
-use super::definitions::TRANSACTIONS;
-use super::own::NOTES;
+use super::names::{NOTES, TRANSACTIONS};
 use super::parking::unfinished_notes;
 use super::statements::raw;
 

@@ -12,8 +12,8 @@ use ledger::transaction::{Parked, State, TransactionId};
 use ledger::{LedgerError, Parking};
 use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 
-use super::definitions::TRANSACTIONS;
-use super::own::{NOTES, PARKED_NOTE};
+use super::names::{NOTES, TRANSACTIONS};
+use super::own::PARKED_NOTE;
 use super::write::{Counts, GARBLED, each_alone};
 use super::{Store, seen};
 

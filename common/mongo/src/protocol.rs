@@ -8,7 +8,7 @@ use ledger::{
 };
 use mongodb::bson::RawDocumentBuf;
 
-use super::definitions::{ACCOUNTS, TRANSACTIONS};
+use super::names::{ACCOUNTS, TRANSACTIONS};
 use super::postings::OnAccount;
 use super::write::{Counts, each_alone, together};
 use super::{Store, holds, native, parking, postings, read, seen, statements};

@@ -18,8 +18,9 @@ use ledger::LedgerError;
 use mongodb::ClientSession;
 use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, doc, rawdoc};
 
+use super::names::REQUESTS;
 use super::native::Halt;
-use super::own::{REQUEST, REQUESTS};
+use super::own::REQUEST;
 use super::read::Fields;
 use super::{Store, fault};
 

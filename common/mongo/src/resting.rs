@@ -12,7 +12,7 @@ use ledger::{LedgerError, ServerMs};
 use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::Store;
-use super::definitions::{DUE, TRANSACTIONS};
+use super::names::{DUE, TRANSACTIONS};
 use super::parking::RawId;
 use super::schedules::WAITING;
 use super::submissions::foreign;

@@ -11,7 +11,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind};
 
 use super::Store;
-use super::own::WORKERS;
+use super::names::WORKERS;
 use super::roles::{Action, OF_A_WORKER};
 use super::schema::NotReady;
 

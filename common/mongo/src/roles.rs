@@ -7,8 +7,7 @@
 
 use mongodb::bson::{Document, doc};
 
-use super::definitions::{ACCOUNTS, TRANSACTIONS};
-use super::own::{EVENTS, NOTES, REQUESTS, SETTINGS, WORKERS};
+use super::names::{ACCOUNTS, EVENTS, NOTES, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS};
 use super::schema::NotReady;
 use super::{Store, fault, shell};
 

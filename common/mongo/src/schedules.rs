@@ -15,7 +15,7 @@ use mongodb::bson::{
 };
 
 use super::dates::{date_or_null, is_date};
-use super::definitions::{DUE, TRANSACTIONS};
+use super::names::{DUE, TRANSACTIONS};
 use super::parking::{note, raw_id};
 use super::statements::{canceled_for, names, raw};
 use super::submissions::foreign;

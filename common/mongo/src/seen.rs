@@ -10,7 +10,7 @@ use ledger::{INLINE_BYTES_MAX, LedgerError, Seen, Size};
 use mongodb::bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::Store;
-use super::definitions::TRANSACTIONS;
+use super::names::TRANSACTIONS;
 use super::read::{
     CONTENT, CONTENT_BYTES_MAX, can_be_looked_up, cstr, fields, is_at_most, matching, path,
     too_long,

@@ -15,8 +15,8 @@ use mongodb::bson::{Bson, DateTime, RawArrayBuf, RawBson, RawDocument, RawDocume
 
 use super::Store;
 use super::dates::{date_or_null, is_date};
-use super::definitions::TRANSACTIONS;
-use super::own::{DUE_EVENTS, EVENTS, NOTES, PARKED_NOTE};
+use super::names::{EVENTS, NOTES, TRANSACTIONS};
+use super::own::{DUE_EVENTS, PARKED_NOTE};
 use super::parking::unfinished_notes;
 use super::submissions::foreign;
 

@@ -13,13 +13,12 @@ use ledger::LedgerError;
 use ledger::transaction::State;
 use mongodb::bson::doc;
 
-use super::definitions::Index;
-use super::{Store, history};
+use super::Store;
+use super::index::Index;
+use super::names::{BY_STATE, UNCLAIMED};
 
 /// How long the answer counts.
 const KEPT: Duration = Duration::from_secs(10);
-
-const UNCLAIMED: &str = "unclaimed";
 
 /// The index of `initial` documents whose message got lost, oldest first, of a ledger without history.
 pub(super) fn index() -> Index {
@@ -39,8 +38,7 @@ impl Store {
         if let Some((_, name)) = known.filter(|(found, _)| found.elapsed() < KEPT) {
             return Ok(name);
         }
-        let name =
-            if self.complete_settings().await?.history { history::BY_STATE } else { UNCLAIMED };
+        let name = if self.complete_settings().await?.history { BY_STATE } else { UNCLAIMED };
         *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), name));
         Ok(name)
     }

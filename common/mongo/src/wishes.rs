@@ -9,7 +9,7 @@ use ledger::account::Status;
 use ledger::transaction::Reason;
 use mongodb::bson::{Document, doc};
 
-use super::definitions::{ACCOUNTS, TRANSACTIONS};
+use super::names::{ACCOUNTS, TRANSACTIONS};
 use super::{Store, statements};
 
 impl Store {

@@ -11,8 +11,9 @@ use ledger::limits::{WORKER_BYTES_MAX, WORKERS_MAX, echo};
 use ledger::{LedgerError, ServerMs};
 use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBsonRef, RawDocument, doc, rawdoc};
 
-use super::definitions::Index;
-use super::own::{WORKER, WORKERS};
+use super::index::Index;
+use super::names::{SEEN, WORKERS};
+use super::own::WORKER;
 use super::{Store, fault};
 
 /// How long a document stays after the last write, in seconds.
@@ -74,7 +75,7 @@ pub struct SeenWorker {
 /// By the time of the last write, for the server to remove old ones and for reads to find the newest.
 pub(super) fn index() -> Index {
     Index {
-        name: "seen",
+        name: SEEN,
         key: doc! { "seenAt": 1 },
         filter: doc! { "kind": WORKER.kind },
         unique: false,

@@ -29,7 +29,7 @@ const OF_ONE_NAME_MAX: usize = 2;
 const PREFIX: &str = "tandem_";
 
 /// What a token may be used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Reading.
     Read,

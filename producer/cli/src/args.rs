@@ -10,7 +10,11 @@ use flags::{AmqpFlags, LogFlags, MongoFlags, TraceFlags};
 use observe::Tracing;
 use settings::{AmqpSettings, MongoSettings, TraceSettings};
 
-use super::{accounts, audit, dead_letters, events, init, roles, serve, submit, top, transactions};
+#[cfg(feature = "serve")]
+use super::serve;
+#[cfg(feature = "top")]
+use super::top;
+use super::{accounts, audit, dead_letters, events, init, roles, submit, transactions};
 use crate::advice::Advice;
 use crate::console::Console;
 use crate::context::Context;
@@ -87,6 +91,7 @@ pub enum Command {
     /// Count transactions by state and reason
     Stats(transactions::StatsArgs),
     /// Show how fast it goes, what waits, who works and what is wrong, as it changes
+    #[cfg(feature = "top")]
     #[command(after_help = top::HELP)]
     Top(top::TopArgs),
     /// Cancel a transaction that is not yet applied
@@ -111,9 +116,11 @@ pub enum Command {
     /// Take an applied or done transaction back, by a new one with its legs turned round
     Reverse(transactions::ReverseArgs),
     /// Serve the HTTP API
+    #[cfg(feature = "serve")]
     #[command(after_help = serve::HELP)]
     Serve(serve::ServeArgs),
     /// Make a token for a caller of the HTTP API, and print its line for the file of tokens
+    #[cfg(feature = "serve")]
     #[command(after_help = "Example:\n  producer token shop --scope read,submit >>tokens")]
     Token(serve::TokenArgs),
     /// Check every rule of the ledger on every document
@@ -135,7 +142,11 @@ impl Cli {
     /// Whether the command takes the whole terminal over, so that nothing else may be written to it.
     #[must_use]
     pub fn draws(&self) -> bool {
-        matches!(&self.command, Command::Top(args) if args.draws())
+        match &self.command {
+            #[cfg(feature = "top")]
+            Command::Top(args) => args.draws(),
+            _ => false,
+        }
     }
 }
 
@@ -150,13 +161,14 @@ impl Command {
             | Command::Events(_) => Check::Database,
             // A database that lacks something is when an audit is wanted most.
             Command::Audit(_) => Check::Ground,
+            #[cfg(feature = "serve")]
+            Command::Serve(_) | Command::Token(_) => Check::Own,
+            // Shows what is wrong, also when a server is away.
+            #[cfg(feature = "top")]
+            Command::Top(_) => Check::Own,
             // Those that write set a fresh database up when they have read their input.
             Command::Init(_)
             | Command::Roles(_)
-            | Command::Serve(_)
-            // Shows what is wrong, also when a server is away.
-            | Command::Top(_)
-            | Command::Token(_)
             | Command::Submit(_)
             | Command::Transfer(_)
             | Command::Cancel(_)
@@ -243,6 +255,7 @@ async fn dispatch(
         Command::Status(args) => transactions::status(context, args, out).await,
         Command::List(args) => transactions::list(context, args, out).await,
         Command::Stats(args) => transactions::stats(context, args, out).await,
+        #[cfg(feature = "top")]
         Command::Top(args) => top::run(context, args, out).await,
         Command::Cancel(args) => transactions::cancel(context, args, out).await,
         Command::Confirm(args) => transactions::confirm(context, args, out).await,
@@ -252,7 +265,9 @@ async fn dispatch(
         Command::DeadLetters(command) => dead_letters::run(context, command, out).await,
         Command::Events(args) => events::run(context, args, out).await,
         Command::Reverse(args) => transactions::reverse(context, args, out).await,
+        #[cfg(feature = "serve")]
         Command::Serve(args) => serve::serve(context, args, out).await,
+        #[cfg(feature = "serve")]
         Command::Token(args) => serve::token(context, args, out),
         Command::Audit(args) => audit::run(context, args, out).await,
     }

@@ -11,7 +11,6 @@ use std::io;
 use client::{Effect, SETTINGS, State};
 use ledger::LedgerError;
 use ledger::transaction::BodyError;
-use mongo::error_in_words;
 use settings::shell::{laid_out, quoted};
 
 use crate::advice::{Advice, Todo};
@@ -163,13 +162,6 @@ fn take_back(problem: &str, command: &str, id: &str) -> String {
     let dashes = if id.starts_with('-') { "-- " } else { "" };
     let typed = format!("producer {command} {dashes}{}", quoted(id));
     Todo::with(format!("{problem}; take it back with"), typed).to_string()
-}
-
-impl From<mongodb::error::Error> for Error {
-    /// Of a query: it has no effect.
-    fn from(error: mongodb::error::Error) -> Error {
-        Error::Failed(format!("MongoDB: {}", error_in_words(&error)))
-    }
 }
 
 impl From<LedgerError> for Error {

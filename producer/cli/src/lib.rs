@@ -24,8 +24,10 @@ mod follow;
 mod init;
 mod moment;
 mod roles;
+#[cfg(feature = "serve")]
 mod serve;
 mod submit;
+#[cfg(feature = "top")]
 mod top;
 mod transactions;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use api::tokens::{Scope, make};
 use api::{Api, Settings};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
 
 use crate::context::Context;
@@ -65,7 +65,28 @@ pub struct TokenArgs {
     name: String,
     /// What it may be used for
     #[arg(long, value_enum, value_delimiter = ',', required = true)]
-    scope: Vec<Scope>,
+    scope: Vec<ScopeFlag>,
+}
+
+/// What a token may be used for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ScopeFlag {
+    /// Reading.
+    Read,
+    /// Submitting transactions.
+    Submit,
+    /// Everything that an operator does: accounts, canceling, reversing, dead letters, audits.
+    Operate,
+}
+
+impl From<ScopeFlag> for Scope {
+    fn from(flag: ScopeFlag) -> Scope {
+        match flag {
+            ScopeFlag::Read => Scope::Read,
+            ScopeFlag::Submit => Scope::Submit,
+            ScopeFlag::Operate => Scope::Operate,
+        }
+    }
 }
 
 impl ServeArgs {
@@ -132,7 +153,8 @@ pub fn token(
     let mut random = [0; 32];
     random[..16].copy_from_slice(one.as_bytes());
     random[16..].copy_from_slice(other.as_bytes());
-    let (token, line) = make(&args.name, &args.scope, random);
+    let scopes: Vec<Scope> = args.scope.iter().copied().map(Scope::from).collect();
+    let (token, line) = make(&args.name, &scopes, random);
     writeln!(out, "{line}").map_err(Error::output)?;
     context.console.note(format!("the token, which is shown only now:\n  {token}"));
     Ok(Exit::Ok)

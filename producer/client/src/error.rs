@@ -275,6 +275,13 @@ impl From<mongodb::error::Error> for Error {
     }
 }
 
+impl From<LedgerError> for Error {
+    /// Of a look that is not tried again.
+    fn from(error: LedgerError) -> Error {
+        Error::of_server(&error, Duration::ZERO, Effect::None)
+    }
+}
+
 impl From<QueueError> for Error {
     /// Of a look that is not tried again.
     fn from(error: QueueError) -> Error {

@@ -38,6 +38,7 @@ mod history;
 mod hold;
 mod keyed;
 mod listening;
+mod listing;
 mod opening;
 mod origin;
 mod outcomes;
@@ -66,7 +67,8 @@ pub use ledger::amount::{Amount, AmountError};
 pub use ledger::transaction::{AccountId, Body, Leg, ReasonCode, State, TransactionId};
 #[doc(hidden)]
 pub use listening::Listening;
-pub use mongo::{Inspection, ParkedEntry};
+pub use listing::Listing;
+pub use mongo::{Inspection, Listed, ParkedEntry};
 pub use observe::Tracing;
 pub use opening::Opened;
 pub use origin::{KeyedArray, Origin};

@@ -8,7 +8,7 @@ mod status;
 
 use std::io::Write;
 
-use bson::{Document, RawDocumentBuf, doc};
+use bson::{Document, doc};
 use clap::{Args, Subcommand, ValueEnum};
 use client::{Change, Opened, Reserved, readable};
 use ledger::account::Status;
@@ -210,17 +210,17 @@ async fn show(
 ) -> Result<Exit, Error> {
     let mut exit = Exit::Ok;
     for id in &args.ids {
-        let accounts = context.client.store().accounts().clone_with_type::<RawDocumentBuf>();
-        match accounts.find_one(doc! { "_id": id }).await? {
-            Some(document) => {
+        match context.client.account_document(id).await {
+            Ok(document) => {
                 let document = readable(&document);
                 let reserved = context.client.reserved(&document).await?;
                 print(&document, &reserved, args.json, out)?;
             }
-            None => {
+            Err(client::Error::NotFound { .. }) => {
                 context.console.note(format!("{id}: no such account"));
                 exit = Exit::Failed;
             }
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(exit)
@@ -231,19 +231,17 @@ async fn list(
     args: &ListArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
-    let filter = match args.status {
-        Some(status) => doc! { "status": Status::from(status).as_str() },
-        None => doc! {},
-    };
-    let accounts = context.client.store().accounts();
-    let mut found = accounts.find(filter).sort(doc! { "_id": 1 }).limit(args.limit.into()).await?;
-    // Raw bytes, one document at a time: a document that can't be read does not end the list.
-    while found.advance().await? {
-        let document = readable(found.current());
-        let reserved = Reserved { holds: holds(&document), amount: None };
-        print(&document, &reserved, args.json, out)?;
+    let mut listing = context.client.list_accounts(args.status.map(Status::from), args.limit);
+    loop {
+        let page = listing.next_page().await?;
+        if page.is_empty() {
+            return Ok(Exit::Ok);
+        }
+        for document in &page {
+            let reserved = Reserved { holds: holds(document), amount: None };
+            print(document, &reserved, args.json, out)?;
+        }
     }
-    Ok(Exit::Ok)
 }
 
 /// Prints an account. What is reserved by holds is a part of what is held.

@@ -75,7 +75,7 @@ pub async fn run(
         let (sampler, stop) = (sampler.clone(), stop.clone());
         async move { sampler.run(stop).await }
     });
-    let name = context.client.store().database().name().to_owned();
+    let name = context.client.database().to_owned();
     let shown = match args {
         TopArgs { json: true, once } => lines(&sampler, *once, &stop, out).await,
         TopArgs { once: true, .. } => once(&sampler, &name, &stop, out).await,

@@ -7,13 +7,12 @@
 use std::io::Write;
 use std::time::SystemTime;
 
-use bson::{Bson, DateTime, Document, doc};
+use bson::{Bson, DateTime, Document};
 use clap::Args;
-use client::{Standing, TransactionFilter, readable};
+use client::{Listed, Standing, TransactionFilter};
 use ledger::json;
 use ledger::limits::echo;
-use ledger::transaction::{Body, DUE_AT, Leg, State, Terms};
-use mongodb::options::Hint;
+use ledger::transaction::{Body, Leg, State, Terms};
 
 use super::reason_text;
 use crate::context::Context;
@@ -129,33 +128,24 @@ pub async fn list(
     if args.account.is_some() || args.since.is_some() {
         return list_newest(context, args, out).await;
     }
-    let transactions = context.client.store().transactions();
-    let mut left = i64::from(args.limit);
     let states = if args.scheduled { vec![State::Scheduled] } else { args.states() };
-    let waiting = context.client.store().waiting_index().await?;
-    for Query { mut filter, sort, hint } in queries(&states, waiting) {
-        if left == 0 {
-            break;
+    let listed = Listed {
+        states,
+        application: args.application.clone(),
+        // Only the fields that are printed: the user's own fields may be large.
+        fields: if args.json { Vec::new() } else { PRINTED.to_vec() },
+        limit: args.limit,
+    };
+    let mut listing = context.client.list_transactions(&listed).await?;
+    loop {
+        let page = listing.next_page().await?;
+        if page.is_empty() {
+            return Ok(Exit::Ok);
         }
-        if let Some(application) = &args.application {
-            filter.insert("application", application);
-        }
-        let mut find = transactions.find(filter).sort(sort).limit(left);
-        if !args.json {
-            // Only the fields that are printed: the user's own fields may be large.
-            find = find.projection(printed_fields());
-        }
-        if let Some(hint) = hint {
-            find = find.hint(Hint::Name(hint.to_owned()));
-        }
-        let mut found = find.await?;
-        // Raw bytes, one document at a time: a document that can't be read does not end the list.
-        while found.advance().await? {
-            print(&readable(found.current()), args.json, out)?;
-            left -= 1;
+        for document in &page {
+            print(document, args.json, out)?;
         }
     }
-    Ok(Exit::Ok)
 }
 
 /// Prints transactions by account or age, newest first.
@@ -182,51 +172,6 @@ async fn list_newest(
     Ok(Exit::Ok)
 }
 
-#[derive(Debug, PartialEq)]
-struct Query {
-    filter: Document,
-    sort: Document,
-    hint: Option<&'static str>,
-}
-
-/// One query for each index.
-fn queries(states: &[State], waiting: &'static str) -> Vec<Query> {
-    let newest_first = doc! { "_id": -1 };
-    if states.is_empty() {
-        return vec![Query { filter: doc! {}, sort: newest_first, hint: None }];
-    }
-    let chosen = |wanted: fn(State) -> bool| -> Option<Document> {
-        let chosen = states.iter().copied().filter(|state| wanted(*state));
-        let chosen: Vec<Bson> = chosen.map(Bson::from).collect();
-        (!chosen.is_empty()).then(|| doc! { "state": { "$in": chosen } })
-    };
-    let in_flight = chosen(|state| State::IN_FLIGHT.contains(&state)).map(|filter| Query {
-        filter,
-        sort: doc! { "takeoverAt": 1 },
-        hint: Some("in_flight"),
-    });
-    // The same condition as in the index; otherwise the server would not use it.
-    let initial = states.contains(&State::Initial).then(|| Query {
-        filter: doc! { "state": State::Initial },
-        sort: doc! { "createdAt": 1 },
-        hint: Some(waiting),
-    });
-    // Those that are due or expire, the first of them first.
-    let resting: Vec<State> =
-        State::RESTING.into_iter().filter(|state| states.contains(state)).collect();
-    let resting = (!resting.is_empty()).then(|| Query {
-        filter: doc! {
-            "state": { "$in": resting.into_iter().map(Bson::from).collect::<Vec<_>>() },
-            DUE_AT: { "$type": "date" },
-        },
-        sort: doc! { DUE_AT: 1 },
-        hint: Some("due"),
-    });
-    let ended =
-        chosen(State::is_final).map(|filter| Query { filter, sort: newest_first, hint: None });
-    [in_flight, initial, resting, ended].into_iter().flatten().collect()
-}
-
 fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Result<(), Error> {
     if as_json {
         return writeln!(out, "{}", json::from_document(document)).map_err(Error::output);
@@ -249,14 +194,24 @@ fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Re
     .map_err(Error::output)
 }
 
-fn printed_fields() -> Document {
-    doc! {
-        "state": 1, "reason": 1, "lastModified": 1,
-        "source": 1, "destination": 1, "value": 1, "legs": 1, "currency": 1,
-        "hold": 1, "holdExpiresAt": 1, "captured": 1, "notBefore": 1, "submittedNotBefore": 1,
-        "expiresAt": 1, "exclusiveKey": 1,
-    }
-}
+/// The fields that a line is made of, beside the id.
+const PRINTED: [&str; 15] = [
+    "state",
+    "reason",
+    "lastModified",
+    "source",
+    "destination",
+    "value",
+    "legs",
+    "currency",
+    "hold",
+    "holdExpiresAt",
+    "captured",
+    "notBefore",
+    "submittedNotBefore",
+    "expiresAt",
+    "exclusiveKey",
+];
 
 fn content(document: &Document) -> String {
     match Body::from_document(document) {
@@ -293,6 +248,8 @@ fn terms(terms: &Terms) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use bson::doc;
+
     use super::*;
 
     #[test]
@@ -310,20 +267,5 @@ mod tests {
         );
         let plain = doc! { "source": "a", "destination": "b", "value": 5_i64 };
         assert_eq!(content(&plain), "a -5, b 5");
-    }
-
-    #[test]
-    fn unfinished_states_are_read_through_their_index() {
-        let hints = |states: &[State]| -> Vec<Option<&str>> {
-            queries(states, "unclaimed").iter().map(|query| query.hint).collect()
-        };
-        assert_eq!(hints(&[]), [None]);
-        assert_eq!(hints(&[State::Applied, State::Pending]), [Some("in_flight")]);
-        assert_eq!(hints(&[State::Initial]), [Some("unclaimed")]);
-        assert_eq!(hints(&[State::Scheduled]), [Some("due")]);
-        assert_eq!(hints(&[State::Done]), [None]);
-        assert_eq!(hints(&[State::Held]), [Some("due")]);
-        let all = [Some("in_flight"), Some("unclaimed"), Some("due"), None];
-        assert_eq!(hints(&State::ALL), all);
     }
 }

@@ -1,0 +1,40 @@
+//! Lists of documents as they are, page by page: what the command line shows.
+
+use ledger::account::Status;
+use mongo::Listed;
+use mongodb::bson::Document;
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::readable::readable;
+
+/// A list that is read page by page.
+pub struct Listing(mongo::Listing);
+
+impl Listing {
+    /// The next documents; none at the end.
+    ///
+    /// # Errors
+    /// When the server is away. What was read before stays right, and the list does not go on.
+    pub async fn next_page(&mut self) -> Result<Vec<Document>, Error> {
+        let page = self.0.next_page().await?;
+        Ok(page.iter().map(|document| readable(document)).collect())
+    }
+}
+
+impl Client {
+    /// Lists transactions: those in flight, then those waiting, oldest first; then those scheduled or on hold,
+    /// soonest first; then final ones by descending id.
+    ///
+    /// # Errors
+    /// When the server stays away.
+    pub async fn list_transactions(&self, listed: &Listed) -> Result<Listing, Error> {
+        Ok(Listing(self.insist(|| self.store().list_transactions(listed)).await?))
+    }
+
+    /// Lists accounts by their id, of all or of those with this status.
+    #[must_use]
+    pub fn list_accounts(&self, status: Option<Status>, limit: u32) -> Listing {
+        Listing(self.store().list_accounts(status.map(Status::as_str), limit))
+    }
+}
