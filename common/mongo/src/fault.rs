@@ -153,6 +153,12 @@ pub fn code_of(error: &Error) -> Option<i32> {
     }
 }
 
+/// An error of a query that is tried only once. A query has no effect.
+#[must_use]
+pub fn of_query(operation: &'static str, error: &Error) -> LedgerError {
+    classify(operation, error).without_effect()
+}
+
 /// The driver's error of a write as the ledger's.
 pub(super) fn classify(operation: &'static str, error: &Error) -> LedgerError {
     let message = limits::echo(&words::of_error(error)).into_owned();

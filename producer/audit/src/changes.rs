@@ -16,6 +16,7 @@ use mongodb::change_stream::event::ResumeToken;
 use mongodb::error::Error as DriverError;
 
 use super::bearing::MARGIN_MS;
+use super::failed;
 
 const BATCH: u32 = 5_000;
 /// How long the server waits for a change before it says how far it has looked.
@@ -98,7 +99,7 @@ async fn read_until(transactions: &Collection<Document>) -> Result<Timestamp, Er
         "find": transactions.name(), "limit": 1, "singleBatch": true, "projection": { "_id": 1 },
         "readConcern": { "level": "majority" },
     };
-    let reply = database.run_command(find).await?;
+    let reply = database.run_command(find).await.map_err(failed)?;
     let says_no_time = |error| denied(format!("the server does not say its time: {error}"));
     reply.get_timestamp("operationTime").map_err(says_no_time)
 }
@@ -136,7 +137,7 @@ fn explained(error: DriverError) -> Error {
             "the server's log (oplog) does not reach back to the beginning of the audit: give it \
              more room (replSetResizeOplog)"
         }
-        Some(_) | None => return Error::from(error),
+        Some(_) | None => return failed(error),
     };
     denied(format!("{advice} ({})", error_in_words(&error)))
 }

@@ -43,6 +43,7 @@ use serde::Serialize;
 pub use findings::{Finding, Rule};
 
 use client::{Client, Error};
+use mongodb::error::Error as DriverError;
 
 /// How to audit.
 #[derive(Clone, Copy, Debug)]
@@ -116,4 +117,9 @@ pub async fn run(
         moments,
         seconds: (begun.elapsed().as_secs_f64() * 1_000.0).round() / 1_000.0,
     })
+}
+
+/// A query that failed, and is not tried again.
+fn failed(error: DriverError) -> Error {
+    mongo::query_failed("audit", &error).into()
 }

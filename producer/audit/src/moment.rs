@@ -20,11 +20,11 @@ use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, Timestamp, doc}
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern};
 
-use super::Options;
 use super::books::Books;
 use super::pieces::Over;
 use super::raw::{account_fields, id_of, transaction_fields};
 use super::scan::{BATCH, Told};
+use super::{Options, failed};
 
 /// How long the accounts of a piece are read at first: their transactions take some time, too, and servers that
 /// `deploy/` starts keep 5 s.
@@ -148,7 +148,7 @@ async fn read_piece(
                 return Err(Error::Denied { server: Server::MongoDb, problem });
             }
             (Refusal::Unsupported | Refusal::NotYet | Refusal::Other, _) => {
-                return Err(error.into());
+                return Err(failed(error));
             }
         }
         retries += 1;

@@ -25,7 +25,7 @@ use super::keys::{Contest, key_of};
 use super::moment::Begun;
 use super::pieces::Over;
 use super::raw::{id_of, state_of, transaction_fields};
-use super::{Options, changes, moment};
+use super::{Options, changes, failed, moment};
 
 /// Every how many documents progress is shown.
 const PROGRESS_EVERY: u64 = 1 << 13;
@@ -66,15 +66,16 @@ pub(super) async fn scan(
         // A right that is missing would else show after hours, and not on a ledger at rest.
         changes::probe(&transactions, first).await?;
     }
-    let unclear = go_through(client, &since, &mut books, &mut told).await?;
+    let unclear = go_through(client, &since, &mut books, &mut told).await.map_err(failed)?;
     if let Some(first) = first
         && !unclear.states.is_empty()
     {
         let ids = unclear.states.keys().map(String::as_str).collect();
         let changed = changes::of(&transactions, first, unclear.latest_ms, &ids).await?;
-        read_again(client, &since, &unclear.states, &changed, &mut books).await?;
+        let read = read_again(client, &since, &unclear.states, &changed, &mut books);
+        read.await.map_err(failed)?;
     }
-    compare_keys(client, &mut books).await?;
+    compare_keys(client, &mut books).await.map_err(failed)?;
     Ok((books, since.moments.len()))
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub use ledger::Effect;
 use ledger::transaction::{BodyError, Leg, State};
-use ledger::{Fault, LedgerError};
+use ledger::LedgerError;
 use mongo::NotReady;
 use queue::QueueError;
 
@@ -257,21 +257,6 @@ impl From<BodyError> for Error {
         let whole = error.to_string();
         let (field, problem) = whole.split_once(": ").unwrap_or(("legs", &whole));
         Error::Invalid { field: field.to_owned(), problem: problem.to_owned() }
-    }
-}
-
-impl From<mongodb::error::Error> for Error {
-    /// The error of a query that is tried only once. A query has no effect.
-    fn from(error: mongodb::error::Error) -> Error {
-        let problem = format!("MongoDB: {}", mongo::error_in_words(&error));
-        let server = Server::MongoDb;
-        match mongo::fault_of(&error) {
-            Fault::Passing | Fault::TooMuch => {
-                let (after, effect) = (Duration::ZERO, Effect::None);
-                Error::Unavailable { server, problem, after, effect }
-            }
-            Fault::Refused | Fault::Denied => Error::Denied { server, problem },
-        }
     }
 }
 

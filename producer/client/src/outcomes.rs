@@ -133,12 +133,13 @@ impl Client {
             FIELDS.iter().map(|field| ((*field).to_owned(), Bson::from(1))).collect();
         fields.insert("state", 1);
         let transactions = self.store().transactions().clone_with_type::<RawDocumentBuf>();
-        let found = transactions.find(filter).projection(fields).await?;
+        let failed = |error| Error::from(mongo::query_failed("events", &error));
+        let found = transactions.find(filter).projection(fields).await.map_err(failed)?;
         let event = |document: RawDocumentBuf| async move {
             let end = document.get_str("state").ok().and_then(End::parse);
             Ok(end.and_then(|end| Event::of(&document, end)))
         };
-        Ok(found.map_err(Error::from).try_filter_map(event))
+        Ok(found.map_err(failed).try_filter_map(event))
     }
 
     /// Publishes the events of what has ended since a moment once more, for a subscriber whose queue

@@ -29,8 +29,11 @@ impl Client {
             "_id": { "state": "$state", "code": "$reason.code" },
             "count": { "$sum": 1_i64 },
         } };
-        let groups = self.store().transactions().aggregate([group]).await?;
-        Ok(collect(&groups.try_collect::<Vec<Document>>().await?))
+        let transactions = self.store().transactions();
+        let counted = async { transactions.aggregate([group]).await?.try_collect().await };
+        let groups: Vec<Document> =
+            counted.await.map_err(|error| mongo::query_failed("stats", &error))?;
+        Ok(collect(&groups))
     }
 }
 

@@ -1,0 +1,168 @@
+//! The crates depend on each other as ARCHITECTURE.md says, and on nothing that would tie them together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use documents::root;
+use serde_json::Value;
+
+/// Each crate of the product, and the crates of the product that it may depend on.
+const ALLOWED: [(&str, &[&str]); 16] = [
+    ("ledger", &[]),
+    ("settings", &["ledger"]),
+    ("observe", &["ledger"]),
+    ("flags", &["ledger", "settings"]),
+    ("mongo", &["ledger", "settings"]),
+    ("queue", &["ledger", "observe", "settings"]),
+    ("client", &["ledger", "mongo", "observe", "queue", "settings"]),
+    ("input", &["client", "ledger"]),
+    ("audit", &["client", "ledger", "mongo"]),
+    ("overview", &["client", "ledger", "mongo", "queue", "settings"]),
+    (
+        "api",
+        &[
+            "audit", "client", "input", "ledger", "mongo", "observe", "overview", "queue",
+            "settings",
+        ],
+    ),
+    ("console", &["api", "ledger", "mongo", "overview"]),
+    (
+        "producer_cli",
+        &[
+            "api", "audit", "client", "console", "flags", "input", "ledger", "mongo", "observe",
+            "overview", "queue", "settings",
+        ],
+    ),
+    ("engine", &["ledger"]),
+    ("worker", &["engine", "ledger", "mongo", "observe", "queue", "settings"]),
+    ("worker_cli", &["engine", "flags", "settings", "worker"]),
+];
+
+/// Crates of others that only some of ours may depend on.
+const ONLY: [(&str, &[&str]); 4] = [
+    ("clap", &["flags", "producer_cli", "worker_cli"]),
+    ("mongodb", &["audit", "client", "mongo"]),
+    ("lapin", &["queue", "worker"]),
+    ("backoff", &["ledger"]),
+];
+
+/// What each crate of the product depends on when it is built for others, from the manifests.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let command = ["metadata", "--no-deps", "--format-version", "1", "--locked"];
+    let ran = Command::new(env!("CARGO")).args(command).current_dir(root()).output();
+    let ran = ran.expect("cargo runs");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let metadata: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let packages = metadata["packages"].as_array().expect("a list").iter();
+    let tests = root().join("tests");
+    packages
+        .filter(|package| !Path::new(&text(&package["manifest_path"])).starts_with(&tests))
+        .map(|package| {
+            let all = package["dependencies"].as_array().expect("a list").iter();
+            let built_in = all.filter(|one| one["kind"].is_null());
+            (text(&package["name"]), built_in.map(|one| text(&one["name"])).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn crates_depend_on_each_other_as_the_map_says() {
+    let dependencies = dependencies();
+    let ours: BTreeSet<&str> = dependencies.keys().map(String::as_str).collect();
+    let mapped: BTreeSet<&str> = ALLOWED.iter().map(|(name, _)| *name).collect();
+    assert_eq!(ours, mapped, "the crates of the product, and those of the map");
+    for (name, allowed) in ALLOWED {
+        let used = dependencies[name].iter().map(String::as_str);
+        let used = used.filter(|other| ours.contains(other));
+        let forbidden: Vec<&str> = used.filter(|other| !allowed.contains(other)).collect();
+        assert!(forbidden.is_empty(), "{name} must not depend on {forbidden:?}");
+    }
+}
+
+#[test]
+fn driver_broker_and_flags_stay_in_their_crates() {
+    for (name, used) in dependencies() {
+        for (other, allowed) in ONLY {
+            let may = allowed.contains(&name.as_str());
+            assert!(may || !used.contains(other), "{name} must not depend on {other}");
+        }
+    }
+}
+
+#[test]
+fn only_the_command_line_of_the_producer_has_features() {
+    for (name, _) in ALLOWED {
+        let manifest = manifests()
+            .into_iter()
+            .find(|(_, text)| text.lines().any(|line| line == format!("name = \"{name}\"")));
+        let (path, text) = manifest.expect(name);
+        let has_features = text.lines().any(|line| line == "[features]");
+        assert_eq!(has_features, name == "producer_cli", "{}", path.display());
+    }
+}
+
+fn manifests() -> Vec<(PathBuf, String)> {
+    let rooms = ["common", "producer", "worker"].map(|folder| root().join(folder));
+    let entries = rooms.iter().flat_map(|room| std::fs::read_dir(room).expect("a folder"));
+    let paths = entries.map(|entry| entry.expect("an entry").path().join("Cargo.toml"));
+    paths
+        .filter(|path| path.exists())
+        .map(|path| (path.clone(), read_to_string(&path).expect("UTF-8")))
+        .collect()
+}
+
+/// The items that a program sees of the client, by their heads. The driver's types must not be among them: whoever
+/// uses the client would depend on the driver's version.
+#[test]
+fn no_public_item_of_the_client_names_a_type_of_the_driver() {
+    let mut sources = Vec::new();
+    rust_files(&root().join("producer/client/src"), &mut sources);
+    let (mut count, mut named) = (0, Vec::new());
+    for path in sources {
+        let text = read_to_string(&path).expect("UTF-8");
+        let types = driver_types(&text);
+        for (at, _) in text.match_indices("    pub ").chain(text.match_indices("\npub ")) {
+            let head = text[at..].trim_start().split(['{', ';']).next().unwrap_or_default();
+            if head.starts_with("pub(") || head.starts_with("pub use mongo::") {
+                continue;
+            }
+            count += 1;
+            let words: BTreeSet<&str> =
+                head.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+            if types.iter().any(|of_driver| words.contains(of_driver.as_str())) {
+                named.push(format!("{}: {head}", path.display()));
+            }
+        }
+        // An implementation of a trait can be used, too, but has no `pub`.
+        named.extend(
+            text.lines()
+                .filter(|line| line.starts_with("impl") && line.contains("mongodb::"))
+                .map(|line| format!("{}: {line}", path.display())),
+        );
+    }
+    assert!(count > 100, "only {count} public items were found");
+    assert!(named.is_empty(), "{named:#?}");
+}
+
+/// The names that a file has for types of the driver; those of BSON are a crate of their own.
+fn driver_types(text: &str) -> Vec<String> {
+    let uses = text.lines().filter(|line| line.starts_with("use mongodb"));
+    let uses = uses.filter(|line| !line.starts_with("use mongodb::bson"));
+    let words = uses.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'));
+    let upper = words.filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()));
+    upper.map(str::to_owned).chain(["mongodb".to_owned()]).collect()
+}
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
