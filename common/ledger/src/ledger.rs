@@ -2,7 +2,7 @@
 //!
 //! Owns the trait and its vocabulary. Every write is one guarded atomic update per document that
 //! may be sent again without harm. A call is one command, so its caller limits its size
-//! ([`IDS_MAX`], [`POSTINGS_MAX`], [`BYTES_MAX`]). A document that the server refuses to write is
+//! ([`CALL_IDS_MAX`], [`POSTINGS_MAX`], [`BYTES_MAX`]). A document that the server refuses to write is
 //! named in the answer ([`Written::refused`]) and keeps no other document of the call from being
 //! written. An `Err` means *unknown*: the write may have happened, may not have, or may still
 //! happen later, but a [`Ledger::post`] never starts after its `before`. A read sees every write
@@ -22,7 +22,7 @@ pub type ServerMs = i64;
 
 /// The most transactions of one call: a default batch is one command, and its answer stays below
 /// 8 MiB, because what comes along of each document is limited ([`INLINE_BYTES_MAX`]).
-pub const IDS_MAX: usize = 2_000;
+pub const CALL_IDS_MAX: usize = 2_000;
 
 /// The most postings of one call: many multi-leg transactions in one batch must not run into the
 /// server's time limit, nor fill the worker's memory with bytes to send.

@@ -24,8 +24,8 @@ pub mod transaction;
 pub mod uri;
 
 pub use self::ledger::{
-    AccountRead, Advance, BYTES_MAX, CONFIRMED_ATTEMPTS, Cancelation, Claim, Claimed, Content,
-    Effect, Fault, IDS_MAX, INLINE_BYTES_MAX, LeaseMs, Ledger, LedgerError, Look, Note,
+    AccountRead, Advance, BYTES_MAX, CALL_IDS_MAX, CONFIRMED_ATTEMPTS, Cancelation, Claim, Claimed,
+    Content, Effect, Fault, INLINE_BYTES_MAX, LeaseMs, Ledger, LedgerError, Look, Note,
     POSTINGS_MAX, Parking, Posting, Refused, Removal, RemovalKind, Ride, Seen, ServerMs, Size,
     Transacted, Verdict, Written, look_bytes,
 };

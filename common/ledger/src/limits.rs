@@ -1,6 +1,7 @@
-//! Every limit on what is read from outside, in one place, and how foreign text is shown.
+//! The limits on names, documents, messages and texts that others write, and how foreign text is shown.
 //!
-//! Documents, messages and files are written by others, too. Whatever is read from them is checked
+//! A limit that only one part has (how much memory it takes, how many callers it serves) stands in that part; the page
+//! `deploy/limits.md` is made of all of them. Documents, messages and files are written by others, too. Whatever is read from them is checked
 //! once, where it is read, against these numbers, so that everything behind that point may rely on
 //! them. The relations between the numbers are asserted at compile time. [`echo`] is the only way
 //! in which foreign text gets into an error, a reason, a header or a log line.
@@ -32,7 +33,7 @@ pub const METADATA_DEPTH_MAX: usize = 32;
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// The most ids of one message: it is claimed, retried and dead-lettered as one.
-pub const IDS_MAX: usize = 1_000;
+pub const MESSAGE_IDS_MAX: usize = 1_000;
 
 /// The largest body of a message that is looked at, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
@@ -92,8 +93,9 @@ const _: () =
 // The largest transaction fits its text, if that is not full of escapes.
 const _: () = assert!(LEGS_BYTES_MAX + METADATA_BYTES_MAX + FIELDS_BYTES <= TEXT_BYTES_MAX);
 // The most ids with the longest names fit a message, even if JSON escapes every character of them.
-const _: () =
-    assert!(IDS_MAX * (2 * NAME_BYTES_MAX + 3) + MESSAGE_OVERHEAD_BYTES <= MESSAGE_BYTES_MAX);
+const _: () = assert!(
+    MESSAGE_IDS_MAX * (2 * NAME_BYTES_MAX + 3) + MESSAGE_OVERHEAD_BYTES <= MESSAGE_BYTES_MAX
+);
 // A name is never cut when it is shown.
 const _: () = assert!(NAME_BYTES_MAX < ECHO_BYTES_MAX);
 // The longest names that are made of a prefix or of a worker's name are taken.

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::limits::{MESSAGE_BYTES_MAX, echo};
 use crate::transaction::{TransactionId, check_name};
 
-pub use crate::limits::IDS_MAX;
+pub use crate::limits::MESSAGE_IDS_MAX;
 
 /// The form of a message, for errors.
 const FORM: &str = "{\"ids\":[…]}";
@@ -87,9 +87,9 @@ impl Message {
         Message { marker: Some(published), ..Message::new(Vec::new()) }
     }
 
-    /// Splits many ids into messages of at most `size` ids (at most [`IDS_MAX`]) each.
+    /// Splits many ids into messages of at most `size` ids (at most [`MESSAGE_IDS_MAX`]) each.
     pub fn chunked(ids: &[TransactionId], size: usize) -> impl Iterator<Item = Message> {
-        ids.chunks(size.clamp(1, IDS_MAX)).map(|ids| Message::new(ids.to_vec()))
+        ids.chunks(size.clamp(1, MESSAGE_IDS_MAX)).map(|ids| Message::new(ids.to_vec()))
     }
 
     /// Reads a delivery.
@@ -134,7 +134,9 @@ impl Message {
 fn require_count(count: usize, is_marker: bool) -> Result<(), String> {
     match count {
         0 if !is_marker => Err("ids is empty".to_owned()),
-        count if count > IDS_MAX => Err(format!("{count} ids; the limit is {IDS_MAX}")),
+        count if count > MESSAGE_IDS_MAX => {
+            Err(format!("{count} ids; the limit is {MESSAGE_IDS_MAX}"))
+        }
         _ => Ok(()),
     }
 }
@@ -198,14 +200,14 @@ mod tests {
     #[test]
     fn the_largest_message_of_the_longest_ids_is_read() {
         let id: TransactionId = "\"".repeat(NAME_BYTES_MAX).into();
-        let message = Message::new(vec![id; IDS_MAX]);
+        let message = Message::new(vec![id; MESSAGE_IDS_MAX]);
         assert_eq!(Message::parse(&message.to_bytes()), Ok(good(message)));
     }
 
     #[test]
     fn poison_is_named() {
-        let many = format!("{{\"ids\":[{}]}}", vec!["\"a\""; IDS_MAX + 1].join(","));
-        let many_bad = format!("{{\"ids\":[{}]}}", vec!["1"; IDS_MAX + 1].join(","));
+        let many = format!("{{\"ids\":[{}]}}", vec!["\"a\""; MESSAGE_IDS_MAX + 1].join(","));
+        let many_bad = format!("{{\"ids\":[{}]}}", vec!["1"; MESSAGE_IDS_MAX + 1].join(","));
         let text = format!("{{\"ids\":\"{}\"}}", "x".repeat(200_000));
         let large = format!("{{\"ids\":[\"{}\"]}}", "x".repeat(MESSAGE_BYTES_MAX));
         for (body, expected) in [

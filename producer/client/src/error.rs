@@ -13,8 +13,8 @@ use std::fmt;
 use std::time::Duration;
 
 pub use ledger::Effect;
-use ledger::transaction::{BodyError, Leg, State};
 use ledger::LedgerError;
+use ledger::transaction::{BodyError, Leg, State};
 use mongo::NotReady;
 use queue::QueueError;
 

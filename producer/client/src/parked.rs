@@ -54,7 +54,7 @@ impl Client {
     }
 
     /// Brings parked transactions back and publishes them. At most
-    /// [`IDS_MAX`](ledger::message::IDS_MAX) of them in one call.
+    /// [`MESSAGE_IDS_MAX`](ledger::message::MESSAGE_IDS_MAX) of them in one call.
     ///
     /// # Errors
     /// When MongoDB stays away.

@@ -182,7 +182,7 @@ fn messages() -> Vec<Limit> {
             DEAD,
             "poison_is_named",
         ),
-        limit("ids of a message", l::IDS_MAX, "IDS_MAX", DEAD, "poison_is_named"),
+        limit("ids of a message", l::MESSAGE_IDS_MAX, "MESSAGE_IDS_MAX", DEAD, "poison_is_named"),
         limit(
             "looks for ids that exist nowhere",
             decide::MISSING_TRIES_MAX,
@@ -426,8 +426,8 @@ fn workers() -> Vec<Limit> {
         ),
         limit(
             "ids of one command",
-            ledger::IDS_MAX,
-            "ledger::IDS_MAX",
+            ledger::CALL_IDS_MAX,
+            "ledger::CALL_IDS_MAX",
             "several commands",
             "pieces_keep_the_limits_and_the_order",
         ),

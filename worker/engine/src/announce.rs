@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use ledger::event::{End, Ended};
 use ledger::transaction::TransactionId;
-use ledger::{Advance, IDS_MAX, Ledger};
+use ledger::{Advance, CALL_IDS_MAX, Ledger};
 
 use super::batch::Batch;
 use super::{Engine, Environment};
@@ -49,7 +49,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
             let token = engine.environment.token();
             async move { engine.ledger.owe_events(&token, events).await }
         };
-        let owed = engine.in_pieces(unconfirmed.chunks(IDS_MAX), owe).await;
+        let owed = engine.in_pieces(unconfirmed.chunks(CALL_IDS_MAX), owe).await;
         drop(timer);
         for (events, left) in owed.failed {
             self.leave(events.iter().map(|event| &event.id), left);

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ledger::transaction::{Body, State, TransactionId};
-use ledger::{BYTES_MAX, Claim, IDS_MAX, Ledger, LedgerError, POSTINGS_MAX, Parking, ServerMs};
+use ledger::{
+    BYTES_MAX, CALL_IDS_MAX, Claim, Ledger, LedgerError, POSTINGS_MAX, Parking, ServerMs,
+};
 
 use super::held::{Held, Left};
 use super::news::tell;
@@ -137,13 +139,13 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
                 releases.entry((delay_ms, not_before)).or_default().push(id);
             }
         }
-        for ids in untouched.chunks(IDS_MAX) {
+        for ids in untouched.chunks(CALL_IDS_MAX) {
             if let Err(error) = self.engine.ledger.unclaim(ids, &self.claim).await {
                 self.not_released(&error, ids.len());
             }
         }
         for ((delay_ms, not_before), ids) in releases {
-            for ids in ids.chunks(IDS_MAX) {
+            for ids in ids.chunks(CALL_IDS_MAX) {
                 let ledger = &self.engine.ledger;
                 let released = ledger.release(ids, &self.claim, delay_ms, not_before).await;
                 if let Err(error) = released {

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use ledger::transaction::{ParkCode, Parked, State, TransactionId};
-use ledger::{BYTES_MAX, Claimed, IDS_MAX, Ledger, Parking, Seen};
+use ledger::{BYTES_MAX, CALL_IDS_MAX, Claimed, Ledger, Parking, Seen};
 
 use super::batch::Batch;
 use super::held::{Held, Left};
@@ -20,7 +20,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let unique: BTreeSet<_> = ids.iter().cloned().collect();
         let ids: Vec<_> = unique.into_iter().collect();
         let claim = |ids| self.engine.ledger.claim(ids, &self.claim);
-        let claimed = self.engine.in_pieces(ids.chunks(IDS_MAX), claim).await;
+        let claimed = self.engine.in_pieces(ids.chunks(CALL_IDS_MAX), claim).await;
         for (ids, left) in claimed.failed {
             let after_ms = self.delay_ms(1);
             let outcome = match left {
@@ -105,7 +105,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     async fn load(&mut self) {
         let unread = self.ids_where(|held| held.goes_on() && held.is_unread());
         let bytes = |id: &TransactionId| self.held.get(id).map_or(0, |held| held.size.bytes);
-        let pieces = cut(&unread, IDS_MAX, BYTES_MAX, bytes);
+        let pieces = cut(&unread, CALL_IDS_MAX, BYTES_MAX, bytes);
         let read = self.engine.in_pieces(pieces, |ids| self.engine.ledger.bodies(ids)).await;
         for (ids, left) in read.failed {
             self.leave(ids, left);

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use ledger::transaction::{State, TransactionId};
-use ledger::{BYTES_MAX, IDS_MAX, Ledger, Seen, ServerMs};
+use ledger::{BYTES_MAX, CALL_IDS_MAX, Ledger, Seen, ServerMs};
 
 use super::native::NativeBatch;
 use super::pieces::cut;
@@ -34,7 +34,7 @@ impl<L: Ledger, E: Environment> NativeBatch<'_, L, E> {
     /// owner has left goes the other way.
     pub(super) async fn look(&mut self, ids: &[TransactionId], after_failure: bool) -> Read {
         let read = |ids| self.engine.ledger.read(ids);
-        let read = self.engine.in_pieces(ids.chunks(IDS_MAX), read).await;
+        let read = self.engine.in_pieces(ids.chunks(CALL_IDS_MAX), read).await;
         let at_ms = self.engine.environment.now_ms();
         for (ids, left) in read.failed {
             self.leave(ids, left);
@@ -102,7 +102,7 @@ impl<L: Ledger, E: Environment> NativeBatch<'_, L, E> {
         }
         let ids: Vec<TransactionId> = unread.iter().map(|(id, _)| id.clone()).collect();
         let sizes: HashMap<TransactionId, usize> = unread.into_iter().collect();
-        let pieces = cut(&ids, IDS_MAX, BYTES_MAX, |id| sizes[id]);
+        let pieces = cut(&ids, CALL_IDS_MAX, BYTES_MAX, |id| sizes[id]);
         let read = self.engine.in_pieces(pieces, |ids| self.engine.ledger.bodies(ids)).await;
         for (ids, left) in read.failed {
             self.leave(ids, left);

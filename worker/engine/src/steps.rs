@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 
 use ledger::transaction::{ParkCode, Parked, Reason, ReasonCode, State, TransactionId};
-use ledger::{Advance, BYTES_MAX, Cancelation, IDS_MAX, Ledger, POSTINGS_MAX, ServerMs, Written};
+use ledger::{
+    Advance, BYTES_MAX, CALL_IDS_MAX, Cancelation, Ledger, POSTINGS_MAX, ServerMs, Written,
+};
 
 use super::batch::Batch;
 use super::held::Held;
@@ -30,7 +32,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         }
         for (not_before, ids) in rests {
             let rest = |ids| self.engine.ledger.rest(ids, &self.claim, not_before);
-            let rested = self.engine.in_pieces(ids.chunks(IDS_MAX), rest).await;
+            let rested = self.engine.in_pieces(ids.chunks(CALL_IDS_MAX), rest).await;
             for (ids, left) in rested.failed {
                 self.leave(ids, left);
             }
@@ -97,7 +99,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         );
         let _timer = self.engine.observer.phase(step.states().1.as_str());
         let advance = |ids| self.engine.ledger.advance(step, ids, &self.claim);
-        let advanced = self.engine.in_pieces(ids.chunks(IDS_MAX), advance).await;
+        let advanced = self.engine.in_pieces(ids.chunks(CALL_IDS_MAX), advance).await;
         for (ids, left) in advanced.failed {
             self.leave(ids, left);
         }

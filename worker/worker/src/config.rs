@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engine::{EngineKind, EngineSettings};
 use ledger::limits::APPLICATION_BYTES_MAX;
-use ledger::message::IDS_MAX;
+use ledger::message::MESSAGE_IDS_MAX;
 use ledger::retry::Policy;
 use settings::{AmqpSettings, MongoSettings, TimingSettings, name_is_good};
 
@@ -145,7 +145,7 @@ impl Config {
                 Err(format!("{name} is {value}; it must be between {least} and {most}"))
             }
         };
-        let ids_max = u32::try_from(IDS_MAX).unwrap_or(u32::MAX);
+        let ids_max = u32::try_from(MESSAGE_IDS_MAX).unwrap_or(u32::MAX);
         in_range("TANDEM_BATCH_SIZE", self.batch_size, 1, 10 * ids_max)?;
         in_range("TANDEM_LINGER_MS", self.linger_ms, 0, 1_000)?;
         in_range("TANDEM_RIDE_MS", self.ride_ms, 0, 60_000)?;

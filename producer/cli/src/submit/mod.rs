@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use ledger::message::IDS_MAX;
+use ledger::message::MESSAGE_IDS_MAX;
 
 pub use batch::Batch;
 pub use summary::Summary;
@@ -88,7 +88,7 @@ pub struct SubmitArgs {
     #[arg(long, value_name = "FILE")]
     pub results: Option<PathBuf>,
     /// Ids of one message
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=IDS_MAX as i64))]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=MESSAGE_IDS_MAX as i64))]
     pub batch_ids: u16,
     /// Print the summary as JSON
     #[arg(long)]

@@ -12,7 +12,7 @@ use clap::Args;
 use client::{ParkedEntry, State, TransactionId, Unparked};
 use ledger::json;
 use ledger::limits::echo;
-use ledger::message::IDS_MAX;
+use ledger::message::MESSAGE_IDS_MAX;
 use ledger::transaction::check_name;
 use serde_json::json;
 
@@ -21,7 +21,7 @@ use crate::context::Context;
 use crate::exit::{Error, Exit};
 
 /// The most that `unpark --all` brings back in one step.
-const STEP: u32 = IDS_MAX as u32;
+const STEP: u32 = MESSAGE_IDS_MAX as u32;
 
 /// Which parked transactions to bring back.
 #[derive(Args, Clone, Debug)]

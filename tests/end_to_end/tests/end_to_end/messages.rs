@@ -5,7 +5,7 @@ use harness::proxy::Part;
 use harness::queues::DeadLetter;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
-use ledger::message::IDS_MAX;
+use ledger::message::MESSAGE_IDS_MAX;
 use ledger::transaction::State;
 use queue::{DEAD, SOLO, WORK};
 
@@ -13,7 +13,7 @@ use queue::{DEAD, SOLO, WORK};
 async fn what_is_no_message_is_dead_lettered_as_it_came_and_neighbours_are_settled() {
     let world = World::new().await;
     world.accounts(&[("a", 1_000), ("b", 0)]).await;
-    let many = format!("{{\"ids\":[{}]}}", vec!["\"x\""; IDS_MAX + 1].join(","));
+    let many = format!("{{\"ids\":[{}]}}", vec!["\"x\""; MESSAGE_IDS_MAX + 1].join(","));
     let bodies: Vec<Vec<u8>> = vec![
         b"not JSON".to_vec(),
         b"".to_vec(),

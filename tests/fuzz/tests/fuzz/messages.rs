@@ -5,7 +5,7 @@ use fuzz::judge::{Memory, told, within};
 use fuzz::transfers::names;
 use fuzz::tree::{Tree, spoils};
 use fuzz::{Verdict, bytes, judge, run};
-use ledger::limits::IDS_MAX;
+use ledger::limits::MESSAGE_IDS_MAX;
 use ledger::message::Message;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -23,8 +23,8 @@ fn a_message_is_read_or_dead_lettered_with_a_reason() {
 fn inputs() -> impl Strategy<Value = Vec<u8>> {
     let ids = prop_oneof![
         20 => vec(names(), 1..6),
-        1 => vec(names(), IDS_MAX - 2..IDS_MAX + 3),
-        1 => names().prop_map(|name| vec![name; IDS_MAX]),
+        1 => vec(names(), MESSAGE_IDS_MAX - 2..MESSAGE_IDS_MAX + 3),
+        1 => names().prop_map(|name| vec![name; MESSAGE_IDS_MAX]),
     ];
     let counts = || prop_oneof![3 => Just(0_u32), 1 => 1..9_u32, 1 => Just(u32::MAX)];
     let marker = proptest::option::weighted(0.1, any::<i64>());
@@ -56,7 +56,7 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
     };
     let (message, bad) = (parsed.message, parsed.bad);
     let count = message.ids.len() + bad.len();
-    if count > IDS_MAX || (count == 0 && message.marker.is_none()) {
+    if count > MESSAGE_IDS_MAX || (count == 0 && message.marker.is_none()) {
         return Err(format!("{count} ids were taken"));
     }
     for id in &message.ids {
