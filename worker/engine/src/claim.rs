@@ -36,7 +36,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         self.set_apart(parkings).await;
         self.choose();
         self.load().await;
-        self.engine.learn_accounts(self.held.values().map(Held::legs));
+        self.engine.auto.learn_accounts(self.held.values().map(Held::legs));
         drop(timer);
     }
 

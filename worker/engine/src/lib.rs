@@ -2,21 +2,19 @@
 //!
 //! Owns the order of the phases (`batch`) and the fence around the posts (`post`), what is done with
 //! a call that fails (`pieces`), the second engine (`native`), which may run beside the first on the
-//! same data, and the choice between the two (`choice`). Promises that whatever happens between two
+//! same data, and the choice between the two (`auto`). Promises that whatever happens between two
 //! lines (a crash, a stall of any length, a lost reply, a second run) no money is made or lost, and
 //! that no other worker has to be told. Fails by releasing: what is not final is released and
 //! requeued.
 //! Talks to the world through [`Ledger`], [`Announcer`], [`Environment`] and [`Observer`] only.
 
 mod announce;
+mod auto;
 mod batch;
 mod capacity;
-mod choice;
 mod claim;
 mod counted;
-mod crowd;
 mod deferred;
-mod distance;
 mod held;
 mod look;
 mod native;
@@ -32,14 +30,14 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ledger::event::Ended;
 use ledger::joint::Joint;
 use ledger::retry::Policy;
-use ledger::transaction::{Leg, TransactionId};
+use ledger::transaction::TransactionId;
 use ledger::{Fault, Ledger, LedgerError};
 
 pub use announce::{Announcer, Unconfirmed};
@@ -49,12 +47,10 @@ pub use outcome::Outcome;
 pub use pieces::cut;
 
 use announce::Committed;
+use auto::Auto;
 use batch::Batch;
 use capacity::Capacity;
-use choice::Chooser;
-use crowd::Crowd;
 use deferred::Deferred;
-use distance::Distance;
 use native::NativeBatch;
 use news::News;
 use reserve::Reservations;
@@ -146,15 +142,9 @@ pub struct Engine<L, E> {
     news: News,
     /// Batches in two phases that have not come to their commit point.
     before_commit: AtomicUsize,
-    /// Batches that began in two phases and have not ended.
-    in_phases: AtomicUsize,
     /// The accounts of native batches.
     reservations: Reservations,
-    chooser: Mutex<Chooser>,
-    crowd: Mutex<Crowd>,
-    distance: Mutex<Distance>,
-    /// Of the last batch; before the first one, how a single transaction would begin.
-    began_native: AtomicBool,
+    auto: Auto,
 }
 
 impl<L: Ledger, E: Environment> Engine<L, E> {
@@ -166,7 +156,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         settings: EngineSettings,
         observer: Arc<dyn Observer>,
     ) -> Engine<L, E> {
-        let began_native = AtomicBool::new(settings.kind != EngineKind::TwoPhase);
+        let auto = Auto::new(settings.kind, settings.full_from);
         let reservations = Reservations::new(settings.split_from);
         Engine {
             ledger,
@@ -180,12 +170,8 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             capacity: Capacity::default(),
             news: News::default(),
             before_commit: AtomicUsize::new(0),
-            in_phases: AtomicUsize::new(0),
             reservations,
-            chooser: Mutex::default(),
-            crowd: Mutex::default(),
-            distance: Mutex::default(),
-            began_native,
+            auto,
         }
     }
 
@@ -197,12 +183,10 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
     /// The part of [`Engine::run`] that later batches have to wait for: when it is over, every
     /// transaction is decided. [`Underway::end`] does the rest.
     pub async fn begin(&self, ids: &[TransactionId]) -> Underway<'_, L, E> {
-        let is_native = self.begins_native(ids.len());
-        self.began_native.store(is_native, Ordering::Relaxed);
-        if is_native {
+        if self.auto.begins_native(ids.len(), &self.environment) {
             return NativeBatch::new(self).begin(ids).await;
         }
-        let counted = Some(Counted::up(&self.in_phases));
+        let counted = Some(self.auto.begin_in_phases());
         let batch = Some(self.begin_in_phases(ids).await);
         Underway { engine: self, outcomes: Vec::new(), committed: Vec::new(), batch, counted }
     }
@@ -212,78 +196,14 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         Batch::new(self).begin(ids).await
     }
 
-    /// Whether a batch of so many begins as a native one. Where full batches are better in two phases, a small one would
-    /// conflict with those of them that are under way.
-    fn begins_native(&self, transactions: usize) -> bool {
-        let is_slower = self.settings.kind == EngineKind::Auto
-            && (self.is_full(transactions) || self.has_batches_in_phases())
-            && (self.crowd().is_crowded() || self.distance().is_far());
-        self.is_native() && !is_slower
-    }
-
     /// Learns how long an answer of the database took that cost it nothing.
     pub fn learn_round_trip(&self, round_trip: Duration) {
-        self.distance().learn(round_trip);
-    }
-
-    /// Whether this worker itself may be what a native transaction conflicts with: batches that began in two phases
-    /// are under way. (Not counted: what native batches leave over, because others were in their way.)
-    fn has_batches_in_phases(&self) -> bool {
-        self.in_phases.load(Ordering::Relaxed) > 0
-    }
-
-    /// Whether a native batch goes on as one.
-    fn is_native(&self) -> bool {
-        match self.settings.kind {
-            EngineKind::TwoPhase => false,
-            EngineKind::Transaction => true,
-            EngineKind::Auto => self
-                .environment
-                .chooses_native(|| self.chooser().is_native(self.environment.now_ms())),
-        }
-    }
-
-    /// Whether more waits than fits a batch, as far as a batch of so many shows.
-    fn is_full(&self, transactions: usize) -> bool {
-        transactions >= self.settings.full_from
-    }
-
-    /// Learns which accounts a batch is for.
-    fn learn_accounts<'a>(&self, transactions: impl ExactSizeIterator<Item = &'a [Leg]>) {
-        if self.settings.kind == EngineKind::Auto && self.is_full(transactions.len()) {
-            self.crowd().learn(transactions);
-        }
+        self.auto.learn_round_trip(round_trip);
     }
 
     /// How the last batch began: in two phases, or as a native transaction.
     pub fn way(&self) -> EngineKind {
-        match self.began_native.load(Ordering::Relaxed) {
-            true => EngineKind::Transaction,
-            false => EngineKind::TwoPhase,
-        }
-    }
-
-    /// The most transactions of a native transaction.
-    fn native_most(&self) -> usize {
-        match self.settings.kind {
-            EngineKind::Auto => self.chooser().most(),
-            EngineKind::TwoPhase | EngineKind::Transaction => usize::MAX,
-        }
-    }
-
-    fn chooser(&self) -> MutexGuard<'_, Chooser> {
-        // A panic of a batch between two lines of it leaves a number that is a little wrong.
-        self.chooser.lock().unwrap_or_else(|broken| broken.into_inner())
-    }
-
-    fn crowd(&self) -> MutexGuard<'_, Crowd> {
-        // As above.
-        self.crowd.lock().unwrap_or_else(|broken| broken.into_inner())
-    }
-
-    fn distance(&self) -> MutexGuard<'_, Distance> {
-        // As above.
-        self.distance.lock().unwrap_or_else(|broken| broken.into_inner())
+        self.auto.way()
     }
 
     /// How many transactions fit one batch, by the size of those that came last.

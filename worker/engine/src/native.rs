@@ -27,7 +27,7 @@ use super::held::Left;
 use super::look::Read;
 use super::news::tell;
 use super::reserve::Reserved;
-use super::{Engine, EngineKind, Environment, Outcome, Underway};
+use super::{Engine, Environment, Outcome, Underway};
 
 /// How often a batch is tried as it is, before it is halved.
 const CONFLICTS_MAX: u32 = 3;
@@ -85,12 +85,12 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         let ids: Vec<_> = unique.into_iter().collect();
         let mut pieces = vec![Piece { ids, halvings: 0, waits: None }];
         while let Some(mut piece) = pieces.pop().or_else(|| self.waiting.pop_front()) {
-            if !self.engine.is_native() {
+            if !self.engine.auto.is_native(&self.engine.environment) {
                 // Found out on the way.
                 self.in_phases.extend(piece.ids);
                 continue;
             }
-            let most = self.engine.native_most();
+            let most = self.engine.auto.native_most();
             if piece.waits.is_none() && piece.ids.len() > most {
                 // The first part is taken from the front, so the order of the ids is kept.
                 let ids = piece.ids.split_off(most);
@@ -129,7 +129,7 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
                 None => self.look(&open, failures > 0).await,
             };
             if reserved.is_none() {
-                self.engine.learn_accounts(read.initial.iter().map(Seen::legs));
+                self.engine.auto.learn_accounts(read.initial.iter().map(Seen::legs));
                 let (share, ours) = self.reserve(read, halvings);
                 (read, reserved) = (share, Some(ours));
             }
@@ -147,9 +147,11 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
                     conflicts += 1;
                     self.conflicts += 1;
                     self.engine.observer.retried("transact");
-                    self.learn(true, begun_ms);
+                    self.engine.auto.learn_attempt(true, begun_ms, &self.engine.environment);
                     // The engine may have found out that two phases are better now.
-                    if self.conflicts >= CONFLICTS_IN_A_ROW_MAX || !self.engine.is_native() {
+                    if self.conflicts >= CONFLICTS_IN_A_ROW_MAX
+                        || !self.engine.auto.is_native(&self.engine.environment)
+                    {
                         self.in_phases.append(&mut open);
                         return None;
                     }
@@ -179,7 +181,7 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
             Transacted::Committed(verdicts) => verdicts,
             Transacted::Conflict => return Ok(false),
         };
-        self.learn(false, begun_ms);
+        self.engine.auto.learn_attempt(false, begun_ms, &self.engine.environment);
         self.conflicts = 0;
         let events = verdicts.iter().map(Verdict::ended).collect();
         let token = note.map(|note| note.token);
@@ -215,19 +217,6 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
             self.waiting.push_back(Piece { ids, halvings, waits });
         }
         (Read { initial: share, at_ms }, ours)
-    }
-
-    /// Learns how an attempt went. A conflict that this worker's own batches may have caused says nothing of others, and
-    /// passes: after a change of the way, those in two phases come to their end.
-    fn learn(&self, was_lost: bool, begun_ms: i64) {
-        let is_own = was_lost && self.engine.has_batches_in_phases();
-        if self.engine.settings.kind != EngineKind::Auto || is_own {
-            return;
-        }
-        let environment = &self.engine.environment;
-        let now_ms = environment.now_ms();
-        let took_ms = now_ms.saturating_sub(begun_ms);
-        self.engine.chooser().learn(was_lost, took_ms, now_ms, environment.jitter());
     }
 
     /// What follows from a failure that is not tried again in place; returns what is to be halved.

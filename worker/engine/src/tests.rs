@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicI64;
 use ledger::account::Account;
 use ledger::amount::Amount;
 use ledger::event::Ended;
-use ledger::transaction::{Body, State};
+use ledger::transaction::{Body, Leg, State};
 use ledger::{
     AccountRead, Advance, Cancelation, Claim, Claimed, Content, LedgerError, Look, Note, Parking,
     Posting, Removal, RemovalKind, Seen, ServerMs, Size, Transacted, Verdict, Written,
@@ -303,7 +303,7 @@ fn only_full_batches_on_the_accounts_of_the_batch_before_go_in_two_phases() {
     let leg = |account: &str, amount| Leg { account: account.into(), amount: Amount::Int(amount) };
     let legs = [leg("payer", -1), leg("everybody's", 1)];
     let batch = |engine: &Engine<_, _>, size| {
-        engine.learn_accounts(vec![legs.as_slice(); size].into_iter());
+        engine.auto.learn_accounts(vec![legs.as_slice(); size].into_iter());
     };
     for (kind, learned, begun, native) in [
         (EngineKind::Auto, 10, 10, false),
@@ -314,13 +314,21 @@ fn only_full_batches_on_the_accounts_of_the_batch_before_go_in_two_phases() {
         (EngineKind::TwoPhase, 9, 9, false),
     ] {
         let mut engine = engine(kind, Scripted::default());
-        engine.settings.full_from = 10;
+        engine.auto.full_from = 10;
         batch(&engine, learned);
         batch(&engine, learned);
-        assert_eq!(engine.begins_native(begun), native, "{kind:?} {learned} {begun}");
-        engine.in_phases.store(1, Ordering::Relaxed);
+        assert_eq!(
+            engine.auto.begins_native(begun, &engine.environment),
+            native,
+            "{kind:?} {learned} {begun}"
+        );
+        engine.auto.in_phases.store(1, Ordering::Relaxed);
         let beside_another = kind == EngineKind::Transaction;
-        assert_eq!(engine.begins_native(1), beside_another, "{kind:?} {learned}");
+        assert_eq!(
+            engine.auto.begins_native(1, &engine.environment),
+            beside_another,
+            "{kind:?} {learned}"
+        );
     }
 }
 
@@ -329,16 +337,23 @@ fn full_batches_go_in_two_phases_where_the_database_is_far_away() {
     let legs = |account: &str| [Leg { account: account.into(), amount: Amount::Int(1) }];
     for (kind, native) in [(EngineKind::Auto, false), (EngineKind::Transaction, true)] {
         let mut engine = engine(kind, Scripted::default());
-        engine.settings.full_from = 10;
+        engine.auto.full_from = 10;
         for account in ["first", "second"] {
-            engine.crowd().learn([legs(account).as_slice()].into_iter());
+            engine.auto.learn_accounts(vec![legs(account).as_slice(); 10].into_iter());
         }
-        assert!(engine.begins_native(10), "{kind:?}: nobody knows how far it is");
+        assert!(
+            engine.auto.begins_native(10, &engine.environment),
+            "{kind:?}: nobody knows how far it is"
+        );
         engine.learn_round_trip(Duration::from_millis(12));
-        assert_eq!(engine.begins_native(10), native, "{kind:?}");
-        assert!(engine.begins_native(9), "{kind:?}: it is not full");
-        engine.in_phases.store(1, Ordering::Relaxed);
-        assert_eq!(engine.begins_native(9), native, "{kind:?}: beside one in two phases");
+        assert_eq!(engine.auto.begins_native(10, &engine.environment), native, "{kind:?}");
+        assert!(engine.auto.begins_native(9, &engine.environment), "{kind:?}: it is not full");
+        engine.auto.in_phases.store(1, Ordering::Relaxed);
+        assert_eq!(
+            engine.auto.begins_native(9, &engine.environment),
+            native,
+            "{kind:?}: beside one in two phases"
+        );
     }
 }
 
@@ -347,16 +362,17 @@ async fn only_conflicts_with_others_are_a_reason_to_leave_the_native_way() {
     let ids: Vec<TransactionId> = ["1", "2", "3", "4"].map(Into::into).to_vec();
     for (own_batches, stays) in [(1, true), (0, false)] {
         let ledger = Scripted { claimed_at: vec![0; 4], ..Scripted::default() };
-        let engine = engine(EngineKind::Auto, ledger);
+        let mut engine = engine(EngineKind::Auto, ledger);
+        engine.auto.full_from = 10;
         for account in ["first", "second"] {
             let legs = [Leg { account: account.into(), amount: Amount::Int(1) }];
-            engine.crowd().learn([legs.as_slice()].into_iter());
+            engine.auto.learn_accounts(vec![legs.as_slice(); 10].into_iter());
         }
-        engine.in_phases.store(own_batches, Ordering::Relaxed);
+        engine.auto.in_phases.store(own_batches, Ordering::Relaxed);
         engine.run(&ids).await;
         assert!(engine.ledger.tried.lock().expect("one thread").len() >= 3, "not native at all");
-        assert_eq!(engine.is_native(), stays, "{own_batches}");
+        assert_eq!(engine.auto.is_native(&engine.environment), stays, "{own_batches}");
         // What it leaves over goes in phases, too, but only because others are in the way.
-        assert_eq!(engine.in_phases.load(Ordering::Relaxed), own_batches);
+        assert_eq!(engine.auto.in_phases.load(Ordering::Relaxed), own_batches);
     }
 }

@@ -60,7 +60,7 @@ impl Attempts {
 
 /// What the engine has seen of conflicts.
 #[derive(Debug)]
-pub(super) struct Chooser {
+pub(super) struct Conflicts {
     mode: Mode,
     /// How long two phases last, when it comes to that again.
     wait_ms: i64,
@@ -68,9 +68,9 @@ pub(super) struct Chooser {
     lost: Attempts,
 }
 
-impl Default for Chooser {
-    fn default() -> Chooser {
-        Chooser {
+impl Default for Conflicts {
+    fn default() -> Conflicts {
+        Conflicts {
             mode: Mode::Native(i64::MIN),
             wait_ms: WAIT_FIRST_MS,
             committed: Attempts::default(),
@@ -79,7 +79,7 @@ impl Default for Chooser {
     }
 }
 
-impl Chooser {
+impl Conflicts {
     /// Whether a batch that begins now goes the native way.
     pub fn is_native(&mut self, now_ms: i64) -> bool {
         match self.mode {
@@ -127,10 +127,10 @@ mod tests {
 
     const MIDDLE: f64 = 0.5;
 
-    fn lose_until_retreat(chooser: &mut Chooser, now: i64) -> i32 {
+    fn lose_until_retreat(conflicts: &mut Conflicts, now: i64) -> i32 {
         let mut losses = 0;
-        while chooser.is_native(now) {
-            chooser.learn(true, 50, now, MIDDLE);
+        while conflicts.is_native(now) {
+            conflicts.learn(true, 50, now, MIDDLE);
             losses += 1;
             assert!(losses < 20, "never gives up");
         }
@@ -139,63 +139,63 @@ mod tests {
 
     #[test]
     fn a_few_losses_are_borne_and_many_are_not() {
-        let mut chooser = Chooser::default();
+        let mut conflicts = Conflicts::default();
         // Lost attempts at the beginning are chance, however long they take.
-        chooser.learn(true, 60_000, 0, MIDDLE);
-        chooser.learn(false, 20, 0, MIDDLE);
-        assert!(chooser.is_native(0));
-        let mut chooser = Chooser::default();
+        conflicts.learn(true, 60_000, 0, MIDDLE);
+        conflicts.learn(false, 20, 0, MIDDLE);
+        assert!(conflicts.is_native(0));
+        let mut conflicts = Conflicts::default();
         for step in 0..1_000 {
             // Every fifth attempt is lost: still cheaper than two phases.
-            chooser.learn(step % 5 == 0, 20, step * 20, MIDDLE);
-            assert!(chooser.is_native(step * 20), "after {step}");
+            conflicts.learn(step % 5 == 0, 20, step * 20, MIDDLE);
+            assert!(conflicts.is_native(step * 20), "after {step}");
         }
-        assert_eq!(chooser.most(), usize::MAX);
-        assert!(lose_until_retreat(&mut chooser, 20_000) <= 8);
-        assert!(chooser.is_native(60_000) && chooser.most() == TRIAL);
-        let mut chooser = Chooser::default();
-        assert_eq!(lose_until_retreat(&mut chooser, 0), 3);
+        assert_eq!(conflicts.most(), usize::MAX);
+        assert!(lose_until_retreat(&mut conflicts, 20_000) <= 8);
+        assert!(conflicts.is_native(60_000) && conflicts.most() == TRIAL);
+        let mut conflicts = Conflicts::default();
+        assert_eq!(lose_until_retreat(&mut conflicts, 0), 3);
     }
 
     #[test]
     fn it_tries_again_after_waits_that_double() {
-        let (mut chooser, mut now, mut wait) = (Chooser::default(), 0, WAIT_FIRST_MS);
+        let (mut conflicts, mut now, mut wait) = (Conflicts::default(), 0, WAIT_FIRST_MS);
         for _ in 0..10 {
-            lose_until_retreat(&mut chooser, now);
-            assert!(!chooser.is_native(now + wait - 1));
+            lose_until_retreat(&mut conflicts, now);
+            assert!(!conflicts.is_native(now + wait - 1));
             now += wait;
-            assert!(chooser.is_native(now));
+            assert!(conflicts.is_native(now));
             wait = (2 * wait).min(WAIT_MAX_MS);
         }
         assert_eq!(wait, WAIT_MAX_MS);
         // The others have gone.
         for step in 0..100 {
-            chooser.learn(false, 50, now + step, MIDDLE);
-            assert!(chooser.is_native(now + step));
+            conflicts.learn(false, 50, now + step, MIDDLE);
+            assert!(conflicts.is_native(now + step));
         }
     }
 
     #[test]
     fn a_short_peace_does_not_shorten_the_next_wait_and_a_long_one_does() {
         for (peace_ms, expected) in [(100, 2 * WAIT_FIRST_MS), (60_000, WAIT_FIRST_MS)] {
-            let mut chooser = Chooser::default();
-            lose_until_retreat(&mut chooser, 0);
+            let mut conflicts = Conflicts::default();
+            lose_until_retreat(&mut conflicts, 0);
             let now = WAIT_FIRST_MS + peace_ms;
-            assert!(chooser.is_native(WAIT_FIRST_MS));
-            lose_until_retreat(&mut chooser, now);
-            assert!(!chooser.is_native(now + expected - 1), "{peace_ms}");
-            assert!(chooser.is_native(now + expected), "{peace_ms}");
+            assert!(conflicts.is_native(WAIT_FIRST_MS));
+            lose_until_retreat(&mut conflicts, now);
+            assert!(!conflicts.is_native(now + expected - 1), "{peace_ms}");
+            assert!(conflicts.is_native(now + expected), "{peace_ms}");
         }
     }
 
     #[test]
     fn workers_that_retreat_together_come_back_apart() {
         let until = |jitter| {
-            let mut chooser = Chooser::default();
-            while chooser.is_native(0) {
-                chooser.learn(true, 50, 0, jitter);
+            let mut conflicts = Conflicts::default();
+            while conflicts.is_native(0) {
+                conflicts.learn(true, 50, 0, jitter);
             }
-            (0..).find(|now| chooser.is_native(*now)).expect("some time")
+            (0..).find(|now| conflicts.is_native(*now)).expect("some time")
         };
         assert!(until(0.9) - until(0.1) > WAIT_FIRST_MS / 4);
     }

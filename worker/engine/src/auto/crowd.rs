@@ -1,6 +1,6 @@
 //! Whether full batches in a row are for the same accounts.
 //!
-//! Native batches that share an account go one after the other ([`super::reserve`]), so one core of the
+//! Native batches that share an account go one after the other ([`crate::reserve`]), so one core of the
 //! database works and the others wait. Two phases wait for single documents only. So while batches are
 //! full and crowd on few accounts, two phases settle more: up to half as many again (`tests/bench/README.md`).
 //! Batches that are not full say nothing: there is time for one after the other then, and the native way
@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use ledger::transaction::{AccountId, Leg};
 
 /// If less than this share of a batch could go beside the batch before it, native batches wait for each
-/// other: it is the share from which on [`super::reserve`] lets a part of a batch go at once.
+/// other: it is the share from which on [`crate::reserve`] lets a part of a batch go at once.
 const FREE_LEAST: f64 = 1.0 / 3.0;
 
 /// They are taken for crowded until the share is this high again, so that a share at the border
