@@ -1,8 +1,4 @@
-//! The flags that both programs have, each with its `TANDEM_*` environment variable, and logging.
-//!
-//! Owns the names, the defaults and the help of these flags; what they mean and how they are checked is in
-//! [`settings`]. Only the two programs and the tests depend on this crate, so that no library depends on `clap`.
-//! Fails with a sentence that names the variable.
+#![doc = include_str!("../README.md")]
 
 mod logging;
 

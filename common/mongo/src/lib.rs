@@ -1,8 +1,4 @@
-//! MongoDB: connection, time limits, and the error classes of everything that talks to it.
-//!
-//! Owns [`Store`], the one way to run a command. Promises majority write concern with journal on
-//! every write, majority read concern on every read, and a time limit on both sides of the wire.
-//! Fails with a [`LedgerError`]; what kind of failure it is, is decided in `fault`, once.
+#![doc = include_str!("../README.md")]
 
 mod abandoned;
 mod address;

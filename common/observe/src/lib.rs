@@ -1,10 +1,4 @@
-//! Traces: where the time of one transaction goes, from its submission to its event.
-//!
-//! Owns the making of spans with OpenTelemetry, and who is sampled: the parent decides; without one, chance
-//! does. Promises that nothing is made and nothing is sent while it is off, which it is by default; that
-//! spans wait in a queue of limited length, in a thread of their own; and that a collector that is away
-//! costs spans and nothing else. A span of an unsampled transaction is not made at all, and adds no byte to
-//! a message.
+#![doc = include_str!("../README.md")]
 
 mod export;
 mod parent;

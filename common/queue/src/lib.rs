@@ -1,7 +1,4 @@
-//! RabbitMQ: names, topology and connections.
-//!
-//! Owns the queues and what they promise ([`Topology`]), and which of the broker's errors pass by
-//! themselves: decided once, where an error enters ([`QueueError::lasts`]).
+#![doc = include_str!("../README.md")]
 
 mod address;
 mod dead;

@@ -1,9 +1,4 @@
-//! Settings that producer and worker share, and how names and commands are written.
-//!
-//! - [`MongoSettings`], [`AmqpSettings`], [`TimingSettings`], [`TraceSettings`]: plain values, checked against
-//!   each other.
-//! - [`secret_files`]: secrets out of files.
-//! - [`shell`]: commands in messages.
+#![doc = include_str!("../README.md")]
 
 mod config;
 pub mod secret_files;

@@ -1,18 +1,4 @@
-//! The HTTP API: `producer serve`.
-//!
-//! - `routes`: the operations, as a list. Router, OpenAPI document and page are made of it.
-//! - `operation`, `problem`, `view`: what an entry of the list says; what can be wrong; the schemas.
-//! - `received`, `items`: what came, and reading it.
-//! - `dispatch`, `origin`, `tokens`, `room`, `server`, `stream`: what happens to every request before and after its
-//!   operation.
-//! - `keys`, `requests`: what an idempotency key stands for; an array under a key that is known.
-//! - `submissions`, `bulk`, `transactions`, `holds`, `accounts`, `events`, `overview`, `ledger`, `letters`, `parked`:
-//!   the operations.
-//! - `gate`, `hub`: whether submissions are taken; the events of the last while.
-//! - `openapi`, `page`: the documents. `console`: the pages for operators, over the same operations.
-//!
-//! Everything that is written goes through [`Client`], so the API promises what the library promises:
-//! an id lives for ever, and whatever was answered with 200, 201 or 202 is durable.
+#![doc = include_str!("../README.md")]
 
 pub mod accounts;
 pub mod answer;

@@ -1,24 +1,4 @@
-//! Does every document keep the rules of the ledger?
-//!
-//! - `books`: the rules, as pure functions over documents.
-//! - `accounts`: the accounts, piece by piece, and their marks.
-//! - `close`: their sums, and whether these are as they should be.
-//! - `keys`: the rule about exclusive keys.
-//! - `raw`: what is read of a document whose other fields may be anything.
-//! - `parts`: what a transaction means for its accounts.
-//! - `findings`: what breaks them.
-//! - `scan`: reading the documents, in order.
-//! - `pieces`: which accounts were read at which moment.
-//! - `moment`: what is read in snapshots.
-//! - `bearing`: what a transaction that is read later says about their moments.
-//! - `changes`: what has changed since, by the server's log.
-//! - `exposition`: the result for Prometheus.
-//!
-//! Promises an exact answer on a live database: each account stands for one moment, while the accounts are read, and
-//! transactions in flight are counted by their states and marks at that moment. Many accounts are read at several
-//! moments; then a transfer between two of them may count for the one and not yet for the other, and the sum of all
-//! is compared without it. How many wait or rest is counted as they are read.
-//! The server has to keep its history for a few seconds, and its log since the audit began.
+#![doc = include_str!("../README.md")]
 
 mod accounts;
 mod bearing;

@@ -1,14 +1,4 @@
-//! The command line, a thin layer over the library.
-//!
-//! - [`args`]: flags, and which function runs. [`exit`]: exit codes and errors.
-//! - [`context`], [`console`]: the client, and messages during a command.
-//! - [`advice`]: what the user should do if a command did not come to its end.
-//! - [`files`]: files of transfers and accounts. [`moment`]: moments in arguments.
-//! - [`submit`]: a file of transfers. [`follow`]: waiting for their ends.
-//! - [`accounts`], [`transactions`]: commands on single documents.
-//! - [`dead_letters`]: what workers have given up.
-//! - [`events`]: what has ended. [`audit`], [`init`]: commands on the whole ledger.
-//! - [`roles`]: the rights of each program. [`serve`]: the HTTP API. [`top`]: the overview.
+#![doc = include_str!("../README.md")]
 
 mod accounts;
 mod advice;

@@ -1,4 +1,6 @@
-//! Submits transactions to a Tandem ledger, and awaits, confirms, cancels and reverses them.
+#![doc = include_str!("../README.md")]
+//!
+//! # A program
 //!
 //! ```no_run
 //! use client::{Client, Config, Error, Outcome, Submission};
@@ -17,14 +19,6 @@
 //! # Ok(())
 //! # }
 //! ```
-//!
-//! A [`Client`] is cheap to clone: share one in the whole program. Submit singly from as many tasks as
-//! you like, since concurrent submissions share inserts and publishes, or many at once with
-//! [`Client::submit_all`]. A submission has its id before anything is sent. After an
-//! [`Error::Unavailable`], submit a clone of it again: it is paid once. A transfer that the workers
-//! refuse is no error but an [`Outcome`].
-//!
-//! The program `producer` is a command line over this library.
 
 mod cancel;
 mod client;

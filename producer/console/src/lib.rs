@@ -1,15 +1,4 @@
-//! The console: pages for operators, at `/`.
-//!
-//! - `session`, `visit`: who looks, and asking the API's own operations for them, in this process.
-//! - `overview`, `chart`, `transactions`, `accounts`, `letters`, `audit`: the pages.
-//! - `act`: everything that changes something: asked for, confirmed with a reason, done, and logged. `moment`: the
-//!   field of one of them. `bulk`, `job`: the same for many at once.
-//! - `html`: the frame of a page, and how moments, states and numbers are shown.
-//!
-//! Promises that nothing can be seen or done here that the same token could not see or do by the API; that
-//! text from documents and messages stays text (maud escapes it, and no script or style from elsewhere is
-//! allowed); and that only a POST from the console's own pages changes anything. All pages work without
-//! JavaScript. Fails with a page that says what is wrong and with the status of the problem.
+#![doc = include_str!("../README.md")]
 
 mod accounts;
 mod act;

@@ -1,7 +1,4 @@
-//! Transfers and accounts as others write them: rows of files and bodies of requests.
-//!
-//! Promises that unknown and repeated fields are refused by name, also within a field, and that an
-//! amount never passes through a float. Fails with a [`Flaw`] that names the field.
+#![doc = include_str!("../README.md")]
 
 mod account;
 mod capture;

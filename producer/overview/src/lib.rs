@@ -1,9 +1,4 @@
-//! The overview: what operators look at first.
-//!
-//! - [`types`]: what is told, as JSON says it (an example is beside it, in `example.json`).
-//! - `flow`, `latency`: from what workers have counted to rates and percentiles; `problems`: what is wrong, in words;
-//!   `knowledge`: all that is known of both servers, and how old it is. These are pure.
-//! - `look`: the questions to the database. [`Sampler`]: one look for all viewers.
+#![doc = include_str!("../README.md")]
 
 mod example;
 mod flow;

@@ -1,4 +1,4 @@
-"""deploy/operating.md: the commands in its blocks and between its backticks exist, with their flags."""
+"""The pages of deploy: the commands in its blocks and between its backticks exist, with their flags."""
 
 import re
 import shlex
@@ -6,7 +6,7 @@ import shlex
 from .programs import IN_SCRIPT, check_command, check_environment
 from .report import DEPLOY, conclude, expect, settings
 
-BLOCK = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```[\w,]*\n(.*?)```", re.DOTALL)
 QUOTED = re.compile(r"`([^`\n]+)`")
 
 
@@ -22,7 +22,7 @@ def commands(text):
 
 def main():
     known = settings()
-    for path in (DEPLOY / "operating.md", DEPLOY / "README.md"):
+    for path in (DEPLOY / "operating.md", DEPLOY / "README.md", DEPLOY / "usage.md"):
         text = path.read_text()
         found = list(commands(text))
         expect(found, f"{path.name}: no command was found in it")

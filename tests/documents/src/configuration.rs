@@ -12,14 +12,16 @@ use producer_cli::Cli;
 const INTRODUCTION: &str = "\
 # Configuration
 
-This page is made from the definitions of the command lines. To write it anew: `cargo run -p documents`.
+This page is made from the definitions of the command lines. To write it anew:
+`cargo run -p documents`.
 
-A flag wins over its environment variable. The variable of a switch takes `true` or `false`. A program
-checks its settings when it starts; it ends with exit code 2 and names the variable if one can't work. A
-program of yours that embeds a worker or a client sets them as fields of `worker::Config` and
-`client::Config`.
+A flag wins over its environment variable. The variable of a switch takes `true` or `false`. A
+program checks its settings when it starts; it ends with exit code 2 and names the variable if one
+can't work. A program of yours that embeds a worker or a client sets them as fields of
+`worker::Config` and `client::Config`.
 
-Servers: MongoDB 6.0 or newer, as a replica set or a sharded cluster; RabbitMQ 3.10 or newer.
+Servers: MongoDB 6.0 or newer, as a replica set or a sharded cluster (on which Tandem has never
+run); RabbitMQ 3.10 or newer.
 All workers and producers of one ledger need the same database and the same queue prefix.
 ";
 

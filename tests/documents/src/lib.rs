@@ -5,7 +5,7 @@
 //! - [`metrics`]: `deploy/metrics.md`, made from what the programs show when they start.
 //! - [`references`]: what documents and comments name (files, headings, packages) exists.
 //! - [`settings`]: the same definitions for the checks of Dockerfile, manifests and units.
-//! - The programs in `README.md` compile: they are doctests of this crate.
+//! - The programs in `README.md` and `deploy/usage.md` compile: they are doctests of this crate.
 //!
 //! Fails as a test of the workspace that names file, line and what is missing there.
 
@@ -25,6 +25,10 @@ pub use settings::settings;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../deploy/usage.md")]
+struct Usage;
 
 /// Where [`configuration`] is kept.
 pub const CONFIGURATION: &str = "deploy/configuration.md";

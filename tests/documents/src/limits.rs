@@ -16,11 +16,12 @@ use super::settings;
 const INTRODUCTION: &str = "\
 # Limits
 
-This page is made from the constants and the flags of the programs. To write it anew: `cargo run -p documents`.
+This page is made from the constants and the flags of the programs. To write it anew:
+`cargo run -p documents`.
 
-Everything that is read from outside is checked against these numbers where it enters. Where a limit has a variable,
-the number is its default ([configuration.md](configuration.md)); any other limit is a constant. The last column names
-a test that shows what happens.
+Everything that is read from outside is checked against these numbers where it enters. Where a limit
+has a variable, the number is its default ([configuration.md](configuration.md)); any other limit is
+a constant. The last column names a test that shows what happens.
 ";
 
 /// A limit: what is limited, how much, where that is set, what happens there, and which test shows it.

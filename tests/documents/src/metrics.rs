@@ -12,10 +12,11 @@ const INTRODUCTION: &str = "\
 This page is made from what the programs show at `/metrics` when they start. To write it anew:
 `cargo run -p documents`.
 
-No label is an id. Every value of a label that stands here exists from the start, with 0, so `increase()` and
-`rate()` see the first event. What looks at the whole ledger (`tandem_oldest_unfinished_age_seconds`,
-`tandem_unfinished_transactions`, `tandem_events_due`) is asked by one worker at a time, all of them together every
-10 s: take the maximum over all workers. Beside these, each program shows the figures of its process (`process_*`).
+No label is an id. Every value of a label that stands here exists from the start, with 0, so
+`increase()` and `rate()` see the first event. What looks at the whole ledger
+(`tandem_oldest_unfinished_age_seconds`, `tandem_unfinished_transactions`, `tandem_events_due`) is
+asked by one worker at a time, all of them together every 10 s: take the maximum over all workers.
+Beside these, each program shows the figures of its process (`process_*`).
 [operating.md](operating.md#monitoring) says what to do with them.
 ";
 

@@ -1,4 +1,4 @@
-//! The command line of the worker: its flags and its help.
+#![doc = include_str!("../README.md")]
 
 mod args;
 

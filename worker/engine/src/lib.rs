@@ -1,12 +1,4 @@
-//! The protocol: a two-phase commit over a batch of transactions, or one native transaction.
-//!
-//! Owns the order of the phases (`batch`) and the fence around the posts (`post`), what is done with
-//! a call that fails (`pieces`), the second engine (`native`), which may run beside the first on the
-//! same data, and the choice between the two (`auto`). Promises that whatever happens between two
-//! lines (a crash, a stall of any length, a lost reply, a second run) no money is made or lost, and
-//! that no other worker has to be told. Fails by releasing: what is not final is released and
-//! requeued.
-//! Talks to the world through [`Ledger`], [`Announcer`], [`Environment`] and [`Observer`] only.
+#![doc = include_str!("../README.md")]
 
 mod announce;
 mod auto;

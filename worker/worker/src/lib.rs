@@ -1,15 +1,4 @@
-//! The worker: ids in, settled transactions out.
-//!
-//! The program `worker` is a few lines over this library. To run a worker inside a program of your own, depend
-//! on this crate and start a [`Worker`]: any number of them fit into one process.
-//!
-//! Inside, in the order of the data's way: `consume` takes deliveries, under its own supervision of
-//! the broker, and `intake` takes them in, as what [`job`] names; `decide` says what to do with a message, and is pure; `batches` makes batches of
-//! deliveries, a few of them in flight; [`engine`] is the protocol on one batch; [`acknowledge`] ends
-//! every delivery, on the broker of `rabbit`, many at once (`deliveries`); what it publishes first waits in
-//! the `room`; `events` tells the world of
-//! outcomes. `sweeper` publishes what nobody has a message for. All of these are watched tasks, the
-//! `parts`. `report` says how the worker is, for operators.
+#![doc = include_str!("../README.md")]
 
 pub mod acknowledge;
 mod ahead;
