@@ -203,9 +203,9 @@ pub struct Posting {
     pub account: AccountId,
     /// The currency it must have.
     pub currency: Option<String>,
-    /// The sum of the debits, as a positive amount, and of the credits.
+    /// The sum of the debits, as a positive amount.
     pub debits: Amount,
-    /// See `debits`.
+    /// The sum of the credits.
     pub credits: Amount,
     /// The transactions whose marks are set.
     pub transactions: Vec<TransactionId>,
@@ -222,9 +222,9 @@ pub struct Posting {
 pub struct Removal {
     /// The account.
     pub account: AccountId,
-    /// The sum of the held debits, as a positive amount, and of the credits.
+    /// The sum of the held debits, as a positive amount.
     pub debits: Amount,
-    /// See `debits`.
+    /// The sum of the held credits.
     pub credits: Amount,
     /// What of the held debits goes home when they are settled: what was held and not captured.
     pub released: Amount,

@@ -2,9 +2,9 @@
 
 pub mod account;
 pub mod amount;
+pub mod coalesce;
 pub mod event;
 pub mod hex;
-pub mod joint;
 pub mod json;
 mod ledger;
 pub mod limits;

@@ -3,6 +3,7 @@
 mod abandoned;
 mod address;
 mod backlog;
+mod client_requests;
 mod dates;
 mod definitions;
 mod due;
@@ -44,7 +45,6 @@ mod unfinished;
 mod unsuitable;
 mod validators;
 mod waiting;
-mod wishes;
 mod words;
 mod workers;
 mod write;

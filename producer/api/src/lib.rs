@@ -2,6 +2,7 @@
 
 pub mod accounts;
 pub mod answer;
+mod bodies;
 pub mod bulk;
 mod call;
 mod dispatch;
@@ -24,7 +25,6 @@ mod parked;
 pub mod problem;
 pub mod received;
 mod requests;
-mod room;
 pub mod routes;
 mod server;
 mod stream;
@@ -46,12 +46,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::bodies::{BodyMemory, HeldBody};
 use self::gate::Gate;
 use self::hub::Hub;
 use self::ledger::Asked;
 use self::metrics::Metrics;
 use self::overview::Viewing;
-use self::room::{Placed, Room};
 
 pub use self::answer::Answer;
 pub use self::dispatch::{Shown, ask, show_page};
@@ -102,11 +102,11 @@ pub fn metrics_at_start() -> String {
 
 /// Limits that no flag sets.
 pub mod limits {
+    pub use super::bodies::BYTES_MAX as BODIES_BYTES_MAX;
     pub use super::hub::BYTES_MAX as EVENTS_BYTES_MAX;
     pub use super::overview::VIEWERS_MAX;
     pub use super::received::WAIT_MAX_S;
     pub use super::requests::IDS_BYTES_MAX as KEYED_IDS_BYTES_MAX;
-    pub use super::room::BYTES_MAX as BODIES_BYTES_MAX;
     pub use super::server::HEAD_BYTES_MAX;
     pub use super::view::MARKS_MAX;
 }
@@ -121,7 +121,7 @@ pub struct Api {
     metrics: Metrics,
     asked: Asked,
     viewing: Viewing,
-    room: Room,
+    room: BodyMemory,
     /// One look at the dead letters at a time: another one would not see what this one holds.
     looking: tokio::sync::Mutex<()>,
     /// Whether it is about to end.
@@ -138,7 +138,7 @@ impl Api {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         // Lives of the subscription are counted in steps of one from here on.
         let epoch = since_1970.unwrap_or_default().as_nanos() as u64;
-        let room = Room::new(settings.body_bytes_max.max(room::BYTES_MAX));
+        let room = BodyMemory::new(settings.body_bytes_max.max(bodies::BYTES_MAX));
         Ok(Api {
             viewing: Viewing::new(Sampler::new(client.clone())),
             client,
@@ -175,7 +175,7 @@ impl Api {
     ///
     /// # Errors
     /// When it is longer, comes too slowly, or there is no room for it.
-    pub async fn read(&self, body: Body, bytes_max: usize) -> Result<Placed, Problem> {
+    pub async fn read(&self, body: Body, bytes_max: usize) -> Result<HeldBody, Problem> {
         self.room.read(body, bytes_max, self.settings.read_limit).await
     }
 

@@ -10,9 +10,9 @@ use ledger::account::Account;
 use ledger::limits::echo;
 use mongodb::bson::RawDocument;
 
+use super::chunks::Chunks;
 use super::close::{Book, Ledger, Sums};
 use super::findings::{Count, Findings, Rule};
-use super::pieces::Pieces;
 use super::raw::{REPEATED, holds_of, id_of, repeats_a_field};
 
 /// All that were taken in.
@@ -23,7 +23,7 @@ pub(super) struct Accounts {
     pub books: Vec<Book>,
     pub ledgers: Vec<Ledger>,
     names: BTreeMap<(Option<String>, bool), usize>,
-    pieces: Pieces,
+    pieces: Chunks,
     /// Where the accounts of the last piece begin.
     piece: Place,
     /// Marks of the last piece whose transaction has not been read yet, with the accounts that have them.

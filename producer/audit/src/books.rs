@@ -16,7 +16,7 @@
 //! settled. A credit has no mark while its hold is not confirmed, or if nothing of it is captured.
 //! `pendingHolds` is how many of an account's marks are debits of holds.
 //!
-//! Accounts come in pieces that stand for different moments (`pieces`), each followed by the transactions that move
+//! Accounts come in pieces that stand for different moments (`chunks`), each followed by the transactions that move
 //! something on them at its moment. A transaction may come several times, in the states that it had.
 
 use std::collections::HashSet;
@@ -26,10 +26,10 @@ use ledger::transaction::{Body, BodyError, State};
 use mongodb::bson::RawDocument;
 
 use super::accounts::Accounts;
+use super::chunks::Over;
+use super::effects::{Effect, contradiction, parts};
 use super::findings::{Findings, Rule};
 use super::keys::{self, Contest, Keys};
-use super::parts::{Part, contradiction, parts};
-use super::pieces::Over;
 use super::raw::{REPEATED, id_of, repeats_a_field, state_of};
 
 /// The most parked transactions that are named.
@@ -195,7 +195,7 @@ impl Books {
     }
 
     /// Every mark belongs to a leg of a transaction that may have one.
-    fn check_marks(&mut self, id: &str, state: State, parts: &[Part], marked: &[usize]) {
+    fn check_marks(&mut self, id: &str, state: State, parts: &[Effect], marked: &[usize]) {
         for at in marked {
             let (account, id) = (&self.accounts.books[*at].id, echo(id));
             let part = parts.iter().find(|part| part.account == *account);
@@ -217,7 +217,7 @@ impl Books {
         }
     }
 
-    fn part(&mut self, id: &str, state: State, part: &Part, marked: &[usize], is_whole: bool) {
+    fn part(&mut self, id: &str, state: State, part: &Effect, marked: &[usize], is_whole: bool) {
         let name = || format!("transactions/{}", echo(id));
         let at = match self.accounts.find(&part.account) {
             Some(Some(at)) => at,
@@ -231,7 +231,7 @@ impl Books {
                 return;
             }
         };
-        let Part { amount, effect, .. } = *part;
+        let Effect { amount, effect, .. } = *part;
         let book = &mut self.accounts.books[at];
         let before = book.expected.balance;
         // What may still come home.

@@ -4,15 +4,15 @@ mod accounts;
 mod bearing;
 mod books;
 mod changes;
+mod chunks;
+#[cfg(test)]
+mod chunks_tests;
 mod close;
+mod effects;
 pub mod exposition;
 mod findings;
 mod keys;
 mod moment;
-mod parts;
-mod pieces;
-#[cfg(test)]
-mod pieces_tests;
 mod raw;
 mod scan;
 

@@ -21,7 +21,7 @@ use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern};
 
 use super::books::Books;
-use super::pieces::Over;
+use super::chunks::Over;
 use super::raw::{account_fields, id_of, transaction_fields};
 use super::scan::{BATCH, Told};
 use super::{Options, failed};

@@ -21,9 +21,9 @@ use mongodb::error::Error as DriverError;
 
 use super::bearing::{Now, Standing};
 use super::books::Books;
+use super::chunks::Over;
 use super::keys::{Contest, key_of};
 use super::moment::Begun;
-use super::pieces::Over;
 use super::raw::{id_of, state_of, transaction_fields};
 use super::{Options, changes, failed, moment};
 

@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 
 use crate::equal::same_documents;
 use crate::error::Error;
-use crate::{keyed, together};
+use crate::{keyed, keyed_array};
 
 pub use crate::origin::{KeyedArray, Origin};
 
@@ -379,7 +379,7 @@ pub async fn insert(
         });
     }
     if is_of_array {
-        together::insert(store, orders, new, created_at, &mut answers).await?;
+        keyed_array::insert(store, orders, new, created_at, &mut answers).await?;
     } else if !new.is_empty() {
         let document = |at: &usize| orders[*at].to_document(created_at);
         let documents: Vec<Document> = new.iter().map(document).collect();

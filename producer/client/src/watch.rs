@@ -19,7 +19,7 @@ use crate::client::{Client, Servers};
 use crate::error::{Effect, Error, Server};
 use crate::listening::Listening;
 use crate::readable::readable;
-use crate::way_in::WayIn;
+use crate::shared_task::SharedTask;
 
 /// The most ids of one query.
 const QUESTION_MAX: usize = 1_000;
@@ -134,13 +134,13 @@ type Call = (TransactionId, Answer);
 /// The handle to the task. Clones share the task.
 #[derive(Clone)]
 pub(crate) struct Watch {
-    way_in: WayIn<Call>,
+    way_in: SharedTask<Call>,
     servers: Arc<Servers>,
 }
 
 impl Watch {
     pub fn new(servers: Arc<Servers>) -> Watch {
-        Watch { way_in: WayIn::default(), servers }
+        Watch { way_in: SharedTask::default(), servers }
     }
 
     async fn put(&self, id: TransactionId) -> oneshot::Receiver<Result<Outcome, Error>> {

@@ -10,9 +10,9 @@ use ledger::{
     BYTES_MAX, CALL_IDS_MAX, Claim, Ledger, LedgerError, POSTINGS_MAX, Parking, ServerMs,
 };
 
+use super::halving::{Pieces, cut};
 use super::held::{Held, Left};
 use super::news::tell;
-use super::pieces::{Pieces, cut};
 use super::{Engine, Environment, Outcome};
 
 /// From so many claims on, what fails in passing goes on with fewer others: perhaps it does not pass

@@ -14,7 +14,7 @@ use ledger::{POSTINGS_MAX, Size};
 const LEGS_MAX: usize = 16_384;
 
 /// The fewest legs to which a slow server brings the limit down: those of one command. A command
-/// that takes too long by itself is halved by `pieces`.
+/// that takes too long by itself is halved by `halving`.
 const LEGS_LEAST: usize = POSTINGS_MAX;
 
 /// The most bytes of a batch: contents, and a mark for each leg.

@@ -10,8 +10,8 @@ use ledger::transaction::{ParkCode, Parked, State, TransactionId};
 use ledger::{BYTES_MAX, CALL_IDS_MAX, Claimed, Ledger, Parking, Seen};
 
 use super::batch::Batch;
+use super::halving::cut;
 use super::held::{Held, Left};
-use super::pieces::cut;
 use super::{Environment, Outcome};
 
 impl<L: Ledger, E: Environment> Batch<'_, L, E> {

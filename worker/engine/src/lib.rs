@@ -7,13 +7,13 @@ mod capacity;
 mod claim;
 mod counted;
 mod deferred;
+mod halving;
 mod held;
-mod look;
 mod native;
+mod native_read;
 mod news;
 mod observer;
 mod outcome;
-mod pieces;
 mod plan;
 mod post;
 mod reserve;
@@ -26,17 +26,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use ledger::coalesce::Coalesced;
 use ledger::event::Ended;
-use ledger::joint::Joint;
 use ledger::retry::Policy;
 use ledger::transaction::TransactionId;
 use ledger::{Fault, Ledger, LedgerError};
 
 pub use announce::{Announcer, Unconfirmed};
 pub use counted::Counted;
+pub use halving::cut;
 pub use observer::{Observer, Phase};
 pub use outcome::Outcome;
-pub use pieces::cut;
 
 use announce::Committed;
 use auto::Auto;
@@ -126,9 +126,9 @@ pub struct Engine<L, E> {
     /// None where nobody is told of outcomes.
     announcer: Option<Arc<dyn Announcer>>,
     /// Events on their way, each batch's with the answer which are not confirmed.
-    telling: Joint<Vec<Ended>, Vec<Ended>>,
+    telling: Coalesced<Vec<Ended>, Vec<Ended>>,
     /// Tokens of notes whose events are confirmed.
-    forgetting: Joint<String, ()>,
+    forgetting: Coalesced<String, ()>,
     deferred: Deferred,
     capacity: Capacity,
     news: News,
@@ -156,8 +156,8 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
             settings,
             observer,
             announcer,
-            telling: Joint::default(),
-            forgetting: Joint::default(),
+            telling: Coalesced::default(),
+            forgetting: Coalesced::default(),
             deferred: Deferred::default(),
             capacity: Capacity::default(),
             news: News::default(),

@@ -1,6 +1,6 @@
 //! One batch in one native transaction: the second engine.
 //!
-//! Owns what happens around [`Ledger::transact`]: what is tried ([`super::look`] reads it), what follows from a conflict or
+//! Owns what happens around [`Ledger::transact`]: what is tried ([`super::native_read`] reads it), what follows from a conflict or
 //! a failure, and what is left to the two-phase protocol ([`Batch`](super::batch::Batch)): whatever is
 //! in flight already, whatever a native transaction can't settle, and everything while the engine
 //! chooses so. So both engines run side by side on the same data. Promises nothing beyond what the
@@ -24,7 +24,7 @@ use ledger::{Content, Fault, Ledger, LedgerError, Note, Seen, ServerMs, Transact
 
 use super::announce::Committed;
 use super::held::Left;
-use super::look::Read;
+use super::native_read::Read;
 use super::news::tell;
 use super::reserve::Reserved;
 use super::{Engine, Environment, Outcome, Underway};

@@ -16,8 +16,8 @@ use ledger::{
 use super::Environment;
 use super::batch::Batch;
 use super::deferred::Carried;
+use super::halving::cut;
 use super::held::{Held, Left};
-use super::pieces::cut;
 use super::plan::{self, Accounts, Judged, Looks};
 
 /// How often accounts that refuse without a visible reason are asked again: their state changed

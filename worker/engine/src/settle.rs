@@ -15,8 +15,8 @@ use ledger::{Advance, BYTES_MAX, Ledger, POSTINGS_MAX, Removal, RemovalKind};
 
 use super::batch::Batch;
 use super::deferred::Deferral;
+use super::halving::cut;
 use super::held::{Held, Left};
-use super::pieces::cut;
 use super::plan::{Looks, Mark};
 use super::post::Refusals;
 use super::{Engine, Environment, plan};

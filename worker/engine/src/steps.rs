@@ -12,8 +12,8 @@ use ledger::{
 };
 
 use super::batch::Batch;
+use super::halving::cut;
 use super::held::Held;
-use super::pieces::cut;
 use super::{Environment, Outcome};
 
 impl<L: Ledger, E: Environment> Batch<'_, L, E> {

@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::{Acknowledger, Broker, Parking};
 use crate::decide::together_max;
+use crate::isolation_lock::IsolationLock;
 use crate::job::Job;
 use crate::metrics::Metrics;
 use crate::trace::TracedBatch;
-use crate::turns::Turns;
 
 /// A batch that has ended keeps its turn until its messages are acknowledged, but no longer: while the broker
 /// takes nothing, those that need a publication wait.
@@ -146,7 +146,7 @@ pub async fn run<L, E, B, P>(
     settings: BatchSettings,
     engine: Arc<Engine<L, E>>,
     acknowledger: Arc<Acknowledger<B, P>>,
-    turns: Turns,
+    turns: IsolationLock,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
 ) -> Collector<B::Receipt>

@@ -11,8 +11,8 @@ use ledger::message::MESSAGE_IDS_MAX;
 use ledger::retry::Policy;
 use settings::{AmqpSettings, MongoSettings, TimingSettings, name_is_good};
 
-use crate::ahead::Ahead;
 use crate::batches::BatchSettings;
+use crate::prefetch::Prefetch;
 use crate::sweeper::SweeperSettings;
 
 /// How many batches of ids are to be here, those under way included. What is committed and waits for a ride
@@ -197,8 +197,8 @@ impl Config {
     }
 
     /// How many messages the broker delivers ahead.
-    pub(crate) fn ahead(&self) -> Ahead {
-        Ahead::new(self.prefetch, BATCHES_AHEAD * self.batch_size as usize)
+    pub(crate) fn ahead(&self) -> Prefetch {
+        Prefetch::new(self.prefetch, BATCHES_AHEAD * self.batch_size as usize)
     }
 
     /// How batches are collected.

@@ -20,15 +20,15 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::Acknowledger;
-use crate::ahead::Ahead;
+use crate::components::pause;
 use crate::decide::Origin;
 use crate::deliveries::Deliveries;
 use crate::health::Health;
 use crate::intake::Intake;
 use crate::metrics::{Metrics, Server};
-use crate::parts::pause;
+use crate::prefetch::Prefetch;
+use crate::publications::Publications;
 use crate::rabbit::Rabbit;
-use crate::room::Room;
 use crate::session::{ENVELOPE, LITTLE, LastSession, QueueConsumer, Session};
 use crate::window::{is_taken, window};
 
@@ -60,7 +60,7 @@ pub struct Consuming {
     /// Where deliveries are admitted.
     pub acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
     /// Whether the broker takes publications.
-    pub room: Arc<Room>,
+    pub room: Arc<Publications>,
     /// What readiness is told.
     pub health: Arc<Health>,
     /// Counts reconnects.
@@ -76,7 +76,7 @@ impl Consuming {
     pub async fn run(
         self,
         mut intake: Intake,
-        mut ahead: Ahead,
+        mut ahead: Prefetch,
         stop: CancellationToken,
     ) -> Result<Option<LastSession>, QueueError> {
         let last = self.until_stopped(&mut intake, &mut ahead, &stop).await?;
@@ -88,7 +88,7 @@ impl Consuming {
     async fn until_stopped(
         &self,
         intake: &mut Intake,
-        ahead: &mut Ahead,
+        ahead: &mut Prefetch,
         stop: &CancellationToken,
     ) -> Result<Option<LastSession>, QueueError> {
         let (mut reconnect, mut has_consumed) = (Reconnect::default(), false);
@@ -136,7 +136,7 @@ impl Consuming {
         self.metrics.server(Server::Broker, there);
     }
 
-    async fn open(&self, ahead: &Ahead) -> Result<Session, QueueError> {
+    async fn open(&self, ahead: &Prefetch) -> Result<Session, QueueError> {
         let topology = Topology::new(&self.amqp.queue_prefix);
         let (gate, name) = (Gate::new(UNREAD_MAX), format!("{} consuming", self.name));
         let connection = connect_through(&gate, &self.amqp.amqp_url, &name).await?;
@@ -152,7 +152,7 @@ impl Consuming {
         connection: &Connection,
         topology: &Topology,
         origin: Origin,
-        ahead: &Ahead,
+        ahead: &Prefetch,
     ) -> Result<QueueConsumer, QueueError> {
         let channel = channel(connection).await?;
         self.consume_through((channel, Arc::default()), topology, origin, ahead).await
@@ -163,7 +163,7 @@ impl Consuming {
         (channel, deliveries): (Channel, Arc<Deliveries>),
         topology: &Topology,
         origin: Origin,
-        ahead: &Ahead,
+        ahead: &Prefetch,
     ) -> Result<QueueConsumer, QueueError> {
         let window = window(origin, ahead.messages());
         answered("setting the prefetch", channel.basic_qos(window, BasicQosOptions::default()))
@@ -197,7 +197,7 @@ impl Consuming {
         session: &mut Session,
         origin: Origin,
         intake: &mut Intake,
-        (ahead, stop): (&Ahead, &CancellationToken),
+        (ahead, stop): (&Prefetch, &CancellationToken),
     ) -> Result<(), QueueError> {
         let waiting = self.waiting(origin);
         let consumer = session.consumer(origin);
@@ -217,7 +217,7 @@ impl Consuming {
         &self,
         session: &mut Session,
         origin: Origin,
-        ahead: &Ahead,
+        ahead: &Prefetch,
     ) -> Result<(), QueueError> {
         let is_behind = session.gate.untaken() > LITTLE;
         if std::mem::take(&mut session.consumer(origin).has_delivered) && is_behind {
@@ -246,7 +246,7 @@ impl Consuming {
         &self,
         session: &mut Session,
         intake: &mut Intake,
-        ahead: &mut Ahead,
+        ahead: &mut Prefetch,
         stop: &CancellationToken,
     ) -> Result<(), QueueError> {
         let (mut look, mut fit) = (interval(LOOK_EVERY), interval(WINDOW_EVERY));
@@ -295,7 +295,7 @@ impl Consuming {
         session: &mut Session,
         origin: Origin,
         intake: &mut Intake,
-        (ahead, stop): (&Ahead, &CancellationToken),
+        (ahead, stop): (&Prefetch, &CancellationToken),
     ) -> Result<(), QueueError> {
         session.drain(origin, intake, stop).await?;
         let consumer = session.consumer(origin);

@@ -119,7 +119,7 @@ pub struct Isolation {
 /// before may have killed its worker. The first times it is processed in small batches
 /// ([`together_max`]), which needs no publication. Then it goes to the solo queue, where one message is
 /// processed at a time, and where alone deaths count. There it gets a strike for each death, first as a
-/// whole, then id by id; what has a strike is processed while nothing else is (`turns`). While the broker
+/// whole, then id by id; what has a strike is processed while nothing else is (`isolation_lock`). While the broker
 /// takes no publications, it is processed alone where it is ([`runs_alone`]), but only so often that the last
 /// strikes are given by the solo queue.
 #[must_use]

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lapin::Acker;
-use tokio::sync::{Mutex as Turn, Notify, OwnedSemaphorePermit};
+use tokio::sync::{Mutex as IsolationGuard, Notify, OwnedSemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 /// No more than so many are acknowledged one by one at once.
@@ -24,7 +24,7 @@ pub struct Deliveries {
     ended: Notify,
     /// Acknowledgements go out in the order in which they were decided: one that covers nothing any
     /// more, because a later one has overtaken it, would be an error.
-    turn: Turn<()>,
+    turn: IsolationGuard<()>,
     /// The channel is gone, or will be: its deliveries come again.
     lost: CancellationToken,
 }

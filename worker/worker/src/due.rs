@@ -23,10 +23,10 @@ use queue::{Outgoing, Publisher, WORK};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::components::pause;
+use crate::isolation_lock::IsolationLock;
 use crate::metrics::Metrics;
-use crate::parts::pause;
 use crate::sweeper::{IDS_PER_MESSAGE, SWEEP_AGAIN_MS, SweepError};
-use crate::turns::Turns;
 
 /// How many become due in one step.
 const STEP: usize = 1_000;
@@ -61,7 +61,7 @@ pub struct DueSweeper<L, E> {
     /// Ends what has expired.
     pub engine: Arc<Engine<L, E>>,
     /// What has expired is ended beside other batches, and never beside a suspect.
-    pub turns: Turns,
+    pub turns: IsolationLock,
     /// Counts it.
     pub metrics: Arc<Metrics>,
     /// The mean time between two looks while nothing is due.

@@ -17,8 +17,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::components::{Component, Outcome, pause};
 use crate::metrics::{Metrics, Server};
-use crate::parts::{Outcome, Part, pause};
 
 /// How often to look at the database.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -70,7 +70,7 @@ impl Health {
     }
 
     /// Notes that a part of the worker has ended though nobody had told it to. The first counts.
-    pub fn ended(&self, part: Part, why: &str) {
+    pub fn ended(&self, part: Component, why: &str) {
         self.ended.get_or_init(|| format!("{part}: ended ({why})\n"));
     }
 

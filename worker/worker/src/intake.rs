@@ -17,12 +17,12 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::Acknowledger;
-use crate::ahead::Seen;
 use crate::decide::{Origin, Publishing};
 use crate::deliveries::{Deliveries, Receipt};
 use crate::job::{Admitted, Debt, Job};
+use crate::prefetch::Seen;
+use crate::publications::Publications;
 use crate::rabbit::Rabbit;
-use crate::room::Room;
 
 /// So many bytes of deliveries may be in processing, or wait for a publication.
 pub const BYTES_MAX: usize = 48 << 20;
@@ -70,7 +70,7 @@ impl Jobs {
 pub struct Intake {
     acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
     jobs: Jobs,
-    room: Arc<Room>,
+    room: Arc<Publications>,
     /// Whether the traces of transactions are looked for.
     tracing: Tracing,
     bytes: Arc<Semaphore>,
@@ -84,7 +84,7 @@ impl Intake {
     pub fn new(
         acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
         jobs: Jobs,
-        room: Arc<Room>,
+        room: Arc<Publications>,
         tracing: Tracing,
     ) -> Intake {
         let (bytes, foreign_bytes) = (Semaphore::new(BYTES_MAX), Semaphore::new(FOREIGN_BYTES_MAX));
@@ -177,7 +177,7 @@ impl Intake {
 /// broker takes no publications: that shows only when something is published.
 async fn pay(
     acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
-    room: Arc<Room>,
+    room: Arc<Publications>,
     jobs: Jobs,
     debt: Debt<Receipt>,
 ) {

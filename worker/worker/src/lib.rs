@@ -1,8 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 pub mod acknowledge;
-mod ahead;
 mod batches;
+pub mod components;
 mod config;
 mod consume;
 pub mod decide;
@@ -11,18 +11,18 @@ mod due;
 mod events;
 pub mod health;
 mod intake;
+mod isolation_lock;
 pub mod job;
 pub mod metrics;
-pub mod parts;
+mod prefetch;
+mod publications;
 mod rabbit;
 mod report;
-mod room;
 mod run;
 mod session;
 mod start;
 mod sweeper;
 mod trace;
-mod turns;
 mod watch;
 mod window;
 mod worker;

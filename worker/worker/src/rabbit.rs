@@ -15,7 +15,7 @@ use queue::{Outgoing, QueueError, answered};
 
 use crate::acknowledge::{Broker, Parking};
 use crate::deliveries::{Acknowledge, Deliveries, Patience, Receipt};
-use crate::room::Room;
+use crate::publications::Publications;
 
 /// How long many acknowledgements wait for those of earlier deliveries: as long as settlements wait for a ride. A
 /// batch that takes longer must not keep the broker from delivering more.
@@ -23,13 +23,13 @@ const BEHIND_OTHERS: Duration = Duration::from_secs(1);
 
 /// RabbitMQ as the acknowledger sees it.
 pub struct Rabbit {
-    room: Arc<Room>,
+    room: Arc<Publications>,
 }
 
 impl Rabbit {
-    /// A broker to which publications go through `room`.
+    /// A broker to which publications go through `publications`.
     #[must_use]
-    pub fn new(room: Arc<Room>) -> Rabbit {
+    pub fn new(room: Arc<Publications>) -> Rabbit {
         Rabbit { room }
     }
 }

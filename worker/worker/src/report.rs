@@ -13,9 +13,9 @@ use mongo::{Store, WorkerReport};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::components::pause;
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::parts::pause;
 
 /// How often a worker reports. An overview looks as often.
 pub const EVERY: Duration = Duration::from_secs(2);

@@ -16,19 +16,19 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::batches::{self, BatchSettings, Collector};
+use crate::components::{Component, Components, Outcome};
 use crate::config::Config;
 use crate::consume::Consuming;
 use crate::deliveries::Receipt;
 use crate::due::DueSweeper;
 use crate::health::{self, Health};
 use crate::intake::{Intake, Jobs};
+use crate::isolation_lock::IsolationLock;
 use crate::job::Job;
 use crate::metrics::Metrics;
-use crate::parts::{Outcome, Part, Parts};
 use crate::report::Reporter;
 use crate::start::{Failure, Shared, Starting, listen};
 use crate::sweeper::Sweeper;
-use crate::turns::Turns;
 use crate::watch::watch_ground;
 
 /// What a program passes in instead of what a worker would make itself.
@@ -36,7 +36,7 @@ pub(crate) struct Given {
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
     /// Is told each part, so that it can be ended from outside.
-    pub started: Box<dyn FnMut(Part, AbortHandle) + Send>,
+    pub started: Box<dyn FnMut(Component, AbortHandle) + Send>,
 }
 
 /// Runs a worker until told to stop, then drains it.
@@ -58,10 +58,10 @@ pub(crate) async fn run<L: Ledger + 'static, E: Environment + 'static>(
     url.map_err(|error| Failure::Settings(error.to_string()))?;
     let listener = listen(&config.http).await?;
     let starting = Starting::new(config, health, metrics).await?;
-    let mut parts = Parts::new(started);
+    let mut parts = Components::new(started);
     if let Some(listener) = listener {
         let pages = health::serve(listener, starting.health.clone(), starting.metrics.clone());
-        parts.start(Part::Pages, pages);
+        parts.start(Component::Pages, pages);
     }
     tracing::info!(
         name = starting.config.application(),
@@ -80,12 +80,12 @@ pub(crate) async fn run<L: Ledger + 'static, E: Environment + 'static>(
 
 impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     /// Works until `stop`, or until a part ends by itself; then drains what it can.
-    async fn work(self, mut parts: Parts, stop: CancellationToken) -> Result<(), Failure> {
+    async fn work(self, mut parts: Components, stop: CancellationToken) -> Result<(), Failure> {
         let told = self.told.clone();
         if let Some(events) = self.events.clone() {
             tokio::spawn(async move { events.connect().await });
         }
-        let turns = Turns::default();
+        let turns = IsolationLock::default();
         self.start_watchers(&mut parts, &told);
         self.start_due(&mut parts, turns.clone(), &told);
         self.start_consumer(&mut parts, turns, &told);
@@ -115,13 +115,13 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     }
 
     /// Says that a part ended too early, so that the worker is not ready any more.
-    fn ended(&self, part: Part, why: String) -> Failure {
+    fn ended(&self, part: Component, why: String) -> Failure {
         tracing::error!(%part, why, "a part of the worker ended by itself");
         self.health.ended(part, &why);
         Failure::Ended(part, why)
     }
 
-    fn start_watchers(&self, parts: &mut Parts, stop: &CancellationToken) {
+    fn start_watchers(&self, parts: &mut Components, stop: &CancellationToken) {
         let outbox = MongoOutbox::new(self.store.clone());
         let engine = self.engine.clone();
         let watching = health::watch_database(
@@ -132,10 +132,10 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             move |took| engine.learn_round_trip(took),
             stop.clone(),
         );
-        parts.start(Part::DatabaseWatcher, watching.map(done));
+        parts.start(Component::DatabaseWatcher, watching.map(done));
         let every = self.config.sweeper().every;
         let watching = watch_ground(self.store.clone(), self.events.is_some(), every, stop.clone());
-        parts.start(Part::SettingsWatcher, watching);
+        parts.start(Component::SettingsWatcher, watching);
         let sweeper = Sweeper {
             store: self.store.clone(),
             outbox,
@@ -147,10 +147,10 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         let acknowledger = self.acknowledger.clone();
         let markers = move || acknowledger.markers();
         let sweeping = sweeper.run(markers, stop.clone());
-        parts.start(Part::Sweeper, sweeping.map(done));
+        parts.start(Component::Sweeper, sweeping.map(done));
     }
 
-    fn start_due(&self, parts: &mut Parts, turns: Turns, stop: &CancellationToken) {
+    fn start_due(&self, parts: &mut Components, turns: IsolationLock, stop: &CancellationToken) {
         let due = DueSweeper {
             store: self.store.clone(),
             outbox: MongoOutbox::new(self.store.clone()),
@@ -161,10 +161,15 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             every: self.config.sweeper().every,
             batch_size: self.config.batches().ids_max,
         };
-        parts.start(Part::DueSweeper, due.run(stop.clone()).map(done));
+        parts.start(Component::DueSweeper, due.run(stop.clone()).map(done));
     }
 
-    fn start_consumer(&self, parts: &mut Parts, turns: Turns, stop: &CancellationToken) {
+    fn start_consumer(
+        &self,
+        parts: &mut Components,
+        turns: IsolationLock,
+        stop: &CancellationToken,
+    ) {
         let ahead = self.config.ahead();
         // As much as the broker delivers ahead, so that the consumer never waits for a batch.
         let (work, suspects) = (mpsc::channel(ahead.most()), mpsc::channel(ahead.most()));
@@ -172,9 +177,9 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         let solo = mpsc::channel(ahead.most());
         let alone = BatchSettings { ids_max: 1, lanes: 1, ..self.config.batches() };
         for (part, jobs, settings) in [
-            (Part::Batches, work.1, self.config.batches()),
-            (Part::SuspectBatches, suspects.1, self.config.suspect_batches()),
-            (Part::SoloBatches, solo.1, alone),
+            (Component::Batches, work.1, self.config.batches()),
+            (Component::SuspectBatches, suspects.1, self.config.suspect_batches()),
+            (Component::SoloBatches, solo.1, alone),
         ] {
             parts.start(part, self.batches(jobs, settings, turns.clone(), stop.clone()));
         }
@@ -191,14 +196,14 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         let intake = Intake::new(acknowledger, jobs, room, self.tracing.clone());
         let consuming = consuming.run(intake, ahead, stop.clone());
         let consuming = consuming.map_err(|error| error.to_string());
-        parts.start(Part::Consumer, consuming);
+        parts.start(Component::Consumer, consuming);
     }
 
     fn batches(
         &self,
         jobs: mpsc::Receiver<Job<Receipt>>,
         settings: BatchSettings,
-        turns: Turns,
+        turns: IsolationLock,
         stop: CancellationToken,
     ) -> impl Future<Output = Outcome> + use<L, E> {
         let (engine, metrics) = (self.engine.clone(), self.metrics.clone());
@@ -213,7 +218,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     }
 
     /// Waits for the parts that may have deliveries, then closes the connection to the broker.
-    async fn drain(&self, parts: &mut Parts) -> Result<(), Failure> {
+    async fn drain(&self, parts: &mut Components) -> Result<(), Failure> {
         let (mut session, mut drained) = (None, Ok(()));
         while !parts.has_drained() {
             match parts.next().await {

@@ -16,13 +16,13 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::Acknowledger;
+use crate::components::{Component, pause};
 use crate::config::Config;
 use crate::events::Events;
 use crate::health::Health;
 use crate::metrics::Metrics;
-use crate::parts::{Part, pause};
+use crate::publications::Publications;
 use crate::rabbit::Rabbit;
-use crate::room::Room;
 
 /// Why a worker does not start, or does not end as told.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +38,7 @@ pub enum Failure {
     NotReady(NotReady),
     /// A part could not go on.
     #[error("the {0} ended: {1}")]
-    Ended(Part, String),
+    Ended(Component, String),
     /// Told to stop, it was not finished in time.
     #[error(
         "not finished within {0:?} (TANDEM_DRAIN_MS); what is in flight is taken over when its \
@@ -94,7 +94,7 @@ pub(crate) struct Shared<L, E> {
     pub(crate) publisher: Arc<Publisher>,
     /// None where the ledger has no events.
     pub(crate) events: Option<Arc<Events>>,
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Arc<Publications>,
     pub(crate) acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
     /// Tells the parts to stop. Of their own, so that the end of one part stops the others.
     pub(crate) told: CancellationToken,
@@ -130,7 +130,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         let told = config.engine_settings();
         let engine = Engine::new(ledger, environment, announcer, told, metrics.clone());
         let told = CancellationToken::new();
-        let room = Arc::new(Room::new(publisher.clone(), told.clone()));
+        let room = Arc::new(Publications::new(publisher.clone(), told.clone()));
         let rabbit = Rabbit::new(room.clone());
         Shared {
             acknowledger: Arc::new(Acknowledger::new(rabbit, outbox, metrics.clone())),

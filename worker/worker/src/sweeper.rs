@@ -26,9 +26,9 @@ use mongo::{Found, MongoOutbox, NoDate, Store, Stranded};
 use queue::{Outgoing, Publisher, QueueError, WORK};
 use tokio_util::sync::CancellationToken;
 
+use crate::components::pause;
 use crate::events::Events;
 use crate::metrics::Metrics;
-use crate::parts::pause;
 
 /// The most ids of one round and kind: what is left waits for the next.
 const IDS_PER_ROUND: usize = 5_000;

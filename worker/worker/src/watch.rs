@@ -11,7 +11,7 @@ use ledger::retry::jitter;
 use mongo::{Finding, Misfit, NotReady, Store};
 use tokio_util::sync::CancellationToken;
 
-use crate::parts::{Outcome, pause};
+use crate::components::{Outcome, pause};
 
 /// Looks again and again until `stop`, about every `every`. The worker has started with `events` on
 /// or off.

@@ -13,10 +13,10 @@ use prometheus::Registry;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::components::Component;
 use crate::config::Config;
 use crate::health::Health;
 use crate::metrics::Metrics;
-use crate::parts::Part;
 use crate::run::{Given, run};
 use crate::start::{Failure, SystemEnvironment};
 
@@ -56,7 +56,10 @@ impl Worker {
 
     /// Has each part told when it is started, so that it can be ended from outside: for tests.
     #[must_use]
-    pub fn observed(mut self, started: impl FnMut(Part, AbortHandle) + Send + 'static) -> Worker {
+    pub fn observed(
+        mut self,
+        started: impl FnMut(Component, AbortHandle) + Send + 'static,
+    ) -> Worker {
         self.given.started = Box::new(started);
         self
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ledger::joint::Joint;
+use ledger::coalesce::Coalesced;
 use ledger::retry::{Policy, jitter};
 use ledger::transaction::{State, TransactionId};
 use ledger::{Effect, Fault, LedgerError, ServerMs};
@@ -48,7 +48,7 @@ pub(super) struct Inserting {
     /// Whoever waits for a key holds no permit.
     keys: [Semaphore; 2],
     /// Publish together what was inserted with exclusive keys, each by itself: of small calls, and of large ones.
-    publishing: [Joint<ToPublish, Result<(), Error>>; 2],
+    publishing: [Coalesced<ToPublish, Result<(), Error>>; 2],
 }
 
 impl Inserting {

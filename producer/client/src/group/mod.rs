@@ -34,8 +34,8 @@ use self::inserting::Inserting;
 use self::waiting::{Caller, GROUP_MAX, Job, Lane, Running, Waiting};
 use crate::client::{Client, Servers};
 use crate::error::{Effect, Error, Server};
+use crate::shared_task::SharedTask;
 use crate::submission::{Order, Receipt, Submission};
-use crate::way_in::WayIn;
 
 /// How many submissions may wait, in each of the two rooms. Further callers wait until there is room.
 const WAITING_MAX: usize = 4 * GROUP_MAX;
@@ -127,7 +127,7 @@ async fn answer(answered: Answered) -> Result<Receipt, Error> {
 /// The handle to the task that runs the groups. Clones share the task.
 #[derive(Clone)]
 pub(crate) struct Groups {
-    way_in: WayIn<Vec<Job>>,
+    way_in: SharedTask<Vec<Job>>,
     servers: Arc<Servers>,
     /// Where small calls wait, and where large ones do.
     small: Arc<Semaphore>,
@@ -139,7 +139,7 @@ impl Groups {
     pub fn new(servers: Arc<Servers>) -> Groups {
         let room = || Arc::new(Semaphore::new(WAITING_MAX));
         let (small, large) = (room(), room());
-        Groups { way_in: WayIn::default(), servers, small, large, calls: Arc::default() }
+        Groups { way_in: SharedTask::default(), servers, small, large, calls: Arc::default() }
     }
 
     /// The number of a large call.

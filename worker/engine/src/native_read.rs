@@ -9,8 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 use ledger::transaction::{State, TransactionId};
 use ledger::{BYTES_MAX, CALL_IDS_MAX, Ledger, Seen, ServerMs};
 
+use super::halving::cut;
 use super::native::NativeBatch;
-use super::pieces::cut;
 use super::{Environment, Outcome};
 
 /// Transactions that are `initial`.

@@ -13,20 +13,26 @@ use crate::job::Job;
 
 /// The turns of one worker's batches. Those who come first go first.
 #[derive(Clone, Default)]
-pub struct Turns(Arc<RwLock<()>>);
+pub struct IsolationLock(Arc<RwLock<()>>);
 
 /// A batch's turn, until it is dropped.
-pub struct Turn {
+pub struct IsolationGuard {
     _alone: Option<OwnedRwLockWriteGuard<()>>,
     _beside_others: Option<OwnedRwLockReadGuard<()>>,
 }
 
-impl Turns {
+impl IsolationLock {
     /// Waits until a batch may run.
-    pub async fn take<R>(&self, jobs: &[Job<R>]) -> Turn {
+    pub async fn take<R>(&self, jobs: &[Job<R>]) -> IsolationGuard {
         match jobs.iter().any(|job| job.runs_alone) {
-            true => Turn { _alone: Some(self.0.clone().write_owned().await), _beside_others: None },
-            false => Turn { _alone: None, _beside_others: Some(self.0.clone().read_owned().await) },
+            true => IsolationGuard {
+                _alone: Some(self.0.clone().write_owned().await),
+                _beside_others: None,
+            },
+            false => IsolationGuard {
+                _alone: None,
+                _beside_others: Some(self.0.clone().read_owned().await),
+            },
         }
     }
 }
@@ -46,7 +52,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_with_a_strike_is_processed_while_nothing_else_is() {
-        let turns = Turns::default();
+        let turns = IsolationLock::default();
         let (one, another) = (turns.take(&batch(0)).await, turns.take(&batch(0)).await);
         let suspects = batch(1);
         let mut suspect = Box::pin(turns.take(&suspects));

@@ -6,7 +6,7 @@
 use ledger::transaction::{AccountId, Body, Leg, State};
 
 /// A leg, as its account's rules need it. All amounts are in units of 10^-9.
-pub(super) struct Part {
+pub(super) struct Effect {
     pub account: AccountId,
     /// What was submitted. Of a debit, its mark stands for this.
     pub amount: i128,
@@ -19,11 +19,11 @@ pub(super) struct Part {
 }
 
 /// The legs of a transaction, with what is captured of each.
-pub(super) fn parts(body: &Body) -> Vec<Part> {
+pub(super) fn parts(body: &Body) -> Vec<Effect> {
     let part = |(leg, effect): (&Leg, &Leg)| {
         let is_debit = leg.amount.is_negative();
         let is_posted = !body.awaits_confirmation() && !effect.amount.is_zero();
-        Part {
+        Effect {
             account: leg.account.clone(),
             amount: leg.amount.nanos(),
             effect: effect.amount.nanos(),

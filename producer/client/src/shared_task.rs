@@ -11,21 +11,21 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 const CALLS_MAX: usize = 64;
 
 /// The sending side of a task that is started with the first item.
-pub(crate) struct WayIn<T>(Arc<Mutex<Option<Sender<T>>>>);
+pub(crate) struct SharedTask<T>(Arc<Mutex<Option<Sender<T>>>>);
 
-impl<T> Clone for WayIn<T> {
-    fn clone(&self) -> WayIn<T> {
-        WayIn(self.0.clone())
+impl<T> Clone for SharedTask<T> {
+    fn clone(&self) -> SharedTask<T> {
+        SharedTask(self.0.clone())
     }
 }
 
-impl<T> Default for WayIn<T> {
-    fn default() -> WayIn<T> {
-        WayIn(Arc::default())
+impl<T> Default for SharedTask<T> {
+    fn default() -> SharedTask<T> {
+        SharedTask(Arc::default())
     }
 }
 
-impl<T: Send + 'static> WayIn<T> {
+impl<T: Send + 'static> SharedTask<T> {
     /// Passes a call to the task. If the task is gone, the call is dropped, which its caller
     /// notices.
     pub async fn send<F>(&self, call: T, task: impl FnOnce(Receiver<T>) -> F)

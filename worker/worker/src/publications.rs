@@ -1,5 +1,5 @@
-//! The room where publications wait that a delivery needs before it may be acknowledged: retries, dead
-//! letters, isolations.
+//! Publications that a delivery needs before it may be acknowledged, while they wait for the broker: retries,
+//! dead letters, isolations.
 //!
 //! Publications of many callers go out together, a few calls at once, so none waits for the confirm of
 //! another. Promises that a publication is tried until the broker has confirmed it, also through an alarm,
@@ -39,7 +39,7 @@ const SHUT_LOOK_EVERY: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Publications on their way.
-pub struct Room {
+pub struct Publications {
     publisher: Arc<Publisher>,
     stop: CancellationToken,
     state: Mutex<State>,
@@ -65,7 +65,7 @@ struct Entry {
 }
 
 /// Counts a caller for as long as it waits.
-struct Waiting<'r>(&'r Room);
+struct Waiting<'r>(&'r Publications);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
@@ -73,14 +73,14 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Room {
-    /// A room in front of a publisher; after `stop` nobody waits any more while the broker takes nothing.
+impl Publications {
+    /// Those of one publisher; after `stop` nobody waits any more while the broker takes nothing.
     #[must_use]
-    pub fn new(publisher: Arc<Publisher>, stop: CancellationToken) -> Room {
+    pub fn new(publisher: Arc<Publisher>, stop: CancellationToken) -> Publications {
         let state =
             State { entries: VecDeque::new(), most: 1, callers: 0, progress: Instant::now() };
         let calls = Arc::new(Semaphore::new(CALLS_MAX));
-        Room { publisher, stop, state: Mutex::new(state), calls }
+        Publications { publisher, stop, state: Mutex::new(state), calls }
     }
 
     /// Whether the broker takes publications, as far as is known.
@@ -156,9 +156,9 @@ impl Room {
                 drop(call);
                 return told.await.is_ok();
             }
-            let room = self.clone();
+            let own = self.clone();
             tokio::spawn(async move {
-                room.call(entries).await;
+                own.call(entries).await;
                 drop(call);
             });
         }

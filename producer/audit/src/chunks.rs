@@ -7,7 +7,7 @@
 
 /// Where pieces end, in order.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(super) struct Chunks {
     ends: Vec<String>,
 }
 
@@ -20,7 +20,7 @@ pub(super) enum Over<'a> {
     Only(&'a [usize]),
 }
 
-impl Pieces {
+impl Chunks {
     /// The piece that an account of this `_id` belongs to, whether it exists or not.
     pub fn of(&self, account: &str) -> usize {
         // The server compares texts byte by byte, as Rust does.
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn an_account_belongs_to_the_piece_that_reaches_as_far_as_its_id() {
-        let mut pieces = Pieces::default();
+        let mut pieces = Chunks::default();
         assert_eq!(pieces.of("anything"), 0);
         pieces.end("b".to_owned());
         pieces.end("d".to_owned());

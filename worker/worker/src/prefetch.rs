@@ -39,7 +39,7 @@ pub struct Seen {
 
 /// What was delivered, and what is to be delivered ahead.
 #[derive(Debug)]
-pub struct Ahead {
+pub struct Prefetch {
     prefetch: u16,
     /// How many ids are to be here; `None` where the operator has set the messages.
     aim: Option<usize>,
@@ -47,12 +47,12 @@ pub struct Ahead {
     sum: Seen,
 }
 
-impl Ahead {
+impl Prefetch {
     /// As many messages as the operator says, or as many as hold so many ids.
     #[must_use]
-    pub fn new(messages: Option<u16>, ids: usize) -> Ahead {
+    pub fn new(messages: Option<u16>, ids: usize) -> Prefetch {
         let aim = messages.is_none().then_some(ids);
-        Ahead {
+        Prefetch {
             prefetch: messages.unwrap_or(MESSAGES_FIRST),
             aim,
             messages: 0,
@@ -101,11 +101,11 @@ impl Ahead {
 mod tests {
     use super::*;
 
-    fn after(ahead: &mut Ahead, ids: usize) -> (bool, u16) {
+    fn after(ahead: &mut Prefetch, ids: usize) -> (bool, u16) {
         after_seen(ahead, Seen { ids, bytes: 60, deliveries: 1 })
     }
 
-    fn after_seen(ahead: &mut Ahead, seen: Seen) -> (bool, u16) {
+    fn after_seen(ahead: &mut Prefetch, seen: Seen) -> (bool, u16) {
         let changes = (0..SAMPLE).filter(|_| ahead.saw(seen)).count();
         assert!(changes <= 1);
         (changes == 1, ahead.messages())
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn small_messages_come_in_numbers_and_large_ones_do_not() {
-        let mut ahead = Ahead::new(None, 16_000);
+        let mut ahead = Prefetch::new(None, 16_000);
         assert_eq!(after(&mut ahead, 100), (false, MESSAGES_FIRST));
         assert_eq!(after(&mut ahead, 20), (true, 800));
         assert_eq!(after(&mut ahead, 12), (false, 800), "not for less than twice as many");
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn of_large_messages_few_are_delivered_ahead_and_this_is_known_before_many_have_come() {
-        let mut ahead = Ahead::new(None, 16_000);
+        let mut ahead = Prefetch::new(None, 16_000);
         assert_eq!(after(&mut ahead, 1), (true, 16_000));
         let large = Seen { ids: 0, bytes: 1 << 20, deliveries: 0 };
         let come = (1..).find(|_| ahead.saw(large));
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn along_with_what_two_workers_have_died_with_only_few_are_delivered() {
-        let mut ahead = Ahead::new(None, 16_000);
+        let mut ahead = Prefetch::new(None, 16_000);
         let twice = Seen { ids: 1, bytes: 60, deliveries: 2 };
         assert_eq!(after_seen(&mut ahead, twice), (false, MESSAGES_FIRST));
         assert_eq!(after(&mut ahead, 1), (true, 16_000), "after one death as many as ever");
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_the_operator_says_counts() {
-        let mut ahead = Ahead::new(Some(7), 16_000);
+        let mut ahead = Prefetch::new(Some(7), 16_000);
         assert_eq!(after(&mut ahead, 1), (false, 7));
         assert_eq!(ahead.most(), 7);
     }

@@ -6,8 +6,8 @@ use ledger::transaction::{Body, Leg, State, legs_to_bson};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf};
 
 use super::books::Books;
+use super::chunks::Over;
 use super::findings::Finding;
-use super::pieces::Over;
 
 /// What the documents are at one moment.
 #[derive(Clone)]

@@ -11,18 +11,18 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::sync::oneshot::{self, Sender, error::TryRecvError};
 
 /// Those who want something done, each with the way back for the answer.
-pub struct Joint<T, R> {
+pub struct Coalesced<T, R> {
     waiting: Mutex<Vec<(T, Sender<R>)>>,
     turn: tokio::sync::Mutex<()>,
 }
 
-impl<T, R> Default for Joint<T, R> {
-    fn default() -> Joint<T, R> {
-        Joint { waiting: Mutex::default(), turn: tokio::sync::Mutex::default() }
+impl<T, R> Default for Coalesced<T, R> {
+    fn default() -> Coalesced<T, R> {
+        Coalesced { waiting: Mutex::default(), turn: tokio::sync::Mutex::default() }
     }
 }
 
-impl<T, R> Joint<T, R> {
+impl<T, R> Coalesced<T, R> {
     /// Has something done, by `work` or by that of somebody else; `work` answers for each in their order.
     pub async fn run<F>(&self, wanted: T, work: impl FnOnce(Vec<T>) -> F) -> Option<R>
     where
@@ -64,7 +64,7 @@ mod tests {
     #[tokio::test]
     async fn those_who_come_while_somebody_works_are_served_together_and_each_gets_its_own_answer()
     {
-        let (joint, go_on, rounds) = (Joint::default(), Notify::new(), Mutex::new(Vec::new()));
+        let (joint, go_on, rounds) = (Coalesced::default(), Notify::new(), Mutex::new(Vec::new()));
         let double = async |wanted: Vec<u32>| {
             rounds.lock().expect("one thread").push(wanted.len());
             go_on.notified().await;
@@ -86,7 +86,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_was_taken_along_by_one_that_broke_down_gets_no_answer_and_the_next_one_does() {
-        let joint = Joint::<u32, u32>::default();
+        let joint = Coalesced::<u32, u32>::default();
         let broken = joint.run(1, |_| async { panic!("on purpose") });
         let taken_along = joint.run(2, |wanted| async { wanted });
         let broken = AssertUnwindSafe(broken).catch_unwind();
@@ -100,7 +100,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_is_answered_for_one_that_was_dropped_midway() {
-        let joint = Joint::default();
+        let joint = Coalesced::default();
         let never = async |_| std::future::pending().await;
         {
             let mut first = Box::pin(joint.run("a", never));

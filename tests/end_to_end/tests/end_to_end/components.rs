@@ -12,7 +12,7 @@ use ledger::transaction::State;
 use queue::{SOLO, WORK};
 use settings::TimingSettings;
 use tokio::sync::mpsc;
-use worker::parts::Part;
+use worker::components::Component;
 use worker::{Config, Failure, Worker};
 
 /// A batch needs a moment; with a disk that others kept busy it was not done after 20 s.
@@ -33,7 +33,7 @@ fn config(world: &World, mongodb: &str, http: &str) -> Config {
 
 /// Ends a part while a batch is held, looks at the pages, lets the batch go on, and checks how the
 /// worker ends.
-async fn ends_with(part: Part) {
+async fn ends_with(part: Component) {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;
     let (proxy, uri) = world.mongodb_proxy().await;
@@ -51,7 +51,7 @@ async fn ends_with(part: Part) {
     let held = proxy.hold("settle", 1, Side::Request);
     world.insert(&[transfer("t", "a", "b", 1)]).await;
     // The batch is in the other lane, so that the end of this one does not end it.
-    let key = if part == Part::Batches { SOLO } else { WORK };
+    let key = if part == Component::Batches { SOLO } else { WORK };
     world.queues.publish_raw(key, br#"{"ids":["t"]}"#).await;
     held.caught(s(20)).await;
     loop {
@@ -65,7 +65,7 @@ async fn ends_with(part: Part) {
     let name = part.to_string();
     wait_until("the pages say so, or are gone", s(5), async || match ready().await {
         Some(answer) => answer.status == 503 && answer.body.contains(&name),
-        None => part == Part::Pages,
+        None => part == Component::Pages,
     })
     .await;
     assert!(!running.is_finished(), "it waits for the batch");
@@ -86,40 +86,40 @@ async fn ends_with(part: Part) {
 
 #[tokio::test]
 async fn a_consumer_that_ends_ends_the_worker() {
-    ends_with(Part::Consumer).await;
+    ends_with(Component::Consumer).await;
 }
 
 #[tokio::test]
 async fn lanes_that_end_end_the_worker() {
-    ends_with(Part::Batches).await;
+    ends_with(Component::Batches).await;
 }
 
 #[tokio::test]
 async fn lanes_of_what_was_delivered_before_that_end_end_the_worker() {
-    ends_with(Part::SuspectBatches).await;
+    ends_with(Component::SuspectBatches).await;
 }
 
 #[tokio::test]
 async fn a_solo_lane_that_ends_ends_the_worker() {
-    ends_with(Part::SoloBatches).await;
+    ends_with(Component::SoloBatches).await;
 }
 
 #[tokio::test]
 async fn a_sweeper_that_ends_ends_the_worker() {
-    ends_with(Part::Sweeper).await;
+    ends_with(Component::Sweeper).await;
 }
 
 #[tokio::test]
 async fn a_database_watcher_that_ends_ends_the_worker() {
-    ends_with(Part::DatabaseWatcher).await;
+    ends_with(Component::DatabaseWatcher).await;
 }
 
 #[tokio::test]
 async fn a_settings_watcher_that_ends_ends_the_worker() {
-    ends_with(Part::SettingsWatcher).await;
+    ends_with(Component::SettingsWatcher).await;
 }
 
 #[tokio::test]
 async fn pages_that_end_end_the_worker() {
-    ends_with(Part::Pages).await;
+    ends_with(Component::Pages).await;
 }

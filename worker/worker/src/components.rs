@@ -1,7 +1,7 @@
 //! The parts of a worker: tasks that live as long as it does, and are watched.
 //!
 //! Promises that the end of any part is seen at once: by itself, by an error, or by a panic. What
-//! follows from it is decided in `run`. Dropping [`Parts`] ends what is left.
+//! follows from it is decided in `run`. Dropping [`Components`] ends what is left.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::session::LastSession;
 
 /// A task that should end only when the worker is told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum Component {
     /// Takes deliveries.
     Consumer,
     /// Settles what comes from the work queue.
@@ -35,46 +35,49 @@ pub enum Part {
     Pages,
 }
 
-impl Part {
+impl Component {
     /// Every part.
-    pub const ALL: [Part; 9] = [
-        Part::Consumer,
-        Part::Batches,
-        Part::SuspectBatches,
-        Part::SoloBatches,
-        Part::Sweeper,
-        Part::DueSweeper,
-        Part::DatabaseWatcher,
-        Part::SettingsWatcher,
-        Part::Pages,
+    pub const ALL: [Component; 9] = [
+        Component::Consumer,
+        Component::Batches,
+        Component::SuspectBatches,
+        Component::SoloBatches,
+        Component::Sweeper,
+        Component::DueSweeper,
+        Component::DatabaseWatcher,
+        Component::SettingsWatcher,
+        Component::Pages,
     ];
 
     /// Whether a stopping worker waits for its end: it may have deliveries, or claims.
     #[must_use]
     pub fn is_drained(self) -> bool {
         match self {
-            Part::Consumer
-            | Part::Batches
-            | Part::SuspectBatches
-            | Part::SoloBatches
-            | Part::DueSweeper => true,
-            Part::Sweeper | Part::DatabaseWatcher | Part::SettingsWatcher | Part::Pages => false,
+            Component::Consumer
+            | Component::Batches
+            | Component::SuspectBatches
+            | Component::SoloBatches
+            | Component::DueSweeper => true,
+            Component::Sweeper
+            | Component::DatabaseWatcher
+            | Component::SettingsWatcher
+            | Component::Pages => false,
         }
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Part::Consumer => "consumer",
-            Part::Batches => "batches",
-            Part::SuspectBatches => "suspect batches",
-            Part::SoloBatches => "solo batches",
-            Part::Sweeper => "sweeper",
-            Part::DueSweeper => "due sweeper",
-            Part::DatabaseWatcher => "database watcher",
-            Part::SettingsWatcher => "settings watcher",
-            Part::Pages => "pages",
+            Component::Consumer => "consumer",
+            Component::Batches => "batches",
+            Component::SuspectBatches => "suspect batches",
+            Component::SoloBatches => "solo batches",
+            Component::Sweeper => "sweeper",
+            Component::DueSweeper => "due sweeper",
+            Component::DatabaseWatcher => "database watcher",
+            Component::SettingsWatcher => "settings watcher",
+            Component::Pages => "pages",
         })
     }
 }
@@ -89,28 +92,28 @@ pub async fn pause(stop: &CancellationToken, delay: Duration) -> bool {
 }
 
 /// The parts that run.
-pub struct Parts {
+pub struct Components {
     tasks: JoinSet<Outcome>,
-    running: HashMap<Id, Part>,
-    started: Box<dyn FnMut(Part, AbortHandle) + Send>,
+    running: HashMap<Id, Component>,
+    started: Box<dyn FnMut(Component, AbortHandle) + Send>,
 }
 
-impl Parts {
+impl Components {
     /// None yet; `started` is told each part, so that it can be ended from outside.
     #[must_use]
-    pub fn new(started: impl FnMut(Part, AbortHandle) + Send + 'static) -> Parts {
-        Parts { tasks: JoinSet::new(), running: HashMap::new(), started: Box::new(started) }
+    pub fn new(started: impl FnMut(Component, AbortHandle) + Send + 'static) -> Components {
+        Components { tasks: JoinSet::new(), running: HashMap::new(), started: Box::new(started) }
     }
 
     /// Starts a part.
-    pub fn start(&mut self, part: Part, work: impl Future<Output = Outcome> + Send + 'static) {
+    pub fn start(&mut self, part: Component, work: impl Future<Output = Outcome> + Send + 'static) {
         let task = self.tasks.spawn(work);
         self.running.insert(task.id(), part);
         (self.started)(part, task);
     }
 
     /// Waits for the next part that ends. Waits for ever when none runs.
-    pub async fn next(&mut self) -> (Part, Outcome) {
+    pub async fn next(&mut self) -> (Component, Outcome) {
         loop {
             let Some(ended) = self.tasks.join_next_with_id().await else {
                 return std::future::pending().await;
@@ -139,9 +142,9 @@ mod tests {
 
     #[tokio::test]
     async fn every_part_that_panics_is_named_with_its_panic() {
-        for part in Part::ALL {
-            let mut parts = Parts::new(|_, _| {});
-            for other in Part::ALL.into_iter().filter(|other| *other != part) {
+        for part in Component::ALL {
+            let mut parts = Components::new(|_, _| {});
+            for other in Component::ALL.into_iter().filter(|other| *other != part) {
                 parts.start(other, std::future::pending());
             }
             parts.start(part, async { panic!("out of ideas") });
@@ -153,10 +156,10 @@ mod tests {
 
     #[tokio::test]
     async fn only_what_may_have_deliveries_is_waited_for() {
-        let mut parts = Parts::new(|_, _| {});
-        parts.start(Part::Sweeper, std::future::pending());
+        let mut parts = Components::new(|_, _| {});
+        parts.start(Component::Sweeper, std::future::pending());
         assert!(parts.has_drained());
-        parts.start(Part::Batches, async { Ok(None) });
+        parts.start(Component::Batches, async { Ok(None) });
         assert!(!parts.has_drained());
         drop(parts.next().await);
         assert!(parts.has_drained());

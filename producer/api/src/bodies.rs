@@ -1,7 +1,7 @@
 //! Bodies of requests, and how much memory all of them may take together.
 //!
-//! Promises that what many callers send at once, however slowly, never takes more than the room there is.
-//! A request whose body finds no room is refused at once, so that nobody waits for a slow sender.
+//! Promises that what many callers send at once, however slowly, never takes more than the memory there is
+//! for them. A request whose body finds no memory is refused at once, so that nobody waits for a slow sender.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,30 +15,35 @@ use super::problem::{Code, Problem};
 /// The most bytes of all bodies together, unless a single one may be larger.
 pub const BYTES_MAX: usize = 256 << 20;
 
-/// The room for bodies.
-pub struct Room(Arc<Semaphore>);
+/// The memory for bodies.
+pub struct BodyMemory(Arc<Semaphore>);
 
-/// A body, and its part of the room until it is dropped.
-pub struct Placed {
+/// A body, and its part of the memory until it is dropped.
+pub struct HeldBody {
     /// The body.
     pub bytes: Bytes,
     _room: Option<OwnedSemaphorePermit>,
 }
 
-impl Room {
-    /// Room for so many bytes.
-    pub fn new(bytes: usize) -> Room {
-        Room(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
+impl BodyMemory {
+    /// Memory for so many bytes.
+    pub fn new(bytes: usize) -> BodyMemory {
+        BodyMemory(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
     }
 
     /// Reads a body of at most so many bytes, within so much time. Where it may have none, it is not
     /// read at all.
-    pub async fn read(&self, body: Body, most: usize, limit: Duration) -> Result<Placed, Problem> {
+    pub async fn read(
+        &self,
+        body: Body,
+        most: usize,
+        limit: Duration,
+    ) -> Result<HeldBody, Problem> {
         let too_slow = |_| Problem::new(Code::RequestTimeout, "the body did not come in time");
         tokio::time::timeout(limit, self.read_on(body, most)).await.map_err(too_slow)?
     }
 
-    async fn read_on(&self, body: Body, most: usize) -> Result<Placed, Problem> {
+    async fn read_on(&self, body: Body, most: usize) -> Result<HeldBody, Problem> {
         let mut body = Limited::new(body, most);
         let mut bytes = Vec::new();
         let mut room: Option<OwnedSemaphorePermit> = None;
@@ -56,7 +61,7 @@ impl Room {
             }
             bytes.extend_from_slice(&data);
         }
-        Ok(Placed { bytes: bytes.into(), _room: room })
+        Ok(HeldBody { bytes: bytes.into(), _room: room })
     }
 }
 
@@ -74,13 +79,13 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(60);
 
-    fn code(read: Result<Placed, Problem>) -> Option<Code> {
+    fn code(read: Result<HeldBody, Problem>) -> Option<Code> {
         read.err().map(|problem| problem.code)
     }
 
     #[tokio::test]
     async fn all_bodies_together_take_no_more_than_their_room() {
-        let room = Room::new(10);
+        let room = BodyMemory::new(10);
         let first = room.read(Body::from("123456"), 8, LIMIT).await.expect("there is room");
         assert_eq!(first.bytes, "123456");
         assert_eq!(code(room.read(Body::from("12345"), 8, LIMIT).await), Some(Code::Unavailable));
@@ -96,7 +101,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_read_where_there_must_be_no_body() {
-        let room = Room::new(10);
+        let room = BodyMemory::new(10);
         assert_eq!(code(room.read(Body::from("1"), 0, LIMIT).await), Some(Code::Malformed));
         assert!(room.read(Body::empty(), 0, LIMIT).await.is_ok());
     }
