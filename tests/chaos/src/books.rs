@@ -50,7 +50,7 @@ impl Books {
         let pika = std::env::var("TANDEM_PIKA")
             .map_err(|_| "TANDEM_PIKA does not say where pika is: run deploy/chaos".to_owned())?;
         let mut python = Command::new("python3");
-        python.arg(root().join("producer/examples/follow.py")).arg("100000");
+        python.arg(root().join("producer/client/examples/follow.py")).arg("100000");
         // A neighbour's accounts, too: its transfers are told as well.
         let all = accounts().into_iter().chain(mischief::accounts());
         python.args(all.map(|account| format!("{account}={OPENING}")));

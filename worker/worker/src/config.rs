@@ -23,7 +23,7 @@ pub const BATCHES_AHEAD: usize = 8;
 const SUSPECT_LANES: usize = 2;
 
 /// Of fewer transactions than these, a second native transaction costs more than all their documents: half
-/// to one account at 2,000/s, p50 is 16 ms in place of 27 (`tests/bench/README.md`).
+/// to one account at 2,000/s, p50 is 16 ms in place of 27 (`tests/bench/results/2026-11-25.md`).
 const SPLIT_FROM: usize = 128;
 
 /// How a worker reaches its servers, and how it works. A plain value: fill in what differs from the

@@ -102,7 +102,7 @@ async fn the_example_that_follows_outcomes_counts_what_an_account_receives() {
 async fn the_example_in_python_keeps_balances_from_events_alone() {
     let world = World::new().await;
     let pika = std::env::var("TANDEM_PIKA").expect("deploy/test sets it");
-    let example = root().join("producer/examples/follow.py");
+    let example = root().join("producer/client/examples/follow.py");
     let mut python = std::process::Command::new("python3");
     python.env("PYTHONPATH", pika).arg(example).args(["5", "a=100"]);
     let printed = listened(&world, &mut python, "python.log").await;

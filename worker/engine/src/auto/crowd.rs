@@ -2,7 +2,7 @@
 //!
 //! Native batches that share an account go one after the other ([`crate::reserve`]), so one core of the
 //! database works and the others wait. Two phases wait for single documents only. So while batches are
-//! full and crowd on few accounts, two phases settle more: up to half as many again (`tests/bench/README.md`).
+//! full and crowd on few accounts, two phases settle more: up to a third more (`tests/bench/README.md`).
 //! Batches that are not full say nothing: there is time for one after the other then, and the native way
 //! answers sooner. A pure decision, about speed only.
 

@@ -2,7 +2,7 @@
 //!
 //! The commands of a native transaction go one after the other, each with a round trip, and the batch keeps its lane
 //! meanwhile; a batch in two phases gives its lane away after the commit. So from far away full batches are quicker in
-//! two phases (`tests/bench/README.md`). A pure decision, about speed only.
+//! two phases (`tests/bench/results/2026-11-25.md`). A pure decision, about speed only.
 
 use std::collections::VecDeque;
 use std::time::Duration;
