@@ -4,6 +4,11 @@
 //! about it. One that removes documents stops every start, because money would disappear. One that may refuse writes stops
 //! every start until its owner has accepted it: a refused posting or end costs its own transaction only, and is told
 //! as what it is. An index that does neither is nobody's business. Pure.
+//!
+//! Indexes that may refuse a write are: a unique index without `_id` in its key; one over two fields that may both be
+//! lists; `hashed`, `2dsphere` or text on fields that Tandem writes; one of a format that takes no decimals. After
+//! a refusal only a look by `_id` that finds the same transaction says otherwise, because an earlier attempt may
+//! have inserted it. While an earlier attempt may still be on its way, the answer is that it is unknown.
 
 use std::fmt;
 

@@ -9,6 +9,11 @@
 //! index and not at its end, and submissions would pay for it. The end copies the accounts into a
 //! field of their own, so that there is one such index, and not one for each place in which a
 //! transaction names accounts. The transactions in flight on an account are its marks.
+//!
+//! With one index for each place of an account, the end of a native transaction cost MongoDB 6.0 nearly half as
+//! much again, because within a native transaction the server reads the collection's whole catalog entry for each
+//! index. A transaction that was `done` before it came into the ledger has no `endedOn`, and is in no list by
+//! account. A list of all states is merged from `by_state` and the index of those in flight.
 
 use ledger::transaction::State;
 use mongodb::bson::{Bson, Document, doc};

@@ -6,6 +6,10 @@
 //! not final, and its successor sends the same event again. It is sent only when no mark is left: who
 //! hears of it can spend the money. A broker that is away costs a batch no more than the announcer's
 //! limit, and then one write. Fails by leaving the transactions as they are.
+//!
+//! There may be hundreds of small batches a second. What comes while another batch tells waits, and the first of
+//! those who wait tells the events of all; notes are removed in the same way. A full batch tells by itself. A
+//! native batch notes its events in its own transaction, publishes after the commit, and removes the note.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;

@@ -13,6 +13,10 @@
 //! what it finds before it publishes it, so that a document that can't be written is not published in
 //! every round. Fails quietly while a server is away: the next round tries again. What fails for good is a
 //! warning, and keeps no other kind from being swept.
+//!
+//! Documents dated in the future are published a few at a time. Those with an odd date (none, of another type, or
+//! days ahead) are looked for in every eighth round only, because that query reads all index entries of
+//! transactions that have left the state and that the server has not removed yet.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -4,6 +4,8 @@
 //!
 //! Promises that every stored document can be shown: what can't be read is left out, and `invalid`
 //! says why. Amounts are texts, so that no reader of JSON rounds them.
+//!
+//! A decimal amount always has a point, so it reads back as what it is.
 
 mod account;
 mod taken;

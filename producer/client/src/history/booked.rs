@@ -4,6 +4,9 @@
 //! valid transaction. A done transaction that can't be read ends the reading with
 //! [`Error::Refused`], because without it every later balance would be wrong. The sum before a
 //! period is made on the server, which names only amounts that are no numbers.
+//!
+//! The sum is made in Decimal128, and refused if it may have been rounded. What is older than the horizon is summed
+//! outside of the snapshot, which may be gone by then: nothing is added to it any more.
 
 use futures_util::TryStreamExt;
 use ledger::amount::Amount;

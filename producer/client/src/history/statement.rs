@@ -13,6 +13,8 @@
 //! seconds, and an end is visible 10 s after its date. The second holds for a replica set that
 //! answers at all, unless a worker with the engine `transaction` is stopped for longer than that
 //! between its last update and its commit.
+//!
+//! A cursor carries the running balance, so a page costs the same however far back the statement began.
 
 use std::time::SystemTime;
 
