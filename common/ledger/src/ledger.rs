@@ -212,8 +212,9 @@ pub struct Posting {
     /// How many of them are debits of holds: their marks may stay for long, so an account has at most
     /// [`HOLDS_MAX`](crate::limits::HOLDS_MAX) of them.
     pub holds: u32,
-    /// What leaves the account with the same update.
-    pub ride: Option<Ride>,
+    /// The settlement of applied transactions on the same account, carried by this update: two for the price of
+    /// one.
+    pub ride: Option<Removal>,
 }
 
 /// The marks of a batch that leave one account, with what they hold: one guarded update, all of them
@@ -227,22 +228,6 @@ pub struct Removal {
     /// The sum of the held credits.
     pub credits: Amount,
     /// What of the held debits goes home when they are settled: what was held and not captured.
-    pub released: Amount,
-    /// The transactions whose marks are removed.
-    pub transactions: Vec<TransactionId>,
-    /// How many of them are debits of holds.
-    pub holds: u32,
-}
-
-/// The settlement of applied transactions on one account, carried by the next post to it: two
-/// updates for the price of one.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ride {
-    /// The sum of the held debits, as a positive amount, and of the credits that become spendable.
-    pub debits: Amount,
-    /// See `debits`.
-    pub credits: Amount,
-    /// See [`Removal::released`].
     pub released: Amount,
     /// The transactions whose marks are removed.
     pub transactions: Vec<TransactionId>,

@@ -17,6 +17,6 @@ pub mod uri;
 pub use self::ledger::{
     AccountRead, Advance, BYTES_MAX, CALL_IDS_MAX, CONFIRMED_ATTEMPTS, Cancelation, Claim, Claimed,
     Content, Effect, Fault, INLINE_BYTES_MAX, LeaseMs, Ledger, LedgerError, Look, Note,
-    POSTINGS_MAX, Parking, Posting, Refused, Removal, RemovalKind, Ride, Seen, ServerMs, Size,
+    POSTINGS_MAX, Parking, Posting, Refused, Removal, RemovalKind, Seen, ServerMs, Size,
     Transacted, Verdict, Written, look_bytes,
 };

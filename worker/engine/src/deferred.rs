@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use ledger::transaction::AccountId;
-use ledger::{Posting, Removal, Ride};
+use ledger::{Posting, Removal};
 
 use super::plan::{self, Accounts};
 
@@ -116,15 +116,9 @@ impl Deferred {
     }
 }
 
-fn join(ride: &mut Option<Ride>, settlement: &Removal) -> bool {
+fn join(ride: &mut Option<Removal>, settlement: &Removal) -> bool {
     let Some(ride) = ride else {
-        *ride = Some(Ride {
-            debits: settlement.debits,
-            credits: settlement.credits,
-            released: settlement.released,
-            transactions: settlement.transactions.clone(),
-            holds: settlement.holds,
-        });
+        *ride = Some(settlement.clone());
         return true;
     };
     let debits = ride.debits.checked_add(settlement.debits);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ledger::account::Account;
 use ledger::event::Ended;
 use ledger::transaction::{Leg, TransactionId};
-use ledger::{Posting, Removal, Ride};
+use ledger::{Posting, Removal};
 
 use super::protocol::{Next, Protocol};
 use super::runs::{Event, Hears};
@@ -153,7 +153,7 @@ fn joined<'a>(ids: impl IntoIterator<Item = &'a TransactionId>) -> String {
 
 fn posting(posting: &Posting) -> String {
     let Posting { account, debits, credits, transactions, ride, .. } = posting;
-    let settling = |ride: &Ride| format!(" settling {}", joined(&ride.transactions));
+    let settling = |ride: &Removal| format!(" settling {}", joined(&ride.transactions));
     let ride = ride.as_ref().map_or(String::new(), settling);
     format!("{account} −{debits} +{credits} for {}{ride}", joined(transactions))
 }

@@ -6,7 +6,7 @@
 use ledger::account::{Account, Status};
 use ledger::amount::Amount;
 use ledger::limits::HOLDS_MAX;
-use ledger::{Posting, Removal, RemovalKind, Ride, ServerMs};
+use ledger::{Posting, Removal, RemovalKind, ServerMs};
 
 use super::planted::Planted;
 
@@ -24,24 +24,15 @@ pub fn post(
         return false;
     }
     let mut after = account.clone();
-    let settled = posting.ride.as_ref().is_none_or(|ride| settle_ride(&mut after, ride, planted));
+    let settled = posting
+        .ride
+        .as_ref()
+        .is_none_or(|ride| remove(&mut after, RemovalKind::Settle, ride, planted));
     let posted = settled && post_alone(&mut after, posting, before, now, planted);
     if posted {
         *account = after;
     }
     posted
-}
-
-fn settle_ride(account: &mut Account, ride: &Ride, planted: Option<Planted>) -> bool {
-    let settlement = Removal {
-        account: account.id.clone(),
-        debits: ride.debits,
-        credits: ride.credits,
-        released: ride.released,
-        transactions: ride.transactions.clone(),
-        holds: ride.holds,
-    };
-    remove(account, RemovalKind::Settle, &settlement, planted)
 }
 
 fn post_alone(

@@ -5,7 +5,7 @@ use ledger::event::{End, Ended};
 use ledger::transaction::{
     Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, Terms as Conditions, TransactionId,
 };
-use ledger::{Cancelation, Content, LeaseMs, Look, Parking, Posting, Removal, Ride, ServerMs};
+use ledger::{Cancelation, Content, LeaseMs, Look, Parking, Posting, Removal, ServerMs};
 use mongodb::bson::{DateTime, Document, doc};
 
 use crate::operation::{
@@ -141,8 +141,7 @@ impl<'a> Terms<'a> {
         for settlement in self.removals(settled, Grouping::PerAccount) {
             let free = |p: &&mut Posting| p.account == settlement.account && p.ride.is_none();
             if let Some(posting) = postings.iter_mut().find(free) {
-                let Removal { debits, credits, released, transactions, holds, .. } = settlement;
-                posting.ride = Some(Ride { debits, credits, released, transactions, holds });
+                posting.ride = Some(settlement);
             }
         }
         postings
