@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use client::{Client, Config};
 use flags::{AmqpFlags, LogFlags, MongoFlags, TraceFlags};
+use futures_util::future::LocalBoxFuture;
 use observe::Tracing;
 use settings::{AmqpSettings, MongoSettings, TraceSettings};
 
@@ -193,7 +194,20 @@ impl Command {
 ///
 /// # Errors
 /// As the command's function.
-pub async fn run(cli: &Cli, advice: &Advice, out: &mut (dyn Write + Send)) -> Result<Exit, Error> {
+pub fn run<'a>(
+    cli: &'a Cli,
+    advice: &'a Advice,
+    out: &'a mut (dyn Write + Send),
+) -> LocalBoxFuture<'a, Result<Exit, Error>> {
+    // Boxed here, or else the binary would be compiled with all commands once more.
+    Box::pin(connect_and_run(cli, advice, out))
+}
+
+async fn connect_and_run(
+    cli: &Cli,
+    advice: &Advice,
+    out: &mut (dyn Write + Send),
+) -> Result<Exit, Error> {
     let console = Arc::<Console>::default();
     let TraceSettings { otlp_endpoint, trace_sample } = cli.trace.clone().into();
     let instance = format!("producer-{}", std::process::id());
