@@ -8,8 +8,9 @@
 
 use ledger::transaction::{Reason, ReasonCode, State};
 
-use crate::client::{Client, state_of};
+use crate::client::Client;
 use crate::error::Error;
+use crate::readable::state_of;
 use crate::watch::Standing;
 
 /// A transaction that is canceled, or on its way to that.

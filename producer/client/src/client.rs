@@ -7,26 +7,22 @@
 //! at any later time, so after one, nothing that is said later may mean that there was no effect.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use ledger::message::Message;
-use ledger::retry::Reconnect;
-use ledger::transaction::{State, TransactionId};
+use ledger::transaction::TransactionId;
 use mongo::{Fields, Store, TRANSACTIONS};
 use mongodb::bson::Document;
 use observe::Traces;
-use queue::{ANSWER_LIMIT, Outgoing, Publisher};
+use queue::Publisher;
 use tokio::sync::OnceCell;
 
 use crate::config::Config;
-use crate::error::{Attempt, Effect, Error, Server};
+use crate::error::{Attempt, Effect, Error};
 use crate::group::Groups;
 use crate::listening::Listening;
 use crate::readable::readable;
+use crate::servers::Servers;
 use crate::watch::Watch;
-
-/// After so many failed attempts the note is repeated.
-const NOTE_EVERY: u32 = 5;
 
 /// The server's time limit of one operation. Nothing here holds a lease, so there is no hurry.
 const OP_LIMIT: Duration = Duration::from_secs(5);
@@ -38,15 +34,6 @@ pub struct Client {
     servers: Arc<Servers>,
     groups: Groups,
     watch: Watch,
-}
-
-/// What the parts of a client share.
-pub(crate) struct Servers {
-    pub store: Store,
-    pub publisher: Publisher,
-    pub config: Config,
-    /// Set once the ledger was seen to have the indexes for lists and statements.
-    pub history: OnceCell<()>,
 }
 
 impl Client {
@@ -203,93 +190,6 @@ impl Client {
     }
 }
 
-impl Servers {
-    async fn publish(
-        &self,
-        ids: &[TransactionId],
-        traces: &Traces,
-        limit: Duration,
-    ) -> Result<(), Error> {
-        let messages = Message::chunked(ids, self.config.ids_per_message);
-        let outgoing = |message: Message| Outgoing::work(&message).traced(&message.ids, traces);
-        let messages: Vec<Outgoing> = messages.map(outgoing).collect();
-        self.insist(limit, || self.publisher.publish(&messages)).await
-    }
-
-    /// Publishes ids of durable transactions, for a short time only: see
-    /// [`Config::publish_within`].
-    pub async fn publish_or_leave(
-        &self,
-        ids: &[TransactionId],
-        traces: &Traces,
-    ) -> Result<(), Error> {
-        let limit = self.config.publish_within;
-        let publishing = self.publish(ids, traces, limit);
-        tokio::time::timeout(limit + ANSWER_LIMIT, publishing).await.unwrap_or_else(|_| {
-            let problem = "RabbitMQ: no answer to publishing".to_owned();
-            let (server, effect) = (Server::RabbitMq, Effect::None);
-            Err(Error::Unavailable { server, problem, after: limit, effect })
-        })
-    }
-
-    /// Tries until it succeeds, fails for good, or `limit` has passed since the first failure.
-    pub async fn insist<T, E, F>(
-        &self,
-        limit: Duration,
-        mut attempt: impl FnMut() -> F,
-    ) -> Result<T, Error>
-    where
-        E: Attempt,
-        F: Future<Output = Result<T, E>>,
-    {
-        self.insist_write(limit, |_| attempt()).await.map(|(value, _)| value)
-    }
-
-    /// The same with a write: see [`Client::insist_write`].
-    async fn insist_write<T, E, F>(
-        &self,
-        limit: Duration,
-        mut attempt: impl FnMut(Effect) -> F,
-    ) -> Result<(T, Effect), Error>
-    where
-        E: Attempt,
-        F: Future<Output = Result<T, E>>,
-    {
-        let mut open = Effect::None;
-        let mut failed_since: Option<Instant> = None;
-        let (mut failures, mut reconnect) = (0, Reconnect::default());
-        loop {
-            let error = match attempt(open).await {
-                Ok(value) => return Ok((value, open)),
-                Err(error) => error,
-            };
-            open = open.or(error.effect());
-            let since = *failed_since.get_or_insert_with(Instant::now);
-            if !error.passes() || since.elapsed() >= limit {
-                return Err(Error::of_server(&error, limit, open));
-            }
-            failures += 1;
-            self.note(failures, &error.told());
-            tokio::time::sleep(reconnect.wait()).await;
-        }
-    }
-
-    /// Reports that a server is tried again: after the first failure, and then from time to time.
-    pub fn note(&self, failures: u32, problem: &str) {
-        if failures % NOTE_EVERY == 1 {
-            (self.config.notes)(&format!("{problem}; trying again"));
-        }
-    }
-}
-
-/// The state of a transaction's document.
-pub(crate) fn state_of(document: &Document) -> Result<State, Error> {
-    document.get_str("state").ok().and_then(State::parse).ok_or_else(|| {
-        let id = document.get_str("_id").unwrap_or_default();
-        Error::refused(&format!("transactions/{id}"), "its state is not one of ours; see audit")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
@@ -297,6 +197,7 @@ mod tests {
     use ledger::LedgerError;
 
     use super::*;
+    use crate::error::Server;
 
     async fn client(give_up_after: Duration) -> Client {
         let config = Config::new("mongodb://127.0.0.1:1/t", "amqp://127.0.0.1:1")

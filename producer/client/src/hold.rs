@@ -9,8 +9,9 @@ use ledger::amount::Amount;
 use ledger::transaction::{Body, Leg, Reason, ReasonCode, State};
 use mongodb::bson::Document;
 
-use crate::client::{Client, state_of};
+use crate::client::Client;
 use crate::error::Error;
+use crate::readable::state_of;
 use crate::watch::Standing;
 
 /// How much of a hold is captured. What is held and not captured goes home.

@@ -42,6 +42,7 @@ mod readable;
 mod reschedule;
 mod reserved;
 mod reverse;
+mod servers;
 mod setup;
 mod shared_task;
 mod stats;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::client::Servers;
 use crate::error::Error;
 use crate::outcomes::{Ended, Outcomes};
+use crate::servers::Servers;
 
 /// How long somebody has waited before listening is worth a connection.
 const AFTER: Duration = Duration::from_millis(100);

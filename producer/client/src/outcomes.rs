@@ -15,8 +15,9 @@ use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use queue::{Outgoing, QueueError, Subscription, Taken};
 use serde_json::Value;
 
-use crate::client::{Client, Servers};
+use crate::client::Client;
 use crate::error::{Effect, Error, Server};
+use crate::servers::Servers;
 use crate::watch::Outcome;
 
 /// How long the broker may take to confirm a message.

@@ -1,7 +1,10 @@
 //! Stored documents as far as they can be read. Every stored document can be shown.
 
+use ledger::transaction::State;
 use mongodb::bson::raw::RawElement;
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, Utf8Lossy};
+
+use crate::error::Error;
 
 /// A stored document as far as it can be read. Invalid text is shown with `�`, the first of two
 /// fields with the same name counts, and everything after an invalid field name is left out.
@@ -23,6 +26,14 @@ fn readable_value(element: &RawElement<'_>) -> Option<Bson> {
     alone.append(element.key(), element.value_utf8_lossy().ok()?);
     let Utf8Lossy(mut document) = Utf8Lossy::<Document>::try_from(alone).ok()?;
     document.remove(element.key().as_str())
+}
+
+/// The state of a transaction's document.
+pub(crate) fn state_of(document: &Document) -> Result<State, Error> {
+    document.get_str("state").ok().and_then(State::parse).ok_or_else(|| {
+        let id = document.get_str("_id").unwrap_or_default();
+        Error::refused(&format!("transactions/{id}"), "its state is not one of ours; see audit")
+    })
 }
 
 #[cfg(test)]

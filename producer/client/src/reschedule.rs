@@ -10,8 +10,9 @@ use ledger::json::timestamp;
 use ledger::transaction::{MOMENT_MAX_MS, State};
 use mongodb::bson::{DateTime, Document};
 
-use crate::client::{Client, state_of};
+use crate::client::Client;
 use crate::error::Error;
+use crate::readable::state_of;
 use crate::watch::Standing;
 
 impl Client {

@@ -12,8 +12,9 @@ use ledger::transaction::{Body, State, TransactionId};
 use mongodb::bson::Document;
 use sha2::{Digest, Sha256};
 
-use crate::client::{Client, state_of};
+use crate::client::Client;
 use crate::error::Error;
+use crate::readable::state_of;
 use crate::submission::{Origin, Receipt, Submission, differences};
 
 /// The most reversals of one original that are looked at.

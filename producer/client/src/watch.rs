@@ -15,10 +15,11 @@ use mongo::{Fields, Store, TRANSACTIONS};
 use mongodb::bson::{Document, RawDocumentBuf};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::client::{Client, Servers};
+use crate::client::Client;
 use crate::error::{Effect, Error, Server};
 use crate::listening::Listening;
 use crate::readable::readable;
+use crate::servers::Servers;
 use crate::shared_task::SharedTask;
 
 /// The most ids of one query.

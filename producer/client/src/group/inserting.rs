@@ -21,8 +21,8 @@ use observe::Traces;
 use tokio::sync::{Mutex, Semaphore};
 
 use super::waiting::{Caller, Job};
-use crate::client::Servers;
 use crate::error::{Attempt, Error, Server};
+use crate::servers::Servers;
 use crate::submission::{Answer, Expect, Order, Receipt, find_one, insert};
 
 /// How often a piece is tried as a whole before it is halved.

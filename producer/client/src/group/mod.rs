@@ -32,8 +32,9 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use self::inserting::Inserting;
 use self::waiting::{Caller, GROUP_MAX, Job, Lane, Running, Waiting};
-use crate::client::{Client, Servers};
+use crate::client::Client;
 use crate::error::{Effect, Error, Server};
+use crate::servers::Servers;
 use crate::shared_task::SharedTask;
 use crate::submission::{Order, Receipt, Submission};
 
