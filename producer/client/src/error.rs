@@ -18,8 +18,6 @@ use ledger::transaction::{BodyError, Leg, State};
 use mongo::NotReady;
 use queue::QueueError;
 
-use crate::hold::in_words;
-
 /// A server that a client talks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
@@ -341,6 +339,12 @@ impl Attempt for QueueError {
     fn effect(&self) -> Effect {
         Effect::None
     }
+}
+
+/// Legs in words, for errors and people: `alice -30, shop 30`.
+pub fn in_words(legs: &[Leg]) -> String {
+    let legs = legs.iter().map(|leg| format!("{} {}", leg.account, leg.amount));
+    legs.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

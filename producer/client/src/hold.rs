@@ -211,12 +211,6 @@ impl Capture {
     }
 }
 
-/// Legs in words, for errors and people: `alice -30, shop 30`.
-pub fn in_words(legs: &[Leg]) -> String {
-    let legs = legs.iter().map(|leg| format!("{} {}", leg.account, leg.amount));
-    legs.collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
 #[path = "hold_tests.rs"]
 mod tests;
