@@ -1,6 +1,6 @@
 //! What a database lacks to be a ledger of this version, in words that tell its owner what to do.
 //!
-//! Pure: [`compare`] judges what was [`Seen`]. `producer init --apply` applies some [`Finding`]s.
+//! Pure: [`compare`] judges what was [`Catalogue`]. `producer init --apply` applies some [`Finding`]s.
 //! The others concern something of the user's own, so they name the command for `mongosh`.
 
 use std::collections::BTreeMap;
@@ -22,18 +22,18 @@ use super::unsuitable::Unsuitable;
 use super::{history, keyed, shell, waiting};
 
 /// A collection that is there: what it is, and its indexes.
-pub(super) type Found = (CollectionSpecification, Vec<SeenIndex>);
+pub(super) type CollectionThere = (CollectionSpecification, Vec<SeenIndex>);
 
 /// What is there.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Catalogue {
     pub(super) settings: Option<LedgerSettings>,
-    pub(super) collections: BTreeMap<String, Found>,
+    pub(super) collections: BTreeMap<String, CollectionThere>,
     /// The indexes that this program was told to accept. Those that the ledger has accepted are in its settings.
     pub(super) accepted: Vec<String>,
 }
 
-impl Seen {
+impl Catalogue {
     /// Whether the database has any part of a ledger. Notes and settings alone do not count.
     pub(super) fn is_begun(&self) -> bool {
         self.collections.keys().any(|name| is_needed(name))
@@ -269,13 +269,13 @@ impl fmt::Display for Finding {
 }
 
 /// Whether nothing can be added to the collection of workers, because somebody uses its name otherwise.
-fn is_taken(seen: &Seen) -> bool {
+fn is_taken(seen: &Catalogue) -> bool {
     let there = seen.collections.get(WORKERS);
     there.is_some_and(|(there, _)| Unsuitable::all_of(there).next().is_some())
 }
 
 /// Compares what is there with what should be.
-pub(super) fn compare(seen: &Seen, known: Known, choice: Choice) -> Vec<Finding> {
+pub(super) fn compare(seen: &Catalogue, known: Known, choice: Choice) -> Vec<Finding> {
     let wanted = wanted(seen, known, choice);
     let LedgerSettings { validators, events, history, exclusive_keys, .. } = wanted;
     let mut findings = unsuitable(seen);
@@ -325,13 +325,13 @@ pub(super) fn compare(seen: &Seen, known: Known, choice: Choice) -> Vec<Finding>
 }
 
 /// The settings that there would be with what the owner chooses.
-fn wanted(seen: &Seen, known: Known, choice: Choice) -> LedgerSettings {
+fn wanted(seen: &Catalogue, known: Known, choice: Choice) -> LedgerSettings {
     let remembered = seen.settings.clone().unwrap_or_else(|| LedgerSettings::new(known, choice));
     remembered.chosen(choice)
 }
 
 /// The indexes that are there although the ledger does without.
-pub(super) fn unneeded(seen: &Seen, known: Known, choice: Choice) -> Vec<&'static str> {
+pub(super) fn unneeded(seen: &Catalogue, known: Known, choice: Choice) -> Vec<&'static str> {
     let there = seen.collections.get(TRANSACTIONS).map_or(&[][..], |(_, indexes)| indexes);
     let kept = |index: &Index| there.iter().any(|there| index.is_served_by(there));
     let wanted = wanted(seen, known, choice);
@@ -397,11 +397,11 @@ mod tests {
     }
 
     /// A ledger that lacks nothing.
-    fn whole() -> Seen {
+    fn whole() -> Catalogue {
         whole_as(on())
     }
 
-    fn whole_as(choice: Choice) -> Seen {
+    fn whole_as(choice: Choice) -> Catalogue {
         let settings = LedgerSettings::new(Known::THIS, choice);
         let collections = definitions(&settings).into_iter().map(|definition| {
             let model = |index: &Index| SeenIndex(index.to_document());
@@ -409,10 +409,10 @@ mod tests {
             let validator = definition.validator.unwrap_or_default();
             (definition.name.to_owned(), (with(validator), indexes))
         });
-        Seen { settings: Some(settings), collections: collections.collect(), accepted: vec![] }
+        Catalogue { settings: Some(settings), collections: collections.collect(), accepted: vec![] }
     }
 
-    fn kinds(seen: &Seen, validators: bool) -> Vec<(&'static str, &'static str)> {
+    fn kinds(seen: &Catalogue, validators: bool) -> Vec<(&'static str, &'static str)> {
         let choice = Choice { validators: Some(validators), ..Choice::default() };
         let findings = compare(seen, Known::THIS, choice);
         findings.iter().map(|finding| (finding.collection, finding.kind())).collect()
@@ -424,7 +424,7 @@ mod tests {
         for (history, keys, indexes) in [(false, false, 3), (false, true, 4), (true, true, 5)] {
             let choice =
                 Choice { history: Some(history), exclusive_keys: Some(keys), ..Choice::default() };
-            let findings = compare(&Seen::default(), Known::THIS, choice);
+            let findings = compare(&Catalogue::default(), Known::THIS, choice);
             let mut expected = vec![(ACCOUNTS, "collection"), (TRANSACTIONS, "collection")];
             expected.extend([(TRANSACTIONS, "index")].repeat(indexes));
             expected.extend([(WORKERS, "collection"), (WORKERS, "index")]);
@@ -485,7 +485,7 @@ mod tests {
             indexes[0].0.remove("expireAfterSeconds");
         };
         assert_eq!(change(WORKERS, everlasting), [(WORKERS, "index_differs")]);
-        let unset = Seen { settings: None, ..whole() };
+        let unset = Catalogue { settings: None, ..whole() };
         assert_eq!(kinds(&unset, true), [(SETTINGS, "settings")]);
     }
 
@@ -509,7 +509,7 @@ mod tests {
     #[test]
     fn without_history_nobody_misses_its_indexes_and_those_that_are_left_are_named() {
         let off = Choice { history: Some(false), ..Choice::default() };
-        let needs = |seen: &Seen, choice| -> Vec<_> {
+        let needs = |seen: &Catalogue, choice| -> Vec<_> {
             compare(seen, Known::THIS, choice).iter().map(Finding::kind).collect()
         };
         let seen = whole();

@@ -1,19 +1,19 @@
 //! What others have made of the ledger's collections: kinds of collections that can hold no ledger, indexes that harm it, and
 //! validators where Tandem alone writes.
 //!
-//! Pure: judges what was [`Seen`]. `findings` says what it means for a program, `ground` what an index does.
+//! Pure: judges what was [`Catalogue`]. `findings` says what it means for a program, `ground` what an index does.
 
 use mongodb::options::CreateCollectionOptions;
 
 use super::definitions::is_needed;
-use super::findings::{Finding, Found, Lack, Seen};
+use super::findings::{Catalogue, CollectionThere, Finding, Lack};
 use super::ground::harm;
 use super::names::{COLLECTIONS, WORKERS};
 use super::unsuitable::Unsuitable;
 
 /// The collections that can hold no ledger as they are. While there is one, nothing else is changed. That of
 /// workers may be of any kind: the ledger does without. But nothing may remove documents from it.
-pub(super) fn unsuitable(seen: &Seen) -> Vec<Finding> {
+pub(super) fn unsuitable(seen: &Catalogue) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for (collection, (found, _)) in there(seen).filter(|(name, _)| *name != WORKERS) {
         let all = Unsuitable::all_of(found).map(Lack::Plainness);
@@ -24,12 +24,12 @@ pub(super) fn unsuitable(seen: &Seen) -> Vec<Finding> {
 }
 
 /// The collections of a ledger that are there.
-fn there(seen: &Seen) -> impl Iterator<Item = (&'static str, &Found)> {
+fn there(seen: &Catalogue) -> impl Iterator<Item = (&'static str, &CollectionThere)> {
     COLLECTIONS.into_iter().filter_map(|name| Some((name, seen.collections.get(name)?)))
 }
 
 /// The indexes of the user's own that harm the ledger, accepted or not.
-fn harms(seen: &Seen) -> impl Iterator<Item = Finding> {
+fn harms(seen: &Catalogue) -> impl Iterator<Item = Finding> {
     there(seen).flat_map(|(collection, (_, indexes))| {
         let harms = indexes.iter().filter_map(move |index| harm(collection, index));
         harms.map(move |harm| Finding { collection, lack: Lack::IndexHarms(harm) })
@@ -37,7 +37,7 @@ fn harms(seen: &Seen) -> impl Iterator<Item = Finding> {
 }
 
 /// The indexes that may refuse writes: those that their owner has accepted, and those that nobody has.
-pub(super) fn refusing(seen: &Seen) -> (Vec<Finding>, Vec<Finding>) {
+pub(super) fn refusing(seen: &Catalogue) -> (Vec<Finding>, Vec<Finding>) {
     let is_accepted = |finding: &Finding| {
         let of_the_ledger = seen.settings.iter().flat_map(|settings| &settings.accepted_indexes);
         let mut accepted = seen.accepted.iter().chain(of_the_ledger);
@@ -47,7 +47,7 @@ pub(super) fn refusing(seen: &Seen) -> (Vec<Finding>, Vec<Finding>) {
 }
 
 /// The validators of collections that Tandem has for itself alone.
-pub(super) fn validators_on_own(seen: &Seen) -> impl Iterator<Item = Finding> {
+pub(super) fn validators_on_own(seen: &Catalogue) -> impl Iterator<Item = Finding> {
     let has_rules = |options: &CreateCollectionOptions| {
         options.validator.as_ref().is_some_and(|rules| !rules.is_empty())
     };

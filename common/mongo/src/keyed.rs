@@ -115,7 +115,7 @@ impl Store {
         // Given up when this call ends, also when it is dropped: the driver's code goes on after it.
         let given_up = GivenUp::default();
         let (store, under, is_alone) = (self.clone(), under.cloned(), documents.len() == 1);
-        let attempt = Attempt { store, documents, under, given_up: given_up.0.clone() };
+        let attempt = KeyedAttempt { store, documents, under, given_up: given_up.0.clone() };
         match self.limited(OPERATION, async move { Ok(attempt.run().await) }).await? {
             Ok(answer) => Ok(answer),
             Err(Halt::Driver(error)) if fault::code_of(&error) == Some(DUPLICATE_KEY) => {
@@ -174,14 +174,14 @@ impl Drop for GivenUp {
     }
 }
 
-struct Attempt {
+struct KeyedAttempt {
     store: Store,
     documents: Vec<RawDocumentBuf>,
     under: Option<Under>,
     given_up: Arc<AtomicBool>,
 }
 
-impl Attempt {
+impl KeyedAttempt {
     async fn run(&self) -> Result<KeyedInsert, Halt> {
         let mut session = self.store.database().client().start_session().await?;
         // The write concern is the client's: majority, with journal.

@@ -76,7 +76,7 @@ pub use names::{
     ACCOUNTS, BY_STATE, DUE, ENDED_BY_ACCOUNT, EVENTS, IN_FLIGHT, NOTES, REQUESTS, SETTINGS,
     TRANSACTIONS, WORKERS,
 };
-pub use outbox::{Found, MongoOutbox, NoDate, Stranded};
+pub use outbox::{MongoOutbox, NoDate, Stranded, Swept};
 pub use own::{FOREIGN_MAX, Foreign};
 pub use parked::{ParkedEntry, ParkedFilter, ParkedTransaction, Volume};
 pub use parking::{RawId, Unparked, raw_id};

@@ -12,7 +12,7 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::results::CollectionType;
 
 use super::Store;
-use super::findings::{Finding, Found, Seen};
+use super::findings::{Catalogue, CollectionThere, Finding};
 use super::intrusions::{refusing, unsuitable};
 use super::ledger_settings::LedgerSettings;
 use super::names::COLLECTIONS;
@@ -55,13 +55,16 @@ impl Store {
         })
     }
 
-    pub(super) async fn seen(&self, settings: Option<LedgerSettings>) -> Result<Seen, NotReady> {
+    pub(super) async fn seen(
+        &self,
+        settings: Option<LedgerSettings>,
+    ) -> Result<Catalogue, NotReady> {
         let accepted = self.accepted_indexes.to_vec();
-        Ok(Seen { settings, collections: self.collections().await?, accepted })
+        Ok(Catalogue { settings, collections: self.collections().await?, accepted })
     }
 
     /// The ledger's collections that are there, with their options and indexes.
-    async fn collections(&self) -> Result<BTreeMap<String, Found>, NotReady> {
+    async fn collections(&self) -> Result<BTreeMap<String, CollectionThere>, NotReady> {
         let names = COLLECTIONS.map(Bson::from).to_vec();
         let database = self.database.clone();
         let list = async move {

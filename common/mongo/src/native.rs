@@ -108,14 +108,14 @@ pub(super) async fn transact(
 ) -> Result<Transacted, LedgerError> {
     let (contents, application) = (contents.to_vec(), application.to_owned());
     let note = note.cloned();
-    let attempt = Attempt { store: store.clone(), contents, application, note };
+    let attempt = NativeAttempt { store: store.clone(), contents, application, note };
     match store.limited(OPERATION, async move { Ok(attempt.run().await) }).await? {
         Ok(verdicts) => Ok(Transacted::Committed(verdicts)),
         Err(halt) => halt.told(OPERATION).map_or(Ok(Transacted::Conflict), Err),
     }
 }
 
-struct Attempt {
+struct NativeAttempt {
     store: Store,
     contents: Vec<Content>,
     application: String,
@@ -123,7 +123,7 @@ struct Attempt {
     note: Option<Note>,
 }
 
-impl Attempt {
+impl NativeAttempt {
     async fn run(&self) -> Result<Vec<Verdict>, Halt> {
         let mut session = self.store.database().client().start_session().await?;
         // The write concern is the client's: majority, with journal.

@@ -177,7 +177,7 @@ impl Stranded {
 
 /// What a look for stranded transactions found.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct Swept {
     /// Those that can be published.
     pub ids: Vec<TransactionId>,
     /// How many were parked, and why: no message can hold their ids, or nobody can claim them.
@@ -207,7 +207,7 @@ impl MongoOutbox {
         which: Stranded,
         now: ServerMs,
         limit: usize,
-    ) -> Result<Found, LedgerError> {
+    ) -> Result<Swept, LedgerError> {
         let (mut ids, mut invalid) = (Vec::new(), Vec::new());
         for id in self.find_unnoted(which, now, limit).await? {
             match id.get_str("_id").ok().filter(|id| check_name("_id", id).is_ok()) {
@@ -225,10 +225,10 @@ impl MongoOutbox {
         let no_time = match which {
             Stranded::Timeless(NoDate::OtherType) => "is not a date",
             Stranded::FarAhead { .. } => "is more than a day ahead, which no worker writes",
-            _ => return Ok(Found { ids, parked }),
+            _ => return Ok(Swept { ids, parked }),
         };
         if ids.is_empty() {
-            return Ok(Found { ids, parked });
+            return Ok(Swept { ids, parked });
         }
         self.park_timeless(&ids, no_time).await
     }
@@ -239,12 +239,12 @@ impl MongoOutbox {
         &self,
         ids: &[TransactionId],
         problem: &str,
-    ) -> Result<Found, LedgerError> {
+    ) -> Result<Swept, LedgerError> {
         let raw: Vec<RawId> = ids.iter().map(|id| raw_id(id)).collect();
         let message = format!("its takeoverAt {problem}, so nobody knows when it may be claimed");
         let why = Parked::new(ParkCode::TransactionUnreadable, message);
         self.store.park_by_id(&raw, &why).await?;
-        Ok(Found { ids: Vec::new(), parked: Some((ids.len(), why.code)) })
+        Ok(Swept { ids: Vec::new(), parked: Some((ids.len(), why.code)) })
     }
 
     /// Those that are not noted as parked. A noted document can't be stamped, so each look finds it first

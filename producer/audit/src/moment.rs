@@ -23,7 +23,7 @@ use mongodb::options::{Hint, ReadConcern};
 use super::books::Books;
 use super::chunks::Over;
 use super::raw::{account_fields, id_of, transaction_fields};
-use super::scan::{BATCH, Told};
+use super::scan::{BATCH, ReadCount};
 use super::{Options, failed};
 
 /// How long the accounts of a piece are read at first: their transactions take some time, too, and servers that
@@ -82,7 +82,7 @@ struct Piece {
 pub(super) async fn begin(
     client: &Client,
     options: Options,
-    told: &mut Told<'_>,
+    told: &mut ReadCount<'_>,
 ) -> Result<Begun, Error> {
     let books = Books::new(options.at_rest, options.violations_max);
     let mut limits =
@@ -117,7 +117,7 @@ async fn read_piece(
     client: &Client,
     limits: &mut Option<Limits>,
     books: &mut Books,
-    told: &mut Told<'_>,
+    told: &mut ReadCount<'_>,
 ) -> Result<Piece, Error> {
     let mut retries = 0;
     loop {
@@ -186,7 +186,7 @@ async fn read(
     client: &Client,
     limits: Option<Limits>,
     books: &mut Books,
-    told: &mut Told<'_>,
+    told: &mut ReadCount<'_>,
 ) -> Result<Piece, DriverError> {
     let session = client.store().database().client().start_session();
     let session = if limits.is_some() { session.snapshot(true).await? } else { session.await? };
@@ -212,7 +212,7 @@ impl Reading {
         client: &Client,
         limits: Option<Limits>,
         books: &mut Books,
-        told: &mut Told<'_>,
+        told: &mut ReadCount<'_>,
     ) -> Result<Option<String>, DriverError> {
         let begun = Instant::now();
         let accounts = client.store().accounts();
@@ -250,7 +250,7 @@ impl Reading {
         &mut self,
         client: &Client,
         books: &Books,
-        told: &mut Told<'_>,
+        told: &mut ReadCount<'_>,
     ) -> Result<Vec<RawDocumentBuf>, DriverError> {
         let transactions = client.store().transactions();
         let mut found = Vec::new();

@@ -35,12 +35,12 @@ pub(super) const BATCH: u32 = 5_000;
 type Progress<'a> = dyn Fn(u64, &str) + Send + Sync + 'a;
 
 /// How much was read.
-pub(super) struct Told<'a> {
+pub(super) struct ReadCount<'a> {
     progress: &'a Progress<'a>,
     read: u64,
 }
 
-impl Told<'_> {
+impl ReadCount<'_> {
     /// One more document was read.
     pub(super) fn one(&mut self, what: &str) {
         self.read += 1;
@@ -56,7 +56,7 @@ pub(super) async fn scan(
     options: Options,
     progress: &Progress<'_>,
 ) -> Result<(Books, usize), Error> {
-    let mut told = Told { progress, read: 0 };
+    let mut told = ReadCount { progress, read: 0 };
     let begun = Instant::now();
     let Begun { mut books, seen, moments } = moment::begin(client, options, &mut told).await?;
     let first = moments.iter().min().copied();
@@ -162,7 +162,7 @@ async fn go_through(
     client: &Client,
     since: &Since,
     books: &mut Books,
-    told: &mut Told<'_>,
+    told: &mut ReadCount<'_>,
 ) -> Result<Unclear, DriverError> {
     let transactions = client.store().transactions();
     let find = transactions.find(doc! {}).projection(transaction_fields()).batch_size(BATCH);

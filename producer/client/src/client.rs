@@ -17,7 +17,7 @@ use queue::Publisher;
 use tokio::sync::OnceCell;
 
 use crate::config::Config;
-use crate::error::{Attempt, Effect, Error};
+use crate::error::{AttemptError, Effect, Error};
 use crate::group::Groups;
 use crate::listening::Listening;
 use crate::readable::readable;
@@ -170,7 +170,7 @@ impl Client {
     /// The last one.
     pub async fn insist<T, E, F>(&self, attempt: impl FnMut() -> F) -> Result<T, Error>
     where
-        E: Attempt,
+        E: AttemptError,
         F: Future<Output = Result<T, E>>,
     {
         self.servers.insist(self.servers.config.give_up_after, attempt).await
@@ -183,7 +183,7 @@ impl Client {
         attempt: impl FnMut(Effect) -> F,
     ) -> Result<(T, Effect), Error>
     where
-        E: Attempt,
+        E: AttemptError,
         F: Future<Output = Result<T, E>>,
     {
         self.servers.insist_write(self.servers.config.give_up_after, attempt).await

@@ -15,7 +15,7 @@ use mongodb::bson::Document;
 
 use crate::client::Client;
 use crate::error::{Effect, Error};
-use crate::hold::{Capture, Decided, Found, look, not_confirmed};
+use crate::hold::{Capture, Decided, HoldState, look, not_confirmed};
 use crate::readable::readable;
 use crate::watch::Standing;
 
@@ -76,8 +76,8 @@ impl Client {
         let mut captures: Vec<Captured> = Vec::new();
         for (at, (id, capture)) in wishes.iter().enumerate() {
             known.push(match find(&documents, id, capture) {
-                Ok((standing, Found::Confirmed(captured))) => Ok((standing, captured, true)),
-                Ok((_, Found::Held(captured))) => {
+                Ok((standing, HoldState::Confirmed(captured))) => Ok((standing, captured, true)),
+                Ok((_, HoldState::Held(captured))) => {
                     held.push(at);
                     captures.push((id.clone(), captured.clone()));
                     Ok((confirmed(), captured, false))
@@ -152,7 +152,7 @@ fn find(
     documents: &HashMap<String, Document>,
     id: &str,
     capture: &Capture,
-) -> Result<(Standing, Found), Error> {
+) -> Result<(Standing, HoldState), Error> {
     let document = documents.get(id).ok_or_else(|| Error::no_transaction(id))?;
     Ok((Standing::of(document), look(document, capture)?))
 }
@@ -160,8 +160,8 @@ fn find(
 /// What the document says after the update was sent.
 fn after_all(documents: &HashMap<String, Document>, (id, capture): &Wish, open: Effect) -> Known {
     match find(documents, id, capture)? {
-        (standing, Found::Confirmed(captured)) => Ok((standing, captured, false)),
-        (_, Found::Held(_)) => Err(not_confirmed(&documents[id.as_ref()]).unless_open(open)),
+        (standing, HoldState::Confirmed(captured)) => Ok((standing, captured, false)),
+        (_, HoldState::Held(_)) => Err(not_confirmed(&documents[id.as_ref()]).unless_open(open)),
     }
 }
 

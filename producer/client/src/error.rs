@@ -189,7 +189,7 @@ impl Error {
 
     /// A server's error that ends a call: after it was tried again for so long, or at once when it
     /// does not pass. `effect` is what is known of all attempts.
-    pub(crate) fn of_server(error: &impl Attempt, after: Duration, effect: Effect) -> Error {
+    pub(crate) fn of_server(error: &impl AttemptError, after: Duration, effect: Effect) -> Error {
         let (server, problem) = (error.server(), error.told());
         match (error.passes(), effect) {
             (true, effect) => Error::Unavailable { server, problem, after, effect },
@@ -273,7 +273,7 @@ impl From<QueueError> for Error {
 }
 
 /// An error of one attempt; waiting may help.
-pub trait Attempt {
+pub trait AttemptError {
     /// Whether waiting may help.
     fn passes(&self) -> bool;
     /// The server that it comes from.
@@ -284,7 +284,7 @@ pub trait Attempt {
     fn effect(&self) -> Effect;
 }
 
-impl Attempt for LedgerError {
+impl AttemptError for LedgerError {
     fn passes(&self) -> bool {
         LedgerError::passes(self)
     }
@@ -302,7 +302,7 @@ impl Attempt for LedgerError {
     }
 }
 
-impl Attempt for NotReady {
+impl AttemptError for NotReady {
     fn passes(&self) -> bool {
         NotReady::passes(self)
     }
@@ -321,7 +321,7 @@ impl Attempt for NotReady {
     }
 }
 
-impl Attempt for QueueError {
+impl AttemptError for QueueError {
     fn passes(&self) -> bool {
         !self.lasts()
     }

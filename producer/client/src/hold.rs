@@ -82,7 +82,7 @@ const NOT_CHANGED: &str = "is still held; the server refuses to change it, see a
 
 /// What a confirmation finds.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Found {
+pub(crate) enum HoldState {
     /// A hold, and what a confirmation would capture.
     Held(Vec<Leg>),
     /// It was confirmed with this capture.
@@ -90,7 +90,7 @@ pub(crate) enum Found {
 }
 
 /// Whether there is something to confirm.
-pub(crate) fn look(document: &Document, capture: &Capture) -> Result<Found, Error> {
+pub(crate) fn look(document: &Document, capture: &Capture) -> Result<HoldState, Error> {
     let id = document.get_str("_id").unwrap_or_default();
     let state = state_of(document)?;
     let body = Body::from_document(document).map_err(|problem| {
@@ -102,14 +102,14 @@ pub(crate) fn look(document: &Document, capture: &Capture) -> Result<Found, Erro
     }
     if let Some(captured) = &body.terms().captured {
         return match capture.of(&body) {
-            Ok(asked) if asked == *captured => Ok(Found::Confirmed(asked)),
+            Ok(asked) if asked == *captured => Ok(HoldState::Confirmed(asked)),
             Ok(_) | Err(_) => {
                 Err(Error::Captured { id: id.to_owned(), captured: captured.clone() })
             }
         };
     }
     match state {
-        State::Held => capture.of(&body).map(Found::Held),
+        State::Held => capture.of(&body).map(HoldState::Held),
         State::Scheduled | State::Initial | State::Pending => {
             wrong("not held yet; confirm it when it is held")
         }

@@ -41,7 +41,7 @@ fn what_is_held_can_be_confirmed_in_whole_or_in_part() {
         (Capture::Legs(turned), part),
     ] {
         let found = look(&hold(State::Held), &capture).expect("it is held");
-        assert_eq!(found, Found::Held(expected), "{capture:?}");
+        assert_eq!(found, HoldState::Held(expected), "{capture:?}");
     }
 }
 
@@ -70,7 +70,7 @@ fn a_second_confirmation_changes_nothing_if_it_is_the_same_and_is_refused_if_not
     for state in after {
         let document = confirmed(state, 30);
         let same = look(&document, &Capture::Value(Amount::Int(30))).expect("the same");
-        assert_eq!(same, Found::Confirmed(vec![leg("card", -30), leg("shop", 30)]));
+        assert_eq!(same, HoldState::Confirmed(vec![leg("card", -30), leg("shop", 30)]));
         let too_much = Capture::Value(Amount::Int(60));
         for other in [Capture::All, Capture::Value(Amount::Int(31)), too_much] {
             let error = look(&document, &other).expect_err("another capture");
@@ -78,7 +78,10 @@ fn a_second_confirmation_changes_nothing_if_it_is_the_same_and_is_refused_if_not
             assert!(error.to_string().contains("card -30, shop 30"), "{error}");
         }
     }
-    assert!(matches!(look(&confirmed(State::Done, 50), &Capture::All), Ok(Found::Confirmed(_))));
+    assert!(matches!(
+        look(&confirmed(State::Done, 50), &Capture::All),
+        Ok(HoldState::Confirmed(_))
+    ));
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub use cancel::Canceled;
 pub use client::Client;
 pub use config::{Config, Notes};
 pub use dead_letters::{Asked, Fate, Replay};
-pub use error::{Attempt, Effect, Error, Kind, SETTINGS, Server, in_words};
+pub use error::{AttemptError, Effect, Error, Kind, SETTINGS, Server, in_words};
 pub use history::{Entry, LIMIT_MAX, Page, Period, Statement, TransactionFilter};
 pub use hold::{Capture, Decided};
 pub use ledger::account::{Account, Status};

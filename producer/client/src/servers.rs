@@ -14,7 +14,7 @@ use queue::{ANSWER_LIMIT, Outgoing, Publisher};
 use tokio::sync::OnceCell;
 
 use crate::config::Config;
-use crate::error::{Attempt, Effect, Error, Server};
+use crate::error::{AttemptError, Effect, Error, Server};
 
 /// After so many failed attempts the note is repeated.
 const NOTE_EVERY: u32 = 5;
@@ -65,7 +65,7 @@ impl Servers {
         mut attempt: impl FnMut() -> F,
     ) -> Result<T, Error>
     where
-        E: Attempt,
+        E: AttemptError,
         F: Future<Output = Result<T, E>>,
     {
         self.insist_write(limit, |_| attempt()).await.map(|(value, _)| value)
@@ -78,7 +78,7 @@ impl Servers {
         mut attempt: impl FnMut(Effect) -> F,
     ) -> Result<(T, Effect), Error>
     where
-        E: Attempt,
+        E: AttemptError,
         F: Future<Output = Result<T, E>>,
     {
         let mut open = Effect::None;

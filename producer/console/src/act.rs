@@ -46,7 +46,7 @@ pub enum Act {
 }
 
 /// How an act is told.
-struct Told {
+struct Wording {
     name: &'static str,
     operation: &'static str,
     verb: &'static str,
@@ -99,8 +99,8 @@ impl Act {
         Act::ALL.into_iter().find(|act| act.name() == name)
     }
 
-    fn told(self) -> Told {
-        let told = |name, operation, verb, effect, page, shown_by| Told {
+    fn told(self) -> Wording {
+        let told = |name, operation, verb, effect, page, shown_by| Wording {
             name,
             operation,
             verb,

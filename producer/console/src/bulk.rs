@@ -15,7 +15,7 @@ use mongo::{ParkedFilter, ParkedTransaction};
 
 use super::act::Act;
 use super::html::{grouped, items, moment, page as framed, table, text};
-use super::job::{self, Order};
+use super::job::{self, JobRequest};
 use super::visit::Visit;
 use super::{fields, go_to};
 
@@ -46,7 +46,7 @@ struct Item {
 
 /// What there is of a target.
 #[derive(Default)]
-struct Found {
+struct Matching {
     items: Vec<Item>,
     /// Whether there is more than one job takes.
     is_capped: bool,
@@ -122,7 +122,7 @@ impl Target {
         words + &format!(", set apart until {}", rfc3339(until))
     }
 
-    async fn find(&self, visit: &Visit, until: Option<i64>) -> Result<Found, Problem> {
+    async fn find(&self, visit: &Visit, until: Option<i64>) -> Result<Matching, Problem> {
         if self.is_about_parked() {
             self.parked(visit, until).await
         } else {
@@ -130,11 +130,11 @@ impl Target {
         }
     }
 
-    async fn parked(&self, visit: &Visit, until: Option<i64>) -> Result<Found, Problem> {
+    async fn parked(&self, visit: &Visit, until: Option<i64>) -> Result<Matching, Problem> {
         let parked = visit.api.parked_transactions(&visit.caller, self.filter(until), PARKED_MAX);
         let parked = parked.await?;
         let mut found =
-            Found { is_capped: parked.len() >= PARKED_MAX as usize, ..Found::default() };
+            Matching { is_capped: parked.len() >= PARKED_MAX as usize, ..Matching::default() };
         for transaction in parked {
             // Without a text as its id, or a moment, it can only be brought back by itself.
             if let (Bson::String(id), Some(at)) = (&transaction.entry.id, transaction.entry.at) {
@@ -146,7 +146,7 @@ impl Target {
         Ok(found)
     }
 
-    async fn letters(&self, visit: &Visit, until: Option<i64>) -> Result<Found, Problem> {
+    async fn letters(&self, visit: &Visit, until: Option<i64>) -> Result<Matching, Problem> {
         let reason = self.code.as_deref().unwrap_or_default();
         let limit = LETTERS_MAX.to_string();
         let all =
@@ -158,10 +158,10 @@ impl Target {
             until.is_none_or(|until| at <= until).then_some(Item { id, at, why })
         };
         let is_capped = letters.len() >= LETTERS_MAX;
-        Ok(Found {
+        Ok(Matching {
             items: letters.iter().filter_map(item).collect(),
             is_capped,
-            ..Found::default()
+            ..Matching::default()
         })
     }
 }
@@ -184,7 +184,7 @@ pub async fn preview(visit: &Visit) -> Result<Markup, Problem> {
     Ok(framed(Some(visit), "Are you sure?", content))
 }
 
-fn asked(target: &Target, found: &Found, until: i64) -> Markup {
+fn asked(target: &Target, found: &Matching, until: i64) -> Markup {
     let count = found.items.len();
     let shown = grouped(count.try_into().unwrap_or(u64::MAX));
     let verb = target.act.verb();
@@ -219,7 +219,7 @@ fn asked(target: &Target, found: &Found, until: i64) -> Markup {
     }
 }
 
-fn samples(found: &Found) -> Markup {
+fn samples(found: &Matching) -> Markup {
     html! {
         (table("Some of them", &["Id", "Since", "In words"], html! {
             @for item in found.items.iter().take(SAMPLES) {
@@ -264,6 +264,9 @@ pub async fn start(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
     }
     let ids = found.items.into_iter().map(|item| item.id).collect();
     let what = target.words(until);
-    job::start(visit, Order { act: target.act, what, reason: echo(&reason).into_owned(), ids })?;
+    job::start(
+        visit,
+        JobRequest { act: target.act, what, reason: echo(&reason).into_owned(), ids },
+    )?;
     Ok(go_to("/console/job"))
 }

@@ -27,7 +27,7 @@ const CHUNK: usize = 16;
 const FAILURES_MAX: usize = 100;
 
 /// What a job is for.
-pub struct Order {
+pub struct JobRequest {
     /// What is done with each item.
     pub act: Act,
     /// The items, in words.
@@ -127,7 +127,7 @@ impl Jobs {
 }
 
 /// Begins a job; it goes on by itself.
-pub fn start(visit: &Visit, order: Order) -> Result<(), Problem> {
+pub fn start(visit: &Visit, order: JobRequest) -> Result<(), Problem> {
     let (wishes, wished) = watch::channel(Wish::GoOn);
     let job = Job {
         act: order.act,

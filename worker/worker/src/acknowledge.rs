@@ -55,7 +55,7 @@ pub trait Broker: Send + Sync {
 }
 
 /// Where transactions are parked that kill their workers.
-pub trait Parking: Send + Sync {
+pub trait ParkKillers: Send + Sync {
     /// Parks these transactions, so that the sweeper leaves them alone.
     fn park_killers(
         &self,
@@ -83,7 +83,7 @@ pub struct Acknowledger<B, P> {
     markers: Mutex<Vec<ServerMs>>,
 }
 
-impl<B: Broker, P: Parking> Acknowledger<B, P> {
+impl<B: Broker, P: ParkKillers> Acknowledger<B, P> {
     /// An acknowledger on a broker, and on what parks.
     pub fn new(broker: B, parking: P, metrics: Arc<Metrics>) -> Acknowledger<B, P> {
         Acknowledger {

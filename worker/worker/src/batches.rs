@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::acknowledge::{Acknowledger, Broker, Parking};
+use crate::acknowledge::{Acknowledger, Broker, ParkKillers};
 use crate::decide::together_max;
 use crate::isolation_lock::IsolationLock;
 use crate::job::Job;
@@ -106,7 +106,7 @@ impl<R> Collector<R> {
     }
 
     /// Requeues what was not begun, until nothing comes any more.
-    pub async fn requeue<B: Broker<Receipt = R>, P: Parking>(
+    pub async fn requeue<B: Broker<Receipt = R>, P: ParkKillers>(
         mut self,
         acknowledger: &Acknowledger<B, P>,
     ) {
@@ -154,7 +154,7 @@ where
     L: Ledger + 'static,
     E: Environment + 'static,
     B: Broker + 'static,
-    P: Parking + 'static,
+    P: ParkKillers + 'static,
 {
     let slots = Arc::new(Semaphore::new(settings.lanes));
     let mut batches = JoinSet::new();

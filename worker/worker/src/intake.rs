@@ -20,7 +20,7 @@ use crate::acknowledge::Acknowledger;
 use crate::decide::{Origin, Publishing};
 use crate::deliveries::{Deliveries, Receipt};
 use crate::job::{Admitted, Debt, Job};
-use crate::prefetch::Seen;
+use crate::prefetch::Delivered;
 use crate::publications::Publications;
 use crate::rabbit::Rabbit;
 
@@ -99,11 +99,11 @@ impl Intake {
         delivery: Delivery,
         deliveries: &Arc<Deliveries>,
         stop: &CancellationToken,
-    ) -> Seen {
+    ) -> Delivered {
         let Delivery { redelivered, data, acker, delivery_tag, properties, .. } = delivery;
         let before = deliveries_before(redelivered, properties.headers().as_ref());
         let receipt = deliveries.receipt(acker, delivery_tag);
-        let mut seen = Seen { ids: 0, bytes: data.len(), deliveries: before };
+        let mut seen = Delivered { ids: 0, bytes: data.len(), deliveries: before };
         match self.acknowledger.admit(origin, before, self.publishing(), data, receipt) {
             Admitted::Job(mut job) => {
                 seen.ids = job.message.ids.len();

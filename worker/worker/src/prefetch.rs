@@ -28,7 +28,7 @@ const TIMES: f64 = 2.0;
 
 /// What is known of a delivery.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub struct Delivered {
     /// How many ids are to be processed.
     pub ids: usize,
     /// How long its body is.
@@ -44,7 +44,7 @@ pub struct Prefetch {
     /// How many ids are to be here; `None` where the operator has set the messages.
     aim: Option<usize>,
     messages: u32,
-    sum: Seen,
+    sum: Delivered,
 }
 
 impl Prefetch {
@@ -56,7 +56,7 @@ impl Prefetch {
             prefetch: messages.unwrap_or(MESSAGES_FIRST),
             aim,
             messages: 0,
-            sum: Seen::default(),
+            sum: Delivered::default(),
         }
     }
 
@@ -73,7 +73,7 @@ impl Prefetch {
     }
 
     /// Takes notice of a message. True when from now on another number is to be delivered ahead.
-    pub fn saw(&mut self, seen: Seen) -> bool {
+    pub fn saw(&mut self, seen: Delivered) -> bool {
         let Some(aim) = self.aim else { return false };
         self.messages += 1;
         self.sum.ids += seen.ids;
@@ -102,10 +102,10 @@ mod tests {
     use super::*;
 
     fn after(ahead: &mut Prefetch, ids: usize) -> (bool, u16) {
-        after_seen(ahead, Seen { ids, bytes: 60, deliveries: 1 })
+        after_seen(ahead, Delivered { ids, bytes: 60, deliveries: 1 })
     }
 
-    fn after_seen(ahead: &mut Prefetch, seen: Seen) -> (bool, u16) {
+    fn after_seen(ahead: &mut Prefetch, seen: Delivered) -> (bool, u16) {
         let changes = (0..SAMPLE).filter(|_| ahead.saw(seen)).count();
         assert!(changes <= 1);
         (changes == 1, ahead.messages())
@@ -129,10 +129,10 @@ mod tests {
     fn of_large_messages_few_are_delivered_ahead_and_this_is_known_before_many_have_come() {
         let mut ahead = Prefetch::new(None, 16_000);
         assert_eq!(after(&mut ahead, 1), (true, 16_000));
-        let large = Seen { ids: 0, bytes: 1 << 20, deliveries: 0 };
+        let large = Delivered { ids: 0, bytes: 1 << 20, deliveries: 0 };
         let come = (1..).find(|_| ahead.saw(large));
         assert_eq!((come, ahead.messages()), (Some(8), 32));
-        let huge = Seen { bytes: 100 << 20, ..large };
+        let huge = Delivered { bytes: 100 << 20, ..large };
         assert_eq!((ahead.saw(huge), ahead.messages()), (false, 32), "not for half as many");
         assert_eq!(after(&mut ahead, 1), (true, 16_000), "small ones come in numbers again");
     }
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn along_with_what_two_workers_have_died_with_only_few_are_delivered() {
         let mut ahead = Prefetch::new(None, 16_000);
-        let twice = Seen { ids: 1, bytes: 60, deliveries: 2 };
+        let twice = Delivered { ids: 1, bytes: 60, deliveries: 2 };
         assert_eq!(after_seen(&mut ahead, twice), (false, MESSAGES_FIRST));
         assert_eq!(after(&mut ahead, 1), (true, 16_000), "after one death as many as ever");
         assert_eq!(after_seen(&mut ahead, twice), (true, MESSAGES_FIRST));

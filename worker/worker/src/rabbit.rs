@@ -13,7 +13,7 @@ use ledger::transaction::TransactionId;
 use mongo::MongoOutbox;
 use queue::{Outgoing, QueueError, answered};
 
-use crate::acknowledge::{Broker, Parking};
+use crate::acknowledge::{Broker, ParkKillers};
 use crate::deliveries::{Acknowledge, Deliveries, Patience, Receipt};
 use crate::publications::Publications;
 
@@ -112,7 +112,7 @@ async fn ack_now(
     !hows.contains(&Acknowledge::Later)
 }
 
-impl Parking for MongoOutbox {
+impl ParkKillers for MongoOutbox {
     async fn park_killers(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
         MongoOutbox::park_killers(self, ids).await
     }

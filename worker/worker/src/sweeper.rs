@@ -26,7 +26,7 @@ use engine::Observer;
 use ledger::message::Message;
 use ledger::retry::jitter;
 use ledger::{LedgerError, ServerMs};
-use mongo::{Found, MongoOutbox, NoDate, Store, Stranded};
+use mongo::{MongoOutbox, NoDate, Store, Stranded, Swept};
 use queue::{Outgoing, Publisher, QueueError, WORK};
 use tokio_util::sync::CancellationToken;
 
@@ -260,7 +260,7 @@ impl Sweeper {
         (now, stamped_before): (ServerMs, ServerMs),
         most: usize,
     ) -> Result<(), SweepError> {
-        let Found { ids, parked } = self.outbox.stranded(which, stamped_before, most).await?;
+        let Swept { ids, parked } = self.outbox.stranded(which, stamped_before, most).await?;
         if let Some((count, code)) = parked {
             (0..count).for_each(|_| self.metrics.parked(code));
         }

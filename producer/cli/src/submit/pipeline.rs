@@ -25,7 +25,7 @@ const UNDERWAY_MAX: usize = 2;
 /// What became of a row in this pass. One byte, since there is one a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Outcome {
+pub(super) enum RowOutcome {
     /// It was left out.
     Invalid,
     /// Inserted and published.
@@ -60,7 +60,7 @@ impl Counts {
 pub(super) struct Progressed {
     pub counts: Counts,
     /// By row.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<RowOutcome>,
     /// Every known id, when they are to be followed.
     pub pending: Pending,
 }
@@ -103,7 +103,7 @@ async fn submit_chunks(
         progress,
         done: Progressed {
             counts: Counts::default(),
-            outcomes: vec![Outcome::Invalid; rows],
+            outcomes: vec![RowOutcome::Invalid; rows],
             pending: Pending::default(),
         },
     };
@@ -166,7 +166,7 @@ impl Submitting<'_> {
         Ok(())
     }
 
-    fn count(&mut self, place: &Place, result: Result<Receipt, E>) -> Result<Outcome, Error> {
+    fn count(&mut self, place: &Place, result: Result<Receipt, E>) -> Result<RowOutcome, Error> {
         let counts = &mut self.done.counts;
         match result {
             // For a file, transactions that the broker does not have are a failure: it may have many more.
@@ -174,18 +174,18 @@ impl Submitting<'_> {
             Ok(Receipt { known: None, .. }) => {
                 counts.submitted += 1;
                 self.follow(place);
-                Ok(Outcome::Submitted)
+                Ok(RowOutcome::Submitted)
             }
             Ok(Receipt { known: Some(_), .. }) => {
                 counts.unchanged += 1;
                 self.follow(place);
-                Ok(Outcome::Unchanged)
+                Ok(RowOutcome::Unchanged)
             }
             Err(E::Conflict { problem, .. }) => {
                 counts.conflicts += 1;
                 let problem = format!("{problem}; submit this row under an id of its own");
                 self.complain(place, &problem);
-                Ok(Outcome::Conflict)
+                Ok(RowOutcome::Conflict)
             }
             Err(E::KeyInUse { key, holder, .. }) => {
                 counts.keys_in_use += 1;
@@ -194,17 +194,17 @@ impl Submitting<'_> {
                      when that is decided"
                 );
                 self.complain(place, &problem);
-                Ok(Outcome::KeyInUse)
+                Ok(RowOutcome::KeyInUse)
             }
             Err(E::WithoutKeys(why)) => {
                 counts.refused += 1;
                 self.complain(place, why);
-                Ok(Outcome::Refused)
+                Ok(RowOutcome::Refused)
             }
             Err(E::Refused { problem, .. }) => {
                 counts.refused += 1;
                 self.complain(place, &problem);
-                Ok(Outcome::Refused)
+                Ok(RowOutcome::Refused)
             }
             Err(error) => Err(error.into()),
         }

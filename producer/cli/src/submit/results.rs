@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use client::State;
 use serde::Serialize;
 
-use super::pipeline::Outcome;
+use super::pipeline::RowOutcome;
 use super::rows::{Read, Transfers};
 use crate::context::Context;
 use crate::exit::Error;
@@ -97,7 +97,7 @@ impl Drop for ResultsFile {
 pub(super) async fn write(
     context: &Context,
     transfers: &Transfers,
-    outcomes: &[Outcome],
+    outcomes: &[RowOutcome],
     ends: bool,
     mut file: ResultsFile,
 ) -> Result<(), Error> {
@@ -122,14 +122,16 @@ pub(super) async fn write(
 }
 
 /// The result of a row, as far as it is known without asking the database.
-fn local(line: u32, id: &str, outcome: Outcome) -> Line {
+fn local(line: u32, id: &str, outcome: RowOutcome) -> Line {
     let (outcome, message) = match outcome {
-        Outcome::Invalid => ("invalid", ""),
-        Outcome::Submitted => ("submitted", ""),
-        Outcome::Unchanged => ("unchanged", ""),
-        Outcome::Conflict => ("conflict", "the id is taken by a transaction with other content"),
-        Outcome::KeyInUse => ("key_in_use", "another undecided transaction has the exclusive key"),
-        Outcome::Refused => ("invalid", "the server refuses it"),
+        RowOutcome::Invalid => ("invalid", ""),
+        RowOutcome::Submitted => ("submitted", ""),
+        RowOutcome::Unchanged => ("unchanged", ""),
+        RowOutcome::Conflict => ("conflict", "the id is taken by a transaction with other content"),
+        RowOutcome::KeyInUse => {
+            ("key_in_use", "another undecided transaction has the exclusive key")
+        }
+        RowOutcome::Refused => ("invalid", "the server refuses it"),
     };
     let (id, outcome, message) = (id.to_owned(), outcome.to_owned(), message.to_owned());
     Line { line, id, outcome, message, ..Line::default() }

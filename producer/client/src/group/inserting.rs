@@ -21,7 +21,7 @@ use observe::Traces;
 use tokio::sync::{Mutex, Semaphore};
 
 use super::waiting::{Caller, Job};
-use crate::error::{Attempt, Error, Server};
+use crate::error::{AttemptError, Error, Server};
 use crate::servers::Servers;
 use crate::submission::{Answer, Expect, Order, Receipt, find_one, insert};
 

@@ -50,7 +50,7 @@ const IN_FLIGHT: i64 = 1 << 60;
 const MARKS_AT_ONCE: usize = 1_000;
 
 /// Transactions by their places.
-type Found = BTreeMap<Place, Document>;
+type InOrder = BTreeMap<Place, Document>;
 
 impl Client {
     /// Transactions, newest created first; of an account, those in flight and then the others, newest
@@ -81,7 +81,7 @@ impl Client {
         self.needs_history().await?;
         let mut found = match &filter.account {
             Some(account) => self.in_flight_on(account, filter, after.as_ref()).await?,
-            None => Found::new(),
+            None => InOrder::new(),
         };
         for query in queries(filter, after.as_ref()) {
             found.extend(self.insist(|| query.run(self.store(), limit)).await?);
@@ -95,9 +95,9 @@ impl Client {
         account: &str,
         filter: &TransactionFilter,
         after: Option<&Place>,
-    ) -> Result<Found, Error> {
+    ) -> Result<InOrder, Error> {
         if after.is_some_and(|after| after.at < IN_FLIGHT) {
-            return Ok(Found::new());
+            return Ok(InOrder::new());
         }
         let ids = [account];
         let fields = Fields::Only(&["pendingTransactions"]);
@@ -105,7 +105,7 @@ impl Client {
         let found = self.insist(read).await?.pop();
         let marks = found.and_then(|account| marks_from_raw(&account).ok()).unwrap_or_default();
         let marks: Vec<&str> = marks.iter().map(AsRef::as_ref).collect();
-        let mut found = Found::new();
+        let mut found = InOrder::new();
         for ids in marks.chunks(MARKS_AT_ONCE) {
             let read = || self.store().documents("transactions", TRANSACTIONS, ids, Fields::All);
             let documents = self.insist(read).await?;
@@ -209,7 +209,7 @@ fn ended_of(account: &str, filter: &TransactionFilter, after: Option<&Place>) ->
 }
 
 impl Query {
-    async fn run(&self, store: &Store, limit: usize) -> Result<Found, LedgerError> {
+    async fn run(&self, store: &Store, limit: usize) -> Result<InOrder, LedgerError> {
         let raw = |document: &Document| {
             RawDocumentBuf::try_from(document)
                 .map_err(|error| LedgerError::lasting("transactions", error.to_string()))
@@ -234,7 +234,7 @@ impl Query {
 
 /// The newest of what the queries have found. Each has found one more than a page has, so what is
 /// beyond a query's end is beyond the page.
-fn page(of: &Value, mut found: Found, limit: usize) -> Page<Document> {
+fn page(of: &Value, mut found: InOrder, limit: usize) -> Page<Document> {
     let mut items = Vec::with_capacity(found.len().min(limit));
     let mut last = None;
     while items.len() < limit
@@ -281,7 +281,7 @@ mod tests {
         let list = json!(["transactions"]);
         let first = vec![document(3, "a"), document(1, "c"), document(1, "a")];
         let second = vec![document(2, "b"), document(1, "c"), document(1, "b")];
-        let found: Found = first.into_iter().chain(second).collect();
+        let found: InOrder = first.into_iter().chain(second).collect();
         let ids = |page: &Page<Document>| -> Vec<String> {
             page.items.iter().filter_map(id_of).collect()
         };
@@ -290,7 +290,7 @@ mod tests {
         let next = page_of_four.next.expect("one is left");
         assert_eq!(cursor::read(&list, &next), Ok(place(1, "b")));
         assert_eq!(page(&list, found.clone(), 5).next, None);
-        assert_eq!(page(&list, Found::new(), 5), Page { items: vec![], next: None });
+        assert_eq!(page(&list, InOrder::new(), 5), Page { items: vec![], next: None });
     }
 
     #[test]

@@ -14,7 +14,7 @@ use engine::Environment;
 use ledger::LedgerError;
 use ledger::transaction::{ParkCode, Parked, TransactionId};
 use queue::{Outgoing, QueueError};
-use worker::acknowledge::{Broker, Parking};
+use worker::acknowledge::{Broker, ParkKillers};
 use worker::decide::Publishing;
 
 use super::planted::Planted;
@@ -222,7 +222,7 @@ impl Broker for Client {
     }
 }
 
-impl Parking for Client {
+impl ParkKillers for Client {
     async fn park_killers(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
         let why = Parked::new(ParkCode::KillsWorker, "its workers died with it");
         self.request(Request::ParkById(ids.to_vec(), why)).await.map(|_| ())
