@@ -63,9 +63,7 @@ use tokio::sync::OnceCell;
 
 pub use backlog::{BACKLOG_MAX, Backlog};
 pub use due::{Due, DueNote, Source};
-pub use fault::{
-    code_of, of_code as fault_of_code, of_error as fault_of, of_query as query_failed,
-};
+pub use fault::{code_of, of_error as fault_of, of_query as query_failed};
 pub use findings::{Finding, Lack};
 pub use ground::{Harm, How, Why};
 pub use history::ENDED_ON;

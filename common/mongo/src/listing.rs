@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use ledger::LedgerError;
 use ledger::transaction::{DUE_AT, State};
 use mongodb::Cursor;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::options::Hint;
 
 use super::Store;
@@ -38,7 +38,7 @@ pub struct Listing {
     queries: VecDeque<Query>,
     projection: Option<Document>,
     left: usize,
-    cursor: Option<Cursor<RawDocumentBuf>>,
+    cursor: Option<Cursor<Document>>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -100,22 +100,20 @@ impl Listing {
                 },
             };
             let most = self.left.min(PAGE);
-            let (cursor, page) = self
-                .store
-                .limited("list", read(cursor, most))
-                .await
-                .map_err(LedgerError::without_effect)?;
-            self.cursor = (page.len() == most).then_some(cursor);
-            self.left -= page.len();
-            if !page.is_empty() {
+            let whole = |document: &RawDocument| Some(document.to_owned());
+            let page = self.store.page("list", cursor, most, whole).await;
+            let (cursor, page) = page.map_err(LedgerError::without_effect)?;
+            if let Some(page) = page {
+                self.left -= page.len();
+                self.cursor = (page.len() == most).then_some(cursor);
                 return Ok(page);
             }
         }
         Ok(Vec::new())
     }
 
-    async fn open(&self, query: Query) -> Result<Cursor<RawDocumentBuf>, LedgerError> {
-        let collection = self.store.database().collection::<RawDocumentBuf>(self.collection);
+    async fn open(&self, query: Query) -> Result<Cursor<Document>, LedgerError> {
+        let collection = self.store.database().collection::<Document>(self.collection);
         let (projection, left) = (self.projection.clone(), self.left);
         let find = async move {
             let find = collection.find(query.filter).sort(query.sort);
@@ -130,18 +128,6 @@ impl Listing {
         };
         self.store.limited("list", find).await.map_err(LedgerError::without_effect)
     }
-}
-
-/// Reads on, raw bytes, one document at a time: a document that can't be read does not end the list.
-async fn read(
-    mut cursor: Cursor<RawDocumentBuf>,
-    most: usize,
-) -> mongodb::error::Result<(Cursor<RawDocumentBuf>, Vec<RawDocumentBuf>)> {
-    let mut page = Vec::new();
-    while page.len() < most && cursor.advance().await? {
-        page.push(cursor.current().to_owned());
-    }
-    Ok((cursor, page))
 }
 
 /// One query for each index.

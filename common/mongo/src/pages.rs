@@ -48,7 +48,7 @@ impl Store {
     }
 
     /// The next documents of a cursor; none at its end.
-    async fn page<T: Send + 'static>(
+    pub(super) async fn page<T: Send + 'static>(
         &self,
         operation: &'static str,
         mut cursor: Cursor<Document>,

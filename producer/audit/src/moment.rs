@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use client::{Client, Error, Server};
 use ledger::transaction::State;
-use mongo::{code_of, error_in_words};
+use mongo::{IN_FLIGHT, code_of, error_in_words};
 use mongodb::ClientSession;
 use mongodb::action::Find;
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, Timestamp, doc};
@@ -268,7 +268,7 @@ impl Reading {
         let states = State::IN_FLIGHT.map(Bson::from).to_vec();
         let find =
             transactions.find(doc! { "state": { "$in": states } }).projection(transaction_fields());
-        let find = find.hint(Hint::Name("in_flight".to_owned()));
+        let find = find.hint(Hint::Name(IN_FLIGHT.to_owned()));
         self.each(find, &mut take).await?;
         Ok(found)
     }

@@ -15,7 +15,9 @@ use std::time::SystemTime;
 use ledger::LedgerError;
 use ledger::account::marks_from_raw;
 use ledger::transaction::State;
-use mongo::{ACCOUNTS, BY_STATE, ENDED_BY_ACCOUNT, ENDED_ON, Fields, Store, TRANSACTIONS};
+use mongo::{
+    ACCOUNTS, BY_STATE, ENDED_BY_ACCOUNT, ENDED_ON, Fields, IN_FLIGHT, Store, TRANSACTIONS,
+};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 use serde_json::{Value, json};
 
@@ -44,7 +46,7 @@ const ENDED: &str = "lastModified";
 
 /// What the moments of transactions in flight count from in a list of an account, so that they stand
 /// before all that have ended. In milliseconds: far beyond every date.
-const IN_FLIGHT: i64 = 1 << 60;
+const IN_FLIGHT_FROM_MS: i64 = 1 << 60;
 
 /// How many documents are read at once by an account's marks.
 const MARKS_AT_ONCE: usize = 1_000;
@@ -96,7 +98,7 @@ impl Client {
         filter: &TransactionFilter,
         after: Option<&Place>,
     ) -> Result<InOrder, Error> {
-        if after.is_some_and(|after| after.at < IN_FLIGHT) {
+        if after.is_some_and(|after| after.at < IN_FLIGHT_FROM_MS) {
             return Ok(InOrder::new());
         }
         let ids = [account];
@@ -114,7 +116,7 @@ impl Client {
                 documents.filter(|document| filter.wants(document)).filter_map(|document| {
                     let created = document.get_datetime(CREATED).ok()?.timestamp_millis();
                     // Others write dates, too: of before 1970, or of the end of time.
-                    let at = IN_FLIGHT.saturating_add(created.max(0));
+                    let at = IN_FLIGHT_FROM_MS.saturating_add(created.max(0));
                     Some((Place { at, id: id_of(&document)? }, document))
                 });
             found.extend(placed.filter(|(place, _)| after.is_none_or(|after| place < after)));
@@ -184,7 +186,7 @@ fn queries(filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
     let stays = |state| asked(&state).then(|| query(doc! { "state": state }, BY_STATE));
     let flying: Vec<Bson> = State::IN_FLIGHT.into_iter().filter(asked).map(Bson::from).collect();
     let in_flight =
-        (!flying.is_empty()).then(|| query(doc! { "state": { "$in": flying } }, "in_flight"));
+        (!flying.is_empty()).then(|| query(doc! { "state": { "$in": flying } }, IN_FLIGHT));
     let held = stays(State::Held);
     // A hold is in flight before it rests, and again when it was confirmed or released.
     let before_held = in_flight.clone().filter(|_| held.is_some());
@@ -202,7 +204,7 @@ fn ended_of(account: &str, filter: &TransactionFilter, after: Option<&Place>) ->
         return None;
     }
     // A cursor among those in flight stands before all that have ended.
-    let after = after.filter(|after| after.at < IN_FLIGHT);
+    let after = after.filter(|after| after.at < IN_FLIGHT_FROM_MS);
     let mut whole = doc! { ENDED_ON: account, "state": { "$in": &states } };
     whole.extend(filter.place(ENDED, after));
     Some(Query { filter: whole, hint: ENDED_BY_ACCOUNT, moment: ENDED })
@@ -262,11 +264,11 @@ mod tests {
             queries(filter, None).iter().map(|query| query.hint).collect()
         };
         assert_eq!(hints(&of(&[State::Done], None)), [BY_STATE]);
-        assert_eq!(hints(&of(&[State::Applied, State::Pending], None)), ["in_flight"]);
+        assert_eq!(hints(&of(&[State::Applied, State::Pending], None)), [IN_FLIGHT]);
         for state in [State::Scheduled, State::Initial, State::Held] {
             assert_eq!(hints(&of(&[state], None)).first(), Some(&BY_STATE), "{state}");
         }
-        let life = [BY_STATE, BY_STATE, "in_flight", BY_STATE, "in_flight", BY_STATE, BY_STATE];
+        let life = [BY_STATE, BY_STATE, IN_FLIGHT, BY_STATE, IN_FLIGHT, BY_STATE, BY_STATE];
         assert_eq!(hints(&of(&State::ALL, None)), life);
         assert_eq!(hints(&of(&[], None)), life);
         assert_eq!(hints(&of(&[], Some("a"))), ["ended_on"]);
