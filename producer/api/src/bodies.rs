@@ -22,7 +22,7 @@ pub struct BodyMemory(Arc<Semaphore>);
 pub struct HeldBody {
     /// The body.
     pub bytes: Bytes,
-    _room: Option<OwnedSemaphorePermit>,
+    _memory: Option<OwnedSemaphorePermit>,
 }
 
 impl BodyMemory {
@@ -46,7 +46,7 @@ impl BodyMemory {
     async fn read_on(&self, body: Body, most: usize) -> Result<HeldBody, Problem> {
         let mut body = Limited::new(body, most);
         let mut bytes = Vec::new();
-        let mut room: Option<OwnedSemaphorePermit> = None;
+        let mut taken: Option<OwnedSemaphorePermit> = None;
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|error| broken(&*error, most))?.into_data() else {
                 continue;
@@ -55,13 +55,13 @@ impl BodyMemory {
             let more = self.0.clone().try_acquire_many_owned(length).map_err(|_| {
                 Problem::new(Code::Unavailable, "too many bodies are being read; try again")
             })?;
-            match &mut room {
-                Some(room) => room.merge(more),
-                None => room = Some(more),
+            match &mut taken {
+                Some(taken) => taken.merge(more),
+                None => taken = Some(more),
             }
             bytes.extend_from_slice(&data);
         }
-        Ok(HeldBody { bytes: bytes.into(), _room: room })
+        Ok(HeldBody { bytes: bytes.into(), _memory: taken })
     }
 }
 
@@ -85,24 +85,24 @@ mod tests {
 
     #[tokio::test]
     async fn all_bodies_together_take_no_more_than_their_room() {
-        let room = BodyMemory::new(10);
-        let first = room.read(Body::from("123456"), 8, LIMIT).await.expect("there is room");
+        let memory = BodyMemory::new(10);
+        let first = memory.read(Body::from("123456"), 8, LIMIT).await.expect("there is room");
         assert_eq!(first.bytes, "123456");
-        assert_eq!(code(room.read(Body::from("12345"), 8, LIMIT).await), Some(Code::Unavailable));
-        let second = room.read(Body::from("1234"), 8, LIMIT).await.expect("there is room for it");
+        assert_eq!(code(memory.read(Body::from("12345"), 8, LIMIT).await), Some(Code::Unavailable));
+        let second = memory.read(Body::from("1234"), 8, LIMIT).await.expect("there is room for it");
         drop((first, second));
         let large = Body::from("123456789");
-        assert_eq!(code(room.read(large, 8, LIMIT).await), Some(Code::TooLarge));
+        assert_eq!(code(memory.read(large, 8, LIMIT).await), Some(Code::TooLarge));
         assert!(
-            room.read(Body::from("12345678"), 8, LIMIT).await.is_ok(),
+            memory.read(Body::from("12345678"), 8, LIMIT).await.is_ok(),
             "all of it is free again"
         );
     }
 
     #[tokio::test]
     async fn nothing_is_read_where_there_must_be_no_body() {
-        let room = BodyMemory::new(10);
-        assert_eq!(code(room.read(Body::from("1"), 0, LIMIT).await), Some(Code::Malformed));
-        assert!(room.read(Body::empty(), 0, LIMIT).await.is_ok());
+        let memory = BodyMemory::new(10);
+        assert_eq!(code(memory.read(Body::from("1"), 0, LIMIT).await), Some(Code::Malformed));
+        assert!(memory.read(Body::empty(), 0, LIMIT).await.is_ok());
     }
 }

@@ -12,7 +12,6 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, Uri, header};
 use observe::{Context, FutureExt, Span, SpanKind, TRACEPARENT, TraceParent};
-use tokio::task::JoinHandle;
 
 use super::answer::Answer;
 use super::call::Call;
@@ -102,7 +101,7 @@ async fn run(
     let submitter = admit(api, operation, &parts, exchange)?;
     // Whoever sends a body where none has a meaning, maybe without a token, takes no memory.
     let most = operation.takes.as_ref().map_or(0, |_| api.settings.body_bytes_max);
-    let body = api.room.read(body, most, api.settings.read_limit).await?;
+    let body = api.read(body, most).await?;
     let query = parts.uri.query().unwrap_or_default();
     let received = Received::new(id, query, parts.headers, body.bytes.clone());
     let call = Call { api: api.clone(), submitter, received };
@@ -119,15 +118,12 @@ async fn carry_out(
     keep: impl Send + 'static,
 ) -> Result<Answer, Problem> {
     let limit = if operation.is_long { Duration::MAX } else { limit(&call.api) };
-    let running = operation_with(operation, call, keep);
-    let answer = match tokio::time::timeout(limit, running).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(panicked)) => {
-            tracing::error!(%panicked, operation = operation.name, "an operation broke down");
-            Err(Problem::new(Code::Unknown, "the operation broke down"))
-        }
-        Err(_) => Err(Problem::new(Code::Unknown, "a server takes too long to answer")),
+    let running = async move {
+        let answer = (operation.run)(call).await;
+        drop(keep);
+        answer
     };
+    let answer = in_time(limit, operation.name, running).await;
     // What was begun may have changed something.
     let answer = match operation.method == Method::POST {
         true => answer,
@@ -147,34 +143,31 @@ fn limit(api: &Api) -> Duration {
     2 * api.settings.give_up_after + Duration::from_secs(u64::from(WAIT_MAX_S) + 10)
 }
 
-/// Carries out what only reads, in a task of its own, as the driver needs it, and within the time of an operation.
+/// Carries out what only reads, within the time of an operation. `name` is for the log.
 pub async fn within_limit<T: Send + 'static>(
     api: &Api,
+    name: &'static str,
     look: impl Future<Output = Result<T, Problem>> + Send + 'static,
 ) -> Result<T, Problem> {
-    let looking = tokio::spawn(look.with_current_context());
-    match tokio::time::timeout(limit(api), looking).await {
-        Ok(Ok(answer)) => answer.map_err(Problem::of_a_look),
-        Ok(Err(panicked)) => {
-            tracing::error!(%panicked, "a look broke down");
-            Err(Problem::new(Code::Unknown, "the look broke down").of_a_look())
-        }
-        Err(_) => Err(Problem::new(Code::Unknown, "a server takes too long to answer").of_a_look()),
-    }
+    in_time(limit(api), name, look).await.map_err(Problem::of_a_look)
 }
 
-/// Starts an operation.
-fn operation_with(
-    operation: &'static Operation,
-    call: Call,
-    keep: impl Send + 'static,
-) -> JoinHandle<Result<Answer, Problem>> {
-    let running = async move {
-        let answer = (operation.run)(call).await;
-        drop(keep);
-        answer
-    };
-    tokio::spawn(running.with_current_context())
+/// Does something in a task of its own, so that a caller that goes away interrupts nothing midway, and waits for it
+/// for so long.
+async fn in_time<T: Send + 'static>(
+    limit: Duration,
+    name: &'static str,
+    work: impl Future<Output = Result<T, Problem>> + Send + 'static,
+) -> Result<T, Problem> {
+    let running = tokio::spawn(work.with_current_context());
+    match tokio::time::timeout(limit, running).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(panicked)) => {
+            tracing::error!(%panicked, operation = name, "an operation broke down");
+            Err(Problem::new(Code::Unknown, "the operation broke down"))
+        }
+        Err(_) => Err(Problem::new(Code::Unknown, "a server takes too long to answer")),
+    }
 }
 
 /// Refuses whom it must, before anything of the body is read. Returns the name of who sends it, if there is one.

@@ -121,7 +121,7 @@ pub struct Api {
     metrics: Metrics,
     asked: Asked,
     viewing: Viewing,
-    room: BodyMemory,
+    bodies: BodyMemory,
     /// One look at the dead letters at a time: another one would not see what this one holds.
     looking: tokio::sync::Mutex<()>,
     /// Whether it is about to end.
@@ -138,11 +138,11 @@ impl Api {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         // Lives of the subscription are counted in steps of one from here on.
         let epoch = since_1970.unwrap_or_default().as_nanos() as u64;
-        let room = BodyMemory::new(settings.body_bytes_max.max(bodies::BYTES_MAX));
+        let bodies = BodyMemory::new(settings.body_bytes_max.max(bodies::BYTES_MAX));
         Ok(Api {
             viewing: Viewing::new(Sampler::new(client.clone())),
             client,
-            room,
+            bodies,
             settings,
             tokens: RwLock::new(Arc::new(tokens)),
             gate: Arc::default(),
@@ -174,9 +174,9 @@ impl Api {
     /// Reads a body of at most so many bytes.
     ///
     /// # Errors
-    /// When it is longer, comes too slowly, or there is no room for it.
+    /// When it is longer, comes too slowly, or there is no memory for it.
     pub async fn read(&self, body: Body, bytes_max: usize) -> Result<HeldBody, Problem> {
-        self.room.read(body, bytes_max, self.settings.read_limit).await
+        self.bodies.read(body, bytes_max, self.settings.read_limit).await
     }
 
     /// If the broker was not told of what is done, new submissions would wait for it.

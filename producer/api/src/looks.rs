@@ -27,7 +27,7 @@ impl Api {
         caller.require(Scope::Operate)?;
         let api = self.clone();
         let look = async move { Ok(api.client.parked_transactions(&filter, limit).await?) };
-        within_limit(self, look).await
+        within_limit(self, "parkedTransactions", look).await
     }
 
     /// The database's clock, in milliseconds since 1970.
@@ -38,7 +38,7 @@ impl Api {
         caller.require(Scope::Read)?;
         let api = self.clone();
         let look = async move { Ok(api.client.database_now().await?) };
-        within_limit(self, look).await
+        within_limit(self, "databaseNow", look).await
     }
 
     /// Whether the event of a transaction still waits for a confirm of the broker.
@@ -49,7 +49,7 @@ impl Api {
         caller.require(Scope::Read)?;
         let (api, id) = (self.clone(), id.to_owned());
         let look = async move { Ok(api.client.event_is_due(&id).await?) };
-        within_limit(self, look).await
+        within_limit(self, "eventIsDue", look).await
     }
 
     /// Audits the ledger, unless an audit is running. It takes as long as it takes, and tells its progress.
