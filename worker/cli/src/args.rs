@@ -142,16 +142,11 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-
-    #[derive(Parser)]
-    struct Program {
-        #[command(flatten)]
-        flags: WorkerFlags,
-    }
+    use crate::Cli;
 
     #[test]
     fn defaults_are_those_of_the_library() {
-        let parsed = Config::from(Program::parse_from(["worker"]).flags);
+        let parsed = Config::from(Cli::parse_from(["worker"]).config);
         let defaults = Config::new(&parsed.mongo.mongodb_uri, &parsed.amqp.amqp_url);
         let Config { mongo, amqp, http, .. } = parsed.clone();
         assert_eq!(parsed, Config { mongo, amqp, http, ..defaults.clone() });

@@ -90,7 +90,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
 
     /// Sends events, those of small batches together with others; returns those that are not confirmed.
     async fn tell(&self, announcer: &Arc<dyn Announcer>, events: Vec<Ended>) -> Vec<Ended> {
-        if events.len() >= self.settings.full_from {
+        if self.auto.is_full(events.len()) {
             return announcer.announce(&events).await;
         }
         let tell = async |mut all: Vec<Vec<Ended>>| {

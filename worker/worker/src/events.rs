@@ -6,9 +6,10 @@
 //! one event of a batch finds that out, and the others are not made. Fails by naming the events that
 //! are not confirmed.
 //!
-//! A queue that refuses (`reject-publish`, full) is served again from the note. Of transactions in flight when a
-//! queue was bound, its subscriber may miss events. `producer events --replay` makes events anew for a subscriber whose queue
-//! was lost. Worker, sweeper and replay make them by one function, from the documents.
+//! A queue that refuses (`reject-publish`, full) is served again from the note. Of transactions in
+//! flight when a queue was bound, its subscriber may miss events. `producer events --replay` makes
+//! events anew for a subscriber whose queue was lost. Worker, sweeper and replay make them by one
+//! function, from the documents.
 
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -122,7 +122,7 @@ impl Auto {
     }
 
     /// Whether more waits than fits a batch, as far as a batch of so many shows.
-    fn is_full(&self, transactions: usize) -> bool {
+    pub fn is_full(&self, transactions: usize) -> bool {
         transactions >= self.full_from
     }
 

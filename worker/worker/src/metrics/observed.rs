@@ -4,7 +4,7 @@ use engine::{Observer, Phase};
 use ledger::ServerMs;
 use ledger::transaction::{ParkCode, ReasonCode, State, TransactionId};
 use observe::Span;
-use prometheus::{Histogram, HistogramTimer};
+use prometheus::{HistogramTimer, HistogramVec};
 
 use super::{CONFLICT, Metrics, seconds};
 
@@ -12,14 +12,14 @@ use super::{CONFLICT, Metrics, seconds};
 struct Timed {
     timer: HistogramTimer,
     /// Where its time counts if a conflict undoes it.
-    conflicts: Histogram,
+    phases: HistogramVec,
     _span: Option<Span>,
 }
 
 impl Phase for Timed {
     fn lost(self: Box<Self>) {
         let seconds = self.timer.stop_and_discard();
-        self.conflicts.observe(seconds);
+        self.phases.with_label_values(&[CONFLICT]).observe(seconds);
     }
 }
 
@@ -27,8 +27,7 @@ impl Observer for Metrics {
     fn phase(&self, name: &'static str) -> Box<dyn Phase> {
         let span = self.tracing.get().and_then(|tracing| tracing.child(name));
         let timer = self.phase_seconds.with_label_values(&[name]).start_timer();
-        let conflicts = self.phase_seconds.with_label_values(&[CONFLICT]);
-        Box::new(Timed { timer, conflicts, _span: span })
+        Box::new(Timed { timer, phases: self.phase_seconds.clone(), _span: span })
     }
 
     fn moved(&self, state: State, count: usize) {
