@@ -12,6 +12,7 @@ mod exit;
 pub mod files;
 mod follow;
 mod init;
+mod listing;
 mod moment;
 mod roles;
 #[cfg(feature = "serve")]

@@ -39,13 +39,13 @@ impl<T: Send + 'static> SharedTask<T> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let mut way_in = self.0.lock().expect("no holder panics");
-        match &*way_in {
+        let mut known = self.0.lock().expect("no holder panics");
+        match &*known {
             Some(sender) if !sender.is_closed() => sender.clone(),
             Some(_) | None => {
                 let (sender, calls) = channel(CALLS_MAX);
                 tokio::spawn(task(calls));
-                way_in.insert(sender).clone()
+                known.insert(sender).clone()
             }
         }
     }

@@ -135,18 +135,18 @@ type Call = (TransactionId, Answer);
 /// The handle to the task. Clones share the task.
 #[derive(Clone)]
 pub(crate) struct Watch {
-    way_in: SharedTask<Call>,
+    task: SharedTask<Call>,
     servers: Arc<Servers>,
 }
 
 impl Watch {
     pub fn new(servers: Arc<Servers>) -> Watch {
-        Watch { way_in: SharedTask::default(), servers }
+        Watch { task: SharedTask::default(), servers }
     }
 
     async fn put(&self, id: TransactionId) -> oneshot::Receiver<Result<Outcome, Error>> {
         let (answer, answered) = oneshot::channel();
-        self.way_in.send((id, answer), |calls| run(self.servers.clone(), calls)).await;
+        self.task.send((id, answer), |calls| run(self.servers.clone(), calls)).await;
         answered
     }
 }

@@ -23,6 +23,7 @@ use input::{Kind, Record, parse_account};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 use crate::files::{ACCOUNTS, Format};
+use crate::listing::print_all;
 
 /// The subcommands of `accounts`.
 #[derive(Clone, Debug, Subcommand)]
@@ -231,17 +232,12 @@ async fn list(
     args: &ListArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
-    let mut listing = context.client.list_accounts(args.status.map(Status::from), args.limit);
-    loop {
-        let page = listing.next_page().await?;
-        if page.is_empty() {
-            return Ok(Exit::Ok);
-        }
-        for document in &page {
-            let reserved = Reserved { holds: holds(document), amount: None };
-            print(document, &reserved, args.json, out)?;
-        }
-    }
+    let listing = context.client.list_accounts(args.status.map(Status::from), args.limit);
+    print_all(listing, |document| {
+        let reserved = Reserved { holds: holds(document), amount: None };
+        print(document, &reserved, args.json, out)
+    })
+    .await
 }
 
 /// Prints an account. What is reserved by holds is a part of what is held.

@@ -17,6 +17,7 @@ use ledger::transaction::{Body, Leg, State, Terms};
 use super::reason_text;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
+use crate::listing::print_all;
 use crate::moment::{self, moment};
 
 /// The most transactions of one page of the library.
@@ -136,16 +137,8 @@ pub async fn list(
         fields: if args.json { Vec::new() } else { PRINTED.to_vec() },
         limit: args.limit,
     };
-    let mut listing = context.client.list_transactions(&listed).await?;
-    loop {
-        let page = listing.next_page().await?;
-        if page.is_empty() {
-            return Ok(Exit::Ok);
-        }
-        for document in &page {
-            print(document, args.json, out)?;
-        }
-    }
+    let listing = context.client.list_transactions(&listed).await?;
+    print_all(listing, |document| print(document, args.json, out)).await
 }
 
 /// Prints transactions by account or age, newest first.

@@ -128,7 +128,7 @@ async fn answer(answered: Answered) -> Result<Receipt, Error> {
 /// The handle to the task that runs the groups. Clones share the task.
 #[derive(Clone)]
 pub(crate) struct Groups {
-    way_in: SharedTask<Vec<Job>>,
+    task: SharedTask<Vec<Job>>,
     servers: Arc<Servers>,
     /// Where small calls wait, and where large ones do.
     small: Arc<Semaphore>,
@@ -140,7 +140,7 @@ impl Groups {
     pub fn new(servers: Arc<Servers>) -> Groups {
         let room = || Arc::new(Semaphore::new(WAITING_MAX));
         let (small, large) = (room(), room());
-        Groups { way_in: SharedTask::default(), servers, small, large, calls: Arc::default() }
+        Groups { task: SharedTask::default(), servers, small, large, calls: Arc::default() }
     }
 
     /// The number of a large call.
@@ -166,7 +166,7 @@ impl Groups {
             jobs.push(Job::new(order, Instant::now(), lane, caller));
             answers.push(answered);
         }
-        self.way_in.send(jobs, |arrivals| run(self.servers.clone(), arrivals)).await;
+        self.task.send(jobs, |arrivals| run(self.servers.clone(), arrivals)).await;
         answers
     }
 }
