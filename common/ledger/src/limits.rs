@@ -1,10 +1,11 @@
 //! The limits on names, documents, messages and texts that others write, and how foreign text is shown.
 //!
-//! A limit that only one part has (how much memory it takes, how many callers it serves) stands in that part; the page
-//! `deploy/limits.md` is made of all of them. Documents, messages and files are written by others, too. Whatever is read from them is checked
-//! once, where it is read, against these numbers, so that everything behind that point may rely on
-//! them. The relations between the numbers are asserted at compile time. [`echo`] is the only way
-//! in which foreign text gets into an error, a reason, a header or a log line.
+//! A limit that only one part has (how much memory it takes, how many callers it serves) stands in that
+//! part; the page `deploy/limits.md` is made of all of them. Documents, messages and files are written
+//! by others, too. Whatever is read from them is checked once, where it is read, against these numbers,
+//! so that everything behind that point may rely on them. The relations between the numbers are
+//! asserted at compile time. [`echo`] is the only way in which foreign text gets into an error, a
+//! reason, a header or a log line.
 
 use std::borrow::Cow;
 

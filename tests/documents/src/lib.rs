@@ -15,7 +15,7 @@ mod metrics;
 pub mod references;
 mod settings;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use configuration::configuration;
 pub use limits::{limits, tests as limit_tests};
@@ -47,4 +47,21 @@ pub const METRICS: &str = "deploy/metrics.md";
 pub fn root() -> PathBuf {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).expect("tests/documents is in the workspace").to_owned()
+}
+
+/// The files of Rust below a folder.
+///
+/// # Panics
+/// When the folder can't be read.
+#[must_use]
+pub fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder that can be read");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths
+        .flat_map(|path| match path.extension().and_then(|extension| extension.to_str()) {
+            Some("rs") => vec![path],
+            None if path.is_dir() => rust_files(&path),
+            Some(_) | None => Vec::new(),
+        })
+        .collect()
 }

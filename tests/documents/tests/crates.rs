@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use documents::root;
+use documents::{root, rust_files};
 use serde_json::Value;
 
 /// Each crate of the product, and the crates of the product that it may depend on.
@@ -58,8 +58,15 @@ const ONLY: [(&str, &[&str]); 4] = [
     ("backoff", &["ledger"]),
 ];
 
-/// What each crate of the product depends on when it is built for others, from the manifests.
-fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+/// A crate of the product, by its manifest.
+struct Package {
+    name: String,
+    /// What it depends on when it is built for others.
+    dependencies: BTreeSet<String>,
+    has_features: bool,
+}
+
+fn packages() -> Vec<Package> {
     let command = ["metadata", "--no-deps", "--format-version", "1", "--locked"];
     let ran = Command::new(env!("CARGO")).args(command).current_dir(root()).output();
     let ran = ran.expect("cargo runs");
@@ -73,20 +80,25 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
         .map(|package| {
             let all = package["dependencies"].as_array().expect("a list").iter();
             let built_in = all.filter(|one| one["kind"].is_null());
-            (text(&package["name"]), built_in.map(|one| text(&one["name"])).collect())
+            Package {
+                name: text(&package["name"]),
+                dependencies: built_in.map(|one| text(&one["name"])).collect(),
+                has_features: !package["features"].as_object().expect("an object").is_empty(),
+            }
         })
         .collect()
 }
 
 #[test]
 fn crates_depend_on_each_other_as_the_map_says() {
-    let dependencies = dependencies();
-    let ours: BTreeSet<&str> = dependencies.keys().map(String::as_str).collect();
-    let mapped: BTreeSet<&str> = ALLOWED.iter().map(|(name, _)| *name).collect();
-    assert_eq!(ours, mapped, "the crates of the product, and those of the map");
-    for (name, allowed) in ALLOWED {
-        let used = dependencies[name].iter().map(String::as_str);
-        let used = used.filter(|other| ours.contains(other));
+    let packages = packages();
+    let ours: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    let mapped: BTreeMap<&str, &[&str]> = ALLOWED.into_iter().collect();
+    let names: BTreeSet<&str> = mapped.keys().copied().collect();
+    assert_eq!(ours, names, "the crates of the product, and those of the map");
+    for Package { name, dependencies, .. } in &packages {
+        let allowed = mapped[name.as_str()];
+        let used = dependencies.iter().map(String::as_str).filter(|other| ours.contains(other));
         let forbidden: Vec<&str> = used.filter(|other| !allowed.contains(other)).collect();
         assert!(forbidden.is_empty(), "{name} must not depend on {forbidden:?}");
     }
@@ -94,44 +106,27 @@ fn crates_depend_on_each_other_as_the_map_says() {
 
 #[test]
 fn driver_broker_and_flags_stay_in_their_crates() {
-    for (name, used) in dependencies() {
+    for Package { name, dependencies, .. } in packages() {
         for (other, allowed) in ONLY {
             let may = allowed.contains(&name.as_str());
-            assert!(may || !used.contains(other), "{name} must not depend on {other}");
+            assert!(may || !dependencies.contains(other), "{name} must not depend on {other}");
         }
     }
 }
 
 #[test]
 fn only_the_command_line_of_the_producer_has_features() {
-    for (name, _) in ALLOWED {
-        let manifest = manifests()
-            .into_iter()
-            .find(|(_, text)| text.lines().any(|line| line == format!("name = \"{name}\"")));
-        let (path, text) = manifest.expect(name);
-        let has_features = text.lines().any(|line| line == "[features]");
-        assert_eq!(has_features, name == "producer_cli", "{}", path.display());
+    for Package { name, has_features, .. } in packages() {
+        assert_eq!(has_features, name == "producer_cli", "{name}");
     }
-}
-
-fn manifests() -> Vec<(PathBuf, String)> {
-    let rooms = ["common", "producer", "worker"].map(|folder| root().join(folder));
-    let entries = rooms.iter().flat_map(|room| std::fs::read_dir(room).expect("a folder"));
-    let paths = entries.map(|entry| entry.expect("an entry").path().join("Cargo.toml"));
-    paths
-        .filter(|path| path.exists())
-        .map(|path| (path.clone(), read_to_string(&path).expect("UTF-8")))
-        .collect()
 }
 
 /// The items that a program sees of the client, by their heads. The driver's types must not be among them: whoever
 /// uses the client would depend on the driver's version.
 #[test]
 fn no_public_item_of_the_client_names_a_type_of_the_driver() {
-    let mut sources = Vec::new();
-    rust_files(&root().join("producer/client/src"), &mut sources);
     let (mut count, mut named) = (0, Vec::new());
-    for path in sources {
+    for path in rust_files(&root().join("producer/client/src")) {
         let text = read_to_string(&path).expect("UTF-8");
         let types = driver_types(&text);
         for (at, _) in text.match_indices("    pub ").chain(text.match_indices("\npub ")) {
@@ -164,15 +159,4 @@ fn driver_types(text: &str) -> Vec<String> {
     let words = uses.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'));
     let upper = words.filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()));
     upper.map(str::to_owned).chain(["mongodb".to_owned()]).collect()
-}
-
-fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            rust_files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
 }

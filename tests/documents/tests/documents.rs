@@ -1,10 +1,10 @@
 //! What documents and comments say about files and flags is so.
 
 use std::fs::read_to_string;
-use std::path::Path;
 
 use documents::{
     CONFIGURATION, LIMITS, METRICS, configuration, limit_tests, limits, metrics, references, root,
+    rust_files,
 };
 
 #[test]
@@ -33,23 +33,11 @@ fn the_page_of_limits_is_that_of_the_programs_and_names_tests_that_exist() {
         "{LIMITS} is not what the programs have; write it anew: cargo run -p documents"
     );
     let sources = ["common", "producer", "worker", "tests"].map(|folder| root().join(folder));
-    let text: String = sources.iter().map(|folder| all_of(folder)).collect();
+    let files = sources.iter().flat_map(|folder| rust_files(folder));
+    let text: String = files.map(|file| read_to_string(file).expect("UTF-8")).collect();
     for test in limit_tests() {
         assert!(text.contains(&format!("fn {test}()")), "{LIMITS} names {test}, which is no test");
     }
-}
-
-/// The text of all sources in a folder.
-fn all_of(folder: &Path) -> String {
-    let entries =
-        std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("it").path());
-    entries
-        .map(|path| match path.extension().and_then(|extension| extension.to_str()) {
-            Some("rs") => read_to_string(&path).expect("UTF-8"),
-            None if path.is_dir() => all_of(&path),
-            Some(_) | None => String::new(),
-        })
-        .collect()
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub struct Tree {
     files: BTreeSet<PathBuf>,
     folders: BTreeSet<PathBuf>,
     packages: HashSet<String>,
+    programs: HashSet<String>,
 }
 
 impl Tree {
@@ -33,11 +34,14 @@ impl Tree {
             files: BTreeSet::new(),
             folders: BTreeSet::new(),
             packages: HashSet::new(),
+            programs: HashSet::new(),
         };
         tree.add(Path::new(""))?;
-        let named = |file: &PathBuf| Some(file.parent()?.file_name()?.to_str()?.to_owned());
-        let manifests = tree.files.iter().filter(|file| file.ends_with("Cargo.toml"));
-        tree.packages = manifests.filter_map(named).collect();
+        for manifest in tree.files.iter().filter(|file| file.ends_with("Cargo.toml")) {
+            let manifest = read_to_string(root.join(manifest))?;
+            tree.packages.extend(names(&manifest, "[package]"));
+            tree.programs.extend(names(&manifest, "[[bin]]"));
+        }
         Ok(tree)
     }
 
@@ -107,7 +111,7 @@ impl Tree {
         };
         let (there, what) = match option {
             "-p" => (self.packages.contains(name), "package"),
-            "--bin" => (self.packages.contains(name) || in_folder("src/bin"), "program"),
+            "--bin" => (self.programs.contains(name) || in_folder("src/bin"), "program"),
             "--example" => (in_folder("examples"), "example"),
             _ => return None,
         };
@@ -171,4 +175,18 @@ fn resolved(path: &Path) -> Option<PathBuf> {
         }
     }
     Some(plain)
+}
+
+/// The names in the sections of a manifest that have this head.
+fn names(manifest: &str, head: &str) -> Vec<String> {
+    let mut section = "";
+    let mut names = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            section = line;
+        }
+        let name = line.strip_prefix("name = \"").and_then(|name| name.strip_suffix('"'));
+        names.extend(name.filter(|_| section == head).map(str::to_owned));
+    }
+    names
 }
