@@ -170,7 +170,9 @@ fn written(collection: &str) -> Written {
         ),
         EVENTS => (&["done", "canceled"], &["_id", "kind", "dueAt", "refusals"]),
         NOTES => (&[], &["_id", "kind", "code", "message", "at"]),
-        WORKERS => (&["latency"], &["_id", "kind", "name", "seenAt", "startedAt", "refusals"]),
+        WORKERS => {
+            (&["latency", "alone"], &["_id", "kind", "name", "seenAt", "startedAt", "refusals"])
+        }
         REQUESTS => (&["accepted"], &["_id", "kind", "key", "submittedBy", "content", "version"]),
         SETTINGS => (&["features", "acceptedIndexes"], &["_id", "kind", "protocol", "complete"]),
         _ => (&[], &[]),

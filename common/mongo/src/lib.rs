@@ -41,6 +41,7 @@ mod seen_index;
 mod shell;
 mod statements;
 mod submissions;
+mod suspects;
 mod unfinished;
 mod unsuitable;
 mod validators;

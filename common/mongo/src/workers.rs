@@ -192,6 +192,8 @@ impl Store {
             "_id": "$_id",
             "startedAt": { "$ifNull": ["$startedAt", "$$NOW"] },
             "seenAt": "$$NOW",
+            // What it has noted on transactions (`suspects`) stays.
+            "alone": "$alone",
         };
         let statement = doc! {
             "q": WORKER.named(&report.id),

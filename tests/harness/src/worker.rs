@@ -210,8 +210,11 @@ pub fn free_address() -> SocketAddr {
     const FIRST: u16 = 10_000;
     const COUNT: u16 = 10_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Two runs of tests at the same time begin at different ports.
-    let offset = u16::try_from(std::process::id() % u32::from(COUNT)).unwrap_or(0);
+    // Two runs of tests at the same time begin far from each other, also when the second process
+    // comes right after the first.
+    const APART: u32 = 613;
+    let begin = std::process::id().wrapping_mul(APART) % u32::from(COUNT);
+    let offset = u16::try_from(begin).unwrap_or(0);
     let mut ports = (0..COUNT).map(|_| {
         let next = NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
         FIRST + (offset + next) % COUNT

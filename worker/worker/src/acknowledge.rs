@@ -23,8 +23,8 @@ use queue::{Outgoing, QueueError, SOLO};
 use engine::{Counted, Observer, Outcome};
 
 use crate::decide::{
-    Admission, Cause, DeadReason, Isolation, Leftovers, Origin, Publishing, admission, leftovers,
-    runs_alone,
+    Admission, Cause, DeadReason, Isolation, Leftovers, Origin, Publishing, STRIKES_MAX, Suspect,
+    admission, leftovers, runs_alone,
 };
 use crate::job::{Admitted, Debt, Job};
 use crate::metrics::Metrics;
@@ -54,13 +54,24 @@ pub trait Broker: Send + Sync {
     fn reject(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
 }
 
-/// Where transactions are parked that kill their workers.
-pub trait ParkKillers: Send + Sync {
-    /// Parks these transactions, so that the sweeper leaves them alone.
-    fn park_killers(
+/// What is known of transactions that may kill their workers. A strike alone proves nothing: a message that
+/// waits for its turn is struck, too, when a batch beside it kills the worker.
+pub trait Suspects: Send + Sync {
+    /// Notes that this transaction is processed now, while nothing else is.
+    fn begin_alone(
         &self,
-        ids: &[TransactionId],
+        id: &TransactionId,
     ) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
+    /// Takes this worker's notes on it back: it has been processed.
+    fn survived(&self, id: &TransactionId) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
+    /// Parks this transaction, so that the sweeper leaves it alone, if [`kills`](crate::decide::kills) says so of
+    /// the notes on it. Returns whether it did.
+    fn park_killer(
+        &self,
+        id: &TransactionId,
+    ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
 }
 
 /// How many markers are kept until the sweeper asks for them. Workers publish fewer; only a stranger
@@ -71,9 +82,9 @@ const MARKERS_MAX: usize = 1_000;
 const ENDED_TOGETHER_MAX: usize = 2_000;
 
 /// Takes deliveries in, and ends every one of them.
-pub struct Acknowledger<B, P> {
+pub struct Acknowledger<B, S> {
     broker: B,
-    parking: P,
+    suspects: S,
     metrics: Arc<Metrics>,
     /// Deliveries of the work queue and of the solo queue that have not been dealt with.
     held: [AtomicUsize; 2],
@@ -83,12 +94,12 @@ pub struct Acknowledger<B, P> {
     markers: Mutex<Vec<ServerMs>>,
 }
 
-impl<B: Broker, P: ParkKillers> Acknowledger<B, P> {
-    /// An acknowledger on a broker, and on what parks.
-    pub fn new(broker: B, parking: P, metrics: Arc<Metrics>) -> Acknowledger<B, P> {
+impl<B: Broker, S: Suspects> Acknowledger<B, S> {
+    /// An acknowledger on a broker, and on what is known of suspects.
+    pub fn new(broker: B, suspects: S, metrics: Arc<Metrics>) -> Acknowledger<B, S> {
         Acknowledger {
             broker,
-            parking,
+            suspects,
             metrics,
             held: Default::default(),
             unpublished: Default::default(),
@@ -113,7 +124,7 @@ impl<B: Broker, P: ParkKillers> Acknowledger<B, P> {
             deliveries,
             receipt,
             outgoing,
-            killers: vec![],
+            suspect: None,
             is_foreign: false,
             instead: None,
         };
@@ -136,16 +147,13 @@ impl<B: Broker, P: ParkKillers> Acknowledger<B, P> {
                 let instead = instead.map(|message| (message, letter));
                 Debt { instead, ..debt(receipt, outgoing) }
             }
-            Admission::Dead(reason, detail) => {
-                let killers = match reason {
-                    // Otherwise the sweeper would bring it back to kill again.
-                    DeadReason::KillsWorker => Message::parse(&body).map(|read| read.message.ids),
-                    DeadReason::Malformed | DeadReason::UnknownTransaction => Ok(vec![]),
-                };
-                let (killers, is_foreign) =
-                    (killers.unwrap_or_default(), reason == DeadReason::Malformed);
-                let outgoing = vec![self.dead(body, reason, detail)];
-                Debt { killers, is_foreign, ..debt(receipt, outgoing) }
+            Admission::Suspect(suspect, bad) => {
+                let letter = self.letter(&bad);
+                Debt { suspect: Some(suspect), ..debt(receipt, letter.into_iter().collect()) }
+            }
+            Admission::Malformed(detail) => {
+                let outgoing = vec![self.dead(body, DeadReason::Malformed, detail)];
+                Debt { is_foreign: true, ..debt(receipt, outgoing) }
             }
         })
     }
@@ -153,15 +161,55 @@ impl<B: Broker, P: ParkKillers> Acknowledger<B, P> {
     /// Publishes what ends a delivery that is not processed. Returns whether the broker has confirmed it. May be
     /// dropped midway.
     pub async fn pay(&self, debt: &Debt<B::Receipt>) -> bool {
-        let Debt { origin, receipt, outgoing, killers, .. } = debt;
-        if !killers.is_empty() {
-            if let Err(error) = self.parking.park_killers(killers).await {
-                tracing::warn!(%error, "could not keep the sweeper away; trying later");
-                return false;
+        let Debt { origin, receipt, outgoing, suspect, .. } = debt;
+        let Some(suspect) = suspect else {
+            return self.publish(*origin, receipt, outgoing).await;
+        };
+        match self.judge(suspect).await {
+            Ok(judged) => {
+                let outgoing: Vec<_> = outgoing.iter().cloned().chain([judged]).collect();
+                self.publish(*origin, receipt, &outgoing).await
             }
-            killers.iter().for_each(|_| self.metrics.parked(ParkCode::KillsWorker));
+            Err(error) => {
+                tracing::warn!(%error, "can't tell whether a transaction kills its workers; trying later");
+                false
+            }
         }
-        self.publish(*origin, receipt, outgoing).await
+    }
+
+    /// Parks the transaction and returns its dead letter, or returns its message for another turn alone.
+    async fn judge(&self, suspect: &Suspect) -> Result<Outgoing, LedgerError> {
+        let Suspect { id, message } = suspect;
+        // Before the letter: otherwise the sweeper would bring it back to kill again.
+        if !self.suspects.park_killer(id).await? {
+            tracing::debug!(%id, "its workers died while it waited for its turn");
+            return Ok(Outgoing::solo(message));
+        }
+        self.metrics.parked(ParkCode::KillsWorker);
+        let problem = format!("its worker died with it {STRIKES_MAX} times");
+        Ok(self.dead(message.to_bytes(), DeadReason::KillsWorker, problem))
+    }
+
+    /// Notes which transaction a batch is going to process while nothing else is. A note that is lost costs a
+    /// worker more, if the transaction kills it.
+    pub async fn begin_alone(&self, jobs: &[Job<B::Receipt>]) -> Option<TransactionId> {
+        let [job] = jobs else { return None };
+        let [id] = &job.message.ids[..] else { return None };
+        if !job.runs_alone {
+            return None;
+        }
+        if let Err(error) = self.suspects.begin_alone(id).await {
+            tracing::debug!(%error, %id, "can't note what is processed alone");
+        }
+        Some(id.clone())
+    }
+
+    /// Takes the note of [`begin_alone`](Self::begin_alone) back.
+    pub async fn survived(&self, alone: Option<TransactionId>) {
+        let Some(id) = alone else { return };
+        if let Err(error) = self.suspects.survived(&id).await {
+            tracing::debug!(%error, %id, "can't take back what was noted");
+        }
     }
 
     /// Ends a delivery that was paid; gives back one that could not be.

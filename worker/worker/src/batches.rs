@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::acknowledge::{Acknowledger, Broker, ParkKillers};
+use crate::acknowledge::{Acknowledger, Broker, Suspects};
 use crate::decide::together_max;
 use crate::isolation_lock::IsolationLock;
 use crate::job::Job;
@@ -106,9 +106,9 @@ impl<R> Collector<R> {
     }
 
     /// Requeues what was not begun, until nothing comes any more.
-    pub async fn requeue<B: Broker<Receipt = R>, P: ParkKillers>(
+    pub async fn requeue<B: Broker<Receipt = R>, S: Suspects>(
         mut self,
-        acknowledger: &Acknowledger<B, P>,
+        acknowledger: &Acknowledger<B, S>,
     ) {
         self.forming.extend(self.carried);
         acknowledger.requeue(self.forming).await;
@@ -141,11 +141,11 @@ impl Drop for Held {
 
 /// Runs batches until the collector ends or `stop` says so, then waits for those in flight. Returns
 /// what was not begun.
-pub async fn run<L, E, B, P>(
+pub async fn run<L, E, B, S>(
     mut collector: Collector<B::Receipt>,
     settings: BatchSettings,
     engine: Arc<Engine<L, E>>,
-    acknowledger: Arc<Acknowledger<B, P>>,
+    acknowledger: Arc<Acknowledger<B, S>>,
     turns: IsolationLock,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
@@ -154,7 +154,7 @@ where
     L: Ledger + 'static,
     E: Environment + 'static,
     B: Broker + 'static,
-    P: ParkKillers + 'static,
+    S: Suspects + 'static,
 {
     let slots = Arc::new(Semaphore::new(settings.lanes));
     let mut batches = JoinSet::new();
@@ -179,6 +179,7 @@ where
         let held = Held::new(&metrics, ids.len());
         batches.spawn(async move {
             let turn = turns.take(&jobs).await;
+            let alone = acknowledger.begin_alone(&jobs).await;
             let traced = TracedBatch::begin(&metrics.tracing(), &jobs);
             let running = async move {
                 let decided = engine.begin(&ids).await;
@@ -189,6 +190,7 @@ where
             let running = running.with_context(TracedBatch::context(traced.as_ref()));
             match tokio::spawn(running).await {
                 Ok(outcomes) => {
+                    acknowledger.survived(alone).await;
                     traced.into_iter().for_each(|traced| traced.end(&outcomes));
                     let mut finishing = pin!(acknowledger.finish(jobs, outcomes));
                     let finished = tokio::time::timeout(TURN_AFTER_END_MAX, &mut finishing).await;

@@ -13,7 +13,6 @@ use lapin::options::{BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
 use lapin::{Channel, Connection};
 use ledger::retry::Reconnect;
-use mongo::MongoOutbox;
 use queue::{Gate, QueueError, Topology, WORK, answered, channel, connect_through};
 use settings::AmqpSettings;
 use tokio::time::{MissedTickBehavior, interval};
@@ -30,6 +29,7 @@ use crate::prefetch::Prefetch;
 use crate::publications::Publications;
 use crate::rabbit::Rabbit;
 use crate::session::{ENVELOPE, LITTLE, LastSession, QueueConsumer, Session};
+use crate::suspects::MongoSuspects;
 use crate::window::{is_taken, window};
 
 /// So many bytes are read from the broker before they are taken in.
@@ -58,7 +58,7 @@ pub struct Consuming {
     /// Shows in the broker's management.
     pub name: String,
     /// Where deliveries are admitted.
-    pub acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
+    pub acknowledger: Arc<Acknowledger<Rabbit, MongoSuspects>>,
     /// Whether the broker takes publications.
     pub room: Arc<Publications>,
     /// What readiness is told.

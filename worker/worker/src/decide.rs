@@ -19,6 +19,11 @@ pub const MISSING_TRIES_MAX: u32 = 5;
 /// How often the worker of a message in the solo queue may die before the message is given up.
 pub const STRIKES_MAX: u32 = 3;
 
+/// With how many transactions of a message that has all its strikes a worker must have died while they were
+/// processed and nothing else was. One less than the strikes, because the first is given to a message that ran beside
+/// others.
+pub const LONE_DEATHS_MIN: u32 = STRIKES_MAX - 1;
+
 /// Into how many pieces a message is cut whose ids failed together: as many as there are quarters of
 /// a batch that was halved twice.
 const APART_PIECES: usize = 4;
@@ -102,8 +107,26 @@ pub enum Admission {
     /// It was delivered before and not finished: its turn comes alone. Those of its ids that no transaction
     /// can have are given up.
     Isolate(Isolation, Vec<BadId>),
-    /// Give it up.
-    Dead(DeadReason, String),
+    /// It can't be read, for this reason: give it up.
+    Malformed(String),
+    /// It has all its strikes: its transaction is judged. Those of its ids that no transaction can have are given up.
+    Suspect(Suspect, Vec<BadId>),
+}
+
+/// A transaction with whose message workers died again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspect {
+    /// The transaction.
+    pub id: TransactionId,
+    /// What is published if it is innocent: one more turn alone.
+    pub message: Message,
+}
+
+/// Whether a transaction with all its strikes has killed its workers. So often a worker has died while it processed this transaction and
+/// nothing else; `None` where nobody can note that, and then the strikes alone decide.
+#[must_use]
+pub fn kills(lone_deaths: Option<u32>) -> bool {
+    lone_deaths.is_none_or(|deaths| deaths >= LONE_DEATHS_MIN)
 }
 
 /// How a message gets its turn alone.
@@ -130,7 +153,7 @@ pub fn admission(origin: Origin, deliveries: u32, room: Publishing, body: &[u8])
         }
         Ok(Parsed { message, bad }) if message.ids.is_empty() => return Admission::Unusable(bad),
         Ok(Parsed { message, bad }) => (message, bad),
-        Err(problem) => return Admission::Dead(DeadReason::Malformed, problem),
+        Err(problem) => return Admission::Malformed(problem),
     };
     match origin {
         Origin::Work => {
@@ -152,16 +175,15 @@ pub fn admission(origin: Origin, deliveries: u32, room: Publishing, body: &[u8])
 
 /// Decides on a message whose worker died with it while it was alone.
 fn struck(message: Message, bad: Vec<BadId>, deliveries: u32, room: Publishing) -> Admission {
-    let is_alone = message.ids.len() == 1;
     let strikes = message.strikes.saturating_add(1);
-    if is_alone && strikes >= STRIKES_MAX {
-        let problem = format!("its worker died with it {STRIKES_MAX} times");
-        return Admission::Dead(DeadReason::KillsWorker, problem);
-    }
     let single = |id: &TransactionId| Message { ids: vec![id.clone()], ..message };
-    let messages = match is_alone {
-        true => vec![Message { strikes, ..message.clone() }],
-        false => message.ids.iter().map(single).collect(),
+    let messages = match &message.ids[..] {
+        [id] if strikes >= STRIKES_MAX => {
+            let id = id.clone();
+            return Admission::Suspect(Suspect { id, message }, bad);
+        }
+        [_alone] => vec![Message { strikes, ..message.clone() }],
+        ids => ids.iter().map(single).collect(),
     };
     // The count is no strike: it rises also when a worker stops or loses its connection.
     let by_count = message.strikes.saturating_add(deliveries);
@@ -411,10 +433,10 @@ mod tests {
             current = published(take(Origin::Solo, 900, &current)).remove(0);
             assert_eq!(current.strikes, strikes);
         }
-        let Admission::Dead(reason, _) = take(Origin::Solo, 1, &current) else {
+        let Admission::Suspect(suspect, _) = take(Origin::Solo, 1, &current) else {
             panic!("that was the last strike")
         };
-        assert_eq!(reason, DeadReason::KillsWorker);
+        assert_eq!(suspect, Suspect { id: current.ids[0].clone(), message: current.clone() });
         assert!(matches!(take(Origin::Work, 900, &current), Admission::Isolate(..)));
     }
 

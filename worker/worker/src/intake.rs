@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lapin::message::Delivery;
-use mongo::MongoOutbox;
 use observe::Tracing;
 use queue::{deliveries_before, traces};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -23,6 +22,7 @@ use crate::job::{Admitted, Debt, Job};
 use crate::prefetch::Delivered;
 use crate::publications::Publications;
 use crate::rabbit::Rabbit;
+use crate::suspects::MongoSuspects;
 
 /// So many bytes of deliveries may be in processing, or wait for a publication.
 pub const BYTES_MAX: usize = 48 << 20;
@@ -68,7 +68,7 @@ impl Jobs {
 
 /// Takes deliveries in.
 pub struct Intake {
-    acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
+    acknowledger: Arc<Acknowledger<Rabbit, MongoSuspects>>,
     jobs: Jobs,
     room: Arc<Publications>,
     /// Whether the traces of transactions are looked for.
@@ -82,7 +82,7 @@ pub struct Intake {
 impl Intake {
     /// Takes in for these batches.
     pub fn new(
-        acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
+        acknowledger: Arc<Acknowledger<Rabbit, MongoSuspects>>,
         jobs: Jobs,
         room: Arc<Publications>,
         tracing: Tracing,
@@ -176,7 +176,7 @@ impl Intake {
 /// Has published what ends a delivery, or has the delivery processed where it is, if that is possible and the
 /// broker takes no publications: that shows only when something is published.
 async fn pay(
-    acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
+    acknowledger: Arc<Acknowledger<Rabbit, MongoSuspects>>,
     room: Arc<Publications>,
     jobs: Jobs,
     debt: Debt<Receipt>,

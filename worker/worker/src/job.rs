@@ -3,13 +3,12 @@
 //! Owns nothing beyond them: the acknowledger makes both, and ends both.
 
 use ledger::message::Message;
-use ledger::transaction::TransactionId;
 use observe::Traces;
 use queue::Outgoing;
 
-use crate::decide::Origin;
 #[cfg(test)]
 use crate::decide::runs_alone;
+use crate::decide::{Origin, Suspect};
 
 /// A delivery in processing.
 pub struct Job<R> {
@@ -41,8 +40,8 @@ pub struct Debt<R> {
     pub(crate) deliveries: u32,
     pub(crate) receipt: R,
     pub(crate) outgoing: Vec<Outgoing>,
-    /// Transactions to be parked first.
-    pub(crate) killers: Vec<TransactionId>,
+    /// A transaction that is judged first; what is published follows from that.
+    pub(crate) suspect: Option<Suspect>,
     pub(crate) is_foreign: bool,
     /// What is processed in its place while the broker takes no publications, and the dead letter of its bad ids.
     pub(crate) instead: Option<(Message, Option<Outgoing>)>,

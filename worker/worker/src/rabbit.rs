@@ -8,12 +8,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lapin::options::{BasicAckOptions, BasicNackOptions};
-use ledger::LedgerError;
-use ledger::transaction::TransactionId;
-use mongo::MongoOutbox;
 use queue::{Outgoing, QueueError, answered};
 
-use crate::acknowledge::{Broker, ParkKillers};
+use crate::acknowledge::Broker;
 use crate::deliveries::{Acknowledge, Deliveries, Patience, Receipt};
 use crate::publications::Publications;
 
@@ -110,10 +107,4 @@ async fn ack_now(
     };
     join_all(receipts.iter().copied().zip(&hows).map(acknowledge)).await;
     !hows.contains(&Acknowledge::Later)
-}
-
-impl ParkKillers for MongoOutbox {
-    async fn park_killers(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
-        MongoOutbox::park_killers(self, ids).await
-    }
 }

@@ -42,9 +42,15 @@ pub(crate) struct Reporting {
 }
 
 impl Reporter {
-    pub(crate) fn new(store: Store, metrics: Arc<Metrics>, config: &Config, way: Way) -> Reporter {
+    pub(crate) fn new(
+        store: Store,
+        metrics: Arc<Metrics>,
+        config: &Config,
+        life: String,
+        way: Way,
+    ) -> Reporter {
         let identity = WorkerReport {
-            id: uuid::Uuid::new_v4().simple().to_string(),
+            id: life,
             name: config.application(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             engine: config.engine.as_str().to_owned(),

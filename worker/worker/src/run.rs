@@ -111,7 +111,13 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     fn reporter(&self) -> Reporter {
         let engine = self.engine.clone();
         let way = Box::new(move || engine.way());
-        Reporter::new(self.store.clone(), self.metrics.clone(), &self.config, way)
+        Reporter::new(
+            self.store.clone(),
+            self.metrics.clone(),
+            &self.config,
+            self.life.clone(),
+            way,
+        )
     }
 
     /// Says that a part ended too early, so that the worker is not ready any more.

@@ -23,6 +23,7 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::publications::Publications;
 use crate::rabbit::Rabbit;
+use crate::suspects::MongoSuspects;
 
 /// Why a worker does not start, or does not end as told.
 #[derive(Debug, thiserror::Error)]
@@ -90,12 +91,14 @@ pub(crate) struct Starting {
 pub(crate) struct Shared<L, E> {
     pub(crate) config: Config,
     pub(crate) store: Store,
+    /// The `_id` of the document that this life of the worker writes about itself.
+    pub(crate) life: String,
     pub(crate) engine: Arc<Engine<L, E>>,
     pub(crate) publisher: Arc<Publisher>,
     /// None where the ledger has no events.
     pub(crate) events: Option<Arc<Events>>,
     pub(crate) room: Arc<Publications>,
-    pub(crate) acknowledger: Arc<Acknowledger<Rabbit, MongoOutbox>>,
+    pub(crate) acknowledger: Arc<Acknowledger<Rabbit, MongoSuspects>>,
     /// Tells the parts to stop. Of their own, so that the end of one part stops the others.
     pub(crate) told: CancellationToken,
     pub(crate) health: Arc<Health>,
@@ -132,8 +135,11 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         let told = CancellationToken::new();
         let room = Arc::new(Publications::new(publisher.clone(), told.clone()));
         let rabbit = Rabbit::new(room.clone());
+        let life = uuid::Uuid::new_v4().simple().to_string();
+        let suspects = MongoSuspects::new(store.clone(), outbox, life.clone());
         Shared {
-            acknowledger: Arc::new(Acknowledger::new(rabbit, outbox, metrics.clone())),
+            acknowledger: Arc::new(Acknowledger::new(rabbit, suspects, metrics.clone())),
+            life,
             room,
             told,
             engine: Arc::new(engine),

@@ -14,8 +14,9 @@ use engine::Environment;
 use ledger::LedgerError;
 use ledger::transaction::{ParkCode, Parked, TransactionId};
 use queue::{Outgoing, QueueError};
-use worker::acknowledge::{Broker, ParkKillers};
+use worker::acknowledge::{Broker, Suspects};
 use worker::decide::Publishing;
+use worker::decide::kills;
 
 use super::planted::Planted;
 use super::request::{Reply, Request};
@@ -222,9 +223,18 @@ impl Broker for Client {
     }
 }
 
-impl ParkKillers for Client {
-    async fn park_killers(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
+/// Nobody notes anything here, so the strikes alone decide.
+impl Suspects for Client {
+    async fn begin_alone(&self, _id: &TransactionId) -> Result<(), LedgerError> {
+        Ok(())
+    }
+
+    async fn survived(&self, _id: &TransactionId) -> Result<(), LedgerError> {
+        Ok(())
+    }
+
+    async fn park_killer(&self, id: &TransactionId) -> Result<bool, LedgerError> {
         let why = Parked::new(ParkCode::KillsWorker, "its workers died with it");
-        self.request(Request::ParkById(ids.to_vec(), why)).await.map(|_| ())
+        self.request(Request::ParkById(vec![id.clone()], why)).await.map(|_| kills(None))
     }
 }
