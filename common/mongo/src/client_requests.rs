@@ -6,11 +6,12 @@
 
 use ledger::LedgerError;
 use ledger::account::Status;
-use ledger::transaction::Reason;
+use ledger::transaction::{DUE_AT, Reason, ReasonCode, State};
 use mongodb::bson::{Document, doc};
 
 use super::names::{ACCOUNTS, TRANSACTIONS};
-use super::{Store, statements};
+use super::statements::canceled_for;
+use super::{Store, holds};
 
 impl Store {
     /// Cancels a transaction that is `initial`, and turns one that is `pending` towards its undoing.
@@ -18,7 +19,7 @@ impl Store {
     /// # Errors
     /// When the server is away, or refuses.
     pub async fn request_cancel(&self, id: &str, reason: &Reason) -> Result<(), LedgerError> {
-        let statements = statements::request_cancel(id, reason);
+        let statements = cancel(id, reason);
         self.change("cancel", TRANSACTIONS, statements).await.map(|_| ())
     }
 
@@ -46,5 +47,49 @@ fn may_get(id: &str, status: Status) -> Document {
             "pendingCredits": 0,
             "pendingTransactions": [],
         },
+    }
+}
+
+/// A client's request to cancel: `scheduled`, `initial`, `held` and `pending` become `canceling`; only
+/// workers write the end, because it has an event. The statements run in this order, so a transaction
+/// that is claimed, held or confirmed between them still matches a later one. Nobody owns what was
+/// `scheduled` or `initial`, so a worker may claim it at once. The claim of what was `pending` stays: the owner notices at its commit and undoes what it has
+/// posted.
+fn cancel(id: &str, reason: &Reason) -> Vec<Document> {
+    let canceling = |never_posted| {
+        doc! {
+            "state": State::Canceling,
+            "reason": { "$literal": canceled_for(reason, never_posted) },
+            "decidedAt": "$$NOW",
+            "lastModified": "$$NOW",
+        }
+    };
+    let mut unclaimed = canceling(true);
+    unclaimed.insert("takeoverAt", "$$NOW");
+    // Twice: a hold may be confirmed before it was looked at, or come to rest after that.
+    let held = holds::release(id, &Reason { code: ReasonCode::Released, ..reason.clone() });
+    vec![
+        doc! {
+            "q": { "_id": id, "state": { "$in": [State::Scheduled, State::Initial] } },
+            // The sweeper's stamp would keep the sweepers from it.
+            "u": [{ "$set": unclaimed }, { "$unset": ["sweepAfter", DUE_AT] }],
+        },
+        held.clone(),
+        doc! { "q": { "_id": id, "state": State::Pending }, "u": [{ "$set": canceling(false) }] },
+        held,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wish_to_cancel_never_touches_the_owner() {
+        let pending = &cancel("t", &Reason::new(ReasonCode::Requested, "why"))[2];
+        assert_eq!(pending.get_document("q").expect("q").get_str("state").ok(), Some("pending"));
+        let set = pending.get_array("u").expect("u")[0].as_document().expect("a stage");
+        let fields: Vec<_> = set.get_document("$set").expect("$set").keys().collect();
+        assert_eq!(fields, ["state", "reason", "decidedAt", "lastModified"]);
     }
 }

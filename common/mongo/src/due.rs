@@ -19,7 +19,7 @@ use mongodb::bson::{
 
 use super::names::{EVENTS, TRANSACTIONS};
 use super::own::DUE_EVENTS;
-use super::parking::raw_id;
+use super::raw::raw_id;
 use super::read::{can_be_looked_up, cstr, fields, is_at_most, matching};
 use super::{Store, fault};
 

@@ -5,8 +5,9 @@
 
 use mongodb::options::CreateCollectionOptions;
 
+use super::catalogue::{Catalogue, CollectionThere};
 use super::definitions::is_needed;
-use super::findings::{Catalogue, CollectionThere, Finding, Lack};
+use super::findings::{Finding, Lack};
 use super::ground::harm;
 use super::names::{COLLECTIONS, WORKERS};
 use super::unsuitable::Unsuitable;

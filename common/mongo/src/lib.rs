@@ -3,7 +3,9 @@
 mod abandoned;
 mod address;
 mod backlog;
+mod catalogue;
 mod client_requests;
+mod compare;
 mod dates;
 mod definitions;
 mod due;
@@ -29,6 +31,7 @@ mod parked;
 mod parking;
 mod postings;
 mod protocol;
+mod raw;
 mod read;
 mod requests;
 mod resting;
@@ -78,8 +81,9 @@ pub use names::{
 pub use outbox::{MongoOutbox, NoDate, Stranded, Swept};
 pub use own::{FOREIGN_MAX, Foreign};
 pub use parked::{ParkedEntry, ParkedFilter, ParkedTransaction, Volume};
-pub use parking::{RawId, Unparked, raw_id};
+pub use parking::Unparked;
 pub use protocol::MongoLedger;
+pub use raw::{RawId, raw_id};
 pub use read::Fields;
 pub use requests::{Request, Under};
 pub use resting::{FirstDue, Resting};

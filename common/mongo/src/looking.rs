@@ -12,7 +12,8 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::results::CollectionType;
 
 use super::Store;
-use super::findings::{Catalogue, CollectionThere, Finding};
+use super::catalogue::{Catalogue, CollectionThere};
+use super::findings::Finding;
 use super::intrusions::{refusing, unsuitable};
 use super::ledger_settings::LedgerSettings;
 use super::names::COLLECTIONS;

@@ -12,7 +12,7 @@ use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf,
 
 use super::Store;
 use super::names::{DUE, IN_FLIGHT, TRANSACTIONS};
-use super::parking::{RawId, raw_id};
+use super::raw::{RawId, raw_id};
 use super::read::cstr;
 use super::submissions::foreign;
 use super::write::{Counts, together};

@@ -12,8 +12,7 @@ use mongodb::bson::{Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf,
 
 use super::Store;
 use super::names::{EVENTS, NOTES, REQUESTS, SETTINGS, WORKERS};
-use super::parking::RawId;
-use super::unfinished::{number, shown};
+use super::raw::{RawId, number, shown};
 
 /// No more foreign documents of one collection are counted.
 pub const FOREIGN_MAX: u64 = 10_000;

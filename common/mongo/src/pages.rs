@@ -9,7 +9,7 @@ use mongodb::Cursor;
 use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 
 use super::Store;
-use super::parking::RawId;
+use super::raw::RawId;
 use super::read::cstr;
 
 /// How many documents are read at a time, at least: reading a few more costs nothing.

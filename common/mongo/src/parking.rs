@@ -14,18 +14,9 @@ use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::names::{NOTES, TRANSACTIONS};
 use super::own::PARKED_NOTE;
+use super::raw::{RawId, raw_id};
 use super::write::{Counts, GARBLED, each_alone};
 use super::{Store, seen};
-
-/// A document `{_id: …}` as the server has sent it. It keeps an `_id` of any type, also text that
-/// is not valid UTF-8, which no other type can hold.
-pub type RawId = RawDocumentBuf;
-
-/// The [`RawId`] of a text.
-#[must_use]
-pub fn raw_id(id: &str) -> RawId {
-    rawdoc! { "_id": id }
-}
 
 /// Parks transactions where they are still as given; returns those that are parked now.
 pub(super) async fn park(

@@ -13,10 +13,10 @@ use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf,
 
 use super::Store;
 use super::names::{DUE, TRANSACTIONS};
-use super::parking::RawId;
+use super::raw::{RawId, number, shown};
 use super::schedules::WAITING;
 use super::submissions::foreign;
-use super::unfinished::{is_parked, number, shown};
+use super::unfinished::is_parked;
 
 /// What rests, and what is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

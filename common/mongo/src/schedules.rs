@@ -16,7 +16,8 @@ use mongodb::bson::{
 
 use super::dates::{date_or_null, is_date};
 use super::names::{DUE, TRANSACTIONS};
-use super::parking::{note, raw_id};
+use super::parking::note;
+use super::raw::raw_id;
 use super::statements::{canceled_for, names, raw};
 use super::submissions::foreign;
 use super::write::{Counts, together};

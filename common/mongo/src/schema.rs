@@ -12,8 +12,9 @@ use ledger::{Effect, LedgerError};
 use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 
+use super::compare::{compare, unneeded};
 use super::definitions::{Definition, definitions};
-use super::findings::{Finding, Lack, compare, strict, unneeded};
+use super::findings::{Finding, Lack, strict};
 use super::index::Index;
 use super::intrusions::refusing;
 use super::ledger_settings::{Choice, ID, Known, LedgerSettings, Misfit};

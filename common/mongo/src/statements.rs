@@ -7,13 +7,12 @@
 use std::collections::HashSet;
 
 use ledger::amount::Amount;
-use ledger::transaction::{DUE_AT, Reason, ReasonCode, State, TransactionId};
+use ledger::transaction::{DUE_AT, Reason, State, TransactionId};
 use ledger::{Advance, Cancelation, Claim, LeaseMs, ServerMs, Verdict};
 use mongodb::bson::raw::cstr;
 use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBson, RawDocumentBuf, doc, rawdoc};
 
 use super::history::ENDED_ON;
-use super::holds;
 
 fn literal(text: &str) -> RawDocumentBuf {
     rawdoc! { "$literal": text }
@@ -180,36 +179,6 @@ pub(super) fn raw(document: &Document) -> RawDocumentBuf {
     document.try_into().expect("no name of a field has a NUL")
 }
 
-/// A client's request to cancel: `scheduled`, `initial`, `held` and `pending` become `canceling`; only
-/// workers write the end, because it has an event. The statements run in this order, so a transaction
-/// that is claimed, held or confirmed between them still matches a later one. Nobody owns what was
-/// `scheduled` or `initial`, so a worker may claim it at once. The claim of what was `pending` stays: the owner notices at its commit and undoes what it has
-/// posted.
-pub(super) fn request_cancel(id: &str, reason: &Reason) -> Vec<Document> {
-    let canceling = |never_posted| {
-        doc! {
-            "state": State::Canceling,
-            "reason": { "$literal": canceled_for(reason, never_posted) },
-            "decidedAt": "$$NOW",
-            "lastModified": "$$NOW",
-        }
-    };
-    let mut unclaimed = canceling(true);
-    unclaimed.insert("takeoverAt", "$$NOW");
-    // Twice: a hold may be confirmed before it was looked at, or come to rest after that.
-    let held = holds::release(id, &Reason { code: ReasonCode::Released, ..reason.clone() });
-    vec![
-        doc! {
-            "q": { "_id": id, "state": { "$in": [State::Scheduled, State::Initial] } },
-            // The sweeper's stamp would keep the sweepers from it.
-            "u": [{ "$set": unclaimed }, { "$unset": ["sweepAfter", DUE_AT] }],
-        },
-        held.clone(),
-        doc! { "q": { "_id": id, "state": State::Pending }, "u": [{ "$set": canceling(false) }] },
-        held,
-    ]
-}
-
 /// Releases a claim: removes the token, and sets the takeover time to the later of a delay from now
 /// and a given moment.
 pub(super) fn release(
@@ -307,17 +276,4 @@ pub(super) fn ends(
         }
     }
     statements
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    #[test]
-    fn a_wish_to_cancel_never_touches_the_owner() {
-        let pending = &request_cancel("t", &Reason::new(ReasonCode::Requested, "why"))[2];
-        assert_eq!(pending.get_document("q").expect("q").get_str("state").ok(), Some("pending"));
-        let set = pending.get_array("u").expect("u")[0].as_document().expect("a stage");
-        let fields: Vec<_> = set.get_document("$set").expect("$set").keys().collect();
-        assert_eq!(fields, ["state", "reason", "decidedAt", "lastModified"]);
-    }
 }

@@ -13,9 +13,8 @@ use mongodb::bson::{RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 use super::Store;
 use super::names::WORKERS;
 use super::own::WORKER;
-use super::parking::raw_id;
+use super::raw::{number, raw_id};
 use super::read::cstr;
-use super::unfinished::number;
 use super::write::{Counts, together};
 
 /// A document keeps no more notes: only a transaction whose processing breaks down without the worker's death leaves

@@ -8,16 +8,16 @@
 
 use std::collections::BTreeMap;
 
-use ledger::limits::echo;
 use ledger::transaction::State;
 use ledger::{LedgerError, ServerMs};
-use mongodb::bson::{Bson, DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
+use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::Store;
 use super::dates::{date_or_null, is_date};
 use super::names::{EVENTS, NOTES, TRANSACTIONS};
 use super::own::{DUE_EVENTS, PARKED_NOTE};
 use super::parking::unfinished_notes;
+use super::raw::{number, shown};
 use super::submissions::foreign;
 
 /// The longest `_id` that is told, in bytes of BSON with what surrounds it. No transaction has a longer one.
@@ -196,20 +196,6 @@ fn in_state(group: &RawDocument) -> Option<InState> {
     Some(InState { state, count: count(group)?, parked: number(group, "parked"), oldest })
 }
 
-/// An `_id` of whatever type, as text.
-pub(super) fn shown(id: RawBson) -> String {
-    match Bson::try_from(id) {
-        Ok(Bson::String(id)) => echo(&id).into_owned(),
-        Ok(other) => echo(&other.to_string()).into_owned(),
-        Err(_) => "an id that is no text".to_owned(),
-    }
-}
-
 fn count(group: &RawDocument) -> Option<u64> {
     Some(number(group, "count"))
-}
-
-pub(super) fn number(group: &RawDocument, field: &str) -> u64 {
-    let number = group.get_i64(field).or_else(|_| group.get_i32(field).map(i64::from));
-    number.ok().and_then(|number| u64::try_from(number).ok()).unwrap_or_default()
 }

@@ -18,14 +18,19 @@ use lapin::uri::{
 use ledger::limits::AMQP_NAME_BYTES_MAX;
 use ledger::uri::percent_decoded;
 
-use super::{HEARTBEAT_S, QueueError, tls};
+use super::{HEARTBEAT_S, QueueError};
 
 const HEARTBEAT: &str = "heartbeat";
 const FRAME_MAX: &str = "frame_max";
 const CHANNEL_MAX: &str = "channel_max";
 const MECHANISM: &str = "auth_mechanism";
-/// The parameters that count beside those of TLS.
-const PARAMETERS: [&str; 4] = [HEARTBEAT, FRAME_MAX, CHANNEL_MAX, MECHANISM];
+pub(super) const AUTHORITY: &str = "cacertfile";
+pub(super) const CERTIFICATE: &str = "certfile";
+pub(super) const KEY: &str = "keyfile";
+pub(super) const VERIFY: &str = "verify";
+/// The parameters that count. `tls` says what follows from the last four.
+const PARAMETERS: [&str; 8] =
+    [HEARTBEAT, FRAME_MAX, CHANNEL_MAX, MECHANISM, AUTHORITY, CERTIFICATE, KEY, VERIFY];
 
 /// A broker's address, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,9 +178,9 @@ fn parameters(query: &str) -> Result<BTreeMap<String, String>, String> {
     let mut parameters = BTreeMap::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let known = PARAMETERS.iter().chain(&tls::PARAMETERS).find(|known| **known == name);
+        let known = PARAMETERS.iter().find(|known| **known == name);
         let Some(known) = known else {
-            let all = [&PARAMETERS[..], &tls::PARAMETERS].concat().join(", ");
+            let all = PARAMETERS.join(", ");
             return Err(format!("a parameter behind the `?` is none of those that count: {all}"));
         };
         let value = literal(known, value)?;

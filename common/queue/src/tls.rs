@@ -1,6 +1,6 @@
 //! TLS to the broker, as its connection string says: whom to trust, and who we are.
 //!
-//! Owns the parameters `cacertfile`, `certfile` and `keyfile` of an `amqps` URL, as RabbitMQ's own clients
+//! Owns what follows from the parameters `cacertfile`, `certfile` and `keyfile` of an `amqps` URL, as RabbitMQ's own clients
 //! know them ([URI query parameters](https://www.rabbitmq.com/docs/uri-query-parameters)). All files are
 //! PEM. An authority of `cacertfile` is trusted beside the public ones. Promises that the broker's
 //! certificate and its host name are always verified, and that the files are read for each connection: a
@@ -10,14 +10,7 @@ use lapin::tcp::{OwnedIdentity, OwnedTLSConfig};
 use lapin::uri::AMQPScheme;
 
 use super::QueueError;
-use super::address::Address;
-
-const AUTHORITY: &str = "cacertfile";
-const CERTIFICATE: &str = "certfile";
-const KEY: &str = "keyfile";
-const VERIFY: &str = "verify";
-/// The parameters of a connection string that are about TLS.
-pub(super) const PARAMETERS: [&str; 4] = [AUTHORITY, CERTIFICATE, KEY, VERIFY];
+use super::address::{AUTHORITY, Address, CERTIFICATE, KEY, VERIFY};
 
 /// The TLS settings of an address, with the files read.
 ///

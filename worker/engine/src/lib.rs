@@ -10,7 +10,6 @@ mod deferred;
 mod halving;
 mod held;
 mod native;
-mod native_read;
 mod news;
 mod observer;
 mod outcome;

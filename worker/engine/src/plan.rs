@@ -9,7 +9,9 @@ use ledger::transaction::{AccountId, Body, Leg, Marked, Reason, ReasonCode, Tran
 use ledger::{AccountRead, Posting, Removal, account};
 
 use super::held::Left;
-use super::post::Refusals;
+
+/// Single legs that the server refuses to post, and what it says.
+pub(super) type Refusals = BTreeMap<(AccountId, TransactionId), String>;
 
 /// Accounts as they were looked at, with the marks that were asked about. An account that is not in
 /// it does not exist.

@@ -4,7 +4,7 @@
 //! refused without a look at the account, and that doubt about a post whose outcome is unknown is
 //! kept by the transactions that it was for, and by no others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use ledger::transaction::{AccountId, TransactionId};
@@ -18,14 +18,11 @@ use super::batch::Batch;
 use super::deferred::Carried;
 use super::halving::cut;
 use super::held::{Held, Left};
-use super::plan::{self, Accounts, Judged, Looks};
+use super::plan::{self, Accounts, Judged, Looks, Refusals};
 
 /// How often accounts that refuse without a visible reason are asked again: their state changed
 /// between our posting and our look.
 const ROUNDS_MAX: u32 = 4;
-
-/// Single legs that the server refuses to post, and what it says.
-pub(super) type Refusals = BTreeMap<(AccountId, TransactionId), String>;
 
 impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     pub(super) async fn post(&mut self) {

@@ -17,8 +17,8 @@ use super::batch::Batch;
 use super::deferred::Deferral;
 use super::halving::cut;
 use super::held::{Held, Left};
+use super::plan::Refusals;
 use super::plan::{Looks, Mark};
-use super::post::Refusals;
 use super::{Engine, Environment, plan};
 
 /// How often a batch that waits looks whether there is still something to wait for.

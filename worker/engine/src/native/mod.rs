@@ -1,6 +1,6 @@
 //! One batch in one native transaction: the second engine.
 //!
-//! Owns what happens around [`Ledger::transact`]: what is tried ([`super::native_read`] reads it), what follows from a conflict or
+//! Owns what happens around [`Ledger::transact`]: what is tried (`read` reads it), what follows from a conflict or
 //! a failure, and what is left to the two-phase protocol ([`Batch`](super::batch::Batch)): whatever is
 //! in flight already, whatever a native transaction can't settle, and everything while the engine
 //! chooses so. So both engines run side by side on the same data. Promises nothing beyond what the
@@ -14,6 +14,8 @@
 //! too slow, a document in it refused) is halved at once, and a quarter that still fails goes the
 //! other way, which finds the culprit.
 
+mod read;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -24,10 +26,11 @@ use ledger::{Content, Fault, Ledger, LedgerError, Note, Seen, ServerMs, Transact
 
 use super::announce::Committed;
 use super::held::Left;
-use super::native_read::Read;
 use super::news::tell;
 use super::reserve::Reserved;
 use super::{Engine, Environment, Outcome, Underway};
+
+use read::Read;
 
 /// How often a batch is tried as it is, before it is halved.
 const CONFLICTS_MAX: u32 = 3;

@@ -9,9 +9,9 @@ use std::collections::{BTreeSet, HashMap};
 use ledger::transaction::{State, TransactionId};
 use ledger::{BYTES_MAX, CALL_IDS_MAX, Ledger, Seen, ServerMs};
 
-use super::halving::cut;
-use super::native::NativeBatch;
-use super::{Environment, Outcome};
+use super::NativeBatch;
+use crate::halving::cut;
+use crate::{Environment, Outcome};
 
 /// Transactions that are `initial`.
 pub(super) struct Read {

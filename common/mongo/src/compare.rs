@@ -1,0 +1,301 @@
+//! What is there, compared with what a ledger of this version should have.
+//!
+//! Pure: judges a [`Catalogue`]. What others have made of its collections (`intrusions`) comes first; while a collection
+//! can hold no ledger, nothing else is found.
+
+use mongodb::bson::{Document, doc};
+use mongodb::options::{CreateCollectionOptions, ValidationAction, ValidationLevel};
+
+use super::catalogue::Catalogue;
+use super::definitions::{Fit, definitions, fit};
+use super::findings::{Finding, Lack, strict};
+use super::index::Index;
+use super::intrusions::{refusing, unsuitable, validators_on_own};
+use super::ledger_settings::{Choice, Known, LedgerSettings};
+use super::names::{SETTINGS, TRANSACTIONS, WORKERS};
+use super::seen_index::SeenIndex;
+use super::unsuitable::Unsuitable;
+use super::{history, keyed, shell, waiting};
+
+/// Whether nothing can be added to the collection of workers, because somebody uses its name otherwise.
+fn is_taken(seen: &Catalogue) -> bool {
+    let there = seen.collections.get(WORKERS);
+    there.is_some_and(|(there, _)| Unsuitable::all_of(there).next().is_some())
+}
+
+/// Compares what is there with what should be.
+pub(super) fn compare(seen: &Catalogue, known: Known, choice: Choice) -> Vec<Finding> {
+    let wanted = wanted(seen, known, choice);
+    let LedgerSettings { validators, events, history, exclusive_keys, .. } = wanted;
+    let mut findings = unsuitable(seen);
+    if !findings.is_empty() {
+        return findings;
+    }
+    findings.extend(refusing(seen).1);
+    findings.extend(validators_on_own(seen));
+    for definition in &definitions(&wanted) {
+        let collection = definition.name;
+        if collection == WORKERS && is_taken(seen) {
+            continue;
+        }
+        let mut lacks = |lack| findings.push(Finding { collection, lack });
+        let there = seen.collections.get(collection);
+        match there {
+            None => lacks(Lack::Collection),
+            Some((found, _)) => {
+                let ours = definition.validator.as_ref().filter(|_| validators);
+                ours.and_then(|ours| validator(collection, &found.options, ours))
+                    .into_iter()
+                    .for_each(&mut lacks);
+            }
+        }
+        let indexes = there.map_or(&[][..], |(_, indexes)| indexes);
+        definition.indexes.iter().filter_map(|wanted| index(wanted, indexes)).for_each(lacks);
+    }
+    let lack = match &seen.settings {
+        None => Some(Lack::Settings),
+        Some(settings) => match settings.fits(known) {
+            Err(misfit) => Some(Lack::SettingsVersion(misfit)),
+            Ok(()) if settings.validators != validators => {
+                Some(Lack::SettingsValidators { wanted: validators })
+            }
+            Ok(()) if settings.events != events => Some(Lack::SettingsEvents { wanted: events }),
+            Ok(()) if settings.history != history => {
+                Some(Lack::SettingsHistory { wanted: history })
+            }
+            Ok(()) if settings.exclusive_keys != exclusive_keys => {
+                Some(Lack::SettingsKeys { wanted: exclusive_keys })
+            }
+            Ok(()) => None,
+        },
+    };
+    findings.extend(lack.map(|lack| Finding { collection: SETTINGS, lack }));
+    findings
+}
+
+/// The settings that there would be with what the owner chooses.
+fn wanted(seen: &Catalogue, known: Known, choice: Choice) -> LedgerSettings {
+    let remembered = seen.settings.clone().unwrap_or_else(|| LedgerSettings::new(known, choice));
+    remembered.chosen(choice)
+}
+
+/// The indexes that are there although the ledger does without.
+pub(super) fn unneeded(seen: &Catalogue, known: Known, choice: Choice) -> Vec<&'static str> {
+    let there = seen.collections.get(TRANSACTIONS).map_or(&[][..], |(_, indexes)| indexes);
+    let kept = |index: &Index| there.iter().any(|there| index.is_served_by(there));
+    let wanted = wanted(seen, known, choice);
+    let history = if wanted.history { vec![waiting::index()] } else { history::indexes() };
+    let keys = (!wanted.exclusive_keys).then(keyed::index);
+    history.iter().chain(&keys).filter(|index| kept(index)).map(|index| index.name).collect()
+}
+
+fn index(wanted: &Index, there: &[SeenIndex]) -> Option<Lack> {
+    let name = wanted.name;
+    if there.iter().any(|index| wanted.is_served_by(index)) {
+        return None;
+    }
+    if there.iter().any(|index| wanted.has_name_of(index)) {
+        return Some(Lack::IndexDiffers { name });
+    }
+    if let Some(theirs) = there.iter().find(|index| wanted.is_blocked_by(index)) {
+        return Some(Lack::IndexNamed { name, theirs: theirs.name().to_owned() });
+    }
+    let mut options = doc! { "name": name };
+    options.extend(wanted.options());
+    let arguments = [&wanted.key, &options].map(shell::document).join(", ");
+    Some(Lack::Index { name, arguments })
+}
+
+fn validator(collection: &str, options: &CreateCollectionOptions, ours: &Document) -> Option<Lack> {
+    let is_strict = matches!(options.validation_level, None | Some(ValidationLevel::Strict))
+        && matches!(options.validation_action, None | Some(ValidationAction::Error));
+    let lax = |ours| (!is_strict).then_some(Lack::ValidatorLax { ours });
+    match fit(options.validator.as_ref(), ours) {
+        Fit::Absent => Some(Lack::Validator),
+        Fit::Exact => lax(true),
+        Fit::Merged => lax(false),
+        Fit::OtherVersion => Some(Lack::ValidatorVersion),
+        Fit::Foreign(both) => {
+            let mut command = strict(collection);
+            command.insert("validator", both);
+            let command = format!("db.runCommand({})", shell::document(&command));
+            Some(Lack::ValidatorForeign { command })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::results::CollectionSpecification;
+
+    use super::super::names::ACCOUNTS;
+    use super::*;
+
+    fn with(validator: Document) -> CollectionSpecification {
+        let mut found = CollectionSpecification::default();
+        found.options.validator = Some(validator);
+        found
+    }
+
+    /// With history, whatever the default is.
+    fn on() -> Choice {
+        Choice { history: Some(true), ..Choice::default() }
+    }
+
+    /// A ledger that lacks nothing.
+    fn whole() -> Catalogue {
+        whole_as(on())
+    }
+
+    fn whole_as(choice: Choice) -> Catalogue {
+        let settings = LedgerSettings::new(Known::THIS, choice);
+        let collections = definitions(&settings).into_iter().map(|definition| {
+            let model = |index: &Index| SeenIndex(index.to_document());
+            let indexes = definition.indexes.iter().map(model).collect();
+            let validator = definition.validator.unwrap_or_default();
+            (definition.name.to_owned(), (with(validator), indexes))
+        });
+        Catalogue { settings: Some(settings), collections: collections.collect(), accepted: vec![] }
+    }
+
+    fn kinds(seen: &Catalogue, validators: bool) -> Vec<(&'static str, &'static str)> {
+        let choice = Choice { validators: Some(validators), ..Choice::default() };
+        let findings = compare(seen, Known::THIS, choice);
+        findings.iter().map(|finding| (finding.collection, finding.kind())).collect()
+    }
+
+    #[test]
+    fn a_whole_ledger_lacks_nothing_and_an_empty_database_everything() {
+        assert_eq!(kinds(&whole(), true), []);
+        for (history, keys, indexes) in [(false, false, 3), (false, true, 4), (true, true, 5)] {
+            let choice =
+                Choice { history: Some(history), exclusive_keys: Some(keys), ..Choice::default() };
+            let findings = compare(&Catalogue::default(), Known::THIS, choice);
+            let mut expected = vec![(ACCOUNTS, "collection"), (TRANSACTIONS, "collection")];
+            expected.extend([(TRANSACTIONS, "index")].repeat(indexes));
+            expected.extend([(WORKERS, "collection"), (WORKERS, "index")]);
+            expected.push((SETTINGS, "settings"));
+            let kinds: Vec<_> = findings.iter().map(|f| (f.collection, f.kind())).collect();
+            assert_eq!(kinds, expected);
+        }
+    }
+
+    #[test]
+    fn each_lack_is_found_alone() {
+        type Change = fn(&mut CreateCollectionOptions, &mut Vec<SeenIndex>);
+        let change = |name: &str, changed: Change| {
+            let mut seen = whole();
+            let (found, indexes) = seen.collections.get_mut(name).expect("it is there");
+            changed(&mut found.options, indexes);
+            kinds(&seen, true)
+        };
+        let foreign: Change = |options, _| options.validator = Some(doc! { "x": 1 });
+        assert_eq!(change(ACCOUNTS, foreign), [(ACCOUNTS, "validator_foreign")]);
+        assert_eq!(
+            change(ACCOUNTS, |options, _| options.validator = None),
+            [(ACCOUNTS, "validator")]
+        );
+        assert_eq!(
+            change(ACCOUNTS, |o, _| o.validation_level = Some(ValidationLevel::Moderate)),
+            [(ACCOUNTS, "validator_lax")]
+        );
+        assert_eq!(
+            change(TRANSACTIONS, |o, _| o.validation_action = Some(ValidationAction::Warn)),
+            [(TRANSACTIONS, "validator_lax")]
+        );
+        assert_eq!(
+            change(TRANSACTIONS, |_, indexes| drop(indexes.pop())),
+            [(TRANSACTIONS, "index")]
+        );
+        assert_eq!(
+            change(TRANSACTIONS, |_, indexes| drop(
+                indexes[0].0.insert("key", doc! { "takeoverAt": -1 })
+            )),
+            [(TRANSACTIONS, "index_differs")]
+        );
+        let renamed: Change = |_, indexes| {
+            indexes[0].0.insert("name", "takeoverAt_1");
+        };
+        assert_eq!(change(TRANSACTIONS, renamed), [(TRANSACTIONS, "index_named")]);
+        let capped_and_more: Change = |options, indexes| {
+            options.capped = Some(true);
+            indexes.clear();
+        };
+        assert_eq!(change(TRANSACTIONS, capped_and_more), [(TRANSACTIONS, "capped")]);
+        let own: Change = |options, indexes| {
+            options.capped = Some(true);
+            indexes.clear();
+        };
+        assert_eq!(change(WORKERS, own), [], "somebody else uses the name");
+        let everlasting: Change = |_, indexes| {
+            indexes[0].0.remove("expireAfterSeconds");
+        };
+        assert_eq!(change(WORKERS, everlasting), [(WORKERS, "index_differs")]);
+        let unset = Catalogue { settings: None, ..whole() };
+        assert_eq!(kinds(&unset, true), [(SETTINGS, "settings")]);
+    }
+
+    #[test]
+    fn without_validators_nobody_misses_them() {
+        let mut seen = whole();
+        for name in [ACCOUNTS, TRANSACTIONS] {
+            let (found, _) = seen.collections.get_mut(name).expect("it is there");
+            found.options.validator = Some(doc! { "x": 1 });
+        }
+        assert_eq!(kinds(&seen, false), [(SETTINGS, "settings_validators")]);
+        let without = Choice { validators: Some(false), ..on() };
+        seen.settings = Some(LedgerSettings::new(Known::THIS, without));
+        assert_eq!(kinds(&seen, false), []);
+        let quiet = Choice { events: Some(false), ..without };
+        let findings = compare(&seen, Known::THIS, quiet);
+        let kinds: Vec<_> = findings.iter().map(Finding::kind).collect();
+        assert_eq!(kinds, ["settings_events"]);
+    }
+
+    #[test]
+    fn without_history_nobody_misses_its_indexes_and_those_that_are_left_are_named() {
+        let off = Choice { history: Some(false), ..Choice::default() };
+        let needs = |seen: &Catalogue, choice| -> Vec<_> {
+            compare(seen, Known::THIS, choice).iter().map(Finding::kind).collect()
+        };
+        let seen = whole();
+        assert_eq!(needs(&seen, off), ["index", "settings_history"], "that of what waits alone");
+        assert_eq!(unneeded(&seen, Known::THIS, off), ["by_state", "ended_on"]);
+        assert!(unneeded(&seen, Known::THIS, on()).is_empty());
+        let seen = whole_as(off);
+        assert_eq!(kinds(&seen, true), []);
+        assert_eq!(needs(&seen, on()), ["index", "index", "settings_history"]);
+        assert_eq!(unneeded(&seen, Known::THIS, on()), ["unclaimed"]);
+    }
+
+    #[test]
+    fn without_exclusive_keys_nobody_misses_their_index_and_one_that_is_left_is_named() {
+        let off = Choice { exclusive_keys: Some(false), ..on() };
+        let mut seen = whole();
+        let findings = compare(&seen, Known::THIS, off);
+        let kinds: Vec<_> = findings.iter().map(Finding::kind).collect();
+        assert_eq!(kinds, ["settings_exclusive_keys"]);
+        assert_eq!(unneeded(&seen, Known::THIS, off), ["exclusive_key"]);
+        assert!(unneeded(&seen, Known::THIS, on()).is_empty());
+        let (_, indexes) = seen.collections.get_mut(TRANSACTIONS).expect("it is there");
+        indexes.retain(|index| index.name() != "exclusive_key");
+        seen.settings = Some(LedgerSettings::new(Known::THIS, off));
+        assert_eq!(compare(&seen, Known::THIS, off), []);
+        let on = Choice { exclusive_keys: Some(true), ..on() };
+        let findings = compare(&seen, Known::THIS, on);
+        let kinds: Vec<_> = findings.iter().map(Finding::kind).collect();
+        assert_eq!(kinds, ["index", "settings_exclusive_keys"]);
+    }
+
+    #[test]
+    fn what_is_the_users_own_is_left_to_a_command() {
+        let mut seen = whole();
+        let (found, _) = seen.collections.get_mut(ACCOUNTS).expect("it is there");
+        found.options.validator = Some(doc! { "x": 1 });
+        let findings = compare(&seen, Known::THIS, Choice::default());
+        assert!(!findings[0].applies());
+        let command = findings[0].command().expect("a command");
+        assert!(command.starts_with("db.runCommand({\"collMod\": \"accounts\""), "{command}");
+        assert!(command.contains("\"$and\": [{\"x\": 1}, {\"$comment\": \"tandem "), "{command}");
+    }
+}
