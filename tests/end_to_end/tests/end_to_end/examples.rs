@@ -6,6 +6,8 @@ use harness::deployment::root;
 use harness::process::{Process, program};
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
+use ledger::transaction::State;
+use mongodb::bson::{Bson, Decimal128, Document, doc};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
@@ -131,5 +133,67 @@ async fn the_example_service_answers_each_line() {
         assert!(printed.contains(answer), "{printed}");
     }
     world.assert_at_rest().await;
+    world.finish().await;
+}
+
+/// The arguments of `updateMany` in the recipe for accounts that are there already. The shell's notation is
+/// JSON but for names without quotes and for `NumberLong`.
+fn update_of_the_recipe() -> (Document, Vec<Bson>) {
+    let page = std::fs::read_to_string(root().join("deploy/usage.md")).expect("the page is there");
+    let (_, recipe) = page.split_once("db.accounts.updateMany(").expect("the recipe is there");
+    let (arguments, _) = recipe.split_once(")\n```").expect("the recipe ends");
+    let numbers = arguments.replace("NumberLong(0)", r#"{"$numberLong":"0"}"#);
+    let mut json = String::from("[");
+    for word in numbers.split_inclusive(|c: char| !c.is_alphanumeric() && c != '$' && c != '"') {
+        match word.strip_suffix(':').filter(|name| !name.contains('"')) {
+            Some(name) => json.push_str(&format!("\"{name}\":")),
+            None => json.push_str(word),
+        }
+    }
+    json.push(']');
+    match serde_json::from_str(&json).expect(&json) {
+        Bson::Array(arguments) => match &arguments[..] {
+            [Bson::Document(filter), Bson::Array(stages)] => (filter.clone(), stages.clone()),
+            other => panic!("other arguments: {other:?}"),
+        },
+        other => panic!("no arguments: {other}"),
+    }
+}
+
+#[tokio::test]
+async fn accounts_that_were_there_are_settled_after_the_update_of_the_recipe() {
+    let world = World::new().await;
+    let database = world.store.database();
+    database.drop().await.expect("MongoDB is there");
+    let exact: Decimal128 = "12.50".parse().expect("a number");
+    let theirs = [
+        doc! { "_id": "a", "balance": 1_000_i64, "owner": "Ann" },
+        doc! { "_id": "b", "balance": 0 },
+        doc! { "_id": "c", "balance": exact },
+        doc! { "_id": "d", "balance": "0".parse::<Decimal128>().expect("a number") },
+    ];
+    let accounts = database.collection::<Document>("accounts");
+    accounts.insert_many(theirs).await.expect("they are inserted");
+    let (filter, stages) = update_of_the_recipe();
+    let stages: Vec<_> = stages.iter().filter_map(|stage| stage.as_document().cloned()).collect();
+    let updated = accounts.update_many(filter, stages).await.expect("they are updated");
+    assert_eq!(updated.modified_count, 4);
+    let applied = world.producer(&["init", "--apply"]).await;
+    assert!(applied.is_success(), "{applied:?}");
+    let worker = world.worker("one").start().await;
+    let paid = world.producer(&["transfer", "a", "b", "250", "--wait"]).await;
+    assert!(paid.is_success(), "{paid:?}");
+    let paid = world.producer(&["transfer", "c", "d", "2.25", "--wait"]).await;
+    assert!(paid.is_success(), "{paid:?}");
+    assert_eq!(world.count(&[State::Done]).await, 2);
+    let left: Vec<String> = [world.balance("a").await, world.balance("c").await]
+        .map(|balance| balance.to_string())
+        .into();
+    assert_eq!(left, ["750", "10.25"]);
+    let kept = accounts.find_one(doc! { "_id": "a" }).await.expect("MongoDB is there");
+    assert_eq!(kept.expect("it is there").get_str("owner").ok(), Some("Ann"));
+    let audit = world.audit().await;
+    assert!(audit.is_success(), "{audit:?}");
+    drop(worker);
     world.finish().await;
 }
