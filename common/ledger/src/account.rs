@@ -10,13 +10,14 @@ use std::collections::BTreeSet;
 
 use bson::raw::RawElement;
 use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use strum::{EnumCount, VariantArray};
 
 use crate::amount::Amount;
 use crate::limits::{self, NAME_BYTES_MAX, echo};
 use crate::transaction::{AccountId, Reason, ReasonCode, TransactionId, pick_first};
 
 /// Whether an account takes new postings. Undo and settle ignore it: held money must go home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, VariantArray)]
 pub enum Status {
     /// Takes postings.
     Open,
@@ -28,7 +29,8 @@ pub enum Status {
 
 impl Status {
     /// Every status.
-    pub const ALL: [Status; 3] = [Status::Open, Status::Frozen, Status::Closed];
+    pub const ALL: [Status; Status::COUNT] =
+        *Status::VARIANTS.first_chunk().expect("as many as are counted");
 
     /// The name in the document.
     #[must_use]

@@ -9,6 +9,7 @@
 
 use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use serde_json::{Map, Value, json};
+use strum::{EnumCount, VariantArray};
 
 use crate::transaction::{Body, Leg, State, TransactionId, check_metadata};
 use crate::{json, uri};
@@ -17,7 +18,7 @@ use crate::{json, uri};
 pub const SCHEMA: &str = "urn:tandem:outcome:1";
 
 /// How a transaction ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumCount, VariantArray)]
 pub enum End {
     /// It has its effect, and credited money is spendable.
     Done,
@@ -27,7 +28,8 @@ pub enum End {
 
 impl End {
     /// Both.
-    pub const ALL: [End; 2] = [End::Done, End::Canceled];
+    pub const ALL: [End; End::COUNT] =
+        *End::VARIANTS.first_chunk().expect("as many as are counted");
 
     /// The final state.
     #[must_use]

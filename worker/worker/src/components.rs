@@ -7,13 +7,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
+use strum::{EnumCount, VariantArray};
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::session::LastSession;
 
 /// A task that should end only when the worker is told to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, VariantArray)]
 pub enum Component {
     /// Takes deliveries.
     Consumer,
@@ -37,17 +38,8 @@ pub enum Component {
 
 impl Component {
     /// Every part.
-    pub const ALL: [Component; 9] = [
-        Component::Consumer,
-        Component::Batches,
-        Component::SuspectBatches,
-        Component::SoloBatches,
-        Component::Sweeper,
-        Component::DueSweeper,
-        Component::DatabaseWatcher,
-        Component::SettingsWatcher,
-        Component::Pages,
-    ];
+    pub const ALL: [Component; Component::COUNT] =
+        *Component::VARIANTS.first_chunk().expect("as many as are counted");
 
     /// Whether a stopping worker waits for its end: it may have deliveries, or claims.
     #[must_use]

@@ -11,6 +11,7 @@ use ledger::ServerMs;
 use ledger::message::{BadId, Message, Parsed};
 use ledger::transaction::TransactionId;
 use queue::{SOLO, WORK};
+use strum::{EnumCount, VariantArray};
 
 /// How often an id that is not in the database is looked up before its message is dead-lettered.
 /// The document is inserted before its id is published, so this is garbage or a stale read.
@@ -59,7 +60,7 @@ impl Origin {
 }
 
 /// Why a message is dead-lettered, as a closed set for the `tandem-reason` header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, VariantArray)]
 pub enum DeadReason {
     /// It can't be read.
     Malformed,
@@ -71,8 +72,8 @@ pub enum DeadReason {
 
 impl DeadReason {
     /// All of them.
-    pub const ALL: [DeadReason; 3] =
-        [DeadReason::Malformed, DeadReason::UnknownTransaction, DeadReason::KillsWorker];
+    pub const ALL: [DeadReason; DeadReason::COUNT] =
+        *DeadReason::VARIANTS.first_chunk().expect("as many as are counted");
 
     /// The name in the header and in metrics.
     #[must_use]
@@ -237,7 +238,7 @@ pub struct Leftovers {
 }
 
 /// Why ids are published again, for metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumCount, VariantArray)]
 pub enum Cause {
     /// Another claim owns them.
     NotMine,
@@ -255,14 +256,8 @@ pub enum Cause {
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Cause; 6] = [
-        Cause::NotMine,
-        Cause::Failed,
-        Cause::Apart,
-        Cause::Surplus,
-        Cause::Missing,
-        Cause::Shutdown,
-    ];
+    pub const ALL: [Cause; Cause::COUNT] =
+        *Cause::VARIANTS.first_chunk().expect("as many as are counted");
 
     /// The name in metrics.
     #[must_use]

@@ -3,9 +3,10 @@
 use std::fmt;
 
 use bson::{Bson, Document, doc};
+use strum::{EnumCount, VariantArray};
 
 /// Where a transaction stands. `Applied` is the commit point: from there it only goes forward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumCount, VariantArray)]
 pub enum State {
     /// Submitted for later: nobody looks at it before its `notBefore`.
     Scheduled,
@@ -28,16 +29,8 @@ pub enum State {
 
 impl State {
     /// Every state, in the order of life.
-    pub const ALL: [State; 8] = [
-        State::Scheduled,
-        State::Initial,
-        State::Pending,
-        State::Held,
-        State::Applied,
-        State::Done,
-        State::Canceling,
-        State::Canceled,
-    ];
+    pub const ALL: [State; State::COUNT] =
+        *State::VARIANTS.first_chunk().expect("as many as are counted");
 
     /// The states in which somebody owns the transaction.
     pub const IN_FLIGHT: [State; 3] = [State::Pending, State::Applied, State::Canceling];
@@ -101,7 +94,7 @@ impl From<State> for Bson {
 }
 
 /// Why a transaction was canceled, as a closed set that scripts can rely on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumCount, VariantArray)]
 pub enum ReasonCode {
     /// An account of it does not exist.
     AccountNotFound,
@@ -137,23 +130,8 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// Every code.
-    pub const ALL: [ReasonCode; 15] = [
-        ReasonCode::AccountNotFound,
-        ReasonCode::AccountFrozen,
-        ReasonCode::AccountClosed,
-        ReasonCode::CurrencyMismatch,
-        ReasonCode::InsufficientFunds,
-        ReasonCode::BalanceLimit,
-        ReasonCode::AmountTypeMismatch,
-        ReasonCode::AccountInvalid,
-        ReasonCode::Invalid,
-        ReasonCode::RetriesExhausted,
-        ReasonCode::Requested,
-        ReasonCode::Expired,
-        ReasonCode::Released,
-        ReasonCode::HoldExpired,
-        ReasonCode::HoldLimit,
-    ];
+    pub const ALL: [ReasonCode; ReasonCode::COUNT] =
+        *ReasonCode::VARIANTS.first_chunk().expect("as many as are counted");
 
     /// Whether a fault is behind it (a document that makes no sense, failures that did not end), and
     /// not the business of its accounts.
@@ -223,7 +201,7 @@ impl Reason {
 }
 
 /// Why a transaction is parked, as a closed set that metrics and scripts can rely on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumCount, VariantArray)]
 pub enum ParkCode {
     /// The server refuses to write its document.
     TransactionUnwritable,
@@ -239,13 +217,8 @@ pub enum ParkCode {
 
 impl ParkCode {
     /// Every code.
-    pub const ALL: [ParkCode; 5] = [
-        ParkCode::TransactionUnwritable,
-        ParkCode::TransactionUnreadable,
-        ParkCode::AccountUnusable,
-        ParkCode::KillsWorker,
-        ParkCode::InvalidId,
-    ];
+    pub const ALL: [ParkCode; ParkCode::COUNT] =
+        *ParkCode::VARIANTS.first_chunk().expect("as many as are counted");
 
     /// The name in the document and in metrics.
     #[must_use]
