@@ -23,6 +23,7 @@ use super::call::Call;
 use super::keys::{Form, ItemIds, Key};
 use super::problem::{Code, Problem, Told};
 use super::received::{Received, Wait};
+use super::requests::Array;
 use super::submissions::{refusal, status_of, transfer, without_id};
 use super::view::{Reason, Stands};
 use super::{Api, requests};
@@ -74,16 +75,6 @@ pub struct Item {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     problem: Option<Told>,
-}
-
-/// The transactions of an array: each item, or what is wrong with it.
-pub struct Array {
-    /// The items.
-    pub items: Vec<Result<Submission, Problem>>,
-    /// The key that they come under.
-    pub key: Option<Key>,
-    /// Ids and contents of the items, as a digest. The same array has the same one, in whatever order.
-    pub content: String,
 }
 
 /// `POST /v1/transactions/batch`

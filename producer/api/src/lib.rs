@@ -21,6 +21,7 @@ pub mod operation;
 mod origin;
 mod overview;
 mod page;
+mod param;
 mod parked;
 pub mod problem;
 pub mod received;

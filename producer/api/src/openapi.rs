@@ -16,7 +16,8 @@ use utoipa::openapi::{
 };
 
 use super::answer::Answer;
-use super::operation::{Gives, Operation, Takes, name_schema, reference, string};
+use super::operation::{Gives, Operation, Takes, name_schema, reference};
+use super::param::string;
 use super::problem::{self, Code, Told};
 use super::routes;
 use super::submissions::{APPLIED, REPLAYED};
@@ -118,7 +119,7 @@ fn described(operation: &Operation) -> utoipa::openapi::path::Operation {
     described.build()
 }
 
-fn parameter(param: &super::operation::Param) -> Parameter {
+fn parameter(param: &super::param::Param) -> Parameter {
     let place = if param.is_header { ParameterIn::Header } else { ParameterIn::Query };
     ParameterBuilder::new()
         .name(param.name)

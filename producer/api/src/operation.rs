@@ -7,11 +7,12 @@ use std::pin::Pin;
 
 use axum::http::{Method, StatusCode};
 use utoipa::ToSchema;
-use utoipa::openapi::schema::{Object, ObjectBuilder, Schema, Type};
-use utoipa::openapi::{KnownFormat, Ref, RefOr, SchemaFormat};
+use utoipa::openapi::schema::{ObjectBuilder, Schema};
+use utoipa::openapi::{Ref, RefOr};
 
 use super::answer::Answer;
 use super::call::Call;
+use super::param::{Param, string};
 use super::problem::{Code, Problem};
 use super::tokens::Scope;
 
@@ -20,63 +21,6 @@ pub type Run = fn(Call) -> Pin<Box<dyn Future<Output = Result<Answer, Problem>> 
 
 /// The schemas of an operation's types: name and content.
 pub type Schemas = Vec<(String, RefOr<Schema>)>;
-
-/// A parameter after the question mark, or a header.
-pub struct Param {
-    /// Its name.
-    pub name: &'static str,
-    /// Whether it is a header.
-    pub is_header: bool,
-    /// What it does.
-    pub about: &'static str,
-    /// What it may be.
-    pub schema: Object,
-}
-
-impl Param {
-    /// A parameter with a text of this form.
-    pub fn text(name: &'static str, about: &'static str, schema: Object) -> Param {
-        Param { name, is_header: false, about, schema }
-    }
-
-    /// A header.
-    pub fn header(name: &'static str, about: &'static str, schema: Object) -> Param {
-        Param { name, is_header: true, about, schema }
-    }
-
-    /// A parameter that is true or false.
-    pub fn flag(name: &'static str, about: &'static str) -> Param {
-        Param::text(name, about, ObjectBuilder::new().schema_type(Type::Boolean).build())
-    }
-
-    /// A whole number within limits.
-    pub fn number(name: &'static str, about: &'static str, least: u32, most: u32) -> Param {
-        let schema = ObjectBuilder::new().schema_type(Type::Integer);
-        Param::text(name, about, schema.minimum(Some(least)).maximum(Some(most)).build())
-    }
-
-    /// A moment.
-    pub fn moment(name: &'static str, about: &'static str) -> Param {
-        let format = SchemaFormat::KnownFormat(KnownFormat::DateTime);
-        let schema = ObjectBuilder::new().schema_type(Type::String).format(Some(format));
-        Param::text(name, about, schema.build())
-    }
-
-    /// How many items.
-    pub fn limit() -> Param {
-        Param::number("limit", "How many items at most; 100 by default", 1, 1_000)
-    }
-
-    /// The parameters of a page: how many items, and from where on.
-    pub fn paged() -> [Param; 2] {
-        [Param::limit(), Param::text("cursor", "The `next` of the page before", string().build())]
-    }
-}
-
-/// A schema of a text, to be completed.
-pub fn string() -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::String)
-}
 
 /// A text that an `_id`, an account or a currency can be.
 pub fn name_schema() -> ObjectBuilder {

@@ -11,6 +11,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use client::{Effect, Error};
 use input::Flaw;
 use serde::Serialize;
+use strum::{EnumCount, VariantArray};
 use utoipa::ToSchema;
 
 use super::answer::Answer;
@@ -19,7 +20,7 @@ use super::answer::Answer;
 pub const AWAY: Duration = Duration::from_secs(5);
 
 /// A kind of problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumCount, VariantArray)]
 pub enum Code {
     /// The request can't be read.
     Malformed,
@@ -65,28 +66,8 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Code; 20] = [
-        Code::Malformed,
-        Code::Unauthorized,
-        Code::Forbidden,
-        Code::NotFound,
-        Code::MethodNotAllowed,
-        Code::RequestTimeout,
-        Code::Conflict,
-        Code::KeyInUse,
-        Code::WrongState,
-        Code::AlreadyConfirmed,
-        Code::Refused,
-        Code::Lacking,
-        Code::TooLarge,
-        Code::UnsupportedMediaType,
-        Code::Invalid,
-        Code::KeyReused,
-        Code::RateLimited,
-        Code::Internal,
-        Code::Unavailable,
-        Code::Unknown,
-    ];
+    pub const ALL: [Code; Code::COUNT] =
+        *Code::VARIANTS.first_chunk().expect("as many as are counted");
 
     /// Its status.
     pub fn status(self) -> StatusCode {

@@ -16,7 +16,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::items::{self, Items};
-use super::operation::Param;
+use super::param::Param;
 use super::problem::{Code, Problem};
 
 /// The longest that a request may wait for an outcome.

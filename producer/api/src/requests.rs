@@ -12,9 +12,18 @@ use client::{Client, KeyedArray, Submission};
 use mongo::{Fields, Request, TRANSACTIONS, Under};
 use tokio::sync::Semaphore;
 
-use super::bulk::Array;
 use super::keys::Key;
 use super::problem::{Code, Problem};
+
+/// The transactions of an array: each item, or what is wrong with it.
+pub struct Array {
+    /// The items.
+    pub items: Vec<Result<Submission, Problem>>,
+    /// The key that they come under.
+    pub key: Option<Key>,
+    /// Ids and contents of the items, as a digest. The same array has the same one, in whatever order.
+    pub content: String,
+}
 
 /// How often others may be faster.
 const TRIES_MAX: u32 = 10;

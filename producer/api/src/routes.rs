@@ -10,7 +10,8 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, SchemaType};
 
 use super::answer::Answer;
 use super::call::Call;
-use super::operation::{Operation, Param, Run, name_schema, reference, string};
+use super::operation::{Operation, Run, name_schema, reference};
+use super::param::{Param, string};
 use super::problem::{Code, Problem};
 use super::received::WAIT_MAX_S;
 use super::tokens::Scope;

@@ -17,6 +17,7 @@ use governor::{Quota, RateLimiter};
 use ledger::hex::hex;
 use ledger::transaction::check_name;
 use sha2::{Digest, Sha256};
+use strum::{EnumCount, VariantArray};
 use subtle::ConstantTimeEq;
 
 use super::problem::{Code, Problem};
@@ -29,7 +30,7 @@ const OF_ONE_NAME_MAX: usize = 2;
 const PREFIX: &str = "tandem_";
 
 /// What a token may be used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, VariantArray)]
 pub enum Scope {
     /// Reading.
     Read,
@@ -41,7 +42,8 @@ pub enum Scope {
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Scope; 3] = [Scope::Read, Scope::Submit, Scope::Operate];
+    pub const ALL: [Scope; Scope::COUNT] =
+        *Scope::VARIANTS.first_chunk().expect("as many as are counted");
 
     /// Its name.
     pub fn as_str(self) -> &'static str {

@@ -13,6 +13,7 @@ pub mod exposition;
 mod findings;
 mod keys;
 mod moment;
+mod progress;
 mod raw;
 mod scan;
 

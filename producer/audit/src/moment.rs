@@ -22,8 +22,8 @@ use mongodb::options::{Hint, ReadConcern};
 
 use super::books::Books;
 use super::chunks::Over;
+use super::progress::{BATCH, ReadCount};
 use super::raw::{account_fields, id_of, transaction_fields};
-use super::scan::{BATCH, ReadCount};
 use super::{Options, failed};
 
 /// How long the accounts of a piece are read at first: their transactions take some time, too, and servers that

@@ -24,31 +24,9 @@ use super::books::Books;
 use super::chunks::Over;
 use super::keys::{Contest, key_of};
 use super::moment::Begun;
+use super::progress::{BATCH, Progress, ReadCount};
 use super::raw::{id_of, state_of, transaction_fields};
 use super::{Options, changes, failed, moment};
-
-/// Every how many documents progress is shown.
-const PROGRESS_EVERY: u64 = 1 << 13;
-pub(super) const BATCH: u32 = 5_000;
-
-/// Is told how many documents were read, and of which kind.
-type Progress<'a> = dyn Fn(u64, &str) + Send + Sync + 'a;
-
-/// How much was read.
-pub(super) struct ReadCount<'a> {
-    progress: &'a Progress<'a>,
-    read: u64,
-}
-
-impl ReadCount<'_> {
-    /// One more document was read.
-    pub(super) fn one(&mut self, what: &str) {
-        self.read += 1;
-        if self.read.is_multiple_of(PROGRESS_EVERY) {
-            (self.progress)(self.read, what);
-        }
-    }
-}
 
 /// Reads everything; says at how many moments, which is none without snapshots.
 pub(super) async fn scan(
@@ -56,7 +34,7 @@ pub(super) async fn scan(
     options: Options,
     progress: &Progress<'_>,
 ) -> Result<(Books, usize), Error> {
-    let mut told = ReadCount { progress, read: 0 };
+    let mut told = ReadCount::new(progress);
     let begun = Instant::now();
     let Begun { mut books, seen, moments } = moment::begin(client, options, &mut told).await?;
     let first = moments.iter().min().copied();

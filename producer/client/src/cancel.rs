@@ -11,7 +11,7 @@ use ledger::transaction::{Reason, ReasonCode, State};
 use crate::client::Client;
 use crate::error::Error;
 use crate::readable::state_of;
-use crate::watch::Standing;
+use crate::standing::Standing;
 
 /// A transaction that is canceled, or on its way to that.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::client::Client;
 use crate::error::{Effect, Error};
 use crate::hold::{Capture, Decided, HoldState, look, not_confirmed};
 use crate::readable::readable;
-use crate::watch::Standing;
+use crate::standing::Standing;
 
 /// The most holds that are read, confirmed and published together.
 const TOGETHER_MAX: usize = 500;

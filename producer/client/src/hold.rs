@@ -12,7 +12,7 @@ use mongodb::bson::Document;
 use crate::client::Client;
 use crate::error::Error;
 use crate::readable::state_of;
-use crate::watch::Standing;
+use crate::standing::Standing;
 
 /// How much of a hold is captured. What is held and not captured goes home.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

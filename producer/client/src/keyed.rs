@@ -13,7 +13,8 @@ use mongo::{KeyedInsert, Store};
 use mongodb::bson::DateTime;
 use tokio::sync::Semaphore;
 
-use crate::submission::{Answer, Order, find_one};
+use crate::known::{Answer, find_one};
+use crate::submission::Order;
 
 /// How often an order is tried in one go: for longer than it takes until a client that is gone may be
 /// told from one that is slow.

@@ -13,7 +13,8 @@ use ledger::retry::{Policy, jitter};
 use mongo::{KeyedInsert, Store};
 use mongodb::bson::{DateTime, Document};
 
-use crate::submission::{Answer, Order, compare_known};
+use crate::known::{Answer, compare_known};
+use crate::submission::Order;
 
 /// How often something may stand in the way in one go.
 const TRIES_MAX: u32 = 20;

@@ -20,18 +20,23 @@
 //! # }
 //! ```
 
+mod awaiting;
 mod cancel;
 mod client;
 mod config;
 mod confirm;
 mod dead_letters;
+mod differences;
+mod ended;
 mod equal;
 mod error;
 mod group;
 mod history;
 mod hold;
+pub mod insert;
 mod keyed;
 mod keyed_array;
+pub mod known;
 mod listening;
 mod listing;
 mod opening;
@@ -45,9 +50,11 @@ mod reverse;
 mod servers;
 mod setup;
 mod shared_task;
+mod standing;
 mod stats;
 mod status;
-pub mod submission;
+mod submission;
+mod submit;
 mod watch;
 
 pub use cancel::Canceled;
@@ -72,7 +79,7 @@ pub use parked::Unparked;
 pub use queue::{DeadLetter, DeadLetters, Held};
 pub use readable::readable;
 pub use reserved::{Reserved, holds};
+pub use standing::{Outcome, Standing};
 pub use stats::Stats;
 pub use status::Change;
 pub use submission::{Order, Receipt, Submission};
-pub use watch::{Outcome, Standing};

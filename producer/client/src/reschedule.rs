@@ -13,7 +13,7 @@ use mongodb::bson::{DateTime, Document};
 use crate::client::Client;
 use crate::error::Error;
 use crate::readable::state_of;
-use crate::watch::Standing;
+use crate::standing::Standing;
 
 impl Client {
     /// Changes when a scheduled transaction is due: not before this moment, which is before its

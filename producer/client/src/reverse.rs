@@ -13,9 +13,11 @@ use mongodb::bson::Document;
 use sha2::{Digest, Sha256};
 
 use crate::client::Client;
+use crate::differences::differences;
 use crate::error::Error;
+use crate::origin::Origin;
 use crate::readable::state_of;
-use crate::submission::{Origin, Receipt, Submission, differences};
+use crate::submission::{Receipt, Submission};
 
 /// The most reversals of one original that are looked at.
 const ATTEMPTS_MAX: u32 = 10_000;

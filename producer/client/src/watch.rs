@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ledger::LedgerError;
-use ledger::transaction::{State, TransactionId};
+use ledger::transaction::TransactionId;
 use mongo::{Fields, Store, TRANSACTIONS};
-use mongodb::bson::{Document, RawDocumentBuf};
+use mongodb::bson::RawDocumentBuf;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::client::Client;
-use crate::error::{Effect, Error, Server};
+use crate::error::Error;
 use crate::listening::Listening;
 use crate::readable::readable;
 use crate::servers::Servers;
 use crate::shared_task::SharedTask;
+use crate::standing::{Outcome, Standing};
 
 /// The most ids of one query.
 const QUESTION_MAX: usize = 1_000;
@@ -29,94 +29,10 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mi
 /// The most calls that are accepted between two queries.
 const CALLS_MAX: usize = 1_000;
 
-/// How a transaction came to rest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is on hold: its debits are reserved until it is confirmed or released, or expires. This is
-    /// the only outcome that is not final, and no event says it.
-    Held,
-    /// Its whole effect is on the accounts. Nothing ever happens to it again.
-    Done,
-    /// It had no effect. Nothing ever happens to it again.
-    Canceled {
-        /// Why, as one of [`ReasonCode`](crate::ReasonCode)'s names.
-        code: String,
-        /// Why, in a sentence.
-        message: String,
-    },
-}
-
-/// A transaction as it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// Its state; `None` if the document has an unknown one.
-    pub state: Option<State>,
-    /// The code and the message of its reason, if it is being canceled or is canceled.
-    pub reason: Option<(String, String)>,
-}
-
-impl Standing {
-    /// A transaction in a state, of which no reason is known.
-    #[must_use]
-    pub fn in_state(state: State) -> Standing {
-        Standing { state: Some(state), reason: None }
-    }
-
-    /// What a transaction's document says.
-    #[must_use]
-    pub fn of(document: &Document) -> Standing {
-        let state = document.get_str("state").ok().and_then(State::parse);
-        let reason = document.get_document("reason").ok().map(|reason| {
-            let text = |field: &str| reason.get_str(field).unwrap_or_default().to_owned();
-            (reason.get_str("code").unwrap_or("unknown").to_owned(), text("message"))
-        });
-        Standing { state, reason }
-    }
-
-    fn outcome(&self) -> Option<Outcome> {
-        match self.state? {
-            // A confirmed hold never comes back to this state.
-            State::Held => Some(Outcome::Held),
-            State::Done => Some(Outcome::Done),
-            State::Canceled => {
-                let (code, message) =
-                    self.reason.clone().unwrap_or_else(|| ("unknown".to_owned(), String::new()));
-                Some(Outcome::Canceled { code, message })
-            }
-            State::Scheduled
-            | State::Initial
-            | State::Pending
-            | State::Applied
-            | State::Canceling => None,
-        }
-    }
-}
-
-impl Client {
-    /// Waits until a transaction has come to its end or is held, however long that takes: put a time
-    /// limit around the call if needed. Dropping the call does not affect the transaction.
-    ///
-    /// # Errors
-    /// When there is no such transaction, or MongoDB stays away.
-    pub async fn outcome(&self, id: &str) -> Result<Outcome, Error> {
-        self.watch().put(id.into()).await.await.unwrap_or_else(|_| {
-            // The task that would have answered has panicked, or its runtime has ended.
-            let problem = "nobody is there any more to ask for it".to_owned();
-            let (server, after, effect) = (Server::MongoDb, Duration::ZERO, Effect::None);
-            Err(Error::Unavailable { server, problem, after, effect })
-        })
-    }
-
-    /// The present state of transactions, by id; ids that do not exist are left out.
-    ///
-    /// # Errors
-    /// When MongoDB stays away.
-    pub async fn standings(&self, ids: &[&str]) -> Result<HashMap<String, Standing>, Error> {
-        self.insist(|| standings(self.store(), ids)).await
-    }
-}
-
-async fn standings(store: &Store, ids: &[&str]) -> Result<HashMap<String, Standing>, LedgerError> {
+pub(crate) async fn standings(
+    store: &Store,
+    ids: &[&str],
+) -> Result<HashMap<String, Standing>, LedgerError> {
     let mut found = HashMap::with_capacity(ids.len());
     for ids in ids.chunks(QUESTION_MAX) {
         let fields = Fields::Only(&["state", "reason"]);
@@ -144,7 +60,7 @@ impl Watch {
         Watch { task: SharedTask::default(), servers }
     }
 
-    async fn put(&self, id: TransactionId) -> oneshot::Receiver<Result<Outcome, Error>> {
+    pub(crate) async fn put(&self, id: TransactionId) -> oneshot::Receiver<Result<Outcome, Error>> {
         let (answer, answered) = oneshot::channel();
         self.task.send((id, answer), |calls| run(self.servers.clone(), calls)).await;
         answered

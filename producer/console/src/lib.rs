@@ -2,6 +2,7 @@
 
 mod accounts;
 mod act;
+mod acting;
 mod audit;
 mod bulk;
 mod chart;
@@ -108,7 +109,7 @@ async fn page(visit: &Visit, parts: Parts, body: Body) -> Result<Answer, Problem
     let path = parts.uri.path().trim_start_matches("/console").trim_start_matches('/');
     if parts.method == Method::POST {
         return match path {
-            "act" => act::act(visit, &form.bytes).await,
+            "act" => acting::act(visit, &form.bytes).await,
             "bulk" => bulk::start(visit, &form.bytes).await,
             "job" => job::steer(visit, &form.bytes),
             "sign-out" => Ok(session::sign_out(&visit.console, &parts.headers)),
@@ -127,7 +128,7 @@ async fn page(visit: &Visit, parts: Parts, body: Body) -> Result<Answer, Problem
         "letters" => letters::list(visit).await?,
         "letter" => letters::show(visit).await?,
         "audit" => audit::page(visit)?,
-        "confirm" => act::confirm(visit).await?,
+        "confirm" => acting::confirm(visit).await?,
         "bulk" => bulk::preview(visit).await?,
         "job" => job::page(visit)?,
         _ => return Err(no_page()),

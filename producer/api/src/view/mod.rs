@@ -19,7 +19,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::operation::string;
+use super::param::string;
 
 pub use account::{Account, MARKS_MAX};
 pub use taken::{NewAccount, NewCapture, NewTransaction};

@@ -6,7 +6,8 @@ use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{KnownFormat, RefOr, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::operation::{name_schema, string};
+use crate::operation::name_schema;
+use crate::param::string;
 
 /// An amount.
 pub struct Amounts;

@@ -10,15 +10,26 @@ use std::fmt;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use client::{Capture, Decided, Error as E, TransactionId};
 use serde::Serialize;
 
-use super::hold::FileArgs;
 use crate::console::{Progress, per_second};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
-use crate::files::{CAPTURES, Checked, Input, Record, check, parse_hold};
+use crate::files::{CAPTURES, Checked, Format, Input, Record, check, parse_hold};
 use crate::follow::{self, Ends, Followed, Pending, WaitArgs};
+
+/// How a file of captures is read.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct FileArgs {
+    /// The file's format; default: by its extension, else by its first character
+    #[arg(long, value_enum, requires = "file")]
+    pub format: Option<Format>,
+    /// Leave invalid rows out instead of refusing the file
+    #[arg(long, requires = "file")]
+    pub skip_invalid: bool,
+}
 
 /// Rows that are confirmed together.
 const CHUNK_ROWS: usize = 500;

@@ -9,11 +9,10 @@ use ledger::json;
 use ledger::transaction::check_name;
 use serde_json::{Value, json};
 
-use super::captures::confirm_file;
+use super::captures::{FileArgs, confirm_file};
 use super::{note_unpublished, reason_text, report_end};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
-use crate::files::Format;
 use crate::follow::WaitArgs;
 
 pub const CONFIRM_HELP: &str = "\
@@ -63,17 +62,6 @@ pub struct ConfirmArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// How a file of captures is read.
-#[derive(Args, Clone, Copy, Debug)]
-pub struct FileArgs {
-    /// The file's format; default: by its extension, else by its first character
-    #[arg(long, value_enum, requires = "file")]
-    pub format: Option<Format>,
-    /// Leave invalid rows out instead of refusing the file
-    #[arg(long, requires = "file")]
-    pub skip_invalid: bool,
 }
 
 /// Which hold to release.

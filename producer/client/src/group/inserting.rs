@@ -20,10 +20,12 @@ use mongodb::bson::DateTime;
 use observe::Traces;
 use tokio::sync::{Mutex, Semaphore};
 
-use super::waiting::{Caller, Job};
+use super::job::{Caller, Job};
 use crate::error::{AttemptError, Error, Server};
+use crate::insert::{Expect, insert};
+use crate::known::{Answer, find_one};
 use crate::servers::Servers;
-use crate::submission::{Answer, Expect, Order, Receipt, find_one, insert};
+use crate::submission::{Order, Receipt};
 
 /// How often a piece is tried as a whole before it is halved.
 const TRIES_WHOLE: u32 = 2;

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::waiting::{GROUP_BYTES_MAX, GROUP_MAX, Job, Lane};
+use super::job::{GROUP_BYTES_MAX, GROUP_MAX, Job, Lane};
 
 /// Lanes, none of them empty. The first one is next.
 #[derive(Default)]

@@ -16,114 +16,37 @@
 //! group's first failure.
 
 mod inserting;
+mod job;
 mod lanes;
 mod waiting;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ledger::transaction::TransactionId;
 use mongo::Under;
-use observe::{Span, SpanKind};
+use observe::Span;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use self::inserting::Inserting;
-use self::waiting::{Caller, GROUP_MAX, Job, Lane, Running, Waiting};
-use crate::client::Client;
-use crate::error::{Effect, Error, Server};
+pub(crate) use self::job::GROUP_MAX;
+use self::job::{Caller, Job, Lane};
+use self::waiting::{Running, Waiting};
+use crate::error::Error;
 use crate::servers::Servers;
 use crate::shared_task::SharedTask;
-use crate::submission::{Order, Receipt, Submission};
+use crate::submission::{Order, Receipt};
 
 /// How many submissions may wait, in each of the two rooms. Further callers wait until there is room.
 const WAITING_MAX: usize = 4 * GROUP_MAX;
 /// A call of more submissions than this is a large one.
-const SMALL_MAX: usize = 100;
+pub(crate) const SMALL_MAX: usize = 100;
 
 /// The answer to one submission, once it arrives.
-type Answered = oneshot::Receiver<Result<Receipt, Error>>;
-
-impl Client {
-    /// Submits a transaction: when this returns, it is durable, and published unless the receipt says
-    /// otherwise. Submitting the same id with the same content again changes nothing. Dropping the
-    /// future does not take the transaction back.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`], [`Error::Conflict`] and [`Error::Refused`] are about this transaction.
-    /// [`Error::Unavailable`] leaves open whether it was submitted: submit a clone again.
-    pub async fn submit(&self, submission: Submission) -> Result<Receipt, Error> {
-        let mut answers = self.groups().put(vec![self.entry(submission)?], None).await;
-        answer(answers.pop().expect("one for the submission")).await
-    }
-
-    /// Submits transactions; a result for each, in their order. A failure of one does not affect
-    /// the others. See [`Client::submit`].
-    pub async fn submit_all(
-        &self,
-        submissions: impl IntoIterator<Item = Submission>,
-    ) -> Vec<Result<Receipt, Error>> {
-        let (mut answers, mut errors) = (Vec::new(), Vec::new());
-        let (mut part, mut call) = (Vec::new(), None);
-        for submission in submissions {
-            match self.entry(submission) {
-                Ok(entry) => part.push(entry),
-                Err(error) => errors.push((answers.len() + errors.len() + part.len(), error)),
-            }
-            if part.len() > SMALL_MAX && call.is_none() {
-                call = Some(self.groups().next_call());
-            }
-            if part.len() == GROUP_MAX {
-                answers.extend(self.groups().put(std::mem::take(&mut part), call).await);
-            }
-        }
-        answers.extend(self.groups().put(part, call).await);
-        in_order(answers, errors).await
-    }
-
-    fn entry(&self, mut submission: Submission) -> Result<(Order, Option<Span>), Error> {
-        let trace = submission.trace.take();
-        let order = submission.into_order()?;
-        let tracing = &self.config().tracing;
-        let span = tracing.begin("submit", SpanKind::Producer, trace.as_deref());
-        if let Some(span) = &span {
-            span.set("messaging.system", "rabbitmq");
-            span.set("messaging.operation.type", "send");
-            span.set("tandem.transaction.id", order.id.to_string());
-        }
-        Ok((order, span))
-    }
-}
-
-/// The answers, and between them the errors of submissions that were never put.
-async fn in_order(
-    answers: Vec<Answered>,
-    errors: Vec<(usize, Error)>,
-) -> Vec<Result<Receipt, Error>> {
-    let mut results = Vec::with_capacity(answers.len() + errors.len());
-    let mut errors = errors.into_iter().peekable();
-    let mut answers = answers.into_iter();
-    loop {
-        if let Some((_, error)) = errors.next_if(|(at, _)| *at == results.len()) {
-            results.push(Err(error));
-        } else if let Some(answered) = answers.next() {
-            results.push(answer(answered).await);
-        } else {
-            return results;
-        }
-    }
-}
-
-async fn answer(answered: Answered) -> Result<Receipt, Error> {
-    answered.await.unwrap_or_else(|_| {
-        // The task that would have answered has panicked, or its runtime has ended.
-        let problem = "nobody is there any more to submit it".to_owned();
-        let (server, after, effect) = (Server::MongoDb, Duration::ZERO, Effect::Unknown);
-        Err(Error::Unavailable { server, problem, after, effect })
-    })
-}
+pub(crate) type Answered = oneshot::Receiver<Result<Receipt, Error>>;
 
 /// The handle to the task that runs the groups. Clones share the task.
 #[derive(Clone)]
@@ -144,13 +67,17 @@ impl Groups {
     }
 
     /// The number of a large call.
-    fn next_call(&self) -> u64 {
+    pub(crate) fn next_call(&self) -> u64 {
         self.calls.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Adds several submissions at once, so that the first of them does not start as a group of its
     /// own. Waits until there is room for all of them.
-    async fn put(&self, entries: Vec<(Order, Option<Span>)>, large: Option<u64>) -> Vec<Answered> {
+    pub(crate) async fn put(
+        &self,
+        entries: Vec<(Order, Option<Span>)>,
+        large: Option<u64>,
+    ) -> Vec<Answered> {
         if entries.is_empty() {
             return Vec::new();
         }

@@ -1,23 +1,13 @@
 //! Which submissions go into the next group, and when it starts. Pure: time is passed in.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ledger::transaction::TransactionId;
-use mongodb::bson::{DateTime, serialize_to_vec};
-use observe::Span;
-use sha2::{Digest, Sha256};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::job::{GROUP_MAX, Job, content};
 use super::lanes::Lanes;
-use crate::error::Error;
-use crate::submission::{Order, Receipt};
 
-/// The most submissions of one group.
-pub(super) const GROUP_MAX: usize = 1_000;
-/// The most bytes of one group, estimated: a quarter of the most that one command may hold.
-pub(super) const GROUP_BYTES_MAX: usize = 4 << 20;
 /// The most groups at once.
 const GROUPS_MAX: usize = 4;
 /// The most groups of large calls at once: one place is left for all others.
@@ -27,15 +17,6 @@ const LARGE_GROUPS_MAX: usize = GROUPS_MAX - 1;
 /// 64 connections submit a fifth less.
 const LINGER: Duration = Duration::from_millis(3);
 
-/// Whose turn it is that a submission waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lane {
-    /// Who submits, where that has a name.
-    pub caller: Option<Arc<str>>,
-    /// The number of a large call, which has a lane of its own. Small ones of a caller share one.
-    pub large: Option<u64>,
-}
-
 /// How many groups run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Running {
@@ -43,71 +24,6 @@ pub(super) struct Running {
     pub small: usize,
     /// Of large ones.
     pub large: usize,
-}
-
-/// A submission that waits for its answer.
-pub(super) struct Job {
-    pub order: Order,
-    pub bytes: usize,
-    pub arrived: Instant,
-    pub lane: Lane,
-    pub caller: Caller,
-}
-
-/// Who waits for the answer to a submission.
-pub(super) struct Caller {
-    answer: oneshot::Sender<Result<Receipt, Error>>,
-    /// Ends with the answer.
-    pub span: Option<Span>,
-    /// Its place in the waiting room.
-    _room: Option<OwnedSemaphorePermit>,
-    /// Those who have submitted the same later.
-    also: Vec<Caller>,
-}
-
-impl Caller {
-    pub fn new(
-        answer: oneshot::Sender<Result<Receipt, Error>>,
-        span: Option<Span>,
-        room: Option<OwnedSemaphorePermit>,
-    ) -> Caller {
-        Caller { answer, span, _room: room, also: Vec::new() }
-    }
-
-    pub fn answer(self, result: Result<Receipt, Error>) {
-        if let (Some(span), Err(error)) = (&self.span, &result) {
-            span.fail(error.to_string());
-        }
-        for also in self.also {
-            let known = |receipt: Receipt| Receipt {
-                known: receipt.known.or(Some(receipt.state)),
-                ..receipt
-            };
-            also.answer(result.clone().map(known));
-        }
-        // Sending fails only if the caller has gone away.
-        drop(self.answer.send(result));
-    }
-}
-
-impl Job {
-    pub fn new(order: Order, arrived: Instant, lane: Lane, caller: Caller) -> Job {
-        Job { bytes: bytes(&order), order, arrived, lane, caller }
-    }
-}
-
-/// The estimated size of the order's document.
-fn bytes(order: &Order) -> usize {
-    let legs = order.body.legs().iter().map(|leg| leg.account.len() + 64);
-    let metadata = order.body.metadata.as_ref();
-    let metadata = metadata.and_then(|it| serialize_to_vec(it).ok());
-    256 + order.id.len() + legs.sum::<usize>() + metadata.map_or(0, |it| it.len())
-}
-
-/// What would be inserted, as a digest. `None` if it can't be: then it is like nothing else.
-fn content(order: &Order) -> Option<[u8; 32]> {
-    let document = order.to_document(DateTime::from_millis(0));
-    serialize_to_vec(&document).ok().map(|bytes| Sha256::digest(bytes).into())
 }
 
 /// The waiting submissions. While one of an id waits or is in a running group, later ones of this id are
@@ -226,8 +142,11 @@ mod tests {
     use ledger::amount::Amount;
     use ledger::transaction::{Body, State};
     use mongodb::bson::doc;
+    use tokio::sync::oneshot;
 
+    use super::super::job::{Caller, GROUP_BYTES_MAX, Lane};
     use super::*;
+    use crate::submission::{Order, Receipt};
 
     const NONE: Running = Running { small: 0, large: 0 };
     const FULL: Running = Running { small: GROUPS_MAX, large: 0 };

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use client::submission::{self, Expect};
+use client::insert::{self, Expect};
+use client::known;
 use client::{Change, Client, Error, Order};
 use futures_util::TryStreamExt;
 use ledger::account::{Account, Status};
@@ -258,17 +259,17 @@ impl Real {
         let created_at = DateTime::from_millis(created_at);
         let (orders, keys) = ([order], Semaphore::new(1));
         let inserted =
-            submission::insert(self.store(), &orders, created_at, Expect::New, &keys).await?;
+            insert::insert(self.store(), &orders, created_at, Expect::New, &keys).await?;
         Ok(match &inserted[0] {
-            submission::Answer::Submitted => Answer::Submitted,
-            submission::Answer::Unchanged(state) => Answer::Unchanged(*state),
-            submission::Answer::Conflict { .. } => Answer::Refused,
-            submission::Answer::KeyInUse { holder, .. } => Answer::KeyInUse(holder.clone()),
-            submission::Answer::WithoutKeys(why) => panic!("{why}"),
-            submission::Answer::Refused(why) | submission::Answer::Open(why) => {
+            known::Answer::Submitted => Answer::Submitted,
+            known::Answer::Unchanged(state) => Answer::Unchanged(*state),
+            known::Answer::Conflict { .. } => Answer::Refused,
+            known::Answer::KeyInUse { holder, .. } => Answer::KeyInUse(holder.clone()),
+            known::Answer::WithoutKeys(why) => panic!("{why}"),
+            known::Answer::Refused(why) | known::Answer::Open(why) => {
                 panic!("the schema refuses a valid body: {why}")
             }
-            submission::Answer::Superseded => panic!("it came under no idempotency key"),
+            known::Answer::Superseded => panic!("it came under no idempotency key"),
         })
     }
 

@@ -1,0 +1,125 @@
+//! Everything that changes something: asked for, confirmed with a reason, done, and logged.
+//!
+//! Promises that each act is the API's own operation with its check of the scope, that a GET changes nothing, and
+//! that a line in the log says who did what, why, and what became of it. Whoever lacks the scope is refused before
+//! that; the access log has it.
+
+use api::{Answer, Code, Problem, Scope};
+use axum::http::StatusCode;
+use ledger::limits::echo;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::act::Act;
+use super::html::{link, page, text};
+use super::visit::Visit;
+use super::{audit, fields, html as answer_with, moment};
+
+/// `GET /console/confirm`: asks before anything is done.
+pub async fn confirm(visit: &Visit) -> Result<Markup, Problem> {
+    visit.caller.require(Scope::Operate)?;
+    let act = named(visit.param("act").unwrap_or_default())?;
+    let id = visit.param("id").unwrap_or_default();
+    let told = act.told();
+    let shown = match act {
+        Act::Audit => Value::Null,
+        _ => visit.ask(told.shown_by, id, &[]).await?,
+    };
+    let content = html! {
+        section.confirm {
+            p { b { (told.verb) } @if act != Act::Audit { ": " span.id { (id) } } }
+            p { (told.effect) }
+            (facts(&shown))
+            form method="post" action="/console/act" {
+                input type="hidden" name="act" value=(told.name);
+                input type="hidden" name="id" value=(id);
+                @if act == Act::Reschedule { (moment::input(&shown)) }
+                label for="reason" { "Reason, for the log" }
+                input #reason name="reason" required maxlength="500" autocomplete="off";
+                p.acts {
+                    button { (told.verb) }
+                    a href=(link(told.page, &[("id", id)])) { "Go back, do nothing" }
+                }
+            }
+        }
+    };
+    Ok(page(Some(visit), "Are you sure?", content))
+}
+
+/// What it is about, with its money.
+fn facts(shown: &Value) -> Markup {
+    const FACTS: [(&str, &str); 9] = [
+        ("state", "State"),
+        ("notBefore", "Not before"),
+        ("expiresAt", "Expires"),
+        ("status", "Status"),
+        ("value", "Amount"),
+        ("source", "From"),
+        ("destination", "To"),
+        ("currency", "Currency"),
+        ("balance", "Balance"),
+    ];
+    let letters = shown["transactions"].as_array().map(Vec::len);
+    html! {
+        dl {
+            @for (name, label) in FACTS {
+                @if let Some(value) = shown[name].as_str() { dt { (label) } dd { (value) } }
+            }
+            @if let Some(legs) = shown["legs"].as_array() { dt { "Legs" } dd { (legs.len()) } }
+            @if let Some(letters) = letters { dt { "Transactions in it" } dd { (letters) } }
+        }
+    }
+}
+
+/// `POST /console/act`
+pub async fn act(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
+    visit.caller.require(Scope::Operate)?;
+    let fields = fields(form);
+    let field = |name: &str| fields.get(name).map_or("", String::as_str);
+    let (act, id, reason) = (named(field("act"))?, field("id"), field("reason"));
+    if reason.is_empty() {
+        return Err(Problem::new(Code::Invalid, "a reason is needed; it goes into the log"));
+    }
+    let told = act.told();
+    let done = match act {
+        Act::Audit => {
+            audit::start(&visit.api, &visit.console, &visit.caller.name).map(|()| Value::Null)
+        }
+        Act::Reschedule => moment::reschedule(visit, id, field(moment::FIELD)).await,
+        _ => visit.ask(act.operation(), id, &[]).await,
+    };
+    let outcome = match &done {
+        Ok(answer) => said(answer),
+        Err(problem) => problem.detail.clone(),
+    };
+    tracing::info!(
+        target: "operator",
+        who = visit.caller.name,
+        act = told.name,
+        id = %echo(id),
+        reason = %echo(reason),
+        request = visit.request,
+        ok = done.is_ok(),
+        outcome,
+    );
+    done?;
+    let content = html! {
+        p.fine role="status" { b { "Done: " (told.verb) } @if act != Act::Audit { " " span.id { (id) } } "." }
+        @if !outcome.is_empty() { p { "It says now: " b { (outcome) } } }
+        @match act {
+            Act::Replay | Act::Discard => p { a href="/console/letters" { "To the dead letters" } },
+            _ => p { a href=(link(told.page, &[("id", id)])) { "See how it stands" } },
+        }
+    };
+    Ok(answer_with(StatusCode::OK, page(Some(visit), "Done", content)))
+}
+
+/// What an answer says of how it stands now.
+fn said(answer: &Value) -> String {
+    let words = ["id", "state", moment::FIELD, "status", "outcome"].map(|name| text(answer, name));
+    words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+fn named(name: &str) -> Result<Act, Problem> {
+    Act::parse(name).ok_or_else(|| Problem::new(Code::Malformed, "there is no such act"))
+}
