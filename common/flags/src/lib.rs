@@ -10,8 +10,8 @@ pub use logging::{LogFlags, LogFormat, init_logging};
 /// Where the balances are.
 #[derive(Args, Clone, Debug)]
 pub struct MongoFlags {
-    /// MongoDB connection string; a replica set or sharded cluster. `TANDEM_MONGODB_URI_FILE` names a
-    /// file with it. Over TLS with `tls=true`, `tlsCAFile`, `tlsCertificateKeyFile`
+    /// MongoDB connection string; a replica set or sharded cluster. `TANDEM_MONGODB_URI_FILE` names
+    /// a file with it. Over TLS with `tls=true`, `tlsCAFile`, `tlsCertificateKeyFile`
     #[arg(
         long,
         env = "TANDEM_MONGODB_URI",
@@ -30,8 +30,8 @@ pub struct MongoFlags {
     #[arg(long, env = "TANDEM_ONE_DOCUMENT_STATEMENTS", global = true)]
     one_document_statements: bool,
 
-    /// Accept that this index of yours may refuse what Tandem writes; may be repeated. `producer init`
-    /// remembers it in the ledger, for all programs
+    /// Accept that this index of yours may refuse what Tandem writes; may be repeated. `producer
+    /// init` remembers it in the ledger, for all programs
     #[arg(
         long,
         env = "TANDEM_ACCEPT_INDEX",
@@ -52,8 +52,8 @@ impl From<MongoFlags> for MongoSettings {
 /// Where the queue is.
 #[derive(Args, Clone, Debug)]
 pub struct AmqpFlags {
-    /// RabbitMQ connection string. `TANDEM_AMQP_URL_FILE` names a file with it. Over TLS with `amqps:`,
-    /// `cacertfile`, `certfile`, `keyfile`
+    /// RabbitMQ connection string. `TANDEM_AMQP_URL_FILE` names a file with it. Over TLS with
+    /// `amqps:`, `cacertfile`, `certfile`, `keyfile`
     #[arg(
         long,
         env = "TANDEM_AMQP_URL",
@@ -63,8 +63,8 @@ pub struct AmqpFlags {
     )]
     amqp_url: String,
 
-    /// Prefix of all queue and exchange names, so that several ledgers share a broker; up to 200 bytes,
-    /// not beginning with `amq.`
+    /// Prefix of all queue and exchange names, so that several ledgers share a broker; up to 200
+    /// bytes, not beginning with `amq.`
     #[arg(long, env = "TANDEM_QUEUE_PREFIX", default_value = "tandem", global = true)]
     queue_prefix: String,
 }
@@ -82,8 +82,8 @@ pub struct TimingFlags {
     #[arg(long, env = "TANDEM_LEASE_MS", default_value_t = 10_000, global = true)]
     lease_ms: u32,
 
-    /// How long after the lease nobody else may claim, in milliseconds; at least the operation limit
-    /// plus the clock skew
+    /// How long after the lease nobody else may claim, in milliseconds; at least the operation
+    /// limit plus the clock skew
     #[arg(long, env = "TANDEM_GRACE_MS", default_value_t = 4_000, global = true)]
     grace_ms: u32,
 
@@ -106,13 +106,13 @@ impl From<TimingFlags> for TimingSettings {
 /// Where spans are sent, and of which transactions.
 #[derive(Args, Clone, Debug)]
 pub struct TraceFlags {
-    /// Where spans are sent: the address of an OpenTelemetry collector, as http://127.0.0.1:4318 (OTLP
-    /// over HTTP). Without it nothing is traced
+    /// Where spans are sent: the address of an OpenTelemetry collector, as http://127.0.0.1:4318
+    /// (OTLP over HTTP). Without it nothing is traced
     #[arg(long, env = "TANDEM_OTLP_ENDPOINT", value_name = "URL", global = true)]
     otlp_endpoint: Option<String>,
 
-    /// The share of submissions that are traced, from 0 to 1. A request that is a part of a trace is
-    /// traced when that is
+    /// The share of submissions that are traced, from 0 to 1. A request that is a part of a trace
+    /// is traced when that is
     #[arg(
         long,
         env = "TANDEM_TRACE_SAMPLE",

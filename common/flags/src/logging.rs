@@ -9,8 +9,8 @@ pub struct LogFlags {
     #[arg(long, env = "TANDEM_LOG_FORMAT", value_enum, default_value = "text", global = true)]
     pub log_format: LogFormat,
 
-    /// What to log: a level, or targets like `info,mongo=debug`. The broker's client is silent unless it
-    /// is named, as in `info,lapin=debug`
+    /// What to log: a level, or targets like `info,mongo=debug`. The broker's client is silent
+    /// unless it is named, as in `info,lapin=debug`
     #[arg(long, env = "TANDEM_LOG", default_value = "info", global = true)]
     pub log: String,
 }
@@ -24,8 +24,8 @@ pub enum LogFormat {
     Json,
 }
 
-/// The broker's client. It logs as errors of its own what Tandem tells in lines of its own, or what is no
-/// failure at all.
+/// The broker's client. It logs as errors of its own what Tandem tells in lines of its own, or what
+/// is no failure at all.
 const BROKER_CLIENT: &str = "lapin";
 
 /// What is logged of all that the programs are made of.

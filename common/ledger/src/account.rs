@@ -2,7 +2,8 @@
 //!
 //! Owns [`Account`] and [`Account::refusal`]: the same rule that the server applies inside the
 //! guarded update (`mongo::statements`). There it only *explains* a refusal and never decides a
-//! write; in a native transaction, whose reads can't grow stale unnoticed, it decides ([`netting`]).
+//! write; in a native transaction, whose reads can't grow stale unnoticed, it decides
+//! ([`netting`]).
 //!
 //! [`netting`]: crate::netting
 
@@ -285,8 +286,8 @@ fn read_marks(element: Option<&RawElement<'_>>) -> Result<BTreeSet<TransactionId
     }
 }
 
-/// The number of holds. Most accounts have no such field; whatever is no whole number counts as none,
-/// here as in the guard of a post.
+/// The number of holds. Most accounts have no such field; whatever is no whole number counts as
+/// none, here as in the guard of a post.
 fn read_holds(element: Option<&RawElement<'_>>) -> u32 {
     let holds = match element.map(RawElement::value) {
         Some(Ok(RawBsonRef::Int32(holds))) => i64::from(holds),

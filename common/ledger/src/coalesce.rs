@@ -1,10 +1,11 @@
 //! What several tasks want at the same time, done once for all of them.
 //!
 //! Where many come at once, each would cost the servers a command and the broker a message of its
-//! own, and take a place for which others wait. Who finds nobody at work begins; who comes meanwhile waits, and the first of those who wait does
-//! the work of all. Promises that each gets the answer to its own, and waits for no more than the work
-//! that is under way and its own. Fails with `None` where the one who did the work broke down or was dropped: then
-//! nobody knows how much of it was done.
+//! own, and take a place for which others wait. Who finds nobody at work begins; who comes
+//! meanwhile waits, and the first of those who wait does the work of all. Promises that each gets
+//! the answer to its own, and waits for no more than the work that is under way and its own. Fails
+//! with `None` where the one who did the work broke down or was dropped: then nobody knows how much
+//! of it was done.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -23,7 +24,8 @@ impl<T, R> Default for Coalesced<T, R> {
 }
 
 impl<T, R> Coalesced<T, R> {
-    /// Has something done, by `work` or by that of somebody else; `work` answers for each in their order.
+    /// Has something done, by `work` or by that of somebody else; `work` answers for each in their
+    /// order.
     pub async fn run<F>(&self, wanted: T, work: impl FnOnce(Vec<T>) -> F) -> Option<R>
     where
         F: Future<Output = Vec<R>>,

@@ -5,7 +5,8 @@
 //! twice, and that it is never larger than a message may be. A document that can't be read makes an
 //! event without the fields that can't be read. The schema is `common/schemas/outcome.json`.
 //!
-//! An event is a CloudEvent 1.0 in binary mode. Its `id` is made from the transaction's id and state.
+//! An event is a CloudEvent 1.0 in binary mode. Its `id` is made from the transaction's id and
+//! state.
 
 use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use serde_json::{Map, Value, json};

@@ -2,12 +2,12 @@
 //!
 //! Owns the trait and its vocabulary. Every write is one guarded atomic update per document that
 //! may be sent again without harm. A call is one command, so its caller limits its size
-//! ([`CALL_IDS_MAX`], [`POSTINGS_MAX`], [`BYTES_MAX`]). A document that the server refuses to write is
-//! named in the answer ([`Written::refused`]) and keeps no other document of the call from being
+//! ([`CALL_IDS_MAX`], [`POSTINGS_MAX`], [`BYTES_MAX`]). A document that the server refuses to write
+//! is named in the answer ([`Written::refused`]) and keeps no other document of the call from being
 //! written. An `Err` means *unknown*: the write may have happened, may not have, or may still
 //! happen later, but a [`Ledger::post`] never starts after its `before`. A read sees every write
-//! that was acknowledged to this process before it.
-//! `mongo::MongoLedger` is the implementation; `tests` holds a model of it for the simulator.
+//! that was acknowledged to this process before it. `mongo::MongoLedger` is the implementation;
+//! `tests` holds a model of it for the simulator.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -90,7 +90,8 @@ impl Seen {
         matches!(&self.body, Some(Ok(body)) if body.terms().hold)
     }
 
-    /// Whether this is the first claim of a confirmed hold: the second claim of all, and no takeover.
+    /// Whether this is the first claim of a confirmed hold: the second claim of all, and no
+    /// takeover.
     #[must_use]
     pub fn is_confirmed_now(&self) -> bool {
         let is_confirmed = matches!(&self.body, Some(Ok(body)) if body.terms().captured.is_some());
@@ -98,8 +99,8 @@ impl Seen {
     }
 }
 
-/// What a confirmation sets a hold's attempts to. Not to none: nobody may take it for a transaction of
-/// which nothing was posted.
+/// What a confirmation sets a hold's attempts to. Not to none: nobody may take it for a transaction
+/// of which nothing was posted.
 pub const CONFIRMED_ATTEMPTS: u32 = 1;
 
 /// A decision to cancel.
@@ -112,8 +113,8 @@ pub struct Cancelation {
     /// Nobody has posted it or ever will. So whoever ends it need not know its accounts, and can
     /// end it although its document can't be read.
     pub never_posted: bool,
-    /// It is a hold that nobody had confirmed when its owner read it. If somebody has meanwhile, it is left
-    /// as it is: it may have marks that this owner does not know.
+    /// It is a hold that nobody had confirmed when its owner read it. If somebody has meanwhile, it
+    /// is left as it is: it may have marks that this owner does not know.
     pub unconfirmed: bool,
 }
 
@@ -209,16 +210,17 @@ pub struct Posting {
     pub credits: Amount,
     /// The transactions whose marks are set.
     pub transactions: Vec<TransactionId>,
-    /// How many of them are debits of holds: their marks may stay for long, so an account has at most
+    /// How many of them are debits of holds: their marks may stay for long, so an account has at
+    /// most
     /// [`HOLDS_MAX`](crate::limits::HOLDS_MAX) of them.
     pub holds: u32,
-    /// The settlement of applied transactions on the same account, carried by this update: two for the price of
-    /// one.
+    /// The settlement of applied transactions on the same account, carried by this update: two for
+    /// the price of one.
     pub ride: Option<Removal>,
 }
 
-/// The marks of a batch that leave one account, with what they hold: one guarded update, all of them
-/// or none.
+/// The marks of a batch that leave one account, with what they hold: one guarded update, all of
+/// them or none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Removal {
     /// The account.
@@ -244,8 +246,8 @@ impl Posting {
         update_bytes(&self.account, &self.transactions) + leaving
     }
 
-    /// The removal of the marks that it sets, of holds in full. Its ride is none of it: that is gone
-    /// with the post.
+    /// The removal of the marks that it sets, of holds in full. Its ride is none of it: that is
+    /// gone with the post.
     #[must_use]
     pub fn into_removal(self) -> Removal {
         let Posting { account, debits, credits, transactions, holds, .. } = self;
@@ -282,7 +284,8 @@ fn marks_bytes(transactions: &[TransactionId]) -> usize {
 pub enum Advance {
     /// `pending` → `applied`: every leg is posted.
     Commit,
-    /// The same, for transactions that expire: only before their `expiresAt`, on the server's clock.
+    /// The same, for transactions that expire: only before their `expiresAt`, on the server's
+    /// clock.
     CommitInTime,
     /// `applied` → `done`: every leg is settled.
     Finish,
@@ -377,8 +380,8 @@ pub enum Fault {
 /// enters (`mongo::fault`). A third case, that it surely has had its effect, is no failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It has had none and will have none: it is a read, it was never sent, or the server has refused it
-    /// before it wrote anything.
+    /// It has had none and will have none: it is a read, it was never sent, or the server has
+    /// refused it before it wrote anything.
     None,
     /// It may have had its effect, wholly or in part, or may have it later.
     Unknown,
@@ -484,8 +487,8 @@ pub trait Ledger: Send + Sync {
         claim: &Claim,
     ) -> impl Future<Output = Result<Written, LedgerError>> + Send;
 
-    /// `pending` → `held`, where still pending and under this claim: nobody owns them from then on, and
-    /// nobody may claim them before `not_before`, whatever becomes of them.
+    /// `pending` → `held`, where still pending and under this claim: nobody owns them from then on,
+    /// and nobody may claim them before `not_before`, whatever becomes of them.
     fn rest(
         &self,
         ids: &[TransactionId],
@@ -509,9 +512,9 @@ pub trait Ledger: Send + Sync {
         not_before: ServerMs,
     ) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
-    /// Takes a first claim back: those of `ids` that are `pending`, under this claim and claimed for
-    /// the first time become `initial` again, as if nobody had claimed them. Only for transactions of
-    /// which nothing was posted.
+    /// Takes a first claim back: those of `ids` that are `pending`, under this claim and claimed
+    /// for the first time become `initial` again, as if nobody had claimed them. Only for
+    /// transactions of which nothing was posted.
     fn unclaim(
         &self,
         ids: &[TransactionId],
@@ -538,8 +541,8 @@ pub trait Ledger: Send + Sync {
         ids: &[TransactionId],
     ) -> impl Future<Output = Result<Vec<Content>, LedgerError>> + Send;
 
-    /// Reads accounts, each once, and which of the marks that are asked about it has; what it says is
-    /// durable. Unknown ids are not in the answer.
+    /// Reads accounts, each once, and which of the marks that are asked about it has; what it says
+    /// is durable. Unknown ids are not in the answer.
     fn accounts(
         &self,
         looks: &[Look],
@@ -560,10 +563,10 @@ pub trait Ledger: Send + Sync {
 
     /// Settles `initial` transactions in one native transaction: each is decided by
     /// [`netting::net`](crate::netting::net) and moved to its final state, and the balances change,
-    /// all of it at once or nothing. What expires is done before its `expiresAt` only, by the server's
-    /// clock. Held money and marks of others stay as they are. With a note,
-    /// their events are noted as due by the same commit. An `Err` means *unknown*, here
-    /// too, but needs no fence: see `mongo::native`.
+    /// all of it at once or nothing. What expires is done before its `expiresAt` only, by the
+    /// server's clock. Held money and marks of others stay as they are. With a note, their events
+    /// are noted as due by the same commit. An `Err` means *unknown*, here too, but needs no fence:
+    /// see `mongo::native`.
     fn transact(
         &self,
         contents: &[Content],

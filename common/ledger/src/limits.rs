@@ -1,11 +1,12 @@
-//! The limits on names, documents, messages and texts that others write, and how foreign text is shown.
+//! The limits on names, documents, messages and texts that others write, and how foreign text is
+//! shown.
 //!
-//! A limit that only one part has (how much memory it takes, how many callers it serves) stands in that
-//! part; the page `deploy/limits.md` is made of all of them. Documents, messages and files are written
-//! by others, too. Whatever is read from them is checked once, where it is read, against these numbers,
-//! so that everything behind that point may rely on them. The relations between the numbers are
-//! asserted at compile time. [`echo`] is the only way in which foreign text gets into an error, a
-//! reason, a header or a log line.
+//! A limit that only one part has (how much memory it takes, how many callers it serves) stands in
+//! that part; the page `deploy/limits.md` is made of all of them. Documents, messages and files are
+//! written by others, too. Whatever is read from them is checked once, where it is read, against
+//! these numbers, so that everything behind that point may rely on them. The relations between the
+//! numbers are asserted at compile time. [`echo`] is the only way in which foreign text gets into
+//! an error, a reason, a header or a log line.
 
 use std::borrow::Cow;
 
@@ -88,7 +89,8 @@ const ECHO_NOTE_BYTES_MAX: usize = 40;
 
 // The most legs with the longest names fit.
 const _: () = assert!(LEGS_MAX * (NAME_BYTES_MAX + LEG_OVERHEAD_BYTES) <= LEGS_BYTES_MAX);
-// The largest transaction, with what is captured of its legs, is a document with much room to spare.
+// The largest transaction, with what is captured of its legs, is a document with much room to
+// spare.
 const _: () =
     assert!(2 * LEGS_BYTES_MAX + METADATA_BYTES_MAX + FIELDS_BYTES <= DOCUMENT_BYTES_MAX / 8);
 // The largest transaction fits its text, if that is not full of escapes.

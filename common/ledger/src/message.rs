@@ -27,8 +27,9 @@ pub struct Message {
     /// How often it was delivered alone and its worker did not live to acknowledge it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub strikes: u32,
-    /// How often the messages that it stands for were delivered from the work queue and not finished. The broker counts
-    /// the deliveries of one message only; whoever publishes its ids again adds what it has counted.
+    /// How often the messages that it stands for were delivered from the work queue and not
+    /// finished. The broker counts the deliveries of one message only; whoever publishes its ids
+    /// again adds what it has counted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub deliveries: u32,
     /// A sweeper's marker, which has no ids: when it was published, on the database's clock, in
@@ -129,8 +130,8 @@ impl Message {
     }
 }
 
-/// Looks at the number of ids before anything is made of them: what is told of a bad id takes a hundred
-/// bytes, and the id itself may be two.
+/// Looks at the number of ids before anything is made of them: what is told of a bad id takes a
+/// hundred bytes, and the id itself may be two.
 fn require_count(count: usize, is_marker: bool) -> Result<(), String> {
     match count {
         0 if !is_marker => Err("ids is empty".to_owned()),

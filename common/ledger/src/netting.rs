@@ -45,8 +45,8 @@ impl Running {
 
 type Books = HashMap<AccountId, Result<Running, String>>;
 
-/// Decides every transaction at this moment of the server's clock, and nets what those that are accepted
-/// change.
+/// Decides every transaction at this moment of the server's clock, and nets what those that are
+/// accepted change.
 #[must_use]
 pub fn net(contents: &[Content], accounts: Vec<AccountRead>, now: ServerMs) -> Netting {
     let running = |account| Running { account, parts: Vec::new(), legs: 0 };

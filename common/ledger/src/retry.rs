@@ -1,8 +1,9 @@
 //! Retry delays: the only module that knows the `backoff` crate.
 //!
-//! Owns the shapes of waiting. Loops that wait for a server hold a [`Reconnect`]. The protocol's own
-//! delays are a pure function of the attempt and of a number that is passed in ([`Policy::delay`]),
-//! so that a simulation replays. Neither gives up by itself: its caller counts.
+//! Owns the shapes of waiting. Loops that wait for a server hold a [`Reconnect`]. The protocol's
+//! own delays are a pure function of the attempt and of a number that is passed in
+//! ([`Policy::delay`]), so that a simulation replays. Neither gives up by itself: its caller
+//! counts.
 
 use std::time::Duration;
 
@@ -37,8 +38,8 @@ impl Policy {
     }
 }
 
-/// The waits of a loop that tries to reach a server: quick at first, and never silent for longer than
-/// two and a half seconds.
+/// The waits of a loop that tries to reach a server: quick at first, and never silent for longer
+/// than two and a half seconds.
 #[derive(Debug)]
 pub struct Reconnect(ExponentialBackoff);
 

@@ -15,8 +15,8 @@ pub fn segment(name: &str) -> String {
 /// A part of a URI without its percent-encoding.
 ///
 /// # Errors
-/// When a `%` begins no code, or the result is no UTF-8. The sentence holds nothing of the part, which may
-/// be a secret.
+/// When a `%` begins no code, or the result is no UTF-8. The sentence holds nothing of the part,
+/// which may be a secret.
 pub fn percent_decoded(part: &str) -> Result<String, &'static str> {
     let mut pieces = part.split('%');
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();

@@ -4,9 +4,10 @@
 //! by default), and meanwhile nobody else can write its documents. Owns ending such a transaction
 //! sooner: in each round of the sweeper, and while a write waits for longer than usual, so that the
 //! write is answered within its time limit. Promises to touch only transactions that Tandem's own
-//! clients have begun and that nobody has sent a command of for half of the time that an operation may
-//! take. If its worker was only stalled, the worker gets a conflict and tries again, which harms nobody.
-//! Fails quietly where the server does not allow it; then the transaction ends after the minute.
+//! clients have begun and that nobody has sent a command of for half of the time that an operation
+//! may take. If its worker was only stalled, the worker gets a conflict and tries again, which
+//! harms nobody. Fails quietly where the server does not allow it; then the transaction ends after
+//! the minute.
 
 use std::time::Duration;
 
@@ -39,8 +40,8 @@ impl Store {
         }
     }
 
-    /// Ends native transactions that have been idle for half of the time that an operation may take;
-    /// returns how many.
+    /// Ends native transactions that have been idle for half of the time that an operation may
+    /// take; returns how many.
     ///
     /// # Errors
     /// When the server is away, or does not let this user look.

@@ -1,16 +1,17 @@
 //! Whether `TANDEM_MONGODB_URI` has a single meaning, before the driver reads it.
 //!
-//! The driver is strict, with exceptions: it forgets a password without a user, panics at some characters behind
-//! a `%`, and repeats in its errors a part of a password in which a `/` or `?` is not encoded. Promises that
-//! what passes here is read by the driver as it was written. Fails with the part that is wrong and how to write
-//! it; no error holds anything of the string itself.
+//! The driver is strict, with exceptions: it forgets a password without a user, panics at some
+//! characters behind a `%`, and repeats in its errors a part of a password in which a `/` or `?` is
+//! not encoded. Promises that what passes here is read by the driver as it was written. Fails with
+//! the part that is wrong and how to write it; no error holds anything of the string itself.
 
 use ledger::uri::percent_decoded;
 
 /// Checks a connection string.
 ///
 /// # Errors
-/// When a part is missing or can be read in more than one way. The sentence does not name the variable.
+/// When a part is missing or can be read in more than one way. The sentence does not name the
+/// variable.
 pub(super) fn check(uri: &str) -> Result<(), String> {
     if let Some(odd) = uri.chars().find(|c| c.is_control() || c.is_whitespace() || *c == '#') {
         return Err(format!("it has {odd:?} in it, which must be percent-encoded, as %23 for `#`"));

@@ -1,10 +1,10 @@
 //! How much is waiting and how old it is: the figures of the ledger as a whole, for metrics.
 //!
-//! Owns the questions behind the gauges of the backlog. Each of them reads through an index and stops
-//! at [`BACKLOG_MAX`] where the answer could be large, so that asking every few seconds costs the
-//! server little, however long the backlog is. What is parked is left out: it has metrics of its own.
-//! Promises nothing about one moment: the questions are asked one after another. Fails with an error
-//! of the command, and then nothing is known.
+//! Owns the questions behind the gauges of the backlog. Each of them reads through an index and
+//! stops at [`BACKLOG_MAX`] where the answer could be large, so that asking every few seconds costs
+//! the server little, however long the backlog is. What is parked is left out: it has metrics of
+//! its own. Promises nothing about one moment: the questions are asked one after another. Fails
+//! with an error of the command, and then nothing is known.
 
 use ledger::transaction::State;
 use ledger::{LedgerError, ServerMs};
@@ -22,8 +22,9 @@ pub const BACKLOG_MAX: u32 = 10_000;
 /// What waits, or is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Since when the oldest `initial` transaction waits for workers: since it was created, by the clock of
-    /// its producer, or since it was due. Of those that were counted, which are the first created.
+    /// Since when the oldest `initial` transaction waits for workers: since it was created, by the
+    /// clock of its producer, or since it was due. Of those that were counted, which are the first
+    /// created.
     pub oldest_initial: Option<ServerMs>,
     /// The same of those in flight; what was on hold counts from its confirmation or its end.
     pub oldest_in_flight: Option<ServerMs>,
@@ -49,8 +50,8 @@ impl MongoOutbox {
         Ok(Backlog { oldest_initial, oldest_in_flight, initial, in_flight, events_due })
     }
 
-    /// How many transactions are in these states, and since when the oldest of those that were counted
-    /// waits for workers.
+    /// How many transactions are in these states, and since when the oldest of those that were
+    /// counted waits for workers.
     async fn counted(
         &self,
         states: &[State],

@@ -18,7 +18,8 @@ pub(super) type CollectionThere = (CollectionSpecification, Vec<SeenIndex>);
 pub(super) struct Catalogue {
     pub(super) settings: Option<LedgerSettings>,
     pub(super) collections: BTreeMap<String, CollectionThere>,
-    /// The indexes that this program was told to accept. Those that the ledger has accepted are in its settings.
+    /// The indexes that this program was told to accept. Those that the ledger has accepted are in
+    /// its settings.
     pub(super) accepted: Vec<String>,
 }
 

@@ -14,7 +14,8 @@ use super::statements::canceled_for;
 use super::{Store, holds};
 
 impl Store {
-    /// Cancels a transaction that is `initial`, and turns one that is `pending` towards its undoing.
+    /// Cancels a transaction that is `initial`, and turns one that is `pending` towards its
+    /// undoing.
     ///
     /// # Errors
     /// When the server is away, or refuses.
@@ -50,11 +51,11 @@ fn may_get(id: &str, status: Status) -> Document {
     }
 }
 
-/// A client's request to cancel: `scheduled`, `initial`, `held` and `pending` become `canceling`; only
-/// workers write the end, because it has an event. The statements run in this order, so a transaction
-/// that is claimed, held or confirmed between them still matches a later one. Nobody owns what was
-/// `scheduled` or `initial`, so a worker may claim it at once. The claim of what was `pending` stays: the owner notices at its commit and undoes what it has
-/// posted.
+/// A client's request to cancel: `scheduled`, `initial`, `held` and `pending` become `canceling`;
+/// only workers write the end, because it has an event. The statements run in this order, so a
+/// transaction that is claimed, held or confirmed between them still matches a later one. Nobody
+/// owns what was `scheduled` or `initial`, so a worker may claim it at once. The claim of what was
+/// `pending` stays: the owner notices at its commit and undoes what it has posted.
 fn cancel(id: &str, reason: &Reason) -> Vec<Document> {
     let canceling = |never_posted| {
         doc! {

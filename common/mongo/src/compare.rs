@@ -1,7 +1,7 @@
 //! What is there, compared with what a ledger of this version should have.
 //!
-//! Pure: judges a [`Catalogue`]. What others have made of its collections (`intrusions`) comes first; while a collection
-//! can hold no ledger, nothing else is found.
+//! Pure: judges a [`Catalogue`]. What others have made of its collections (`intrusions`) comes
+//! first; while a collection can hold no ledger, nothing else is found.
 
 use mongodb::bson::{Document, doc};
 use mongodb::options::{CreateCollectionOptions, ValidationAction, ValidationLevel};
@@ -17,7 +17,8 @@ use super::seen_index::SeenIndex;
 use super::unsuitable::Unsuitable;
 use super::{history, keyed, shell, waiting};
 
-/// Whether nothing can be added to the collection of workers, because somebody uses its name otherwise.
+/// Whether nothing can be added to the collection of workers, because somebody uses its name
+/// otherwise.
 fn is_taken(seen: &Catalogue) -> bool {
     let there = seen.collections.get(WORKERS);
     there.is_some_and(|(there, _)| Unsuitable::all_of(there).next().is_some())

@@ -1,5 +1,5 @@
-//! Expressions on fields that should hold a date: others write these documents, too, and a text or a
-//! number would compare with a date without an error.
+//! Expressions on fields that should hold a date: others write these documents, too, and a text or
+//! a number would compare with a date without an error.
 
 use mongodb::bson::{RawDocumentBuf, rawdoc};
 

@@ -1,9 +1,9 @@
 //! How the collections of a ledger should look, and whether an existing collection looks so.
 //!
-//! Owns the catalogue of collections, validators and indexes, and how Tandem recognizes its own validator: the
-//! validator carries a `$comment` with a hash of its own content, which the server ignores. If the
-//! hash does not fit, somebody else has written or edited the validator, and Tandem never
-//! overwrites it.
+//! Owns the catalogue of collections, validators and indexes, and how Tandem recognizes its own
+//! validator: the validator carries a `$comment` with a hash of its own content, which the server
+//! ignores. If the hash does not fit, somebody else has written or edited the validator, and Tandem
+//! never overwrites it.
 
 use ledger::hex::hex;
 use ledger::transaction::{DUE_AT, State};
@@ -44,13 +44,14 @@ pub(super) fn definitions(settings: &LedgerSettings) -> Vec<Definition> {
     ]
 }
 
-/// Whether there is no ledger without this collection. Without that of workers operators see less, and all
-/// else is as it should be.
+/// Whether there is no ledger without this collection. Without that of workers operators see less,
+/// and all else is as it should be.
 pub(super) fn is_needed(name: &str) -> bool {
     [ACCOUNTS, TRANSACTIONS].contains(&name)
 }
 
-/// All indexes that this version may have made on a collection, those included that a ledger does without.
+/// All indexes that this version may have made on a collection, those included that a ledger does
+/// without.
 pub(super) fn made_by_tandem(collection: &str) -> Vec<Index> {
     match collection {
         TRANSACTIONS => {
@@ -70,8 +71,9 @@ fn transaction_indexes() -> Vec<Index> {
         // The sweeper: transactions in flight whose owner is gone. The key does not change from
         // claim to the end, so a state change costs no index write.
         Index::new(IN_FLIGHT, doc! { "takeoverAt": 1 }, doc! { "state": { "$in": in_flight } }),
-        // The sweeper: what is scheduled and due, and what expires. One index for all of them, because
-        // each index of this collection costs a native transaction on MongoDB 6.0 some 10 µs of CPU.
+        // The sweeper: what is scheduled and due, and what expires. One index for all of them,
+        // because each index of this collection costs a native transaction on MongoDB 6.0 some 10
+        // µs of CPU.
         Index::new(DUE, doc! { DUE_AT: 1 }, doc! { DUE_AT: { "$type": "date" } }),
     ]
 }

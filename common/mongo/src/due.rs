@@ -2,10 +2,10 @@
 //!
 //! Owns the notes in the collection `tandem.events`, one for the due events of a batch: only ids,
 //! because an event is made anew from the stored transaction. Promises that what is owed is durable
-//! before anybody relies on it, that one sweeper at a time works on a note, and that a note
-//! goes only when somebody says that its events are confirmed. A document that is no note of Tandem's is
-//! left alone, however many there are. Sending an event twice is harmless.
-//! Fails with an error of the command; sending it again changes nothing.
+//! before anybody relies on it, that one sweeper at a time works on a note, and that a note goes
+//! only when somebody says that its events are confirmed. A document that is no note of Tandem's is
+//! left alone, however many there are. Sending an event twice is harmless. Fails with an error of
+//! the command; sending it again changes nothing.
 
 use std::slice;
 
@@ -116,7 +116,8 @@ impl Store {
         }
     }
 
-    /// Whether the event of this transaction waits for a broker's confirm, as far as the first thousand notes tell.
+    /// Whether the event of this transaction waits for a broker's confirm, as far as the first
+    /// thousand notes tell.
     ///
     /// # Errors
     /// When the server is away or refuses.
@@ -134,8 +135,8 @@ impl Store {
         Ok(!found.is_empty())
     }
 
-    /// The notes that are due by the server's clock, at most so many: those first that are due for the
-    /// longest time, so that notes whose events are refused again and again hold up no other.
+    /// The notes that are due by the server's clock, at most so many: those first that are due for
+    /// the longest time, so that notes whose events are refused again and again hold up no other.
     ///
     /// # Errors
     /// When the server is away or refuses.
@@ -176,8 +177,8 @@ impl Store {
     }
 
     /// Notes that these events are due no more, save those that were `refused`: they wait, and
-    /// longer after each attempt in which all were refused, since every repetition reaches subscribers
-    /// that had them before.
+    /// longer after each attempt in which all were refused, since every repetition reaches
+    /// subscribers that had them before.
     ///
     /// # Errors
     /// When the server is away or refuses; then they are sent once more, later.
@@ -254,8 +255,8 @@ impl Store {
     }
 }
 
-/// The event of a document that has come whole; the size of one that has not, or in which fields can't
-/// be looked up because a field's name is no valid text.
+/// The event of a document that has come whole; the size of one that has not, or in which fields
+/// can't be looked up because a field's name is no valid text.
 fn source(document: &RawDocument, end: End) -> Option<Source> {
     let bytes = match document.get_i32("large") {
         Ok(bytes) => usize::try_from(bytes).unwrap_or_default(),

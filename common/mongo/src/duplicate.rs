@@ -1,13 +1,13 @@
 //! Which unique index has refused an insert.
 //!
-//! Owns telling a known `_id` from a value that an index of somebody's own takes only once. The first is looked up and may be the
-//! caller's own document; the second is a refusal. Pure.
+//! Owns telling a known `_id` from a value that an index of somebody's own takes only once. The
+//! first is looked up and may be the caller's own document; the second is a refusal. Pure.
 
 use ledger::limits::echo;
 use mongodb::bson::Document;
 
-/// The name of the index that has refused a document, as the server's error says it; none if it is that of `_id`, or the
-/// error does not say.
+/// The name of the index that has refused a document, as the server's error says it; none if it is
+/// that of `_id`, or the error does not say.
 pub(super) fn index_in(message: &str) -> Option<&str> {
     let (_, rest) = message.split_once(" index: ")?;
     let (index, _) = rest.split_once(" dup key:")?;

@@ -1,18 +1,18 @@
-//! What kind of failure an error of the driver or the server is, and whether the operation may have had
-//! its effect all the same.
+//! What kind of failure an error of the driver or the server is, and whether the operation may have
+//! had its effect all the same.
 //!
-//! Owns the one place where errors are told apart. All other code decides by [`Fault`] (what follows: try
-//! again, make it smaller, give up) and by [`Effect`] (what may be told) only.
+//! Owns the one place where errors are told apart. All other code decides by [`Fault`] (what
+//! follows: try again, make it smaller, give up) and by [`Effect`] (what may be told) only.
 //!
-//! **What follows.** An error code that is not named here counts as lasting, and as one that a single
-//! document may have caused.
+//! **What follows.** An error code that is not named here counts as lasting, and as one that a
+//! single document may have caused.
 //!
-//! **What may be told.** Promises that "without effect" is said only where it is sure, whatever carries
-//! the error:
+//! **What may be told.** Promises that "without effect" is said only where it is sure, whatever
+//! carries the error:
 //!
 //! - never sent (no server, no login, an argument that the driver refuses): without effect;
-//! - an answer of the server with one of the codes that it gives before it writes: without effect. Any
-//!   other code leaves it open: an interrupted command, for example, may have written a part;
+//! - an answer of the server with one of the codes that it gives before it writes: without effect.
+//!   Any other code leaves it open: an interrupted command, for example, may have written a part;
 //! - a write concern error comes *after* the effect, so it leaves open whether the effect lasts;
 //! - a broken connection, a time limit, an answer that can't be read: open.
 //!
@@ -25,13 +25,13 @@ use mongodb::error::{Error, ErrorKind, RETRYABLE_WRITE_ERROR, TRANSIENT_TRANSACT
 
 use super::words;
 
-/// Server errors that pass: fail-over, locks, write conflicts, shutdown, network.
-/// From the retryable errors of the drivers' specification, plus those a repeat can cure, also where
-/// the server names them as errors of single documents: a DDL operation is underway (117), an index or
-/// a collection has just been dropped (175), a cursor or a client is gone (43, 237, 279), the server
-/// is short of something for a moment (365), writes of users are blocked (371), the operation was killed
-/// (11601), the disk is full (14031), a snapshot is not there any more or not yet (239, 246), a native
-/// transaction was ended (251, 290).
+/// Server errors that pass: fail-over, locks, write conflicts, shutdown, network. From the
+/// retryable errors of the drivers' specification, plus those a repeat can cure, also where the
+/// server names them as errors of single documents: a DDL operation is underway (117), an index or
+/// a collection has just been dropped (175), a cursor or a client is gone (43, 237, 279), the
+/// server is short of something for a moment (365), writes of users are blocked (371), the
+/// operation was killed (11601), the disk is full (14031), a snapshot is not there any more or not
+/// yet (239, 246), a native transaction was ended (251, 290).
 const PASSING_CODES: [i32; 32] = [
     6, 7, 11, 24, 43, 46, 64, 89, 91, 112, 117, 133, 134, 175, 189, 202, 237, 239, 246, 251, 279,
     290, 365, 371, 9001, 10107, 11600, 11601, 11602, 13435, 13436, 14031,
@@ -48,10 +48,11 @@ const SIZE_CODES: [i32; 3] = [10334, 17419, 17420];
 /// 9, 40415).
 const DENIED_CODES: [i32; 7] = [13, 18, 8000, 59, 72, 9, 40415];
 
-/// Beside those that are denied or too large: what the server finds out while it reads a command, before
-/// it writes. A value is bad (2), of a wrong type (14), no BSON (22), missing (40414) or has a name that
-/// is not allowed (52, 56, 57); the name of a collection is bad (73); a view can't be written (166); the
-/// document breaks a validator (121) or a unique index (11000); the command is illegal here (20, 115).
+/// Beside those that are denied or too large: what the server finds out while it reads a command,
+/// before it writes. A value is bad (2), of a wrong type (14), no BSON (22), missing (40414) or has
+/// a name that is not allowed (52, 56, 57); the name of a collection is bad (73); a view can't be
+/// written (166); the document breaks a validator (121) or a unique index (11000); the command is
+/// illegal here (20, 115).
 const BEFORE_THE_WRITE_CODES: [i32; 13] =
     [2, 14, 20, 22, 52, 56, 57, 73, 115, 121, 166, 11_000, 40_414];
 
@@ -129,10 +130,11 @@ pub(super) enum CommitFailed {
     Perhaps,
 }
 
-/// Whether a commit has surely failed. The server itself says so with a label, which it gives only where
-/// nothing can be rolled back any more; an earlier attempt whose answer was lost can't have worked then.
-/// No other error says it: not the refusal of a second attempt, which the driver may have sent by itself
-/// after the first was lost, and not a write concern error, which comes after the commit.
+/// Whether a commit has surely failed. The server itself says so with a label, which it gives only
+/// where nothing can be rolled back any more; an earlier attempt whose answer was lost can't have
+/// worked then. No other error says it: not the refusal of a second attempt, which the driver may
+/// have sent by itself after the first was lost, and not a write concern error, which comes after
+/// the commit.
 pub(super) fn commit_failed(error: &Error) -> CommitFailed {
     let is_command = matches!(error.kind.as_ref(), ErrorKind::Command(_));
     match is_command

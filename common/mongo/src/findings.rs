@@ -1,7 +1,7 @@
 //! What a database lacks to be a ledger of this version, in words that tell its owner what to do.
 //!
-//! Pure: `compare` finds them. `producer init --apply` applies some [`Finding`]s. The others concern something of the
-//! user's own, so they name the command for `mongosh`.
+//! Pure: `compare` finds them. `producer init --apply` applies some [`Finding`]s. The others
+//! concern something of the user's own, so they name the command for `mongosh`.
 
 use std::fmt;
 

@@ -1,14 +1,16 @@
 //! What an index of somebody else's does to a ledger whose collection it is on.
 //!
-//! Owns the judgement: which index removes documents, which may refuse a write of Tandem's, and what the owner can do
-//! about it. One that removes documents stops every start, because money would disappear. One that may refuse writes stops
-//! every start until its owner has accepted it: a refused posting or end costs its own transaction only, and is told
-//! as what it is. An index that does neither is nobody's business. Pure.
+//! Owns the judgement: which index removes documents, which may refuse a write of Tandem's, and
+//! what the owner can do about it. One that removes documents stops every start, because money
+//! would disappear. One that may refuse writes stops every start until its owner has accepted it: a
+//! refused posting or end costs its own transaction only, and is told as what it is. An index that
+//! does neither is nobody's business. Pure.
 //!
-//! Indexes that may refuse a write are: a unique index without `_id` in its key; one over two fields that may both be
-//! lists; `hashed`, `2dsphere` or text on fields that Tandem writes; one of a format that takes no decimals. After
-//! a refusal only a look by `_id` that finds the same transaction says otherwise, because an earlier attempt may
-//! have inserted it. While an earlier attempt may still be on its way, the answer is that it is unknown.
+//! Indexes that may refuse a write are: a unique index without `_id` in its key; one over two
+//! fields that may both be lists; `hashed`, `2dsphere` or text on fields that Tandem writes; one of
+//! a format that takes no decimals. After a refusal only a look by `_id` that finds the same
+//! transaction says otherwise, because an earlier attempt may have inserted it. While an earlier
+//! attempt may still be on its way, the answer is that it is unknown.
 
 use std::fmt;
 
@@ -231,7 +233,8 @@ fn refuses(collection: &str, index: &SeenIndex) -> Option<Why> {
     if of_kind(&["hashed"], &|field| written.has_lists_in(field)) {
         return Some(Why::Hashed);
     }
-    // A text index takes its language from the document that has the text, and only metadata may have one.
+    // A text index takes its language from the document that has the text, and only metadata may
+    // have one.
     let has_metadata = |field: &String| field == "$**" || root(field) == "metadata";
     if collection == TRANSACTIONS && index.weights().iter().any(has_metadata) {
         return Some(Why::Texts);
@@ -242,8 +245,8 @@ fn refuses(collection: &str, index: &SeenIndex) -> Option<Why> {
     has_two_lists(&key, &written).then_some(Why::TwoLists)
 }
 
-/// Whether two fields of a key may be lists in one document, and one of them by what Tandem writes. The fields
-/// of one list count once, but what stands in metadata is unknown.
+/// Whether two fields of a key may be lists in one document, and one of them by what Tandem writes.
+/// The fields of one list count once, but what stands in metadata is unknown.
 fn has_two_lists(key: &Document, written: &Written) -> bool {
     let fields = key.iter().filter(|(_, kind)| !matches!(kind, Bson::String(_)));
     let may_be_lists = fields

@@ -1,19 +1,21 @@
 //! The indexes that lists and statements read through. A ledger has them or does without.
 //!
-//! By `createdAt`, which never changes, a list stays in one order while transactions go through their
-//! states. One index has all that is not in flight, by state, and is the sweeper's for what waits; those in
-//! flight are in an index of the sweeper's own. So no document is in two of them, and a claim and an end
-//! write each one entry. By account there are those that have ended, by `lastModified`, which is the moment of the
-//! end, so that a statement is in the order in which money was booked. Their entries are written
-//! once, with the end: an index entry for an account is expensive, because it is somewhere in the
-//! index and not at its end, and submissions would pay for it. The end copies the accounts into a
-//! field of their own, so that there is one such index, and not one for each place in which a
-//! transaction names accounts. The transactions in flight on an account are its marks.
+//! By `createdAt`, which never changes, a list stays in one order while transactions go through
+//! their states. One index has all that is not in flight, by state, and is the sweeper's for what
+//! waits; those in flight are in an index of the sweeper's own. So no document is in two of them,
+//! and a claim and an end write each one entry. By account there are those that have ended, by
+//! `lastModified`, which is the moment of the end, so that a statement is in the order in which
+//! money was booked. Their entries are written once, with the end: an index entry for an account is
+//! expensive, because it is somewhere in the index and not at its end, and submissions would pay
+//! for it. The end copies the accounts into a field of their own, so that there is one such index,
+//! and not one for each place in which a transaction names accounts. The transactions in flight on
+//! an account are its marks.
 //!
-//! With one index for each place of an account, the end of a native transaction cost MongoDB 6.0 nearly half as
-//! much again, because within a native transaction the server reads the collection's whole catalog entry for each
-//! index. A transaction that was `done` before it came into the ledger has no `endedOn`, and is in no list by
-//! account. A list of all states is merged from `by_state` and the index of those in flight.
+//! With one index for each place of an account, the end of a native transaction cost MongoDB 6.0
+//! nearly half as much again, because within a native transaction the server reads the collection's
+//! whole catalog entry for each index. A transaction that was `done` before it came into the ledger
+//! has no `endedOn`, and is in no list by account. A list of all states is merged from `by_state`
+//! and the index of those in flight.
 
 use ledger::transaction::State;
 use mongodb::bson::{Bson, Document, doc};
@@ -24,7 +26,8 @@ use super::names::{BY_STATE, ENDED_BY_ACCOUNT};
 /// Whether a fresh ledger has these indexes, where its owner does not choose.
 pub(super) const BY_DEFAULT: bool = true;
 
-/// The field in which a transaction that has ended names its accounts. Workers write it with the end.
+/// The field in which a transaction that has ended names its accounts. Workers write it with the
+/// end.
 pub const ENDED_ON: &str = "endedOn";
 
 /// All of them.

@@ -1,9 +1,11 @@
-//! What becomes of a hold: the guarded updates by which it comes to rest, is confirmed, or is released.
+//! What becomes of a hold: the guarded updates by which it comes to rest, is confirmed, or is
+//! released.
 //!
-//! Owns the statements that enter and leave the state `held`. Each compares the state that it leaves, so
-//! of a confirmation, a release and an expiry that meet, the first counts. Promises that `takeoverAt` is
-//! never lowered: a post of the first stage whose outcome is unknown may arrive until then, and until
-//! then nobody removes the mark that it would set again. Fails with an error of the whole command.
+//! Owns the statements that enter and leave the state `held`. Each compares the state that it
+//! leaves, so of a confirmation, a release and an expiry that meet, the first counts. Promises that
+//! `takeoverAt` is never lowered: a post of the first stage whose outcome is unknown may arrive
+//! until then, and until then nobody removes the mark that it would set again. Fails with an error
+//! of the whole command.
 
 use ledger::transaction::{DUE_AT, Leg, MOMENT_MAX_MS, Reason, State, TransactionId, legs_to_bson};
 use ledger::{CONFIRMED_ATTEMPTS, Claim, LedgerError, ServerMs, Written};
@@ -14,19 +16,21 @@ use super::dates::date_or_null;
 use super::names::TRANSACTIONS;
 use super::statements::{canceled_for, names};
 
-/// The moments after which a hold can't be confirmed any more; a field that is no date sets no limit.
+/// The moments after which a hold can't be confirmed any more; a field that is no date sets no
+/// limit.
 const ENDS: [&str; 2] = ["$holdExpiresAt", "$expiresAt"];
 
-/// When a sweeper has to look at a hold next: at the first of its ends. A hold without an end has the last
-/// moment of all, so that the index of what is due has all holds.
+/// When a sweeper has to look at a hold next: at the first of its ends. A hold without an end has
+/// the last moment of all, so that the index of what is due has all holds.
 pub(super) fn due_of_hold() -> RawDocumentBuf {
     let [first, second] = ENDS.map(date_or_null);
     rawdoc! { "$min": [first, second, DateTime::from_millis(MOMENT_MAX_MS)] }
 }
 
-/// Lets pending holds rest that nobody has confirmed, under this claim. Nobody owns them from then on, and
-/// nobody may take them over before `not_before`, whatever becomes of them. A claim that arrives twice, the
-/// second time after the confirmation, makes its owner the owner again: so the claim alone says too little.
+/// Lets pending holds rest that nobody has confirmed, under this claim. Nobody owns them from then
+/// on, and nobody may take them over before `not_before`, whatever becomes of them. A claim that
+/// arrives twice, the second time after the confirmation, makes its owner the owner again: so the
+/// claim alone says too little.
 pub(super) fn rest(ids: &[&TransactionId], claim: &Claim, not_before: ServerMs) -> RawDocumentBuf {
     rawdoc! {
         "q": {
@@ -50,8 +54,8 @@ pub(super) fn rest(ids: &[&TransactionId], claim: &Claim, not_before: ServerMs) 
     }
 }
 
-/// Confirms a hold that has not expired. Its attempts begin anew, as if it had been claimed once: its
-/// debits have marks, so it is no transaction of which nothing was posted.
+/// Confirms a hold that has not expired. Its attempts begin anew, as if it had been claimed once:
+/// its debits have marks, so it is no transaction of which nothing was posted.
 fn confirm(id: &str, captured: &[Leg]) -> Document {
     let in_time = ENDS.map(|end| {
         let is_date = doc! { "$eq": [{ "$type": end }, "date"] };
@@ -105,8 +109,9 @@ fn not_lowered() -> Document {
 }
 
 impl Store {
-    /// Confirms holds with what they capture, those that are held and have not expired, in one command.
-    /// The answer says how many did; if these are fewer than were given, their documents show which.
+    /// Confirms holds with what they capture, those that are held and have not expired, in one
+    /// command. The answer says how many did; if these are fewer than were given, their documents
+    /// show which.
     ///
     /// # Errors
     /// When the server is away, or refuses; any of them may be confirmed.

@@ -1,7 +1,8 @@
-//! What others have made of the ledger's collections: kinds of collections that can hold no ledger, indexes that harm it, and
-//! validators where Tandem alone writes.
+//! What others have made of the ledger's collections: kinds of collections that can hold no ledger,
+//! indexes that harm it, and validators where Tandem alone writes.
 //!
-//! Pure: judges what was [`Catalogue`]. `findings` says what it means for a program, `ground` what an index does.
+//! Pure: judges what was [`Catalogue`]. `findings` says what it means for a program, `ground` what
+//! an index does.
 
 use mongodb::options::CreateCollectionOptions;
 
@@ -12,8 +13,9 @@ use super::ground::harm;
 use super::names::{COLLECTIONS, WORKERS};
 use super::unsuitable::Unsuitable;
 
-/// The collections that can hold no ledger as they are. While there is one, nothing else is changed. That of
-/// workers may be of any kind: the ledger does without. But nothing may remove documents from it.
+/// The collections that can hold no ledger as they are. While there is one, nothing else is
+/// changed. That of workers may be of any kind: the ledger does without. But nothing may remove
+/// documents from it.
 pub(super) fn unsuitable(seen: &Catalogue) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for (collection, (found, _)) in there(seen).filter(|(name, _)| *name != WORKERS) {
@@ -37,7 +39,8 @@ fn harms(seen: &Catalogue) -> impl Iterator<Item = Finding> {
     })
 }
 
-/// The indexes that may refuse writes: those that their owner has accepted, and those that nobody has.
+/// The indexes that may refuse writes: those that their owner has accepted, and those that nobody
+/// has.
 pub(super) fn refusing(seen: &Catalogue) -> (Vec<Finding>, Vec<Finding>) {
     let is_accepted = |finding: &Finding| {
         let of_the_ledger = seen.settings.iter().flat_map(|settings| &settings.accepted_indexes);

@@ -1,24 +1,26 @@
 //! Inserting a transaction with an exclusive key: in a native MongoDB transaction of its own.
 //!
-//! Owns the index by which at most one undecided transaction has a key, and the insert that respects
-//! it. Promises that an attempt that was given up has no effect after somebody else was seen to have
-//! the key. A plain insert could not promise that: its statement may reach the server long after its
-//! submission was refused, when the key is free again, and what was refused would be paid. Here
+//! Owns the index by which at most one undecided transaction has a key, and the insert that
+//! respects it. Promises that an attempt that was given up has no effect after somebody else was
+//! seen to have the key. A plain insert could not promise that: its statement may reach the server
+//! long after its submission was refused, when the key is free again, and what was refused would be
+//! paid. Here
 //!
-//! - a statement that comes late opens a transaction that nobody commits: the commit is sent only by
-//!   an attempt that has seen the insert succeed and was not given up;
-//! - a commit that comes late is harmless: since its insert, the transaction holds the key, so nobody
-//!   else has got it. Once the server has ended the transaction, the commit fails.
+//! - a statement that comes late opens a transaction that nobody commits: the commit is sent only
+//!   by an attempt that has seen the insert succeed and was not given up;
+//! - a commit that comes late is harmless: since its insert, the transaction holds the key, so
+//!   nobody else has got it. Once the server has ended the transaction, the commit fails.
 //!
-//! After a duplicate, a look must show what stood in the way, which may not be on a majority yet: an
-//! older look could show the last holder of a key that is this caller's by now, and it would be refused
-//! and paid. So the moment of the duplicate is noted, and the looks that follow wait for it.
+//! After a duplicate, a look must show what stood in the way, which may not be on a majority yet:
+//! an older look could show the last holder of a key that is this caller's by now, and it would be
+//! refused and paid. So the moment of the duplicate is noted, and the looks that follow wait for
+//! it.
 //!
 //! A client that dies between insert and commit keeps the key from others until the server ends its
-//! transaction: [`Store::end_abandoned`] does that as soon as it is idle for half of the time limit of
-//! an operation, for clients of the same database user; else it takes the server's
-//! `transactionLifetimeLimitSeconds` (a minute by default). Fails with an `Err` where the outcome is
-//! unknown: look by the `_id` then, and try again.
+//! transaction: [`Store::end_abandoned`] does that as soon as it is idle for half of the time limit
+//! of an operation, for clients of the same database user; else it takes the server's
+//! `transactionLifetimeLimitSeconds` (a minute by default). Fails with an `Err` where the outcome
+//! is unknown: look by the `_id` then, and try again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,21 +67,22 @@ pub enum KeyedInsert {
     Inserted,
     /// The `_id` or the key exists: a look tells which.
     Duplicate,
-    /// A unique index of the user's own takes a value of a document only once, and another document has that: its
-    /// place, and which index. Or an earlier attempt has inserted this very document: a look by the `_id` tells.
-    /// Nothing was inserted.
+    /// A unique index of the user's own takes a value of a document only once, and another document
+    /// has that: its place, and which index. Or an earlier attempt has inserted this very document:
+    /// a look by the `_id` tells. Nothing was inserted.
     Taken(Refused),
     /// Another open transaction has written the `_id` or the key: it is decided soon.
     Conflict,
     /// The server will never accept a document: its place, and why. Nothing was inserted.
     Refused(Refused),
-    /// The key of the request has been taken over by another array: see [`Under`]. Nothing was inserted.
+    /// The key of the request has been taken over by another array: see [`Under`]. Nothing was
+    /// inserted.
     Superseded,
 }
 
 impl Store {
-    /// Why the ledger keeps no exclusive keys, if so. That it keeps them is remembered: only a person
-    /// changes it, who stops all producers before.
+    /// Why the ledger keeps no exclusive keys, if so. That it keeps them is remembered: only a
+    /// person changes it, who stops all producers before.
     ///
     /// # Errors
     /// When the server is away, or the ledger is being set up or its settings can't be read.
@@ -99,8 +102,8 @@ impl Store {
         Ok(None)
     }
 
-    /// Inserts transactions, all of them or none; with one exclusive key at most. Where they come in an
-    /// array under an idempotency key, that is noted with them: see [`Under`].
+    /// Inserts transactions, all of them or none; with one exclusive key at most. Where they come
+    /// in an array under an idempotency key, that is noted with them: see [`Under`].
     ///
     /// # Errors
     /// When the outcome is unknown, or the server is away.
@@ -112,7 +115,8 @@ impl Store {
         let documents: Result<Vec<_>, _> = documents.iter().map(RawDocumentBuf::try_from).collect();
         let documents =
             documents.map_err(|error| LedgerError::lasting(OPERATION, error.to_string()))?;
-        // Given up when this call ends, also when it is dropped: the driver's code goes on after it.
+        // Given up when this call ends, also when it is dropped: the driver's code goes on after
+        // it.
         let given_up = GivenUp::default();
         let (store, under, is_alone) = (self.clone(), under.cloned(), documents.len() == 1);
         let attempt = KeyedAttempt { store, documents, under, given_up: given_up.0.clone() };
@@ -153,7 +157,8 @@ impl Store {
     }
 }
 
-/// What it means that this unique index refuses an insert because of this document; none is that of `_id`.
+/// What it means that this unique index refuses an insert because of this document; none is that of
+/// `_id`.
 fn refused_by(index: Option<&str>, item: usize) -> KeyedInsert {
     match index {
         None | Some(EXCLUSIVE_KEY) => KeyedInsert::Duplicate,

@@ -1,9 +1,10 @@
 //! The settings document of a ledger: what every program that works on it has to know.
 //!
-//! Owns `{_id: "settings"}` in the collection `tandem.settings`. The program that sets a database up writes
-//! it; `producer init --apply` raises it once the old workers have drained. Programs read it when
-//! they start, and workers again at every sweep. A program that finds a protocol version or a
-//! feature that it does not know stops, because it could misread what newer programs have written.
+//! Owns `{_id: "settings"}` in the collection `tandem.settings`. The program that sets a database
+//! up writes it; `producer init --apply` raises it once the old workers have drained. Programs read
+//! it when they start, and workers again at every sweep. A program that finds a protocol version or
+//! a feature that it does not know stops, because it could misread what newer programs have
+//! written.
 
 use ledger::LedgerError;
 use ledger::limits::echo;
@@ -46,7 +47,8 @@ pub struct LedgerSettings {
     pub history: bool,
     /// Whether there is the index that keeps exclusive keys unique.
     pub exclusive_keys: bool,
-    /// The names of indexes of the owner's own that may refuse writes, and that the owner has accepted.
+    /// The names of indexes of the owner's own that may refuse writes, and that the owner has
+    /// accepted.
     pub accepted_indexes: Vec<String>,
     /// Whether all collections and indexes have been created. If not, the next program goes on.
     pub complete: bool,

@@ -98,7 +98,8 @@ pub use write::Inserted;
 use ledger::{LedgerError, ServerMs};
 use settings::MongoSettings;
 
-/// The most connections of a process to each server, unless the connection string says `maxPoolSize`.
+/// The most connections of a process to each server, unless the connection string says
+/// `maxPoolSize`.
 pub const POOL_MAX: u32 = 64;
 
 /// A database with Tandem's collections, and the time limit of one operation.
@@ -123,7 +124,8 @@ impl Store {
     /// Connects lazily: an unreachable server shows at the first operation, not here.
     ///
     /// # Errors
-    /// When the URI does not parse, or no database can have the name. The message never holds the password.
+    /// When the URI does not parse, or no database can have the name. The message never holds the
+    /// password.
     pub async fn connect(
         args: &MongoSettings,
         name: &str,
@@ -229,8 +231,8 @@ impl Store {
     /// time-out the operation may still take effect.
     ///
     /// # Errors
-    /// What the driver says, classified as of a write; a time-out is transient. Of code that only reads,
-    /// the caller says so ([`LedgerError::without_effect`]).
+    /// What the driver says, classified as of a write; a time-out is transient. Of code that only
+    /// reads, the caller says so ([`LedgerError::without_effect`]).
     pub async fn limited<T: Send + 'static>(
         &self,
         operation: &'static str,

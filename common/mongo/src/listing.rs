@@ -1,7 +1,8 @@
 //! Lists of whole documents, whatever they hold, a page at a time.
 //!
-//! Owns which index serves which list. Promises that a document that can't be read stands in the list like any
-//! other, and that every list is read through an index. Fails with an error of the command.
+//! Owns which index serves which list. Promises that a document that can't be read stands in the
+//! list like any other, and that every list is read through an index. Fails with an error of the
+//! command.
 
 use std::collections::VecDeque;
 
@@ -17,8 +18,8 @@ use super::names::{DUE, IN_FLIGHT};
 /// How many documents are read at a time.
 const PAGE: usize = 500;
 
-/// Which transactions are listed: those in flight, then those waiting, oldest first; then those that rest, soonest
-/// first; then final ones by descending id.
+/// Which transactions are listed: those in flight, then those waiting, oldest first; then those
+/// that rest, soonest first; then final ones by descending id.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
     /// Those in these states; in all states if there are none.

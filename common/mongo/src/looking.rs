@@ -1,7 +1,7 @@
 //! Looking at the ledger's collections: what is there, and what others have done to it since.
 //!
-//! Owns listing collections and indexes. Writes nothing. Promises to tell an index whose definition makes no sense as
-//! well as any other. Fails when the server is away or refuses.
+//! Owns listing collections and indexes. Writes nothing. Promises to tell an index whose definition
+//! makes no sense as well as any other. Fails when the server is away or refuses.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,8 @@ use super::schema::{NAMESPACE_NOT_FOUND, NotReady, code};
 use super::seen_index::SeenIndex;
 
 impl Store {
-    /// Looks again, while a program works, whether something removes documents of the ledger. Returns the
-    /// indexes that may refuse writes and that nobody has accepted.
+    /// Looks again, while a program works, whether something removes documents of the ledger.
+    /// Returns the indexes that may refuse writes and that nobody has accepted.
     ///
     /// # Errors
     /// [`NotReady::Unfit`] when something does; else when the server is away or refuses.
@@ -35,8 +35,8 @@ impl Store {
         if unsuitable.is_empty() { Ok(refusing(&seen).1) } else { Err(NotReady::Unfit(unsuitable)) }
     }
 
-    /// The indexes that remove documents of the ledger, or may refuse writes and are not accepted: for people who
-    /// look while programs work.
+    /// The indexes that remove documents of the ledger, or may refuse writes and are not accepted:
+    /// for people who look while programs work.
     ///
     /// # Errors
     /// When the server is away or refuses.

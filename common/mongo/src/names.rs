@@ -1,7 +1,7 @@
 //! The names of Tandem's collections and indexes, each in one place.
 //!
-//! An index that is changed gets a new name. The old one stays for the workers of the old version, and the server
-//! refuses a second definition under a name that is taken.
+//! An index that is changed gets a new name. The old one stays for the workers of the old version,
+//! and the server refuses a second definition under a name that is taken.
 
 /// The collection of accounts.
 pub const ACCOUNTS: &str = "accounts";
@@ -19,7 +19,8 @@ pub const REQUESTS: &str = "tandem.requests";
 /// The collection of the ledger's settings.
 pub const SETTINGS: &str = "tandem.settings";
 
-/// All collections of a ledger. Those of notes, due events, requests and settings have no definition.
+/// All collections of a ledger. Those of notes, due events, requests and settings have no
+/// definition.
 pub(super) const COLLECTIONS: [&str; 7] =
     [ACCOUNTS, TRANSACTIONS, NOTES, EVENTS, SETTINGS, WORKERS, REQUESTS];
 

@@ -22,8 +22,9 @@
 //!
 //! What is read may not be on a majority yet; the commit, which comes later, waits until it is.
 //! Fails with an `Err` where the outcome is unknown or a document breaks its schema; the whole
-//! batch has then no effect, or all of it. Until the commit is sent, it surely has none. A commit whose
-//! answer leaves the outcome open is sent again: the server knows the transaction by its number.
+//! batch has then no effect, or all of it. Until the commit is sent, it surely has none. A commit
+//! whose answer leaves the outcome open is sent again: the server knows the transaction by its
+//! number.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -49,8 +50,9 @@ const COMMITS_MAX: u32 = 3;
 /// transaction that the server has already ended.
 const CONFLICT_CODES: [i32; 5] = [24, 112, 239, 246, 251];
 
-/// The most statements of one command: all accounts of most batches, since the commands of a transaction go one
-/// after the other, and from far away each costs a round trip. A statement has some hundred bytes.
+/// The most statements of one command: all accounts of most batches, since the commands of a
+/// transaction go one after the other, and from far away each costs a round trip. A statement has
+/// some hundred bytes.
 const STATEMENTS_MAX: usize = 4_096;
 
 /// Why an attempt ends without a commit that is known.
@@ -72,7 +74,8 @@ impl Halt {
             Halt::Conflict => None,
             Halt::Failed(error) => Some(error.without_effect()),
             Halt::Driver(error) => Some(fault::classify(operation, &error).without_effect()),
-            // Whatever the code says of other commands: nothing was refused. A repetition looks first.
+            // Whatever the code says of other commands: nothing was refused. A repetition looks
+            // first.
             Halt::Open(error) => {
                 let message = fault::classify(operation, &error).message;
                 Some(LedgerError::passing(operation, message))

@@ -2,9 +2,10 @@
 //!
 //! The transactions collection is the outbox: a producer that dies between insert and publish
 //! leaves `initial` documents, a worker that dies leaves expired leases. Owns the queries that find
-//! them. Promises to leave out parked transactions and what is no submission, to park those that can never be
-//! published, and to go past any number of all of these: nothing of them holds up others. A transaction found here may be on the queue as well:
-//! publishing an id twice is harmless.
+//! them. Promises to leave out parked transactions and what is no submission, to park those that
+//! can never be published, and to go past any number of all of these: nothing of them holds up
+//! others. A transaction found here may be on the queue as well: publishing an id twice is
+//! harmless.
 
 use ledger::transaction::{DUE_AT, ParkCode, Parked, State, TransactionId, check_name};
 use ledger::{LedgerError, ServerMs};
@@ -198,7 +199,8 @@ impl MongoOutbox {
     }
 
     /// At most `limit` stranded ids, oldest first, leaving out those stamped for later than `now`
-    /// (unless they have expired) and those that are parked. An id that no message can hold is parked by this.
+    /// (unless they have expired) and those that are parked. An id that no message can hold is
+    /// parked by this.
     ///
     /// # Errors
     /// When the server is away.
@@ -247,8 +249,8 @@ impl MongoOutbox {
         Ok(Swept { ids: Vec::new(), parked: Some((ids.len(), why.code)) })
     }
 
-    /// Those that are not noted as parked. A noted document can't be stamped, so each look finds it first
-    /// again; it must not hide the others.
+    /// Those that are not noted as parked. A noted document can't be stamped, so each look finds it
+    /// first again; it must not hide the others.
     async fn find_unnoted(
         &self,
         which: Stranded,

@@ -1,11 +1,12 @@
-//! Tandem's own collections: their names, the kind that each of their documents carries, and what is
-//! foreign in them.
+//! Tandem's own collections: their names, the kind that each of their documents carries, and what
+//! is foreign in them.
 //!
-//! Tandem lives in somebody else's database, and anybody may write into its collections, too. Owns the
-//! condition by which a document counts as Tandem's: its field `kind`, which every document of these collections
-//! has from its first write on. Every statement that reads, changes or deletes one of them has this condition. Promises that a
-//! document without it is never changed, deleted, or a reason to stop, and that such documents are counted
-//! and named for people ([`Store::foreign`]). Fails with an error of the command.
+//! Tandem lives in somebody else's database, and anybody may write into its collections, too. Owns
+//! the condition by which a document counts as Tandem's: its field `kind`, which every document of
+//! these collections has from its first write on. Every statement that reads, changes or deletes
+//! one of them has this condition. Promises that a document without it is never changed, deleted,
+//! or a reason to stop, and that such documents are counted and named for people
+//! ([`Store::foreign`]). Fails with an error of the command.
 
 use ledger::{Fault, LedgerError};
 use mongodb::bson::{Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, doc, rawdoc};
@@ -36,8 +37,8 @@ pub(super) const LEDGER_SETTINGS: Own = Own { collection: SETTINGS, kind: "tande
 const ALL: [Own; 5] = [DUE_EVENTS, PARKED_NOTE, WORKER, REQUEST, LEDGER_SETTINGS];
 
 impl Own {
-    /// The condition on the field `kind`. A list matches where one of its elements does, so lists are ruled
-    /// out by name.
+    /// The condition on the field `kind`. A list matches where one of its elements does, so lists
+    /// are ruled out by name.
     pub(super) fn condition(self) -> Document {
         doc! { "$eq": self.kind, "$not": { "$type": "array" } }
     }
@@ -103,7 +104,8 @@ impl Foreign {
 }
 
 impl Store {
-    /// The foreign documents in those of Tandem's own collections that the user may read, where there are any.
+    /// The foreign documents in those of Tandem's own collections that the user may read, where
+    /// there are any.
     ///
     /// # Errors
     /// When the server is away or refuses.

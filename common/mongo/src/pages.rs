@@ -1,8 +1,9 @@
 //! Reading on: what a query yields, a page at a time, from one cursor of the server.
 //!
-//! Owns looks that go past any number of documents that are of no use: those that nobody can write, and are
-//! noted as parked beside themselves, are found in each sweep, and a limit from the front would find nothing
-//! else. Promises majority reads, as `read` does. Fails with an error of the command.
+//! Owns looks that go past any number of documents that are of no use: those that nobody can write,
+//! and are noted as parked beside themselves, are found in each sweep, and a limit from the front
+//! would find nothing else. Promises majority reads, as `read` does. Fails with an error of the
+//! command.
 
 use ledger::LedgerError;
 use mongodb::Cursor;
@@ -16,8 +17,8 @@ use super::read::cstr;
 const PAGE_MIN: usize = 1_000;
 
 impl Store {
-    /// What `parse` makes of the documents that a `find` command yields and that are not noted as parked: of
-    /// the first so many of them.
+    /// What `parse` makes of the documents that a `find` command yields and that are not noted as
+    /// parked: of the first so many of them.
     ///
     /// # Errors
     /// When a command fails.

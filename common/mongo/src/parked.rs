@@ -1,8 +1,8 @@
 //! Parked transactions, looked at: by reason, account and time, with what they would move.
 //!
-//! Owns the questions about the field `parked` of documents and about the notes beside them. Promises that each
-//! reads through an index of the unfinished and stops at a limit, whatever number of transactions the ledger has.
-//! Fails with an error of the command.
+//! Owns the questions about the field `parked` of documents and about the notes beside them.
+//! Promises that each reads through an index of the unfinished and stops at a limit, whatever
+//! number of transactions the ledger has. Fails with an error of the command.
 
 use ledger::limits::echo;
 use ledger::transaction::{Body, State};
@@ -38,7 +38,8 @@ pub struct ParkedFilter {
     pub code: Option<String>,
     /// With a leg on this account.
     pub account: Option<String>,
-    /// Parked at this moment of the server's clock or before. Leaves out those of which nobody knows when.
+    /// Parked at this moment of the server's clock or before. Leaves out those of which nobody
+    /// knows when.
     pub until: Option<ServerMs>,
 }
 
@@ -108,8 +109,8 @@ impl Store {
         Ok(parked)
     }
 
-    /// The parked transactions of a filter, at most so many, in no order. Those that are noted beside their
-    /// documents only, because these can't be written, are not among them.
+    /// The parked transactions of a filter, at most so many, in no order. Those that are noted
+    /// beside their documents only, because these can't be written, are not among them.
     ///
     /// # Errors
     /// When the server is away.
@@ -129,8 +130,8 @@ impl Store {
     ) -> Result<Vec<ParkedTransaction>, LedgerError> {
         let mut found = Vec::new();
         let waiting = self.waiting_index().await?;
-        // Each through its own partial index: none of them has all unfinished states, so none serves one question about
-        // all of them.
+        // Each through its own partial index: none of them has all unfinished states, so none
+        // serves one question about all of them.
         for (states, index) in
             [(State::IN_FLIGHT.as_slice(), "in_flight"), (&[State::Initial], waiting)]
         {
@@ -161,8 +162,8 @@ impl Store {
 }
 
 fn transaction(document: &RawDocument) -> Option<ParkedTransaction> {
-    // If the field is no document, somebody else has written it; the transaction counts as parked all
-    // the same.
+    // If the field is no document, somebody else has written it; the transaction counts as parked
+    // all the same.
     let why = document.get_document("parked");
     let why = why.map_or_else(|_| rawdoc! {}, ToOwned::to_owned);
     let state = document.get_str("state").ok().and_then(State::parse);

@@ -1,10 +1,10 @@
 //! Parking transactions, and bringing them back.
 //!
-//! Owns the field `parked` of a transaction and the notes in the collection `tandem.parked` on transactions
-//! whose documents can't be written. Promises that a parked transaction keeps its state, its marks
-//! and its takeover time, that nobody claims it, and that only a person brings it back. A
-//! transaction that is noted in the collection only has no guard against a claim, but the server
-//! refuses the claim. Fails with an error of the command; sending it again changes nothing.
+//! Owns the field `parked` of a transaction and the notes in the collection `tandem.parked` on
+//! transactions whose documents can't be written. Promises that a parked transaction keeps its
+//! state, its marks and its takeover time, that nobody claims it, and that only a person brings it
+//! back. A transaction that is noted in the collection only has no guard against a claim, but the
+//! server refuses the claim. Fails with an error of the command; sending it again changes nothing.
 
 use std::collections::HashSet;
 
@@ -66,8 +66,9 @@ fn parking(guard: RawDocumentBuf, why: &Parked, ends_claim: bool) -> RawDocument
     rawdoc! { "q": guard, "u": stages }
 }
 
-/// Notes transactions whose documents can't be written. Where somebody else has put a document of the same
-/// `_id` into the collection of notes, there is no note: the transaction is found again in each sweep.
+/// Notes transactions whose documents can't be written. Where somebody else has put a document of
+/// the same `_id` into the collection of notes, there is no note: the transaction is found again in
+/// each sweep.
 pub(super) async fn note(store: &Store, noted: &[(RawId, &Parked)]) -> Result<(), LedgerError> {
     let groups = each_alone(0..noted.len());
     let statement = |group: &[&(RawId, &Parked)]| {
@@ -146,8 +147,8 @@ impl Store {
         Ok(by_document.chain(ids.iter().filter(is_noted).cloned()).collect())
     }
 
-    /// Brings parked transactions back: they may be claimed again once their takeover time has come.
-    /// Attempts that they made alone are counted from zero again.
+    /// Brings parked transactions back: they may be claimed again once their takeover time has
+    /// come. Attempts that they made alone are counted from zero again.
     ///
     /// # Errors
     /// When the server is away.

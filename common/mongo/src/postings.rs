@@ -8,9 +8,10 @@
 //! path. The statements are written as BSON bytes directly: built as trees of `Document` they would
 //! cost a worker more than all its other work.
 //!
-//! The guards are total: whatever an account's fields hold, the pipeline never fails. The guard of a
-//! post takes exactly those accounts that [`Account::from_raw`](ledger::account::Account::from_raw)
-//! can read. The server may refuse an account all the same (a validator, say); see [`super::write`].
+//! The guards are total: whatever an account's fields hold, the pipeline never fails. The guard of
+//! a post takes exactly those accounts that
+//! [`Account::from_raw`](ledger::account::Account::from_raw) can read. The server may refuse an
+//! account all the same (a validator, say); see [`super::write`].
 
 use std::collections::HashMap;
 
@@ -64,7 +65,8 @@ pub(super) fn groups<T: OnAccount>(updates: &[T], most: usize) -> Vec<Vec<usize>
 /// Posts all legs of a batch on each account, or none on that account. The conditions are: open,
 /// same currency and kind, enough money, no mark there yet, and the server's clock before the
 /// fence. A ride is applied in the same update: the changes of settlement and post are added up for
-/// each field. What concerns holds is only in statements that have some, so that others don't pay for it.
+/// each field. What concerns holds is only in statements that have some, so that others don't pay
+/// for it.
 pub(super) fn post(postings: &[&Posting], before: ServerMs) -> RawDocumentBuf {
     let ride_has_holds =
         |posting: &&&Posting| posting.ride.as_ref().is_some_and(|ride| ride.holds > 0);
@@ -111,8 +113,8 @@ pub(super) fn post(postings: &[&Posting], before: ServerMs) -> RawDocumentBuf {
     statement(postings, wanted, rawdoc! { "$and": guard }, changed)
 }
 
-/// How many of an account's marks are debits of holds. Most accounts have no such field; whatever is no
-/// whole number counts as none, so that the expression never fails.
+/// How many of an account's marks are debits of holds. Most accounts have no such field; whatever
+/// is no whole number counts as none, so that the expression never fails.
 fn holds() -> RawDocumentBuf {
     let is_whole = rawdoc! { "$in": [{ "$type": "$pendingHolds" }, ["int", "long"]] };
     rawdoc! { "$cond": [is_whole, "$pendingHolds", 0] }

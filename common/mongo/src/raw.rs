@@ -1,7 +1,7 @@
 //! Values as the server sends them, whatever others have written.
 //!
-//! Owns an `_id` of any type, and how it and a count are read. Promises that no value fails: what is no text is
-//! shown as what it is, and what is no count is 0.
+//! Owns an `_id` of any type, and how it and a count are read. Promises that no value fails: what
+//! is no text is shown as what it is, and what is no count is 0.
 
 use ledger::limits::echo;
 use mongodb::bson::{Bson, RawBson, RawDocument, RawDocumentBuf, rawdoc};

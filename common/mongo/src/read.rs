@@ -84,9 +84,9 @@ impl Store {
         rawdoc! { "level": "majority", "afterClusterTime": Timestamp { time, increment } }
     }
 
-    /// The result of `parse` for each document that a pipeline yields: with one answer if there are no more than
-    /// `most`. They are parsed one after the other, because a whole batch as trees would be most of
-    /// a worker's memory.
+    /// The result of `parse` for each document that a pipeline yields: with one answer if there are
+    /// no more than `most`. They are parsed one after the other, because a whole batch as trees
+    /// would be most of a worker's memory.
     ///
     /// # Errors
     /// When the command fails.
@@ -191,8 +191,8 @@ impl Store {
     }
 }
 
-/// The size of an answer for so many documents. An answer that is full does not say that nothing follows, and the
-/// server would have to be asked once more.
+/// The size of an answer for so many documents. An answer that is full does not say that nothing
+/// follows, and the server would have to be asked once more.
 pub(super) fn one_more_than(documents: usize) -> i32 {
     i32::try_from(documents).unwrap_or(i32::MAX).saturating_add(1)
 }
@@ -219,8 +219,8 @@ pub(super) fn matching(ids: &[std::sync::Arc<str>]) -> RawDocumentBuf {
     rawdoc! { "$match": { "_id": { "$in": ids } } }
 }
 
-/// Whether a document is no longer than so many bytes. Those are read as they are stored, because letting the server pick
-/// fields costs more than everything else in the query.
+/// Whether a document is no longer than so many bytes. Those are read as they are stored, because
+/// letting the server pick fields costs more than everything else in the query.
 pub(super) fn is_at_most(bytes: i64) -> RawDocumentBuf {
     rawdoc! { "$lte": [{ "$bsonSize": "$$ROOT" }, bytes] }
 }
@@ -275,8 +275,8 @@ pub(super) fn small_accounts(ids: &[AccountId]) -> RawArrayBuf {
         .collect()
 }
 
-/// An account from a document as it is stored. None where it is large, and where fields can't be looked up
-/// because a field's name is no valid text.
+/// An account from a document as it is stored. None where it is large, and where fields can't be
+/// looked up because a field's name is no valid text.
 pub(super) fn whole_account(document: &RawDocument) -> Option<AccountRead> {
     can_be_looked_up(document).then(|| account(document)).flatten()
 }

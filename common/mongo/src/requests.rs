@@ -1,21 +1,22 @@
 //! Arrays that came under an idempotency key, and what was accepted of them.
 //!
-//! Owns the collection `tandem.requests`: a document for each key under which an array has come, with
-//! the content that the array has now and the ids that were accepted. It lives as long as those ids:
-//! for ever. Promises that it names exactly the transactions that were inserted under its key, because
-//! each insert is one native transaction with the note of it, and that nothing of an array is inserted
-//! after another content has taken the key over, because the note compares the content. So when the
-//! process
+//! Owns the collection `tandem.requests`: a document for each key under which an array has come,
+//! with the content that the array has now and the ids that were accepted. It lives as long as
+//! those ids: for ever. Promises that it names exactly the transactions that were inserted under
+//! its key, because each insert is one native transaction with the note of it, and that nothing of
+//! an array is inserted after another content has taken the key over, because the note compares the
+//! content. So when the process
 //!
-//! - dies between the two, or stalls for an hour and goes on: neither of them has an effect, or both;
+//! - dies between the two, or stalls for an hour and goes on: neither of them has an effect, or
+//!   both;
 //! - runs twice with the same array: one of them inserts an item, the other finds it there;
 //! - runs twice with different arrays: the key goes to the second one only if that has all that was
 //!   accepted of the first, and then the first one inserts nothing more.
 //!
 //! Fails with an `Err` where the outcome is unknown; the same call again goes on.
 //!
-//! An array of a thousand items costs two statements more under a key. Without a key it is inserted as single
-//! transactions are.
+//! An array of a thousand items costs two statements more under a key. Without a key it is inserted
+//! as single transactions are.
 
 use ledger::LedgerError;
 use mongodb::ClientSession;
@@ -78,8 +79,8 @@ impl Store {
         request.map(Some).ok_or_else(foreign)
     }
 
-    /// Gives a key to an array. `seen` is what came under it before; `about` is kept with a new one, for
-    /// people. Returns whether nobody was faster.
+    /// Gives a key to an array. `seen` is what came under it before; `about` is kept with a new
+    /// one, for people. Returns whether nobody was faster.
     ///
     /// # Errors
     /// When the outcome is unknown, or the server is away.
@@ -112,7 +113,8 @@ impl Store {
 }
 
 impl Under {
-    /// Notes what is inserted by the same native transaction. Returns whether the array still has the key.
+    /// Notes what is inserted by the same native transaction. Returns whether the array still has
+    /// the key.
     pub(super) async fn note(
         &self,
         store: &Store,

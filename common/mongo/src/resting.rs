@@ -1,11 +1,12 @@
 //! What rests until a moment or until a client decides, and what of it is due: counted for people.
 //!
-//! Owns the questions of the overview about the index of due moments. It has everything that is scheduled or
-//! held, also holds that never expire, and what else expires. Each question reads it in the order of the
-//! moments and stops at a limit, so it costs as much with 100,000 open holds as with millions. But the server
-//! looks at each document that it counts: whoever asks again and again should pause for a multiple of the
-//! time that the answer took. Promises nothing about one moment: the questions are asked one after another.
-//! Fails with an error of the command, and then nothing is known.
+//! Owns the questions of the overview about the index of due moments. It has everything that is
+//! scheduled or held, also holds that never expire, and what else expires. Each question reads it
+//! in the order of the moments and stops at a limit, so it costs as much with 100,000 open holds as
+//! with millions. But the server looks at each document that it counts: whoever asks again and
+//! again should pause for a multiple of the time that the answer took. Promises nothing about one
+//! moment: the questions are asked one after another. Fails with an error of the command, and then
+//! nothing is known.
 
 use ledger::transaction::{DUE_AT, State};
 use ledger::{LedgerError, ServerMs};
@@ -29,7 +30,8 @@ pub struct Resting {
     pub capped: bool,
     /// How many of both are parked.
     pub parked: u64,
-    /// How many wait for a sweeper because their moment has come: scheduled ones, and what has expired.
+    /// How many wait for a sweeper because their moment has come: scheduled ones, and what has
+    /// expired.
     pub due: u64,
     /// Whether more may be due than were counted.
     pub due_capped: bool,
@@ -56,8 +58,8 @@ struct InState {
 }
 
 impl Store {
-    /// What rests, and what is due at this moment of the server's clock; at most so many are counted, those
-    /// that are due first.
+    /// What rests, and what is due at this moment of the server's clock; at most so many are
+    /// counted, those that are due first.
     ///
     /// # Errors
     /// When the server is away or refuses.

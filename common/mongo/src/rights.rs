@@ -46,12 +46,12 @@ impl Action {
 }
 
 impl Store {
-    /// Checks that the user may do what a worker does. Writes nothing. A worker that may not say how it is
-    /// works all the same; it is warned of in the log.
+    /// Checks that the user may do what a worker does. Writes nothing. A worker that may not say
+    /// how it is works all the same; it is warned of in the log.
     ///
     /// # Errors
-    /// [`NotReady::NotPermitted`] with the first right that is missing; else when the server is away
-    /// or refuses.
+    /// [`NotReady::NotPermitted`] with the first right that is missing; else when the server is
+    /// away or refuses.
     pub async fn check_rights(&self) -> Result<(), NotReady> {
         for (collection, actions) in OF_A_WORKER {
             for action in actions {

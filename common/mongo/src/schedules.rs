@@ -1,10 +1,10 @@
 //! What waits for a moment: the guarded updates by which it becomes due, expires, or is put off.
 //!
-//! Owns the statements that a sweeper runs on what the index of due moments shows, and the one by which a
-//! client changes `notBefore`. Each compares the state that it leaves, and the moment with the server's
-//! clock, whatever made the sweeper look: so of an expiry, a claim, a cancel and a confirmation that
-//! meet, the first counts, and nothing happens before its moment. Running one of them twice changes
-//! nothing. Fails with an error of the whole command.
+//! Owns the statements that a sweeper runs on what the index of due moments shows, and the one by
+//! which a client changes `notBefore`. Each compares the state that it leaves, and the moment with
+//! the server's clock, whatever made the sweeper look: so of an expiry, a claim, a cancel and a
+//! confirmation that meet, the first counts, and nothing happens before its moment. Running one of
+//! them twice changes nothing. Fails with an error of the whole command.
 
 use ledger::transaction::{
     DUE_AT, ParkCode, Parked, Reason, State, TransactionId, expired, hold_expired,
@@ -36,8 +36,8 @@ fn or_removed(value: RawDocumentBuf) -> RawDocumentBuf {
 }
 
 /// Makes scheduled transactions `initial` whose moment has come, stamped so that no other sweeper
-/// publishes them. One without a sensible `notBefore` is due now; the worker that claims it says what is
-/// wrong with it.
+/// publishes them. One without a sensible `notBefore` is due now; the worker that claims it says
+/// what is wrong with it.
 fn make_due(ids: &[&TransactionId], sweep_after: ServerMs) -> RawDocumentBuf {
     let is_due = rawdoc! { "$or": [{ "$not": is_date("$notBefore") }, has_come("$notBefore")] };
     rawdoc! {
@@ -97,8 +97,8 @@ fn expire_holds(ids: &[&TransactionId], end: &str, reason: &Reason) -> RawDocume
     }
 }
 
-/// Sets right when a sweeper has to look next at what waits, where somebody has written another moment
-/// than its fields say: it would be found in every round, and hide others.
+/// Sets right when a sweeper has to look next at what waits, where somebody has written another
+/// moment than its fields say: it would be found in every round, and hide others.
 fn set_right(ids: &[&TransactionId]) -> RawDocumentBuf {
     let waiting: RawArrayBuf = WAITING.iter().map(|state| state.as_str()).collect();
     let due = rawdoc! { "$switch": {
@@ -120,8 +120,8 @@ fn set_right(ids: &[&TransactionId]) -> RawDocumentBuf {
     }
 }
 
-/// Puts a scheduled transaction off, or forward, to a moment before its ends. What `notBefore` was when
-/// it was submitted is kept, so that a resubmission still compares equal.
+/// Puts a scheduled transaction off, or forward, to a moment before its ends. What `notBefore` was
+/// when it was submitted is kept, so that a resubmission still compares equal.
 fn reschedule(id: &str, not_before: DateTime) -> Document {
     let before = |end: &str| {
         let is_date = doc! { "$eq": [{ "$type": end }, "date"] };
@@ -140,8 +140,9 @@ fn reschedule(id: &str, not_before: DateTime) -> Document {
 }
 
 impl MongoOutbox {
-    /// Makes scheduled transactions due whose moment has come; returns those that this call has moved.
-    /// All sweepers leave them alone until `sweep_after`, by which this call also knows its own.
+    /// Makes scheduled transactions due whose moment has come; returns those that this call has
+    /// moved. All sweepers leave them alone until `sweep_after`, by which this call also knows its
+    /// own.
     ///
     /// # Errors
     /// When the server is away; any of them may be moved.
@@ -261,8 +262,8 @@ impl MongoOutbox {
         self.store.find("due", command, id).await
     }
 
-    /// What was found and not moved was moved by somebody else, is found too early, or can't be written.
-    /// Neither of the last two may be found in every round.
+    /// What was found and not moved was moved by somebody else, is found too early, or can't be
+    /// written. Neither of the last two may be found in every round.
     async fn settle_the_rest(
         &self,
         ids: &[TransactionId],
@@ -281,8 +282,8 @@ impl MongoOutbox {
 }
 
 impl Store {
-    /// Changes when a transaction is due, if it is scheduled and the moment is before its ends; returns
-    /// whether it was.
+    /// Changes when a transaction is due, if it is scheduled and the moment is before its ends;
+    /// returns whether it was.
     ///
     /// # Errors
     /// When the server is away, or refuses.

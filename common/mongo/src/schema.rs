@@ -279,8 +279,8 @@ impl Store {
         Ok(settings)
     }
 
-    /// Remembers in a ledger that is set up which indexes this program was told to accept, so that every start
-    /// agrees. In another database, setting it up does.
+    /// Remembers in a ledger that is set up which indexes this program was told to accept, so that
+    /// every start agrees. In another database, setting it up does.
     ///
     /// # Errors
     /// When the server is away or refuses.

@@ -1,7 +1,7 @@
 //! An index as the server lists it.
 //!
-//! Owns reading its definition. Promises an answer whatever an option holds: an index that the driver's own type could
-//! not be read from would otherwise hide all others. Pure.
+//! Owns reading its definition. Promises an answer whatever an option holds: an index that the
+//! driver's own type could not be read from would otherwise hide all others. Pure.
 
 use mongodb::bson::{Bson, Document};
 

@@ -90,9 +90,10 @@ pub(super) const UNFINISHED: [&str; 6] =
 const COPIED_BYTES_MAX: i32 = 4 << 20;
 
 /// Moves the transactions of a batch from one state to the next, where they are still in this state
-/// and under this claim. A step that is no end uses plain operators: a pipeline with `$$NOW` costs the
-/// server a sixth more. The commit of what expires is a pipeline all the same: `$currentDate` is a clock
-/// that runs on after the guard was evaluated, and would show a decision after `expiresAt`.
+/// and under this claim. A step that is no end uses plain operators: a pipeline with `$$NOW` costs
+/// the server a sixth more. The commit of what expires is a pipeline all the same: `$currentDate`
+/// is a clock that runs on after the guard was evaluated, and would show a decision after
+/// `expiresAt`.
 pub(super) fn advance(step: Advance, ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
     let (from, to) = step.states();
     let mut filter = rawdoc! {
@@ -125,9 +126,9 @@ fn in_time() -> RawDocumentBuf {
     rawdoc! { "$lt": ["$$NOW", "$expiresAt"] }
 }
 
-/// The pipeline that ends a transaction: its state, the moment, the accounts under which it is listed
-/// from now on, and `more`, which is set, too. What is canceled may be a document of others that is so
-/// large that it has no room for a copy of its accounts.
+/// The pipeline that ends a transaction: its state, the moment, the accounts under which it is
+/// listed from now on, and `more`, which is set, too. What is canceled may be a document of others
+/// that is so large that it has no room for a copy of its accounts.
 fn end(state: State, more: RawDocumentBuf) -> RawArrayBuf {
     let both = ["$source", "$destination"];
     let mut accounts = doc! { "$cond": [{ "$isArray": "$legs" }, "$legs.account", both] };
@@ -231,8 +232,8 @@ pub(super) fn add(account: &str, change: Amount) -> (RawDocumentBuf, usize) {
 }
 
 /// Moves `initial` transactions to their ends within a native transaction. With each statement
-/// comes the number of documents that it has to match: fewer match when one of those that `expire` and
-/// are to be done has expired meanwhile.
+/// comes the number of documents that it has to match: fewer match when one of those that `expire`
+/// and are to be done has expired meanwhile.
 pub(super) fn ends(
     verdicts: &[Verdict],
     expire: &HashSet<&TransactionId>,

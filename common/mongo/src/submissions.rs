@@ -1,10 +1,11 @@
 //! Which documents of `transactions` are somebody's submission.
 //!
-//! The collection may have been the user's before it was a ledger's, and others write to it. Owns the
-//! condition by which a document counts as a submission: its `_id` is a text, and it says from whom and to
-//! whom, in legs or in names, or a worker has claimed it before. Whatever else is wrong with such a document, it is judged: canceled, or parked.
-//! A document without that stays as it is, whatever its `state` says: sweepers leave it out, nobody counts
-//! it as waiting, and no number of them keeps a submission from being found. Pure.
+//! The collection may have been the user's before it was a ledger's, and others write to it. Owns
+//! the condition by which a document counts as a submission: its `_id` is a text, and it says from
+//! whom and to whom, in legs or in names, or a worker has claimed it before. Whatever else is wrong
+//! with such a document, it is judged: canceled, or parked. A document without that stays as it is,
+//! whatever its `state` says: sweepers leave it out, nobody counts it as waiting, and no number of
+//! them keeps a submission from being found. Pure.
 
 use mongodb::bson::{RawArrayBuf, rawdoc};
 

@@ -1,10 +1,10 @@
 //! Notes of workers on transactions that they process while nothing else is.
 //!
-//! Owns the field `alone` of a worker's document in `tandem.workers`: the `_id` of a transaction for each time that
-//! this worker began with it and has not yet ended. The document of a worker that has died keeps them for a
-//! day, so they say with which transactions workers have died. Promises that a note is on the disks of a
-//! majority before the transaction is processed. Fails with an error of the command; sending it again
-//! may note a beginning twice.
+//! Owns the field `alone` of a worker's document in `tandem.workers`: the `_id` of a transaction
+//! for each time that this worker began with it and has not yet ended. The document of a worker
+//! that has died keeps them for a day, so they say with which transactions workers have died.
+//! Promises that a note is on the disks of a majority before the transaction is processed. Fails
+//! with an error of the command; sending it again may note a beginning twice.
 
 use ledger::transaction::TransactionId;
 use ledger::{Fault, LedgerError};
@@ -17,12 +17,13 @@ use super::raw::{number, raw_id};
 use super::read::cstr;
 use super::write::{Counts, together};
 
-/// A document keeps no more notes: only a transaction whose processing breaks down without the worker's death leaves
-/// several.
+/// A document keeps no more notes: only a transaction whose processing breaks down without the
+/// worker's death leaves several.
 const NOTES_MAX: i32 = 4;
 
 impl Store {
-    /// Notes that the worker of this document begins with a transaction, while it processes nothing else.
+    /// Notes that the worker of this document begins with a transaction, while it processes nothing
+    /// else.
     ///
     /// # Errors
     /// When the server is away or refuses.
@@ -40,8 +41,8 @@ impl Store {
         self.change_notes(worker, Some(("$pull", rawdoc! { "alone": id.as_ref() }))).await
     }
 
-    /// How many notes on a transaction nobody has taken back. `None` where the worker of this document may not write
-    /// notes, so that their absence says nothing.
+    /// How many notes on a transaction nobody has taken back. `None` where the worker of this
+    /// document may not write notes, so that their absence says nothing.
     ///
     /// # Errors
     /// When the server is away.

@@ -1,10 +1,10 @@
 //! What is not final, counted for people: by state, with what is parked and the oldest.
 //!
-//! Owns the questions of the overview about transactions. Each reads through an index and stops at a limit, and
-//! says so. But the server looks at each document that it counts, so an answer about many costs it
-//! something: whoever asks again and again should pause for a multiple of the time that the answer
-//! took. Promises nothing about one moment: the questions are asked one after another. Fails with an error of
-//! the command, and then nothing is known.
+//! Owns the questions of the overview about transactions. Each reads through an index and stops at
+//! a limit, and says so. But the server looks at each document that it counts, so an answer about
+//! many costs it something: whoever asks again and again should pause for a multiple of the time
+//! that the answer took. Promises nothing about one moment: the questions are asked one after
+//! another. Fails with an error of the command, and then nothing is known.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,8 @@ use super::parking::unfinished_notes;
 use super::raw::{number, shown};
 use super::submissions::foreign;
 
-/// The longest `_id` that is told, in bytes of BSON with what surrounds it. No transaction has a longer one.
+/// The longest `_id` that is told, in bytes of BSON with what surrounds it. No transaction has a
+/// longer one.
 const ID_BYTES_MAX: i32 = 300;
 
 /// The most notes, of parked transactions or of due events, that are looked at.
@@ -48,8 +49,8 @@ pub struct OldestOne {
     pub id: String,
     /// Its state.
     pub state: State,
-    /// Since when it waits for workers: when it was created, by the clock of whoever did so, or when what
-    /// had rested was to go on, or when its end was decided.
+    /// Since when it waits for workers: when it was created, by the clock of whoever did so, or
+    /// when what had rested was to go on, or when its end was decided.
     pub since: ServerMs,
 }
 
@@ -112,7 +113,8 @@ impl Store {
         self.find("unfinished", command, in_state).await
     }
 
-    /// How many unfinished transactions are noted as parked beside their documents, of the first thousand notes.
+    /// How many unfinished transactions are noted as parked beside their documents, of the first
+    /// thousand notes.
     ///
     /// # Errors
     /// When the server is away or refuses.
@@ -128,8 +130,8 @@ impl Store {
         Ok(counted.into_iter().sum())
     }
 
-    /// How many batches have events that no broker has confirmed and that are due by now, of the first
-    /// thousand; and how many events that are.
+    /// How many batches have events that no broker has confirmed and that are due by now, of the
+    /// first thousand; and how many events that are.
     ///
     /// # Errors
     /// When the server is away or refuses.
@@ -174,7 +176,8 @@ fn oldest() -> RawDocumentBuf {
     rawdoc! { "at": since(), "id": { "$cond": [is_short, "$_id", "an id that is too long"] } }
 }
 
-/// Since when workers have something to do. What was scheduled or held for days has not waited for them.
+/// Since when workers have something to do. What was scheduled or held for days has not waited for
+/// them.
 pub(super) fn since() -> RawDocumentBuf {
     let is_undone = rawdoc! { "$eq": ["$state", State::Canceling.as_str()] };
     // What is canceled before its moment does not wait for that.

@@ -2,9 +2,9 @@
 //!
 //! Owns the two validators. Promises that an accepted account can be read
 //! ([`Account::from_raw`](ledger::account::Account::from_raw)), and that the `_id` of a transaction
-//! inserted as `initial` fits a message ([`Message::parse`](ledger::message::Message::parse)). Finer
-//! rules on a transaction's content are those of [`Body`](ledger::transaction::Body): a worker
-//! cancels transactions that break them.
+//! inserted as `initial` fits a message ([`Message::parse`](ledger::message::Message::parse)).
+//! Finer rules on a transaction's content are those of [`Body`](ledger::transaction::Body): a
+//! worker cancels transactions that break them.
 //!
 //! Each of the five writes of a transfer pays for them. A `$jsonSchema` would cost 2 µs more than a
 //! plain query; for five numbers of an account one `$expr` costs less than plain comparisons.
@@ -53,7 +53,8 @@ pub(super) fn accounts() -> Document {
 }
 
 /// Which documents are transactions. Fields that never change are checked only while a transaction
-/// is `scheduled` or `initial`. That costs the insert a little, and the other four writes of a transfer nothing.
+/// is `scheduled` or `initial`. That costs the insert a little, and the other four writes of a
+/// transfer nothing.
 pub(super) fn transactions() -> Document {
     let text = doc! { "$gt": "" };
     let mut value = in_range();

@@ -1,10 +1,10 @@
 //! The index of what waits for a worker: a ledger with history has it in one with what lasts.
 //!
-//! Owns the choice between the two. Each index of `transactions` costs a native transaction on MongoDB
-//! 6.0 a third of a plain update, so a ledger has one of them, and queries have to name the one that it
-//! has. Promises to follow the settings within [`KEPT`]: somebody may switch history on or off,
-//! and drop the index that is left, while workers run; until then their queries fail, and harm nothing.
-//! Fails when the settings can't be read.
+//! Owns the choice between the two. Each index of `transactions` costs a native transaction on
+//! MongoDB 6.0 a third of a plain update, so a ledger has one of them, and queries have to name the
+//! one that it has. Promises to follow the settings within [`KEPT`]: somebody may switch history on
+//! or off, and drop the index that is left, while workers run; until then their queries fail, and
+//! harm nothing. Fails when the settings can't be read.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,7 +20,8 @@ use super::names::{BY_STATE, UNCLAIMED};
 /// How long the answer counts.
 const KEPT: Duration = Duration::from_secs(10);
 
-/// The index of `initial` documents whose message got lost, oldest first, of a ledger without history.
+/// The index of `initial` documents whose message got lost, oldest first, of a ledger without
+/// history.
 pub(super) fn index() -> Index {
     Index::new(UNCLAIMED, doc! { "createdAt": 1 }, doc! { "state": State::Initial })
 }

@@ -1,8 +1,8 @@
 //! An error of the driver in words.
 //!
-//! Promises that what people read is the server's message and its code, or what the driver says in a
-//! sentence, and never the driver's internal form: its own text appends labels, sources and the whole
-//! answer of the server, byte by byte.
+//! Promises that what people read is the server's message and its code, or what the driver says in
+//! a sentence, and never the driver's internal form: its own text appends labels, sources and the
+//! whole answer of the server, byte by byte.
 
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 
@@ -21,8 +21,8 @@ pub fn of_error(error: &Error) -> String {
         ErrorKind::InsertMany(_) | ErrorKind::BulkWrite(_) | ErrorKind::GridFs(_) => {
             "a request of several writes failed".to_owned()
         }
-        // The text of the other kinds is a sentence, which may repeat another error: why a connection was
-        // closed, or why no server can be reached.
+        // The text of the other kinds is a sentence, which may repeat another error: why a
+        // connection was closed, or why no server can be reached.
         kind => plain(kind.to_string()),
     }
 }

@@ -1,11 +1,13 @@
-//! Workers that are seen: each writes one document about itself, and whoever shows an overview reads them.
+//! Workers that are seen: each writes one document about itself, and whoever shows an overview
+//! reads them.
 //!
-//! Owns the documents of the collection `tandem.workers`. Nothing of the protocol depends on it: a worker that can't write its
-//! document works all the same, and nobody decides anything about money by it. So the write is acknowledged
-//! by the primary alone. Promises that all moments are of the server's clock, that the index removes a
-//! document a day after it was written last, that neither the index nor a read touches documents that are not of
-//! workers, and that a read is bounded and never fails for what a document holds: others may write there,
-//! too. Fails with an error of the command.
+//! Owns the documents of the collection `tandem.workers`. Nothing of the protocol depends on it: a
+//! worker that can't write its document works all the same, and nobody decides anything about money
+//! by it. So the write is acknowledged by the primary alone. Promises that all moments are of the
+//! server's clock, that the index removes a document a day after it was written last, that neither
+//! the index nor a read touches documents that are not of workers, and that a read is bounded and
+//! never fails for what a document holds: others may write there, too. Fails with an error of the
+//! command.
 
 use ledger::limits::{WORKER_BYTES_MAX, WORKERS_MAX, echo};
 use ledger::{LedgerError, ServerMs};
@@ -56,8 +58,8 @@ pub struct WorkerReport {
     pub canceled: u64,
     /// Transactions that it has refused, by the code of the reason.
     pub refusals: Vec<(String, u64)>,
-    /// From submission to the final state: so many transactions took at most so many milliseconds, those of
-    /// the buckets before included. The last bucket is without a bound.
+    /// From submission to the final state: so many transactions took at most so many milliseconds,
+    /// those of the buckets before included. The last bucket is without a bound.
     pub latency: Vec<(f64, u64)>,
 }
 
@@ -72,7 +74,8 @@ pub struct SeenWorker {
     pub seen_at: ServerMs,
 }
 
-/// By the time of the last write, for the server to remove old ones and for reads to find the newest.
+/// By the time of the last write, for the server to remove old ones and for reads to find the
+/// newest.
 pub(super) fn index() -> Index {
     Index {
         name: SEEN,
@@ -179,8 +182,8 @@ fn seen(document: &RawDocument) -> Option<SeenWorker> {
 }
 
 impl Store {
-    /// Writes what a worker says of itself, in place of what it has said before. It may be lost in a
-    /// fail-over; the next one is not.
+    /// Writes what a worker says of itself, in place of what it has said before. It may be lost in
+    /// a fail-over; the next one is not.
     ///
     /// # Errors
     /// When the server is away or refuses.
@@ -215,8 +218,9 @@ impl Store {
         }
     }
 
-    /// The workers that have written their documents last, at most [`WORKERS_MAX`] and one more, which says that
-    /// there are more. What is too large for a worker's document, or from the future, is left out.
+    /// The workers that have written their documents last, at most [`WORKERS_MAX`] and one more,
+    /// which says that there are more. What is too large for a worker's document, or from the
+    /// future, is left out.
     ///
     /// # Errors
     /// When the server is away or refuses.

@@ -10,8 +10,8 @@
 //! majority write concern with journal. Fails with an error of the whole command.
 //!
 //! On a sharded cluster every statement is for one document by its `_id`. A statement for many
-//! documents that live on several shards is sent without a shard version: while a chunk moves it may
-//! apply on the donor, the recipient, both or neither, and its counts are wrong (SERVER-20361).
+//! documents that live on several shards is sent without a shard version: while a chunk moves it
+//! may apply on the donor, the recipient, both or neither, and its counts are wrong (SERVER-20361).
 
 use ledger::{LedgerError, Refused, Written};
 use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, rawdoc};
@@ -32,8 +32,8 @@ pub(super) enum Counts {
 pub struct Inserted {
     /// Documents whose `_id` exists already.
     pub existing: Vec<usize>,
-    /// Documents with a value that a unique index of the user's own takes only once, and another document has. An
-    /// earlier attempt of this insert may have put the document itself there.
+    /// Documents with a value that a unique index of the user's own takes only once, and another
+    /// document has. An earlier attempt of this insert may have put the document itself there.
     pub taken: Vec<Refused>,
     /// Documents that the server will never accept.
     pub refused: Vec<Refused>,
@@ -116,8 +116,8 @@ impl Store {
         Ok(written)
     }
 
-    /// Sends statements, each of which compares what it changes and is for one document. Returns how
-    /// many documents they matched, and which statements were refused.
+    /// Sends statements, each of which compares what it changes and is for one document. Returns
+    /// how many documents they matched, and which statements were refused.
     ///
     /// # Errors
     /// When the command failed, or is not known to be durable; some of it may have run.

@@ -1,8 +1,8 @@
 //! Sending spans to a collector: OTLP as protobuf over plain HTTP.
 //!
 //! A collector stands beside the program (an agent on the host, a sidecar in the pod), which is how
-//! OpenTelemetry wants it and why there is no TLS here. Promises that a call ends within its limit. Spans
-//! that can't be delivered are lost, and a warning says so from time to time.
+//! OpenTelemetry wants it and why there is no TLS here. Promises that a call ends within its limit.
+//! Spans that can't be delivered are lost, and a warning says so from time to time.
 
 use std::fmt;
 use std::sync::Mutex;

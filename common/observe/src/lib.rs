@@ -49,9 +49,9 @@ impl std::fmt::Debug for Tracing {
 }
 
 impl Tracing {
-    /// Sends spans to a collector with OTLP over HTTP (`endpoint` as of `OTEL_EXPORTER_OTLP_ENDPOINT`, without
-    /// the path), as this service and instance. Without an endpoint it is off. Of the submissions without
-    /// a parent this share is sampled.
+    /// Sends spans to a collector with OTLP over HTTP (`endpoint` as of
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT`, without the path), as this service and instance. Without an
+    /// endpoint it is off. Of the submissions without a parent this share is sampled.
     ///
     /// # Errors
     /// When the endpoint is no such address, or the share is not between 0 and 1.
@@ -92,8 +92,8 @@ impl Tracing {
         self.0.is_some()
     }
 
-    /// A span under the parent, or under the span of the [current context](Context::current), or one without
-    /// a parent. None if that is not sampled.
+    /// A span under the parent, or under the span of the [current context](Context::current), or
+    /// one without a parent. None if that is not sampled.
     pub fn begin(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -113,7 +113,8 @@ impl Tracing {
         is_sampled.then(|| on.span(name.into(), kind, &context, Vec::new()))
     }
 
-    /// Where what belongs to a span runs. If there is none, because it is not sampled, nothing there is sampled.
+    /// Where what belongs to a span runs. If there is none, because it is not sampled, nothing
+    /// there is sampled.
     #[must_use]
     pub fn context(&self, span: Option<&Span>) -> Context {
         match (span, &self.0) {
@@ -186,7 +187,8 @@ impl Span {
         TraceParent::new(self.0.span().span_context().clone())
     }
 
-    /// Says something about it. Names are those of OpenTelemetry's semantic conventions, or begin with `tandem.`.
+    /// Says something about it. Names are those of OpenTelemetry's semantic conventions, or begin
+    /// with `tandem.`.
     pub fn set(&self, name: &'static str, value: impl Into<Value>) {
         self.0.span().set_attribute(KeyValue::new(name, value));
     }

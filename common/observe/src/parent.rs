@@ -1,7 +1,7 @@
 //! Where a trace goes on: W3C's `traceparent`, beside ids in messages.
 //!
-//! Promises that foreign text is a traceparent as the standard has it or is ignored; it is never a reason to
-//! refuse what it stands beside.
+//! Promises that foreign text is a traceparent as the standard has it or is ignored; it is never a
+//! reason to refuse what it stands beside.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -31,8 +31,8 @@ impl TraceParent {
         &self.0
     }
 
-    /// Reads a header of [W3C Trace Context](https://www.w3.org/TR/trace-context/#traceparent-header); none if it
-    /// is not valid.
+    /// Reads a header of [W3C Trace
+    /// Context](https://www.w3.org/TR/trace-context/#traceparent-header); none if it is not valid.
     #[must_use]
     pub fn parse(text: &str) -> Option<TraceParent> {
         // The library takes parts of other lengths, too.

@@ -1,12 +1,12 @@
 //! The broker's address: how `TANDEM_AMQP_URL` is read
 //! ([URI specification](https://www.rabbitmq.com/docs/uri-spec)).
 //!
-//! Promises that what is connected to is what was written: each part counts literally, after its percent-encoding
-//! is undone, and only a part that is left out as a whole gets its default (port 5672 or 5671, user and
-//! password `guest`, virtual host `/`). The parser of the broker's client is not used: it takes an IPv6
-//! host and a missing host for `localhost`, and an empty password for `guest`. Fails, before anything is
-//! connected to, with the part that is wrong and how to write it. No error holds anything of user, password or a
-//! parameter's value.
+//! Promises that what is connected to is what was written: each part counts literally, after its
+//! percent-encoding is undone, and only a part that is left out as a whole gets its default (port
+//! 5672 or 5671, user and password `guest`, virtual host `/`). The parser of the broker's client is
+//! not used: it takes an IPv6 host and a missing host for `localhost`, and an empty password for
+//! `guest`. Fails, before anything is connected to, with the part that is wrong and how to write
+//! it. No error holds anything of user, password or a parameter's value.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -218,7 +218,8 @@ fn number<T: FromStr>(digits: &str) -> Option<T> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-/// A part without its percent-encoding. The protocol separates user and password by a control character.
+/// A part without its percent-encoding. The protocol separates user and password by a control
+/// character.
 fn literal(part: &str, written: &str) -> Result<String, String> {
     let text = percent_decoded(written).map_err(|problem| format!("{part}: {problem}"))?;
     match text.contains(char::is_control) {

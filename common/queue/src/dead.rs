@@ -1,9 +1,9 @@
 //! The dead-letter queue, as somebody reads it who decides what becomes of the letters.
 //!
-//! Owns a connection for the time of one look. Promises that looking takes nothing out: a letter that
-//! is not removed is in the queue again when the look ends, also when the process dies. While a look
-//! lasts, another one does not see what this one holds. Fails with the broker's error; what was
-//! removed until then is removed, so a new look goes on where this one stopped.
+//! Owns a connection for the time of one look. Promises that looking takes nothing out: a letter
+//! that is not removed is in the queue again when the look ends, also when the process dies. While
+//! a look lasts, another one does not see what this one holds. Fails with the broker's error; what
+//! was removed until then is removed, so a new look goes on where this one stopped.
 
 use lapin::options::{BasicAckOptions, BasicGetOptions, BasicNackOptions};
 use lapin::types::{AMQPValue, FieldTable};
@@ -25,7 +25,8 @@ const DEATHS: &str = "x-death";
 /// The reason of a letter that the broker has put there because it was delivered too often.
 const BY_THE_BROKER: &str = "delivery_limit";
 
-/// The reason of a letter that the broker has put there because a worker rejected it: it was no message.
+/// The reason of a letter that the broker has put there because a worker rejected it: it was no
+/// message.
 const REJECTED: &str = "malformed";
 
 /// The reason of a letter that somebody else has put there.
@@ -90,8 +91,8 @@ impl DeadLetters {
         topology.declare(&connection).await?;
         let channel = channel(&connection).await?;
         let queue = topology.queue(DEAD);
-        // A broker says the depth of a queue as it was some time ago; how many are behind a message, it says as it
-        // is when it takes out the message.
+        // A broker says the depth of a queue as it was some time ago; how many are behind a
+        // message, it says as it is when it takes out the message.
         let (first, left) = match get(&channel, &queue).await? {
             Some((first, behind)) => (Some(first), behind),
             None => (None, 0),
@@ -124,11 +125,11 @@ impl DeadLetters {
         Ok(Some(held))
     }
 
-    /// Ends the look: what was not removed is in the queue again. So the next look sees it, as far as the broker
-    /// answers this one.
+    /// Ends the look: what was not removed is in the queue again. So the next look sees it, as far
+    /// as the broker answers this one.
     pub async fn close(self) {
-        // All that this channel holds. Without it the broker puts letters back some time after it has said that the
-        // connection is closed.
+        // All that this channel holds. Without it the broker puts letters back some time after it
+        // has said that the connection is closed.
         let options = BasicNackOptions { multiple: true, requeue: true };
         if let Err(error) =
             answered("giving dead letters back", self.channel.basic_nack(0, options)).await

@@ -1,16 +1,17 @@
 //! How often the broker has delivered a message before.
 //!
-//! A quorum queue counts in a header. The count is also one higher for each message that a worker only had
-//! in its hands, unbegun, when it died or lost its connection; so it suggests a suspect, and proves nothing.
+//! A quorum queue counts in a header. The count is also one higher for each message that a worker
+//! only had in its hands, unbegun, when it died or lost its connection; so it suggests a suspect,
+//! and proves nothing.
 
 use lapin::types::{AMQPValue, FieldTable};
 
 /// The header in which a quorum queue counts.
 const COUNT: &str = "x-delivery-count";
 
-/// How often a message was delivered before. Not every return of a message is counted by every version of
-/// the broker: what is marked as delivered before was so once at least. A stranger may have published the
-/// header, so it counts only beside that mark.
+/// How often a message was delivered before. Not every return of a message is counted by every
+/// version of the broker: what is marked as delivered before was so once at least. A stranger may
+/// have published the header, so it counts only beside that mark.
 #[must_use]
 pub fn deliveries_before(redelivered: bool, headers: Option<&FieldTable>) -> u32 {
     if !redelivered {

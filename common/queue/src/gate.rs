@@ -1,9 +1,9 @@
 //! How much the client library may read from the broker before somebody takes it.
 //!
-//! The library reads whatever comes and keeps it, so messages that the broker has sent ahead could take any
-//! amount of memory: the broker counts messages, and not their bytes. Promises that no more than a limit,
-//! and one message, is read that nobody has taken; the rest stays with the broker. Whoever consumes has to
-//! say what it takes, and when nothing is left.
+//! The library reads whatever comes and keeps it, so messages that the broker has sent ahead could
+//! take any amount of memory: the broker counts messages, and not their bytes. Promises that no
+//! more than a limit, and one message, is read that nobody has taken; the rest stays with the
+//! broker. Whoever consumes has to say what it takes, and when nothing is left.
 
 use std::io;
 use std::net::SocketAddr;

@@ -96,8 +96,8 @@ pub enum QueueError {
         /// What the broker says.
         said: lapin::Error,
     },
-    /// Settings of TLS are wrong, or the broker or its certificate is not to be trusted, or the broker does
-    /// not trust ours.
+    /// Settings of TLS are wrong, or the broker or its certificate is not to be trusted, or the
+    /// broker does not trust ours.
     #[error("RabbitMQ over TLS: {0}")]
     Tls(String),
     /// `TANDEM_AMQP_URL` has no single meaning.
@@ -217,8 +217,8 @@ pub async fn close(connection: &Connection) {
     }
 }
 
-/// Closes a channel, if it is still open. A channel that is only dropped closes some time later; if its connection is
-/// closed before, the client gives up the connection as a broken one.
+/// Closes a channel, if it is still open. A channel that is only dropped closes some time later; if
+/// its connection is closed before, the client gives up the connection as a broken one.
 async fn close_channel(channel: &Channel) {
     if let Err(error) = answered("closing a channel", channel.close(200, "done".into())).await {
         tracing::debug!(%error, "the channel was already gone");

@@ -68,8 +68,9 @@ impl Outgoing {
         Outgoing { headers, ..Outgoing::direct(DEAD, body) }
     }
 
-    /// An outcome event in the binary content mode of CloudEvents. `source` names the ledger. If it is
-    /// `mandatory`, [`Unrouted`](super::Taken::Unrouted) tells that nobody has bound a queue for it.
+    /// An outcome event in the binary content mode of CloudEvents. `source` names the ledger. If it
+    /// is `mandatory`, [`Unrouted`](super::Taken::Unrouted) tells that nobody has bound a queue for
+    /// it.
     #[must_use]
     pub fn event(event: &Event, source: &str, mandatory: bool) -> Outgoing {
         let (id, end) = (event.id(), event.about.end.as_str());

@@ -1,7 +1,7 @@
 //! Publishing with confirms.
 //!
-//! Owns one connection, made anew when it fails, and declares the topology with it. Calls at the same
-//! time have a channel each, so that none waits for the confirms of another. Promises that
+//! Owns one connection, made anew when it fails, and declares the topology with it. Calls at the
+//! same time have a channel each, so that none waits for the confirms of another. Promises that
 //! `Ok` means every message is in a queue on disk; `Err` means that any of them may be or not be,
 //! so the caller publishes all of them again: duplicates are harmless. Events are confirmed one by
 //! one ([`Publisher::publish_each`]), because nobody waits for their subscribers.
@@ -97,8 +97,9 @@ impl Publisher {
         self.publish_in(messages, Limit::Always(PUBLISH_LIMIT)).await
     }
 
-    /// The same, but waits for as long as the broker blocks the connection, because of an alarm: it has got
-    /// some of the messages, and takes them when the alarm ends. Sent again they would be there twice.
+    /// The same, but waits for as long as the broker blocks the connection, because of an alarm: it
+    /// has got some of the messages, and takes them when the alarm ends. Sent again they would be
+    /// there twice.
     ///
     /// # Errors
     /// As [`publish`](Self::publish).
@@ -180,8 +181,8 @@ impl Publisher {
         self.settle(session, levels).await
     }
 
-    /// Closes the connection; a later call opens it again. Calls under way fail. While the broker blocks
-    /// the connection it would not hear of it: then it is only dropped.
+    /// Closes the connection; a later call opens it again. Calls under way fail. While the broker
+    /// blocks the connection it would not hear of it: then it is only dropped.
     pub async fn close(&self) {
         let session = self.session.lock().await.take();
         if let Some(session) = session
@@ -208,8 +209,9 @@ impl Publisher {
         }
     }
 
-    /// After an error the next call connects anew, and declares the topology: a queue may be what is
-    /// missing. A connection that the broker blocks is kept, because others wait for their confirms on it.
+    /// After an error the next call connects anew, and declares the topology: a queue may be what
+    /// is missing. A connection that the broker blocks is kept, because others wait for their
+    /// confirms on it.
     async fn settle<T>(
         &self,
         session: Arc<Session>,
@@ -252,8 +254,8 @@ impl Session {
         Ok(())
     }
 
-    /// Waits, because on a blocked connection no channel can be made, and what is sent is taken later, also if
-    /// nobody waits for it any more.
+    /// Waits, because on a blocked connection no channel can be made, and what is sent is taken
+    /// later, also if nobody waits for it any more.
     async fn until_not_blocked(&self) {
         while self.is_blocked() {
             tokio::time::sleep(BLOCKED_LOOK_EVERY).await;

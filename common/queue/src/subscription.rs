@@ -2,8 +2,8 @@
 //!
 //! Owns a connection and an exclusive queue that ends with it. Promises that every event that the
 //! broker takes from the moment [`Subscription::open`] returns comes through until the connection
-//! ends; what comes between two subscriptions is in neither. Fails with the broker's error; then open
-//! another one.
+//! ends; what comes between two subscriptions is in neither. Fails with the broker's error; then
+//! open another one.
 
 use futures_util::StreamExt;
 use lapin::message::Delivery;
@@ -56,8 +56,8 @@ impl Subscription {
         Ok(Subscription { connection, consumer, last: None })
     }
 
-    /// The body of the next event. `None` when the broker has ended the queue. A call may be dropped
-    /// without losing an event.
+    /// The body of the next event. `None` when the broker has ended the queue. A call may be
+    /// dropped without losing an event.
     ///
     /// # Errors
     /// When the connection is lost.

@@ -1,10 +1,12 @@
 //! TLS to the broker, as its connection string says: whom to trust, and who we are.
 //!
-//! Owns what follows from the parameters `cacertfile`, `certfile` and `keyfile` of an `amqps` URL, as RabbitMQ's own clients
-//! know them ([URI query parameters](https://www.rabbitmq.com/docs/uri-query-parameters)). All files are
-//! PEM. An authority of `cacertfile` is trusted beside the public ones. Promises that the broker's
-//! certificate and its host name are always verified, and that the files are read for each connection: a
-//! new certificate counts from the next connection on. Fails with the parameter and the file.
+//! Owns what follows from the parameters `cacertfile`, `certfile` and `keyfile` of an `amqps` URL,
+//! as RabbitMQ's own clients know them ([URI query
+//! parameters](https://www.rabbitmq.com/docs/uri-query-parameters)). All files are PEM. An
+//! authority of `cacertfile` is trusted beside the public ones. Promises that the broker's
+//! certificate and its host name are always verified, and that the files are read for each
+//! connection: a new certificate counts from the next connection on. Fails with the parameter and
+//! the file.
 
 use lapin::tcp::{OwnedIdentity, OwnedTLSConfig};
 use lapin::uri::AMQPScheme;

@@ -25,12 +25,12 @@ use super::{
 };
 
 /// How often the broker redelivers from the work queue before it dead-letters by itself. Workers
-/// move what was delivered three times to the solo queue, so this only ends a loop of crashes so fast
-/// that nobody lives to do it.
+/// move what was delivered three times to the solo queue, so this only ends a loop of crashes so
+/// fast that nobody lives to do it.
 const DELIVERY_LIMIT: i32 = 1_000;
 
-/// How often a dead letter may be looked at. Each look is a delivery that is not acknowledged, and from
-/// RabbitMQ 4.0 on a queue without a limit drops what was delivered 20 times.
+/// How often a dead letter may be looked at. Each look is a delivery that is not acknowledged, and
+/// from RabbitMQ 4.0 on a queue without a limit drops what was delivered 20 times.
 const LOOKS_LIMIT: i32 = i32::MAX;
 
 /// The names of one ledger's queues and exchanges.
@@ -185,8 +185,8 @@ impl Topology {
         Ok(self.look(channel, key).await?.message_count())
     }
 
-    /// All queues of the ledger: the work queue, the solo queue, those for retries by their delay, and that of
-    /// dead letters.
+    /// All queues of the ledger: the work queue, the solo queue, those for retries by their delay,
+    /// and that of dead letters.
     pub(super) fn keys() -> Vec<String> {
         let retrying = DELAYS_MS.iter().map(|delay_ms| format!("retry.{delay_ms}"));
         let first = [WORK, SOLO].into_iter().map(str::to_owned);

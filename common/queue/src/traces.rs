@@ -1,9 +1,9 @@
 //! The traces of a message's transactions, as headers beside its body.
 //!
-//! A message of one id has the header that OpenTelemetry's conventions name, `traceparent`. One of several
-//! ids has [`TRACES`], a list of texts, each of them a traceparent, a space and an id; only sampled
-//! transactions are in it. Promises that the headers stay far below one frame, and that a header that says
-//! something else is ignored.
+//! A message of one id has the header that OpenTelemetry's conventions name, `traceparent`. One of
+//! several ids has [`TRACES`], a list of texts, each of them a traceparent, a space and an id; only
+//! sampled transactions are in it. Promises that the headers stay far below one frame, and that a
+//! header that says something else is ignored.
 
 use lapin::types::{AMQPValue, FieldArray, FieldTable, LongString};
 use ledger::transaction::TransactionId;
@@ -37,8 +37,8 @@ pub(super) fn header(ids: &[TransactionId], traces: &Traces) -> Option<(&'static
     (!list.as_slice().is_empty()).then_some((TRACES, AMQPValue::FieldArray(list)))
 }
 
-/// The traces that a delivery names for its ids. A producer that knows nothing of Tandem's list gives all of
-/// a message's transactions the trace of the message.
+/// The traces that a delivery names for its ids. A producer that knows nothing of Tandem's list
+/// gives all of a message's transactions the trace of the message.
 #[must_use]
 pub fn traces(headers: Option<&FieldTable>, ids: &[TransactionId]) -> Traces {
     let mut traces = Traces::default();

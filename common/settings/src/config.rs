@@ -12,8 +12,8 @@ use ledger::{LeaseMs, limits};
 /// Where the balances are.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MongoSettings {
-    /// MongoDB connection string; a replica set or sharded cluster. `TANDEM_MONGODB_URI_FILE` names a
-    /// file with it. Over TLS with `tls=true`, `tlsCAFile`, `tlsCertificateKeyFile`
+    /// MongoDB connection string; a replica set or sharded cluster. `TANDEM_MONGODB_URI_FILE` names
+    /// a file with it. Over TLS with `tls=true`, `tlsCAFile`, `tlsCertificateKeyFile`
     pub mongodb_uri: String,
 
     /// Database name; default: the one in the connection string, else `tandem`
@@ -23,8 +23,8 @@ pub struct MongoSettings {
     /// the default); slower
     pub one_document_statements: bool,
 
-    /// Accept that this index of yours may refuse what Tandem writes; may be repeated. `producer init`
-    /// remembers it in the ledger, for all programs
+    /// Accept that this index of yours may refuse what Tandem writes; may be repeated. `producer
+    /// init` remembers it in the ledger, for all programs
     pub accept_index: Vec<String>,
 }
 
@@ -68,24 +68,24 @@ impl MongoSettings {
 /// Where spans are sent, and of which transactions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceSettings {
-    /// Where spans are sent: the address of an OpenTelemetry collector, as http://127.0.0.1:4318 (OTLP
-    /// over HTTP). Without it nothing is traced
+    /// Where spans are sent: the address of an OpenTelemetry collector, as http://127.0.0.1:4318
+    /// (OTLP over HTTP). Without it nothing is traced
     pub otlp_endpoint: Option<String>,
 
-    /// The share of submissions that are traced, from 0 to 1. A request that is a part of a trace is
-    /// traced when that is
+    /// The share of submissions that are traced, from 0 to 1. A request that is a part of a trace
+    /// is traced when that is
     pub trace_sample: f64,
 }
 
 /// Where the queue is.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AmqpSettings {
-    /// RabbitMQ connection string. `TANDEM_AMQP_URL_FILE` names a file with it. Over TLS with `amqps:`,
-    /// `cacertfile`, `certfile`, `keyfile`
+    /// RabbitMQ connection string. `TANDEM_AMQP_URL_FILE` names a file with it. Over TLS with
+    /// `amqps:`, `cacertfile`, `certfile`, `keyfile`
     pub amqp_url: String,
 
-    /// Prefix of all queue and exchange names, so that several ledgers share a broker; up to 200 bytes,
-    /// not beginning with `amq.`
+    /// Prefix of all queue and exchange names, so that several ledgers share a broker; up to 200
+    /// bytes, not beginning with `amq.`
     pub queue_prefix: String,
 }
 
@@ -152,8 +152,8 @@ pub struct TimingSettings {
     /// How long a worker may post for a transaction after claiming it, in milliseconds
     pub lease_ms: u32,
 
-    /// How long after the lease nobody else may claim, in milliseconds; at least the operation limit
-    /// plus the clock skew
+    /// How long after the lease nobody else may claim, in milliseconds; at least the operation
+    /// limit plus the clock skew
     pub grace_ms: u32,
 
     /// The server's time limit of one operation (maxTimeMS), in milliseconds

@@ -1,9 +1,10 @@
-//! Secrets out of files: `TANDEM_MONGODB_URI_FILE` and `TANDEM_AMQP_URL_FILE`, as container platforms
-//! mount them.
+//! Secrets out of files: `TANDEM_MONGODB_URI_FILE` and `TANDEM_AMQP_URL_FILE`, as container
+//! platforms mount them.
 //!
-//! Promises that such a file counts like the variable without `_FILE`, that a line break at its end does
-//! not belong to the secret, and that nothing of a file's content is in an error. Fails when both the
-//! variable and its file are given, or the file can't be read; the error names the variables.
+//! Promises that such a file counts like the variable without `_FILE`, that a line break at its end
+//! does not belong to the secret, and that nothing of a file's content is in an error. Fails when
+//! both the variable and its file are given, or the file can't be read; the error names the
+//! variables.
 
 use std::ffi::OsString;
 

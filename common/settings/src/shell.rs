@@ -1,8 +1,8 @@
 //! Commands in messages: how they are typed, and how they are shown.
 //!
-//! In a text a command stands between backticks, and begins with the name of one of the programs. Promises that
-//! where people read it on a terminal it is a line of its own ([`laid_out`]), with no punctuation behind it:
-//! whoever copies the line runs what is meant. Never fails.
+//! In a text a command stands between backticks, and begins with the name of one of the programs.
+//! Promises that where people read it on a terminal it is a line of its own ([`laid_out`]), with no
+//! punctuation behind it: whoever copies the line runs what is meant. Never fails.
 
 /// Commands begin with one of these names.
 const PROGRAMS: [&str; 2] = ["producer", "worker"];

@@ -1,7 +1,8 @@
 //! Bodies of requests, and how much memory all of them may take together.
 //!
-//! Promises that what many callers send at once, however slowly, never takes more than the memory there is
-//! for them. A request whose body finds no memory is refused at once, so that nobody waits for a slow sender.
+//! Promises that what many callers send at once, however slowly, never takes more than the memory
+//! there is for them. A request whose body finds no memory is refused at once, so that nobody waits
+//! for a slow sender.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,8 +32,8 @@ impl BodyMemory {
         BodyMemory(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
     }
 
-    /// Reads a body of at most so many bytes, within so much time. Where it may have none, it is not
-    /// read at all.
+    /// Reads a body of at most so many bytes, within so much time. Where it may have none, it is
+    /// not read at all.
     pub async fn read(
         &self,
         body: Body,

@@ -1,8 +1,8 @@
 //! Submitting an array of transactions: a status for each.
 //!
 //! Promises 200 when each was looked at, whatever became of it, so that the whole array may be sent
-//! again. Fails as a whole only if nothing was taken and a server was away, or if it breaks what its key
-//! stands for: see `requests`.
+//! again. Fails as a whole only if nothing was taken and a server was away, or if it breaks what
+//! its key stands for: see `requests`.
 
 use std::sync::Arc;
 

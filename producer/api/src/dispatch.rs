@@ -1,8 +1,8 @@
 //! From a request to its response.
 //!
 //! Owns what happens to every request: who sends it, how many, how large, for how long, and what is
-//! logged and counted of it. An operation runs in a task of its own, so that a caller that goes away
-//! interrupts nothing midway.
+//! logged and counted of it. An operation runs in a task of its own, so that a caller that goes
+//! away interrupts nothing midway.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,7 +55,8 @@ pub struct Shown {
     pub answer: Answer,
 }
 
-/// Answers a request for a page of this kind, which `show` makes. It is told the id of the request, for the log.
+/// Answers a request for a page of this kind, which `show` makes. It is told the id of the request,
+/// for the log.
 pub async fn show_page<F>(
     api: &Api,
     kind: &'static str,
@@ -72,7 +73,8 @@ where
     exchange.end(api, Ok(shown.answer))
 }
 
-/// Carries out what somebody asks for within this process, as if it had come by the operation's address.
+/// Carries out what somebody asks for within this process, as if it had come by the operation's
+/// address.
 ///
 /// # Errors
 /// As the operation, and where the caller may not do it.
@@ -110,8 +112,8 @@ async fn run(
     carry_out(operation, call, body).with_context(context).await
 }
 
-/// Carries an operation out, in a task of its own and within its time. `keep` is dropped when it has ended, also if
-/// the caller has gone away before.
+/// Carries an operation out, in a task of its own and within its time. `keep` is dropped when it
+/// has ended, also if the caller has gone away before.
 async fn carry_out(
     operation: &'static Operation,
     call: Call,
@@ -137,8 +139,8 @@ async fn carry_out(
     Err(Problem::new(Code::Internal, "an answer that is not documented"))
 }
 
-/// How long an operation may take: two calls of servers, one after the other, each of which may give up only at its
-/// limit.
+/// How long an operation may take: two calls of servers, one after the other, each of which may
+/// give up only at its limit.
 fn limit(api: &Api) -> Duration {
     2 * api.settings.give_up_after + Duration::from_secs(u64::from(WAIT_MAX_S) + 10)
 }
@@ -152,8 +154,8 @@ pub async fn within_limit<T: Send + 'static>(
     in_time(limit(api), name, look).await.map_err(Problem::of_a_look)
 }
 
-/// Does something in a task of its own, so that a caller that goes away interrupts nothing midway, and waits for it
-/// for so long.
+/// Does something in a task of its own, so that a caller that goes away interrupts nothing midway,
+/// and waits for it for so long.
 async fn in_time<T: Send + 'static>(
     limit: Duration,
     name: &'static str,
@@ -170,7 +172,8 @@ async fn in_time<T: Send + 'static>(
     }
 }
 
-/// Refuses whom it must, before anything of the body is read. Returns the name of who sends it, if there is one.
+/// Refuses whom it must, before anything of the body is read. Returns the name of who sends it, if
+/// there is one.
 fn admit(
     api: &Api,
     operation: &Operation,

@@ -1,8 +1,8 @@
 //! Outcomes as server-sent events.
 //!
-//! An event's id is a position in the buffer of this process. Who comes back with `Last-Event-ID` gets
-//! what it has missed; where the buffer does not reach back so far, or the process is another one, an
-//! event `gap` says so.
+//! An event's id is a position in the buffer of this process. Who comes back with `Last-Event-ID`
+//! gets what it has missed; where the buffer does not reach back so far, or the process is another
+//! one, an event `gap` says so.
 
 use std::convert::Infallible;
 use std::fmt::Write;

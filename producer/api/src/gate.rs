@@ -5,7 +5,8 @@
 //! many messages wait, new submissions are refused before anything of them is written. Promises to
 //! open again within a few seconds after the reason has gone.
 //!
-//! Submissions that had been written when the broker went away are accepted, and the sweepers publish them.
+//! Submissions that had been written when the broker went away are accepted, and the sweepers
+//! publish them.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

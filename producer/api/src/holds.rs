@@ -1,7 +1,7 @@
 //! Confirming and releasing holds.
 //!
-//! Promises that the same request again changes nothing and is answered with how it stands. The broker
-//! may be away: what was confirmed or released is durable, and a sweeper finds it.
+//! Promises that the same request again changes nothing and is answered with how it stands. The
+//! broker may be away: what was confirmed or released is durable, and a sweeper finds it.
 
 use axum::http::HeaderValue;
 use client::{Capture, Decided};

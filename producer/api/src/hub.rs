@@ -1,8 +1,8 @@
 //! The events of the last while, for everybody who listens.
 //!
-//! Owns one subscription at the broker for all listeners, which is there while somebody listens and a
-//! little longer, and a buffer that is limited in bytes. Promises that a listener gets each event that
-//! comes after it was let in, as long as it keeps up with the buffer; where it can't, or the
+//! Owns one subscription at the broker for all listeners, which is there while somebody listens and
+//! a little longer, and a buffer that is limited in bytes. Promises that a listener gets each event
+//! that comes after it was let in, as long as it keeps up with the buffer; where it can't, or the
 //! subscription broke, it is told of a gap. A slow listener costs nobody else anything: nothing is
 //! kept for it alone.
 
@@ -120,8 +120,8 @@ impl Hub {
         Position { epoch: ring.epoch, next: ring.end() }
     }
 
-    /// The items from a position on, at most so many, and the position after them. A gap comes first
-    /// where something is missing.
+    /// The items from a position on, at most so many, and the position after them. A gap comes
+    /// first where something is missing.
     pub fn after(&self, at: Position, most: usize) -> (Vec<(u64, Arc<Item>)>, Position) {
         let ring = self.lock();
         let known = at.epoch == ring.epoch && (ring.first..=ring.end()).contains(&at.next);

@@ -1,9 +1,10 @@
 //! What an `Idempotency-Key` stands for, and the ids that are made from it.
 //!
-//! Promises that a key belongs to the name of its token and to the form of its request: equal keys of two
-//! names, or of a single transaction and an array, have nothing in common. The id of an item of an array
-//! depends on key, content and occurrence (it is the n-th item with this content), and not on its place or
-//! on other items, so leaving an item out changes no other id. The ids must be the same in every version.
+//! Promises that a key belongs to the name of its token and to the form of its request: equal keys
+//! of two names, or of a single transaction and an array, have nothing in common. The id of an item
+//! of an array depends on key, content and occurrence (it is the n-th item with this content), and
+//! not on its place or on other items, so leaving an item out changes no other id. The ids must be
+//! the same in every version.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +39,8 @@ impl Key {
             Form::Single => "single",
             Form::Array => "array",
         };
-        // None of the three has a zero byte in it, so zero bytes separate them. No token has an empty name.
+        // None of the three has a zero byte in it, so zero bytes separate them. No token has an
+        // empty name.
         let parts = [form, submitter.map_or("", |name| name), &text];
         let digest = Sha256::digest(parts.join("\0")).into();
         Key { text, submitter: submitter.cloned(), digest }
@@ -54,8 +56,8 @@ impl Key {
         self.request()
     }
 
-    /// The id of an item of an array. The part for the key keeps the ids of one array together in the
-    /// index on `_id`.
+    /// The id of an item of an array. The part for the key keeps the ids of one array together in
+    /// the index on `_id`.
     fn item_id(&self, content: ContentDigest, occurrence: u32) -> String {
         let item = Sha256::new().chain_update(self.digest).chain_update(content.0).finalize();
         format!("{}-{}-{occurrence}", hex(&self.digest[..6]), hex(&item[..12]))

@@ -1,7 +1,7 @@
 //! Dead letters.
 //!
-//! Looking takes nothing out. One look runs at a time, because another one would not see the letters
-//! that this one holds.
+//! Looking takes nothing out. One look runs at a time, because another one would not see the
+//! letters that this one holds.
 
 use std::collections::BTreeMap;
 

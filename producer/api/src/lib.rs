@@ -155,8 +155,8 @@ impl Api {
         })
     }
 
-    /// Serves the operations, and these pages beside them, until it is told to stop, and until what was accepted
-    /// then is answered.
+    /// Serves the operations, and these pages beside them, until it is told to stop, and until what
+    /// was accepted then is answered.
     pub async fn serve(self: Arc<Self>, pages: Router<Arc<Api>>, listener: TcpListener) {
         let (api, stop) = (self, CancellationToken::new());
         let beside = TaskTracker::new();

@@ -1,7 +1,8 @@
 //! What pages for people show beyond what the operations answer.
 //!
-//! Promises the same as an operation that only reads: whoever asks needs the scope, and is told within the time
-//! limit of a request; nothing is changed. Fails with the [`Problem`] that an operation would answer.
+//! Promises the same as an operation that only reads: whoever asks needs the scope, and is told
+//! within the time limit of a request; nothing is changed. Fails with the [`Problem`] that an
+//! operation would answer.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use super::problem::Problem;
 use super::tokens::{Caller, Scope};
 
 impl Api {
-    /// Parked transactions with what they would move, the first `limit` of those that pass the filter.
+    /// Parked transactions with what they would move, the first `limit` of those that pass the
+    /// filter.
     ///
     /// # Errors
     /// As an operation that needs the scope `operate`.
@@ -52,7 +54,8 @@ impl Api {
         within_limit(self, "eventIsDue", look).await
     }
 
-    /// Audits the ledger, unless an audit is running. It takes as long as it takes, and tells its progress.
+    /// Audits the ledger, unless an audit is running. It takes as long as it takes, and tells its
+    /// progress.
     ///
     /// # Errors
     /// As the operation `audit`.

@@ -1,8 +1,8 @@
 //! Which pages of a browser may send requests.
 //!
-//! A page of any site can make the browser of whoever looks at it send requests to a server that only
-//! this browser reaches. Promises that no such request changes anything, and that without tokens a
-//! name that somebody else has pointed at this machine is not served (DNS rebinding).
+//! A page of any site can make the browser of whoever looks at it send requests to a server that
+//! only this browser reaches. Promises that no such request changes anything, and that without
+//! tokens a name that somebody else has pointed at this machine is not served (DNS rebinding).
 
 use axum::http::{HeaderMap, Method, header};
 

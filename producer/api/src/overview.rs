@@ -1,8 +1,9 @@
 //! The overview: once, or as server-sent events.
 //!
-//! All viewers are told what one sampler has seen, so ten of them cost the servers as much as one. A viewer
-//! that reads slowly skips to the newest, and still gets every point of the charts that is kept. Promises that
-//! the number of streams is limited, and that an answer comes also while database or broker is away.
+//! All viewers are told what one sampler has seen, so ten of them cost the servers as much as one.
+//! A viewer that reads slowly skips to the newest, and still gets every point of the charts that is
+//! kept. Promises that the number of streams is limited, and that an answer comes also while
+//! database or broker is away.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,8 +25,8 @@ use super::problem::{Code, Problem};
 /// The most streams of one server: as many people look at once at most.
 pub const VIEWERS_MAX: usize = 100;
 
-/// What is told again when there was no look for so long, with the ages of that moment. It also keeps proxies from
-/// cutting the connection.
+/// What is told again when there was no look for so long, with the ages of that moment. It also
+/// keeps proxies from cutting the connection.
 const AGAIN_AFTER: Duration = Duration::from_secs(2 * EVERY.as_secs());
 
 const NEVER: HeaderValue = HeaderValue::from_static("no-store");

@@ -2,8 +2,8 @@
 //! page are made (RFC 9457).
 //!
 //! Promises that a code never changes its meaning: programs decide by it. Every code but
-//! [`Code::Unknown`] says that the request has had no effect. Foreign text in a problem is cut where it is
-//! read.
+//! [`Code::Unknown`] says that the request has had no effect. Foreign text in a problem is cut
+//! where it is read.
 
 use std::time::Duration;
 
@@ -199,7 +199,8 @@ pub struct Told {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     holder: Option<String>,
-    /// The transactions that came under the idempotency key before, and which this request lacks or changes.
+    /// The transactions that came under the idempotency key before, and which this request lacks or
+    /// changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub ids: Vec<String>,
@@ -218,8 +219,8 @@ pub struct Problem {
     pub existing: Option<Box<str>>,
     /// The fields in which that differs.
     pub differs: Box<[&'static str]>,
-    /// The other transactions that it is about: the one that has the exclusive key, or those that came
-    /// under the idempotency key before.
+    /// The other transactions that it is about: the one that has the exclusive key, or those that
+    /// came under the idempotency key before.
     pub others: Box<[String]>,
     /// When to try again.
     pub retry_after: Option<Duration>,

@@ -1,7 +1,7 @@
 //! A request as it came: read as a whole, and understood without any server.
 //!
-//! Owns reading parameters, headers and JSON. Promises that what it reads from one request depends on
-//! that request alone. Fails with a [`Problem`] that names what is wrong.
+//! Owns reading parameters, headers and JSON. Promises that what it reads from one request depends
+//! on that request alone. Fails with a [`Problem`] that names what is wrong.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
@@ -45,7 +45,8 @@ pub struct Wait {
 }
 
 impl Received {
-    /// What came with this address and these headers. `id` stands in the address in place of `{id}`.
+    /// What came with this address and these headers. `id` stands in the address in place of
+    /// `{id}`.
     pub fn new(id: String, query: &str, headers: HeaderMap, body: Bytes) -> Received {
         let query = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         Received { id, query, headers, body }

@@ -1,8 +1,9 @@
 //! An array under an idempotency key, before anything of it is written.
 //!
-//! Owns the comparison of such an array with what was accepted under its key before. Promises that an array
-//! that lacks or changes something of that is refused as a whole, and that from then on nothing is
-//! inserted of an earlier array that this one replaces: see [`mongo::Under`]. Fails with the ids.
+//! Owns the comparison of such an array with what was accepted under its key before. Promises that
+//! an array that lacks or changes something of that is refused as a whole, and that from then on
+//! nothing is inserted of an earlier array that this one replaces: see [`mongo::Under`]. Fails with
+//! the ids.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,14 +22,16 @@ pub struct Array {
     pub items: Vec<Result<Submission, Problem>>,
     /// The key that they come under.
     pub key: Option<Key>,
-    /// Ids and contents of the items, as a digest. The same array has the same one, in whatever order.
+    /// Ids and contents of the items, as a digest. The same array has the same one, in whatever
+    /// order.
     pub content: String,
 }
 
 /// How often others may be faster.
 const TRIES_MAX: u32 = 10;
 
-/// The most bytes of the ids of one array under a key, because all of them are kept in one document.
+/// The most bytes of the ids of one array under a key, because all of them are kept in one
+/// document.
 pub const IDS_BYTES_MAX: usize = 8 << 20;
 /// What an id takes beside its text.
 const ID_BYTES: usize = 16;

@@ -33,8 +33,8 @@ pub fn all() -> impl Iterator<Item = &'static Operation> {
     OPERATIONS.iter()
 }
 
-/// The operations on a name whose address this operation has taken for itself, and the name: a transaction
-/// may be called `batch`.
+/// The operations on a name whose address this operation has taken for itself, and the name: a
+/// transaction may be called `batch`.
 pub fn hidden_by(operation: &Operation) -> Vec<(&'static Operation, &'static str)> {
     let hidden = |of_name: &'static Operation| {
         let (before, after) = of_name.path.split_once("{id}")?;

@@ -1,8 +1,8 @@
 //! Connections: how many, how long they may be idle, and how they end.
 //!
-//! Promises that a client that is slow to send its headers, reads nothing of its answers, or keeps an
-//! idle connection, is cut off after a while; that no more connections are open than allowed; and that a stop answers what was
-//! accepted before it ends.
+//! Promises that a client that is slow to send its headers, reads nothing of its answers, or keeps
+//! an idle connection, is cut off after a while; that no more connections are open than allowed;
+//! and that a stop answers what was accepted before it ends.
 
 use std::sync::Arc;
 use std::time::Duration;

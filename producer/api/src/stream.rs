@@ -1,7 +1,7 @@
 //! A connection that is given up when its other end takes nothing of what is written to it.
 //!
-//! Promises that a caller that reads nothing holds a connection for a limited time only: hyper limits how
-//! long headers may take to come, but not how long an answer may take to be read.
+//! Promises that a caller that reads nothing holds a connection for a limited time only: hyper
+//! limits how long headers may take to come, but not how long an answer may take to be read.
 
 use std::io::{Error, ErrorKind, Result};
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 //! Submitting transactions; `bulk` is about many of them.
 //!
-//! Promises that an accepted transaction is durable, and that sending the same again, as a whole or in
-//! part, changes nothing. Requests at the same time share inserts and publishes, in the client.
+//! Promises that an accepted transaction is durable, and that sending the same again, as a whole or
+//! in part, changes nothing. Requests at the same time share inserts and publishes, in the client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,8 +33,8 @@ pub async fn submit(call: Call) -> Result<Answer, Problem> {
     single(&call, one, wait).await
 }
 
-/// Reads the transaction of a request. It must have an id of its own or a key, because a caller whose
-/// answer gets lost has to send it again, and without an id that would be paid twice.
+/// Reads the transaction of a request. It must have an id of its own or a key, because a caller
+/// whose answer gets lost has to send it again, and without an id that would be paid twice.
 pub fn one(received: &Received, submitter: Option<&Arc<str>>) -> Result<Submission, Problem> {
     let key = received.key()?.map(|key| Key::new(Form::Single, submitter, key));
     if received.is_array() {
@@ -95,9 +95,9 @@ pub async fn taken(api: &Api, receipt: &Receipt, wait: Option<Wait>) -> Result<A
     })
 }
 
-/// The answer that says how a transaction stands, after waiting for its end, or until it is held, if
-/// that is wished for: 200 if it has come to that, else 202. It was taken; if how it stands can't be read, it
-/// stands as it was taken.
+/// The answer that says how a transaction stands, after waiting for its end, or until it is held,
+/// if that is wished for: 200 if it has come to that, else 202. It was taken; if how it stands
+/// can't be read, it stands as it was taken.
 pub async fn stands(
     api: &Api,
     id: &str,
@@ -149,8 +149,8 @@ pub(super) fn status_of(state: Option<State>) -> StatusCode {
     }
 }
 
-/// Why a submission was not taken. Of an id that is made from a key nothing is told that did not come
-/// under that key: it may be somebody else's.
+/// Why a submission was not taken. Of an id that is made from a key nothing is told that did not
+/// come under that key: it may be somebody else's.
 pub(super) fn refusal(api: &Api, id: &str, id_from_key: bool, error: Error) -> Problem {
     if matches!(error, Error::KeyInUse { .. }) {
         api.metrics.keys_in_use.inc();

@@ -1,9 +1,10 @@
 //! Who may do what: tokens with scopes, from a file.
 //!
-//! The file has a line for each token: its name, its scopes, and the SHA-256 of the token. Two tokens may
-//! have the same name, while one takes the place of the other: what is kept of a caller is kept by its
-//! name. Promises that the comparison takes as long for a token that is almost right as for any other. A token is
-//! random, so its plain digest tells nothing about it. Fails with a sentence that names file and line.
+//! The file has a line for each token: its name, its scopes, and the SHA-256 of the token. Two
+//! tokens may have the same name, while one takes the place of the other: what is kept of a caller
+//! is kept by its name. Promises that the comparison takes as long for a token that is almost right
+//! as for any other. A token is random, so its plain digest tells nothing about it. Fails with a
+//! sentence that names file and line.
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -1,7 +1,7 @@
 //! The accounts of an audit, piece by piece, with the marks that they have.
 //!
-//! Pure. Owns what is known of each account and ledger, and which marks of the last piece are not explained yet. A
-//! piece whose reading failed is forgotten, and taken in anew.
+//! Pure. Owns what is known of each account and ledger, and which marks of the last piece are not
+//! explained yet. A piece whose reading failed is forgotten, and taken in anew.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -26,7 +26,8 @@ pub(super) struct Accounts {
     pieces: Chunks,
     /// Where the accounts of the last piece begin.
     piece: Place,
-    /// Marks of the last piece whose transaction has not been read yet, with the accounts that have them.
+    /// Marks of the last piece whose transaction has not been read yet, with the accounts that have
+    /// them.
     marks: HashMap<Arc<str>, Vec<usize>>,
     /// Marks that belong to nothing.
     unknown: Vec<(Arc<str>, Vec<usize>)>,
@@ -117,8 +118,8 @@ impl Accounts {
         self.marks.clear();
     }
 
-    /// Ends the accounts of a piece, at this account or at the end of all. What comes then are the transactions
-    /// that move something on them.
+    /// Ends the accounts of a piece, at this account or at the end of all. What comes then are the
+    /// transactions that move something on them.
     pub fn end(&mut self, end: Option<String>) {
         if let Some(end) = end {
             self.pieces.end(end);
@@ -130,7 +131,8 @@ impl Accounts {
         self.pieces.last()
     }
 
-    /// Ends a piece: all transactions were taken in that its accounts have marks of, as far as they exist.
+    /// Ends a piece: all transactions were taken in that its accounts have marks of, as far as they
+    /// exist.
     pub fn end_piece(&mut self, findings: &Findings) {
         self.unknown.extend(self.marks.drain());
         let findings = findings.so_far();
@@ -156,8 +158,8 @@ impl Accounts {
         self.marks.len()
     }
 
-    /// The transactions that accounts of the last piece have marks of, and that were not read yet. None is longer than an id may
-    /// be: an account's other marks are violations already.
+    /// The transactions that accounts of the last piece have marks of, and that were not read yet.
+    /// None is longer than an id may be: an account's other marks are violations already.
     pub fn marked(&self) -> impl Iterator<Item = &str> {
         self.marks.keys().map(AsRef::as_ref)
     }

@@ -1,15 +1,16 @@
 //! What a transaction that is read after the moments of the audit says about those moments: pure.
 //!
-//! Rests on what the states promise. A transaction that is scheduled or `initial` has moved nothing yet, so
-//! it had moved nothing at a moment before either. One that is in flight and was not read at the moment has been
-//! claimed since. One that is held or done was so at the moment, or has become so since: the date of its
-//! last change says which, as far as clocks can be trusted.
+//! Rests on what the states promise. A transaction that is scheduled or `initial` has moved nothing
+//! yet, so it had moved nothing at a moment before either. One that is in flight and was not read
+//! at the moment has been claimed since. One that is held or done was so at the moment, or has
+//! become so since: the date of its last change says which, as far as clocks can be trusted.
 
 use ledger::transaction::State;
 use mongodb::bson::{DateTime, Timestamp};
 
-/// How much the date of a change and its place in the server's log may differ, in milliseconds: the difference of the
-/// clocks of two servers, and the time from the statement that writes the date to the commit of a native transaction.
+/// How much the date of a change and its place in the server's log may differ, in milliseconds: the
+/// difference of the clocks of two servers, and the time from the statement that writes the date to
+/// the commit of a native transaction.
 pub(super) const MARGIN_MS: i64 = 30_000;
 
 /// What it says.
@@ -30,8 +31,8 @@ pub(super) struct Now {
     pub state: Option<State>,
     /// The date of its last change.
     pub last_modified: Option<DateTime>,
-    /// About what the server's clock says when it is read, in milliseconds; less, if a majority was behind when the
-    /// audit began.
+    /// About what the server's clock says when it is read, in milliseconds; less, if a majority was
+    /// behind when the audit began.
     pub now_ms: i64,
 }
 
@@ -47,8 +48,8 @@ pub(super) enum Standing {
 }
 
 impl Now {
-    /// What it says about the pieces that were read at these moments, in order, but for those in which it was seen.
-    /// `first` is the earliest moment.
+    /// What it says about the pieces that were read at these moments, in order, but for those in
+    /// which it was seen. `first` is the earliest moment.
     pub fn standing(self, first: Timestamp, moments: &[Timestamp], seen: &[usize]) -> Standing {
         // Nearly all have ended long before the first moment, and need no look at each.
         if seen.is_empty() && self.bearing(first) == Bearing::AsItStood {

@@ -1,4 +1,5 @@
-//! The rules, over documents as they come: an account before the transactions that move something on it.
+//! The rules, over documents as they come: an account before the transactions that move something
+//! on it.
 //!
 //! For a leg of `a` on an account, by the transaction's state and whether its mark is there:
 //!
@@ -10,14 +11,15 @@
 //! | `held` | of a debit: posted; of a credit: a violation | of a debit: a violation; of a credit: no effect |
 //! | `scheduled`, `initial`, `canceled` | a violation | no effect |
 //!
-//! where `e` is the effect of the leg: of a confirmed hold what is captured of it, otherwise `a`. Posted
-//! means: of a debit, `balance += a` and `pendingDebits −= a`; of a credit, `pendingCredits += e`. So the
-//! mark of a hold's debit stands for all that is held; what is not captured comes home when it is
-//! settled. A credit has no mark while its hold is not confirmed, or if nothing of it is captured.
-//! `pendingHolds` is how many of an account's marks are debits of holds.
+//! where `e` is the effect of the leg: of a confirmed hold what is captured of it, otherwise `a`.
+//! Posted means: of a debit, `balance += a` and `pendingDebits −= a`; of a credit, `pendingCredits
+//! += e`. So the mark of a hold's debit stands for all that is held; what is not captured comes
+//! home when it is settled. A credit has no mark while its hold is not confirmed, or if nothing of
+//! it is captured. `pendingHolds` is how many of an account's marks are debits of holds.
 //!
-//! Accounts come in pieces that stand for different moments (`chunks`), each followed by the transactions that move
-//! something on them at its moment. A transaction may come several times, in the states that it had.
+//! Accounts come in pieces that stand for different moments (`chunks`), each followed by the
+//! transactions that move something on them at its moment. A transaction may come several times, in
+//! the states that it had.
 
 use std::collections::HashSet;
 
@@ -91,13 +93,14 @@ impl Books {
         self.accounts.forget(&mut self.findings);
     }
 
-    /// Ends a piece: all transactions were taken in that its accounts have marks of, as far as they exist.
+    /// Ends a piece: all transactions were taken in that its accounts have marks of, as far as they
+    /// exist.
     pub fn end_piece(&mut self) {
         self.accounts.end_piece(&self.findings);
     }
 
-    /// Takes a transaction in, over these pieces of the accounts. What has to do with the document alone is noted
-    /// when it comes `first`.
+    /// Takes a transaction in, over these pieces of the accounts. What has to do with the document
+    /// alone is noted when it comes `first`.
     pub fn transaction(&mut self, document: &RawDocument, over: Over<'_>, first: bool) {
         let id = id_of(document);
         let Some(state) = self.state(&id, document, first) else { return };
@@ -260,7 +263,8 @@ impl Books {
             (State::Pending | State::Held | State::Canceling, false)
             | (State::Scheduled | State::Initial | State::Canceled, _) => {}
         }
-        // Where other legs of it stand at other moments, the sum of all balances lacks what these have moved.
+        // Where other legs of it stand at other moments, the sum of all balances lacks what these
+        // have moved.
         let moved = book.expected.balance - before;
         self.accounts.ledgers[book.ledger].held += if is_whole { held } else { -moved };
     }

@@ -1,8 +1,9 @@
-//! When transactions have changed since the first moment of the audit, as the server's own log has it.
+//! When transactions have changed since the first moment of the audit, as the server's own log has
+//! it.
 //!
-//! Owns the change stream. It is read after the documents, from the first moment on, for as long as the dates of
-//! documents leave it open: so the server's log has to reach back to that moment, which it does for hours
-//! or days, and nothing has to be kept meanwhile.
+//! Owns the change stream. It is read after the documents, from the first moment on, for as long as
+//! the dates of documents leave it open: so the server's log has to reach back to that moment,
+//! which it does for hours or days, and nothing has to be kept meanwhile.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -34,8 +35,8 @@ pub(super) async fn probe(
     place_of(transactions, first).await.map(drop)
 }
 
-/// Tells which of the `unclear` ones became held or done after the first moment, and when they last did.
-/// `latest_ms` is the latest of their dates.
+/// Tells which of the `unclear` ones became held or done after the first moment, and when they last
+/// did. `latest_ms` is the latest of their dates.
 pub(super) async fn of(
     transactions: &Collection<Document>,
     first: Timestamp,
@@ -91,8 +92,9 @@ fn pipeline() -> [Document; 2] {
     ]
 }
 
-/// Everything that was read before this is asked happened until then. A stream comes as far: a majority has it, as
-/// it had all that was read, while the primary itself may be ahead for as long as other members are away.
+/// Everything that was read before this is asked happened until then. A stream comes as far: a
+/// majority has it, as it had all that was read, while the primary itself may be ahead for as long
+/// as other members are away.
 async fn read_until(transactions: &Collection<Document>) -> Result<Timestamp, Error> {
     let database = transactions.client().database(&transactions.namespace().db);
     let find = doc! {
@@ -104,18 +106,19 @@ async fn read_until(transactions: &Collection<Document>) -> Result<Timestamp, Er
     reply.get_timestamp("operationTime").map_err(says_no_time)
 }
 
-/// The last change that matters: all that was read happened before `read_until`, and what became held or done did
-/// so near its date.
+/// The last change that matters: all that was read happened before `read_until`, and what became
+/// held or done did so near its date.
 fn end(latest_ms: i64, read_until: Timestamp) -> Timestamp {
     let seconds = latest_ms.saturating_add(MARGIN_MS) / 1_000;
     let time = u32::try_from(seconds.max(0)).unwrap_or(u32::MAX);
     read_until.min(Timestamp { time, increment: u32::MAX })
 }
 
-/// The place of a moment in the server's log. Where nothing more is written, a stream comes to the place of the last
-/// write, and not past it.
+/// The place of a moment in the server's log. Where nothing more is written, a stream comes to the
+/// place of the last write, and not past it.
 async fn place_of(transactions: &Collection<Document>, moment: Timestamp) -> Result<String, Error> {
-    // No batch: the server looks for no change, and the driver has no place for a stream that begins with one.
+    // No batch: the server looks for no change, and the driver has no place for a stream that
+    // begins with one.
     let stream = transactions.watch().start_at_operation_time(moment).batch_size(0).await;
     place(stream.map_err(explained)?.resume_token())
         .ok_or_else(|| denied("the server does not say where its log stands".to_owned()))

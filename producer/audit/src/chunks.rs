@@ -1,9 +1,9 @@
 //! Which accounts were read at which moment: pure.
 //!
-//! A server keeps its history for some seconds, and many accounts take longer than that to read. So they are
-//! read in pieces, in the order of their `_id`s. Each piece stands for one moment, and so do the transactions
-//! that move something on its accounts just then. A leg is judged by the state that its transaction had when
-//! the piece of its account was read.
+//! A server keeps its history for some seconds, and many accounts take longer than that to read. So
+//! they are read in pieces, in the order of their `_id`s. Each piece stands for one moment, and so
+//! do the transactions that move something on its accounts just then. A leg is judged by the state
+//! that its transaction had when the piece of its account was read.
 
 /// Where pieces end, in order.
 #[derive(Debug, Default)]
@@ -16,7 +16,8 @@ pub(super) struct Chunks {
 pub(super) enum Over<'a> {
     /// It stood like this at the moments of all pieces.
     All,
-    /// It stood like this at the moments of these, in order; at the others it had no effect, or another one.
+    /// It stood like this at the moments of these, in order; at the others it had no effect, or
+    /// another one.
     Only(&'a [usize]),
 }
 

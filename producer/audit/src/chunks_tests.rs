@@ -1,4 +1,5 @@
-//! Books whose accounts were read at different moments, over all pairs of moments of a transaction's life.
+//! Books whose accounts were read at different moments, over all pairs of moments of a
+//! transaction's life.
 
 use ledger::account::Account;
 use ledger::amount::Amount;
@@ -22,7 +23,8 @@ fn account(id: &str) -> Account {
     Account::new(id, Amount::Int(100))
 }
 
-/// The life of a transfer of 10 from a to b, or of a hold, in scenes: each step changes one document.
+/// The life of a transfer of 10 from a to b, or of a hold, in scenes: each step changes one
+/// document.
 fn life(is_hold: bool, steps: &str) -> Vec<Scene> {
     let start = Scene { state: State::Initial, captured: None, a: account("a"), b: account("b") };
     let mut scenes = vec![start];
@@ -98,7 +100,8 @@ fn is_read(scene: &Scene, account: &Account) -> bool {
     State::IN_FLIGHT.contains(&scene.state) || !account.pending_transactions.is_empty()
 }
 
-/// Audits a at one moment and b at a later one, and reads the transaction at its end, as an audit does.
+/// Audits a at one moment and b at a later one, and reads the transaction at its end, as an audit
+/// does.
 fn audit(is_hold: bool, scenes: &[Scene], moments: [usize; 2], excess: i64) -> Vec<Finding> {
     let mut books = Books::new(false, 100);
     let mut seen = Vec::new();
@@ -119,7 +122,8 @@ fn audit(is_hold: bool, scenes: &[Scene], moments: [usize; 2], excess: i64) -> V
         books.end_piece();
     }
     let (end, last) = (scenes.len() - 1, scenes.last().expect("it has an end"));
-    // What is canceled had no effect at any moment at which it was not read; what is done or held had none before.
+    // What is canceled had no effect at any moment at which it was not read; what is done or held
+    // had none before.
     let stood = |piece: &usize| last.state == State::Canceled || moments[*piece] == end;
     let stood: Vec<usize> = (0..2).filter(|piece| !seen.contains(piece)).filter(stood).collect();
     let over = if stood.len() == 2 { Over::All } else { Over::Only(&stood) };

@@ -1,7 +1,7 @@
 //! What a transaction means for each of its accounts: pure functions of its content.
 //!
-//! Owns how a hold differs from other transactions: the mark of its debit stands for all that is held,
-//! its effect is what is captured, and a credit of which nothing is captured has no mark.
+//! Owns how a hold differs from other transactions: the mark of its debit stands for all that is
+//! held, its effect is what is captured, and a credit of which nothing is captured has no mark.
 
 use ledger::transaction::{AccountId, Body, Leg, State};
 

@@ -1,7 +1,8 @@
 //! Which undecided transactions have the same exclusive key: pure.
 //!
-//! Transactions are read one after the other, so two that are seen with a key may have had it one after
-//! the other, too. Whether the first still has it tells: nothing that is decided becomes undecided again.
+//! Transactions are read one after the other, so two that are seen with a key may have had it one
+//! after the other, too. Whether the first still has it tells: nothing that is decided becomes
+//! undecided again.
 
 use std::collections::{HashMap, HashSet};
 

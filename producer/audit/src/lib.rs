@@ -33,7 +33,8 @@ pub struct Options {
     pub at_rest: bool,
     /// Keep at most so many violations; all are counted.
     pub violations_max: usize,
-    /// Read at most so many accounts at one moment. Fewer are read when that takes longer than a second or two.
+    /// Read at most so many accounts at one moment. Fewer are read when that takes longer than a
+    /// second or two.
     pub accounts_at_once: u64,
 }
 
@@ -74,9 +75,9 @@ pub struct Report {
 /// were read, and what they are.
 ///
 /// # Errors
-/// When the server is away, or does not keep a snapshot for as long as it takes to read some of the accounts; or
-/// when the user may open no change stream on the transactions, or the server's log does not reach back to the
-/// audit's beginning. Violations are in the report.
+/// When the server is away, or does not keep a snapshot for as long as it takes to read some of the
+/// accounts; or when the user may open no change stream on the transactions, or the server's log
+/// does not reach back to the audit's beginning. Violations are in the report.
 pub async fn run(
     client: &Client,
     options: Options,

@@ -1,9 +1,10 @@
-//! The accounts, and the transactions that move something on them just then, each piece at one moment.
+//! The accounts, and the transactions that move something on them just then, each piece at one
+//! moment.
 //!
-//! Owns the reads in snapshots: accounts, the transactions in flight, and those that accounts have marks of.
-//! What else there is has moved nothing yet, or is decided, so it can be read later. A piece ends after [`Limits`],
-//! and the next one is read in a snapshot of its own. So the server has to keep its history for as long as one
-//! piece takes, and not for as long as the audit takes.
+//! Owns the reads in snapshots: accounts, the transactions in flight, and those that accounts have
+//! marks of. What else there is has moved nothing yet, or is decided, so it can be read later. A
+//! piece ends after [`Limits`], and the next one is read in a snapshot of its own. So the server
+//! has to keep its history for as long as one piece takes, and not for as long as the audit takes.
 //!
 //! A server without snapshot reads (no replica set) is read without a snapshot, with a warning: on
 //! a live database such an audit may report violations that never existed.
@@ -26,15 +27,15 @@ use super::progress::{BATCH, ReadCount};
 use super::raw::{account_fields, id_of, transaction_fields};
 use super::{Options, failed};
 
-/// How long the accounts of a piece are read at first: their transactions take some time, too, and servers that
-/// `deploy/` starts keep 5 s.
+/// How long the accounts of a piece are read at first: their transactions take some time, too, and
+/// servers that `deploy/` starts keep 5 s.
 const PIECE: Duration = Duration::from_millis(1_500);
 /// A piece ends at so many marks, because each of their transactions is read.
 const MARKS_MAX: usize = 50_000;
 /// How often to ask again for a snapshot that is not available yet.
 const NOT_YET_RETRIES_MAX: u32 = 5;
-/// How often to begin a piece anew when its snapshot was gone. On a server that was idle, a snapshot is up to 10 s
-/// old when it is taken, and may be too old at once; the next one is not.
+/// How often to begin a piece anew when its snapshot was gone. On a server that was idle, a
+/// snapshot is up to 10 s old when it is taken, and may be too old at once; the next one is not.
 const TOO_OLD_RETRIES_MAX: u32 = 4;
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
@@ -163,7 +164,8 @@ impl Limits {
         self.marks /= 2;
     }
 
-    /// After a piece that was read: what was slow may be so no longer, and to try too much costs seconds.
+    /// After a piece that was read: what was slow may be so no longer, and to try too much costs
+    /// seconds.
     fn grow(&mut self) {
         self.time = (self.time + self.time / 8).min(PIECE);
         self.marks = (self.marks + self.marks / 8).min(MARKS_MAX);
@@ -180,8 +182,9 @@ fn refusal(error: &DriverError) -> Refusal {
     }
 }
 
-/// Reads the accounts behind those that the books have, as many as the limits allow, and the transactions that
-/// move something on them. Without limits it reads all of them, and without a snapshot.
+/// Reads the accounts behind those that the books have, as many as the limits allow, and the
+/// transactions that move something on them. Without limits it reads all of them, and without a
+/// snapshot.
 async fn read(
     client: &Client,
     limits: Option<Limits>,
@@ -273,8 +276,8 @@ impl Reading {
         Ok(found)
     }
 
-    /// Raw bytes, one document at a time, until `take` has enough: a document that can't be read is a finding and
-    /// does not end the audit.
+    /// Raw bytes, one document at a time, until `take` has enough: a document that can't be read is
+    /// a finding and does not end the audit.
     async fn each(
         &mut self,
         find: Find<'_, Document>,

@@ -41,7 +41,8 @@ pub(super) fn repeats_a_field(document: &RawDocument) -> bool {
     matches!(document.get(EACH_FIELD_ONCE), Ok(Some(RawBsonRef::Boolean(false))))
 }
 
-/// The `_id` as text, whatever it is: valid text as it is, anything else in words, so that it is taken for no other.
+/// The `_id` as text, whatever it is: valid text as it is, anything else in words, so that it is
+/// taken for no other.
 pub(super) fn id_of(document: &RawDocument) -> String {
     let id = document.iter_elements().flatten().find(|element| element.key().as_str() == "_id");
     match id.map(|id| (id.value(), id.value_utf8_lossy())) {

@@ -1,14 +1,17 @@
 //! The order of an audit: what moves at one moment, then everything else, then what is left open.
 //!
-//! 1. `moment`: accounts and the transactions that move something on them, in a snapshot; many accounts in
-//!    several pieces, each in a snapshot of its own.
-//! 2. All transactions, in the order in which they are stored, as they come. Most of them ended long before
-//!    these moments, and stand as they stood then (`bearing`).
-//! 3. Those that were held or done near the moments: the server's log says when (`changes`). They are read once
-//!    more. What is done says the same as before, and a hold may have been decided meanwhile.
-//! 4. Exclusive keys that two transactions seemed to have at once, because they were read one after the other.
+//! 1. `moment`: accounts and the transactions that move something on them, in a snapshot; many
+//!    accounts in several pieces, each in a snapshot of its own.
+//! 2. All transactions, in the order in which they are stored, as they come. Most of them ended
+//!    long before these moments, and stand as they stood then (`bearing`).
+//! 3. Those that were held or done near the moments: the server's log says when (`changes`). They
+//!    are read once more. What is done says the same as before, and a hold may have been decided
+//!    meanwhile.
+//! 4. Exclusive keys that two transactions seemed to have at once, because they were read one after
+//!    the other.
 //!
-//! Memory grows with accounts, marks and keys, and with what ends while accounts are read and in the minute around.
+//! Memory grows with accounts, marks and keys, and with what ends while accounts are read and in
+//! the minute around.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -84,7 +87,8 @@ struct Since {
     moments: Vec<Timestamp>,
     /// The earliest of them: after a fail-over a later piece may stand for an earlier moment.
     first: Option<Timestamp>,
-    /// When the audit began: shortly before the first moment, or after it by as much as a majority was behind.
+    /// When the audit began: shortly before the first moment, or after it by as much as a majority
+    /// was behind.
     begun: Instant,
 }
 
@@ -192,7 +196,8 @@ async fn read_again(
                 let had_changed = |at| changed.get(&id).is_none_or(|changed| *changed <= at);
                 since.unseen(seen, had_changed)
             } else {
-                // It was held when it was read first, and a hold has no effect where it has no mark.
+                // It was held when it was read first, and a hold has no effect where it has no
+                // mark.
                 Vec::new()
             };
             since.take(transaction, seen.is_empty(), &stood, books);

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use settings::shell::quoted;
 use tokio_util::sync::CancellationToken;
 
-/// What to do: the rest of a sentence that begins with what went wrong, and what to type, if that is more than the
-/// same command again.
+/// What to do: the rest of a sentence that begins with what went wrong, and what to type, if that
+/// is more than the same command again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Todo {
     sentence: String,
@@ -31,7 +31,8 @@ impl From<&str> for Todo {
     }
 }
 
-/// What is to be typed is a line of its own with nothing behind it: whoever copies the line types what is meant.
+/// What is to be typed is a line of its own with nothing behind it: whoever copies the line types
+/// what is meant.
 impl fmt::Display for Todo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.sentence)?;
@@ -60,7 +61,8 @@ impl Advice {
         *self.todo.lock().expect("no holder panics") = advice.into();
     }
 
-    /// Says that the command ends by itself, in good order, when this token is canceled by a signal.
+    /// Says that the command ends by itself, in good order, when this token is canceled by a
+    /// signal.
     pub fn ends_by_itself(&self) -> CancellationToken {
         self.stop.get_or_init(CancellationToken::new).clone()
     }

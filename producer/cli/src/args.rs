@@ -140,7 +140,8 @@ enum Check {
 }
 
 impl Cli {
-    /// Whether the command takes the whole terminal over, so that nothing else may be written to it.
+    /// Whether the command takes the whole terminal over, so that nothing else may be written to
+    /// it.
     #[must_use]
     pub fn draws(&self) -> bool {
         match &self.command {
@@ -239,8 +240,8 @@ fn config(cli: &Cli, console: &Arc<Console>) -> Config {
         None => config,
     };
     if let Command::Submit(args) = &cli.command {
-        // A file may have more rows than should pile up while the broker is away. What other commands do
-        // has its effect without the broker, so they don't wait for it for long.
+        // A file may have more rows than should pile up while the broker is away. What other
+        // commands do has its effect without the broker, so they don't wait for it for long.
         return config.publish_within(give_up_after).ids_per_message(args.batch_ids.into());
     }
     config

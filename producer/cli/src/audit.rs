@@ -36,8 +36,8 @@ pub struct AuditArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Write the result to this file, too, as Prometheus's node_exporter reads it. It is replaced as a whole, and stays
-    /// as it is when the audit does not come to its end
+    /// Write the result to this file, too, as Prometheus's node_exporter reads it. It is replaced
+    /// as a whole, and stays as it is when the audit does not come to its end
     #[arg(long, value_name = "FILE")]
     pub metrics_file: Option<PathBuf>,
 }

@@ -1,9 +1,8 @@
 //! Waiting until transactions are final or held.
 //!
 //! Asks the database for the oldest ids first, and for later ids only while earlier ones become
-//! final, so that a long queue costs few queries: at most every 200 ms, or every 20 ms while events say
-//! that something ends. Memory is the ids
-//! themselves and one byte each.
+//! final, so that a long queue costs few queries: at most every 200 ms, or every 20 ms while events
+//! say that something ends. Memory is the ids themselves and one byte each.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
@@ -78,7 +77,8 @@ pub struct Followed<'a> {
 }
 
 impl Followed<'_> {
-    /// The exit code of a command with a file, of which so many rows failed. What was canceled is a result.
+    /// The exit code of a command with a file, of which so many rows failed. What was canceled is a
+    /// result.
     #[must_use]
     pub fn exit(&self, failed: u64) -> Exit {
         if failed > 0 || self.missing.is_some_and(|count| count > 0) {
@@ -204,7 +204,8 @@ impl Pending {
 /// How long after an event the documents are looked at: others may end within the same moment.
 const AFTER_AN_EVENT: Duration = Duration::from_millis(20);
 
-/// With more ids than these, what counts is how many end in a second, and not the moment of the last.
+/// With more ids than these, what counts is how many end in a second, and not the moment of the
+/// last.
 const LISTENING_MAX: u64 = 10_000;
 
 /// How long to wait between looks: longer while nothing happens.

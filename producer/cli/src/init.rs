@@ -59,12 +59,12 @@ pub struct InitArgs {
     /// workers before [default: as it is; on for a fresh database]
     #[arg(long, env = "TANDEM_EVENTS", value_name = "on|off", value_parser = switch)]
     pub events: Option<bool>,
-    /// Have indexes for lists and statements (`list --account`, `accounts statement`), from now on, or
-    /// not; those that are there stay [default: as it is; on for a fresh database]
+    /// Have indexes for lists and statements (`list --account`, `accounts statement`), from now on,
+    /// or not; those that are there stay [default: as it is; on for a fresh database]
     #[arg(long, value_name = "on|off", value_parser = switch)]
     pub history: Option<bool>,
-    /// Have the index that keeps exclusive keys unique, from now on, or not; stop all producers before;
-    /// one that is there stays [default: as it is; on for a fresh database]
+    /// Have the index that keeps exclusive keys unique, from now on, or not; stop all producers
+    /// before; one that is there stays [default: as it is; on for a fresh database]
     #[arg(long, value_name = "on|off", value_parser = switch)]
     pub exclusive_keys: Option<bool>,
     /// Print JSON

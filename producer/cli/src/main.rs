@@ -1,8 +1,9 @@
 //! The binary: parses, runs, and turns the outcome into an exit code.
 //!
-//! On SIGINT or SIGTERM, a command that can end by itself (a server, a listener) is told to end. Any other command is
-//! dropped, and the program prints what the command advises for this case. It ends in good order if that takes no
-//! longer than [`TIDY_UP_LIMIT`], and at once on a second signal.
+//! On SIGINT or SIGTERM, a command that can end by itself (a server, a listener) is told to end.
+//! Any other command is dropped, and the program prints what the command advises for this case. It
+//! ends in good order if that takes no longer than [`TIDY_UP_LIMIT`], and at once on a second
+//! signal.
 
 use std::io::{BufWriter, IsTerminal, Write};
 use std::time::Duration;

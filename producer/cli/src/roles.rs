@@ -1,8 +1,8 @@
 //! `roles`: the rights of each program, for MongoDB and RabbitMQ.
 //!
-//! Promises to make and change nothing but the roles, and these only with `--apply`: users and their
-//! passwords are the operator's. The commands for users are printed. Names from settings stand in
-//! them as literals of the shell that they are for.
+//! Promises to make and change nothing but the roles, and these only with `--apply`: users and
+//! their passwords are the operator's. The commands for users are printed. Names from settings
+//! stand in them as literals of the shell that they are for.
 
 use std::io::Write;
 

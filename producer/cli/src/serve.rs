@@ -52,8 +52,8 @@ pub struct ServeArgs {
     /// Refuse submissions while so many messages wait for workers
     #[arg(long, env = "TANDEM_BACKLOG", default_value_t = 100_000)]
     backlog: u32,
-    /// How long headers or a body may take to come, nothing of an answer may be read, and a connection
-    /// may be idle, in seconds
+    /// How long headers or a body may take to come, nothing of an answer may be read, and a
+    /// connection may be idle, in seconds
     #[arg(long, env = "TANDEM_READ_LIMIT", default_value_t = 30)]
     read_limit: u16,
 }

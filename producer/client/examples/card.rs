@@ -1,4 +1,5 @@
-//! Authorises a card payment, and captures what was delivered: the rest of the reserved money comes home.
+//! Authorises a card payment, and captures what was delivered: the rest of the reserved money comes
+//! home.
 //!
 //! ```sh
 //! cargo run -p client --example card -- alice shop 5000 3000

@@ -4,8 +4,8 @@
 //! cargo run -p client --example follow -- bob 10
 //! ```
 //!
-//! It ends after so many different transactions. Events come at least once and in no order, so it drops
-//! repeats by the id.
+//! It ends after so many different transactions. Events come at least once and in no order, so it
+//! drops repeats by the id.
 
 use std::collections::HashSet;
 use std::env::{args, var};
@@ -36,7 +36,8 @@ async fn main() -> Result<(), Failure> {
             Outcome::Canceled { message, .. } => println!("{}: canceled: {message}", ended.id),
         }
         if ended.event["state"] == "done" && ended.event["destination"] == account.as_str() {
-            // Of a hold, what was captured. Amounts are texts, so that no reader of JSON rounds them.
+            // Of a hold, what was captured. Amounts are texts, so that no reader of JSON rounds
+            // them.
             let captured = ended.event["captured"].as_array().into_iter().flatten();
             let captured = captured.filter(|leg| leg["account"] == account.as_str());
             let captured = captured.map(|leg| &leg["amount"]).next();

@@ -11,8 +11,8 @@ use crate::standing::{Outcome, Standing};
 use crate::watch::standings;
 
 impl Client {
-    /// Waits until a transaction has come to its end or is held, however long that takes: put a time
-    /// limit around the call if needed. Dropping the call does not affect the transaction.
+    /// Waits until a transaction has come to its end or is held, however long that takes: put a
+    /// time limit around the call if needed. Dropping the call does not affect the transaction.
     ///
     /// # Errors
     /// When there is no such transaction, or MongoDB stays away.

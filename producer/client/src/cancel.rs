@@ -1,10 +1,10 @@
 //! Canceling: taking a transaction back before it is applied.
 //!
-//! Promises that guarded updates decide, whatever workers do at the same time: `initial`
-//! becomes `canceled`, `pending` becomes `canceling`, and so does `held`, which is released. The claim stays: the owner notices at its
-//! commit and undoes what it has posted. If the owner is dead, the next owner does so after the
-//! takeover time. A canceling that the broker has not heard of counts all the same: the workers' sweepers
-//! find it.
+//! Promises that guarded updates decide, whatever workers do at the same time: `initial` becomes
+//! `canceled`, `pending` becomes `canceling`, and so does `held`, which is released. The claim
+//! stays: the owner notices at its commit and undoes what it has posted. If the owner is dead, the
+//! next owner does so after the takeover time. A canceling that the broker has not heard of counts
+//! all the same: the workers' sweepers find it.
 
 use ledger::transaction::{Reason, ReasonCode, State};
 

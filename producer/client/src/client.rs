@@ -3,8 +3,9 @@
 //! Promises that an operation is tried again until
 //! [`Config::give_up_after`](crate::Config::give_up_after) if waiting may help (a fail-over, a
 //! restart of the broker), and then fails with an error that names the server. Every operation can
-//! be repeated after a failure without a second effect. An attempt whose outcome is unknown may take effect
-//! at any later time, so after one, nothing that is said later may mean that there was no effect.
+//! be repeated after a failure without a second effect. An attempt whose outcome is unknown may
+//! take effect at any later time, so after one, nothing that is said later may mean that there was
+//! no effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -176,8 +177,9 @@ impl Client {
         self.servers.insist(self.servers.config.give_up_after, attempt).await
     }
 
-    /// The same with a write, which is told what is known of the attempts before it. Returns also whether
-    /// one of these is open: then it may still arrive, and what is there now is no reason for a refusal.
+    /// The same with a write, which is told what is known of the attempts before it. Returns also
+    /// whether one of these is open: then it may still arrive, and what is there now is no reason
+    /// for a refusal.
     pub(crate) async fn insist_write<T, E, F>(
         &self,
         attempt: impl FnMut(Effect) -> F,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use observe::Tracing;
 use settings::{AmqpSettings, MongoSettings};
 
-/// How a [`Client`](crate::Client) reaches its servers. A plain value: fill in what differs from the
-/// defaults.
+/// How a [`Client`](crate::Client) reaches its servers. A plain value: fill in what differs from
+/// the defaults.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,8 +42,8 @@ pub struct Config {
     pub ids_per_message: usize,
     /// Change one document with each statement, as on a sharded cluster, where it is the default.
     pub one_document_statements: bool,
-    /// Indexes of your own that may refuse what Tandem writes, by their names; none by default. With another one
-    /// that may, no client connects.
+    /// Indexes of your own that may refuse what Tandem writes, by their names; none by default.
+    /// With another one that may, no client connects.
     pub accept_indexes: Vec<String>,
     /// Makes spans of submissions; off by default.
     pub tracing: Tracing,

@@ -1,11 +1,11 @@
 //! Confirming holds, one or many at once.
 //!
-//! Promises that each hold is confirmed by one guarded update, whether alone or among hundreds, and that each
-//! gets its own answer. An update that has matched says by itself that it is the confirmation that counts.
-//! Only where fewer have matched than were sent (somebody was faster, a hold has expired, or an answer was
-//! lost) the documents are read again, and they say what became of each. Doing it again changes nothing.
-//! Fails when MongoDB stays away; any of the holds may be confirmed then. While an attempt is open, that a
-//! hold is still held is no reason for a refusal.
+//! Promises that each hold is confirmed by one guarded update, whether alone or among hundreds, and
+//! that each gets its own answer. An update that has matched says by itself that it is the
+//! confirmation that counts. Only where fewer have matched than were sent (somebody was faster, a
+//! hold has expired, or an answer was lost) the documents are read again, and they say what became
+//! of each. Doing it again changes nothing. Fails when MongoDB stays away; any of the holds may be
+//! confirmed then. While an attempt is open, that a hold is still held is no reason for a refusal.
 
 use std::collections::HashMap;
 
@@ -35,13 +35,13 @@ type Captured = (TransactionId, Vec<Leg>);
 type Known = Result<(Standing, Vec<Leg>, bool), Error>;
 
 impl Client {
-    /// Confirms a hold: a worker posts what is captured, and what is not captured goes home. Doing it
-    /// again changes nothing.
+    /// Confirms a hold: a worker posts what is captured, and what is not captured goes home. Doing
+    /// it again changes nothing.
     ///
     /// # Errors
-    /// [`Error::Captured`] when it was confirmed with another capture, [`Error::WrongState`] when it is
-    /// no hold, not held yet, released or expired, [`Error::Invalid`] when the capture does not fit the
-    /// transaction, [`Error::NotFound`], and when MongoDB stays away.
+    /// [`Error::Captured`] when it was confirmed with another capture, [`Error::WrongState`] when
+    /// it is no hold, not held yet, released or expired, [`Error::Invalid`] when the capture does
+    /// not fit the transaction, [`Error::NotFound`], and when MongoDB stays away.
     pub async fn confirm(&self, id: &str, capture: &Capture) -> Result<Decided, Error> {
         let mut decided = self.confirm_some(&[(id.into(), capture.clone())]).await?;
         decided.pop().unwrap_or_else(|| Err(Error::no_transaction(id)))
@@ -108,8 +108,8 @@ impl Client {
         Ok(found.iter().map(|found| readable(found)).filter_map(by_id).collect())
     }
 
-    /// Sends the updates; returns how many have matched, and whether an attempt is open. After an answer that
-    /// was lost, those that it was about match no more.
+    /// Sends the updates; returns how many have matched, and whether an attempt is open. After an
+    /// answer that was lost, those that it was about match no more.
     async fn confirm_held(&self, holds: &[Captured]) -> Result<(usize, Effect), Error> {
         let (mut count, mut any_open) = (0, Effect::None);
         for (at, holds) in commands(holds).enumerate() {

@@ -1,9 +1,9 @@
 //! Dead letters: looking at them, bringing their transactions back, discarding them.
 //!
-//! A letter is brought back by its transactions, not by its bytes: each is looked at first, and only
-//! what waits for a message gets one. Promises that what is published is confirmed before the letter
-//! is removed. So a replay that dies midway loses nothing, and its repetition pays nothing twice.
-//! Fails when a server stays away; what was replayed until then stays replayed.
+//! A letter is brought back by its transactions, not by its bytes: each is looked at first, and
+//! only what waits for a message gets one. Promises that what is published is confirmed before the
+//! letter is removed. So a replay that dies midway loses nothing, and its repetition pays nothing
+//! twice. Fails when a server stays away; what was replayed until then stays replayed.
 
 use std::collections::HashMap;
 

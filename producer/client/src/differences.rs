@@ -1,4 +1,5 @@
-//! In which fields two transactions differ, so that a submission that is repeated is known by its content.
+//! In which fields two transactions differ, so that a submission that is repeated is known by its
+//! content.
 //!
 //! Owns what counts as the same content of a whole body; `equal` owns it for single values. Pure.
 
@@ -10,8 +11,9 @@ use mongodb::bson::Document;
 
 use crate::equal::same_documents;
 
-/// The fields in which two bodies differ, by their names in JSON; the order of legs does not count, and numbers
-/// in metadata are equal whatever their type. Of two transfers each field counts alone; otherwise the legs as a whole.
+/// The fields in which two bodies differ, by their names in JSON; the order of legs does not count,
+/// and numbers in metadata are equal whatever their type. Of two transfers each field counts alone;
+/// otherwise the legs as a whole.
 pub(crate) fn differences(one: &Body, other: &Body) -> Vec<&'static str> {
     let mut differs = Vec::new();
     let mut compare = |field, is_same: bool| {

@@ -1,8 +1,9 @@
-//! Outcomes of the ledger, for whoever listens: as they come, or of the past, made anew from the documents.
+//! Outcomes of the ledger, for whoever listens: as they come, or of the past, made anew from the
+//! documents.
 //!
 //! Promises that [`Client::outcomes`] tells of every transaction that is submitted after it has
-//! returned, at least once and in no order, for as long as the connection to the broker lasts. Fails
-//! with [`Error::Unavailable`] when it breaks; what ends until the next call is told by
+//! returned, at least once and in no order, for as long as the connection to the broker lasts.
+//! Fails with [`Error::Unavailable`] when it breaks; what ends until the next call is told by
 //! [`Client::ended_since`].
 
 use std::sync::Arc;
@@ -22,8 +23,8 @@ use crate::servers::Servers;
 const CONFIRM_LIMIT: Duration = Duration::from_secs(30);
 
 impl Client {
-    /// Outcomes as they come, of all transactions of the ledger: at least once, in no order. A ledger
-    /// that was set up without events tells nothing.
+    /// Outcomes as they come, of all transactions of the ledger: at least once, in no order. A
+    /// ledger that was set up without events tells nothing.
     ///
     /// # Errors
     /// When the broker stays away or refuses.
@@ -66,9 +67,9 @@ impl Client {
         Ok(found.map_err(failed).try_filter_map(event))
     }
 
-    /// Publishes the events of what has ended since a moment once more, for a subscriber whose queue
-    /// was lost. `told` is called with the number so far. Returns how many were published, and how
-    /// many of them nobody has bound a queue for.
+    /// Publishes the events of what has ended since a moment once more, for a subscriber whose
+    /// queue was lost. `told` is called with the number so far. Returns how many were published,
+    /// and how many of them nobody has bound a queue for.
     ///
     /// # Errors
     /// When a server is away, or a queue takes no more. What was published until then is published:

@@ -1,11 +1,11 @@
 //! Whether two values of a document are the same content.
 //!
-//! Drivers write a number as they like: `1` becomes an Int32, an Int64 or a double, and another driver reads the
-//! double back. Promises that numbers are compared by their exact value whatever their BSON type, at any
-//! depth: an integer beyond 2^53 never equals the double that it would be rounded to, and the double 0.1 is not
-//! the decimal 0.1. `-0.0` equals `0`, and a NaN equals a NaN, so that the same content submitted twice is
-//! no conflict. The order of a document's fields does not count; that of an array's elements does. Never
-//! fails.
+//! Drivers write a number as they like: `1` becomes an Int32, an Int64 or a double, and another
+//! driver reads the double back. Promises that numbers are compared by their exact value whatever
+//! their BSON type, at any depth: an integer beyond 2^53 never equals the double that it would be
+//! rounded to, and the double 0.1 is not the decimal 0.1. `-0.0` equals `0`, and a NaN equals a
+//! NaN, so that the same content submitted twice is no conflict. The order of a document's fields
+//! does not count; that of an array's elements does. Never fails.
 
 use mongodb::bson::{Bson, Decimal128, Document};
 
@@ -37,7 +37,8 @@ enum Number {
     Finite(Factors),
 }
 
-/// `±core · 2^twos · 5^fives`, where neither 2 nor 5 divides `core`. Zero has no sign and no factors.
+/// `±core · 2^twos · 5^fives`, where neither 2 nor 5 divides `core`. Zero has no sign and no
+/// factors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Factors {
     is_negative: bool,
@@ -79,8 +80,8 @@ impl Number {
         }
     }
 
-    /// As IEEE 754 has it, with the coefficient as a binary integer: 1 bit for the sign, 14 for the exponent,
-    /// 113 for the coefficient. A coefficient of more than 34 digits counts as zero.
+    /// As IEEE 754 has it, with the coefficient as a binary integer: 1 bit for the sign, 14 for the
+    /// exponent, 113 for the coefficient. A coefficient of more than 34 digits counts as zero.
     fn of_decimal(number: Decimal128) -> Number {
         const COEFFICIENT_MAX: u128 = 10_u128.pow(34) - 1;
         let bits = u128::from_le_bytes(number.bytes());

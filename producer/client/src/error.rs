@@ -1,13 +1,16 @@
 //! Why a call could not do what was asked.
 //!
 //! Owns the distinctions that a program decides by: what to correct ([`Error::Invalid`]), what is
-//! taken ([`Error::Conflict`], [`Error::KeyInUse`]), what can't be done as things stand ([`Error::WrongState`],
-//! [`Error::Refused`]), and what to try again later ([`Error::Unavailable`]). A refused transfer is no error: it is an
+//! taken ([`Error::Conflict`], [`Error::KeyInUse`]), what can't be done as things stand
+//! ([`Error::WrongState`],
+//! [`Error::Refused`]), and what to try again later ([`Error::Unavailable`]). A refused transfer is
+//! no error: it is an
 //! [`Outcome`](crate::Outcome).
 //!
-//! Promises that every error but one says that the call had no effect. Only [`Error::Unavailable`] with
-//! [`Effect::Unknown`] leaves it open: the call may have had its effect, wholly or in part, or may have it
-//! later. The remedy is the same call with the same ids.
+//! Promises that every error but one says that the call had no effect. Only [`Error::Unavailable`]
+//! with
+//! [`Effect::Unknown`] leaves it open: the call may have had its effect, wholly or in part, or may
+//! have it later. The remedy is the same call with the same ids.
 
 use std::fmt;
 use std::time::Duration;
@@ -60,8 +63,8 @@ pub enum Error {
         /// `balance`, `floor`, `currency`. None where what is there can't be read.
         differs: Vec<&'static str>,
     },
-    /// Another transaction that is not decided has the exclusive key. Nothing was written; when that
-    /// is decided, the same call may succeed.
+    /// Another transaction that is not decided has the exclusive key. Nothing was written; when
+    /// that is decided, the same call may succeed.
     #[error("{id}: exclusiveKey {key:?} is in use by transaction {holder}")]
     KeyInUse {
         /// The transaction that was to be submitted.
@@ -109,16 +112,16 @@ pub enum Error {
         /// Its name.
         id: String,
     },
-    /// The ledger does without the indexes that lists and statements are read through. Its owner may
-    /// add them at any time.
+    /// The ledger does without the indexes that lists and statements are read through. Its owner
+    /// may add them at any time.
     #[error(
         "this ledger keeps no indexes for lists and statements; `producer init --history on \
          --apply` adds them"
     )]
     WithoutHistory,
     /// A server stayed away, or its answer does not say what became of the request. With
-    /// [`Effect::Unknown`], some or all of it may have been done or may be done later: the same call with
-    /// the same ids continues where this one stopped.
+    /// [`Effect::Unknown`], some or all of it may have been done or may be done later: the same
+    /// call with the same ids continues where this one stopped.
     #[error("{problem}{}{}", given_up(*after), perhaps(*effect))]
     Unavailable {
         /// Which one.
@@ -200,8 +203,8 @@ impl Error {
         }
     }
 
-    /// What is told of an error after an earlier step of the same call has had its effect, or may have
-    /// had it: nothing but that it is open.
+    /// What is told of an error after an earlier step of the same call has had its effect, or may
+    /// have had it: nothing but that it is open.
     pub fn after_a_write(self) -> Error {
         let effect = Effect::Unknown;
         match self {
@@ -226,8 +229,8 @@ impl Error {
         }
     }
 
-    /// A refusal by what is there now. It stands only if no earlier attempt of the same call is open: that
-    /// one may still arrive.
+    /// A refusal by what is there now. It stands only if no earlier attempt of the same call is
+    /// open: that one may still arrive.
     pub(crate) fn unless_open(self, open: Effect) -> Error {
         match open {
             Effect::None => self,
@@ -239,7 +242,8 @@ impl Error {
         Error::Refused { id: id.to_owned(), problem: problem.into() }
     }
 
-    /// The server does not accept it now, and an earlier attempt may have had its effect or may have it yet.
+    /// The server does not accept it now, and an earlier attempt may have had its effect or may
+    /// have it yet.
     pub(crate) fn open(id: &str, said: &str) -> Error {
         let (server, problem) = (Server::MongoDb, format!("{id}: MongoDB says: {said}"));
         Error::Unavailable { server, problem, after: Duration::ZERO, effect: Effect::Unknown }

@@ -1,9 +1,10 @@
 //! What becomes of a hold: what a confirmation and a release find, and releasing.
 //!
-//! Confirming is in `confirm`. Promises that one guarded update decides, whatever else happens at the same
-//! time: of a confirmation, a release and an expiry that meet, the first counts, by the server's clock, and
-//! all others are told how it stands. A hold is confirmed once: the same again changes nothing, another capture is refused.
-//! What was confirmed or released is published; if the broker is away, a worker's sweeper finds it.
+//! Confirming is in `confirm`. Promises that one guarded update decides, whatever else happens at
+//! the same time: of a confirmation, a release and an expiry that meet, the first counts, by the
+//! server's clock, and all others are told how it stands. A hold is confirmed once: the same again
+//! changes nothing, another capture is refused. What was confirmed or released is published; if the
+//! broker is away, a worker's sweeper finds it.
 
 use ledger::amount::Amount;
 use ledger::transaction::{Body, Leg, Reason, ReasonCode, State};
@@ -22,8 +23,8 @@ pub enum Capture {
     All,
     /// So much of a transfer from one account to another.
     Value(Amount),
-    /// An amount for each account of the transaction, with the sign of its leg, between zero and what
-    /// is held. They sum to zero.
+    /// An amount for each account of the transaction, with the sign of its leg, between zero and
+    /// what is held. They sum to zero.
     Legs(Vec<Leg>),
 }
 
@@ -41,12 +42,12 @@ pub struct Decided {
 }
 
 impl Client {
-    /// Releases a hold: a worker brings back what is held. Doing it again changes nothing. A hold that
-    /// has expired or was canceled counts as released; its reason says which.
+    /// Releases a hold: a worker brings back what is held. Doing it again changes nothing. A hold
+    /// that has expired or was canceled counts as released; its reason says which.
     ///
     /// # Errors
-    /// [`Error::WrongState`] when it is no hold, not held yet or confirmed, [`Error::NotFound`], and when
-    /// MongoDB stays away.
+    /// [`Error::WrongState`] when it is no hold, not held yet or confirmed, [`Error::NotFound`],
+    /// and when MongoDB stays away.
     pub async fn release(&self, id: &str) -> Result<Decided, Error> {
         let document = self.existing(id).await?;
         let (document, known) = match is_held(&document)? {
@@ -158,8 +159,8 @@ pub(crate) fn not_confirmed(document: &Document) -> Error {
     }
 }
 
-/// Whether there is something to release; false if it is released already. Of a hold whose content can't
-/// be read, the money comes home all the same.
+/// Whether there is something to release; false if it is released already. Of a hold whose content
+/// can't be read, the money comes home all the same.
 fn is_held(document: &Document) -> Result<bool, Error> {
     let id = document.get_str("_id").unwrap_or_default();
     let state = state_of(document)?;

@@ -1,7 +1,8 @@
 //! Inserting orders so that a repetition changes nothing.
 //!
-//! Promises an answer for each order, and that what has an exclusive key or comes under the key of an array is
-//! inserted by the module that owns that. Fails with an error of a command; then all of them are inserted again.
+//! Promises an answer for each order, and that what has an exclusive key or comes under the key of
+//! an array is inserted by the module that owns that. Fails with an error of a command; then all of
+//! them are inserted again.
 
 use ledger::LedgerError;
 use mongo::{Store, TRANSACTIONS};
@@ -23,9 +24,9 @@ pub enum Expect {
 }
 
 /// Inserts orders; an answer for each, in order. After an error, insert all of them again with the
-/// same `created_at`: by it this submission's own documents are recognized. All of them come under the
-/// key of the same array, or none does. Each look
-/// and each insert of one with an exclusive key takes a permit of `keys` while it is on its way.
+/// same `created_at`: by it this submission's own documents are recognized. All of them come under
+/// the key of the same array, or none does. Each look and each insert of one with an exclusive key
+/// takes a permit of `keys` while it is on its way.
 ///
 /// # Errors
 /// When the server is away, or what exists under an id is not durable yet.
@@ -39,8 +40,8 @@ pub async fn insert(
     let mut answers = vec![None; orders.len()];
     let is_keyed = |at: &usize| orders[*at].has_key();
     let is_of_array = orders.first().is_some_and(|order| order.array().is_some());
-    // What is inserted in a native transaction may be our own, whose answer was lost; then nothing is to
-    // be sent.
+    // What is inserted in a native transaction may be our own, whose answer was lost; then nothing
+    // is to be sent.
     let looked_at =
         (0..orders.len()).filter(|at| expect == Expect::Known || is_of_array || is_keyed(at));
     let looked_at: Vec<usize> = looked_at.collect();
@@ -72,7 +73,8 @@ pub async fn insert(
         let existing: Vec<usize> = left.existing.into_iter().map(|at| new[at]).collect();
         let compared = compare_known(store, orders, &existing, created_at, &mut answers).await;
         compared.map_err(LedgerError::after_a_write)?;
-        // An earlier attempt may have inserted the document itself, which then stands in its own way.
+        // An earlier attempt may have inserted the document itself, which then stands in its own
+        // way.
         let taken: Vec<usize> = left.taken.iter().map(|taken| new[taken.item]).collect();
         let compared = compare_known(store, orders, &taken, created_at, &mut answers).await;
         compared.map_err(LedgerError::after_a_write)?;

@@ -1,9 +1,11 @@
 //! Inserting an order that has an exclusive key, until it is known what became of it.
 //!
 //! Owns telling apart what stands in the way of such an insert: its own `_id` (it is known, or the
-//! answer of an earlier attempt was lost), another transaction with the key, or neither (then that was
-//! decided a moment ago). Promises that whoever is refused because of a key is not paid later: see
-//! [`Store::insert_together`]. Fails when MongoDB is away, or when the key's fate stays open for seconds.
+//! answer of an earlier attempt was lost), another transaction with the key, or neither (then that
+//! was decided a moment ago). Promises that whoever is refused because of a key is not paid later:
+//! see
+//! [`Store::insert_together`]. Fails when MongoDB is away, or when the key's fate stays open for
+//! seconds.
 
 use std::time::Duration;
 
@@ -16,8 +18,8 @@ use tokio::sync::Semaphore;
 use crate::known::{Answer, find_one};
 use crate::submission::Order;
 
-/// How often an order is tried in one go: for longer than it takes until a client that is gone may be
-/// told from one that is slow.
+/// How often an order is tried in one go: for longer than it takes until a client that is gone may
+/// be told from one that is slow.
 const TRIES_MAX: u32 = 20;
 
 /// After so many tries in vain it is looked whether a client that is gone holds the key.
@@ -81,8 +83,8 @@ async fn end_abandoned(store: &Store) {
     }
 }
 
-/// What stands in the way. The `_id` first: it may be this order, whose answer was lost, and which has
-/// the key.
+/// What stands in the way. The `_id` first: it may be this order, whose answer was lost, and which
+/// has the key.
 async fn in_the_way(
     store: &Store,
     order: &Order,

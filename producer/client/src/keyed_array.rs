@@ -1,10 +1,11 @@
-//! Inserting what comes in an array under an idempotency key, until it is known what became of each item.
+//! Inserting what comes in an array under an idempotency key, until it is known what became of each
+//! item.
 //!
-//! Owns telling apart what stands in the way when such items can't be inserted together: a document that
-//! the server refuses, an `_id` that exists by now, or somebody else's open transaction. Promises that the
-//! other items are inserted, and that the note of the request names exactly what was ([`mongo::Under`]). Each
-//! refused document costs two more commands, however many there are. Fails when MongoDB is away, or when
-//! it stays open for seconds who has an `_id`.
+//! Owns telling apart what stands in the way when such items can't be inserted together: a document
+//! that the server refuses, an `_id` that exists by now, or somebody else's open transaction.
+//! Promises that the other items are inserted, and that the note of the request names exactly what
+//! was ([`mongo::Under`]). Each refused document costs two more commands, however many there are.
+//! Fails when MongoDB is away, or when it stays open for seconds who has an `_id`.
 
 use std::time::Duration;
 
@@ -64,7 +65,8 @@ async fn insert_parts(
                 });
             }
             KeyedInsert::Refused(refused) | KeyedInsert::Taken(refused) => {
-                // An earlier attempt may have inserted the document itself, which then stands in its own way.
+                // An earlier attempt may have inserted the document itself, which then stands in
+                // its own way.
                 let at = part[refused.item];
                 compare_known(store, orders, &[at], created_at, answers).await?;
                 answers[at].get_or_insert(Answer::Refused(refused.problem));

@@ -1,8 +1,8 @@
 //! What is known of an order: whether its `_id` exists, and with which content.
 //!
 //! Owns invariant 6 of `ARCHITECTURE.md`: a known `_id` with the same content changes nothing, with
-//! other content it is refused. Promises that whatever is answered [`Answer::Submitted`] or [`Answer::Unchanged`] is
-//! durable; only then may its id be published.
+//! other content it is refused. Promises that whatever is answered [`Answer::Submitted`] or
+//! [`Answer::Unchanged`] is durable; only then may its id be published.
 
 use std::collections::HashMap;
 
@@ -40,11 +40,11 @@ pub enum Answer {
     WithoutKeys(&'static str),
     /// The server will never accept it; the text is what it says.
     Refused(String),
-    /// The server does not accept it now, and an earlier attempt may have inserted it or may yet do so; the
-    /// text is what the server says.
+    /// The server does not accept it now, and an earlier attempt may have inserted it or may yet do
+    /// so; the text is what the server says.
     Open(String),
-    /// Another array has taken over the key that it came under, before it was inserted. That array may
-    /// have it, too.
+    /// Another array has taken over the key that it came under, before it was inserted. That array
+    /// may have it, too.
     Superseded,
 }
 
@@ -64,8 +64,8 @@ impl Answer {
     }
 
     /// Whether its id should be published; `first` is the state in which it is inserted. A known
-    /// transaction that is not final is published, too, because its message may never have been sent.
-    /// What is scheduled or held waits for no message.
+    /// transaction that is not final is published, too, because its message may never have been
+    /// sent. What is scheduled or held waits for no message.
     #[must_use]
     pub fn is_waiting(&self, first: State) -> bool {
         self.state(first).is_some_and(|state| !state.is_final() && !state.is_resting())

@@ -1,8 +1,8 @@
 //! Hearing of outcomes while waiting for them: what makes waiting short.
 //!
-//! Owns a listener that is opened when somebody has waited for a while, in a task of its own, and opened
-//! anew some time after it broke. Promises nothing: a broker that is away, or a ledger without events,
-//! is silent, so whoever waits also asks the database from time to time.
+//! Owns a listener that is opened when somebody has waited for a while, in a task of its own, and
+//! opened anew some time after it broke. Promises nothing: a broker that is away, or a ledger
+//! without events, is silent, so whoever waits also asks the database from time to time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,8 +40,8 @@ impl Listening {
         Listening { servers, ear: Ear::Closed(Instant::now() + AFTER) }
     }
 
-    /// The next outcome that is heard of; never returns while nothing can be heard. It may be dropped
-    /// and called again without losing one.
+    /// The next outcome that is heard of; never returns while nothing can be heard. It may be
+    /// dropped and called again without losing one.
     pub async fn heard(&mut self) -> Ended {
         loop {
             match &mut self.ear {

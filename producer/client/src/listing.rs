@@ -23,8 +23,8 @@ impl Listing {
 }
 
 impl Client {
-    /// Lists transactions: those in flight, then those waiting, oldest first; then those scheduled or on hold,
-    /// soonest first; then final ones by descending id.
+    /// Lists transactions: those in flight, then those waiting, oldest first; then those scheduled
+    /// or on hold, soonest first; then final ones by descending id.
     ///
     /// # Errors
     /// When the server stays away.

@@ -84,8 +84,8 @@ impl Client {
     /// Reads an account, with the transactions in flight on it.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Refused`] when its document makes no sense; and when the server
-    /// stays away.
+    /// [`Error::NotFound`]; [`Error::Refused`] when its document makes no sense; and when the
+    /// server stays away.
     pub async fn account(&self, id: &str) -> Result<Account, Error> {
         let document = self.account_document(id).await?;
         Account::from_raw(&document).map_err(|problem| Error::refused(id, problem))
@@ -100,8 +100,8 @@ impl Client {
     }
 }
 
-/// Inserts accounts; an answer for each, in order. If an earlier attempt is open, a refused one may be there
-/// all the same.
+/// Inserts accounts; an answer for each, in order. If an earlier attempt is open, a refused one may
+/// be there all the same.
 async fn open(
     store: &Store,
     accounts: &[Account],
@@ -113,8 +113,8 @@ async fn open(
     let left = store.insert(ACCOUNTS, &documents).await?;
     let mut answers = vec![Answer::Created; accounts.len()];
     let mut looked_at = left.existing;
-    // Only a look by its id tells an account that an earlier attempt has inserted, and that stands in its own way,
-    // from another one.
+    // Only a look by its id tells an account that an earlier attempt has inserted, and that stands
+    // in its own way, from another one.
     looked_at.extend(left.taken.iter().map(|taken| taken.item));
     if earlier == Effect::Unknown {
         looked_at.extend(left.refused.iter().map(|refused| refused.item));

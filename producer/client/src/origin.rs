@@ -1,8 +1,8 @@
 //! Where a transaction comes from: who submits it, and under which idempotency key.
 //!
-//! Owns what is stored of that beside the transaction's content (`submittedBy`, `request`). It is no part of
-//! the content, so it is never compared, with one exception: an id that was made from a key stands only
-//! for what came under that key.
+//! Owns what is stored of that beside the transaction's content (`submittedBy`, `request`). It is
+//! no part of the content, so it is never compared, with one exception: an id that was made from a
+//! key stands only for what came under that key.
 
 use std::sync::Arc;
 

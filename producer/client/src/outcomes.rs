@@ -1,7 +1,7 @@
 //! Outcomes as they come: a subscription to the events of the ledger.
 //!
-//! Promises that what is no event of ours is passed over. Fails with [`Error::Unavailable`] when the connection to
-//! the broker breaks.
+//! Promises that what is no event of ours is passed over. Fails with [`Error::Unavailable`] when
+//! the connection to the broker breaks.
 
 use std::time::Duration;
 
@@ -56,7 +56,8 @@ impl Outcomes {
     /// The next one, whenever it comes. A repeat is told again.
     ///
     /// # Errors
-    /// When the connection to the broker is lost; call [`Client::outcomes`](crate::Client::outcomes) again.
+    /// When the connection to the broker is lost; call
+    /// [`Client::outcomes`](crate::Client::outcomes) again.
     pub async fn next(&mut self) -> Result<Ended, Error> {
         loop {
             let Some(body) = self.subscription.next().await? else {

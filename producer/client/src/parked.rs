@@ -3,8 +3,8 @@
 //! Promises that an id is published only when its document says that the transaction may be claimed
 //! again, so that a message never meets a transaction that is still parked. A transaction that the
 //! database still refuses to write stays parked, is named, and does not keep others from coming
-//! back. Doing it again changes nothing. What is back and not published counts all the same: the workers'
-//! sweepers find it. Fails when MongoDB stays away.
+//! back. Doing it again changes nothing. What is back and not published counts all the same: the
+//! workers' sweepers find it. Fails when MongoDB stays away.
 
 use ledger::transaction::{TransactionId, check_name};
 use mongo::{ParkedEntry, ParkedFilter, ParkedTransaction};
@@ -19,7 +19,8 @@ pub struct Unparked {
     pub back: Vec<TransactionId>,
     /// Those that the database still refuses to write, and why. They stay parked.
     pub refused: Vec<(TransactionId, String)>,
-    /// Why the broker was not told, if so. They are back all the same: the workers' sweepers find them.
+    /// Why the broker was not told, if so. They are back all the same: the workers' sweepers find
+    /// them.
     pub unpublished: Option<Error>,
 }
 

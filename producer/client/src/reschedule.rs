@@ -1,8 +1,8 @@
 //! Rescheduling: another moment before which nobody settles a scheduled transaction.
 //!
-//! Promises that one guarded update decides, whatever sweepers and other clients do at the same time:
-//! what has become due meanwhile stays due, and the error says so. A resubmission of the transaction as
-//! it was submitted still changes nothing.
+//! Promises that one guarded update decides, whatever sweepers and other clients do at the same
+//! time: what has become due meanwhile stays due, and the error says so. A resubmission of the
+//! transaction as it was submitted still changes nothing.
 
 use std::time::SystemTime;
 
@@ -17,12 +17,13 @@ use crate::standing::Standing;
 
 impl Client {
     /// Changes when a scheduled transaction is due: not before this moment, which is before its
-    /// `expiresAt` and `holdExpiresAt` if it has them. A moment that has passed makes it due now. Doing
-    /// it again changes nothing.
+    /// `expiresAt` and `holdExpiresAt` if it has them. A moment that has passed makes it due now.
+    /// Doing it again changes nothing.
     ///
     /// # Errors
-    /// [`Error::WrongState`] when it is not scheduled any more, or never was; [`Error::Refused`] when it
-    /// would always expire; [`Error::Invalid`] for a moment that is not between the years 1970 and 9999;
+    /// [`Error::WrongState`] when it is not scheduled any more, or never was; [`Error::Refused`]
+    /// when it would always expire; [`Error::Invalid`] for a moment that is not between the years
+    /// 1970 and 9999;
     /// [`Error::NotFound`], and when the server stays away.
     pub async fn reschedule(&self, id: &str, not_before: SystemTime) -> Result<Standing, Error> {
         let not_before = DateTime::from_system_time(not_before);

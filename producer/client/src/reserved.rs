@@ -1,7 +1,7 @@
 //! How much of an account is on hold, told apart from what other transactions in flight take out.
 //!
-//! Promises a sum of the moment at which the account was read: a hold's mark stands for its leg, and
-//! legs never change, so it does not matter that its transactions are read later. Reads as many
+//! Promises a sum of the moment at which the account was read: a hold's mark stands for its leg,
+//! and legs never change, so it does not matter that its transactions are read later. Reads as many
 //! transactions as the account has marks, and none if it has no holds.
 
 use ledger::amount::Amount;
@@ -24,8 +24,8 @@ const FIELDS: [&str; 6] = ["source", "destination", "value", "legs", "hold", "ca
 pub struct Reserved {
     /// How many holds debit the account.
     pub holds: u64,
-    /// What they hold together; a part of the account's pending debits. `None` if the account has too
-    /// many marks to look at, or one of the transactions can't be read.
+    /// What they hold together; a part of the account's pending debits. `None` if the account has
+    /// too many marks to look at, or one of the transactions can't be read.
     pub amount: Option<Amount>,
 }
 

@@ -23,8 +23,9 @@ use crate::submission::{Receipt, Submission};
 const ATTEMPTS_MAX: u32 = 10_000;
 
 impl Client {
-    /// Takes an applied transaction back by a new one with its legs turned round. The receipt is that
-    /// of the reversal, with the state of one that was there before. Doing it again changes nothing.
+    /// Takes an applied transaction back by a new one with its legs turned round. The receipt is
+    /// that of the reversal, with the state of one that was there before. Doing it again changes
+    /// nothing.
     ///
     /// # Errors
     /// [`Error::WrongState`] when there is no effect to take back, [`Error::NotFound`], and when a

@@ -1,7 +1,8 @@
 //! The servers that all parts of a client share, and how long it tries when one of them is away.
 //!
-//! Promises that an attempt is repeated only while its failures pass, and that what is said of a failure counts in
-//! every attempt before it: if one of them may still take effect, the whole call may.
+//! Promises that an attempt is repeated only while its failures pass, and that what is said of a
+//! failure counts in every attempt before it: if one of them may still take effect, the whole call
+//! may.
 
 use std::time::{Duration, Instant};
 

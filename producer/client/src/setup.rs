@@ -14,8 +14,8 @@ impl Client {
         self.insist(|| before(self.store().check_schema())).await
     }
 
-    /// Checks that this version knows what the ledger's settings name, and that the server removes no documents of
-    /// the ledger. Enough for who only reads.
+    /// Checks that this version knows what the ledger's settings name, and that the server removes
+    /// no documents of the ledger. Enough for who only reads.
     ///
     /// # Errors
     /// When one of the two is not so, or the server stays away or refuses.
@@ -27,8 +27,9 @@ impl Client {
         self.insist(|| before(check())).await.map(drop)
     }
 
-    /// Remembers in a ledger that is set up which indexes [`Config::accept_indexes`](crate::Config::accept_indexes)
-    /// names, so that every start accepts them.
+    /// Remembers in a ledger that is set up which indexes
+    /// [`Config::accept_indexes`](crate::Config::accept_indexes) names, so that every start accepts
+    /// them.
     ///
     /// # Errors
     /// When the server stays away or refuses.
@@ -74,8 +75,8 @@ impl Client {
         self.store().database().name()
     }
 
-    /// Creates a role in the ledger's database; one that is there gets its privileges and no others.
-    /// Returns whether it is new.
+    /// Creates a role in the ledger's database; one that is there gets its privileges and no
+    /// others. Returns whether it is new.
     ///
     /// # Errors
     /// When the server stays away, or this user may not make roles.
@@ -92,7 +93,8 @@ impl Client {
     }
 }
 
-/// A look, or a step before what a call is asked for: its failure says that the call has had no effect.
+/// A look, or a step before what a call is asked for: its failure says that the call has had no
+/// effect.
 async fn before<T>(step: impl Future<Output = Result<T, NotReady>>) -> Result<T, NotReady> {
     step.await.map_err(NotReady::without_effect)
 }

@@ -6,8 +6,8 @@ use mongodb::bson::Document;
 /// How a transaction came to rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is on hold: its debits are reserved until it is confirmed or released, or expires. This is
-    /// the only outcome that is not final, and no event says it.
+    /// It is on hold: its debits are reserved until it is confirmed or released, or expires. This
+    /// is the only outcome that is not final, and no event says it.
     Held,
     /// Its whole effect is on the accounts. Nothing ever happens to it again.
     Done,

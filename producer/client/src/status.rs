@@ -1,4 +1,5 @@
-//! Freezing, unfreezing and closing accounts: one guarded update each, then a look at what is there.
+//! Freezing, unfreezing and closing accounts: one guarded update each, then a look at what is
+//! there.
 
 use ledger::account::Status;
 use mongo::{ACCOUNTS, Fields};

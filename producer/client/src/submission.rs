@@ -1,7 +1,7 @@
 //! A transaction to be submitted, as its caller describes it.
 //!
-//! Promises that it has its id before anything is sent, and that everything that can be checked without the
-//! database is checked when it becomes an [`Order`].
+//! Promises that it has its id before anything is sent, and that everything that can be checked
+//! without the database is checked when it becomes an [`Order`].
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -100,7 +100,8 @@ impl Submission {
         self
     }
 
-    /// The same, a hold ([`Submission::held`]) that is released if it is not confirmed before this moment.
+    /// The same, a hold ([`Submission::held`]) that is released if it is not confirmed before this
+    /// moment.
     #[must_use]
     pub fn hold_expires_at(mut self, moment: SystemTime) -> Submission {
         self.terms().hold_expires_at = Some(DateTime::from_system_time(moment));
@@ -160,8 +161,9 @@ impl Submission {
         self.terms.get_or_insert_with(|| Box::new(of_body()))
     }
 
-    /// The same as a part of a trace, given as W3C's `traceparent`; one that is not valid is ignored. By default
-    /// it is a part of the trace of OpenTelemetry's current context, if there is one.
+    /// The same as a part of a trace, given as W3C's `traceparent`; one that is not valid is
+    /// ignored. By default it is a part of the trace of OpenTelemetry's current context, if there
+    /// is one.
     #[must_use]
     pub fn with_traceparent(mut self, traceparent: &str) -> Submission {
         self.trace = TraceParent::parse(traceparent).map(Box::new);
@@ -239,7 +241,8 @@ impl Order {
         document
     }
 
-    /// The request from whose key the id was made. What is there under the id must come from it, too.
+    /// The request from whose key the id was made. What is there under the id must come from it,
+    /// too.
     pub(crate) fn maker(&self) -> Option<&str> {
         let origin = self.origin.as_ref().filter(|origin| origin.id_from_key)?;
         origin.request.as_deref()

@@ -12,9 +12,9 @@ use crate::group::{Answered, GROUP_MAX, SMALL_MAX};
 use crate::submission::{Order, Receipt, Submission};
 
 impl Client {
-    /// Submits a transaction: when this returns, it is durable, and published unless the receipt says
-    /// otherwise. Submitting the same id with the same content again changes nothing. Dropping the
-    /// future does not take the transaction back.
+    /// Submits a transaction: when this returns, it is durable, and published unless the receipt
+    /// says otherwise. Submitting the same id with the same content again changes nothing. Dropping
+    /// the future does not take the transaction back.
     ///
     /// # Errors
     /// [`Error::Invalid`], [`Error::Conflict`] and [`Error::Refused`] are about this transaction.

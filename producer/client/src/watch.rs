@@ -1,9 +1,10 @@
 //! Waiting for the ends of transactions, or until they are held.
 //!
 //! Owns one task that asks for all awaited ids together, so that a thousand callers cost one query.
-//! It asks often while transactions end or new ones are awaited, at once when an event says that one
-//! has ended, and more rarely while nothing happens. Promises an answer to everyone who still waits. Fails when the database stays away for
-//! longer than [`Config::give_up_after`](crate::Config::give_up_after).
+//! It asks often while transactions end or new ones are awaited, at once when an event says that
+//! one has ended, and more rarely while nothing happens. Promises an answer to everyone who still
+//! waits. Fails when the database stays away for longer than
+//! [`Config::give_up_after`](crate::Config::give_up_after).
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -111,7 +111,8 @@ async fn statement(visit: &Visit, id: &str) -> Markup {
     }
 }
 
-/// The running balance as a line. Here alone are amounts read as numbers: for the height of a point.
+/// The running balance as a line. Here alone are amounts read as numbers: for the height of a
+/// point.
 fn curve(booked: &[Value]) -> Markup {
     let balances: Vec<f64> =
         booked.iter().filter_map(|entry| text(entry, "balance").parse().ok()).collect();

@@ -1,4 +1,5 @@
-//! What an operator can do: in words, as the operation of the API that does it, and as buttons. Pure.
+//! What an operator can do: in words, as the operation of the API that does it, and as buttons.
+//! Pure.
 
 use maud::{Markup, html};
 use strum::{EnumCount, VariantArray};

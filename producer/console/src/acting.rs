@@ -1,8 +1,8 @@
 //! Everything that changes something: asked for, confirmed with a reason, done, and logged.
 //!
-//! Promises that each act is the API's own operation with its check of the scope, that a GET changes nothing, and
-//! that a line in the log says who did what, why, and what became of it. Whoever lacks the scope is refused before
-//! that; the access log has it.
+//! Promises that each act is the API's own operation with its check of the scope, that a GET
+//! changes nothing, and that a line in the log says who did what, why, and what became of it.
+//! Whoever lacks the scope is refused before that; the access log has it.
 
 use api::{Answer, Code, Problem, Scope};
 use axum::http::StatusCode;

@@ -1,7 +1,7 @@
 //! The audit: one at a time, in this process, with its progress.
 //!
-//! Fails with a sentence on the page when a server goes away. A restarted server knows nothing of an earlier one,
-//! and the page says so.
+//! Fails with a sentence on the page when a server goes away. A restarted server knows nothing of
+//! an earlier one, and the page says so.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;

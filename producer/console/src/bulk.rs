@@ -1,8 +1,8 @@
 //! One act on many: what it would be about, asked for, and started as a [`job`](super::job).
 //!
-//! Promises that a job touches only what its preview has counted: what is parked or given up later is not part of it,
-//! because the preview's newest moment goes with the form. Amounts are exact. Fails with a page that says why
-//! nothing was started.
+//! Promises that a job touches only what its preview has counted: what is parked or given up later
+//! is not part of it, because the preview's newest moment goes with the form. Amounts are exact.
+//! Fails with a page that says why nothing was started.
 
 use std::collections::BTreeMap;
 

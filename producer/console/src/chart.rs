@@ -1,5 +1,5 @@
-//! Charts as SVG, drawn by the server, so that they are there without JavaScript. A table with the same numbers
-//! stands behind each for those who do not see it.
+//! Charts as SVG, drawn by the server, so that they are there without JavaScript. A table with the
+//! same numbers stands behind each for those who do not see it.
 
 use maud::{Markup, html};
 use serde_json::Value;

@@ -1,9 +1,10 @@
 //! A bulk job: one act on many items, one job at a time, in this process.
 //!
-//! Promises that each item goes through the API's own operation, with the scopes that the token has at that
-//! moment; that a pause takes effect after a few items; and that a server that is away pauses the job, so that
-//! what is left is not lost as failed. A job may be started again: what is done already counts as gone. A restarted
-//! server knows nothing of an earlier job, and the page says so. A job whose task breaks down is shown as broken.
+//! Promises that each item goes through the API's own operation, with the scopes that the token has
+//! at that moment; that a pause takes effect after a few items; and that a server that is away
+//! pauses the job, so that what is left is not lost as failed. A job may be started again: what is
+//! done already counts as gone. A restarted server knows nothing of an earlier job, and the page
+//! says so. A job whose task breaks down is shown as broken.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -187,8 +187,8 @@ fn guarded(answer: Answer) -> Answer {
     );
     const NAMES: [(HeaderName, HeaderValue); 2] = [
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-        // Not `no-referrer`: with that, browsers send `Origin: null` with the console's own forms, and the check
-        // of the origin would refuse them. Other sites are told nothing all the same.
+        // Not `no-referrer`: with that, browsers send `Origin: null` with the console's own forms,
+        // and the check of the origin would refuse them. Other sites are told nothing all the same.
         (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
     ];
     let answer = answer.with(header::CONTENT_SECURITY_POLICY, POLICY);

@@ -1,8 +1,8 @@
 //! The moment of a form that reschedules.
 //!
-//! Promises that an operator names a moment that is still to come, on the database's clock: one that has
-//! passed would make the transaction due at once, which nobody means who types a date. Fails with a problem
-//! that names the field.
+//! Promises that an operator names a moment that is still to come, on the database's clock: one
+//! that has passed would make the transaction due at once, which nobody means who types a date.
+//! Fails with a problem that names the field.
 
 use api::Problem;
 use bson::DateTime;

@@ -1,7 +1,7 @@
 //! The overview: what is wrong on top, then how it goes.
 //!
-//! The script asks for this page again at each event of the stream and puts its sections in place of the old ones,
-//! so there is one way to draw it.
+//! The script asks for this page again at each event of the stream and puts its sections in place
+//! of the old ones, so there is one way to draw it.
 
 use api::{Answer, Problem};
 use maud::{Markup, html};

@@ -1,9 +1,9 @@
 //! Who looks: sessions of browsers.
 //!
-//! A browser can't send a token with a click. So the token is sent once, in a form, and the browser gets a cookie
-//! with a random id. Promises that the cookie says nothing of the token, that no script reads it and no other
-//! site's page sends it; that a session ends after twelve hours, with the server, or with its token; and that the
-//! number of sessions is limited: the oldest goes.
+//! A browser can't send a token with a click. So the token is sent once, in a form, and the browser
+//! gets a cookie with a random id. Promises that the cookie says nothing of the token, that no
+//! script reads it and no other site's page sends it; that a session ends after twelve hours, with
+//! the server, or with its token; and that the number of sessions is limited: the oldest goes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -44,7 +44,8 @@ impl Sessions {
         }
         let sessions = self.0.lock().expect("no holder panics");
         let session = sessions.get(&key(&cookie(headers)?))?;
-        // The scopes are those that the token has today, and a token that is gone takes its sessions with it.
+        // The scopes are those that the token has today, and a token that is gone takes its
+        // sessions with it.
         let caller = || tokens.again(&session.caller).cloned();
         (session.begun.elapsed() < LIVES).then(caller).flatten()
     }

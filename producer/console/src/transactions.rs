@@ -13,7 +13,8 @@ use super::{go_to, html as answer_with};
 /// How many legs are looked up at their accounts.
 const LEGS_LOOKED_UP_MAX: usize = 20;
 
-/// `GET /console/search`: goes to the transaction or account of this name; says so if there is neither.
+/// `GET /console/search`: goes to the transaction or account of this name; says so if there is
+/// neither.
 pub async fn search(visit: &Visit) -> Result<Answer, Problem> {
     let id = visit.param("q").unwrap_or_default().trim();
     for (operation, path) in
@@ -147,8 +148,8 @@ async fn event(visit: &Visit, one: &Value) -> &'static str {
     }
 }
 
-/// The dead letter that names it. Only what is parked is asked about: looking through the letters costs the broker
-/// something.
+/// The dead letter that names it. Only what is parked is asked about: looking through the letters
+/// costs the broker something.
 async fn letter(visit: &Visit, one: &Value) -> Markup {
     if !one["parked"].is_object() || !visit.operates() {
         return html! {};

@@ -1,7 +1,7 @@
 //! A visit of a page, and asking the API's own operations on behalf of the visitor.
 //!
-//! Promises that an operation is asked with the checks that it has by HTTP: the token's scope, its known
-//! parameters, its time limit.
+//! Promises that an operation is asked with the checks that it has by HTTP: the token's scope, its
+//! known parameters, its time limit.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The content of a row or of an item of an array without an id, as a digest that does not depend on how the row is written.
+//! The content of a row or of an item of an array without an id, as a digest that does not depend
+//! on how the row is written.
 //!
 //! Two rows have the same digest if a transaction made from one counts as unchanged for the other
 //! (see `submission`): the order of legs, the order of metadata fields and unneeded zeros of a

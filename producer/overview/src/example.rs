@@ -1,4 +1,5 @@
-//! An overview with something of everything, as `example.json` says it: for the tests of what shows one.
+//! An overview with something of everything, as `example.json` says it: for the tests of what shows
+//! one.
 
 use std::collections::BTreeMap;
 

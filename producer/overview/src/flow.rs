@@ -1,10 +1,10 @@
 //! From what workers have counted to what happens now: rates, latencies, refusals. Pure.
 //!
-//! Owns the steps of the last 15 minutes, one for each look, and what each worker had counted when it was
-//! last seen. Promises that no rate is negative and nothing is counted twice, whatever workers do: a worker
-//! that is seen for the first time counts only from then on, unless it was started after the look before,
-//! and one that is started again is another one. A look that failed, and the time in which nobody looked, is
-//! a gap and not zero. What is kept is bounded.
+//! Owns the steps of the last 15 minutes, one for each look, and what each worker had counted when
+//! it was last seen. Promises that no rate is negative and nothing is counted twice, whatever
+//! workers do: a worker that is seen for the first time counts only from then on, unless it was
+//! started after the look before, and one that is started again is another one. A look that failed,
+//! and the time in which nobody looked, is a gap and not zero. What is kept is bounded.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -20,8 +20,8 @@ pub const STEPS_MAX: usize = 450;
 /// The last minute, in steps: for the latency that is told.
 const MINUTE: usize = 30;
 
-/// Steps that a rate, and a point's latency, are taken of. A worker reports as often as anybody looks, so of a
-/// single step it may be missing, or in it twice.
+/// Steps that a rate, and a point's latency, are taken of. A worker reports as often as anybody
+/// looks, so of a single step it may be missing, or in it twice.
 const SMOOTHED: usize = 3;
 
 /// A worker counts as gone, and adds nothing to the rate, when it was not seen for so long.
@@ -102,12 +102,14 @@ impl Flow {
         self.push(step);
     }
 
-    /// Notes that a look failed at about this moment. What happens meanwhile counts with the next look.
+    /// Notes that a look failed at about this moment. What happens meanwhile counts with the next
+    /// look.
     pub fn missed(&mut self, now: ServerMs) {
         self.push(Step::gap(now));
     }
 
-    /// Forgets what the next look would continue from: nobody will look for a while. The steps stay.
+    /// Forgets what the next look would continue from: nobody will look for a while. The steps
+    /// stay.
     pub fn pause(&mut self) {
         self.workers.clear();
         self.last = None;

@@ -111,7 +111,8 @@ pub struct Knowledge {
     pub mongodb: Known<Ledger>,
     /// What the broker has said.
     pub amqp: Known<Vec<Level>>,
-    /// When the transaction that is due first was first seen as such, if the database has answered since.
+    /// When the transaction that is due first was first seen as such, if the database has answered
+    /// since.
     first_since: Option<ServerMs>,
 }
 
@@ -131,7 +132,8 @@ impl Knowledge {
         self.mongodb.heard(looked, now, clock);
     }
 
-    /// Since when what is due first has been the first: since before, if it is the same as at the last look.
+    /// Since when what is due first has been the first: since before, if it is the same as at the
+    /// last look.
     fn first_since(&self, ledger: &Ledger) -> Option<ServerMs> {
         let first = ledger.first_due.as_ref()?;
         let before = self.mongodb.newest().and_then(|ledger| ledger.first_due.as_ref());

@@ -1,11 +1,12 @@
 //! Histograms of workers, added up, and what they say: percentiles. Pure.
 //!
-//! Promises that histograms with different bounds can be added (workers of two versions may run), that what
-//! is kept is bounded, and that a percentile is exact to its bucket.
+//! Promises that histograms with different bounds can be added (workers of two versions may run),
+//! that what is kept is bounded, and that a percentile is exact to its bucket.
 
 use super::types::Latency;
 
-/// The most buckets of a sum. Tandem's own have 19; who writes others for fun can't fill the memory.
+/// The most buckets of a sum. Tandem's own have 19; who writes others for fun can't fill the
+/// memory.
 const BUCKETS_MAX: usize = 256;
 
 /// How many took at most so many milliseconds, and longer than the bucket before.

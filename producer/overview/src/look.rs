@@ -1,8 +1,9 @@
 //! The questions to the database. I/O only: what follows from the answers is decided elsewhere.
 //!
-//! Promises to cost the database little, whatever is in it: a question that has to count is asked again only
-//! after a hundred times as long as its answer took, so where counting takes long it is done less often. A question that the
-//! user may not ask does not keep the others from being answered. Fails when the database does not answer.
+//! Promises to cost the database little, whatever is in it: a question that has to count is asked
+//! again only after a hundred times as long as its answer took, so where counting takes long it is
+//! done less often. A question that the user may not ask does not keep the others from being
+//! answered. Fails when the database does not answer.
 
 use std::time::{Duration, Instant};
 
@@ -153,8 +154,8 @@ fn is_capped(counted: &Unfinished) -> bool {
     counted.initial_capped || counted.in_flight_capped
 }
 
-/// The numbers of the full count where the quick one has ended too early; the oldest is always the newest
-/// that is known.
+/// The numbers of the full count where the quick one has ended too early; the oldest is always the
+/// newest that is known.
 fn counted(
     quick: (Unfinished, Instant),
     full: Option<&(Unfinished, Instant)>,
@@ -167,8 +168,8 @@ fn counted(
     }
 }
 
-/// The same of what rests. What is due is told by the quick count, which is newer, unless that has not seen
-/// all of it.
+/// The same of what rests. What is due is told by the quick count, which is newer, unless that has
+/// not seen all of it.
 fn counted_resting(
     quick: (Resting, Instant),
     full: Option<&(Resting, Instant)>,

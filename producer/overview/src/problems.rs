@@ -1,7 +1,7 @@
 //! What is wrong, in words: what it is, why, what to do, and where to read more. Pure.
 //!
-//! Owns the sentences and the thresholds. Promises that each kind stands in the list at most once, the
-//! worst first, and that nothing is said of what is not known.
+//! Owns the sentences and the thresholds. Promises that each kind stands in the list at most once,
+//! the worst first, and that nothing is said of what is not known.
 
 use settings::shell::quoted;
 
@@ -14,8 +14,8 @@ const OLD_MS: u64 = 120_000;
 const QUIET_MS: u64 = 30_000;
 /// How long what waits may take.
 const CLEARS_S: u64 = 600;
-/// For how long what is due may stay, and the same one be the first of it. Workers look every few seconds, and
-/// behind a long queue move a step every half minute.
+/// For how long what is due may stay, and the same one be the first of it. Workers look every few
+/// seconds, and behind a long queue move a step every half minute.
 const LATE_MS: u64 = 60_000;
 /// As the alert `TandemManyRefusals`: more than so many, and that share of all.
 const REFUSALS: u64 = 20;

@@ -1,9 +1,10 @@
 //! One look for all viewers: who asks for the overview gets what the sampler has seen.
 //!
-//! Owns the two tasks that look at database and broker. Promises that ten viewers cost the servers as much
-//! as one, that nobody is looked at when nobody has asked for a minute (what was seen stays, for the
-//! charts), and that an answer comes also while a server is away: with what was known, and how old that is.
-//! The broker is asked on a connection of its own, so that a failed question delays no submission.
+//! Owns the two tasks that look at database and broker. Promises that ten viewers cost the servers
+//! as much as one, that nobody is looked at when nobody has asked for a minute (what was seen
+//! stays, for the charts), and that an answer comes also while a server is away: with what was
+//! known, and how old that is. The broker is asked on a connection of its own, so that a failed
+//! question delays no submission.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};

@@ -1,8 +1,8 @@
 //! The overview as it is told: by the HTTP API, by its stream, and by `producer top --json`.
 //!
-//! Owns the names and meanings of the fields. Moments are texts as in RFC 3339, by the database's clock. What is not
-//! known is `null`, never 0. Numbers that would cost the database too much beyond a limit are capped, and
-//! say so. All lists are bounded.
+//! Owns the names and meanings of the fields. Moments are texts as in RFC 3339, by the database's
+//! clock. What is not known is `null`, never 0. Numbers that would cost the database too much
+//! beyond a limit are capped, and say so. All lists are bounded.
 
 use std::collections::BTreeMap;
 
@@ -22,18 +22,20 @@ pub struct Overview {
     pub every_ms: u64,
     /// What is wrong, the worst first. Empty when nothing is.
     pub problems: Vec<Problem>,
-    /// Transactions that come to their end, a second, at this moment. Null until two looks were made.
+    /// Transactions that come to their end, a second, at this moment. Null until two looks were
+    /// made.
     pub rate: Option<Rate>,
     /// From submission to the final state, over the last minute. Null when nothing ended in it.
     pub latency_ms: Option<Latency>,
     /// Transactions that are not final, by state.
     pub states: Option<States>,
-    /// The transaction that has waited longest for workers and is not parked. What rests does not wait for them.
+    /// The transaction that has waited longest for workers and is not parked. What rests does not
+    /// wait for them.
     pub oldest: Option<Oldest>,
     /// What waits or is in flight, and how long it will take.
     pub backlog: Option<Backlog>,
-    /// What is due and was not moved on yet: scheduled transactions whose moment has come, and what has expired.
-    /// Null when nothing is.
+    /// What is due and was not moved on yet: scheduled transactions whose moment has come, and what
+    /// has expired. Null when nothing is.
     pub due: Option<Due>,
     /// The workers that were seen within the last quarter of an hour, those with trouble first.
     pub workers: Vec<Worker>,
@@ -43,8 +45,8 @@ pub struct Overview {
     pub queues: Option<Vec<Queue>>,
     /// Transactions that were canceled within the last 15 minutes, by the code of the reason.
     pub refusals: BTreeMap<String, u64>,
-    /// How many seconds of the last 15 minutes this program has looked. What was refused while it did not look
-    /// is not in `refusals`.
+    /// How many seconds of the last 15 minutes this program has looked. What was refused while it
+    /// did not look is not in `refusals`.
     pub refusals_over_s: u64,
     /// Messages in the queue of dead letters. Null until the broker has answered once.
     pub dead: Option<Dead>,
@@ -52,16 +54,16 @@ pub struct Overview {
     pub parked: Option<Count>,
     /// Events that no broker has confirmed and that are due.
     pub events_due: Option<Count>,
-    /// Documents in Tandem's own collections that Tandem has not written. They stay as they are. Null until somebody has
-    /// looked.
+    /// Documents in Tandem's own collections that Tandem has not written. They stay as they are.
+    /// Null until somebody has looked.
     pub foreign: Option<Vec<ForeignDocuments>>,
-    /// Indexes of others that remove documents of the ledger, or that may refuse writes and were not accepted. Null until somebody
-    /// has looked.
+    /// Indexes of others that remove documents of the ledger, or that may refuse writes and were
+    /// not accepted. Null until somebody has looked.
     pub harmful_indexes: Option<Vec<HarmfulIndex>>,
     /// Whether the servers are there.
     pub connections: Connections,
-    /// For charts, the oldest first. `GET /v1/overview`, and the first event of a stream, tell the last 15
-    /// minutes; later events tell only the points that are new.
+    /// For charts, the oldest first. `GET /v1/overview`, and the first event of a stream, tell the
+    /// last 15 minutes; later events tell only the points that are new.
     pub points: Vec<Point>,
 }
 
@@ -128,8 +130,8 @@ pub struct Count {
     pub capped: bool,
 }
 
-/// What is due. Workers move it on, those first whose moment was first, in steps: so many due at one moment
-/// take a while.
+/// What is due. Workers move it on, those first whose moment was first, in steps: so many due at
+/// one moment take a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Due {
@@ -139,7 +141,8 @@ pub struct Due {
     pub capped: bool,
     /// How long ago the moment of the first of them was.
     pub late_ms: u64,
-    /// For how long this program has seen the same one as the first. It stays small while workers move them.
+    /// For how long this program has seen the same one as the first. It stays small while workers
+    /// move them.
     pub still_ms: u64,
 }
 
@@ -171,7 +174,8 @@ pub struct Oldest {
     pub id: String,
     /// Its state.
     pub state: String,
-    /// How long ago it was created, by the database's clock; or was due, confirmed, released or canceled.
+    /// How long ago it was created, by the database's clock; or was due, confirmed, released or
+    /// canceled.
     pub age_ms: u64,
 }
 
@@ -183,8 +187,8 @@ pub struct Backlog {
     pub transactions: u64,
     /// Whether there may be more.
     pub capped: bool,
-    /// How many seconds that takes at this rate, if nothing more comes; at least, when it is capped. Null while
-    /// nothing is settled.
+    /// How many seconds that takes at this rate, if nothing more comes; at least, when it is
+    /// capped. Null while nothing is settled.
     pub clears_in_s: Option<u64>,
 }
 
@@ -200,7 +204,8 @@ pub struct Worker {
     pub version: String,
     /// How it settles: `two-phase`, `transaction` or `auto`.
     pub engine: String,
-    /// What `auto` does at this moment: `two-phase` or `transaction`. The same as `engine` for the others.
+    /// What `auto` does at this moment: `two-phase` or `transaction`. The same as `engine` for the
+    /// others.
     pub engine_now: String,
     /// How many batches it settles at the same time.
     pub lanes: u64,
@@ -322,8 +327,8 @@ pub struct Point {
     /// When it was.
     #[schema(format = DateTime)]
     pub at: String,
-    /// Transactions that came to their end, a second. Null is a gap: nobody looked, or the database was away. Draw no
-    /// line across it.
+    /// Transactions that came to their end, a second. Null is a gap: nobody looked, or the database
+    /// was away. Draw no line across it.
     pub settled: Option<f64>,
     /// From submission to the final state, in milliseconds. Null when nothing ended.
     pub p50: Option<f64>,

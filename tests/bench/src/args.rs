@@ -18,8 +18,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// Add what an earlier run has written with --json: of a part that is measured in another hour, or
-    /// after an interruption; several files one after the other
+    /// Add what an earlier run has written with --json: of a part that is measured in another hour,
+    /// or after an interruption; several files one after the other
     #[arg(long, value_name = "FILE")]
     pub with: Vec<PathBuf>,
 

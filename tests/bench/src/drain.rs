@@ -39,7 +39,8 @@ impl Drained {
     }
 }
 
-/// Waits until the workers have settled `to`, and counts from the moment when they had settled `from`.
+/// Waits until the workers have settled `to`, and counts from the moment when they had settled
+/// `from`.
 ///
 /// # Errors
 /// When nothing happens for long, or a worker ends.

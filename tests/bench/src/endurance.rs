@@ -1,8 +1,8 @@
 //! Keeps a contender at work for as long as it takes, and takes a sample of it each second.
 //!
 //! Promises that work never ends before the time is over: a baseline is given one part of the load
-//! after the other, and of Tandem's transfers three parts always wait in the queue. What was settled
-//! is in the books. Fails when a worker, the producer or the database does.
+//! after the other, and of Tandem's transfers three parts always wait in the queue. What was
+//! settled is in the books. Fails when a worker, the producer or the database does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -128,8 +128,8 @@ pub async fn work(
     Ok(Watched { samples, ran_empty, worker_peak_mib, books: source.books })
 }
 
-/// Also says whether the queue was ever close to empty. At the end of this the time is over, whatever
-/// happened.
+/// Also says whether the queue was ever close to empty. At the end of this the time is over,
+/// whatever happened.
 async fn watch_workers(
     field: &Field,
     workers: &mut Workers,

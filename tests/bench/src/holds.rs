@@ -1,9 +1,10 @@
-//! Holds, schedules, expiry and exclusive keys: how many a second, and what they cost the transfers of others.
+//! Holds, schedules, expiry and exclusive keys: how many a second, and what they cost the transfers
+//! of others.
 //!
-//! Each part has a database of its own, in which everything comes to its end and the books are audited.
-//! Rates count from the first submission, from the first confirmation, or from the moment at which what
-//! rests expires or is due, to the last end. Whether open holds cost others anything is measured by
-//! turns, with as many open holds on a merchant that they pay, too, and without any.
+//! Each part has a database of its own, in which everything comes to its end and the books are
+//! audited. Rates count from the first submission, from the first confirmation, or from the moment
+//! at which what rests expires or is due, to the last end. Whether open holds cost others anything
+//! is measured by turns, with as many open holds on a merchant that they pay, too, and without any.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -26,8 +27,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const AT_ONCE: usize = 1_000;
 /// Clients that confirm at the same time.
 const CONFIRMING: usize = 64;
-/// Accounts that pay, and as many others whose money is on hold. None of those has more than a few hundred
-/// holds.
+/// Accounts that pay, and as many others whose money is on hold. None of those has more than a few
+/// hundred holds.
 const PAYERS: u32 = 10_000;
 /// How often the transfers of others are measured with and without open holds.
 const TURNS: usize = 3;
@@ -153,8 +154,8 @@ impl Setting {
         }
     }
 
-    /// Waits until the worker has brought so many into a state. Its metrics say so, so that nobody asks
-    /// the database meanwhile.
+    /// Waits until the worker has brought so many into a state. Its metrics say so, so that nobody
+    /// asks the database meanwhile.
     async fn until(&self, state: State, count: u32, problems: &mut Vec<String>) {
         let begun = Instant::now();
         loop {

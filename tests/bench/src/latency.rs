@@ -29,8 +29,8 @@ const PAUSE_MS: std::ops::Range<u64> = 20..40;
 const UNCOUNTED_ONE_IN: usize = 10;
 /// The last fifth shows whether the contender has fallen behind.
 const LATE_ONE_IN: usize = 5;
-/// How far behind the schedule that fifth may be: a twentieth of the schedule, which is a rate of 5 %
-/// less, but at least so long, because a short run is disturbed by a single checkpoint.
+/// How far behind the schedule that fifth may be: a twentieth of the schedule, which is a rate of 5
+/// % less, but at least so long, because a short run is disturbed by a single checkpoint.
 const BEHIND_ONE_IN: u32 = 20;
 const BEHIND_AT_LEAST: Duration = Duration::from_millis(250);
 
@@ -59,8 +59,8 @@ pub struct Latency {
     pub rate_per_s: Option<f64>,
     /// So many of them arrive at once, and are one message of Tandem's.
     pub together: usize,
-    /// At a rate: whether the contender settled as many as arrived. If not, the time that a transfer
-    /// takes grows for as long as the load lasts, and the figures say only that.
+    /// At a rate: whether the contender settled as many as arrived. If not, the time that a
+    /// transfer takes grows for as long as the load lasts, and the figures say only that.
     pub kept_up: bool,
     /// Transfers.
     pub transfers: usize,

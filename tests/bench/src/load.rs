@@ -1,8 +1,9 @@
-//! How much the HTTP API takes in, measured by a load generator that knows nothing of Tandem (`wrk`),
-//! while a worker settles beside it.
+//! How much the HTTP API takes in, measured by a load generator that knows nothing of Tandem
+//! (`wrk`), while a worker settles beside it.
 //!
-//! Each part waits until everything is settled, so that none pays for the one before. At the end the
-//! books have to balance. `Client::submit_all` is measured beside the arrays: the API can't be faster.
+//! Each part waits until everything is settled, so that none pays for the one before. At the end
+//! the books have to balance. `Client::submit_all` is measured beside the arrays: the API can't be
+//! faster.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;

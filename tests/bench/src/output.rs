@@ -14,8 +14,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Writes the figures if that was asked for. The exit code says whether that succeeded and what was
-    /// measured is sound.
+    /// Writes the figures if that was asked for. The exit code says whether that succeeded and what
+    /// was measured is sound.
     #[must_use]
     pub fn conclude(self, figures: &impl Serialize, is_sound: bool) -> ExitCode {
         if let Some(file) = self.json {

@@ -16,8 +16,8 @@ use plot::{Bar, BarGroup, Bars, COLORS, Chart, Figure, Line, Lines, Panel};
 const WIDTH: u32 = 1_500;
 const HEIGHT: u32 = 330;
 
-/// Throughput, what it costs, how long a transfer takes, what more workers bring and what lasts, as far
-/// as they were measured.
+/// Throughput, what it costs, how long a transfer takes, what more workers bring and what lasts, as
+/// far as they were measured.
 #[must_use]
 pub fn figure(report: &Report) -> Figure {
     let mut panels = Vec::new();
@@ -42,7 +42,8 @@ fn panel(title: &str, bars: Bars) -> Panel {
     Panel { title: title.to_owned(), height: HEIGHT, chart: Chart::Bars(bars) }
 }
 
-/// A line for each contender that has points, in the same colour in every panel; no panel if none has.
+/// A line for each contender that has points, in the same colour in every panel; no panel if none
+/// has.
 fn curve(title: &str, axes: Lines, points: impl Fn(Contender) -> Vec<(f64, f64)>) -> Option<Panel> {
     let colored = Contender::value_variants().iter().zip(COLORS.into_iter().cycle());
     let lines: Vec<Line> = colored

@@ -27,8 +27,8 @@ const ROUND_TRIP: Duration = Duration::from_millis(10);
 /// The numbers of workers that are compared.
 const NEAR: [usize; 3] = [1, 2, 4];
 const FAR: [usize; 4] = [1, 2, 4, 8];
-/// So many transfers there are at least for each worker: the broker hands a worker up to 20,000 ahead,
-/// and the others would have nothing to do.
+/// So many transfers there are at least for each worker: the broker hands a worker up to 20,000
+/// ahead, and the others would have nothing to do.
 const EACH_AT_LEAST: usize = 60_000;
 /// The first tenth of the transfers, and the last, are not counted.
 const UNCOUNTED_ONE_IN: u64 = 10;
@@ -151,7 +151,8 @@ async fn measure(
 
 const PHASE_SUM: &str = "tandem_phase_seconds_sum";
 
-/// How much of the time is lost to conflicts: by all workers together, and by the one that loses most.
+/// How much of the time is lost to conflicts: by all workers together, and by the one that loses
+/// most.
 struct Shares {
     of_all: Option<f64>,
     highest: Option<f64>,

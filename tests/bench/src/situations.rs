@@ -1,8 +1,9 @@
 //! Which latencies are measured: of every contender, idle, at a curve of rates, and as in the book.
 //!
-//! The curve belongs to all contenders alike: at each rate all of them are measured in turn, so that a
-//! slow minute of the machine affects them all. A contender's curve ends after the first rate that it
-//! does not keep up with. The other workloads have one rate, for those who keep up with it.
+//! The curve belongs to all contenders alike: at each rate all of them are measured in turn, so
+//! that a slow minute of the machine affects them all. A contender's curve ends after the first
+//! rate that it does not keep up with. The other workloads have one rate, for those who keep up
+//! with it.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! An endless load, one part after the other.
 //!
-//! Owns the books of everything that was taken. The next part is made while the last one is used, so
-//! that nobody waits for it; parts are small, because ten minutes of transfers would fill the memory.
+//! Owns the books of everything that was taken. The next part is made while the last one is used,
+//! so that nobody waits for it; parts are small, because ten minutes of transfers would fill the
+//! memory.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The producer's side of a latency: the library as a service uses it, and who observes the ends.
 //!
-//! Promises an open loop: each arrival is submitted at its moment by a task of its own, however long
-//! those before it take, so a slow contender does not slow its load. Fails when a submission is not
-//! accepted, or a transfer's end is not seen for a minute.
+//! Promises an open loop: each arrival is submitted at its moment by a task of its own, however
+//! long those before it take, so a slow contender does not slow its load. Fails when a submission
+//! is not accepted, or a transfer's end is not seen for a minute.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -155,8 +155,8 @@ impl Summary {
     }
 }
 
-/// The latency at a rate, also of a contender that did not keep up with it, so that a target that was
-/// missed by far is seen to be missed.
+/// The latency at a rate, also of a contender that did not keep up with it, so that a target that
+/// was missed by far is seen to be missed.
 fn at_rate(
     latencies: &[Latency],
     workload: Workload,

@@ -1,7 +1,8 @@
 //! A subscriber's books: what somebody knows of the accounts who hears of nothing but outcomes.
 //!
-//! Owns a process of the example in Python, which listens during the whole run. Promises a verdict: the
-//! balances that it keeps are those of the accounts, and without a neighbour it has heard of every end.
+//! Owns a process of the example in Python, which listens during the whole run. Promises a verdict:
+//! the balances that it keeps are those of the accounts, and without a neighbour it has heard of
+//! every end.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -67,8 +68,8 @@ impl Books {
         Ok(Books { process, queues: Queues::new(amqp_url, name) })
     }
 
-    /// Waits until it has heard everything, ends it, and compares; `whole` says whether it must have
-    /// heard of every end. Returns the number of different events, and what is wrong.
+    /// Waits until it has heard everything, ends it, and compares; `whole` says whether it must
+    /// have heard of every end. Returns the number of different events, and what is wrong.
     ///
     /// # Errors
     /// When the database can't be read.

@@ -1,9 +1,9 @@
-//! Clerks cancel and reverse single transactions, reschedule what is scheduled, and confirm and release
-//! holds, while rows are being submitted and settled.
+//! Clerks cancel and reverse single transactions, reschedule what is scheduled, and confirm and
+//! release holds, while rows are being submitted and settled.
 //!
-//! They work at the same time, through a link of their own that nobody cuts; faults of the servers hit it
-//! as well. Their answers are kept and judged. A request that failed proves nothing: what is asked is
-//! asked again until it is answered.
+//! They work at the same time, through a link of their own that nobody cuts; faults of the servers
+//! hit it as well. Their answers are kept and judged. A request that failed proves nothing: what is
+//! asked is asked again until it is answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -35,8 +35,8 @@ pub struct Happened {
     pub began_ms: i64,
     /// The beginning of the recovery: the end of the fault, or for a killed process the kill.
     pub over_ms: i64,
-    /// The transactions that were unfinished when it began, without those that come to rest as holds
-    /// next; `None` if the database could not be asked.
+    /// The transactions that were unfinished when it began, without those that come to rest as
+    /// holds next; `None` if the database could not be asked.
     pub met: Option<Vec<String>>,
     /// Whether nothing else failed at the time.
     pub alone: bool,
@@ -205,9 +205,9 @@ impl Site {
         Ok(Some(Happened { fault, began_ms, over_ms: now_ms(), met, alone: false }))
     }
 
-    /// A broker that is killed soon after a quorum queue was declared may know the queue, and have lost its
-    /// files. Then it takes no message for it and delivers none, until somebody deletes it. So this does what
-    /// `deploy/operating.md` says.
+    /// A broker that is killed soon after a quorum queue was declared may know the queue, and have
+    /// lost its files. Then it takes no message for it and delivers none, until somebody deletes
+    /// it. So this does what `deploy/operating.md` says.
     async fn revive_queue(&self, broker: &Broker) -> Result<(), String> {
         let queues = Queues::new(&broker.url, &self.name);
         let (begun, marker) = (Instant::now(), Message::marker(0).to_bytes());

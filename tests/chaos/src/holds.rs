@@ -1,7 +1,7 @@
 //! What becomes of a row on hold: a pure function of seed and id, like the row itself.
 //!
-//! Owns which rows are holds, what the clerks do with each of them, what its confirmation captures, and
-//! the ends that follow from that. Promises a sentence for each contradiction; does no I/O.
+//! Owns which rows are holds, what the clerks do with each of them, what its confirmation captures,
+//! and the ends that follow from that. Promises a sentence for each contradiction; does no I/O.
 
 use std::time::Duration;
 
@@ -139,8 +139,9 @@ impl Hold {
     }
 }
 
-/// The contradiction between the end of a valid row that is on hold and what the clerks did with it.
-/// `begun_ms` is when its submission began; `also_released` says that somebody else has released it.
+/// The contradiction between the end of a valid row that is on hold and what the clerks did with
+/// it. `begun_ms` is when its submission began; `also_released` says that somebody else has
+/// released it.
 #[must_use]
 pub fn of_hold(
     row: &Row,

@@ -28,7 +28,8 @@ pub struct Life {
     pub final_ms: i64,
     /// Whether it was settled.
     pub done: bool,
-    /// Whether nothing but workers kept it waiting: it was not on hold, not scheduled, and did not expire.
+    /// Whether nothing but workers kept it waiting: it was not on hold, not scheduled, and did not
+    /// expire.
     pub plain: bool,
     /// When it was due, if it was scheduled, and neither on hold nor expiring.
     pub due_ms: Option<i64>,

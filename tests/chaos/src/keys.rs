@@ -1,8 +1,8 @@
 //! Submitters that use a few exclusive keys again and again, at the same time.
 //!
-//! Owns what they submit and what they were told. Promises that each submission is repeated until it is
-//! accepted or refused, and a sentence for each contradiction between that and the ledger. They work through
-//! the clerks' kind of link: only faults of the servers hit them.
+//! Owns what they submit and what they were told. Promises that each submission is repeated until
+//! it is accepted or refused, and a sentence for each contradiction between that and the ledger.
+//! They work through the clerks' kind of link: only faults of the servers hit them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -210,8 +210,8 @@ pub fn of_keyed(keyed: &Keyed, found: Option<&Found>) -> Option<String> {
     }
 }
 
-/// All pairs that had one key at the same time for certain: each was accepted before the other was decided.
-/// And everybody who was refused because of a transaction that never had the key.
+/// All pairs that had one key at the same time for certain: each was accepted before the other was
+/// decided. And everybody who was refused because of a transaction that never had the key.
 #[must_use]
 pub fn of_keys(all: &[Keyed], found: &HashMap<String, Found>) -> Vec<String> {
     let mut broken = Vec::new();

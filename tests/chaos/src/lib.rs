@@ -2,7 +2,8 @@
 //!
 //! - [`schedule`]: which fault comes when. [`load`]: what is submitted. Both from one seed.
 //! - [`site`]: what runs and can be hit: [`servers`], [`links`], [`programs`], [`produce`],
-//!   [`clerk`] (and [`holds`], what becomes of what is held, [`terms`], of what is scheduled or expires), [`keys`], [`neighbour`] (and [`mischief`], what that one does).
+//!   [`clerk`] (and [`holds`], what becomes of what is held, [`terms`], of what is scheduled or
+//!   expires), [`keys`], [`neighbour`] (and [`mischief`], what that one does).
 //! - [`faults`]: hitting it. [`observe`], [`progress`]: what is unfinished meanwhile.
 //! - [`home`]: the directory of a run, in which nothing is left running.
 //! - [`verdict`], [`judge`]: whether everything is as everybody was told.

@@ -1,8 +1,8 @@
 //! What is submitted: every row a pure function of seed, producer, chunk and place.
 //!
 //! So nobody has to store millions of rows: the judge makes them again. Promises that every row is
-//! of one of the [`Sort`]s, each of which must end in its own way, that half of all transfers touch one
-//! of a few hot accounts, that a third is on [`Hold`], and that a quarter has [`Terms`].
+//! of one of the [`Sort`]s, each of which must end in its own way, that half of all transfers touch
+//! one of a few hot accounts, that a third is on [`Hold`], and that a quarter has [`Terms`].
 
 use std::collections::HashSet;
 

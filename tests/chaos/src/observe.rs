@@ -1,8 +1,8 @@
 //! Which transactions are unfinished, read from the database past all proxies.
 //!
 //! Uses the indexes that hold unfinished transactions only, so that a look costs the same however
-//! many have been settled. Promises that nothing counts as unfinished that waits for a client or for a
-//! moment that has not come. Answers `None` while the database is away.
+//! many have been settled. Promises that nothing counts as unfinished that waits for a client or
+//! for a moment that has not come. Answers `None` while the database is away.
 
 use std::time::Duration;
 
@@ -19,16 +19,16 @@ use super::neighbour::is_neighbours;
 /// How long an answer may take before it counts as missing.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// A transaction that workers have something to do with: it is in flight, or a moment for which it was
-/// scheduled, or at which it expires, has come and nobody has moved it.
+/// A transaction that workers have something to do with: it is in flight, or a moment for which it
+/// was scheduled, or at which it expires, has come and nobody has moved it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
     /// Its id.
     pub id: String,
     /// Who has claimed it, if somebody has.
     pub claimed_by: Option<String>,
-    /// Whether it comes to rest as a hold next. Its end then says nothing of the workers: that waits for a
-    /// client, or until it expires.
+    /// Whether it comes to rest as a hold next. Its end then says nothing of the workers: that
+    /// waits for a client, or until it expires.
     pub rests_next: bool,
 }
 

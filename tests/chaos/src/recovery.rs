@@ -1,11 +1,11 @@
 //! How long it took until the transactions that a fault had met were final.
 //!
-//! For each fault: the transactions that workers had something to do with when it began. What was on hold or
-//! scheduled does not count, because it waited for a client or for its moment; what had been confirmed, or
-//! was due, does. It is recovered when the last of them is final. The time begins when the fault was over (a server
-//! serves again, a process goes on, a link works again); for a killed process it begins with the
-//! kill, and for a killed worker only the transactions that it had claimed count. The time is 0 if
-//! they were final before the fault was over.
+//! For each fault: the transactions that workers had something to do with when it began. What was
+//! on hold or scheduled does not count, because it waited for a client or for its moment; what had
+//! been confirmed, or was due, does. It is recovered when the last of them is final. The time
+//! begins when the fault was over (a server serves again, a process goes on, a link works again);
+//! for a killed process it begins with the kill, and for a killed worker only the transactions that
+//! it had claimed count. The time is 0 if they were final before the fault was over.
 
 use std::collections::HashMap;
 

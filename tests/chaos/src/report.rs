@@ -103,8 +103,8 @@ impl Report {
     }
 
     /// Seconds from submission to the end, of settled transactions that were submitted within a
-    /// period; without those of the careless neighbour, and without those that wait for a clerk or a moment,
-    /// or expire if they are slow.
+    /// period; without those of the careless neighbour, and without those that wait for a clerk or
+    /// a moment, or expire if they are slow.
     fn settling(&self, from: i64, to: i64) -> Ranks {
         let lives = self.lives.iter();
         let settled =
@@ -112,8 +112,8 @@ impl Report {
         Ranks::of(settled.map(|life| (life.final_ms - life.created_ms) as f64 / 1_000.0).collect())
     }
 
-    /// Seconds from the moment at which a scheduled transaction was due, or was submitted if that was
-    /// later, to its end, of those that were due within a period.
+    /// Seconds from the moment at which a scheduled transaction was due, or was submitted if that
+    /// was later, to its end, of those that were due within a period.
     fn coming_due(&self, from: i64, to: i64) -> Ranks {
         let due = self.lives.iter().filter(|life| life.done).filter_map(|life| {
             let due_ms = life.due_ms?.max(life.created_ms);
@@ -123,7 +123,8 @@ impl Report {
         Ranks::of(due.collect())
     }
 
-    /// Seconds from the confirmation of a hold to its end, of those that were confirmed within a period.
+    /// Seconds from the confirmation of a hold to its end, of those that were confirmed within a
+    /// period.
     fn capturing(&self, from: i64, to: i64) -> Ranks {
         let captured = self.lives.iter().filter(|life| life.done).filter_map(|life| {
             let confirmed_ms = life.confirmed_ms.filter(|ms| (from..to).contains(ms))?;

@@ -235,8 +235,8 @@ async fn afflict(
     Ok((happened, skipped))
 }
 
-/// Waits until everything is final. The neighbour helps with what it has done, and the clerks release
-/// holds that would rest for ever, or for too long.
+/// Waits until everything is final. The neighbour helps with what it has done, and the clerks
+/// release holds that would rest for ever, or for too long.
 async fn come_to_rest(
     site: &Site,
     mut neighbour: Option<&mut Neighbour>,
@@ -258,9 +258,11 @@ async fn come_to_rest(
         let resting = site.observer.resting().await;
         let is_empty = unfinished.as_ref().is_some_and(Vec::is_empty)
             && resting.as_ref().is_some_and(Vec::is_empty);
-        // Asked once more: what was held or scheduled at the first look may have been moved before the second.
+        // Asked once more: what was held or scheduled at the first look may have been moved before
+        // the second.
         if is_empty && site.observer.unfinished_of_all().await.is_some_and(|left| left.is_empty()) {
-            // What could not be deleted, because a worker that died had claimed it, is canceled by now.
+            // What could not be deleted, because a worker that died had claimed it, is canceled by
+            // now.
             return match neighbour {
                 Some(neighbour) => neighbour.tidy().await.err().into_iter().collect(),
                 None => Vec::new(),

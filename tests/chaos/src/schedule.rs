@@ -15,7 +15,8 @@ pub const WORKERS: usize = 4;
 /// How many producers run.
 pub const PRODUCERS: usize = 2;
 
-/// The time between the beginnings of two faults, in milliseconds: little more than four seconds in the mean.
+/// The time between the beginnings of two faults, in milliseconds: little more than four seconds in
+/// the mean.
 const GAP_MS: std::ops::RangeInclusive<u64> = 2_000..=6_500;
 
 /// A kind of fault.

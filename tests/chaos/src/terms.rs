@@ -1,9 +1,9 @@
 //! When a row may be settled, and until when: a pure function of seed and id, like the row itself.
 //!
-//! Owns which rows have `notBefore` and `expiresAt`, what the clerks do with those that are scheduled, and
-//! the ends that follow from that. All comparisons are between moments of the server's clock: those that
-//! the row was submitted with, and those that the ledger has recorded. Promises a sentence for each
-//! contradiction; does no I/O.
+//! Owns which rows have `notBefore` and `expiresAt`, what the clerks do with those that are
+//! scheduled, and the ends that follow from that. All comparisons are between moments of the
+//! server's clock: those that the row was submitted with, and those that the ledger has recorded.
+//! Promises a sentence for each contradiction; does no I/O.
 
 use std::time::Duration;
 
@@ -14,15 +14,16 @@ use super::clerk::{Ask, Task};
 use super::load::Row;
 use super::verdict::Found;
 
-/// Of so many rows, those below [`SCHEDULED`] have `notBefore`, those below [`EXPIRING`] have `expiresAt`,
-/// and those below [`BOTH`] have both.
+/// Of so many rows, those below [`SCHEDULED`] have `notBefore`, those below [`EXPIRING`] have
+/// `expiresAt`, and those below [`BOTH`] have both.
 const ROWS: u32 = 20;
 const SCHEDULED: u32 = 2;
 const EXPIRING: u32 = 4;
 const BOTH: u32 = 5;
 /// When a scheduled row is due, in milliseconds after its submission began.
 const NOT_BEFORE_MS: std::ops::Range<u64> = 2_000..8_000;
-/// When a row expires so soon that it may not be settled by then, in milliseconds after it may be settled.
+/// When a row expires so soon that it may not be settled by then, in milliseconds after it may be
+/// settled.
 const SHORT_MS: std::ops::Range<u64> = 500..8_000;
 /// When all others expire: later than anything may take.
 const GENEROUS_MS: u64 = 1_800_000;
@@ -157,7 +158,8 @@ pub fn of_moments(found: &Found) -> Option<String> {
     let decided_ms = found.decided_ms.unwrap_or(found.modified_ms);
     let is_before = |moment: i64| found.not_before_ms.is_some_and(|due_ms| moment < due_ms);
     let has_expired = found.expires_ms.is_some_and(|expires_ms| decided_ms >= expires_ms);
-    // A client may cancel what is scheduled. Everything else a worker decides, or a client confirms.
+    // A client may cancel what is scheduled. Everything else a worker decides, or a client
+    // confirms.
     let by_worker = found.is_final() && found.reason != "requested";
     if found.claimed_ms.is_some_and(is_before) {
         broken("claimed before its notBefore")

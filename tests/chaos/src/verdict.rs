@@ -149,8 +149,8 @@ fn legs(document: &Document) -> Vec<(String, i64)> {
 pub struct Known {
     /// When the submission of its chunk began, in Unix milliseconds.
     pub begun_ms: i64,
-    /// Whether a hold may be released, whatever its fate: a clerk cancels it, which releases what is held,
-    /// or it still rested at the end of the run.
+    /// Whether a hold may be released, whatever its fate: a clerk cancels it, which releases what
+    /// is held, or it still rested at the end of the run.
     pub also_released: bool,
     /// Whether a clerk was asked to cancel it.
     pub to_cancel: bool,

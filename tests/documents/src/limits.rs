@@ -1,7 +1,8 @@
 //! The page of all limits, made from constants and from the defaults of the command lines.
 //!
-//! Owns how the page looks, and what happens at each limit. Promises that no number on it is written by
-//! hand, so the page can't differ from the programs. Writes nothing: the program of this crate does.
+//! Owns how the page looks, and what happens at each limit. Promises that no number on it is
+//! written by hand, so the page can't differ from the programs. Writes nothing: the program of this
+//! crate does.
 
 use std::fmt::{Display, Write};
 
@@ -24,7 +25,8 @@ has a variable, the number is its default ([configuration.md](configuration.md))
 a constant. The last column names a test that shows what happens.
 ";
 
-/// A limit: what is limited, how much, where that is set, what happens there, and which test shows it.
+/// A limit: what is limited, how much, where that is set, what happens there, and which test shows
+/// it.
 struct Limit {
     what: &'static str,
     most: String,

@@ -1,5 +1,5 @@
-//! Writes `deploy/configuration.md`, `deploy/limits.md` and `deploy/metrics.md`. Run it when a flag, a
-//! default, a limit, a metric or a help text has changed.
+//! Writes `deploy/configuration.md`, `deploy/limits.md` and `deploy/metrics.md`. Run it when a
+//! flag, a default, a limit, a metric or a help text has changed.
 
 fn main() -> std::io::Result<()> {
     let root = documents::root();

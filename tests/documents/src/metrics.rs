@@ -1,7 +1,7 @@
 //! The page of all metrics, made from what the programs show when they start.
 //!
-//! Owns how the page looks; names, kinds, labels and meanings are those of `/metrics`. Writes nothing:
-//! the program of this crate does.
+//! Owns how the page looks; names, kinds, labels and meanings are those of `/metrics`. Writes
+//! nothing: the program of this crate does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -2,8 +2,8 @@
 //!
 //! Looks at links and at everything between backticks, in all Markdown files and in the comments of
 //! all Rust files. Owns what counts as a name: paths that begin with a folder of the repository,
-//! names with the extension of a file, and the packages, programs and examples in commands for cargo.
-//! All other words are not judged. Fails only when a file can't be read.
+//! names with the extension of a file, and the packages, programs and examples in commands for
+//! cargo. All other words are not judged. Fails only when a file can't be read.
 
 mod text;
 mod tree;

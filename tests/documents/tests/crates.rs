@@ -1,4 +1,5 @@
-//! The crates depend on each other as ARCHITECTURE.md says, and on nothing that would tie them together.
+//! The crates depend on each other as ARCHITECTURE.md says, and on nothing that would tie them
+//! together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
@@ -121,8 +122,8 @@ fn only_the_command_line_of_the_producer_has_features() {
     }
 }
 
-/// The items that a program sees of the client, by their heads. The driver's types must not be among them: whoever
-/// uses the client would depend on the driver's version.
+/// The items that a program sees of the client, by their heads. The driver's types must not be
+/// among them: whoever uses the client would depend on the driver's version.
 #[test]
 fn no_public_item_of_the_client_names_a_type_of_the_driver() {
     let (mut count, mut named) = (0, Vec::new());

@@ -1,4 +1,5 @@
-//! The files that operators deploy are valid, and name only flags, variables and ports of the programs.
+//! The files that operators deploy are valid, and name only flags, variables and ports of the
+//! programs.
 //!
 //! No container engine is needed. Each test runs a module of `tests/documents/deployment` with the
 //! validators that `deploy/test` brings, and fails with what the module has found.

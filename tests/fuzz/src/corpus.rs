@@ -1,7 +1,7 @@
 //! The inputs that are kept: `corpus/<target>/<file>`.
 //!
-//! A name that begins with `accepted` or `refused` says what has to become of the file; any other name
-//! only says that the file must do no harm.
+//! A name that begins with `accepted` or `refused` says what has to become of the file; any other
+//! name only says that the file must do no harm.
 
 use std::path::{Path, PathBuf};
 

@@ -10,11 +10,12 @@ use ledger::limits::{
 use ledger::transaction::Body;
 use mongodb::bson::{Bson, DateTime, Document, serialize_to_vec};
 
-/// The longest text that tells why something is refused: foreign text in it is cut, and may then become
-/// three times as long where every character of it has to be escaped.
+/// The longest text that tells why something is refused: foreign text in it is cut, and may then
+/// become three times as long where every character of it has to be escaped.
 const TOLD_BYTES_MAX: usize = 4 * ECHO_BYTES_MAX;
 
-/// How much memory reading may take, beside its input: so many bytes, and so many for each byte of it.
+/// How much memory reading may take, beside its input: so many bytes, and so many for each byte of
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     /// What it may take in any case.

@@ -7,8 +7,8 @@
 //! - [`judge`]: what must hold of whatever was accepted, and how much memory reading may take.
 //!
 //! An input is bytes, whatever it stands for. One number decides each input, so a run with the same
-//! numbers makes the same inputs. An input that fails is made smaller, kept in the corpus by the test
-//! that found it, and replayed first from then on.
+//! numbers makes the same inputs. An input that fails is made smaller, kept in the corpus by the
+//! test that found it, and replayed first from then on.
 
 pub mod bson;
 pub mod bytes;

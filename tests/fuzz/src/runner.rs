@@ -1,7 +1,7 @@
 //! Replays the corpus of a target, then makes inputs and judges them.
 //!
-//! Promises that a run without variables is always the same, and that both accepted and refused inputs
-//! are a good share of what it makes: otherwise its inputs would prove little.
+//! Promises that a run without variables is always the same, and that both accepted and refused
+//! inputs are a good share of what it makes: otherwise its inputs would prove little.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,8 @@
-//! A collector of spans, which stands in for a real one: it speaks OTLP over HTTP and keeps what it gets.
+//! A collector of spans, which stands in for a real one: it speaks OTLP over HTTP and keeps what it
+//! gets.
 //!
-//! It reads the protobuf with the types of OpenTelemetry's own description of it, so what it understands
-//! others understand, too.
+//! It reads the protobuf with the types of OpenTelemetry's own description of it, so what it
+//! understands others understand, too.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,9 +1,10 @@
 //! A MongoDB of a test's own that fails on demand: the server's own fail point `failCommand`.
 //!
-//! Owns the form of `configureFailPoint`. The server has one such fail point, so it fails in one way at a
-//! time, and tests that run side by side need a server each. It closes a connection, answers an error or
-//! waits only *before* a command; a write concern error comes *after* the effect. What is lost after the
-//! effect goes through a proxy. The server is always taken down with the value.
+//! Owns the form of `configureFailPoint`. The server has one such fail point, so it fails in one
+//! way at a time, and tests that run side by side need a server each. It closes a connection,
+//! answers an error or waits only *before* a command; a write concern error comes *after* the
+//! effect. What is lost after the effect goes through a proxy. The server is always taken down with
+//! the value.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,8 +25,8 @@ const STRIKE_LIMIT_MS: i64 = 3_000;
 /// What the server does in place of what it was asked for, or after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Answers an error, without effect. With `labels` the answer has exactly these; otherwise those that
-    /// the server itself gives to such an error.
+    /// Answers an error, without effect. With `labels` the answer has exactly these; otherwise
+    /// those that the server itself gives to such an error.
     Error {
         /// The server's code.
         code: i32,
@@ -190,8 +191,8 @@ impl FailingMongo {
         failures(&reply)
     }
 
-    /// Fails the one command that `send` sends; returns whether it did. Others who call this wait for
-    /// their turn, and not for the end of a command that is blocked.
+    /// Fails the one command that `send` sends; returns whether it did. Others who call this wait
+    /// for their turn, and not for the end of a command that is blocked.
     pub async fn strike(&self, plan: &Plan, send: impl Future<Output = io::Result<()>>) -> bool {
         let _turn = self.turn.lock().await;
         let before = failures(&self.configure(plan.command()).await);

@@ -1,7 +1,8 @@
 //! The harness of the end-to-end tests: real servers, real processes, and networks that misbehave.
 //!
 //! - [`deployment`]: MongoDB and RabbitMQ as child processes in a directory of their own.
-//! - [`console`], [`interrupt`]: what the programs that run servers say, and how they are interrupted.
+//! - [`console`], [`interrupt`]: what the programs that run servers say, and how they are
+//!   interrupted.
 //! - [`servers`]: where the shared servers are, and servers of a test's own.
 //! - [`world`]: one test's database and queues, with what it submits and looks at.
 //! - [`process`], [`worker`], [`producer`]: the programs under test, as processes.

@@ -114,7 +114,8 @@ pub fn signal(pid: u32, kind: Signal) -> bool {
     pid.is_some_and(|pid| kill_process(pid, kind).is_ok())
 }
 
-/// The exit code as a shell tells it: 128 and the signal's number for a program that a signal ended.
+/// The exit code as a shell tells it: 128 and the signal's number for a program that a signal
+/// ended.
 #[must_use]
 pub fn exit_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))

@@ -1,8 +1,8 @@
 //! A Prometheus of a test's own, which reads programs under test every second.
 //!
-//! Owns its process and its directory, which lies in that of the test. The programs `prometheus` and
-//! `promtool` are in the directory that `TANDEM_PROMETHEUS` names; `deploy/test` sets it. Panics when
-//! they are not there.
+//! Owns its process and its directory, which lies in that of the test. The programs `prometheus`
+//! and `promtool` are in the directory that `TANDEM_PROMETHEUS` names; `deploy/test` sets it.
+//! Panics when they are not there.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -34,8 +34,8 @@ pub fn program(name: &str) -> PathBuf {
 }
 
 impl Prometheus {
-    /// Starts one that reads `targets` and evaluates the rules of `rules`, both every second, and waits
-    /// until it has read each of them.
+    /// Starts one that reads `targets` and evaluates the rules of `rules`, both every second, and
+    /// waits until it has read each of them.
     ///
     /// # Panics
     /// When it does not start, or reads them not in time.

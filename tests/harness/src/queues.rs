@@ -119,7 +119,8 @@ impl Queues {
         queue::close(&connection).await;
     }
 
-    /// Takes so many messages of a queue and goes away without an acknowledgement, as a worker that dies.
+    /// Takes so many messages of a queue and goes away without an acknowledgement, as a worker that
+    /// dies.
     ///
     /// # Panics
     /// When there are fewer, or the broker is away.
@@ -188,7 +189,8 @@ impl Queues {
         self.topology.depth(&channel, key).await.ok()
     }
 
-    /// Waits until so many messages wait in a queue: a broker tells the depth as it was a moment ago.
+    /// Waits until so many messages wait in a queue: a broker tells the depth as it was a moment
+    /// ago.
     ///
     /// # Panics
     /// When there are more or fewer within `limit`.
@@ -239,8 +241,8 @@ impl Queues {
         Ok(())
     }
 
-    /// Declares a subscriber's durable queue, with a name that begins with the prefix, and binds it to
-    /// events.
+    /// Declares a subscriber's durable queue, with a name that begins with the prefix, and binds it
+    /// to events.
     ///
     /// # Panics
     /// When the broker is away.

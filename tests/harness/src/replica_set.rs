@@ -1,8 +1,8 @@
 //! A MongoDB replica set of a test's own, whose files are copied and put back as an operator does.
 //!
-//! Owns the steps of a backup: a secondary is locked for writing, its files are copied, it goes on; and
-//! those of a restore: all members stop, each gets the copy, all start. Secondaries can be held back. The set is
-//! always taken down with the value. Panics where an operator would stop and look.
+//! Owns the steps of a backup: a secondary is locked for writing, its files are copied, it goes on;
+//! and those of a restore: all members stop, each gets the copy, all start. Secondaries can be held
+//! back. The set is always taken down with the value. Panics where an operator would stop and look.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,8 +43,8 @@ impl OwnSet {
         Servers { mongodb_uri: self.uri.clone(), amqp_url: required("TANDEM_AMQP_URL") }
     }
 
-    /// Copies the files of a secondary that is locked meanwhile. It has everything that a majority had
-    /// when this was called.
+    /// Copies the files of a secondary that is locked meanwhile. It has everything that a majority
+    /// had when this was called.
     ///
     /// # Panics
     /// When it refuses, or the copy fails.

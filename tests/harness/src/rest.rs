@@ -1,8 +1,8 @@
 //! Rules 1 to 5 of `ARCHITECTURE.md`, which hold at rest, checked from the documents alone.
 //!
 //! A second, independent audit: it reads raw documents and shares no code with the audit of
-//! `producer`, so each of the two tests the other. What is scheduled or held may be left: nothing of the
-//! one is posted, and of the other its debits. Returns a sentence for each violation.
+//! `producer`, so each of the two tests the other. What is scheduled or held may be left: nothing
+//! of the one is posted, and of the other its debits. Returns a sentence for each violation.
 
 use std::collections::BTreeMap;
 

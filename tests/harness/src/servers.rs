@@ -149,8 +149,8 @@ impl OwnBroker {
         self.amqp_url = addresses.unwrap_or_else(|failure| panic!("{failure}")).amqp_url;
     }
 
-    /// Listens on one more port, with TLS and this certificate, for clients with a certificate of this
-    /// authority, and returns the port.
+    /// Listens on one more port, with TLS and this certificate, for clients with a certificate of
+    /// this authority, and returns the port.
     ///
     /// # Panics
     /// When it does not listen.

@@ -1,7 +1,7 @@
 //! A subscriber of outcome events, as a program of somebody else's is one.
 //!
-//! It speaks AMQP itself and knows nothing of Tandem but the exchange's name. Its queue lives as long
-//! as the test. It keeps what it gets in the order in which it comes, repeats too.
+//! It speaks AMQP itself and knows nothing of Tandem but the exchange's name. Its queue lives as
+//! long as the test. It keeps what it gets in the order in which it comes, repeats too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 /// The pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A limit is what a machine needs that does nothing else. Tests run beside others, and some machines
-/// are slow, so a wait lasts up to so many times as long.
+/// A limit is what a machine needs that does nothing else. Tests run beside others, and some
+/// machines are slow, so a wait lasts up to so many times as long.
 const PATIENCE: u32 = 4;
 
 /// Looks until there is a value, and returns it.

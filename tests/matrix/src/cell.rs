@@ -37,8 +37,8 @@ pub struct Outcome {
     pub told: Vec<Told>,
     /// What is not so.
     pub problems: Vec<String>,
-    /// Whether the command came that was to fail. What runs side by side in a client or worker does not
-    /// send the same commands each time.
+    /// Whether the command came that was to fail. What runs side by side in a client or worker does
+    /// not send the same commands each time.
     pub was_met: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The classes of answers: in which ways a command of Tandem fails.
 //!
-//! Owns codes, labels and how often. Promises that each way stands for a place in which the effect may be:
-//! it surely has not happened, it has, or it happens when nobody waits any more.
+//! Owns codes, labels and how often. Promises that each way stands for a place in which the effect
+//! may be: it surely has not happened, it has, or it happens when nobody waits any more.
 
 use std::time::Duration;
 
@@ -97,8 +97,8 @@ pub const CLASSES: [Class; 21] = [
     Class::of("blocked beyond the limit", Fault::Server(Failure::Block(BLOCKED))),
 ];
 
-/// No class of answers: a refusal of what has been done. It is how a wrong class in a decision would look,
-/// and has to turn every cell red.
+/// No class of answers: a refusal of what has been done. It is how a wrong class in a decision
+/// would look, and has to turn every cell red.
 pub const LIE: Class = Class::of("done, and answered with a refusal", Fault::Lie);
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Which cells run in the short forms.
 //!
-//! Promises that each pair that some cell has is in one that is chosen ([`Extent::Pairs`]): of row and class, of
-//! command and class, and of row and position; or each row, class and command once ([`Extent::Each`]). Greedy and
-//! without chance, so that two runs on the same records choose the same. Pure.
+//! Promises that each pair that some cell has is in one that is chosen ([`Extent::Pairs`]): of row
+//! and class, of command and class, and of row and position; or each row, class and command once
+//! ([`Extent::Each`]). Greedy and without chance, so that two runs on the same records choose the
+//! same. Pure.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! What cells stand on: a MongoDB that fails on demand, a broker, a database with a healthy client, and
-//! workers inside this program.
+//! What cells stand on: a MongoDB that fails on demand, a broker, a database with a healthy client,
+//! and workers inside this program.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use mongo::Store;
 use settings::{MongoSettings, TimingSettings};
 use worker::{Worker, WorkerHandle};
 
-/// The time limit of one command of clients and workers under test: short, so that a block does not take
-/// long, and long enough for a busy machine.
+/// The time limit of one command of clients and workers under test: short, so that a block does not
+/// take long, and long enough for a busy machine.
 pub const OP_LIMIT: Duration = Duration::from_millis(500);
 
 /// How long a client under test tries again.

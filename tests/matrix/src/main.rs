@@ -13,7 +13,8 @@ use matrix::cover::Extent;
 use matrix::run::{Options, Row, run};
 use matrix::told::read;
 
-/// Lets each command that Tandem sends fail in each way, and compares what was told with what is so.
+/// Lets each command that Tandem sends fail in each way, and compares what was told with what is
+/// so.
 #[derive(Parser)]
 #[command(
     override_usage = "deploy/matrix [OPTIONS]",

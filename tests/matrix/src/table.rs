@@ -1,4 +1,5 @@
-//! What a run says: a line for each command of each row, a letter for each class, and the red cells.
+//! What a run says: a line for each command of each row, a letter for each class, and the red
+//! cells.
 
 use std::fmt;
 

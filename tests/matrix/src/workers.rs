@@ -1,8 +1,9 @@
 //! The rows of the engines: a worker settles a few transactions while one of its commands fails.
 //!
-//! Owns what each transaction has to become, whatever fails: paid, refused for want of funds, held, due
-//! and paid. After a fault that may pass, the worker has to bring all of them there by itself. After one that looks as if
-//! it lasted, it may park, or end and say why; then the next worker goes on from there.
+//! Owns what each transaction has to become, whatever fails: paid, refused for want of funds, held,
+//! due and paid. After a fault that may pass, the worker has to bring all of them there by itself.
+//! After one that looks as if it lasted, it may park, or end and say why; then the next worker goes
+//! on from there.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime};
@@ -19,12 +20,14 @@ use worker::WorkerHandle;
 use crate::cell::{Cell, Outcome, Position};
 use crate::ground::{Ground, stop};
 
-/// How long a worker may take for its transactions, whatever fails once: blocks, a takeover, delays.
+/// How long a worker may take for its transactions, whatever fails once: blocks, a takeover,
+/// delays.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long a worker goes on beyond its work if its command has not come: each part of it has had its turn.
+/// How long a worker goes on beyond its work if its command has not come: each part of it has had
+/// its turn.
 const FAULT_LIMIT: Duration = Duration::from_secs(5);
-/// How long a healthy worker goes on beyond its work when its commands are recorded, so that every part
-/// of it has had its turn.
+/// How long a healthy worker goes on beyond its work when its commands are recorded, so that every
+/// part of it has had its turn.
 const RECORDED_FOR: Duration = Duration::from_secs(3);
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(30);

@@ -1,4 +1,5 @@
-//! The shortest form of the matrix, and that it sees an untrue word. CI runs `deploy/matrix --pairs`, too.
+//! The shortest form of the matrix, and that it sees an untrue word. CI runs `deploy/matrix
+//! --pairs`, too.
 
 use std::sync::Arc;
 
@@ -46,8 +47,8 @@ async fn nobody_is_told_what_is_not_so_whichever_command_fails_in_whichever_way(
     assert!(report.is_well(), "{report}");
 }
 
-/// The server has done what it says it refuses. So a decision that is right by the answer is wrong, as it
-/// would be with a wrong class.
+/// The server has done what it says it refuses. So a decision that is right by the answer is wrong,
+/// as it would be with a wrong class.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_of_what_was_done_turns_its_cell_red() {
     let rows = [Operation::Submit, Operation::CreateAccounts];

@@ -21,8 +21,8 @@ pub struct Lines {
     pub x_max: f64,
     /// Where the vertical axis ends at least.
     pub y_max: f64,
-    /// Whether every step of the vertical axis is ten times the one before. Values must then be above
-    /// 0, and the axis begins below the lowest one.
+    /// Whether every step of the vertical axis is ten times the one before. Values must then be
+    /// above 0, and the axis begins below the lowest one.
     pub logarithmic: bool,
     /// Whether each point has a dot, for lines of few points.
     pub dotted: bool,

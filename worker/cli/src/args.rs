@@ -26,8 +26,8 @@ pub struct WorkerFlags {
     #[arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9464")]
     http: String,
 
-    /// Where spans are sent: the address of an OpenTelemetry collector, as http://127.0.0.1:4318 (OTLP
-    /// over HTTP). Without it nothing is traced
+    /// Where spans are sent: the address of an OpenTelemetry collector, as http://127.0.0.1:4318
+    /// (OTLP over HTTP). Without it nothing is traced
     #[arg(long, env = "TANDEM_OTLP_ENDPOINT", value_name = "URL")]
     otlp_endpoint: Option<String>,
 
@@ -36,8 +36,8 @@ pub struct WorkerFlags {
     engine: EngineFlag,
 
     /// Whether an event is published for each transaction that ends, `on` or `off`. The ledger's
-    /// settings decide; a worker that is told otherwise does not start, and a fresh ledger gets what is
-    /// told, or `on`
+    /// settings decide; a worker that is told otherwise does not start, and a fresh ledger gets
+    /// what is told, or `on`
     #[arg(long, env = "TANDEM_EVENTS", value_name = "on|off", value_parser = switch)]
     events: Option<bool>,
 
@@ -58,7 +58,8 @@ pub struct WorkerFlags {
     #[arg(long, env = "TANDEM_RIDE_MS", default_value_t = 1_000)]
     ride_ms: u32,
 
-    /// Messages delivered ahead; by default as many as hold eight batches of ids, and 16,000 at most
+    /// Messages delivered ahead; by default as many as hold eight batches of ids, and 16,000 at
+    /// most
     #[arg(long, env = "TANDEM_PREFETCH")]
     prefetch: Option<u16>,
 

@@ -2,14 +2,15 @@
 //!
 //! Promises that a transaction of a batch becomes final only when its event is confirmed by the
 //! broker, or noted in the database as due, from where sweepers publish it. So an event is sent at
-//! least once, whatever dies when: a worker that dies after the confirm leaves a transaction that is
-//! not final, and its successor sends the same event again. It is sent only when no mark is left: who
-//! hears of it can spend the money. A broker that is away costs a batch no more than the announcer's
-//! limit, and then one write. Fails by leaving the transactions as they are.
+//! least once, whatever dies when: a worker that dies after the confirm leaves a transaction that
+//! is not final, and its successor sends the same event again. It is sent only when no mark is
+//! left: who hears of it can spend the money. A broker that is away costs a batch no more than the
+//! announcer's limit, and then one write. Fails by leaving the transactions as they are.
 //!
-//! There may be hundreds of small batches a second. What comes while another batch tells waits, and the first of
-//! those who wait tells the events of all; notes are removed in the same way. A full batch tells by itself. A
-//! native batch notes its events in its own transaction, publishes after the commit, and removes the note.
+//! There may be hundreds of small batches a second. What comes while another batch tells waits, and
+//! the first of those who wait tells the events of all; notes are removed in the same way. A full
+//! batch tells by itself. A native batch notes its events in its own transaction, publishes after
+//! the commit, and removes the note.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -37,8 +38,8 @@ fn end_by(step: Advance) -> Option<End> {
 }
 
 impl<L: Ledger, E: Environment> Batch<'_, L, E> {
-    /// Sends the events of those that are about to take their last step. Those whose event is neither
-    /// confirmed nor noted as due are left.
+    /// Sends the events of those that are about to take their last step. Those whose event is
+    /// neither confirmed nor noted as due are left.
     pub(super) async fn announce(&mut self, step: Advance, ids: &[TransactionId]) {
         let engine = self.engine;
         let (Some(announcer), Some(end)) = (&engine.announcer, end_by(step)) else { return };
@@ -70,8 +71,8 @@ pub(super) struct Committed {
 }
 
 impl<L: Ledger, E: Environment> Engine<L, E> {
-    /// Sends the events of a native batch, and forgets that they are due. What is not confirmed, and
-    /// a note that can't be removed, is left to the sweepers.
+    /// Sends the events of a native batch, and forgets that they are due. What is not confirmed,
+    /// and a note that can't be removed, is left to the sweepers.
     pub(super) async fn announce_committed(&self, committed: Committed) {
         let Some(announcer) = &self.announcer else { return };
         let Committed { token, events } = committed;
@@ -88,7 +89,8 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         self.forgetting.run(token, forget).await;
     }
 
-    /// Sends events, those of small batches together with others; returns those that are not confirmed.
+    /// Sends events, those of small batches together with others; returns those that are not
+    /// confirmed.
     async fn tell(&self, announcer: &Arc<dyn Announcer>, events: Vec<Ended>) -> Vec<Ended> {
         if self.auto.is_full(events.len()) {
             return announcer.announce(&events).await;

@@ -15,8 +15,8 @@ use super::held::{Held, Left};
 use super::news::tell;
 use super::{Engine, Environment, Outcome};
 
-/// From so many claims on, what fails in passing goes on with fewer others: perhaps it does not pass
-/// by itself, but because of one of them.
+/// From so many claims on, what fails in passing goes on with fewer others: perhaps it does not
+/// pass by itself, but because of one of them.
 const APART_FROM: u32 = 3;
 
 /// The transactions that one run of the protocol has claimed.

@@ -1,10 +1,11 @@
 //! How much work one batch may hold: fixed limits, and what the engine learns on the way.
 //!
 //! Ids say nothing about how much work they are, and legs say little about how long they take: that
-//! depends on the server and on who else uses it. So the engine learns two numbers from its batches:
-//! how many legs can be posted well within a lease, and how many transactions that are. Promises that
-//! a batch of more than one command whose lease ended on the way is not followed by one of the same
-//! size, and that a batch takes at least one transaction. A wrong number costs time only.
+//! depends on the server and on who else uses it. So the engine learns two numbers from its
+//! batches: how many legs can be posted well within a lease, and how many transactions that are.
+//! Promises that a batch of more than one command whose lease ended on the way is not followed by
+//! one of the same size, and that a batch takes at least one transaction. A wrong number costs time
+//! only.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,8 +1,8 @@
 //! How a batch gets what it works on: the claim, and as much of it as one batch may hold.
 //!
 //! Ids say nothing about how much work they are. So a batch claims first, keeps as many as its
-//! limits of legs and bytes allow, and gives the rest back at once ([`Left::Surplus`]). Promises that
-//! it keeps at least one, and that contents are loaded only of what it keeps.
+//! limits of legs and bytes allow, and gives the rest back at once ([`Left::Surplus`]). Promises
+//! that it keeps at least one, and that contents are loaded only of what it keeps.
 
 use std::collections::BTreeSet;
 

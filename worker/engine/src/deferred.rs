@@ -3,8 +3,9 @@
 //! Owns the settlements of one worker process that wait. A batch that has committed defers its
 //! settlements; a later batch carries those of the accounts that it posts to, which saves their
 //! update. Promises that a settlement is in one place only: it waits, it is carried by one post, or
-//! it is back with its batch. A settlement whose post has no certain outcome goes back to its batch,
-//! which settles it under the guard of its marks: settled twice, it changes nothing the second time.
+//! it is back with its batch. A settlement whose post has no certain outcome goes back to its
+//! batch, which settles it under the guard of its marks: settled twice, it changes nothing the
+//! second time.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -162,8 +163,8 @@ impl Carried {
         settlements.len() as u64
     }
 
-    /// Takes out those that are settled, by a look at the accounts after an incomplete post. Returns how many they are;
-    /// the others are to be settled before their credits are missed.
+    /// Takes out those that are settled, by a look at the accounts after an incomplete post.
+    /// Returns how many they are; the others are to be settled before their credits are missed.
     pub fn settled_by(&mut self, accounts: &Accounts) -> u64 {
         let gone = |one: &mut Waiting| !plan::any_mark_left(&one.settlement, accounts);
         let settlements = self.settlements.extract_if(.., gone).collect();

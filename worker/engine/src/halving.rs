@@ -1,13 +1,14 @@
 //! A call of the ledger in pieces, so that a bad item costs its neighbours nothing.
 //!
-//! Here the calls of the two phases are made smaller when they failed. Three others halve by rules of their own: a
-//! native batch, also after conflicts (`native`), a client's group of submissions, which goes on until one stands
-//! alone, and a write whose answer can't be read (`mongo`). What passes by itself is sent again as it is. What failed as a command (too large, too slow, refused) is never repeated as it is:
-//! it is halved, at most [`HALVINGS_MAX`] times. A quarter that still fails is left, and goes on in
-//! smaller messages ([`Outcome::Apart`]), so that halving continues through the queue and not within
-//! one lease, until the culprit stands alone. The other quarters are done meanwhile. So a call
-//! becomes at most seven commands, beside the repetitions of what passes. When the server is away,
-//! nothing more is tried: it is away for the rest, too.
+//! Here the calls of the two phases are made smaller when they failed. Three others halve by rules
+//! of their own: a native batch, also after conflicts (`native`), a client's group of submissions,
+//! which goes on until one stands alone, and a write whose answer can't be read (`mongo`). What
+//! passes by itself is sent again as it is. What failed as a command (too large, too slow, refused)
+//! is never repeated as it is: it is halved, at most [`HALVINGS_MAX`] times. A quarter that still
+//! fails is left, and goes on in smaller messages ([`Outcome::Apart`]), so that halving continues
+//! through the queue and not within one lease, until the culprit stands alone. The other quarters
+//! are done meanwhile. So a call becomes at most seven commands, beside the repetitions of what
+//! passes. When the server is away, nothing more is tried: it is away for the rest, too.
 //!
 //! A document that the server refuses by itself is no failure of its call: the ledger names it in
 //! its answer ([`ledger::Written`]).

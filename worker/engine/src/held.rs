@@ -64,8 +64,8 @@ impl Held {
 
     /// Takes in what it asks for, and decides what follows from that alone. Before the commit point
     /// it is refused when it makes no sense, has expired, or has failed alone too often; after it
-    /// nothing stops it any more. One that may have been posted and can't be read any more is set apart: nobody
-    /// knows which accounts have its marks.
+    /// nothing stops it any more. One that may have been posted and can't be read any more is set
+    /// apart: nobody knows which accounts have its marks.
     pub fn load(&mut self, body: Result<Body, String>, attempts_max: u32, now: ServerMs) {
         let unreadable = |problem: &String| {
             Some(Parked::new(
@@ -142,8 +142,9 @@ impl Held {
         self.body().is_some_and(Body::awaits_confirmation)
     }
 
-    /// Whether somebody may have confirmed it since it was read here, as far as this look shows. A claim of
-    /// which a copy arrives late may make this batch the owner again after it has come to rest.
+    /// Whether somebody may have confirmed it since it was read here, as far as this look shows. A
+    /// claim of which a copy arrives late may make this batch the owner again after it has come to
+    /// rest.
     pub fn may_be_confirmed_since(&self, seen: &Seen) -> bool {
         let awaits =
             |body: &Result<Body, String>| body.as_ref().is_ok_and(Body::awaits_confirmation);

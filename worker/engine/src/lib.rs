@@ -248,7 +248,8 @@ pub struct Underway<'a, L, E> {
 }
 
 impl<L: Ledger, E: Environment> Underway<'_, L, E> {
-    /// Removes the marks, announces what has ended, and says for each transaction what became of it.
+    /// Removes the marks, announces what has ended, and says for each transaction what became of
+    /// it.
     pub async fn end(mut self) -> Vec<(TransactionId, Outcome)> {
         for committed in self.committed {
             self.engine.announce_committed(committed).await;

@@ -1,8 +1,9 @@
-//! What of the engine's failures is told, so that a server that is away is one line and not one for each batch.
+//! What of the engine's failures is told, so that a server that is away is one line and not one for
+//! each batch.
 //!
-//! Owns whether the last call that was answered, or failed, failed because of what passes by itself.
-//! Promises that the first such failure is told, and the next one only after something has succeeded. All
-//! others are told each time.
+//! Owns whether the last call that was answered, or failed, failed because of what passes by
+//! itself. Promises that the first such failure is told, and the next one only after something has
+//! succeeded. All others are told each time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,7 +1,7 @@
 //! What the engine lets others know of its work: for metrics, spans and lines of a log.
 //!
-//! Promises that nothing that an [`Observer`] does or answers changes what the engine does. Every method does
-//! nothing where it is not implemented.
+//! Promises that nothing that an [`Observer`] does or answers changes what the engine does. Every
+//! method does nothing where it is not implemented.
 
 use ledger::ServerMs;
 use ledger::transaction::{ParkCode, ReasonCode, State, TransactionId};
@@ -29,8 +29,8 @@ pub trait Observer: Send + Sync {
         let _ = code;
     }
 
-    /// Transactions that were created at these moments have come to this final state by now. 0 means that
-    /// the moment of creation is not known.
+    /// Transactions that were created at these moments have come to this final state by now. 0
+    /// means that the moment of creation is not known.
     fn ended(&self, state: State, created: &mut dyn Iterator<Item = ServerMs>, now: ServerMs) {
         let _ = (state, created, now);
     }

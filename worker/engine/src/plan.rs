@@ -128,8 +128,8 @@ fn per_account<'a, T>(
     groups.into_values().flatten().collect()
 }
 
-/// One posting per account (and currency and kind), however many transactions touch it. The debits of
-/// confirmed holds are not among them: a look finds that they have their marks.
+/// One posting per account (and currency and kind), however many transactions touch it. The debits
+/// of confirmed holds are not among them: a look finds that they have their marks.
 pub(super) fn postings_per_account<'a>(bodies: impl IntoIterator<Item = Legs<'a>>) -> Vec<Posting> {
     let is_new = |leg: &MarkedLeg<'a>, body: &Body| !leg.holds || body.awaits_confirmation();
     let legs = bodies
@@ -235,8 +235,8 @@ pub(super) enum Judged {
 }
 
 /// Looks at every leg of a transaction. The reason named is that of the first leg that has one;
-/// `refusals` are legs that the server refuses to post. A hold posts its debits only; an account that
-/// would refuse its credit refuses it now, and not when somebody has confirmed it.
+/// `refusals` are legs that the server refuses to post. A hold posts its debits only; an account
+/// that would refuse its credit refuses it now, and not when somebody has confirmed it.
 pub(super) fn judge(
     id: &TransactionId,
     body: &Body,

@@ -1,4 +1,5 @@
-//! How the legs of a batch are posted: all of an account at once, then what was left out one by one.
+//! How the legs of a batch are posted: all of an account at once, then what was left out one by
+//! one.
 //!
 //! Promises that a transaction is taken as posted only when each of its legs is, that nothing is
 //! refused without a look at the account, and that doubt about a post whose outcome is unknown is
@@ -44,7 +45,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         for round in 0..ROUNDS_MAX {
             if self.post_all(&postings, &mut refusals).await {
                 self.engine.observer.rode(carried.settled());
-                // What was posted of a hold is not all that has to be known of it: see `plan::judge`.
+                // What was posted of a hold is not all that has to be known of it: see
+                // `plan::judge`.
                 let is_known = |held: &Held| round > 0 || !held.is_hold();
                 let known = open.extract_if(.., |id| self.held.get(id).is_none_or(is_known));
                 known.collect::<Vec<_>>().iter().for_each(|id| self.mark_posted(id));
@@ -60,9 +62,10 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
                 return;
             }
         }
-        // Nothing was seen in the way, round after round, and still no post took effect. Unless somebody changes the
-        // account between each post and its look, the server's clock is past the deadline and our estimate of it is
-        // not: we were stopped before we read an answer of the server.
+        // Nothing was seen in the way, round after round, and still no post took effect. Unless
+        // somebody changes the account between each post and its look, the server's clock is past
+        // the deadline and our estimate of it is not: we were stopped before we read an answer of
+        // the server.
         self.engine.observer.fenced_post();
         self.leave(&open, Left::Later);
     }
@@ -80,7 +83,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let post = async |postings| {
             let before = self.post_before()?;
             let posted = self.engine.ledger.post(postings, before).await;
-            // An error is not counted: a server that is slow or away is no sign of a stalled worker.
+            // An error is not counted: a server that is slow or away is no sign of a stalled
+            // worker.
             let is_partial = posted.as_ref().is_ok_and(|written| written.count < postings.len());
             if is_partial && self.server_now() >= before {
                 self.engine.observer.fenced_post();
@@ -130,8 +134,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         Ok(self.lease_until.min(server_now + self.engine.settings.post_window_ms))
     }
 
-    /// Looks at the accounts after an incomplete posting. What was not settled with it is settled now:
-    /// nothing is refused for want of money that this worker holds back.
+    /// Looks at the accounts after an incomplete posting. What was not settled with it is settled
+    /// now: nothing is refused for want of money that this worker holds back.
     async fn look(&mut self, open: &[TransactionId], mut carried: Carried) -> Accounts {
         // A ride's account counts, too, where nobody is left who would post to it: what was not
         // looked at would be taken for an account that does not exist.

@@ -1,12 +1,12 @@
 //! Which accounts the native batches of this worker work on, so that no two of them meet.
 //!
-//! Two native transactions on the same account cost each other the work of one; on different accounts
-//! they use two cores. So a batch names the accounts of its transactions before it begins. Those whose
-//! accounts nobody else has named go at once; the others wait for all who have named them earlier.
-//! Promises that nobody waits for somebody who came later (so nobody starves, and no two wait for each
-//! other), and that a debit does not overtake a credit to its account that came before it. Nobody may
-//! wait while he holds something else. No money depends on any of it: batches that meet have a
-//! conflict, as with those of other workers.
+//! Two native transactions on the same account cost each other the work of one; on different
+//! accounts they use two cores. So a batch names the accounts of its transactions before it begins.
+//! Those whose accounts nobody else has named go at once; the others wait for all who have named
+//! them earlier. Promises that nobody waits for somebody who came later (so nobody starves, and no
+//! two wait for each other), and that a debit does not overtake a credit to its account that came
+//! before it. Nobody may wait while he holds something else. No money depends on any of it: batches
+//! that meet have a conflict, as with those of other workers.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
@@ -15,8 +15,8 @@ use ledger::Seen;
 use ledger::transaction::{AccountId, Leg};
 use tokio::sync::Notify;
 
-/// If fewer of a batch than one in so many can go at once, none of them does: a transaction of its own
-/// for a few costs more than their wait.
+/// If fewer of a batch than one in so many can go at once, none of them does: a transaction of its
+/// own for a few costs more than their wait.
 const SHARE_LEAST: usize = 3;
 
 /// The accounts that are named, by whom.

@@ -2,8 +2,8 @@
 //!
 //! Promises that a mark is removed at most once with what it held, that `done` and `canceled` say
 //! that no mark is left, and that nothing is removed while a post is in doubt. A mark that can't be
-//! removed (its account can't be read, or the server refuses to write it) sets its transaction apart,
-//! once its other marks are gone. Settlements of a large batch wait for a ride (see
+//! removed (its account can't be read, or the server refuses to write it) sets its transaction
+//! apart, once its other marks are gone. Settlements of a large batch wait for a ride (see
 //! [`super::deferred`]); the transactions are `applied` meanwhile.
 
 use std::collections::BTreeSet;
@@ -175,9 +175,9 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
 }
 
 impl<L: Ledger, E: Environment> Engine<L, E> {
-    /// Settles what waits for a ride on these accounts, for a batch that carries none: it must refuse
-    /// nothing for want of money that this worker holds back. What is not surely settled goes back to
-    /// its own batch.
+    /// Settles what waits for a ride on these accounts, for a batch that carries none: it must
+    /// refuse nothing for want of money that this worker holds back. What is not surely settled
+    /// goes back to its own batch.
     pub(super) async fn settle_waiting(&self, accounts: impl Iterator<Item = AccountId>) {
         let mut taken = self.deferred.take(accounts);
         let settlements = taken.settlements();

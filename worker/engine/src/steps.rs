@@ -1,8 +1,9 @@
 //! How a batch moves its transactions from one state to the next, and what it learns from that.
 //!
-//! Owns the steps between the states. Promises that a step is believed only where every document was
-//! written, or a look shows it: a reply was lost, the client has canceled, a successor has taken over, a
-//! moment has passed, or the server refuses to write a document. None of these stops the others.
+//! Owns the steps between the states. Promises that a step is believed only where every document
+//! was written, or a look shows it: a reply was lost, the client has canceled, a successor has
+//! taken over, a moment has passed, or the server refuses to write a document. None of these stops
+//! the others.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +18,8 @@ use super::held::Held;
 use super::{Environment, Outcome};
 
 impl<L: Ledger, E: Environment> Batch<'_, L, E> {
-    /// Lets holds rest whose debits are posted. Nobody owns them from then on. A post that may still
-    /// arrive keeps others away until it is surely dead.
+    /// Lets holds rest whose debits are posted. Nobody owns them from then on. A post that may
+    /// still arrive keeps others away until it is surely dead.
     pub(super) async fn rest(&mut self) {
         let posted = self.ids_where(|held| held.is_posted() && held.awaits_confirmation());
         if posted.is_empty() {
@@ -109,7 +110,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     }
 
     /// Believes a full count; otherwise reads what became of each: a reply was lost, the client
-    /// canceled, a successor took over, it has expired, or the server refuses to write its document.
+    /// canceled, a successor took over, it has expired, or the server refuses to write its
+    /// document.
     async fn moved(&mut self, step: (State, State), ids: &[TransactionId], written: Written) {
         let (from, to) = step;
         if written.count == ids.len() {

@@ -1,9 +1,9 @@
 //! The one place that acknowledges.
 //!
 //! Owns what happens to a delivery at its end. Promises that nothing is acknowledged before what
-//! follows from it (a retry, a dead letter) is confirmed by the broker, and nothing is forgotten:
-//! a delivery whose consequences can't be published stays unacknowledged, is nacked when the worker stops,
-//! and will be delivered again. Taking a delivery in never waits for anything.
+//! follows from it (a retry, a dead letter) is confirmed by the broker, and nothing is forgotten: a
+//! delivery whose consequences can't be published stays unacknowledged, is nacked when the worker
+//! stops, and will be delivered again. Taking a delivery in never waits for anything.
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
@@ -34,8 +34,8 @@ pub trait Broker: Send + Sync {
     /// A delivery's handle.
     type Receipt: Send + Sync;
 
-    /// Publishes all of them; `Ok` means that the broker has confirmed every one. Waits while the broker
-    /// takes nothing, and fails when the worker stops meanwhile.
+    /// Publishes all of them; `Ok` means that the broker has confirmed every one. Waits while the
+    /// broker takes nothing, and fails when the worker stops meanwhile.
     fn publish(&self, messages: &[Outgoing])
     -> impl Future<Output = Result<(), QueueError>> + Send;
 
@@ -46,7 +46,8 @@ pub trait Broker: Send + Sync {
     /// Has the broker deliver it again.
     fn nack(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
 
-    /// Waits until this delivery can't be ended any more, because its channel is gone. It comes again.
+    /// Waits until this delivery can't be ended any more, because its channel is gone. It comes
+    /// again.
     fn lost(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
 
     /// Has the broker move it to the dead letters by itself, which it does also while it takes no
@@ -54,8 +55,8 @@ pub trait Broker: Send + Sync {
     fn reject(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
 }
 
-/// What is known of transactions that may kill their workers. A strike alone proves nothing: a message that
-/// waits for its turn is struck, too, when a batch beside it kills the worker.
+/// What is known of transactions that may kill their workers. A strike alone proves nothing: a
+/// message that waits for its turn is struck, too, when a batch beside it kills the worker.
 pub trait Suspects: Send + Sync {
     /// Notes that this transaction is processed now, while nothing else is.
     fn begin_alone(
@@ -66,16 +67,16 @@ pub trait Suspects: Send + Sync {
     /// Takes this worker's notes on it back: it has been processed.
     fn survived(&self, id: &TransactionId) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
-    /// Parks this transaction, so that the sweeper leaves it alone, if [`kills`](crate::decide::kills) says so of
-    /// the notes on it. Returns whether it did.
+    /// Parks this transaction, so that the sweeper leaves it alone, if
+    /// [`kills`](crate::decide::kills) says so of the notes on it. Returns whether it did.
     fn park_killer(
         &self,
         id: &TransactionId,
     ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
 }
 
-/// How many markers are kept until the sweeper asks for them. Workers publish fewer; only a stranger
-/// publishes more.
+/// How many markers are kept until the sweeper asks for them. Workers publish fewer; only a
+/// stranger publishes more.
 const MARKERS_MAX: usize = 1_000;
 
 /// How many deliveries whose consequences were confirmed are acknowledged together.
@@ -90,7 +91,8 @@ pub struct Acknowledger<B, S> {
     held: [AtomicUsize; 2],
     /// Those of them that wait for a publication.
     unpublished: [AtomicUsize; 2],
-    /// When the markers were published that have come through the work queue since the last question.
+    /// When the markers were published that have come through the work queue since the last
+    /// question.
     markers: Mutex<Vec<ServerMs>>,
 }
 
@@ -158,8 +160,8 @@ impl<B: Broker, S: Suspects> Acknowledger<B, S> {
         })
     }
 
-    /// Publishes what ends a delivery that is not processed. Returns whether the broker has confirmed it. May be
-    /// dropped midway.
+    /// Publishes what ends a delivery that is not processed. Returns whether the broker has
+    /// confirmed it. May be dropped midway.
     pub async fn pay(&self, debt: &Debt<B::Receipt>) -> bool {
         let Debt { origin, receipt, outgoing, suspect, .. } = debt;
         let Some(suspect) = suspect else {
@@ -177,7 +179,8 @@ impl<B: Broker, S: Suspects> Acknowledger<B, S> {
         }
     }
 
-    /// Parks the transaction and returns its dead letter, or returns its message for another turn alone.
+    /// Parks the transaction and returns its dead letter, or returns its message for another turn
+    /// alone.
     async fn judge(&self, suspect: &Suspect) -> Result<Outgoing, LedgerError> {
         let Suspect { id, message } = suspect;
         // Before the letter: otherwise the sweeper would bring it back to kill again.
@@ -190,8 +193,8 @@ impl<B: Broker, S: Suspects> Acknowledger<B, S> {
         Ok(self.dead(message.to_bytes(), DeadReason::KillsWorker, problem))
     }
 
-    /// Notes which transaction a batch is going to process while nothing else is. A note that is lost costs a
-    /// worker more, if the transaction kills it.
+    /// Notes which transaction a batch is going to process while nothing else is. A note that is
+    /// lost costs a worker more, if the transaction kills it.
     pub async fn begin_alone(&self, jobs: &[Job<B::Receipt>]) -> Option<TransactionId> {
         let [job] = jobs else { return None };
         let [id] = &job.message.ids[..] else { return None };
@@ -217,15 +220,16 @@ impl<B: Broker, S: Suspects> Acknowledger<B, S> {
         self.end(vec![(debt.origin, debt.receipt, confirmed)]).await;
     }
 
-    /// Has a delivery processed by this worker that was to be isolated. What was to be published for it may still
-    /// arrive; then it finds the work done.
+    /// Has a delivery processed by this worker that was to be isolated. What was to be published
+    /// for it may still arrive; then it finds the work done.
     pub fn process_instead(&self, debt: Debt<B::Receipt>) -> Option<Job<B::Receipt>> {
         let Debt { origin, deliveries, receipt, instead, .. } = debt;
         let (message, letter) = instead?;
         Some(job((origin, deliveries), message, letter, receipt))
     }
 
-    /// Leaves a delivery of which nothing can be used to the broker, which moves it to the dead letters.
+    /// Leaves a delivery of which nothing can be used to the broker, which moves it to the dead
+    /// letters.
     pub async fn reject(&self, debt: Debt<B::Receipt>) {
         self.dealt_with(debt.origin);
         self.broker.reject(&debt.receipt).await;
@@ -238,8 +242,8 @@ impl<B: Broker, S: Suspects> Acknowledger<B, S> {
         }
     }
 
-    /// When the markers were published that have come through the work queue since the last call, on
-    /// the database's clock: what was published before has been delivered.
+    /// When the markers were published that have come through the work queue since the last call,
+    /// on the database's clock: what was published before has been delivered.
     pub fn markers(&self) -> Vec<ServerMs> {
         std::mem::take(&mut *self.markers.lock().unwrap_or_else(|broken| broken.into_inner()))
     }
@@ -249,7 +253,8 @@ impl<B: Broker, S: Suspects> Acknowledger<B, S> {
         self.held(origin).load(Ordering::Relaxed) == 0
     }
 
-    /// How many deliveries of this queue wait for a publication. The broker counts them as delivered.
+    /// How many deliveries of this queue wait for a publication. The broker counts them as
+    /// delivered.
     pub fn unpublished(&self, origin: Origin) -> usize {
         self.unpublished[index(origin)].load(Ordering::Relaxed)
     }
@@ -275,7 +280,8 @@ impl<B: Broker, S: Suspects> Acknowledger<B, S> {
                 false => going_on.push((job, outgoing)),
             }
         }
-        // Those at an end, and the memory that they take, don't wait for the confirms of the others.
+        // Those at an end, and the memory that they take, don't wait for the confirms of the
+        // others.
         let at_an_end = async move {
             let ended = at_an_end.into_iter().map(|job: Job<_>| (job.origin, job.receipt, true));
             self.end(ended.collect()).await;
@@ -294,8 +300,8 @@ impl<B: Broker, S: Suspects> Acknowledger<B, S> {
         self.follow(requeueing.collect()).await;
     }
 
-    /// Publishes what follows from jobs, side by side, because each of them may wait for the broker. Those that
-    /// are confirmed together end together.
+    /// Publishes what follows from jobs, side by side, because each of them may wait for the
+    /// broker. Those that are confirmed together end together.
     async fn follow(&self, jobs: Vec<(Job<B::Receipt>, Vec<Outgoing>)>) {
         let following = jobs.into_iter().map(|(job, outgoing)| async move {
             let confirmed = self.publish(job.origin, &job.receipt, &outgoing).await;
@@ -358,8 +364,8 @@ impl<B: Broker, S: Suspects> Acknowledger<B, S> {
         self.dead(body, DeadReason::Malformed, problems)
     }
 
-    /// Publishes what follows from a delivery. Returns whether the broker has confirmed it. Gives up when the
-    /// delivery is lost, because then it comes again.
+    /// Publishes what follows from a delivery. Returns whether the broker has confirmed it. Gives
+    /// up when the delivery is lost, because then it comes again.
     async fn publish(&self, origin: Origin, receipt: &B::Receipt, outgoing: &[Outgoing]) -> bool {
         let _waiting = Counted::up(&self.unpublished[index(origin)]);
         let published = async { self.broker.publish(outgoing).await };

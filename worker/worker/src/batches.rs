@@ -1,8 +1,9 @@
 //! Batches of one queue in flight; each has one of a limited number of lanes.
 //!
 //! Owns how deliveries become batches. Promises that a batch closes when it is full, or when the
-//! linger time is over; that no delivery waits for others while no batch is in flight; that the number
-//! of batches in flight is limited; and that a panic in one of them leaves the others as they are.
+//! linger time is over; that no delivery waits for others while no batch is in flight; that the
+//! number of batches in flight is limited; and that a panic in one of them leaves the others as
+//! they are.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,8 +26,8 @@ use crate::job::Job;
 use crate::metrics::Metrics;
 use crate::trace::TracedBatch;
 
-/// A batch that has ended keeps its turn until its messages are acknowledged, but no longer: while the broker
-/// takes nothing, those that need a publication wait.
+/// A batch that has ended keeps its turn until its messages are acknowledged, but no longer: while
+/// the broker takes nothing, those that need a publication wait.
 const TURN_AFTER_END_MAX: Duration = Duration::from_secs(1);
 
 /// How many jobs are requeued together when the worker stops.

@@ -74,8 +74,8 @@ impl fmt::Display for Component {
     }
 }
 
-/// How a part ends: with the session of the broker that is to be closed last, if it has one, or with
-/// the reason why it could not go on.
+/// How a part ends: with the session of the broker that is to be closed last, if it has one, or
+/// with the reason why it could not go on.
 pub type Outcome = Result<Option<LastSession>, String>;
 
 /// Waits for a while. False when told to stop before its end.

@@ -1,7 +1,7 @@
 //! The worker's settings: a plain struct, checked against each other at start.
 //!
-//! In the program `worker` each of them is a flag and a `TANDEM_*` variable. Errors name the variable, also where
-//! the setting came from a program.
+//! In the program `worker` each of them is a flag and a `TANDEM_*` variable. Errors name the
+//! variable, also where the setting came from a program.
 
 use std::time::Duration;
 
@@ -15,15 +15,16 @@ use crate::batches::BatchSettings;
 use crate::prefetch::Prefetch;
 use crate::sweeper::SweeperSettings;
 
-/// How many batches of ids are to be here, those under way included. What is committed and waits for a ride
-/// (a second's worth) or for its acknowledgement counts, too.
+/// How many batches of ids are to be here, those under way included. What is committed and waits
+/// for a ride (a second's worth) or for its acknowledgement counts, too.
 pub const BATCHES_AHEAD: usize = 8;
 
 /// So many times as many batches of messages that were delivered before may be in flight.
 const SUSPECT_LANES: usize = 2;
 
-/// Of fewer transactions than these, a second native transaction costs more than all their documents: half
-/// to one account at 2,000/s, p50 is 16 ms in place of 27 (`tests/bench/results/2026-11-25.md`).
+/// Of fewer transactions than these, a second native transaction costs more than all their
+/// documents: half to one account at 2,000/s, p50 is 16 ms in place of 27
+/// (`tests/bench/results/2026-11-25.md`).
 const SPLIT_FROM: usize = 128;
 
 /// How a worker reaches its servers, and how it works. A plain value: fill in what differs from the
@@ -49,16 +50,16 @@ pub struct Config {
     /// Address of /metrics, /healthz and /readyz; `off` for none
     pub http: String,
 
-    /// Where spans are sent: the address of an OpenTelemetry collector, as http://127.0.0.1:4318 (OTLP
-    /// over HTTP). Without it nothing is traced
+    /// Where spans are sent: the address of an OpenTelemetry collector, as http://127.0.0.1:4318
+    /// (OTLP over HTTP). Without it nothing is traced
     pub otlp_endpoint: Option<String>,
 
     /// How a batch is settled; all may run side by side on the same data
     pub engine: EngineKind,
 
     /// Whether an event is published for each transaction that ends, `on` or `off`. The ledger's
-    /// settings decide; a worker that is told otherwise does not start, and a fresh ledger gets what is
-    /// told, or `on`
+    /// settings decide; a worker that is told otherwise does not start, and a fresh ledger gets
+    /// what is told, or `on`
     pub events: Option<bool>,
 
     /// The most ids of a batch
@@ -74,7 +75,8 @@ pub struct Config {
     /// in milliseconds, at most a quarter of the lease; 0 settles at once
     pub ride_ms: u32,
 
-    /// Messages delivered ahead; by default as many as hold eight batches of ids, and 16,000 at most
+    /// Messages delivered ahead; by default as many as hold eight batches of ids, and 16,000 at
+    /// most
     pub prefetch: Option<u16>,
 
     /// After so many claims for it alone a transaction that is not committed is rolled back
@@ -211,8 +213,8 @@ impl Config {
         }
     }
 
-    /// How batches of messages are collected that were delivered before. They are small, so more of them are
-    /// in flight.
+    /// How batches of messages are collected that were delivered before. They are small, so more of
+    /// them are in flight.
     #[must_use]
     pub(crate) fn suspect_batches(&self) -> BatchSettings {
         BatchSettings { lanes: SUSPECT_LANES * self.lanes as usize, ..self.batches() }

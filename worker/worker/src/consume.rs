@@ -41,14 +41,14 @@ const WIND_UP_MAX: Duration = Duration::from_secs(2);
 /// How often to look whether messages wait for a publication in the place of new deliveries.
 const WINDOW_EVERY: Duration = Duration::from_millis(250);
 
-/// How often to look whether channel and queue are still there. When the broker has closed a channel,
-/// the client may never hear of it.
+/// How often to look whether channel and queue are still there. When the broker has closed a
+/// channel, the client may never hear of it.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// After so many looks without any delivery of a queue its channel is made anew. When a queue is deleted and
-/// declared again at once, RabbitMQ 3.10 keeps the consumer, tells nobody, and drops what the new
-/// queue delivers, because its message numbers start again below those seen before. Nothing that
-/// a client can ask shows it.
+/// After so many looks without any delivery of a queue its channel is made anew. When a queue is
+/// deleted and declared again at once, RabbitMQ 3.10 keeps the consumer, tells nobody, and drops
+/// what the new queue delivers, because its message numbers start again below those seen before.
+/// Nothing that a client can ask shows it.
 const QUIET_LOOKS_MAX: u32 = 2;
 
 /// What a consumer needs.
@@ -68,7 +68,8 @@ pub struct Consuming {
 }
 
 impl Consuming {
-    /// Consumes until `stop`, whatever happens to the broker. Returns the last session, if there is one.
+    /// Consumes until `stop`, whatever happens to the broker. Returns the last session, if there is
+    /// one.
     ///
     /// # Errors
     /// When the first session can't be made for a reason that does not pass by itself. Later the
@@ -92,7 +93,8 @@ impl Consuming {
         stop: &CancellationToken,
     ) -> Result<Option<LastSession>, QueueError> {
         let (mut reconnect, mut has_consumed) = (Reconnect::default(), false);
-        // The kind of the failure that was told last. A failure is told once, however often the broker is tried.
+        // The kind of the failure that was told last. A failure is told once, however often the
+        // broker is tried.
         let mut told = None;
         loop {
             let opened = tokio::select! {
@@ -211,8 +213,8 @@ impl Consuming {
     }
 
     /// Looks whether a queue and its channel are there. A queue that has been quiet for a while is
-    /// consumed through a new channel; what is delivered to the old one meanwhile comes again. What has
-    /// delivered is there, and the answer would stand behind what is unread.
+    /// consumed through a new channel; what is delivered to the old one meanwhile comes again. What
+    /// has delivered is there, and the answer would stand behind what is unread.
     async fn look(
         &self,
         session: &mut Session,

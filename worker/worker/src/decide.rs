@@ -1,7 +1,7 @@
 //! What to do with a message: pure decisions, every case named.
 //!
-//! Owns what follows from each class of failure. [`admission`] decides on delivery, [`leftovers`] once the
-//! engine has spoken. The acknowledger only carries out what is decided here.
+//! Owns what follows from each class of failure. [`admission`] decides on delivery, [`leftovers`]
+//! once the engine has spoken. The acknowledger only carries out what is decided here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -20,21 +20,23 @@ pub const MISSING_TRIES_MAX: u32 = 5;
 /// How often the worker of a message in the solo queue may die before the message is given up.
 pub const STRIKES_MAX: u32 = 3;
 
-/// With how many transactions of a message that has all its strikes a worker must have died while they were
-/// processed and nothing else was. One less than the strikes, because the first is given to a message that ran beside
-/// others.
+/// With how many transactions of a message that has all its strikes a worker must have died while
+/// they were processed and nothing else was. One less than the strikes, because the first is given
+/// to a message that ran beside others.
 pub const LONE_DEATHS_MIN: u32 = STRIKES_MAX - 1;
 
-/// Into how many pieces a message is cut whose ids failed together: as many as there are quarters of
-/// a batch that was halved twice.
+/// Into how many pieces a message is cut whose ids failed together: as many as there are quarters
+/// of a batch that was halved twice.
 const APART_PIECES: usize = 4;
 
-/// How often a message of the work queue may be delivered and not finished before it waits for a place in the
-/// solo queue, also while the broker takes no publications. Until then it is processed in the meantime.
+/// How often a message of the work queue may be delivered and not finished before it waits for a
+/// place in the solo queue, also while the broker takes no publications. Until then it is processed
+/// in the meantime.
 pub const IN_PLACE_MAX: u32 = 6;
 
-/// How many ids of messages that were delivered before are processed together: after one delivery that
-/// nobody finished, and after two. One of them may have killed its worker, so each death narrows the circle.
+/// How many ids of messages that were delivered before are processed together: after one delivery
+/// that nobody finished, and after two. One of them may have killed its worker, so each death
+/// narrows the circle.
 pub const SUSPECTS_TOGETHER: [usize; 2] = [128, 16];
 
 const MISSING_DELAY: Duration = Duration::from_secs(1);
@@ -98,19 +100,20 @@ pub enum Publishing {
 /// What to do with a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Process it: in a batch from the work queue, alone from the solo queue. Those of its ids that no
-    /// transaction can have are given up.
+    /// Process it: in a batch from the work queue, alone from the solo queue. Those of its ids that
+    /// no transaction can have are given up.
     Process(Message, Vec<BadId>),
     /// A sweeper's marker has come through the queue: published at this moment.
     Marker(ServerMs),
     /// None of its ids is one that a transaction can have: give them up.
     Unusable(Vec<BadId>),
-    /// It was delivered before and not finished: its turn comes alone. Those of its ids that no transaction
-    /// can have are given up.
+    /// It was delivered before and not finished: its turn comes alone. Those of its ids that no
+    /// transaction can have are given up.
     Isolate(Isolation, Vec<BadId>),
     /// It can't be read, for this reason: give it up.
     Malformed(String),
-    /// It has all its strikes: its transaction is judged. Those of its ids that no transaction can have are given up.
+    /// It has all its strikes: its transaction is judged. Those of its ids that no transaction can
+    /// have are given up.
     Suspect(Suspect, Vec<BadId>),
 }
 
@@ -123,8 +126,9 @@ pub struct Suspect {
     pub message: Message,
 }
 
-/// Whether a transaction with all its strikes has killed its workers. So often a worker has died while it processed this transaction and
-/// nothing else; `None` where nobody can note that, and then the strikes alone decide.
+/// Whether a transaction with all its strikes has killed its workers. So often a worker has died
+/// while it processed this transaction and nothing else; `None` where nobody can note that, and
+/// then the strikes alone decide.
 #[must_use]
 pub fn kills(lone_deaths: Option<u32>) -> bool {
     lone_deaths.is_none_or(|deaths| deaths >= LONE_DEATHS_MIN)
@@ -139,13 +143,13 @@ pub struct Isolation {
     pub instead: Option<Message>,
 }
 
-/// Decides on a delivery; `deliveries` tells how often it was delivered before. A message that was delivered
-/// before may have killed its worker. The first times it is processed in small batches
-/// ([`together_max`]), which needs no publication. Then it goes to the solo queue, where one message is
-/// processed at a time, and where alone deaths count. There it gets a strike for each death, first as a
-/// whole, then id by id; what has a strike is processed while nothing else is (`isolation_lock`). While the broker
-/// takes no publications, it is processed alone where it is ([`runs_alone`]), but only so often that the last
-/// strikes are given by the solo queue.
+/// Decides on a delivery; `deliveries` tells how often it was delivered before. A message that was
+/// delivered before may have killed its worker. The first times it is processed in small batches
+/// ([`together_max`]), which needs no publication. Then it goes to the solo queue, where one
+/// message is processed at a time, and where alone deaths count. There it gets a strike for each
+/// death, first as a whole, then id by id; what has a strike is processed while nothing else is
+/// (`isolation_lock`). While the broker takes no publications, it is processed alone where it is
+/// ([`runs_alone`]), but only so often that the last strikes are given by the solo queue.
 #[must_use]
 pub fn admission(origin: Origin, deliveries: u32, room: Publishing, body: &[u8]) -> Admission {
     let (message, bad) = match Message::parse(body) {
@@ -211,8 +215,8 @@ pub fn runs_alone(origin: Origin, deliveries: u32, message: &Message) -> bool {
     }
 }
 
-/// The most ids that may be in a batch with a message that was delivered so often before; one message with
-/// more is a batch of its own.
+/// The most ids that may be in a batch with a message that was delivered so often before; one
+/// message with more is a batch of its own.
 #[must_use]
 pub fn together_max(deliveries: u32) -> usize {
     match deliveries {
@@ -228,8 +232,8 @@ pub fn together_max(deliveries: u32) -> usize {
 pub struct Leftovers {
     /// To publish again, each after its delay.
     pub retries: Vec<(Message, Duration, Cause)>,
-    /// To publish to the solo queue, each after its delay: smaller messages than this one, until the
-    /// culprit among them stands alone.
+    /// To publish to the solo queue, each after its delay: smaller messages than this one, until
+    /// the culprit among them stands alone.
     pub apart: Vec<(Message, Duration)>,
     /// To publish again at once: what was too much for one batch.
     pub surplus: Vec<Message>,

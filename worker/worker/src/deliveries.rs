@@ -1,10 +1,11 @@
 //! The deliveries of a channel that are not acknowledged yet, and how to acknowledge many at once.
 //!
-//! A broker numbers the deliveries of a channel, and takes one acknowledgement for all up to a number; for a
-//! quorum queue each one by itself is an entry in its log. So many that have ended wait a moment for those before them,
-//! but no more than three quarters of what is delivered ahead, because the broker delivers nothing more for those.
-//! Promises that such an acknowledgement never covers a delivery that somebody still works on, and
-//! never goes out when nothing is left for it to cover: the broker would close the channel.
+//! A broker numbers the deliveries of a channel, and takes one acknowledgement for all up to a
+//! number; for a quorum queue each one by itself is an entry in its log. So many that have ended
+//! wait a moment for those before them, but no more than three quarters of what is delivered ahead,
+//! because the broker delivers nothing more for those. Promises that such an acknowledgement never
+//! covers a delivery that somebody still works on, and never goes out when nothing is left for it
+//! to cover: the broker would close the channel.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};

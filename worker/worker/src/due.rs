@@ -1,14 +1,14 @@
 //! What is due: moves scheduled transactions on when their moment comes, and ends what has expired.
 //!
-//! Owns the third kind of sweeping: that of moments. What is scheduled becomes `initial` and its id is
-//! published; what waits and has expired, and holds that have, become `canceling` and are ended by this
-//! worker's own engine, so that they come to their end although their messages wait in a queue that
-//! nobody consumes. Runs in every worker. Promises that nothing happens before its moment on the
-//! database's clock (the statements compare it), and that many due at one moment don't starve what comes
-//! meanwhile: they are published in steps, and the next step waits until most of the last one is
-//! claimed. Each step is stamped as it is moved, so no other sweeper publishes it again, and the sweeper
-//! publishes it when this worker dies before it has. Fails quietly while a server is away: the next round
-//! tries again.
+//! Owns the third kind of sweeping: that of moments. What is scheduled becomes `initial` and its id
+//! is published; what waits and has expired, and holds that have, become `canceling` and are ended
+//! by this worker's own engine, so that they come to their end although their messages wait in a
+//! queue that nobody consumes. Runs in every worker. Promises that nothing happens before its
+//! moment on the database's clock (the statements compare it), and that many due at one moment
+//! don't starve what comes meanwhile: they are published in steps, and the next step waits until
+//! most of the last one is claimed. Each step is stamped as it is moved, so no other sweeper
+//! publishes it again, and the sweeper publishes it when this worker dies before it has. Fails
+//! quietly while a server is away: the next round tries again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,8 +31,8 @@ use crate::sweeper::{IDS_PER_MESSAGE, SWEEP_AGAIN_MS, SweepError};
 /// How many become due in one step.
 const STEP: usize = 1_000;
 
-/// How many go along in one round although many messages of others wait: what is scheduled must not be
-/// put off for ever.
+/// How many go along in one round although many messages of others wait: what is scheduled must not
+/// be put off for ever.
 const STEP_BESIDE_OTHERS: usize = 100;
 
 /// From so many waiting messages on the queue is not shallow.
@@ -247,7 +247,8 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
         Ok(found.ids)
     }
 
-    /// Ends what is canceled, without a message. What this worker can't end now, the sweeper publishes.
+    /// Ends what is canceled, without a message. What this worker can't end now, the sweeper
+    /// publishes.
     async fn end(&self, ids: Vec<TransactionId>, stop: &CancellationToken) {
         let mut batches = JoinSet::new();
         for ids in ids.chunks(self.batch_size.max(1)) {

@@ -1,10 +1,10 @@
 //! The events of a worker: made of stored documents, published on a connection of their own.
 //!
-//! Promises that an event counts as sent only when the broker has confirmed it, that a broker that is
-//! slow, blocked or away holds a batch up for two seconds (and as long again, if its connection does
-//! not close), and the next ones not at all, and that a queue that takes no more is not in the way of others. Where nobody has bound a queue,
-//! one event of a batch finds that out, and the others are not made. Fails by naming the events that
-//! are not confirmed.
+//! Promises that an event counts as sent only when the broker has confirmed it, that a broker that
+//! is slow, blocked or away holds a batch up for two seconds (and as long again, if its connection
+//! does not close), and the next ones not at all, and that a queue that takes no more is not in the
+//! way of others. Where nobody has bound a queue, one event of a batch finds that out, and the
+//! others are not made. Fails by naming the events that are not confirmed.
 //!
 //! A queue that refuses (`reject-publish`, full) is served again from the note. Of transactions in
 //! flight when a queue was bound, its subscriber may miss events. `producer events --replay` makes

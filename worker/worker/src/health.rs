@@ -95,9 +95,9 @@ impl Health {
     }
 }
 
-/// Serves the pages until the process ends. Further connections than [`CONNECTIONS_MAX`] wait, and each
-/// is cut off after [`CONNECTION_LIMIT`]: whoever reaches the port can't take the descriptors that the
-/// worker needs for its servers.
+/// Serves the pages until the process ends. Further connections than [`CONNECTIONS_MAX`] wait, and
+/// each is cut off after [`CONNECTION_LIMIT`]: whoever reaches the port can't take the descriptors
+/// that the worker needs for its servers.
 pub async fn serve(listener: TcpListener, health: Arc<Health>, metrics: Arc<Metrics>) -> Outcome {
     let pages = Router::new()
         .route("/healthz", get(async || "ok\n"))

@@ -1,8 +1,9 @@
 //! Taking deliveries in: to the batches, or to what has to be published for them.
 //!
-//! Owns how much of the memory deliveries take, and the tasks that wait for publications. Promises that no
-//! delivery waits for a publication, and that a stop is seen while one waits for memory. When too much waits
-//! and the broker takes no publications, it moves by itself to the dead letters what nobody can use.
+//! Owns how much of the memory deliveries take, and the tasks that wait for publications. Promises
+//! that no delivery waits for a publication, and that a stop is seen while one waits for memory.
+//! When too much waits and the broker takes no publications, it moves by itself to the dead letters
+//! what nobody can use.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -30,8 +31,8 @@ pub const BYTES_MAX: usize = 48 << 20;
 /// A delivery takes so many bytes at least, also with a short body.
 const LEAST: usize = 1 << 10;
 
-/// So many bytes of messages that nobody can use may wait for a publication: apart, so that they never take the
-/// room of others.
+/// So many bytes of messages that nobody can use may wait for a publication: apart, so that they
+/// never take the room of others.
 pub const FOREIGN_BYTES_MAX: usize = 16 << 20;
 
 /// Such a message counts as so many bytes at least, so that no more than some thousand wait.
@@ -147,8 +148,8 @@ impl Intake {
         stop.run_until_cancelled(acquiring).await?.ok()
     }
 
-    /// The same for what nobody can use, of which less may wait. None also when it can be rejected, because the
-    /// broker takes no publications.
+    /// The same for what nobody can use, of which less may wait. None also when it can be rejected,
+    /// because the broker takes no publications.
     async fn foreign_memory(
         &self,
         bytes: usize,
@@ -173,8 +174,8 @@ impl Intake {
     }
 }
 
-/// Has published what ends a delivery, or has the delivery processed where it is, if that is possible and the
-/// broker takes no publications: that shows only when something is published.
+/// Has published what ends a delivery, or has the delivery processed where it is, if that is
+/// possible and the broker takes no publications: that shows only when something is published.
 async fn pay(
     acknowledger: Arc<Acknowledger<Rabbit, MongoSuspects>>,
     room: Arc<Publications>,

@@ -1,9 +1,10 @@
 //! Who works beside whom, so that a death is blamed on what was alone.
 //!
-//! Owns the turns of batches. A message that may have killed a worker is processed while nothing else
-//! is; all others run beside each other. Promises that a message whose strikes count is not processed
-//! beside a batch that may kill the worker. The message is here already while it waits for the batches in flight
-//! to end, and a death in this time strikes it, too; so strikes alone prove nothing (`suspects`).
+//! Owns the turns of batches. A message that may have killed a worker is processed while nothing
+//! else is; all others run beside each other. Promises that a message whose strikes count is not
+//! processed beside a batch that may kill the worker. The message is here already while it waits
+//! for the batches in flight to end, and a death in this time strikes it, too; so strikes alone
+//! prove nothing (`suspects`).
 
 use std::sync::Arc;
 

@@ -43,7 +43,8 @@ pub struct Debt<R> {
     /// A transaction that is judged first; what is published follows from that.
     pub(crate) suspect: Option<Suspect>,
     pub(crate) is_foreign: bool,
-    /// What is processed in its place while the broker takes no publications, and the dead letter of its bad ids.
+    /// What is processed in its place while the broker takes no publications, and the dead letter
+    /// of its bad ids.
     pub(crate) instead: Option<(Message, Option<Outgoing>)>,
 }
 

@@ -1,8 +1,8 @@
 //! Every metric of the worker: names, help and units in one place.
 //!
-//! Owns a registry of its own, so that several workers fit in one process. Promises that no label is
-//! an id, and that every series that is known beforehand exists from the start with 0. The page of all
-//! metrics (`deploy/metrics.md`) is made of what stands here.
+//! Owns a registry of its own, so that several workers fit in one process. Promises that no label
+//! is an id, and that every series that is known beforehand exists from the start with 0. The page
+//! of all metrics (`deploy/metrics.md`) is made of what stands here.
 
 mod make;
 mod observed;
@@ -240,8 +240,8 @@ impl Metrics {
         }
     }
 
-    /// From submission to the final state, whichever it is: for each bucket its bound in milliseconds, and
-    /// how many took no longer.
+    /// From submission to the final state, whichever it is: for each bucket its bound in
+    /// milliseconds, and how many took no longer.
     fn latency(&self) -> Vec<(f64, u64)> {
         let of = |state: State| {
             let times = self.submission_to_final.with_label_values(&[state.as_str()]).metric();

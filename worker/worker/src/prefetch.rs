@@ -1,10 +1,11 @@
-//! How many messages the broker delivers ahead: as many as hold a few batches of ids, and some megabytes.
+//! How many messages the broker delivers ahead: as many as hold a few batches of ids, and some
+//! megabytes.
 //!
-//! The broker counts messages, and a message may hold one id or thousands, or be somebody else's and large.
-//! Too few delivered ahead leave the lanes waiting; too many wait here, while other workers have nothing,
-//! and have one more delivery on their count when this worker dies. Promises a bound for the messages,
-//! however few ids they hold, and that only few come along with what two workers have died with. A pure
-//! decision: somebody else consumes.
+//! The broker counts messages, and a message may hold one id or thousands, or be somebody else's
+//! and large. Too few delivered ahead leave the lanes waiting; too many wait here, while other
+//! workers have nothing, and have one more delivery on their count when this worker dies. Promises
+//! a bound for the messages, however few ids they hold, and that only few come along with what two
+//! workers have died with. A pure decision: somebody else consumes.
 
 /// The fewest messages: some are always on their way.
 const MESSAGES_LEAST: f64 = 20.0;
@@ -12,8 +13,8 @@ const MESSAGES_LEAST: f64 = 20.0;
 /// The most messages: some megabytes.
 const MESSAGES_MAX: f64 = 16_000.0;
 
-/// How many messages are delivered ahead before it is known what they hold, and along with what two workers
-/// have died with.
+/// How many messages are delivered ahead before it is known what they hold, and along with what two
+/// workers have died with.
 const MESSAGES_FIRST: u16 = 200;
 
 /// So many bytes are delivered ahead, unless that would be fewer than the fewest messages.

@@ -1,10 +1,10 @@
-//! Publications that a delivery needs before it may be acknowledged, while they wait for the broker: retries,
-//! dead letters, isolations.
+//! Publications that a delivery needs before it may be acknowledged, while they wait for the
+//! broker: retries, dead letters, isolations.
 //!
-//! Publications of many callers go out together, a few calls at once, so none waits for the confirm of
-//! another. Promises that a publication is tried until the broker has confirmed it, also through an alarm,
-//! and that a caller is told soon after a stop when the broker takes nothing. Fails only then: the
-//! delivery is given back to the broker.
+//! Publications of many callers go out together, a few calls at once, so none waits for the confirm
+//! of another. Promises that a publication is tried until the broker has confirmed it, also through
+//! an alarm, and that a caller is told soon after a stop when the broker takes nothing. Fails only
+//! then: the delivery is given back to the broker.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,8 +19,9 @@ use tokio_util::sync::CancellationToken;
 /// The most calls of the publisher at once.
 const CALLS_MAX: usize = 4;
 
-/// The most messages of a call. The first calls have fewer: what is sent to a broker with an alarm is taken
-/// when the alarm ends, also from a worker that has stopped meanwhile, and then it is there twice.
+/// The most messages of a call. The first calls have fewer: what is sent to a broker with an alarm
+/// is taken when the alarm ends, also from a worker that has stopped meanwhile, and then it is
+/// there twice.
 const MESSAGES_MAX: usize = 512;
 
 /// The most bytes of a call, but for a single larger message.
@@ -139,8 +140,8 @@ impl Publications {
         }
     }
 
-    /// Waits until these are confirmed, or not. Whoever comes first begins a call, which is nobody's: it goes on
-    /// for the others when this caller gives up.
+    /// Waits until these are confirmed, or not. Whoever comes first begins a call, which is
+    /// nobody's: it goes on for the others when this caller gives up.
     async fn try_once(self: &Arc<Self>, messages: &[Outgoing]) -> bool {
         let (confirmed, mut told) = oneshot::channel();
         self.state().entries.push_back(Entry { messages: messages.to_vec(), confirmed });

@@ -1,7 +1,8 @@
 //! The broker of the real world: RabbitMQ for deliveries, the outbox in MongoDB for parking.
 //!
-//! Promises that an acknowledgement does not take for ever: on a connection that died, the client's answer
-//! may never come. A failed acknowledgement is only logged, because the delivery comes again.
+//! Promises that an acknowledgement does not take for ever: on a connection that died, the client's
+//! answer may never come. A failed acknowledgement is only logged, because the delivery comes
+//! again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +15,8 @@ use crate::acknowledge::Broker;
 use crate::deliveries::{Acknowledge, Deliveries, Patience, Receipt};
 use crate::publications::Publications;
 
-/// How long many acknowledgements wait for those of earlier deliveries: as long as settlements wait for a ride. A
-/// batch that takes longer must not keep the broker from delivering more.
+/// How long many acknowledgements wait for those of earlier deliveries: as long as settlements wait
+/// for a ride. A batch that takes longer must not keep the broker from delivering more.
 const BEHIND_OTHERS: Duration = Duration::from_secs(1);
 
 /// RabbitMQ as the acknowledger sees it.
@@ -70,7 +71,8 @@ async fn give_back(receipt: &Receipt, requeue: bool) {
     }
 }
 
-/// Acknowledges deliveries of one channel, those that can at once; many that stand behind others wait for them.
+/// Acknowledges deliveries of one channel, those that can at once; many that stand behind others
+/// wait for them.
 async fn ack_on_channel(receipts: &[&Receipt]) {
     let Some(last) = receipts.iter().max_by_key(|receipt| receipt.number) else { return };
     let channel = &last.channel;

@@ -1,9 +1,10 @@
-//! What a worker says of itself every few seconds, so that operators see it: one document in the database.
+//! What a worker says of itself every few seconds, so that operators see it: one document in the
+//! database.
 //!
-//! Promises that nothing of the worker waits for it or fails with it: it runs in a task that nobody watches,
-//! and a report that can't be written is dropped, because the next one says everything again. The
-//! numbers are those of the metrics, so nothing is counted twice or by another rule. The last report,
-//! after the drain, says that the worker has stopped.
+//! Promises that nothing of the worker waits for it or fails with it: it runs in a task that nobody
+//! watches, and a report that can't be written is dropped, because the next one says everything
+//! again. The numbers are those of the metrics, so nothing is counted twice or by another rule. The
+//! last report, after the drain, says that the worker has stopped.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! One session at the broker: its connection, and a consumer for each queue.
 //!
-//! Promises that what is delivered when a consumer is stopped is taken in, however much it is. Fails with
-//! the broker's error; then the session is no good any more, and what it delivered comes again.
+//! Promises that what is delivered when a consumer is stopped is taken in, however much it is.
+//! Fails with the broker's error; then the session is no good any more, and what it delivered comes
+//! again.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -33,9 +34,9 @@ pub struct Session {
     pub solo: QueueConsumer,
 }
 
-/// The last session of a worker that stops, or one that is given up. Its deliveries can be acknowledged until it is
-/// closed. It holds the channels, because a channel that nobody holds is closed, and its deliveries go back to the
-/// queue.
+/// The last session of a worker that stops, or one that is given up. Its deliveries can be
+/// acknowledged until it is closed. It holds the channels, because a channel that nobody holds is
+/// closed, and its deliveries go back to the queue.
 pub struct LastSession {
     connection: Connection,
     gate: Arc<Gate>,
@@ -48,7 +49,8 @@ impl LastSession {
     pub async fn close(self) {
         self.lost.iter().for_each(|deliveries| deliveries.lose());
         close(&self.connection).await;
-        // The broker has not been heard, if much was on its way. It must not take a lost session for a living one.
+        // The broker has not been heard, if much was on its way. It must not take a lost session
+        // for a living one.
         self.gate.end();
     }
 }
@@ -96,8 +98,8 @@ impl Session {
         LastSession { connection, gate, lost, _channels: [work.channel, solo.channel] }
     }
 
-    /// Stops a queue's deliveries and takes in those already here. The broker's answer comes after all that
-    /// it has sent before, so these are taken in meanwhile.
+    /// Stops a queue's deliveries and takes in those already here. The broker's answer comes after
+    /// all that it has sent before, so these are taken in meanwhile.
     pub async fn drain(
         &mut self,
         origin: Origin,

@@ -171,8 +171,8 @@ impl Starting {
         Ok(Starting { config, store, health, metrics, tracing })
     }
 
-    /// Waits for the database, sets it up when it is fresh, and checks that the user may work on it.
-    /// Returns the ledger's settings; none when stopped before that.
+    /// Waits for the database, sets it up when it is fresh, and checks that the user may work on
+    /// it. Returns the ledger's settings; none when stopped before that.
     pub(crate) async fn schema_is_there(
         &self,
         stop: CancellationToken,

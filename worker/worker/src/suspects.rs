@@ -1,8 +1,9 @@
 //! What is known of transactions that may kill their workers: the notes of workers in MongoDB.
 //!
-//! Owns which life of a worker its notes belong to. Promises that a transaction is parked only when workers have
-//! noted often enough that they process it while nothing else is, and never came to take the note back. Where a
-//! worker may not write notes, the strikes alone decide. Fails with an error of the database.
+//! Owns which life of a worker its notes belong to. Promises that a transaction is parked only when
+//! workers have noted often enough that they process it while nothing else is, and never came to
+//! take the note back. Where a worker may not write notes, the strikes alone decide. Fails with an
+//! error of the database.
 
 use ledger::LedgerError;
 use ledger::transaction::TransactionId;

@@ -3,20 +3,21 @@
 //! Owns the recovery of what nobody has a message for: `initial` documents whose producer died
 //! before publishing, transactions in flight whose owner is gone together with the message, native
 //! transactions that a dead worker has left open. Runs in every worker, jittered; several at once
-//! only publish an id twice. Promises not to flood the queue with ids that merely wait in a backlog,
-//! and to find what was forgotten even if the queue never empties.
+//! only publish an id twice. Promises not to flood the queue with ids that merely wait in a
+//! backlog, and to find what was forgotten even if the queue never empties.
 //!
 //! How it tells the two apart: the queue is first in, first out, so it publishes a *marker*. When
 //! the marker is delivered, to whichever worker, all that was published before it has been
 //! delivered, too; what was created well before the marker and is still `initial` has no message.
 //! Only the database's clock counts, and no date that somebody has written into a document. Stamps
-//! what it finds before it publishes it, so that a document that can't be written is not published in
-//! every round. Fails quietly while a server is away: the next round tries again. What fails for good is a
-//! warning, and keeps no other kind from being swept.
+//! what it finds before it publishes it, so that a document that can't be written is not published
+//! in every round. Fails quietly while a server is away: the next round tries again. What fails for
+//! good is a warning, and keeps no other kind from being swept.
 //!
-//! Documents dated in the future are published a few at a time. Those with an odd date (none, of another type, or
-//! days ahead) are looked for in every eighth round only, because that query reads all index entries of
-//! transactions that have left the state and that the server has not removed yet.
+//! Documents dated in the future are published a few at a time. Those with an odd date (none, of
+//! another type, or days ahead) are looked for in every eighth round only, because that query reads
+//! all index entries of transactions that have left the state and that the server has not removed
+//! yet.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,8 +42,9 @@ pub(crate) const IDS_PER_MESSAGE: usize = 100;
 /// How many are stamped with one command, well within its time limit.
 const IDS_PER_STAMP: usize = 500;
 
-/// In one of so many rounds the sweeper looks for what is odd, too. Each look goes through all index
-/// entries of the beginning of a queue that have gone, which costs a busy server some milliseconds.
+/// In one of so many rounds the sweeper looks for what is odd, too. Each look goes through all
+/// index entries of the beginning of a queue that have gone, which costs a busy server some
+/// milliseconds.
 const ODD_ROUNDS: u64 = 8;
 
 /// The most ids of one round whose documents are dated in the future, or not at all: nobody knows
@@ -144,22 +146,23 @@ impl Passage {
     }
 }
 
-/// Created before this moment and still `initial` means forgotten. While messages wait, only what is
-/// well older than the newest marker that came through has been passed over; when none waits, age
-/// alone tells.
+/// Created before this moment and still `initial` means forgotten. While messages wait, only what
+/// is well older than the newest marker that came through has been passed over; when none waits,
+/// age alone tells.
 fn horizon(now: ServerMs, depth: u32, passed: ServerMs, orphan_ms: i64) -> ServerMs {
     let head = if depth == 0 { now } else { passed };
     head - orphan_ms
 }
 
-/// What a sweeper has published waits in the queue like all else, however long ago it was created. So
-/// its stamp counts until what was created as it was published would count as forgotten.
+/// What a sweeper has published waits in the queue like all else, however long ago it was created.
+/// So its stamp counts until what was created as it was published would count as forgotten.
 fn stamped_before(now: ServerMs, created_before: ServerMs) -> ServerMs {
     now.min(created_before.saturating_add(SWEEP_AGAIN_MS))
 }
 
 impl Sweeper {
-    /// Sweeps until `stop`. `markers` tells which have come through the queue since it was last asked.
+    /// Sweeps until `stop`. `markers` tells which have come through the queue since it was last
+    /// asked.
     pub async fn run(self, markers: impl Fn() -> Vec<ServerMs>, stop: CancellationToken) {
         let mut passage = Passage::default();
         for number in 0_u64.. {

@@ -1,9 +1,10 @@
-//! The traces of a batch: one span for the batch, and one in the trace of each of its sampled transactions.
+//! The traces of a batch: one span for the batch, and one in the trace of each of its sampled
+//! transactions.
 //!
-//! A batch is of many traces, so it has a trace of its own, which links to theirs; its phases are spans
-//! under it. The sampled transactions stand in the [context](Context) of the batch's task: there the phases
-//! find their parent, and events and lines of the log their trace. Promises that a batch without a sampled
-//! transaction costs nothing but the look that finds this out.
+//! A batch is of many traces, so it has a trace of its own, which links to theirs; its phases are
+//! spans under it. The sampled transactions stand in the [context](Context) of the batch's task:
+//! there the phases find their parent, and events and lines of the log their trace. Promises that a
+//! batch without a sampled transaction costs nothing but the look that finds this out.
 
 use engine::Outcome;
 use ledger::transaction::TransactionId;

@@ -1,9 +1,10 @@
-//! Watching the ground that a worker stands on: the ledger's settings document, and the indexes of others.
+//! Watching the ground that a worker stands on: the ledger's settings document, and the indexes of
+//! others.
 //!
-//! Promises that a worker ends soon after the settings name a version or a feature that it does
-//! not know, or choose otherwise than when it has started, and soon after an index that removes documents
-//! turns up. One that may refuse writes is a warning: its owner is asked at the next start. A database that
-//! is away is no reason to end.
+//! Promises that a worker ends soon after the settings name a version or a feature that it does not
+//! know, or choose otherwise than when it has started, and soon after an index that removes
+//! documents turns up. One that may refuse writes is a warning: its owner is asked at the next
+//! start. A database that is away is no reason to end.
 
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ use crate::components::{Outcome, pause};
 /// or off.
 ///
 /// # Errors
-/// When the settings do not fit this version, events are not as they were, or something removes documents.
+/// When the settings do not fit this version, events are not as they were, or something removes
+/// documents.
 pub async fn watch_ground(
     store: Store,
     events: bool,

@@ -1,9 +1,9 @@
 //! When more messages are to be delivered because others wait in their place.
 //!
-//! A message that waits for a publication is delivered and not acknowledged, so it takes a place of what the
-//! broker delivers ahead. While the broker takes no publications, any number of them may wait. A broker counts for each
-//! consumer apart, also for those of one channel, so a new consumer has all its places free. A pure decision:
-//! somebody else consumes.
+//! A message that waits for a publication is delivered and not acknowledged, so it takes a place of
+//! what the broker delivers ahead. While the broker takes no publications, any number of them may
+//! wait. A broker counts for each consumer apart, also for those of one channel, so a new consumer
+//! has all its places free. A pure decision: somebody else consumes.
 
 use crate::decide::Origin;
 

@@ -1,8 +1,8 @@
 //! A worker inside a program: start it, watch it, stop it.
 //!
 //! Owns nothing but the way in. Promises that a worker whose handle is dropped is told to stop, and
-//! that [`WorkerHandle::wait`] returns only when everything that was begun is finished or left to the
-//! leases. Fails as [`Failure`] says; a server that is away is waited for.
+//! that [`WorkerHandle::wait`] returns only when everything that was begun is finished or left to
+//! the leases. Fails as [`Failure`] says; a server that is away is waited for.
 
 use std::sync::Arc;
 
@@ -69,12 +69,13 @@ impl Worker {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(self) -> WorkerHandle {
-        // Compiled here, and not once more in each program: what is generic below is most of a worker.
+        // Compiled here, and not once more in each program: what is generic below is most of a
+        // worker.
         self.start_with(|ledger| ledger, SystemEnvironment::default())
     }
 
-    /// Starts it with something between the engine and MongoDB, and with a clock and a randomness of
-    /// the program's own.
+    /// Starts it with something between the engine and MongoDB, and with a clock and a randomness
+    /// of the program's own.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -100,8 +101,8 @@ pub struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    /// Tells it to stop: it begins nothing new, finishes what it can within `drain_ms`, and requeues
-    /// the rest.
+    /// Tells it to stop: it begins nothing new, finishes what it can within `drain_ms`, and
+    /// requeues the rest.
     pub fn stop(&self) {
         self.token().cancel();
     }

@@ -1,8 +1,9 @@
-//! When a transaction has expired, as a pure decision on its terms and a moment of the server's clock.
+//! When a transaction has expired, as a pure decision on its terms and a moment of the server's
+//! clock.
 //!
-//! Owns which moment ends what, and the reasons that say so. The statements of `mongo::schedules` and the
-//! commit's guard make the same comparisons on the server, and those count: what is decided here only
-//! saves work that the server would refuse.
+//! Owns which moment ends what, and the reasons that say so. The statements of `mongo::schedules`
+//! and the commit's guard make the same comparisons on the server, and those count: what is decided
+//! here only saves work that the server would refuse.
 
 use bson::DateTime;
 
@@ -28,8 +29,8 @@ impl Body {
         self.terms().expires_at.map(DateTime::timestamp_millis)
     }
 
-    /// Why it can't be applied any more at this moment, if so. A hold that waits for its confirmation
-    /// ends at whichever of its two moments comes first.
+    /// Why it can't be applied any more at this moment, if so. A hold that waits for its
+    /// confirmation ends at whichever of its two moments comes first.
     #[must_use]
     pub fn expiry(&self, now: ServerMs) -> Option<Reason> {
         let has_come = |end: Option<DateTime>| end.is_some_and(|end| end.timestamp_millis() <= now);

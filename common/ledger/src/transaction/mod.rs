@@ -1,10 +1,10 @@
 //! A transaction: its legs, states and reasons, and how it reads and writes as a document.
 //!
 //! Owns what makes a transaction valid ([`Body::new`]) and which fields it has. Promises that a
-//! [`Body`] has at least two legs on distinct accounts that sum to zero, none of them zero, and that
-//! its names are within [`limits`](crate::limits). `read` takes stored documents in; `terms` has what
-//! a transaction may ask for beside its legs.
-//! Fails with a [`BodyError`] that says which rule was broken; foreign text in it is cut.
+//! [`Body`] has at least two legs on distinct accounts that sum to zero, none of them zero, and
+//! that its names are within [`limits`](crate::limits). `read` takes stored documents in; `terms`
+//! has what a transaction may ask for beside its legs. Fails with a [`BodyError`] that says which
+//! rule was broken; foreign text in it is cut.
 
 mod expiry;
 mod read;
@@ -182,8 +182,8 @@ impl Body {
         }
     }
 
-    /// The document to insert at this moment: `scheduled` if it is for later, otherwise `initial`. Two
-    /// legs are written as the manual's simple transfer.
+    /// The document to insert at this moment: `scheduled` if it is for later, otherwise `initial`.
+    /// Two legs are written as the manual's simple transfer.
     #[must_use]
     pub fn to_document(&self, id: &str, created_at: DateTime) -> Document {
         let mut document = doc! { "_id": id };

@@ -106,7 +106,8 @@ pub enum ReasonCode {
     CurrencyMismatch,
     /// A debit would take the balance below the floor.
     InsufficientFunds,
-    /// A posting would take the account's holdings beyond [`Amount::MAX`](crate::amount::Amount::MAX).
+    /// A posting would take the account's holdings beyond
+    /// [`Amount::MAX`](crate::amount::Amount::MAX).
     BalanceLimit,
     /// The amount is Int64 and the balance Decimal128, or the other way round.
     AmountTypeMismatch,
@@ -133,8 +134,8 @@ impl ReasonCode {
     pub const ALL: [ReasonCode; ReasonCode::COUNT] =
         *ReasonCode::VARIANTS.first_chunk().expect("as many as are counted");
 
-    /// Whether a fault is behind it (a document that makes no sense, failures that did not end), and
-    /// not the business of its accounts.
+    /// Whether a fault is behind it (a document that makes no sense, failures that did not end),
+    /// and not the business of its accounts.
     #[must_use]
     pub fn is_fault(self) -> bool {
         match self {

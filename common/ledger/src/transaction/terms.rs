@@ -26,8 +26,8 @@ pub struct Terms {
     pub expires_at: Option<DateTime>,
     /// At most one transaction that is not decided has this key.
     pub exclusive_key: Option<String>,
-    /// What the confirmation of a hold captures: the accounts of the legs in their order, each with an
-    /// amount between zero and that of its leg.
+    /// What the confirmation of a hold captures: the accounts of the legs in their order, each with
+    /// an amount between zero and that of its leg.
     pub captured: Option<Vec<Leg>>,
 }
 
@@ -129,8 +129,8 @@ impl Terms {
     }
 }
 
-/// The field that says when a sweeper has to look at a transaction next: when it is due (`scheduled`),
-/// or when it expires. One index finds all of them.
+/// The field that says when a sweeper has to look at a transaction next: when it is due
+/// (`scheduled`), or when it expires. One index finds all of them.
 pub const DUE_AT: &str = "dueAt";
 
 impl Body {
@@ -199,8 +199,8 @@ impl Body {
     /// What a confirmation that names these amounts captures, in the order of the legs.
     ///
     /// # Errors
-    /// When an account is missing, unknown or named twice, an amount is not between zero and that of
-    /// its leg, the amounts don't sum to zero, or nothing would be captured.
+    /// When an account is missing, unknown or named twice, an amount is not between zero and that
+    /// of its leg, the amounts don't sum to zero, or nothing would be captured.
     pub fn capture(&self, captured: &[Leg]) -> Result<Vec<Leg>, BodyError> {
         let mut amounts: BTreeMap<&str, Amount> = BTreeMap::new();
         for Leg { account, amount } in captured {

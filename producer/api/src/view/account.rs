@@ -23,8 +23,8 @@ pub struct Account {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     currency: Option<String>,
-    /// Posted money. What transactions in flight take out is out of it already, what they bring is not
-    /// yet in it.
+    /// Posted money. What transactions in flight take out is out of it already, what they bring is
+    /// not yet in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     balance: Option<Money>,
@@ -40,8 +40,8 @@ pub struct Account {
     #[serde(skip_serializing_if = "is_zero")]
     #[schema(required = false)]
     holds: u64,
-    /// What they reserve together, a part of pendingDebits. Missing in lists, and where there are too
-    /// many marks to look at.
+    /// What they reserve together, a part of pendingDebits. Missing in lists, and where there are
+    /// too many marks to look at.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     on_hold: Option<Money>,

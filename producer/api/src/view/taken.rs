@@ -1,5 +1,5 @@
-//! What requests ask for. Only the schemas of these types are used: a request is read field by field, so
-//! that errors name the field.
+//! What requests ask for. Only the schemas of these types are used: a request is read field by
+//! field, so that errors name the field.
 
 use ledger::amount::Amount;
 use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, Type};
@@ -103,8 +103,8 @@ pub struct NewCapture {
     /// So much of a transfer from one account to another, above zero.
     #[schema(value_type = Option<Amounts>)]
     value: Option<()>,
-    /// Instead: an amount for each account of the transaction, between zero and that of its leg, with the
-    /// same sign. They sum to zero.
+    /// Instead: an amount for each account of the transaction, between zero and that of its leg,
+    /// with the same sign. They sum to zero.
     #[schema(value_type = Option<Vec<NewLeg>>)]
     captured: Option<()>,
 }

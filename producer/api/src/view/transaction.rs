@@ -144,7 +144,8 @@ pub struct Transaction {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false, format = DateTime)]
     created_at: Option<String>,
-    /// When a worker claimed it first. Nothing is kept of this where it is settled in one native transaction.
+    /// When a worker claimed it first. Nothing is kept of this where it is settled in one native
+    /// transaction.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false, format = DateTime)]
     claimed_at: Option<String>,

@@ -4,11 +4,12 @@ use std::fmt;
 
 use client::{Account, Error as E, Opened};
 use input::Kind;
+use input::files::{ACCOUNTS, Input, parse_account};
 
 use super::{ImportArgs, REPEAT_OPENING};
 use crate::context::Context;
 use crate::exit::Error;
-use crate::files::{ACCOUNTS, Input, check, parse_account};
+use crate::files::{check, require_valid};
 
 /// Accounts of one insert.
 const CHUNK: usize = 1_000;
@@ -46,7 +47,7 @@ pub async fn import(context: &Context, args: &ImportArgs) -> Result<Imported, Er
     let kind = Kind::from_flag(args.decimal);
     let input = Input::open(&args.file, args.format, ACCOUNTS)?;
     let checked = check(&input, &context.console, |record| parse_account(record, kind))?;
-    checked.require_valid(args.skip_invalid, &context.console)?;
+    require_valid(&checked, args.skip_invalid, &context.console)?;
     context.advice.set(REPEAT_OPENING);
     context.client.ensure_schema().await?;
 

@@ -22,8 +22,9 @@ use input::{Kind, Record, parse_account};
 
 use crate::context::Context;
 use crate::exit::{Error, Exit};
-use crate::files::{ACCOUNTS, Format};
+use crate::files::format;
 use crate::listing::print_all;
+use input::files::{ACCOUNTS, Format};
 
 /// The subcommands of `accounts`.
 #[derive(Clone, Debug, Subcommand)]
@@ -109,7 +110,7 @@ pub struct ImportArgs {
     /// The file, or - for standard input
     pub file: String,
     /// The file's format; default: by its extension, else by its first character
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = format())]
     pub format: Option<Format>,
     /// Leave invalid rows out instead of refusing the file
     #[arg(long)]

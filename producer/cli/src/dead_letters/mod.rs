@@ -1,7 +1,7 @@
 //! `dead-letters`: what workers have given up, and bringing it back.
 //!
-//! Promises that nothing is taken out of the queue by looking, and that a command that was interrupted
-//! can be repeated. Fails when a server stays away.
+//! Promises that nothing is taken out of the queue by looking, and that a command that was
+//! interrupted can be repeated. Fails when a server stays away.
 
 mod list;
 mod replay;
@@ -99,7 +99,8 @@ pub struct ChangeArgs {
 /// What a letter has to be like.
 #[derive(Args, Clone, Debug, Default)]
 struct Filter {
-    /// Only letters with this reason: malformed, unknown_transaction, kills_worker, delivery_limit, …
+    /// Only letters with this reason: malformed, unknown_transaction, kills_worker, delivery_limit,
+    /// …
     #[arg(long)]
     reason: Option<String>,
     /// Only letters that were given up so long ago: 90s, 30m, 12h, 7d

@@ -10,7 +10,7 @@ use std::fmt;
 use ledger::hex::hex;
 use sha2::{Digest, Sha256};
 
-use crate::files::ContentDigest;
+use input::content::ContentDigest;
 
 /// The longest name in bytes.
 const NAME_BYTES_MAX: usize = 64;

@@ -35,8 +35,9 @@ use self::rows::Transfers;
 use crate::advice::{Todo, typed};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
-use crate::files::Format;
+use crate::files::{format, require_valid};
 use crate::follow::{self, WaitArgs};
+use input::files::Format;
 
 /// Help that stands below the options.
 pub const HELP: &str = "\
@@ -68,7 +69,7 @@ pub struct SubmitArgs {
     /// The file, or - for standard input
     pub file: String,
     /// The file's format; default: by its extension, else by its first character
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = format())]
     pub format: Option<Format>,
     /// The batch from which the ids of rows without an id are made; default: from the file's bytes
     #[arg(long, value_name = "NAME", value_parser = Batch::parse)]
@@ -119,7 +120,7 @@ pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Err
     let defaults =
         Defaults { currency: args.currency.clone(), kind: Kind::from_flag(args.decimal) };
     let transfers = Transfers::open(context, args, defaults).await?;
-    transfers.checked().require_valid(args.skip_invalid, &context.console)?;
+    require_valid(transfers.checked(), args.skip_invalid, &context.console)?;
     let results = args.results.as_deref().map(ResultsFile::create).transpose()?;
 
     context.advice.set(advice(transfers.batch()));

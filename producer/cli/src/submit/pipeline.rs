@@ -14,8 +14,8 @@ use super::rows::{Placed, Transfers};
 use crate::console::Progress;
 use crate::context::Context;
 use crate::exit::Error;
-use crate::files::SHOWN_MAX;
 use crate::follow::Pending;
+use input::files::SHOWN_MAX;
 
 /// Chunks that were read and wait to be submitted.
 const WAITING_MAX: usize = 2;
@@ -169,7 +169,8 @@ impl Submitting<'_> {
     fn count(&mut self, place: &Place, result: Result<Receipt, E>) -> Result<RowOutcome, Error> {
         let counts = &mut self.done.counts;
         match result {
-            // For a file, transactions that the broker does not have are a failure: it may have many more.
+            // For a file, transactions that the broker does not have are a failure: it may have
+            // many more.
             Ok(Receipt { unpublished: Some(error), .. }) => Err(error.into()),
             Ok(Receipt { known: None, .. }) => {
                 counts.submitted += 1;

@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use client::Order;
 use input::Defaults;
+use input::content::Occurrences;
+use input::files::{Checked, Identity, Input, Rows, TRANSFERS, parse_transfer};
 use tokio::sync::mpsc::Sender;
 
 use super::SubmitArgs;
 use super::batch::Batch;
 use crate::context::Context;
 use crate::exit::Error;
-use crate::files::{Checked, Identity, Input, Occurrences, Rows, TRANSFERS, check, parse_transfer};
+use crate::files::check;
 
 /// The most rows of one insert.
 const CHUNK_ROWS: usize = 1_000;

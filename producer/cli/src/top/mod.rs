@@ -1,9 +1,9 @@
 //! `top`: the overview in a terminal, as it changes.
 //!
-//! Owns the terminal while it runs. Promises that the terminal is as it was when the command has ended,
-//! however it ends; that it shows what is known while a server is away, with its age, and goes on when
-//! the server is back; and that it ends at once on `q`, `^C` and SIGTERM. Fails when standard output is no
-//! terminal, and says what to run then.
+//! Owns the terminal while it runs. Promises that the terminal is as it was when the command has
+//! ended, however it ends; that it shows what is known while a server is away, with its age, and
+//! goes on when the server is back; and that it ends at once on `q`, `^C` and SIGTERM. Fails when
+//! standard output is no terminal, and says what to run then.
 
 mod screen;
 mod words;

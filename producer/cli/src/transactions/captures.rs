@@ -1,9 +1,9 @@
 //! `confirm --file`: many holds from a file, all rows checked before the first is confirmed.
 //!
-//! Promises bounded memory, hundreds of holds with one command, that each row that can't be confirmed is
-//! named with its line and the reason while the others go on, and that running the same command again
-//! completes an interrupted one: what is confirmed already stays so. Fails when MongoDB stays away; the
-//! broker may be away, since workers' sweepers find what is confirmed.
+//! Promises bounded memory, hundreds of holds with one command, that each row that can't be
+//! confirmed is named with its line and the reason while the others go on, and that running the
+//! same command again completes an interrupted one: what is confirmed already stays so. Fails when
+//! MongoDB stays away; the broker may be away, since workers' sweepers find what is confirmed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,19 +12,21 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use client::{Capture, Decided, Error as E, TransactionId};
+use input::Record;
+use input::files::{CAPTURES, Checked, Format, Input, parse_hold};
 use serde::Serialize;
 
 use crate::console::{Progress, per_second};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
-use crate::files::{CAPTURES, Checked, Format, Input, Record, check, parse_hold};
+use crate::files::{check, format, require_valid};
 use crate::follow::{self, Ends, Followed, Pending, WaitArgs};
 
 /// How a file of captures is read.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct FileArgs {
     /// The file's format; default: by its extension, else by its first character
-    #[arg(long, value_enum, requires = "file")]
+    #[arg(long, value_parser = format(), requires = "file")]
     pub format: Option<Format>,
     /// Leave invalid rows out instead of refusing the file
     #[arg(long, requires = "file")]
@@ -68,7 +70,8 @@ pub struct Summary {
 /// Confirms the holds of a file and prints the summary.
 ///
 /// # Errors
-/// When the file is bad (then nothing was written), or MongoDB stays away (then a repetition goes on).
+/// When the file is bad (then nothing was written), or MongoDB stays away (then a repetition goes
+/// on).
 pub async fn confirm_file(
     context: &Context,
     file: &str,
@@ -81,7 +84,7 @@ pub async fn confirm_file(
     let has_value = input.rows()?.has_column("value");
     let parse = move |record: Record| parse_hold(record, has_value);
     let checked = check(&input, &context.console, parse)?;
-    checked.require_valid(args.skip_invalid, &context.console)?;
+    require_valid(&checked, args.skip_invalid, &context.console)?;
     context.advice.set(
         "run the same command on the same file: it goes on where this one stopped, and what is \
          confirmed already stays as it is",
@@ -239,7 +242,8 @@ fn problem(id: &str, error: &E) -> Option<String> {
 
 impl Summary {
     fn ended(&mut self, ends: Ends) {
-        // What is confirmed never comes back to `held`; if somebody has written that, it has not ended.
+        // What is confirmed never comes back to `held`; if somebody has written that, it has not
+        // ended.
         self.unfinished = Some(ends.unfinished + ends.held);
         self.missing = Some(ends.missing);
         self.done = Some(ends.done);
@@ -250,8 +254,8 @@ impl Summary {
         self.seconds = (elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0;
     }
 
-    /// The exit code, as that of `submit`: what was canceled is a result, what could not be confirmed is a
-    /// failure.
+    /// The exit code, as that of `submit`: what was canceled is a result, what could not be
+    /// confirmed is a failure.
     fn exit(&self) -> Exit {
         self.followed().exit(self.refused)
     }

@@ -49,7 +49,8 @@ pub struct ConfirmArgs {
     /// Capture so much of a transfer, in place of all
     #[arg(long, value_name = "AMOUNT", value_parser = Amount::parse, conflicts_with = "capture")]
     pub value: Option<Amount>,
-    /// Capture so much of an account, in place of all; one for each account, with the sign of its leg
+    /// Capture so much of an account, in place of all; one for each account, with the sign of its
+    /// leg
     #[arg(long, value_name = "ACCOUNT=AMOUNT", value_parser = leg)]
     pub capture: Vec<Leg>,
     /// Confirm all holds of this file, or of standard input for -
@@ -163,7 +164,8 @@ fn told(id: &str, state: &str, decided: &Decided) -> Value {
     })
 }
 
-/// The error of a hold says what to do by itself: what is advised for other transactions does not fit.
+/// The error of a hold says what to do by itself: what is advised for other transactions does not
+/// fit.
 fn refused(error: client::Error) -> Error {
     match error {
         client::Error::WrongState { .. } => Error::Refused(error.to_string()),

@@ -1,5 +1,5 @@
-//! Commands on single transactions: one transfer, its state, canceling and reversing it, and what becomes
-//! of a hold.
+//! Commands on single transactions: one transfer, its state, canceling and reversing it, and what
+//! becomes of a hold.
 
 mod cancel;
 mod captures;
@@ -39,7 +39,8 @@ fn state_of(document: &Document) -> Result<State, Error> {
     })
 }
 
-/// Waits until one transaction has ended or is held, and returns it; `None` when the limit is reached.
+/// Waits until one transaction has ended or is held, and returns it; `None` when the limit is
+/// reached.
 async fn wait_for(context: &Context, id: &str, wait: &WaitArgs) -> Result<Option<Document>, Error> {
     let progress = context.console.progress("waiting", None);
     progress.at(0, id);

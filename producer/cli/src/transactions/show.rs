@@ -1,8 +1,8 @@
 //! `status` and `list`: transactions as they stand.
 //!
 //! Unfinished states are read through the partial indexes that the sweeper uses, so that listing
-//! them costs the same however large the collection is. Lists by account or age are those of the library,
-//! which need a ledger with history.
+//! them costs the same however large the collection is. Lists by account or age are those of the
+//! library, which need a ledger with history.
 
 use std::io::Write;
 use std::time::SystemTime;
@@ -57,7 +57,8 @@ pub struct ListArgs {
     /// Only those with a leg on this account
     #[arg(long, value_name = "NAME", conflicts_with = "application")]
     pub account: Option<String>,
-    /// Only those created since a moment (2026-11-01T00:00:00Z) or within a time (90s, 30m, 12h, 7d)
+    /// Only those created since a moment (2026-11-01T00:00:00Z) or within a time (90s, 30m, 12h,
+    /// 7d)
     #[arg(long, value_parser = moment, value_name = moment::NAME, conflicts_with = "application")]
     pub since: Option<SystemTime>,
     /// Only those whose last owner was the worker of this name
@@ -69,7 +70,8 @@ pub struct ListArgs {
     /// Only those that are parked, with the reason
     #[arg(long, conflicts_with_all = ["state", "held", "application", "account", "since"])]
     pub parked: bool,
-    /// Only those that are scheduled, those that are due first at the beginning, each with the moment
+    /// Only those that are scheduled, those that are due first at the beginning, each with the
+    /// moment
     #[arg(long, conflicts_with_all = ["state", "application", "account", "since", "held", "parked"])]
     pub scheduled: bool,
     /// At most so many
@@ -113,8 +115,8 @@ pub async fn status(
     Ok(exit)
 }
 
-/// Prints transactions: those in flight, then those waiting, oldest first; then those scheduled, soonest
-/// first; then final ones by descending id.
+/// Prints transactions: those in flight, then those waiting, oldest first; then those scheduled,
+/// soonest first; then final ones by descending id.
 ///
 /// # Errors
 /// When the server is away.

@@ -41,8 +41,8 @@ impl TermsArgs {
         }
     }
 
-    /// The moments as they have to be typed to repeat the command. A time from now on would be another
-    /// moment then, and so another transfer.
+    /// The moments as they have to be typed to repeat the command. A time from now on would be
+    /// another moment then, and so another transfer.
     pub fn typed_moments(&self) -> String {
         let moments = [
             ("--hold-expires-at", self.hold_expires_at),

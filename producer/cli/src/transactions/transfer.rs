@@ -54,8 +54,8 @@ pub struct TransferArgs {
     pub json: bool,
 }
 
-/// Submits a transfer and prints its id; with `--wait` also how it ended, or that it is held. If the id was made here,
-/// it is first printed on standard error.
+/// Submits a transfer and prints its id; with `--wait` also how it ended, or that it is held. If
+/// the id was made here, it is first printed on standard error.
 ///
 /// # Errors
 /// When an argument is wrong, the id is taken, or MongoDB stays away.

@@ -2,10 +2,11 @@
 //!
 //! Owns what happens when a group can't be inserted as a whole: a group that fails twice is halved
 //! until the submission that causes the failure stands alone. No new submissions join it meanwhile.
-//! Each part that is inserted is published and answered at once. Promises that nobody is told of a refusal
-//! while an earlier attempt at the same part is open: it is looked up, and where that does not find it, it is
-//! told as unknown, because the attempt may still arrive. Submissions with exclusive keys come
-//! one by one, because each is inserted in a transaction of its own. Fails as the module above says.
+//! Each part that is inserted is published and answered at once. Promises that nobody is told of a
+//! refusal while an earlier attempt at the same part is open: it is looked up, and where that does
+//! not find it, it is told as unknown, because the attempt may still arrive. Submissions with
+//! exclusive keys come one by one, because each is inserted in a transaction of its own. Fails as
+//! the module above says.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,10 +47,11 @@ pub(super) struct Inserting {
     /// Whether most of the last submissions were known already: then the next ones are looked up
     /// first.
     known: AtomicBool,
-    /// Limit how many looks and inserts with exclusive keys are on their way: of small calls, and of large ones.
-    /// Whoever waits for a key holds no permit.
+    /// Limit how many looks and inserts with exclusive keys are on their way: of small calls, and
+    /// of large ones. Whoever waits for a key holds no permit.
     keys: [Semaphore; 2],
-    /// Publish together what was inserted with exclusive keys, each by itself: of small calls, and of large ones.
+    /// Publish together what was inserted with exclusive keys, each by itself: of small calls, and
+    /// of large ones.
     publishing: [Coalesced<ToPublish, Result<(), Error>>; 2],
 }
 
@@ -156,8 +158,8 @@ impl Inserting {
         }
     }
 
-    /// Publishes together with others. By itself each of thousands would take one of the publisher's
-    /// channels, for which everybody waits.
+    /// Publishes together with others. By itself each of thousands would take one of the
+    /// publisher's channels, for which everybody waits.
     async fn publish_together(&self, piece: ToPublish, is_large: bool) -> Result<(), Error> {
         let publish = async |all: Vec<ToPublish>| {
             let (ids, each): (Vec<_>, Vec<_>) = all.into_iter().unzip();
@@ -173,14 +175,14 @@ impl Inserting {
         })
     }
 
-    /// Replaces the refusal of an order of which an earlier attempt is open: by what is there, or else by
-    /// that it is not known.
+    /// Replaces the refusal of an order of which an earlier attempt is open: by what is there, or
+    /// else by that it is not known.
     async fn look_again(&self, order: &Order, answer: &mut Answer, created_at: DateTime) {
         let said = match answer {
             Answer::Refused(said) => std::mem::take(said),
             Answer::WithoutKeys(why) => (*why).to_owned(),
-            // An id that is taken can't be this order's, and a key that somebody else has was not this
-            // order's: see `keyed`.
+            // An id that is taken can't be this order's, and a key that somebody else has was not
+            // this order's: see `keyed`.
             Answer::Submitted
             | Answer::Unchanged(_)
             | Answer::Conflict { .. }

@@ -1,7 +1,7 @@
 //! A submission that waits for its group, and who waits for the answer.
 //!
-//! Owns what a group has room for. Promises that a job is answered once, and with it all that have submitted the
-//! same later.
+//! Owns what a group has room for. Promises that a job is answered once, and with it all that have
+//! submitted the same later.
 
 use std::sync::Arc;
 use std::time::Instant;

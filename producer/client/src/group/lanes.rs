@@ -73,8 +73,8 @@ impl Lanes {
         group
     }
 
-    /// The next group: as many of the first lane as there is room for, then of the next one. Callers take
-    /// turns, and so do the lanes of each.
+    /// The next group: as many of the first lane as there is room for, then of the next one.
+    /// Callers take turns, and so do the lanes of each.
     pub fn take_by_lane(&mut self) -> Vec<Job> {
         let (mut group, mut room) = (Vec::new(), Room::of_a_group());
         while let Some((lane, mut jobs)) = self.lanes.pop_front() {
@@ -91,7 +91,8 @@ impl Lanes {
         group
     }
 
-    /// Puts a lane that had its turn behind all others, and the other lanes of its caller before it.
+    /// Puts a lane that had its turn behind all others, and the other lanes of its caller before
+    /// it.
     fn put_behind(&mut self, lane: Lane, jobs: VecDeque<Job>) {
         let is_same = |(other, _): &(Lane, VecDeque<Job>)| other.caller == lane.caller;
         let (same, others): (Vec<_>, Vec<_>) = self.lanes.drain(..).partition(is_same);

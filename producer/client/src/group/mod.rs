@@ -5,15 +5,16 @@
 //!
 //! Submissions that wait while a group is being inserted become the next group. A lone submission
 //! starts at once. A second group starts beside a running one only when it is full or when its
-//! oldest submission has waited for some milliseconds. Callers take turns in a group. A call of many
-//! submissions waits in a room of its own and has groups of its own, which leave a place for the others, so
-//! that it delays nobody else. Submissions with exclusive keys go beside the groups,
-//! so that a key that is being written by somebody else delays nobody but those who want it. Promises that each submission gets its own
-//! answer; that no two submissions of one id with the same content are in groups at once, so that they can't be confused; that a caller
-//! that drops its call does not affect the others, because a group runs in a task of its own; and
-//! that a durable submission is accepted, whatever the broker says. Fails when the database stays
-//! away for longer than [`Config::give_up_after`](crate::Config::give_up_after), counted from the
-//! group's first failure.
+//! oldest submission has waited for some milliseconds. Callers take turns in a group. A call of
+//! many submissions waits in a room of its own and has groups of its own, which leave a place for
+//! the others, so that it delays nobody else. Submissions with exclusive keys go beside the groups,
+//! so that a key that is being written by somebody else delays nobody but those who want it.
+//! Promises that each submission gets its own answer; that no two submissions of one id with the
+//! same content are in groups at once, so that they can't be confused; that a caller that drops its
+//! call does not affect the others, because a group runs in a task of its own; and that a durable
+//! submission is accepted, whatever the broker says. Fails when the database stays away for longer
+//! than [`Config::give_up_after`](crate::Config::give_up_after), counted from the group's first
+//! failure.
 
 mod inserting;
 mod job;
@@ -40,7 +41,8 @@ use crate::servers::Servers;
 use crate::shared_task::SharedTask;
 use crate::submission::{Order, Receipt};
 
-/// How many submissions may wait, in each of the two rooms. Further callers wait until there is room.
+/// How many submissions may wait, in each of the two rooms. Further callers wait until there is
+/// room.
 const WAITING_MAX: usize = 4 * GROUP_MAX;
 /// A call of more submissions than this is a large one.
 pub(crate) const SMALL_MAX: usize = 100;

@@ -12,9 +12,9 @@ use super::lanes::Lanes;
 const GROUPS_MAX: usize = 4;
 /// The most groups of large calls at once: one place is left for all others.
 const LARGE_GROUPS_MAX: usize = GROUPS_MAX - 1;
-/// How long a submission waits for others while another group is running. With 1 ms there are more groups,
-/// the servers have more to do, and 3,000 single submissions a second are settled a fifth later. With 5 ms,
-/// 64 connections submit a fifth less.
+/// How long a submission waits for others while another group is running. With 1 ms there are more
+/// groups, the servers have more to do, and 3,000 single submissions a second are settled a fifth
+/// later. With 5 ms, 64 connections submit a fifth less.
 const LINGER: Duration = Duration::from_millis(3);
 
 /// How many groups run.
@@ -26,9 +26,10 @@ pub(super) struct Running {
     pub large: usize,
 }
 
-/// The waiting submissions. While one of an id waits or is in a running group, later ones of this id are
-/// held back; those with the same content become one, which is answered to all of their callers. When
-/// the first has its answer, the others go together: they differ in content, so they can't be confused.
+/// The waiting submissions. While one of an id waits or is in a running group, later ones of this
+/// id are held back; those with the same content become one, which is answered to all of their
+/// callers. When the first has its answer, the others go together: they differ in content, so they
+/// can't be confused.
 #[derive(Default)]
 pub(super) struct Waiting {
     small: Lanes,
@@ -99,7 +100,8 @@ impl Waiting {
         starts(&self.large, running.small + running.large, GROUPS_MAX, now)
     }
 
-    /// The next group, and whether it is of large calls. Small ones go first, unless no large one runs.
+    /// The next group, and whether it is of large calls. Small ones go first, unless no large one
+    /// runs.
     pub fn take(&mut self, running: Running, now: Instant) -> (Vec<Job>, bool) {
         let is_due = |starts: Option<Instant>| starts.is_some_and(|starts| starts <= now);
         let small = is_due(self.small_starts(running, now));

@@ -11,9 +11,9 @@ use crate::error::Error;
 use crate::readable::readable;
 
 impl Client {
-    /// Accounts by their names, with `marks`, the number of transactions in flight on each, in place
-    /// of the marks themselves, which may be many. A page has 1 to 1,000 accounts; `cursor` is the
-    /// `next` of the page before.
+    /// Accounts by their names, with `marks`, the number of transactions in flight on each, in
+    /// place of the marks themselves, which may be many. A page has 1 to 1,000 accounts; `cursor`
+    /// is the `next` of the page before.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a wrong limit or cursor, and when the server stays away.

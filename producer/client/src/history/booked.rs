@@ -5,8 +5,9 @@
 //! [`Error::Refused`], because without it every later balance would be wrong. The sum before a
 //! period is made on the server, which names only amounts that are no numbers.
 //!
-//! The sum is made in Decimal128, and refused if it may have been rounded. What is older than the horizon is summed
-//! outside of the snapshot, which may be gone by then: nothing is added to it any more.
+//! The sum is made in Decimal128, and refused if it may have been rounded. What is older than the
+//! horizon is summed outside of the snapshot, which may be gone by then: nothing is added to it any
+//! more.
 
 use futures_util::TryStreamExt;
 use ledger::amount::Amount;
@@ -118,7 +119,8 @@ impl Question {
             ENDED_ON: self.account.as_ref(),
             "state": State::Done,
             "lastModified": { "$gte": after, "$lt": self.to },
-            // Under `$nor` the server takes it for no condition of the index, whose bounds are above.
+            // Under `$nor` the server takes it for no condition of the index, whose bounds are
+            // above.
             "$nor": [{ "lastModified": after, "_id": { "$lte": &self.after.id } }],
         }
     }
@@ -192,8 +194,8 @@ impl Reading<'_> {
         Ok(rows)
     }
 
-    /// The sum of what was booked in a time before the horizon, in units of 10^-9. No more is booked then, so
-    /// it is the same at every moment, and needs no snapshot.
+    /// The sum of what was booked in a time before the horizon, in units of 10^-9. No more is
+    /// booked then, so it is the same at every moment, and needs no snapshot.
     async fn old_sum(&mut self, before: DateTime) -> Result<i128, Halt> {
         let transactions = self.store.transactions();
         let summing = self.summing(&transactions, DateTime::MIN, before);
@@ -242,8 +244,8 @@ impl Reading<'_> {
     }
 }
 
-/// Sums as Decimal128: as Int64, many large amounts would leave the range and become a double. Of a hold,
-/// what was captured counts.
+/// Sums as Decimal128: as Int64, many large amounts would leave the range and become a double. Of a
+/// hold, what was captured counts.
 fn sum_pipeline(id: &str, from: DateTime, before: DateTime) -> Vec<Document> {
     let account = doc! { "$literal": id };
     let legs = doc! { "$ifNull": ["$captured", "$legs"] };

@@ -2,8 +2,8 @@
 //!
 //! A cursor is bound to its list: it carries a digest of the list's name and filter and of its own
 //! content. So one that is used for another list, or that was changed on its way, is refused with
-//! [`Error::Invalid`], and never continues somewhere else. It carries no secret: whoever makes one up
-//! only misleads himself.
+//! [`Error::Invalid`], and never continues somewhere else. It carries no secret: whoever makes one
+//! up only misleads himself.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -35,8 +35,8 @@ pub struct Page<T> {
 }
 
 impl Client {
-    /// Makes sure that the ledger has the indexes. They are there for good once they were seen: only
-    /// a person takes them away.
+    /// Makes sure that the ledger has the indexes. They are there for good once they were seen:
+    /// only a person takes them away.
     async fn needs_history(&self) -> Result<(), Error> {
         let seen = &self.servers().history;
         let look = async || {

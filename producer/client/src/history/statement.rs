@@ -1,8 +1,8 @@
 //! Statements: what was booked on an account, with the balance after each entry.
 //!
 //! The entries are the account's done transactions by `lastModified`, the moment of their end, and
-//! then by `_id`. What a call says stands for one moment (`booked`), so the balances are exact while
-//! other transactions are in flight.
+//! then by `_id`. What a call says stands for one moment (`booked`), so the balances are exact
+//! while other transactions are in flight.
 //!
 //! **The horizon.** A server takes the date of an end before the write becomes visible, so a
 //! transaction may become visible after others with a later date. A page that continues behind such
@@ -14,7 +14,8 @@
 //! answers at all, unless a worker with the engine `transaction` is stopped for longer than that
 //! between its last update and its commit.
 //!
-//! A cursor carries the running balance, so a page costs the same however far back the statement began.
+//! A cursor carries the running balance, so a page costs the same however far back the statement
+//! began.
 
 use std::time::SystemTime;
 
@@ -83,13 +84,13 @@ struct Carried {
 
 impl Client {
     /// What was booked on an account in a period: its done transactions in the order in which they
-    /// ended, with the balance after each. A page has at most `limit` entries, 1 to 1,000; `cursor` is
-    /// the `next` of the page before, with the same account and period.
+    /// ended, with the balance after each. A page has at most `limit` entries, 1 to 1,000; `cursor`
+    /// is the `next` of the page before, with the same account and period.
     ///
-    /// The balances are exact while transactions are in flight. A `next` never stands at an entry of
-    /// the last 10 s, because another one may still appear before it: a page that is full is cut
-    /// there, so it may have fewer entries than `limit`, or none, and still a `next`. Then ask again
-    /// in some seconds. A page without `next` tells all that is there.
+    /// The balances are exact while transactions are in flight. A `next` never stands at an entry
+    /// of the last 10 s, because another one may still appear before it: a page that is full is cut
+    /// there, so it may have fewer entries than `limit`, or none, and still a `next`. Then ask
+    /// again in some seconds. A page without `next` tells all that is there.
     ///
     /// # Errors
     /// [`Error::NotFound`] without such an account; [`Error::Invalid`] for a wrong limit, period or
@@ -149,8 +150,8 @@ impl Period {
     }
 }
 
-/// How many of the rows belong on the page. All, if no page follows; else no more than the limit, and
-/// none that something may still appear before.
+/// How many of the rows belong on the page. All, if no page follows; else no more than the limit,
+/// and none that something may still appear before.
 fn cut(rows: &[Row], limit: usize, horizon: DateTime) -> usize {
     let is_certain = |row: &Row| row.place.at < horizon.timestamp_millis();
     match rows.len() > limit {

@@ -32,8 +32,8 @@ use crate::readable::readable;
 pub struct TransactionFilter {
     /// Only those in these states; empty for all.
     pub states: Vec<State>,
-    /// Only those of this account: those in flight that have posted on it, and those that have ended
-    /// and name it. One that no worker has begun with is not among them.
+    /// Only those of this account: those in flight that have posted on it, and those that have
+    /// ended and name it. One that no worker has begun with is not among them.
     pub account: Option<String>,
     /// Only those that were created at this moment or later.
     pub since: Option<SystemTime>,
@@ -44,8 +44,8 @@ const CREATED: &str = "createdAt";
 /// The field of the order of what has ended: nothing changes it any more.
 const ENDED: &str = "lastModified";
 
-/// What the moments of transactions in flight count from in a list of an account, so that they stand
-/// before all that have ended. In milliseconds: far beyond every date.
+/// What the moments of transactions in flight count from in a list of an account, so that they
+/// stand before all that have ended. In milliseconds: far beyond every date.
 const IN_FLIGHT_FROM_MS: i64 = 1 << 60;
 
 /// How many documents are read at once by an account's marks.
@@ -55,13 +55,13 @@ const MARKS_AT_ONCE: usize = 1_000;
 type InOrder = BTreeMap<Place, Document>;
 
 impl Client {
-    /// Transactions, newest created first; of an account, those in flight and then the others, newest
-    /// ended first. A page has 1 to 1,000 of them; `cursor` is the `next` of the page before, with the same
-    /// filter.
+    /// Transactions, newest created first; of an account, those in flight and then the others,
+    /// newest ended first. A page has 1 to 1,000 of them; `cursor` is the `next` of the page
+    /// before, with the same filter.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a wrong limit or cursor, and for the states `initial` and `scheduled` of an
-    /// account;
+    /// [`Error::Invalid`] for a wrong limit or cursor, and for the states `initial` and `scheduled`
+    /// of an account;
     /// [`Error::WithoutHistory`]; and when the server stays away.
     pub async fn transactions(
         &self,
@@ -154,7 +154,8 @@ impl TransactionFilter {
             place.insert(CREATED, doc! { "$gte": since });
         }
         if let Some(after) = after {
-            // Under `$nor` the server takes it for no condition of the index, whose bounds are above.
+            // Under `$nor` the server takes it for no condition of the index, whose bounds are
+            // above.
             place.insert("$nor", [doc! { moment: to, "_id": { "$gte": &after.id } }]);
         }
         place
@@ -166,8 +167,8 @@ impl TransactionFilter {
 struct Query {
     filter: Document,
     hint: &'static str,
-    /// The field by which it is ordered. The server sorts those in flight, which are few; all others are in
-    /// the order of their index.
+    /// The field by which it is ordered. The server sorts those in flight, which are few; all
+    /// others are in the order of their index.
     moment: &'static str,
 }
 

@@ -6,7 +6,8 @@ use bench::holds::{Plan, Report, measure};
 use bench::output::Output;
 use clap::Parser;
 
-/// Measures holds, schedules, expiry and exclusive keys on real servers: how many a second, and what they cost others.
+/// Measures holds, schedules, expiry and exclusive keys on real servers: how many a second, and
+/// what they cost others.
 #[derive(Parser)]
 #[command(
     override_usage = "deploy/holds [OPTIONS]",

@@ -1,5 +1,5 @@
-//! What the programs connect to is what was written, and a connection string without a single meaning is
-//! refused before anything is connected to.
+//! What the programs connect to is what was written, and a connection string without a single
+//! meaning is refused before anything is connected to.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use mongo::Store;
 use settings::MongoSettings;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Forwards from a port of `::1` to a server of this machine, and counts the connections. `None` on a machine
-/// without IPv6.
+/// Forwards from a port of `::1` to a server of this machine, and counts the connections. `None` on
+/// a machine without IPv6.
 async fn forward(upstream: SocketAddr) -> Option<(SocketAddr, Arc<AtomicUsize>)> {
     let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await.ok()?;
     let address = listener.local_addr().expect("a bound port has an address");

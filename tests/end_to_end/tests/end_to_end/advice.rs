@@ -53,7 +53,8 @@ async fn cut_off(world: &World, arguments: &[&str], operation: &str) -> Answer {
     tokio::join!(failing, cutting).0
 }
 
-/// The value of a flag in an advice: all that stands behind the flag on the line below the sentence.
+/// The value of a flag in an advice: all that stands behind the flag on the line below the
+/// sentence.
 fn advised(flag: &str, advice: &str) -> String {
     let mut lines = advice.lines();
     let sentence = lines.find(|line| line.contains("run the same command with the following"));

@@ -1,6 +1,6 @@
-//! While an alarm of the broker blocks all publishers, everything that needs no publication goes on: fresh
-//! messages, messages that were delivered before, valid ids beside others. What has to be published waits,
-//! and a worker still ends quickly.
+//! While an alarm of the broker blocks all publishers, everything that needs no publication goes
+//! on: fresh messages, messages that were delivered before, valid ids beside others. What has to be
+//! published waits, and a worker still ends quickly.
 
 use std::time::Instant;
 
@@ -17,7 +17,8 @@ const AHEAD: usize = 200;
 /// So many odd messages wait for their dead letters; the broker takes the others back at once.
 const WAIT: usize = 2_000;
 
-/// So much time that a slow database needs no second attempt: it would have to be published. No sweeper.
+/// So much time that a slow database needs no second attempt: it would have to be published. No
+/// sweeper.
 fn patient(plan: Plan) -> Plan {
     let plan = plan.flag("--lease-ms", 40_000).flag("--op-limit-ms", 10_000);
     plan.flag("--grace-ms", 12_000).flag("--orphan-ms", 600_000)
@@ -113,7 +114,8 @@ async fn another_attempt_waits_for_the_end_of_an_alarm_and_nothing_else_waits_fo
     let broker = OwnBroker::start(&format!("alarm-{}", uuid::Uuid::new_v4().simple())).await;
     let world = World::on(broker.servers()).await;
     world.accounts(&[("a", 10_000), ("b", 0)]).await;
-    // Nobody has inserted these: they are looked up again a second later, which needs a publication.
+    // Nobody has inserted these: they are looked up again a second later, which needs a
+    // publication.
     let missing: Vec<_> = (0..AHEAD + 50).map(|n| format!("missing{n}").into()).collect();
     world.publish(&missing, 1).await;
     world.submit(&transfers("fresh", 50), 1).await;

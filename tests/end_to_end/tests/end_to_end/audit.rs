@@ -1,5 +1,5 @@
-//! Audits of a ledger that is in use: each account stands for one moment, and they need the server's history for a
-//! few seconds only.
+//! Audits of a ledger that is in use: each account stands for one moment, and they need the
+//! server's history for a few seconds only.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Instant;
@@ -17,7 +17,8 @@ use tokio::sync::Notify;
 
 /// After so many documents the audit first says how far it is.
 const PROGRESS_EVERY: u64 = 8_192;
-/// The audit asks for 5,000 transactions at a time. What is stored after these is read after it has said so.
+/// The audit asks for 5,000 transactions at a time. What is stored after these is read after it has
+/// said so.
 const READ_BEFORE: usize = 10_000;
 
 /// Transactions that have ended long ago, and have moved nothing.
@@ -232,8 +233,8 @@ async fn an_audit_ends_although_transactions_go_on_ending() {
     let transactions = world.store.transactions();
     let done = transactions.find_one(doc! { "_id": "t" }).await.expect("MongoDB is there");
     let mut done = done.expect("it was submitted");
-    // In the server's log this is one more transaction that becomes done. (What the audit finds wrong
-    // with one that becomes done again and again is not looked at here.)
+    // In the server's log this is one more transaction that becomes done. (What the audit finds
+    // wrong with one that becomes done again and again is not looked at here.)
     let go_on = async {
         for note in 0_i64.. {
             done.insert("note", note);

@@ -179,7 +179,8 @@ async fn a_connection_cut_again_and_again_under_load_settles_everything_once() {
         .await;
         proxy.cut();
     }
-    // What was delivered before a cut comes again, and is processed one by one: seconds, or minutes on a busy machine.
+    // What was delivered before a cut comes again, and is processed one by one: seconds, or minutes
+    // on a busy machine.
     world.wait_final(s(240)).await;
     assert_eq!(world.count(&[State::Done]).await, 1_200);
     world.assert_at_rest().await;

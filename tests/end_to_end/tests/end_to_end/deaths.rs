@@ -1,4 +1,5 @@
-//! What a worker's death costs those whose messages it had: little more than its lease, however many.
+//! What a worker's death costs those whose messages it had: little more than its lease, however
+//! many.
 
 use std::time::{Duration, Instant};
 

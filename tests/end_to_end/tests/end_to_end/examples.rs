@@ -136,8 +136,8 @@ async fn the_example_service_answers_each_line() {
     world.finish().await;
 }
 
-/// The arguments of `updateMany` in the recipe for accounts that are there already. The shell's notation is
-/// JSON but for names without quotes and for `NumberLong`.
+/// The arguments of `updateMany` in the recipe for accounts that are there already. The shell's
+/// notation is JSON but for names without quotes and for `NumberLong`.
 fn update_of_the_recipe() -> (Document, Vec<Bson>) {
     let page = std::fs::read_to_string(root().join("deploy/usage.md")).expect("the page is there");
     let (_, recipe) = page.split_once("db.accounts.updateMany(").expect("the recipe is there");

@@ -86,7 +86,8 @@ impl Stall {
 }
 
 /// Runs the schedule until the late post has really been sent: on a machine that is stopped for a
-/// moment, the worker's own time-outs come first, or it knows before it posts that its lease has ended.
+/// moment, the worker's own time-outs come first, or it knows before it posts that its lease has
+/// ended.
 async fn late_post(end: End, fenced: bool) -> World {
     let fenced_posts = "tandem_fenced_posts_total";
     for _ in 0..20 {

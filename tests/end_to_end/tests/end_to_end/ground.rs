@@ -1,5 +1,5 @@
-//! The ground that a ledger stands on: indexes of the user's own that remove documents, or that may refuse what
-//! Tandem writes.
+//! The ground that a ledger stands on: indexes of the user's own that remove documents, or that may
+//! refuse what Tandem writes.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,8 @@ use mongodb::bson::{Document, doc};
 
 use super::ownership::{change, empty_world, init, missing, refused_start};
 
-/// A server that is tried again and again is given up after a minute. What is refused is told well before.
+/// A server that is tried again and again is given up after a minute. What is refused is told well
+/// before.
 const AT_ONCE: Duration = Duration::from_secs(30);
 
 async fn create_index(

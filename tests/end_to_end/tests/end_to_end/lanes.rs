@@ -1,5 +1,5 @@
-//! Which way a batch goes, and what lanes do about each other: `--engine auto`, and native batches of
-//! one worker that keep apart.
+//! Which way a batch goes, and what lanes do about each other: `--engine auto`, and native batches
+//! of one worker that keep apart.
 
 use std::time::Instant;
 
@@ -9,8 +9,8 @@ use harness::world::{World, transfer};
 use ledger::transaction::State;
 use mongodb::bson::doc;
 
-/// How many batches of a worker went each way: as native transactions, and in two phases. Waits until none is under way,
-/// because a batch is counted a moment after its transactions are final.
+/// How many batches of a worker went each way: as native transactions, and in two phases. Waits
+/// until none is under way, because a batch is counted a moment after its transactions are final.
 async fn ways(worker: &Worker) -> (f64, f64) {
     let metrics = eventually("no batch is under way", s(30), async || {
         let metrics = worker.metrics().await;

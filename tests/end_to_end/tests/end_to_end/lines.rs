@@ -1,5 +1,5 @@
-//! What the programs log: no line of level error where nothing failed, and one line for one failure, whatever
-//! their libraries have to say.
+//! What the programs log: no line of level error where nothing failed, and one line for one
+//! failure, whatever their libraries have to say.
 
 use harness::producer;
 use harness::wait::{s, wait_until};

@@ -110,7 +110,8 @@ async fn a_message_that_kills_its_workers_is_dead_lettered_alone() {
             held.discard();
             deaths += 1;
         } else {
-            // It acknowledges after the letter's confirm; killed in between, it would leave a second letter.
+            // It acknowledges after the letter's confirm; killed in between, it would leave a
+            // second letter.
             worker.drain(s(30)).await;
         }
     }

@@ -2,8 +2,9 @@
 //! with it end as they should, whether in the same batch or in the same message; the other workers
 //! go on.
 //!
-//! The workers here are real ones that abort when they process that transaction (`tests/end_to_end/src/bin/poisoned.rs`),
-//! under a supervisor that starts another whenever one has died.
+//! The workers here are real ones that abort when they process that transaction
+//! (`tests/end_to_end/src/bin/poisoned.rs`), under a supervisor that starts another whenever one
+//! has died.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -198,7 +199,8 @@ async fn a_message_with_one_poisonous_id_loses_only_that_one() {
         .await;
     eprintln!("poison in a message of ten: {:#?}", supervisor.deaths);
     drop(supervisor);
-    // Two where a worker died after it had taken the message of ten apart, and before it acknowledged that.
+    // Two where a worker died after it had taken the message of ten apart, and before it
+    // acknowledged that.
     assert!(!dead_letters_of(&world, &["poison"]).await.is_empty());
     assert_eq!(world.state("poison").await, State::Initial);
     ends_well(world, &["poison"]).await;
@@ -276,7 +278,8 @@ async fn many_poisons_take_none_of_the_healthy_with_them() {
     let mut supervisor = Supervisor::new(2, plan);
     supervisor
         .until("the poisons are dead and their neighbours are done", async || {
-            // Not the number of letters: a poison may have two, when a dead worker held a second message of it.
+            // Not the number of letters: a poison may have two, when a dead worker held a second
+            // message of it.
             world.store.parked(100).await.is_ok_and(|parked| parked.len() == POISONS)
                 && world.queues.depth(DEAD).await.is_some_and(|depth| depth as usize >= POISONS)
                 && world.count(&State::UNFINISHED).await == POISONS as u64

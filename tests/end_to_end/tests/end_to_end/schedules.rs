@@ -182,8 +182,8 @@ async fn a_native_end_that_arrives_after_the_expiry_takes_nothing() {
     a_late_commit_takes_nothing("transaction", "transact transactions").await;
 }
 
-/// No worker runs, so no sweeper ends it first: nothing but the statement's own look at the clock is in the
-/// way of the late end.
+/// No worker runs, so no sweeper ends it first: nothing but the statement's own look at the clock
+/// is in the way of the late end.
 #[tokio::test]
 async fn a_native_end_compares_the_expiry_once_more_where_no_sweeper_looks() {
     let world = world().await;

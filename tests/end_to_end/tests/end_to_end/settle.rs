@@ -48,8 +48,8 @@ async fn messages_of_one_id_each_are_settled_in_large_batches() {
     world.finish().await;
 }
 
-/// An answer that is full does not say that nothing follows, so the server would be asked once more: a round trip
-/// of each read of each batch.
+/// An answer that is full does not say that nothing follows, so the server would be asked once
+/// more: a round trip of each read of each batch.
 #[tokio::test]
 async fn what_a_batch_reads_comes_with_one_answer() {
     for engine in ["two-phase", "transaction"] {

@@ -1,5 +1,5 @@
-//! Refused means without effect, accepted means there, and everything else is told as unknown: on a server that
-//! fails on demand (`failCommand`), for each carrier of an error.
+//! Refused means without effect, accepted means there, and everything else is told as unknown: on a
+//! server that fails on demand (`failCommand`), for each carrier of an error.
 
 use client::{Client, Effect, Error, Submission};
 use harness::failing::{FailingMongo, Failure, Plan, Times};

@@ -1,4 +1,5 @@
-//! Traces: one transaction is followed from its request to its event, and a collector is in nobody's way.
+//! Traces: one transaction is followed from its request to its event, and a collector is in
+//! nobody's way.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! What people watch: a real Prometheus reads real programs, and answers every query of dashboard and
-//! alerts.
+//! What people watch: a real Prometheus reads real programs, and answers every query of dashboard
+//! and alerts.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -14,7 +14,8 @@ use producer_cli::files::{
     parse_transfer,
 };
 
-/// A file is read in pieces. A value of JSON takes at least two bytes, and some hundred as metadata.
+/// A file is read in pieces. A value of JSON takes at least two bytes, and some hundred as
+/// metadata.
 const MEMORY: Memory = Memory { base: 1 << 20, per_byte: 192 };
 
 /// Reads a file as `producer submit` and `producer accounts import` do, in both of their passes.

@@ -11,8 +11,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
-/// What is told of a bad id takes a hundred bytes, for as many ids as a message may have; beyond that, a
-/// good id takes at least three bytes of a message, and some fifty of memory.
+/// What is told of a bad id takes a hundred bytes, for as many ids as a message may have; beyond
+/// that, a good id takes at least three bytes of a message, and some fifty of memory.
 const MEMORY: Memory = Memory { base: 256 << 10, per_byte: 24 };
 
 #[test]

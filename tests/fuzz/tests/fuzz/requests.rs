@@ -1,7 +1,7 @@
 //! Requests of the HTTP API: addresses, headers and bodies, at the functions that read them.
 //!
-//! An input is the name of an operation and its parameters on the first line, then headers, an empty
-//! line, and the body.
+//! An input is the name of an operation and its parameters on the first line, then headers, an
+//! empty line, and the body.
 
 use api::{
     Code, Problem, Received, accounts, bulk, events, holds, routes, submissions, transactions,

@@ -2,8 +2,8 @@
 //!
 //! A process is remembered as pid, start time and boot. So a pid that the kernel has given to
 //! another program is never taken for ours, and never signalled: the signal goes through a pidfd
-//! that was opened before the check. A zombie counts as dead once its last thread has ended, because
-//! until then its files are locked and its ports are taken. Stopping is bounded: SIGTERM, a
+//! that was opened before the check. A zombie counts as dead once its last thread has ended,
+//! because until then its files are locked and its ports are taken. Stopping is bounded: SIGTERM, a
 //! limit, SIGKILL; it fails only when even that leaves a process (stuck in the kernel).
 
 use std::os::fd::OwnedFd;

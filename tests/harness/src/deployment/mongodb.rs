@@ -34,10 +34,10 @@ const ELECTION_TIMEOUT_MS: i32 = 5_000;
 const HEARTBEAT_INTERVAL_MS: i32 = 1_000;
 /// Of three members, the primary otherwise waits 15 s for its clients before it ends.
 const QUIESCE_MS: u32 = 1_000;
-/// For so many seconds the server keeps every version of every document; by itself it keeps them for
-/// 300 s. Under load these versions fill its cache, and evicting them costs more the longer the load
-/// lasts. `producer audit` reads the accounts in one snapshot, and a statement its page; both begin anew
-/// when the server no longer has it.
+/// For so many seconds the server keeps every version of every document; by itself it keeps them
+/// for 300 s. Under load these versions fill its cache, and evicting them costs more the longer the
+/// load lasts. `producer audit` reads the accounts in one snapshot, and a statement its page; both
+/// begin anew when the server no longer has it.
 const HISTORY_S: u32 = 5;
 
 /// One `mongod`.

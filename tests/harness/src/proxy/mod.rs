@@ -3,8 +3,9 @@
 //! [`MongoProxy`] knows where messages begin and end and which of Tandem's operations they are, so
 //! that a test can hold, drop or delay exactly one. [`ByteProxy`] knows bytes only: it cuts, slows
 //! down, or falls silent. [`ReplicaProxy`] does the same before a whole replica set, whose clients
-//! still find the primary. These can refuse every connection for a while. [`Relay`] records what one client
-//! sends, and spoils one command of it. [`Distance`] puts both servers far away. The programs do not know about the proxies.
+//! still find the primary. These can refuse every connection for a while. [`Relay`] records what
+//! one client sends, and spoils one command of it. [`Distance`] puts both servers far away. The
+//! programs do not know about the proxies.
 
 mod bytes;
 mod delay;

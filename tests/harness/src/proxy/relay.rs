@@ -1,10 +1,12 @@
-//! A proxy of one client of a [`FailingMongo`]: it records what the client sends, and spoils one command.
+//! A proxy of one client of a [`FailingMongo`]: it records what the client sends, and spoils one
+//! command.
 //!
-//! Owns which command is meant: the n-th of a name and purpose, counted on the wire, whatever connection
-//! it comes on. Promises that nothing else of the client fails: while the server is made to fail a
-//! command, no other command of this client is on its way to it. What the drivers send for themselves
-//! (`hello`, `endSessions`) is neither recorded nor spoiled. The client finds the server by its replica
-//! set, since the server's address in small answers is replaced by the proxy's.
+//! Owns which command is meant: the n-th of a name and purpose, counted on the wire, whatever
+//! connection it comes on. Promises that nothing else of the client fails: while the server is made
+//! to fail a command, no other command of this client is on its way to it. What the drivers send
+//! for themselves (`hello`, `endSessions`) is neither recorded nor spoiled. The client finds the
+//! server by its replica set, since the server's address in small answers is replaced by the
+//! proxy's.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -51,8 +53,8 @@ pub enum Fault {
     ReplyLost,
     /// The connection closes, and the command arrives when [`Relay::release`] lets it.
     Late,
-    /// It has its effect, and is answered with a refusal. No server does that: it is how a wrong class of
-    /// an error would look.
+    /// It has its effect, and is answered with a refusal. No server does that: it is how a wrong
+    /// class of an error would look.
     Lie,
 }
 

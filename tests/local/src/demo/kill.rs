@@ -2,10 +2,10 @@
 //!
 //! Runs beside the submission. Once enough transfers have reached a final state it kills a worker
 //! and asks which transactions that worker held; when it held none, the next worker follows, twice
-//! at most, and one worker is always left. The recovery is the time from the kill to the end of the last
-//! transaction that was in flight then. Both moments are on the database's clock, which may be another
-//! machine's. Fails when a worker has ended unasked, or when a transaction that a killed worker held is lost or
-//! not final.
+//! at most, and one worker is always left. The recovery is the time from the kill to the end of the
+//! last transaction that was in flight then. Both moments are on the database's clock, which may be
+//! another machine's. Fails when a worker has ended unasked, or when a transaction that a killed
+//! worker held is lost or not final.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -111,8 +111,8 @@ impl Kill {
             last = last.max(Some(moment));
         }
         let Some(last) = last else { return Ok(Recovery::NothingInFlight) };
-        // The server dates a write when it begins. One that the worker had sent may begin before the kill and
-        // take effect after it.
+        // The server dates a write when it begins. One that the worker had sent may begin before
+        // the kill and take effect after it.
         let took_ms = last.timestamp_millis() - at.timestamp_millis();
         Ok(if took_ms <= 0 {
             Recovery::SentBefore

@@ -1,9 +1,9 @@
 //! The pattern of the articles as a protocol to search; the search shows what it lacks.
 //!
-//! Owns a small machine for one transfer `t` of 7 from `a` to `b`: claim by findAndModify, post each
-//! account where `pendingTransactions` has no mark (and the money is there), `applied`, pull the
-//! marks, `done`. Recovery claims by the age of `lastModified` and goes on, or rolls back what is
-//! `pending`. The articles have no lease, no deadline on a post, and credit `balance` at once.
+//! Owns a small machine for one transfer `t` of 7 from `a` to `b`: claim by findAndModify, post
+//! each account where `pendingTransactions` has no mark (and the money is there), `applied`, pull
+//! the marks, `done`. Recovery claims by the age of `lastModified` and goes on, or rolls back what
+//! is `pending`. The articles have no lease, no deadline on a post, and credit `balance` at once.
 
 use std::collections::BTreeMap;
 

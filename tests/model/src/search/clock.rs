@@ -1,8 +1,8 @@
 //! A worker's environment in the search: its clock shows the time of the search, and where the
 //! engine chooses its way, the event that the run has received says which.
 //!
-//! Owns what the engine looks at beside its answers, and notes that it has looked: what nobody looks
-//! at makes no difference, so the search need not tell such states apart.
+//! Owns what the engine looks at beside its answers, and notes that it has looked: what nobody
+//! looks at makes no difference, so the search need not tell such states apart.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;

@@ -100,7 +100,8 @@ impl<'a> Tandem<'a> {
         }
     }
 
-    /// A worker that chooses begins with an event, which says what it chooses. Others begin at once.
+    /// A worker that chooses begins with an event, which says what it chooses. Others begin at
+    /// once.
     fn begins(&self, run: usize, clock: &Clock) -> impl Future<Output = ()> + use<> {
         let chooses = self.scope.engine(run) == EngineKind::Auto;
         let first_event = chooses.then(|| clock.clone());

@@ -1,9 +1,9 @@
 //! The scopes with a transaction on hold.
 //!
-//! A worker reserves the debit and lets the transaction rest. A client confirms a part of it, releases
-//! it, or a sweeper finds that it has expired: each at any moment, or never. Whatever comes second
-//! changes nothing. Workers come before and after that, stall, and go on. In the end whatever still rests
-//! is released.
+//! A worker reserves the debit and lets the transaction rest. A client confirms a part of it,
+//! releases it, or a sweeper finds that it has expired: each at any moment, or never. Whatever
+//! comes second changes nothing. Workers come before and after that, stall, and go on. In the end
+//! whatever still rests is released.
 
 use ledger::account::Status;
 

@@ -1,10 +1,10 @@
 //! Submitting with an exclusive key as a protocol to search: `producer/client/src/keyed.rs` and
 //! `common/mongo/src/keyed.rs`, statement by statement.
 //!
-//! Owns a small machine for calls that submit `t` or `u` under one key: look by the `_id`, insert in a
-//! native transaction, commit, tell the caller; and after a failure look again. Beside them, at any
-//! moment, transactions are claimed and decided, and the server ends open native transactions. A
-//! request that loses its answer may arrive at any later moment, or never.
+//! Owns a small machine for calls that submit `t` or `u` under one key: look by the `_id`, insert
+//! in a native transaction, commit, tell the caller; and after a failure look again. Beside them,
+//! at any moment, transactions are claimed and decided, and the server ends open native
+//! transactions. A request that loses its answer may arrive at any later moment, or never.
 
 use std::sync::Arc;
 

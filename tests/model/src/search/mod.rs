@@ -2,14 +2,15 @@
 //!
 //! The simulator picks schedules by chance; here all of them are visited, for few transactions and
 //! few runs of workers. The engine is the real one. What it does next depends only on the answers
-//! that it has received, so a state is: the documents, the time, the answers and the open request of
-//! each run, and the requests that nobody waits for any more. In every state visited, marks and
+//! that it has received, so a state is: the documents, the time, the answers and the open request
+//! of each run, and the requests that nobody waits for any more. In every state visited, marks and
 //! states must explain the money, no floor may be broken, and one last worker, which starts after
 //! all others have died, must bring everything to an end in which the invariants of
 //! `ARCHITECTURE.md` hold.
 //!
 //! - `scope`, `choosing`, `holding`, `expiring`: what is searched, and how far.
-//! - `engine`, `keys`, `articles`: the protocols that are put through it. `clock`: a worker's environment.
+//! - `engine`, `keys`, `articles`: the protocols that are put through it. `clock`: a worker's
+//!   environment.
 //! - `protocol`: what they have in common.
 //! - `explore`, `state`: breadth first through the states; what can happen in one.
 //! - `runs`, `intern`: histories and documents as numbers, so that a state is a few bytes.

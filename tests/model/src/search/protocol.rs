@@ -162,8 +162,8 @@ pub trait Protocol {
 pub struct StepClock {
     /// When the request started.
     pub started: u8,
-    /// What the step itself sees: the request's start; of a request that is not limited, which is many
-    /// statements, the time of the step.
+    /// What the step itself sees: the request's start; of a request that is not limited, which is
+    /// many statements, the time of the step.
     pub now: u8,
 }
 

@@ -1,8 +1,8 @@
 //! Whether a state can still come to a good end when all workers are dead and a last one starts.
 //!
-//! Owns the invariants of `ARCHITECTURE.md` as the search checks them: in every state that it visits,
-//! not only where a schedule ends. The answer depends on the documents alone, so it is asked once for
-//! each different content of them.
+//! Owns the invariants of `ARCHITECTURE.md` as the search checks them: in every state that it
+//! visits, not only where a schedule ends. The answer depends on the documents alone, so it is
+//! asked once for each different content of them.
 
 use std::collections::HashMap;
 

@@ -315,7 +315,8 @@ const SCOPES: [Scope; 22] = [
 ];
 
 impl Scope {
-    /// Every scope, the longest searches first, of the two-phase engine, of holds, and of both engines.
+    /// Every scope, the longest searches first, of the two-phase engine, of holds, and of both
+    /// engines.
     pub fn all() -> impl Iterator<Item = &'static Scope> {
         let holding = SCOPES.iter().chain(&holding::SCOPES);
         holding.chain(&choosing::SCOPES).chain(&expiring::SCOPES)

@@ -261,8 +261,8 @@ impl<'a, P: Protocol> World<'a, P> {
         }
     }
 
-    /// A run receives an event. A run that looks neither at its clock nor which way to go also wakes
-    /// up at once.
+    /// A run receives an event. A run that looks neither at its clock nor which way to go also
+    /// wakes up at once.
     fn heard(&mut self, state: &State, run: usize, node: u32, event: Event) -> State {
         let mut child = self.runs.hear(self.protocol, node, event, state.now);
         let awake = Event { hears: Hears::Awake, native: true };

@@ -112,7 +112,8 @@ fn sum_on<'a>(account: &AccountId, legs: impl Iterator<Item = &'a Leg>) -> i128 
     legs.filter(|leg| leg.account == *account).map(|leg| leg.amount.nanos()).sum()
 }
 
-/// Whether a transaction may have a mark on an account: in flight on all, on hold where it is debited.
+/// Whether a transaction may have a mark on an account: in flight on all, on hold where it is
+/// debited.
 fn may_have_marks(doc: &Transaction, account: &AccountId) -> bool {
     match doc.state {
         State::Pending | State::Applied | State::Canceling => true,

@@ -1,5 +1,5 @@
-//! Inserts with exclusive keys, as MongoDB carries them out: an insert in an open native transaction
-//! reserves its `_id` and its key, and its commit makes it a document.
+//! Inserts with exclusive keys, as MongoDB carries them out: an insert in an open native
+//! transaction reserves its `_id` and its key, and its commit makes it a document.
 //!
 //! Owns the semantics of `mongo::keyed`, in plain code over plain maps.
 

@@ -1,10 +1,10 @@
-//! Calls that submit a transaction under an exclusive key, from the first look to what the caller is
-//! told.
+//! Calls that submit a transaction under an exclusive key, from the first look to what the caller
+//! is told.
 //!
-//! Owns the calls in progress, several of one transaction at once if a client submits it twice. What a
-//! call does next is in `super::submit`. Checks that a call is refused only if another transaction had
-//! the key meanwhile, and only if its own was not there from the start. A caller that dies leaves its
-//! native transaction to the server, which ends it at some time.
+//! Owns the calls in progress, several of one transaction at once if a client submits it twice.
+//! What a call does next is in `super::submit`. Checks that a call is refused only if another
+//! transaction had the key meanwhile, and only if its own was not there from the start. A caller
+//! that dies leaves its native transaction to the server, which ends it at some time.
 
 use ledger::transaction::TransactionId;
 
@@ -55,8 +55,8 @@ impl World {
         self.go_on_with_call(self.calls.len() - 1);
     }
 
-    /// Gives a call the answer to its request; false if no call waits for it. A write that the server
-    /// has heard of before it answered is noted, also where the answer is a duplicate.
+    /// Gives a call the answer to its request; false if no call waits for it. A write that the
+    /// server has heard of before it answered is noted, also where the answer is a duplicate.
     pub(super) fn answer_call(&mut self, operation: u64, upto: u64, reply: &Reply) -> bool {
         let Some(index) = self.calls.iter().position(|call| call.waits_for == operation) else {
             return false;

@@ -3,8 +3,8 @@
 //! One seed decides everything: who runs when, what crashes, stalls, gets lost, arrives late or
 //! twice, which clock is off, which member fails. After each run everything comes to rest, and the
 //! invariants of `ARCHITECTURE.md` are checked. The floor is checked at every step. Every
-//! acknowledgement is checked not to come too early. Documents that can't be written or read must not
-//! affect others: see `odd` and `rest`.
+//! acknowledgement is checked not to come too early. Documents that can't be written or read must
+//! not affect others: see `odd` and `rest`.
 
 mod accounts;
 mod broker;

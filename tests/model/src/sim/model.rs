@@ -52,8 +52,8 @@ pub struct Transaction {
     pub due_at: Option<ServerMs>,
     /// When it was applied; no document has this. For the check that it was in time.
     pub applied_at: Option<ServerMs>,
-    /// The call that inserted it with its exclusive key; no document has this. For the check that it is
-    /// none that was refused.
+    /// The call that inserted it with its exclusive key; no document has this. For the check that
+    /// it is none that was refused.
     pub inserted_by: Option<String>,
 }
 

@@ -44,8 +44,8 @@ pub enum Planted {
     NativeWithoutTheState,
     /// A native transaction writes to accounts that have changed since it read them.
     NativeAccountsNotCompared,
-    /// A native transaction settles transactions that somebody has claimed or canceled since it read
-    /// them.
+    /// A native transaction settles transactions that somebody has claimed or canceled since it
+    /// read them.
     NativeClaimsNotCompared,
     /// A native transaction does not note its events with its commit.
     NativeWithoutTheNote,
@@ -53,7 +53,8 @@ pub enum Planted {
     RefusalFailsTheBatch,
     /// Transactions that share a batch with one that did not end count as ended, too.
     NeighbourAcknowledgedUnsettled,
-    /// A message of the work queue is given up because its worker died with it, and many others, three times.
+    /// A message of the work queue is given up because its worker died with it, and many others,
+    /// three times.
     CountAloneBuries,
     /// Parking a transaction removes its marks without the amounts that they hold.
     ParkingLosesAMark,
@@ -65,7 +66,8 @@ pub enum Planted {
     LateRestRevivesAHold,
     /// After a hold has come to rest, others may claim it although a post for it may still arrive.
     RestForgetsTheDoubt,
-    /// A confirmed hold comes to rest once more, if a late copy of a claim has made its first owner the owner again.
+    /// A confirmed hold comes to rest once more, if a late copy of a claim has made its first owner
+    /// the owner again.
     RestForgetsTheConfirmation,
     /// After a confirmation, others may claim a hold although a post for it may still arrive.
     ConfirmLowersTheTakeover,
@@ -86,8 +88,8 @@ pub enum Planted {
     /// A transaction with an exclusive key is inserted without a native transaction, and may arrive
     /// when its call has been refused.
     PlainInsertOfAKey,
-    /// After an insert with a key was refused as a duplicate, reads may be older than what was in its
-    /// way.
+    /// After an insert with a key was refused as a duplicate, reads may be older than what was in
+    /// its way.
     KeyReadTooEarly,
     /// An event counts as confirmed before the broker has confirmed it.
     FinalBeforeTheConfirm,

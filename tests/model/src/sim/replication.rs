@@ -69,9 +69,9 @@ impl Server {
         self.written - self.log.len() as u64
     }
 
-    /// Until which write a majority has to have all before this request is answered, and up to which write
-    /// its answer tells its client. A write is answered when it is durable, a majority read at once; so is
-    /// a statement in a transaction, which only then can commit.
+    /// Until which write a majority has to have all before this request is answered, and up to
+    /// which write its answer tells its client. A write is answered when it is durable, a majority
+    /// read at once; so is a statement in a transaction, which only then can commit.
     #[must_use]
     pub fn moments_of_answer(&self, request: &Request) -> (u64, u64) {
         let in_transaction = matches!(request, Request::InsertKeyed(..));

@@ -19,8 +19,8 @@ pub enum Request {
     Insert(TransactionId, Body),
     /// A producer asks to cancel.
     AskCancel(TransactionId),
-    /// An attempt of a call inserts a submission with an exclusive key, in a native transaction that
-    /// stays open. The attempt, the call, the id, the content.
+    /// An attempt of a call inserts a submission with an exclusive key, in a native transaction
+    /// that stays open. The attempt, the call, the id, the content.
     InsertKeyed(String, String, TransactionId, Box<Body>),
     /// An attempt commits its native transaction.
     CommitKeyed(String),

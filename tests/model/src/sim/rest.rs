@@ -13,8 +13,8 @@ use super::scenario::Submission;
 use super::world::World;
 use super::{check, keyed};
 
-/// A run that has not come to rest after so many turns never will. In one of a million, copies of a message keep
-/// each other from coming through for 21,000.
+/// A run that has not come to rest after so many turns never will. In one of a million, copies of a
+/// message keep each other from coming through for 21,000.
 const REST_TURNS_MAX: u64 = 60_000;
 
 /// An hour: for requests that arrive when their clients have forgotten them.
@@ -69,8 +69,8 @@ impl World {
             && self.unfinished().next().is_none()
     }
 
-    /// Whether its client has done what it had to. What was refused because of a key is submitted in the
-    /// end, when whoever has the key is decided.
+    /// Whether its client has done what it had to. What was refused because of a key is submitted
+    /// in the end, when whoever has the key is decided.
     fn is_through(&self, submission: &Submission) -> bool {
         submission.published || (submission.refused && !submission.accepted && !self.mended)
     }

@@ -94,8 +94,8 @@ impl Profile {
 }
 
 impl Profile {
-    /// Requests are lost now and then and arrive late, and nothing else goes wrong: other faults would
-    /// use up all that may happen.
+    /// Requests are lost now and then and arrive late, and nothing else goes wrong: other faults
+    /// would use up all that may happen.
     fn with_few_losses(self) -> Profile {
         Profile {
             give_up: 1,
@@ -110,8 +110,8 @@ impl Profile {
         }
     }
 
-    /// Where there are keys, a majority is slow in some runs: then reads show less than what stands in
-    /// the way of an insert.
+    /// Where there are keys, a majority is slow in some runs: then reads show less than what stands
+    /// in the way of an insert.
     fn with_slow_majorities(self, rng: &mut StdRng, planted: Option<Planted>) -> Profile {
         let keyed = planted.is_none_or(Planted::is_about_keys);
         let replicate = if keyed { [15, 15, 4, 1][rng.random_range(0..4)] } else { self.replicate };
@@ -224,8 +224,8 @@ impl Scenario {
                 | Planted::RestForgetsTheDoubt
                 | Planted::ConfirmLowersTheTakeover,
             ) => scenario.with_a_long_lease(),
-            // They show only where a request of a call is lost, and the first only if it arrives when
-            // much else has happened.
+            // They show only where a request of a call is lost, and the first only if it arrives
+            // when much else has happened.
             Some(Planted::PlainInsertOfAKey | Planted::KeyReadTooEarly) => {
                 let profile = Profile { clients: profile.clients, ..profile.with_few_losses() };
                 Scenario { profile, faults: 12, ..scenario }

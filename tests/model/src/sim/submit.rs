@@ -1,5 +1,5 @@
-//! What a client does to submit a transaction under an exclusive key: `producer/client/src/keyed.rs` and
-//! `common/mongo/src/keyed.rs`, request by request.
+//! What a client does to submit a transaction under an exclusive key:
+//! `producer/client/src/keyed.rs` and `common/mongo/src/keyed.rs`, request by request.
 //!
 //! Owns one function: what a call does next is a function of the answers that it has heard. The
 //! simulator and the search use it. The real code holds a driver's session and can't run over the
@@ -42,8 +42,8 @@ pub struct Habits {
     pub commits_separately: bool,
 }
 
-/// What a call for a transaction does after these answers, which it takes from the iterator: those that
-/// are left come after what it does next.
+/// What a call for a transaction does after these answers, which it takes from the iterator: those
+/// that are left come after what it does next.
 pub fn next<'a>(
     id: &TransactionId,
     habits: Habits,
@@ -59,8 +59,8 @@ pub fn next<'a>(
     Step::GiveUp
 }
 
-/// One attempt. The error is the call's next step; otherwise the attempt is over, and the value says
-/// whether the next one begins with a look by the `_id`: it does where a request failed.
+/// One attempt. The error is the call's next step; otherwise the attempt is over, and the value
+/// says whether the next one begins with a look by the `_id`: it does where a request failed.
 fn one_attempt<'a>(
     id: &TransactionId,
     habits: Habits,
@@ -103,7 +103,8 @@ enum Looked {
     Lost,
 }
 
-/// The error is the call's next step: the look itself, or the end where it has found the transaction.
+/// The error is the call's next step: the look itself, or the end where it has found the
+/// transaction.
 fn look<'a>(answers: &mut impl Iterator<Item = Heard<'a>>) -> Result<Looked, Step> {
     match seen(answers.next().ok_or(Step::Look)?) {
         None => Ok(Looked::Lost),

@@ -50,8 +50,8 @@ pub(super) enum Stage {
     OnTheWay,
     /// Being executed, document by document, on the clock of its start.
     Running { started: i64, next: usize, written: Written },
-    /// Executed; its answer waits for a majority to have the writes up to this one, and tells its client
-    /// of the writes up to the second number.
+    /// Executed; its answer waits for a majority to have the writes up to this one, and tells its
+    /// client of the writes up to the second number.
     Executed { upto: u64, tells: u64, reply: Option<Reply> },
 }
 
@@ -240,9 +240,9 @@ impl World {
         }
     }
 
-    /// What is acknowledged has ended, rests or is parked, or another message stands for it. What has just
-    /// been moved on from its rest has a stamp until whoever moved it, or a sweeper, publishes it: a worker
-    /// may have seen it at rest just before.
+    /// What is acknowledged has ended, rests or is parked, or another message stands for it. What
+    /// has just been moved on from its rest has a stamp until whoever moved it, or a sweeper,
+    /// publishes it: a worker may have seen it at rest just before.
     fn check_acknowledged(&mut self, id: &TransactionId) {
         let books = &self.server.majority;
         let ends = |doc: &Transaction| doc.state.is_final() || doc.state.is_resting();
@@ -255,7 +255,8 @@ impl World {
         }
     }
 
-    /// What is given up because it kills its workers has died with them while it was alone, often enough.
+    /// What is given up because it kills its workers has died with them while it was alone, often
+    /// enough.
     fn check_buried(&mut self, id: &TransactionId) {
         let deaths = self.queue.died_alone(id);
         if deaths < STRIKES_MAX {
@@ -269,8 +270,8 @@ impl World {
         self.stamped.insert(id);
     }
 
-    /// Stores a message. It stands for its transactions, so they need no stamp any more; except for those
-    /// that reads may still show at rest, now or later: whoever reads them so does nothing.
+    /// Stores a message. It stands for its transactions, so they need no stamp any more; except for
+    /// those that reads may still show at rest, now or later: whoever reads them so does nothing.
     pub(super) fn store_message(&mut self, outgoing: &Outgoing) {
         for id in self.queue.store(outgoing, self.now) {
             if self.server.hidden() == 0 && self.server.shows_the_newest(&id) {
@@ -279,8 +280,8 @@ impl World {
         }
     }
 
-    /// After a fail-over, what rests again needs no stamp. Reads that lag behind may show again at rest
-    /// whatever was moved on.
+    /// After a fail-over, what rests again needs no stamp. Reads that lag behind may show again at
+    /// rest whatever was moved on.
     pub(super) fn stamp_again(&mut self) {
         if self.server.hidden() > 0 {
             self.stamped.extend(self.ever_moved_on.iter().cloned());

@@ -93,7 +93,8 @@ impl Real {
         let shown = |document: &Document| {
             let id = document.get_str("_id").expect("ids are strings");
             let mut document = hands::undone(document);
-            // What it names depends on what a hand had broken at the end; the model has no such field.
+            // What it names depends on what a hand had broken at the end; the model has no such
+            // field.
             document.get_mut(ENDED_ON).into_iter().for_each(|accounts| *accounts = true.into());
             // Where a hold was, a count stays.
             if document.get("pendingHolds").and_then(Bson::as_i64) == Some(0) {
@@ -273,8 +274,8 @@ impl Real {
         })
     }
 
-    /// The first in a native transaction of this test's own, which stays open while the store tries the
-    /// second.
+    /// The first in a native transaction of this test's own, which stays open while the store tries
+    /// the second.
     async fn insert_beside(
         &self,
         first: Document,

@@ -57,8 +57,8 @@ impl<'a> Terms<'a> {
         ids.iter().map(|at| TRANSACTIONS[*at].into()).collect()
     }
 
-    /// Looks at accounts. Each asks about other marks: about all but every n-th, where n accounts are
-    /// looked at.
+    /// Looks at accounts. Each asks about other marks: about all but every n-th, where n accounts
+    /// are looked at.
     pub fn looks(at: &[usize], marks: &[usize]) -> Vec<Look> {
         let asked = |nth: usize| {
             let marks = marks.iter().enumerate();
@@ -148,7 +148,8 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// What a native transaction is told, in the order of the ids and without holds: as the engine does it.
+/// What a native transaction is told, in the order of the ids and without holds: as the engine does
+/// it.
 pub fn contents(mut contents: Vec<Content>) -> Vec<Content> {
     contents.retain(|(_, body)| !body.as_ref().is_ok_and(|body| body.terms().hold));
     contents.sort_by(|a, b| a.0.cmp(&b.0));

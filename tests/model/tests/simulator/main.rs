@@ -44,8 +44,8 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
-/// Where a fault shows in one of many schedules, `from` names one near the first: `simulate --plant FAULT --seeds
-/// 400000` finds another when the engine or the model takes other steps.
+/// Where a fault shows in one of many schedules, `from` names one near the first: `simulate --plant
+/// FAULT --seeds 400000` finds another when the engine or the model takes other steps.
 ///
 /// One test for each fault, so that they run at the same time and each has its name.
 macro_rules! planted_faults_are_found {
@@ -61,9 +61,9 @@ macro_rules! planted_faults_are_found {
 
         #[test]
         fn every_planted_fault_that_luck_can_find_has_its_test() {
-            // They take a lost answer, and three others (a refusal, a repair and an operator; a rest, a
-            // confirmation and a cancelation) at certain moments. The search goes through all moments,
-            // and finds them.
+            // They take a lost answer, and three others (a refusal, a repair and an operator; a
+            // rest, a confirmation and a cancelation) at certain moments. The search goes through
+            // all moments, and finds them.
             let by_search = [
                 Planted::ParkingForgetsTheTakeover,
                 Planted::RestForgetsTheDoubt,

@@ -1,18 +1,18 @@
 //! Whether full batches in a row are for the same accounts.
 //!
-//! Native batches that share an account go one after the other ([`crate::reserve`]), so one core of the
-//! database works and the others wait. Two phases wait for single documents only. So while batches are
-//! full and crowd on few accounts, two phases settle more: up to a third more (`tests/bench/README.md`).
-//! Batches that are not full say nothing: there is time for one after the other then, and the native way
-//! answers sooner. A pure decision, about speed only.
+//! Native batches that share an account go one after the other ([`crate::reserve`]), so one core of
+//! the database works and the others wait. Two phases wait for single documents only. So while
+//! batches are full and crowd on few accounts, two phases settle more: up to a third more
+//! (`tests/bench/README.md`). Batches that are not full say nothing: there is time for one after
+//! the other then, and the native way answers sooner. A pure decision, about speed only.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use ledger::transaction::{AccountId, Leg};
 
-/// If less than this share of a batch could go beside the batch before it, native batches wait for each
-/// other: it is the share from which on [`crate::reserve`] lets a part of a batch go at once.
+/// If less than this share of a batch could go beside the batch before it, native batches wait for
+/// each other: it is the share from which on [`crate::reserve`] lets a part of a batch go at once.
 const FREE_LEAST: f64 = 1.0 / 3.0;
 
 /// They are taken for crowded until the share is this high again, so that a share at the border
@@ -22,17 +22,18 @@ const FREE_AGAIN: f64 = 0.4;
 /// What the full batches of late have in common.
 #[derive(Debug, Default)]
 pub(super) struct Crowd {
-    /// The accounts of the last full batch, as hashes. Two accounts with one hash are taken for the same.
+    /// The accounts of the last full batch, as hashes. Two accounts with one hash are taken for the
+    /// same.
     last: HashSet<u64>,
-    /// The share of transactions that had no account in common with the batch before. The last batch
-    /// counts for half.
+    /// The share of transactions that had no account in common with the batch before. The last
+    /// batch counts for half.
     free: Option<f64>,
     is_crowded: bool,
 }
 
 impl Crowd {
-    /// Whether native batches would wait for each other. As long as nobody knows, they would: two phases are
-    /// never much slower, and show it.
+    /// Whether native batches would wait for each other. As long as nobody knows, they would: two
+    /// phases are never much slower, and show it.
     pub fn is_crowded(&self) -> bool {
         self.is_crowded || self.free.is_none()
     }
@@ -70,7 +71,8 @@ mod tests {
 
     use super::*;
 
-    /// Transfers from accounts of their own; so many of a hundred are to one account that all batches have.
+    /// Transfers from accounts of their own; so many of a hundred are to one account that all
+    /// batches have.
     fn batch(number: usize, to_all: usize) -> Vec<Vec<Leg>> {
         let leg = |account: String, amount| Leg {
             account: (*account).into(),

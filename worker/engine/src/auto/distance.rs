@@ -1,18 +1,19 @@
 //! Whether the database is far away.
 //!
-//! The commands of a native transaction go one after the other, each with a round trip, and the batch keeps its lane
-//! meanwhile; a batch in two phases gives its lane away after the commit. So from far away full batches are quicker in
-//! two phases (`tests/bench/results/2026-11-25.md`). A pure decision, about speed only.
+//! The commands of a native transaction go one after the other, each with a round trip, and the
+//! batch keeps its lane meanwhile; a batch in two phases gives its lane away after the commit. So
+//! from far away full batches are quicker in two phases (`tests/bench/results/2026-11-25.md`). A
+//! pure decision, about speed only.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// From this round trip on. With 10 ms two phases were 3 to 10 % faster; near the database natives were, by 14 to 22 %
-/// (uniform, queue full).
+/// From this round trip on. With 10 ms two phases were 3 to 10 % faster; near the database natives
+/// were, by 14 to 22 % (uniform, queue full).
 const FAR: Duration = Duration::from_millis(5);
 
-/// So many of the last round trips count. A busy server or worker makes most of them longer, and none shorter, so
-/// the shortest says how far it is.
+/// So many of the last round trips count. A busy server or worker makes most of them longer, and
+/// none shorter, so the shortest says how far it is.
 const KEPT: usize = 16;
 
 /// The round trips of late.

@@ -1,4 +1,5 @@
-//! Which way a batch goes: in two phases, or as a native transaction. With `--engine auto` this is found out.
+//! Which way a batch goes: in two phases, or as a native transaction. With `--engine auto` this is
+//! found out.
 //!
 //! Decided from three things, each of which is learned from the batches and is a module of its own:
 //!
@@ -8,9 +9,9 @@
 //! | [`crowd`]: full batches in a row are for the same accounts | the accounts of full batches | full batches go in two phases, and so do those that begin beside them |
 //! | [`distance`]: the database is far away | how long it takes to answer what costs it nothing | as for a crowd |
 //!
-//! Owns the choice and what it was last. Promises nothing about correctness, because either way is right at any
-//! moment: a wrong choice costs time only. With `--engine two-phase` or `transaction` nothing is learned, and the
-//! answer is always the same.
+//! Owns the choice and what it was last. Promises nothing about correctness, because either way is
+//! right at any moment: a wrong choice costs time only. With `--engine two-phase` or `transaction`
+//! nothing is learned, and the answer is always the same.
 
 mod conflicts;
 mod crowd;
@@ -54,8 +55,8 @@ impl Auto {
         }
     }
 
-    /// Whether a batch of so many begins as a native one. Where full batches are better in two phases, a small one
-    /// would conflict with those of them that are under way.
+    /// Whether a batch of so many begins as a native one. Where full batches are better in two
+    /// phases, a small one would conflict with those of them that are under way.
     pub fn begins_native(&self, transactions: usize, environment: &impl Environment) -> bool {
         let is_slower = self.kind == EngineKind::Auto
             && (self.is_full(transactions) || self.has_batches_in_phases())
@@ -97,8 +98,9 @@ impl Auto {
         }
     }
 
-    /// Learns how a native attempt went. A conflict that this worker's own batches may have caused says nothing of
-    /// others, and passes: after a change of the way, those in two phases come to their end.
+    /// Learns how a native attempt went. A conflict that this worker's own batches may have caused
+    /// says nothing of others, and passes: after a change of the way, those in two phases come to
+    /// their end.
     pub fn learn_attempt(&self, was_lost: bool, begun_ms: i64, environment: &impl Environment) {
         let is_own = was_lost && self.has_batches_in_phases();
         if self.kind != EngineKind::Auto || is_own {
@@ -126,8 +128,9 @@ impl Auto {
         transactions >= self.full_from
     }
 
-    /// Whether this worker itself may be what a native transaction conflicts with: batches that began in two phases
-    /// are under way. (Not counted: what native batches leave over, because others were in their way.)
+    /// Whether this worker itself may be what a native transaction conflicts with: batches that
+    /// began in two phases are under way. (Not counted: what native batches leave over, because
+    /// others were in their way.)
     fn has_batches_in_phases(&self) -> bool {
         self.in_phases.load(Ordering::Relaxed) > 0
     }

@@ -1,18 +1,19 @@
 //! One batch in one native transaction: the second engine.
 //!
-//! Owns what happens around [`Ledger::transact`]: what is tried (`read` reads it), what follows from a conflict or
-//! a failure, and what is left to the two-phase protocol ([`Batch`](super::batch::Batch)): whatever is
-//! in flight already, whatever a native transaction can't settle, and everything while the engine
-//! chooses so. So both engines run side by side on the same data. Promises nothing beyond what the
-//! ledger does: it only looks, tries, and looks again. It claims nothing, so a crash leaves nothing to
-//! wait for but the server's memory of the transaction.
+//! Owns what happens around [`Ledger::transact`]: what is tried (`read` reads it), what follows
+//! from a conflict or a failure, and what is left to the two-phase protocol
+//! ([`Batch`](super::batch::Batch)): whatever is in flight already, whatever a native transaction
+//! can't settle, and everything while the engine chooses so. So both engines run side by side on
+//! the same data. Promises nothing beyond what the ledger does: it only looks, tries, and looks
+//! again. It claims nothing, so a crash leaves nothing to wait for but the server's memory of the
+//! transaction.
 //!
 //! Conflicts come from other processes; lanes of this one keep out of each other's way
-//! ([`super::reserve`]). The batch is tried again after a moment, then in halves, since a smaller one
-//! is open for a shorter time and has fewer accounts to lose; a single one that still conflicts goes
-//! the other way, which never has to start from the beginning. What fails as a command (too large,
-//! too slow, a document in it refused) is halved at once, and a quarter that still fails goes the
-//! other way, which finds the culprit.
+//! ([`super::reserve`]). The batch is tried again after a moment, then in halves, since a smaller
+//! one is open for a shorter time and has fewer accounts to lose; a single one that still conflicts
+//! goes the other way, which never has to start from the beginning. What fails as a command (too
+//! large, too slow, a document in it refused) is halved at once, and a quarter that still fails
+//! goes the other way, which finds the culprit.
 
 mod read;
 

@@ -1,8 +1,9 @@
 //! What a native batch reads of its transactions, and which of them it takes.
 //!
-//! Owns the look before an attempt: what is `initial` and fits is returned with its content, and everything
-//! else has its outcome, or goes the other way. Promises no more than one batch may hold. Nothing is claimed by it: what
-//! changes after the look is a conflict. Fails by leaving to a later time what could not be read.
+//! Owns the look before an attempt: what is `initial` and fits is returned with its content, and
+//! everything else has its outcome, or goes the other way. Promises no more than one batch may
+//! hold. Nothing is claimed by it: what changes after the look is a conflict. Fails by leaving to a
+//! later time what could not be read.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -29,9 +30,9 @@ impl Read {
 }
 
 impl<L: Ledger, E: Environment> NativeBatch<'_, L, E> {
-    /// Reads transactions and returns those that are `initial`, in order, and no more than one batch
-    /// may hold. What is final, parked, not there or owned by somebody has its outcome; what its
-    /// owner has left goes the other way.
+    /// Reads transactions and returns those that are `initial`, in order, and no more than one
+    /// batch may hold. What is final, parked, not there or owned by somebody has its outcome; what
+    /// its owner has left goes the other way.
     pub(super) async fn look(&mut self, ids: &[TransactionId], after_failure: bool) -> Read {
         let read = |ids| self.engine.ledger.read(ids);
         let read = self.engine.in_pieces(ids.chunks(CALL_IDS_MAX), read).await;

@@ -1,8 +1,8 @@
 //! How metrics are made: full names, registration, buckets, and values that exist from the start.
 //!
 //! Promises that a metric with a label shows every value that is known beforehand with 0: what
-//! appears with its first event is missed by `increase()`, and so by alerts. Fails when a name is given
-//! twice in one registry.
+//! appears with its first event is missed by `increase()`, and so by alerts. Fails when a name is
+//! given twice in one registry.
 
 use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{

@@ -1,5 +1,5 @@
-//! While the broker can't take ids, submissions are refused before anything is written, and what was
-//! accepted is paid.
+//! While the broker can't take ids, submissions are refused before anything is written, and what
+//! was accepted is paid.
 
 use harness::servers::OwnBroker;
 use harness::wait::{s, wait_until};

@@ -18,7 +18,8 @@ use super::transfer;
 
 const HOSTILE: &str = "<img src=x onerror=alert(1)>";
 
-/// Transactions that the browser finds: a hostile one, a parked one, and one of a dead letter, whose id it returns.
+/// Transactions that the browser finds: a hostile one, a parked one, and one of a dead letter,
+/// whose id it returns.
 async fn prepare(world: &World, api: &Api) -> String {
     for id in ["a", "b", HOSTILE] {
         let account = json!({ "account": id, "balance": 1_000_000_000 });

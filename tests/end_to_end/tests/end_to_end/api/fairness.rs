@@ -1,9 +1,9 @@
 //! One caller's request costs others nothing: single transfers beside hostile requests.
 //!
-//! The limits here are far above what is promised, because other tests load the machine. The test that is
-//! ignored measures in full size, by turns with harmless requests, and holds what is promised. The release form of
-//! `producer` has to be built before:
-//! `cargo test --release -p end_to_end --test end_to_end -- --ignored --nocapture beside_hostile`.
+//! The limits here are far above what is promised, because other tests load the machine. The test
+//! that is ignored measures in full size, by turns with harmless requests, and holds what is
+//! promised. The release form of `producer` has to be built before: `cargo test --release -p
+//! end_to_end --test end_to_end -- --ignored --nocapture beside_hostile`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,7 +61,8 @@ fn with_keys(items: usize, round: usize) -> Value {
     all.into_iter().enumerate().map(with).collect()
 }
 
-/// The name of a key that somebody else holds. Of each round others, because they are used when they are free.
+/// The name of a key that somebody else holds. Of each round others, because they are used when
+/// they are free.
 fn held_key(round: usize, at: usize) -> String {
     format!("held-{round}-{at}")
 }
@@ -83,8 +84,8 @@ async fn hold_keys(world: &World, round: usize) -> ClientSession {
     session
 }
 
-/// How long each of some single transfers took that were sent one after the other beside this request,
-/// for as long as that is not answered; and that request.
+/// How long each of some single transfers took that were sent one after the other beside this
+/// request, for as long as that is not answered; and that request.
 async fn beside(
     api: &Arc<Api>,
     hostile: Value,

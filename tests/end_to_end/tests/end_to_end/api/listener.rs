@@ -63,8 +63,8 @@ impl Listener {
         String::from_utf8_lossy(&piece[..count]).into_owned()
     }
 
-    /// Turns whole chunks into text, and whole blocks of text into events, so that each byte is looked
-    /// at once however much comes.
+    /// Turns whole chunks into text, and whole blocks of text into events, so that each byte is
+    /// looked at once however much comes.
     fn take_apart(&mut self) {
         if self.begun.is_none()
             && let Some(head) = find(&self.said, b"\r\n\r\n")
@@ -94,7 +94,8 @@ impl Listener {
         &self.events
     }
 
-    /// Reads until there are so many. A stream without events is never silent: it says that it is alive.
+    /// Reads until there are so many. A stream without events is never silent: it says that it is
+    /// alive.
     pub async fn heard(&mut self, count: usize) -> &[Event] {
         let begun = Instant::now();
         while self.events.len() < count {

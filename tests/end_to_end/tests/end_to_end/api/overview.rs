@@ -311,8 +311,8 @@ async fn ten_viewers_cost_the_database_as_much_as_one_and_none_nothing() {
     }
     let ten = during(&mut viewers).await;
     eprintln!("{one:.2} commands a second with one viewer, {ten:.2} with ten");
-    // On a busy machine there are fewer looks, and not as few in both halves of the test. So neither is
-    // compared with the other, but both with the most that one viewer costs.
+    // On a busy machine there are fewer looks, and not as few in both halves of the test. So
+    // neither is compared with the other, but both with the most that one viewer costs.
     assert!((0.5..=MOST).contains(&one), "at most three commands in two seconds: {one}");
     assert!((0.5..=MOST).contains(&ten), "ten viewers: {ten}, one: {one}");
     world.finish().await;

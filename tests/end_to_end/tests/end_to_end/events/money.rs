@@ -11,7 +11,8 @@ use ledger::transaction::State;
 
 use super::due;
 
-/// Passes what an account has received on to the next one, as soon as the event says that it is there.
+/// Passes what an account has received on to the next one, as soon as the event says that it is
+/// there.
 async fn pass_on(world: &World, subscriber: &Subscriber, chains: usize, hops: usize) {
     let mut moved: BTreeSet<String> = BTreeSet::new();
     let begun = tokio::time::Instant::now();
@@ -68,7 +69,8 @@ async fn what_an_event_says_was_received_can_be_spent_at_once_on_any_worker() {
     world.finish().await;
 }
 
-/// The accounts as a subscriber keeps them who knows nothing but the opening balances and the events.
+/// The accounts as a subscriber keeps them who knows nothing but the opening balances and the
+/// events.
 fn books(opening: &[(&str, i64)], received: &[Received]) -> BTreeMap<String, i64> {
     let mut books: BTreeMap<String, i64> =
         opening.iter().map(|(account, balance)| ((*account).to_owned(), *balance)).collect();

@@ -1,5 +1,5 @@
-//! What the ledger keeps of the past: whether it has the indexes, that queries use them, and what the
-//! command line tells. [`lists`] and [`statements`] are about the pages.
+//! What the ledger keeps of the past: whether it has the indexes, that queries use them, and what
+//! the command line tells. [`lists`] and [`statements`] are about the pages.
 
 mod lists;
 mod statements;

@@ -18,8 +18,8 @@ async fn assert_nothing_was_paid(world: &World) {
     world.assert_at_rest().await;
 }
 
-/// A hold is submitted, and the first command of this kind is on its way and does not arrive yet. The limits are
-/// those of the worker's lease, operations and grace, in milliseconds.
+/// A hold is submitted, and the first command of this kind is on its way and does not arrive yet.
+/// The limits are those of the worker's lease, operations and grace, in milliseconds.
 async fn on_its_way(
     world: &World,
     (proxy, uri): (&MongoProxy, &str),
@@ -34,8 +34,8 @@ async fn on_its_way(
     (worker, held)
 }
 
-/// The first debit of a hold is on its way for so long that the hold is released and undone before it
-/// arrives; what rests was posted by its repetition.
+/// The first debit of a hold is on its way for so long that the hold is released and undone before
+/// it arrives; what rests was posted by its repetition.
 async fn late_debit(fenced: bool) -> World {
     let world = world().await;
     let (proxy, uri) = world.mongodb_proxy().await;

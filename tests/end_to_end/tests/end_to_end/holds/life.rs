@@ -151,8 +151,8 @@ async fn a_released_or_canceled_hold_comes_home() {
     world.finish().await;
 }
 
-/// The workers of tests have leases of 2 s and sweep twice a second: what is taken for stuck is taken
-/// over within a few seconds.
+/// The workers of tests have leases of 2 s and sweep twice a second: what is taken for stuck is
+/// taken over within a few seconds.
 #[tokio::test]
 async fn nobody_touches_what_is_held_for_long_and_no_message_of_it_circles() {
     const TIMES_OF_A_LEASE: u32 = 5;

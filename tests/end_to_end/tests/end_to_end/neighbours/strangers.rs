@@ -1,5 +1,5 @@
-//! Documents that are not Tandem's, in collections of the user's own and in Tandem's: they stay as they are, and
-//! no number of them holds up what is Tandem's.
+//! Documents that are not Tandem's, in collections of the user's own and in Tandem's: they stay as
+//! they are, and no number of them holds up what is Tandem's.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,8 @@ fn id(n: i64) -> Bson {
     }
 }
 
-/// A stranger in a collection of Tandem's own: it has the fields of Tandem's documents, and another kind or none.
+/// A stranger in a collection of Tandem's own: it has the fields of Tandem's documents, and another
+/// kind or none.
 fn beside_ours(n: i64) -> Document {
     let mut document = doc! {
         "_id": id(n), "title": "summer party", "dueAt": past(), "seenAt": past(), "at": past(),
@@ -54,7 +55,8 @@ fn beside_ours(n: i64) -> Document {
     document
 }
 
-/// A stranger among the transactions: it says one of the words of a state, and nothing that a submission says.
+/// A stranger among the transactions: it says one of the words of a state, and nothing that a
+/// submission says.
 fn among_transactions(n: i64) -> Document {
     let words = ["initial", "pending", "scheduled", "held", "applied", "canceling"];
     let mut document = doc! {

@@ -1,4 +1,5 @@
-//! What `deploy/operating.md` tells operators to do works: on real servers, while transfers are settled.
+//! What `deploy/operating.md` tells operators to do works: on real servers, while transfers are
+//! settled.
 
 mod backup;
 mod replacing;

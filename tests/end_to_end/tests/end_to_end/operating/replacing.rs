@@ -1,7 +1,7 @@
 //! Workers are replaced one by one, by such with other settings, while transfers come in.
 //!
-//! If `TANDEM_TEST_OLD_WORKER` names a worker of another version, the old ones are such: two versions
-//! then work side by side.
+//! If `TANDEM_TEST_OLD_WORKER` names a worker of another version, the old ones are such: two
+//! versions then work side by side.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use harness::worker::{Plan, Worker};
 use harness::world::{World, transfer};
 use ledger::transaction::State;
 
-/// Far longer than the test: a transaction that a worker left behind would wait so long, and be seen.
+/// Far longer than the test: a transaction that a worker left behind would wait so long, and be
+/// seen.
 const LEASE: Duration = Duration::from_secs(600);
 const WORKERS: usize = 3;
 

@@ -8,12 +8,11 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use input::content::{ContentDigest, Occurrences, repeated as repeated_contents};
 use sha2::{Digest, Sha256};
 
-use super::{Input, Record, Row, Rows};
-use crate::console::Console;
-use crate::exit::Error;
+use super::{FileError, Input, Row, Rows};
+use crate::Record;
+use crate::content::{ContentDigest, Occurrences, repeated as repeated_contents};
 
 /// The most problems that are kept to be shown; the rest is counted.
 pub const SHOWN_MAX: usize = 100;
@@ -100,40 +99,17 @@ impl Checked {
     pub fn occurrences(&self) -> Occurrences<'_> {
         Occurrences::new(&self.repeated_contents)
     }
-
-    /// Shows the problems; an error unless bad rows are to be skipped.
-    ///
-    /// # Errors
-    /// When there are bad rows and they are not to be skipped.
-    pub fn require_valid(&self, skip_invalid: bool, console: &Console) -> Result<(), Error> {
-        for problem in &self.problems {
-            console.note(problem.to_string());
-        }
-        let shown = self.problems.len() as u64;
-        if self.invalid > shown {
-            console.note(format!("… and {} more", self.invalid - shown));
-        }
-        if self.invalid == 0 || skip_invalid {
-            return Ok(());
-        }
-        Err(Error::BadInput(format!(
-            "{} of {} rows are invalid; nothing was written. Correct them, or leave them out with\n  \
-             --skip-invalid",
-            self.invalid, self.rows
-        )))
-    }
 }
 
-/// Looks at every row.
+/// Looks at every row. `told` is called with the number so far, from time to time.
 ///
 /// # Errors
 /// When the file can't be read. Bad rows are in the answer.
 pub fn check<T>(
     input: &Input,
-    console: &Console,
+    told: impl Fn(u64),
     parse: impl Fn(Record) -> Result<Parsed<T>, String>,
-) -> Result<Checked, Error> {
-    let progress = console.progress("checking", None);
+) -> Result<Checked, FileError> {
     let mut rows = input.rows()?;
     let mut checked = Checked {
         digest: [0; 32],
@@ -149,7 +125,7 @@ pub fn check<T>(
     while let Some(row) = rows.next_row()? {
         checked.rows += 1;
         if checked.rows.is_multiple_of(PROGRESS_ROWS) {
-            progress.at(checked.rows, "rows");
+            told(checked.rows);
         }
         match row.record.and_then(&parse) {
             Ok(parsed) => match parsed.identity {
@@ -186,7 +162,7 @@ impl Checked {
         input: &Input,
         mut rows: Rows,
         parse: &impl Fn(Record) -> Result<Parsed<T>, String>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), FileError> {
         self.invalid += self.repeated.len() as u64;
         let mut lines: Vec<u32> = self.repeated.iter().copied().collect();
         lines.sort_unstable();
@@ -197,7 +173,7 @@ impl Checked {
             if row.line != lines[named.len()] {
                 continue;
             }
-            let parsed = row.record.and_then(parse).map_err(Error::Failed)?;
+            let parsed = row.record.and_then(parse).map_err(FileError::Unreadable)?;
             let Identity::Key(key) = parsed.identity else { continue };
             let (file, problem) = (input.name().to_owned(), self.repeated_problem(&key));
             named.push(Problem { file, line: row.line, problem });
@@ -238,13 +214,17 @@ mod tests {
         let path_text = path.to_str().expect("UTF-8");
         let input = Input::open(path_text, Some(Format::Csv), TRANSFERS).expect("a file");
         std::fs::remove_file(&path).expect("still there");
-        check(&input, &Console::quiet(), |mut record| {
-            let identity = match record.text("id")? {
-                Some(id) => Identity::Key(id),
-                None => Identity::Content(ContentDigest([0; 12])),
-            };
-            Ok(Parsed { identity, value: record.required("value")? })
-        })
+        check(
+            &input,
+            |_| (),
+            |mut record| {
+                let identity = match record.text("id")? {
+                    Some(id) => Identity::Key(id),
+                    None => Identity::Content(ContentDigest([0; 12])),
+                };
+                Ok(Parsed { identity, value: record.required("value")? })
+            },
+        )
         .expect("readable")
     }
 
@@ -264,7 +244,5 @@ mod tests {
         let checked = checked("many", &file);
         assert_eq!(checked.problems.len(), SHOWN_MAX);
         assert_eq!(checked.invalid, SHOWN_MAX as u64 + 5);
-        assert!(checked.require_valid(false, &Console::quiet()).is_err());
-        assert!(checked.require_valid(true, &Console::quiet()).is_ok());
     }
 }

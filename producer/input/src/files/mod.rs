@@ -11,26 +11,40 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
-use clap::ValueEnum;
 use client::Capture;
 use ledger::account::Account;
 use ledger::transaction::{Body, TransactionId, check_name};
 
-pub use check::{Checked, Identity, Parsed, SHOWN_MAX, check};
-pub use input::content::{ContentDigest, Occurrences};
+pub use check::{Checked, Identity, Parsed, Problem, SHOWN_MAX, check};
 
 use self::lines::Lines;
-use crate::exit::Error;
-pub use input::Record;
-use input::{self, Defaults, Kind};
+use crate::content::ContentDigest;
+use crate::{Defaults, Kind, Record};
 
 /// How a file is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Comma-separated, with a header in the first line.
     Csv,
     /// One JSON object a line.
     Jsonl,
+}
+
+/// Why a file can't be used. Nothing was written because of it.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// What is in it is wrong, or there is none.
+    #[error("{0}")]
+    Bad(String),
+    /// It can't be read any more.
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+impl FileError {
+    fn unreadable(name: &str, error: &std::io::Error) -> FileError {
+        FileError::Unreadable(format!("{name}: {error}"))
+    }
 }
 
 /// Which fields a kind of row has.
@@ -62,20 +76,20 @@ pub const TRANSFERS: Schema = Schema {
         "exclusiveKey",
     ],
     required: &["source", "destination", "value"],
-    fields: input::TRANSFER,
+    fields: crate::TRANSFER,
 };
 
 /// The fields of an account.
 pub const ACCOUNTS: Schema = Schema {
     key: "account",
-    columns: input::ACCOUNT,
+    columns: crate::ACCOUNT,
     required: &["account", "balance"],
-    fields: input::ACCOUNT,
+    fields: crate::ACCOUNT,
 };
 
 /// The fields of a capture of a hold.
 pub const CAPTURES: Schema =
-    Schema { key: "id", columns: &["id", "value"], required: &["id"], fields: input::HOLD };
+    Schema { key: "id", columns: &["id", "value"], required: &["id"], fields: crate::HOLD };
 
 /// A file that can be read again from its start, even after its name is gone.
 #[derive(Debug)]
@@ -91,16 +105,16 @@ impl Input {
     ///
     /// # Errors
     /// When it can't be read, or spooled.
-    pub fn open(path: &str, format: Option<Format>, schema: Schema) -> Result<Input, Error> {
+    pub fn open(path: &str, format: Option<Format>, schema: Schema) -> Result<Input, FileError> {
         let name = if path == "-" { "stdin" } else { path }.to_owned();
-        let bad = |error| Error::BadInput(format!("{name}: {error}"));
+        let bad = |error| FileError::Bad(format!("{name}: {error}"));
         let mut file = if path == "-" {
             spool(&mut std::io::stdin().lock()).map_err(bad)?
         } else {
             let mut file = File::open(path).map_err(bad)?;
             let metadata = file.metadata().map_err(bad)?;
             if metadata.is_dir() {
-                return Err(Error::BadInput(format!("{name} is a directory; name a file")));
+                return Err(FileError::Bad(format!("{name} is a directory; name a file")));
             }
             // A pipe can be read only once.
             if metadata.is_file() { file } else { spool(&mut file).map_err(bad)? }
@@ -122,9 +136,10 @@ impl Input {
     ///
     /// # Errors
     /// When it can't be read, or its header is wrong.
-    pub fn rows(&self) -> Result<Rows, Error> {
-        let mut file = self.file.try_clone().map_err(|error| Error::file(&self.name, &error))?;
-        file.rewind().map_err(|error| Error::file(&self.name, &error))?;
+    pub fn rows(&self) -> Result<Rows, FileError> {
+        let mut file =
+            self.file.try_clone().map_err(|error| FileError::unreadable(&self.name, &error))?;
+        file.rewind().map_err(|error| FileError::unreadable(&self.name, &error))?;
         let mut rows = Rows {
             lines: Lines::new(BufReader::with_capacity(1 << 16, file)),
             name: self.name.clone(),
@@ -143,7 +158,7 @@ impl Input {
 /// # Errors
 /// Names the field.
 pub fn parse_transfer(record: Record, defaults: &Defaults) -> Result<Parsed<Body>, String> {
-    let transfer = input::parse_transfer(record, defaults).map_err(|flaw| flaw.to_string())?;
+    let transfer = crate::parse_transfer(record, defaults).map_err(|flaw| flaw.to_string())?;
     let identity = match transfer.id {
         Some(id) => Identity::Key(id),
         None => Identity::Content(ContentDigest::of(&transfer.body)?),
@@ -156,12 +171,13 @@ pub fn parse_transfer(record: Record, defaults: &Defaults) -> Result<Parsed<Body
 /// # Errors
 /// Names the field.
 pub fn parse_account(record: Record, kind: Kind) -> Result<Parsed<Account>, String> {
-    let account = input::parse_account(record, kind).map_err(|flaw| flaw.to_string())?;
+    let account = crate::parse_account(record, kind).map_err(|flaw| flaw.to_string())?;
     Ok(Parsed { identity: Identity::Key(account.id.to_string()), value: account })
 }
 
-/// A row that confirms a hold. `has_value` says that the file has a column for the amount. Then an empty
-/// cell is refused, and so is a `null`: by mistake of whoever made the file, all would be captured.
+/// A row that confirms a hold. `has_value` says that the file has a column for the amount. Then an
+/// empty cell is refused, and so is a `null`: by mistake of whoever made the file, all would be
+/// captured.
 ///
 /// # Errors
 /// Names the field.
@@ -173,7 +189,7 @@ pub fn parse_hold(
     check_name("id", &id).map_err(|error| error.to_string())?;
     let named = ["value", "captured"].into_iter().find(|field| record.names(field));
     let named = named.or_else(|| has_value.then_some("value"));
-    let capture = input::parse_capture(record)?;
+    let capture = crate::parse_capture(record)?;
     match named.filter(|_| capture == Capture::All) {
         Some(field) => Err(format!(
             "{field}: is empty; write how much to capture, or leave it out everywhere to capture all"
@@ -229,12 +245,13 @@ pub struct Rows {
 }
 
 impl Rows {
-    fn read_header(&mut self, schema: Schema) -> Result<Vec<String>, Error> {
-        let bad = |line, problem| Error::BadInput(format!("{}:{line}: {problem}", self.name));
-        let first = self.lines.next_line().map_err(|error| Error::file(&self.name, &error))?;
+    fn read_header(&mut self, schema: Schema) -> Result<Vec<String>, FileError> {
+        let bad = |line, problem| FileError::Bad(format!("{}:{line}: {problem}", self.name));
+        let first =
+            self.lines.next_line().map_err(|error| FileError::unreadable(&self.name, &error))?;
         let first = first.ok_or_else(|| {
             let columns = schema.columns.join(",");
-            Error::BadInput(format!(
+            FileError::Bad(format!(
                 "{}: is empty; the first line must name its columns, like {columns}",
                 self.name
             ))
@@ -254,8 +271,9 @@ impl Rows {
     ///
     /// # Errors
     /// When the file can't be read. A bad row is a row.
-    pub fn next_row(&mut self) -> Result<Option<Row>, Error> {
-        let line = self.lines.next_line().map_err(|error| Error::file(&self.name, &error))?;
+    pub fn next_row(&mut self) -> Result<Option<Row>, FileError> {
+        let line =
+            self.lines.next_line().map_err(|error| FileError::unreadable(&self.name, &error))?;
         Ok(line.map(|line| Row {
             line: line.number,
             bytes: line.text.as_ref().map_or(0, String::len),
