@@ -49,13 +49,13 @@ pub struct DeadLetter {
 
 /// A letter that a look holds.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldLetter {
     /// What it says.
     pub letter: DeadLetter,
     acker: Acker,
 }
 
-impl Held {
+impl HeldLetter {
     /// Takes the letter out of the queue for good. When the answer gets lost it may be in the queue
     /// still.
     ///
@@ -75,7 +75,7 @@ pub struct DeadLetters {
     connection: Connection,
     channel: Channel,
     queue: String,
-    first: Option<Held>,
+    first: Option<HeldLetter>,
     /// Those behind the first.
     left: u32,
 }
@@ -110,7 +110,7 @@ impl DeadLetters {
     ///
     /// # Errors
     /// When the broker is away.
-    pub async fn next(&mut self) -> Result<Option<Held>, QueueError> {
+    pub async fn next(&mut self) -> Result<Option<HeldLetter>, QueueError> {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));
         }
@@ -141,14 +141,14 @@ impl DeadLetters {
 }
 
 /// Holds the next letter; says how many are behind it.
-async fn get(channel: &Channel, queue: &str) -> Result<Option<(Held, u32)>, QueueError> {
+async fn get(channel: &Channel, queue: &str) -> Result<Option<(HeldLetter, u32)>, QueueError> {
     let got = channel.basic_get(queue.into(), BasicGetOptions { no_ack: false });
     let Some(message) = answered("reading a dead letter", got).await? else {
         return Ok(None);
     };
     let (delivery, behind) = (message.delivery, message.message_count);
     let letter = letter(&delivery.properties, delivery.data);
-    Ok(Some((Held { letter, acker: delivery.acker }, behind)))
+    Ok(Some((HeldLetter { letter, acker: delivery.acker }, behind)))
 }
 
 fn letter(properties: &BasicProperties, body: Vec<u8>) -> DeadLetter {

@@ -21,7 +21,7 @@ use async_rs::{Runtime, Tokio};
 use lapin::uri::{AMQPScheme, AMQPUri};
 use lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
 
-pub use dead::{DeadLetter, DeadLetters, Held};
+pub use dead::{DeadLetter, DeadLetters, HeldLetter};
 pub use deliveries::deliveries_before;
 pub use gate::Gate;
 pub use outgoing::Outgoing;

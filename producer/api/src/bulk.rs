@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 use super::answer::Answer;
 use super::call::Call;
 use super::keys::{Form, ItemIds, Key};
-use super::problem::{Code, Problem, Told};
+use super::problem::{Code, Problem, ProblemDetails};
 use super::received::{Received, Wait};
 use super::requests::Array;
 use super::submissions::{refusal, status_of, transfer, without_id};
@@ -74,7 +74,7 @@ pub struct Item {
     /// Why it was not taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
-    problem: Option<Told>,
+    problem: Option<ProblemDetails>,
 }
 
 /// `POST /v1/transactions/batch`

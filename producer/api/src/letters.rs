@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
 use bson::DateTime;
-use client::{Asked, DeadLetter, DeadLetters, Error, Fate, Held, Replay};
+use client::{Asked, DeadLetter, DeadLetters, Error, Fate, HeldLetter, Replay};
 use ledger::limits::{echo, echo_bytes};
 use ledger::transaction::{State, TransactionId};
 use serde::Serialize;
@@ -133,7 +133,7 @@ impl Look<'_> {
         Ok(Look { letters: call.api.client.dead_letters().await?, _alone: alone })
     }
 
-    async fn next(&mut self) -> Result<Option<Held>, Problem> {
+    async fn next(&mut self) -> Result<Option<HeldLetter>, Problem> {
         Ok(self.letters.next().await.map_err(Error::from)?)
     }
 

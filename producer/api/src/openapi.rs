@@ -18,7 +18,7 @@ use utoipa::openapi::{
 use super::answer::Answer;
 use super::operation::{Gives, Operation, Takes, name_schema, reference};
 use super::param::string;
-use super::problem::{self, Code, Told};
+use super::problem::{self, Code, ProblemDetails};
 use super::routes;
 use super::submissions::{APPLIED, REPLAYED};
 
@@ -36,7 +36,7 @@ pub fn answer() -> Answer {
 /// The document.
 fn document() -> OpenApi {
     let mut paths = Paths::new();
-    let mut components = ComponentsBuilder::new().schema_from::<Told>().security_scheme(
+    let mut components = ComponentsBuilder::new().schema_from::<ProblemDetails>().security_scheme(
         TOKEN,
         SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build()),
     );
@@ -174,7 +174,7 @@ fn by_status(codes: &[Code]) -> BTreeMap<String, Vec<Code>> {
 fn bad(codes: &[Code]) -> Response {
     let about: Vec<String> =
         codes.iter().map(|code| format!("`{}`: {}", code.word(), code.title())).collect();
-    let content = ContentBuilder::new().schema(Some(reference::<Told>())).build();
+    let content = ContentBuilder::new().schema(Some(reference::<ProblemDetails>())).build();
     let mut response = ResponseBuilder::new()
         .description(about.join(". "))
         .content("application/problem+json", content);

@@ -173,7 +173,7 @@ pub struct FieldError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Problem)]
-pub struct Told {
+pub struct ProblemDetails {
     /// What kind it is, for programs.
     #[schema(example = "urn:tandem:problem:invalid")]
     r#type: String,
@@ -280,8 +280,8 @@ impl Problem {
     }
 
     /// As it is told, for a response or an item of one.
-    pub fn told(&self) -> Told {
-        Told {
+    pub fn told(&self) -> ProblemDetails {
+        ProblemDetails {
             r#type: self.code.uri(),
             title: self.code.title(),
             status: self.code.status().as_u16(),

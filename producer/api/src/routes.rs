@@ -409,7 +409,7 @@ fn about_itself() -> Vec<Operation> {
     vec![
         get("/v1/openapi.json", "openapi", |_| Box::pin(async { Ok(openapi::answer()) }))
             .about("This document", "")
-            .gives_any::<super::problem::Told>(
+            .gives_any::<super::problem::ProblemDetails>(
                 StatusCode::OK,
                 "An OpenAPI document",
                 RefOr::T(Schema::Object(ObjectBuilder::new().build())),

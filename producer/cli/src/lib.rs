@@ -9,7 +9,7 @@ mod context;
 mod dead_letters;
 mod events;
 mod exit;
-pub mod files;
+mod files;
 mod follow;
 mod init;
 mod listing;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use ledger::message::{Message, Parsed};
 use ledger::transaction::{State, TransactionId};
 use mongo::{Fields, TRANSACTIONS};
-use queue::{DeadLetter, DeadLetters, Held};
+use queue::{DeadLetter, DeadLetters, HeldLetter};
 
 use crate::client::Client;
 use crate::error::Error;
@@ -158,7 +158,7 @@ impl Client {
     ///
     /// # Errors
     /// When a server stays away: repeat it.
-    pub async fn replay(&self, held: &Held) -> Result<Asked, Error> {
+    pub async fn replay(&self, held: &HeldLetter) -> Result<Asked, Error> {
         let mut asked = self.asked(&held.letter).await?;
         let with = |fate: &Fate| {
             let found = asked.transactions.iter().filter(|(_, found)| found == fate);
@@ -189,7 +189,7 @@ impl Client {
     ///
     /// # Errors
     /// When the broker is away; the letter may then be in the queue still.
-    pub async fn discard(&self, held: &Held) -> Result<(), Error> {
+    pub async fn discard(&self, held: &HeldLetter) -> Result<(), Error> {
         held.remove().await.map_err(|error| Error::from(error).after_a_write())
     }
 

@@ -76,7 +76,7 @@ pub use opening::Opened;
 pub use origin::{KeyedArray, Origin};
 pub use outcomes::{Ended, Outcomes};
 pub use parked::Unparked;
-pub use queue::{DeadLetter, DeadLetters, Held};
+pub use queue::{DeadLetter, DeadLetters, HeldLetter};
 pub use readable::readable;
 pub use reserved::{Reserved, holds};
 pub use standing::{Outcome, Standing};

@@ -7,9 +7,9 @@
 use std::fmt::{Display, Write};
 
 use api::limits as p;
+use input::files::SHOWN_MAX;
 use ledger::amount::Amount;
 use ledger::limits as l;
-use producer_cli::files::SHOWN_MAX;
 use worker::{decide, health};
 
 use super::settings;

@@ -11,8 +11,8 @@ use ledger::{
 };
 
 use super::halving::{Pieces, cut};
-use super::held::{Held, Left};
 use super::news::tell;
+use super::owned::{Left, Owned};
 use super::{Engine, Environment, Outcome};
 
 /// From so many claims on, what fails in passing goes on with fewer others: perhaps it does not
@@ -23,7 +23,7 @@ const APART_FROM: u32 = 3;
 pub(super) struct Batch<'a, L, E> {
     pub(super) engine: &'a Engine<L, E>,
     pub(super) claim: Claim,
-    pub(super) held: BTreeMap<TransactionId, Held>,
+    pub(super) owned: BTreeMap<TransactionId, Owned>,
     pub(super) outcomes: Vec<(TransactionId, Outcome)>,
     /// The earliest end of a lease among those held.
     pub(super) lease_until: ServerMs,
@@ -43,7 +43,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         Batch {
             engine,
             claim: Claim { token, application },
-            held: BTreeMap::new(),
+            owned: BTreeMap::new(),
             outcomes: Vec::new(),
             lease_until: ServerMs::MAX,
             lease_ms: 0,
@@ -57,7 +57,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     pub(super) async fn begin(mut self, ids: &[TransactionId]) -> Batch<'a, L, E> {
         self.claim(ids).await; // initial → pending    or in flight, when its owner is gone
         self.post().await; //     pending:             hold the money, or learn why not
-        self.rest().await; //     pending → held       a hold waits for its confirmation
+        self.rest().await; //     pending → held        a hold waits for its confirmation
         self.commit().await; //   pending → applied    when every leg is posted: the commit point
         self.cancel().await; //   pending → canceling  when one was refused
         self.undo().await; //     canceling:           debits go home, marks go
@@ -70,7 +70,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         self.settle().await; //   applied → done       credits become spendable
         self.park().await; //     what can't go on is set apart
         self.release_rest().await; // what is not final is given up, for now
-        debug_assert!(self.held.is_empty(), "every transaction held has its outcome");
+        debug_assert!(self.owned.is_empty(), "every transaction that it owns has its outcome");
         debug_assert!(each_once(&self.outcomes), "no transaction has two outcomes");
         self.outcomes
     }
@@ -78,11 +78,11 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     /// Sets apart what nobody can go on with. It keeps its state, its marks and its takeover time.
     async fn park(&mut self) {
         let parkings: Vec<Parking> = self
-            .held
+            .owned
             .iter()
-            .filter_map(|(id, held)| {
-                let (claim, why) = (Some(self.claim.token.clone()), held.parking.clone()?);
-                Some(Parking { id: id.clone(), state: held.state, claim, why })
+            .filter_map(|(id, owned)| {
+                let (claim, why) = (Some(self.claim.token.clone()), owned.parking.clone()?);
+                Some(Parking { id: id.clone(), state: owned.state, claim, why })
             })
             .collect();
         self.set_apart(parkings).await;
@@ -99,8 +99,8 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         let Pieces { answered, .. } = self.engine.in_pieces(pieces, park).await;
         let parked: BTreeSet<_> = answered.into_iter().flat_map(|(_, parked)| parked).collect();
         for Parking { id, state, why, .. } in parkings {
-            let held = self.held.remove(&id);
-            let attempt = held.as_ref().map_or(0, |held| held.attempts);
+            let owned = self.owned.remove(&id);
+            let attempt = owned.as_ref().map_or(0, |owned| owned.attempts);
             if parked.contains(&id) {
                 self.engine.observer.parked(why.code);
                 tracing::error!(transaction = %id, %state, attempt, claim = self.claim.token,
@@ -121,19 +121,19 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
     /// a posting in doubt is surely dead. A lost release only means waiting for the lease's end.
     async fn release_rest(&mut self) {
         // Each waits by its own attempts: one that has failed for long must not hold up the others.
-        let attempts: BTreeSet<u32> = self.held.values().map(|held| held.attempts).collect();
+        let attempts: BTreeSet<u32> = self.owned.values().map(|owned| owned.attempts).collect();
         let delays: BTreeMap<u32, i64> =
             attempts.into_iter().map(|attempts| (attempts, self.delay_ms(attempts))).collect();
         let server_now = self.server_now();
         let mut releases: BTreeMap<(i64, ServerMs), Vec<TransactionId>> = BTreeMap::new();
         let mut untouched = Vec::new();
-        for (id, held) in std::mem::take(&mut self.held) {
-            let not_before = self.surely_dead(&held);
-            let is_surplus = held.left == Some(Left::Surplus);
-            let delay_ms = if is_surplus { 0 } else { delays[&held.attempts] };
+        for (id, owned) in std::mem::take(&mut self.owned) {
+            let not_before = self.surely_dead(&owned);
+            let is_surplus = owned.left == Some(Left::Surplus);
+            let delay_ms = if is_surplus { 0 } else { delays[&owned.attempts] };
             let after_ms = delay_ms.max(not_before - server_now);
-            self.outcomes.push((id.clone(), self.goes_on_as(&id, &held, after_ms)));
-            if held.left == Some(Left::Surplus) && held.attempts == 1 {
+            self.outcomes.push((id.clone(), self.goes_on_as(&id, &owned, after_ms)));
+            if owned.left == Some(Left::Surplus) && owned.attempts == 1 {
                 untouched.push(id);
             } else {
                 releases.entry((delay_ms, not_before)).or_default().push(id);
@@ -160,22 +160,22 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         tell!(self.engine.news, error, %error, transactions, "their lease has to run out");
     }
 
-    fn goes_on_as(&self, id: &TransactionId, held: &Held, after_ms: i64) -> Outcome {
-        if held.state != State::Pending && held.attempts > self.attempts_max() {
+    fn goes_on_as(&self, id: &TransactionId, owned: &Owned, after_ms: i64) -> Outcome {
+        if owned.state != State::Pending && owned.attempts > self.attempts_max() {
             self.engine.observer.overdue();
-            tracing::error!(transaction = %id, state = %held.state, attempt = held.attempts,
+            tracing::error!(transaction = %id, state = %owned.state, attempt = owned.attempts,
                 claim = self.claim.token, worker = self.claim.application, trace = self.engine.observer.trace_id(id), after_ms,
                 "still not finished; it is never given up, but somebody should look");
-        } else if held.left != Some(Left::Surplus) && held.attempts >= APART_FROM {
+        } else if owned.left != Some(Left::Surplus) && owned.attempts >= APART_FROM {
             // The first failures pass by themselves, and are told once for the whole piece.
-            tracing::warn!(transaction = %id, state = %held.state, attempt = held.attempts,
+            tracing::warn!(transaction = %id, state = %owned.state, attempt = owned.attempts,
                 claim = self.claim.token, worker = self.claim.application, trace = self.engine.observer.trace_id(id), after_ms,
                 "not finished; trying again later");
         }
-        match held.left {
+        match owned.left {
             Some(Left::Surplus) => Outcome::Surplus { fits: self.engine.capacity.fits() },
             Some(Left::Apart) => Outcome::Apart { after_ms },
-            Some(Left::Later) if held.attempts >= APART_FROM => Outcome::Apart { after_ms },
+            Some(Left::Later) if owned.attempts >= APART_FROM => Outcome::Apart { after_ms },
             Some(Left::Later) | None => Outcome::Retry { after_ms },
         }
     }
@@ -187,8 +187,8 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         left: Left,
     ) {
         for id in ids {
-            if let Some(held) = self.held.get_mut(id) {
-                held.left.get_or_insert(left);
+            if let Some(owned) = self.owned.get_mut(id) {
+                owned.left.get_or_insert(left);
             }
         }
     }
@@ -208,15 +208,15 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         self.engine.environment.now_ms().saturating_add(self.server_offset)
     }
 
-    pub(super) fn ids_where(&self, wanted: impl Fn(&Held) -> bool) -> Vec<TransactionId> {
-        self.held.iter().filter(|(_, held)| wanted(held)).map(|(id, _)| id.clone()).collect()
+    pub(super) fn ids_where(&self, wanted: impl Fn(&Owned) -> bool) -> Vec<TransactionId> {
+        self.owned.iter().filter(|(_, owned)| wanted(owned)).map(|(id, _)| id.clone()).collect()
     }
 
     pub(super) fn bodies<'b>(
         &'b self,
         ids: &'b [TransactionId],
     ) -> impl Iterator<Item = (&'b TransactionId, &'b Body)> {
-        ids.iter().filter_map(|id| Some((id, self.held.get(id)?.body()?)))
+        ids.iter().filter_map(|id| Some((id, self.owned.get(id)?.body()?)))
     }
 }
 

@@ -11,7 +11,7 @@ use ledger::{BYTES_MAX, CALL_IDS_MAX, Claimed, Ledger, Parking, Seen};
 
 use super::batch::Batch;
 use super::halving::cut;
-use super::held::{Held, Left};
+use super::owned::{Left, Owned};
 use super::{Environment, Outcome};
 
 impl<L: Ledger, E: Environment> Batch<'_, L, E> {
@@ -36,7 +36,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         self.set_apart(parkings).await;
         self.choose();
         self.load().await;
-        self.engine.auto.learn_accounts(self.held.values().map(Held::legs));
+        self.engine.auto.learn_accounts(self.owned.values().map(Owned::legs));
         drop(timer);
     }
 
@@ -84,16 +84,16 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         } else {
             self.engine.observer.moved(State::Pending, 1);
         }
-        self.held.insert(seen.id.clone(), Held::claimed(seen, self.attempts_max()));
+        self.owned.insert(seen.id.clone(), Owned::claimed(seen, self.attempts_max()));
     }
 
     /// Keeps as many as one batch may hold.
     fn choose(&mut self) {
         let (mut load, mut all_fit) = (self.engine.capacity.load(), true);
-        for (id, held) in &mut self.held {
+        for (id, owned) in &mut self.owned {
             // What is decided by now is no work.
-            if held.is_work() && !load.takes(id, held.size) {
-                held.left = Some(Left::Surplus);
+            if owned.is_work() && !load.takes(id, owned.size) {
+                owned.left = Some(Left::Surplus);
                 all_fit = false;
             }
         }
@@ -103,8 +103,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
 
     /// Reads the contents that did not come along with the claim because they are large.
     async fn load(&mut self) {
-        let unread = self.ids_where(|held| held.goes_on() && held.is_unread());
-        let bytes = |id: &TransactionId| self.held.get(id).map_or(0, |held| held.size.bytes);
+        let unread = self.ids_where(|owned| owned.goes_on() && owned.is_unread());
+        let bytes = |id: &TransactionId| self.owned.get(id).map_or(0, |owned| owned.size.bytes);
         let pieces = cut(&unread, CALL_IDS_MAX, BYTES_MAX, bytes);
         let read = self.engine.in_pieces(pieces, |ids| self.engine.ledger.bodies(ids)).await;
         for (ids, left) in read.failed {
@@ -112,12 +112,12 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         }
         let (attempts_max, now) = (self.attempts_max(), self.server_now());
         for (id, body) in read.answered.into_iter().flat_map(|(_, bodies)| bodies) {
-            if let Some(held) = self.held.get_mut(&id) {
-                held.load(body, attempts_max, now);
+            if let Some(owned) = self.owned.get_mut(&id) {
+                owned.load(body, attempts_max, now);
             }
         }
         // One that was deleted by hand in between is claimed no more.
-        let gone = self.ids_where(|held| held.goes_on() && held.is_unread());
+        let gone = self.ids_where(|owned| owned.goes_on() && owned.is_unread());
         self.leave(&gone, Left::Later);
     }
 }

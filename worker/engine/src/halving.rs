@@ -19,8 +19,8 @@ use std::collections::VecDeque;
 
 use ledger::{Fault, Ledger, LedgerError};
 
-use super::held::Left;
 use super::news::tell;
+use super::owned::Left;
 use super::{Engine, Environment};
 
 /// How often a piece is halved within one run of a batch.

@@ -8,7 +8,7 @@ use ledger::limits::echo;
 use ledger::transaction::{AccountId, Body, Leg, Marked, Reason, ReasonCode, TransactionId};
 use ledger::{AccountRead, Posting, Removal, account};
 
-use super::held::Left;
+use super::owned::Left;
 
 /// Single legs that the server refuses to post, and what it says.
 pub(super) type Refusals = BTreeMap<(AccountId, TransactionId), String>;

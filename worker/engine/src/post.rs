@@ -18,7 +18,7 @@ use super::Environment;
 use super::batch::Batch;
 use super::deferred::Carried;
 use super::halving::cut;
-use super::held::{Held, Left};
+use super::owned::{Left, Owned};
 use super::plan::{self, Accounts, Judged, Looks, Refusals};
 
 /// How often accounts that refuse without a visible reason are asked again: their state changed
@@ -27,7 +27,7 @@ const ROUNDS_MAX: u32 = 4;
 
 impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     pub(super) async fn post(&mut self) {
-        let open = self.ids_where(Held::is_undecided);
+        let open = self.ids_where(Owned::is_undecided);
         if open.is_empty() {
             return;
         }
@@ -47,8 +47,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
                 self.engine.observer.rode(carried.settled());
                 // What was posted of a hold is not all that has to be known of it: see
                 // `plan::judge`.
-                let is_known = |held: &Held| round > 0 || !held.is_hold();
-                let known = open.extract_if(.., |id| self.held.get(id).is_none_or(is_known));
+                let is_known = |owned: &Owned| round > 0 || !owned.is_hold();
+                let known = open.extract_if(.., |id| self.owned.get(id).is_none_or(is_known));
                 known.collect::<Vec<_>>().iter().for_each(|id| self.mark_posted(id));
             }
             self.keep_undecided(&mut open);
@@ -71,7 +71,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     }
 
     fn keep_undecided(&self, open: &mut Vec<TransactionId>) {
-        open.retain(|id| self.held.get(id).is_some_and(Held::is_undecided));
+        open.retain(|id| self.owned.get(id).is_some_and(Owned::is_undecided));
     }
 
     /// Sends postings until the server answers, under the fence; true when all of them took effect.
@@ -98,8 +98,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let doubts = doubts.into_inner().unwrap_or_else(|broken| broken.into_inner());
         for (postings, before) in doubts {
             for id in postings.iter().flat_map(|posting| &posting.transactions) {
-                if let Some(held) = self.held.get_mut(id) {
-                    held.doubt = held.doubt.max(Some(before));
+                if let Some(owned) = self.owned.get_mut(id) {
+                    owned.doubt = owned.doubt.max(Some(before));
                 }
             }
         }
@@ -184,12 +184,12 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     ) -> Vec<Posting> {
         let mut singles = Vec::new();
         for id in open {
-            let Some(held) = self.held.get_mut(id) else { continue };
-            let Some(body) = held.body() else { continue };
+            let Some(owned) = self.owned.get_mut(id) else { continue };
+            let Some(body) = owned.body() else { continue };
             match plan::judge(id, body, accounts, refusals) {
-                Judged::Posted => held.posted = true,
-                Judged::Refused(reason) => held.refused = Some(reason),
-                Judged::Unknown(left) => held.left = Some(left),
+                Judged::Posted => owned.posted = true,
+                Judged::Refused(reason) => owned.refused = Some(reason),
+                Judged::Unknown(left) => owned.left = Some(left),
                 Judged::Open(legs) => singles.extend(legs),
             }
         }
@@ -197,8 +197,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     }
 
     fn mark_posted(&mut self, id: &TransactionId) {
-        if let Some(held) = self.held.get_mut(id) {
-            held.posted = true;
+        if let Some(owned) = self.owned.get_mut(id) {
+            owned.posted = true;
         }
     }
 }

@@ -16,7 +16,7 @@ use ledger::{Advance, BYTES_MAX, Ledger, POSTINGS_MAX, Removal, RemovalKind};
 use super::batch::Batch;
 use super::deferred::Deferral;
 use super::halving::cut;
-use super::held::{Held, Left};
+use super::owned::{Left, Owned};
 use super::plan::Refusals;
 use super::plan::{Looks, Mark};
 use super::{Engine, Environment, plan};
@@ -40,9 +40,9 @@ pub(super) struct Removed {
 impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     /// Settles what is applied: at once what a predecessor left, and what has nothing to ride on.
     pub(super) async fn settle(&mut self) {
-        let inherited = self.ids_where(|held| held.is_settleable() && !held.posted);
+        let inherited = self.ids_where(|owned| owned.is_settleable() && !owned.posted);
         self.settle_now(inherited).await;
-        let ours = self.ids_where(|held| held.is_settleable() && held.posted);
+        let ours = self.ids_where(|owned| owned.is_settleable() && owned.posted);
         if ours.is_empty() {
             return;
         }
@@ -109,13 +109,13 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     }
 
     pub(super) async fn undo(&mut self) {
-        let canceling = self.ids_where(Held::is_undoable);
+        let canceling = self.ids_where(Owned::is_undoable);
         if canceling.is_empty() {
             return;
         }
         let timer = self.engine.observer.phase("undo");
         // A body that makes no sense was never posted, so it has nothing to undo.
-        let posted = self.ids_where(|held| held.is_undoable() && !held.never_posted());
+        let posted = self.ids_where(|owned| owned.is_undoable() && !owned.never_posted());
         let singles = plan::removals_per_leg(self.bodies(&posted));
         self.remove_checked(RemovalKind::Undo, &singles).await;
         drop(timer);
@@ -123,15 +123,15 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
 
     /// Ends those that were undone.
     pub(super) async fn abandon(&mut self) {
-        let undone = self.ids_where(Held::is_undoable);
+        let undone = self.ids_where(Owned::is_undoable);
         self.finish(Advance::Abandon, undone).await;
     }
 
     /// Moves those to their end whose marks are all gone, once that is announced.
     async fn finish(&mut self, step: Advance, mut ids: Vec<TransactionId>) {
-        ids.retain(|id| self.held.get(id).is_some_and(Held::goes_on));
+        ids.retain(|id| self.owned.get(id).is_some_and(Owned::goes_on));
         self.announce(step, &ids).await;
-        ids.retain(|id| self.held.get(id).is_some_and(Held::goes_on));
+        ids.retain(|id| self.owned.get(id).is_some_and(Owned::goes_on));
         self.advance(step, ids).await;
     }
 
@@ -150,13 +150,13 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let mut stuck = Vec::new();
         for removal in singles {
             for id in &removal.transactions {
-                let Some(held) = self.held.get_mut(id) else { continue };
+                let Some(owned) = self.owned.get_mut(id) else { continue };
                 let refusal = refusals.get(&(removal.account.clone(), id.clone()));
                 match accounts.mark(&removal.account, id, refusal) {
                     Mark::Gone => {}
-                    Mark::Unknown(left) => held.left = held.left.or(Some(left)),
+                    Mark::Unknown(left) => owned.left = owned.left.or(Some(left)),
                     // It was there, and nothing speaks against its removal: it changed meanwhile.
-                    Mark::There => held.left = held.left.or(Some(Left::Later)),
+                    Mark::There => owned.left = owned.left.or(Some(Left::Later)),
                     Mark::Stuck(problem) => {
                         let message =
                             format!("account {:?} has its mark: {problem}", removal.account);
@@ -167,8 +167,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         }
         for (id, why) in stuck {
             // While other marks of it may still be there, the next attempt removes those first.
-            if let Some(held) = self.held.get_mut(id).filter(|held| held.left.is_none()) {
-                held.parking = Some(why);
+            if let Some(owned) = self.owned.get_mut(id).filter(|owned| owned.left.is_none()) {
+                owned.parking = Some(why);
             }
         }
     }

@@ -14,21 +14,21 @@ use ledger::{
 
 use super::batch::Batch;
 use super::halving::cut;
-use super::held::Held;
+use super::owned::Owned;
 use super::{Environment, Outcome};
 
 impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     /// Lets holds rest whose debits are posted. Nobody owns them from then on. A post that may
     /// still arrive keeps others away until it is surely dead.
     pub(super) async fn rest(&mut self) {
-        let posted = self.ids_where(|held| held.is_posted() && held.awaits_confirmation());
+        let posted = self.ids_where(|owned| owned.is_posted() && owned.awaits_confirmation());
         if posted.is_empty() {
             return;
         }
         let _timer = self.engine.observer.phase(State::Held.as_str());
         let mut rests: BTreeMap<ServerMs, Vec<TransactionId>> = BTreeMap::new();
         for id in posted {
-            let not_before = self.held.get(&id).map_or(0, |held| self.surely_dead(held));
+            let not_before = self.owned.get(&id).map_or(0, |owned| self.surely_dead(owned));
             rests.entry(not_before).or_default().push(id);
         }
         for (not_before, ids) in rests {
@@ -44,7 +44,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     }
 
     pub(super) async fn commit(&mut self) {
-        let posted = |held: &Held| held.is_posted() && !held.awaits_confirmation();
+        let posted = |owned: &Owned| owned.is_posted() && !owned.awaits_confirmation();
         let (expiring, lasting): (Vec<_>, Vec<_>) =
             self.ids_where(posted).into_iter().partition(|id| self.expires(id));
         self.advance(Advance::Commit, lasting).await;
@@ -53,25 +53,25 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
 
     /// Whether it has to be applied before some moment.
     fn expires(&self, id: &TransactionId) -> bool {
-        let body = self.held.get(id).and_then(Held::body);
+        let body = self.owned.get(id).and_then(Owned::body);
         body.is_some_and(|body| body.expires_at().is_some())
     }
 
     /// The moment at which every post for it whose outcome is unknown is surely dead.
-    pub(super) fn surely_dead(&self, held: &Held) -> ServerMs {
-        held.doubt.map_or(0, |doubt| doubt + self.engine.settings.grace_ms)
+    pub(super) fn surely_dead(&self, owned: &Owned) -> ServerMs {
+        owned.doubt.map_or(0, |doubt| doubt + self.engine.settings.grace_ms)
     }
 
     pub(super) async fn cancel(&mut self) {
         let refused: Vec<Cancelation> =
-            self.held.iter().filter_map(|(id, held)| held.cancelation(id)).collect();
+            self.owned.iter().filter_map(|(id, owned)| owned.cancelation(id)).collect();
         if refused.is_empty() {
             return;
         }
         for Cancelation { id, reason, .. } in &refused {
             self.engine.observer.refused(reason.code);
             if reason.code.is_fault() {
-                let attempt = self.held.get(id).map_or(0, |held| held.attempts);
+                let attempt = self.owned.get(id).map_or(0, |owned| owned.attempts);
                 tracing::warn!(transaction = %id, state = %State::Pending, attempt,
                     claim = self.claim.token, worker = self.claim.application, trace = self.engine.observer.trace_id(id),
                     code = reason.code.as_str(), why = reason.message, "canceled");
@@ -95,7 +95,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
             return;
         }
         debug_assert!(
-            ids.iter().all(|id| self.held.get(id).is_some_and(|held| held.may_take(step))),
+            ids.iter().all(|id| self.owned.get(id).is_some_and(|owned| owned.may_take(step))),
             "{step:?} of a transaction that is not ready for it"
         );
         let _timer = self.engine.observer.phase(step.states().1.as_str());
@@ -117,7 +117,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         if written.count == ids.len() {
             self.engine.observer.moved(to, ids.len());
             if to.is_final() {
-                let created = |id| Some(self.held.get(id)?.created_at);
+                let created = |id| Some(self.owned.get(id)?.created_at);
                 let mut created = ids.iter().filter_map(created);
                 self.engine.observer.ended(to, &mut created, self.server_now());
             }
@@ -129,9 +129,9 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
             self.leave(ids, left);
         }
         for seen in read.answered.into_iter().flat_map(|(_, seen)| seen) {
-            let is_known = |held: &Held| !held.may_be_confirmed_since(&seen);
+            let is_known = |owned: &Owned| !owned.may_be_confirmed_since(&seen);
             let ours = seen.claim.as_deref() == Some(&self.claim.token)
-                && self.held.get(&seen.id).is_none_or(is_known);
+                && self.owned.get(&seen.id).is_none_or(is_known);
             if seen.state == to {
                 self.engine.observer.moved(to, 1);
                 if to.is_final() {
@@ -142,42 +142,42 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
             if ours || seen.state.is_final() || seen.state.is_resting() {
                 self.now_in(seen.id.clone(), seen.state);
                 if to == State::Applied
-                    && let Some(held) = self.held.get_mut(&seen.id)
+                    && let Some(owned) = self.owned.get_mut(&seen.id)
                 {
-                    held.look_at_the_clock(seen.server_now);
+                    owned.look_at_the_clock(seen.server_now);
                 }
             } else {
-                self.held.remove(&seen.id);
+                self.owned.remove(&seen.id);
                 self.outcomes.push((seen.id.clone(), Outcome::of_other(&seen)));
             }
         }
         for refused in written.refused {
-            let held = self.held.get_mut(&ids[refused.item]);
-            if let Some(held) = held.filter(|held| held.state == from) {
-                refused_to_move(held, to, &refused.problem);
+            let owned = self.owned.get_mut(&ids[refused.item]);
+            if let Some(owned) = owned.filter(|owned| owned.state == from) {
+                refused_to_move(owned, to, &refused.problem);
             }
         }
     }
 
     fn now_in(&mut self, id: TransactionId, state: State) {
         if state.is_final() || state.is_resting() {
-            self.held.remove(&id);
+            self.owned.remove(&id);
             let outcome = if state.is_final() { Outcome::Final } else { Outcome::Resting };
             self.outcomes.push((id, outcome));
-        } else if let Some(held) = self.held.get_mut(&id) {
-            held.state = state;
+        } else if let Some(owned) = self.owned.get_mut(&id) {
+            owned.state = state;
         }
     }
 }
 
 /// What follows when the server refuses to write a transaction's new state: before the commit point
 /// it may still be possible to cancel it; otherwise it is set apart.
-fn refused_to_move(held: &mut Held, to: State, problem: &str) {
+fn refused_to_move(owned: &mut Owned, to: State, problem: &str) {
     let message = format!("the database refuses to move it to {to}: {problem}");
     match to {
         State::Applied => {
-            held.posted = false;
-            held.refused = Some(Reason::new(ReasonCode::Invalid, message));
+            owned.posted = false;
+            owned.refused = Some(Reason::new(ReasonCode::Invalid, message));
         }
         State::Scheduled
         | State::Initial
@@ -186,7 +186,7 @@ fn refused_to_move(held: &mut Held, to: State, problem: &str) {
         | State::Done
         | State::Canceling
         | State::Canceled => {
-            held.parking = Some(Parked::new(ParkCode::TransactionUnwritable, message));
+            owned.parking = Some(Parked::new(ParkCode::TransactionUnwritable, message));
         }
     }
 }

@@ -285,11 +285,11 @@ async fn what_has_waited_for_its_accounts_is_read_once_and_after_a_conflict_agai
         let ledger = Scripted { room, ..Scripted::default() };
         let engine = engine(EngineKind::Transaction, ledger);
         let other = vec![seen(&"other".into(), State::Initial)];
-        let ((_, held), _) = engine.reservations.name(other);
+        let ((_, owned), _) = engine.reservations.name(other);
         let goes_away = async {
             tokio::task::yield_now().await;
             assert!(engine.ledger.tried.lock().expect("one thread").is_empty(), "did not wait");
-            drop(held);
+            drop(owned);
         };
         let (outcomes, ()) = tokio::join!(engine.run(&ids), goes_away);
         assert!(outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Final), "{outcomes:?}");

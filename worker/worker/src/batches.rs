@@ -121,20 +121,20 @@ impl<R> Collector<R> {
 }
 
 /// Ids of a batch that has not ended, however it ends.
-struct Held {
+struct IdsInBatches {
     gauge: IntGauge,
     ids: i64,
 }
 
-impl Held {
-    fn new(metrics: &Metrics, ids: usize) -> Held {
+impl IdsInBatches {
+    fn new(metrics: &Metrics, ids: usize) -> IdsInBatches {
         let (gauge, ids) = (metrics.ids_in_batches.clone(), i64::try_from(ids).unwrap_or(i64::MAX));
         gauge.add(ids);
-        Held { gauge, ids }
+        IdsInBatches { gauge, ids }
     }
 }
 
-impl Drop for Held {
+impl Drop for IdsInBatches {
     fn drop(&mut self) {
         self.gauge.sub(self.ids);
     }
@@ -177,7 +177,7 @@ where
             jobs.iter().flat_map(|job| job.message.ids.iter().cloned()).collect();
         metrics.batch_size.observe(ids.len() as f64);
         while batches.try_join_next().is_some() {}
-        let held = Held::new(&metrics, ids.len());
+        let held = IdsInBatches::new(&metrics, ids.len());
         batches.spawn(async move {
             let turn = turns.take(&jobs).await;
             let alone = acknowledger.begin_alone(&jobs).await;

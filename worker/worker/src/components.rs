@@ -76,7 +76,7 @@ impl fmt::Display for Component {
 
 /// How a part ends: with the session of the broker that is to be closed last, if it has one, or
 /// with the reason why it could not go on.
-pub type Outcome = Result<Option<LastSession>, String>;
+pub type PartEnd = Result<Option<LastSession>, String>;
 
 /// Waits for a while. False when told to stop before its end.
 pub async fn pause(stop: &CancellationToken, delay: Duration) -> bool {
@@ -85,7 +85,7 @@ pub async fn pause(stop: &CancellationToken, delay: Duration) -> bool {
 
 /// The parts that run.
 pub struct Components {
-    tasks: JoinSet<Outcome>,
+    tasks: JoinSet<PartEnd>,
     running: HashMap<Id, Component>,
     started: Box<dyn FnMut(Component, AbortHandle) + Send>,
 }
@@ -98,14 +98,14 @@ impl Components {
     }
 
     /// Starts a part.
-    pub fn start(&mut self, part: Component, work: impl Future<Output = Outcome> + Send + 'static) {
+    pub fn start(&mut self, part: Component, work: impl Future<Output = PartEnd> + Send + 'static) {
         let task = self.tasks.spawn(work);
         self.running.insert(task.id(), part);
         (self.started)(part, task);
     }
 
     /// Waits for the next part that ends. Waits for ever when none runs.
-    pub async fn next(&mut self) -> (Component, Outcome) {
+    pub async fn next(&mut self) -> (Component, PartEnd) {
         loop {
             let Some(ended) = self.tasks.join_next_with_id().await else {
                 return std::future::pending().await;

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::components::{Component, Outcome, pause};
+use crate::components::{Component, PartEnd, pause};
 use crate::metrics::{Metrics, Server};
 
 /// How often to look at the database.
@@ -98,7 +98,7 @@ impl Health {
 /// Serves the pages until the process ends. Further connections than [`CONNECTIONS_MAX`] wait, and
 /// each is cut off after [`CONNECTION_LIMIT`]: whoever reaches the port can't take the descriptors
 /// that the worker needs for its servers.
-pub async fn serve(listener: TcpListener, health: Arc<Health>, metrics: Arc<Metrics>) -> Outcome {
+pub async fn serve(listener: TcpListener, health: Arc<Health>, metrics: Arc<Metrics>) -> PartEnd {
     let pages = Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(async move || health.page()))

@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::batches::{self, BatchSettings, Collector};
-use crate::components::{Component, Components, Outcome};
+use crate::components::{Component, Components, PartEnd};
 use crate::config::Config;
 use crate::consume::Consuming;
 use crate::deliveries::Receipt;
@@ -211,7 +211,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         settings: BatchSettings,
         turns: IsolationLock,
         stop: CancellationToken,
-    ) -> impl Future<Output = Outcome> + use<L, E> {
+    ) -> impl Future<Output = PartEnd> + use<L, E> {
         let (engine, metrics) = (self.engine.clone(), self.metrics.clone());
         let acknowledger = self.acknowledger.clone();
         async move {
@@ -246,11 +246,11 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
 }
 
 /// How a part ends that has nothing to say.
-fn done((): ()) -> Outcome {
+fn done((): ()) -> PartEnd {
     Ok(None)
 }
 
 /// Why a part ended before the worker was told to stop.
-fn why(outcome: Outcome) -> String {
+fn why(outcome: PartEnd) -> String {
     outcome.err().unwrap_or_else(|| "nobody had told it to".to_owned())
 }

@@ -12,7 +12,7 @@ use ledger::retry::jitter;
 use mongo::{Finding, Misfit, NotReady, Store};
 use tokio_util::sync::CancellationToken;
 
-use crate::components::{Outcome, pause};
+use crate::components::{PartEnd, pause};
 
 /// Looks again and again until `stop`, about every `every`. The worker has started with `events` on
 /// or off.
@@ -25,7 +25,7 @@ pub async fn watch_ground(
     events: bool,
     every: Duration,
     stop: CancellationToken,
-) -> Outcome {
+) -> PartEnd {
     let mut warned_of = Vec::new();
     while pause(&stop, every.mul_f64(0.5 + jitter())).await {
         match look(&store, events).await {

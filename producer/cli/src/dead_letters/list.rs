@@ -44,7 +44,7 @@ pub(super) async fn list(
 ) -> Result<Exit, Error> {
     let now = SystemTime::now();
     let mut groups: BTreeMap<String, Group> = BTreeMap::new();
-    let each = async |held: client::Held| {
+    let each = async |held: client::HeldLetter| {
         let letter = &held.letter;
         if args.filter.takes(letter, now) {
             if args.json {
@@ -78,7 +78,7 @@ pub(super) async fn show(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     let mut found = None;
-    let each = async |held: client::Held| {
+    let each = async |held: client::HeldLetter| {
         if held.letter.id == args.id {
             found = Some(held.letter);
             return Ok(false);

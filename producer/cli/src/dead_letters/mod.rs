@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use bson::DateTime;
 use clap::{Args, Subcommand};
-use client::{Asked, DeadLetter, Fate, Held, State};
+use client::{Asked, DeadLetter, Fate, HeldLetter, State};
 use ledger::json;
 use ledger::limits::echo_bytes;
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ pub async fn run(
 async fn look(
     context: &Context,
     label: &'static str,
-    mut each: impl AsyncFnMut(Held) -> Result<bool, Error>,
+    mut each: impl AsyncFnMut(HeldLetter) -> Result<bool, Error>,
 ) -> Result<(), Error> {
     let mut letters = context.client.dead_letters().await?;
     let total = u64::from(letters.left());

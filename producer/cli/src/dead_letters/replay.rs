@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::SystemTime;
 
-use client::{Asked, Fate, Held, Replay};
+use client::{Asked, Fate, HeldLetter, Replay};
 use ledger::limits::echo;
 use serde_json::json;
 
@@ -72,7 +72,7 @@ async fn change(
     context: &Context,
     label: &'static str,
     args: &ChangeArgs,
-    mut with: impl AsyncFnMut(&Held) -> Result<(), Error>,
+    mut with: impl AsyncFnMut(&HeldLetter) -> Result<(), Error>,
 ) -> Result<Exit, Error> {
     let now = SystemTime::now();
     let mut missing: BTreeSet<&str> = args.ids.iter().map(String::as_str).collect();

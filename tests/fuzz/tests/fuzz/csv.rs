@@ -2,7 +2,7 @@
 
 use fuzz::transfers::{names, transactions};
 use fuzz::{bytes, run};
-use producer_cli::files::Format;
+use input::files::Format;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};

@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fuzz::Verdict;
 use fuzz::judge::{self, Memory, told, within};
-use input::{Defaults, Kind, Record};
-use ledger::account::Account;
-use ledger::transaction::Body;
-use producer_cli::Console;
-use producer_cli::files::{
+use input::files::{
     ACCOUNTS, Checked, Format, Identity, Input, Parsed, Schema, TRANSFERS, check, parse_account,
     parse_transfer,
 };
+use input::{Defaults, Kind, Record};
+use ledger::account::Account;
+use ledger::transaction::Body;
 
 /// A file is read in pieces. A value of JSON takes at least two bytes, and some hundred as
 /// metadata.
@@ -46,7 +45,7 @@ fn rows<T>(
 ) -> Result<Verdict, String> {
     let path = file.0.to_str().expect("UTF-8");
     let opened = Input::open(path, Some(format), schema).map_err(|error| error.to_string())?;
-    let checked = within(MEMORY, input, || check(&opened, &Console::quiet(), parse))?;
+    let checked = within(MEMORY, input, || check(&opened, |_| (), parse))?;
     let checked = match checked {
         Ok(checked) => checked,
         Err(error) => {

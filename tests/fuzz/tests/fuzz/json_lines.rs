@@ -4,7 +4,7 @@ use fuzz::json::{Json, crowds, leaves, piece, text, write};
 use fuzz::transfers::{Given, names, transactions};
 use fuzz::tree::{Tree, spoils};
 use fuzz::{bytes, run};
-use producer_cli::files::Format;
+use input::files::Format;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

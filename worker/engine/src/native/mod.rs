@@ -26,8 +26,8 @@ use ledger::transaction::TransactionId;
 use ledger::{Content, Fault, Ledger, LedgerError, Note, Seen, ServerMs, Transacted, Verdict};
 
 use super::announce::Committed;
-use super::held::Left;
 use super::news::tell;
+use super::owned::Left;
 use super::reserve::Reserved;
 use super::{Engine, Environment, Outcome, Underway};
 

@@ -15,7 +15,7 @@ pub(super) enum Left {
 }
 
 /// What a batch knows of one transaction.
-pub(super) struct Held {
+pub(super) struct Owned {
     pub state: State,
     pub attempts: u32,
     pub created_at: ServerMs,
@@ -37,12 +37,12 @@ pub(super) struct Held {
     pub left: Option<Left>,
 }
 
-impl Held {
+impl Owned {
     /// A transaction as its claim found it.
-    pub fn claimed(seen: Seen, attempts_max: u32) -> Held {
+    pub fn claimed(seen: Seen, attempts_max: u32) -> Owned {
         let Seen { state, attempts, created_at, attempts_alone, never_posted, size, .. } = seen;
         debug_assert!(State::IN_FLIGHT.contains(&state), "claimed, and yet {state}");
-        let mut held = Held {
+        let mut owned = Owned {
             state,
             attempts,
             created_at,
@@ -57,9 +57,9 @@ impl Held {
             left: None,
         };
         if let Some(body) = seen.body {
-            held.load(body, attempts_max, seen.server_now);
+            owned.load(body, attempts_max, seen.server_now);
         }
-        held
+        owned
     }
 
     /// Takes in what it asks for, and decides what follows from that alone. Before the commit point
@@ -219,7 +219,7 @@ mod tests {
 
     const NOW: ServerMs = 1_000;
 
-    fn claimed(state: State, attempts: u32, body: Result<Body, String>) -> Held {
+    fn claimed(state: State, attempts: u32, body: Result<Body, String>) -> Owned {
         claimed_as(state, attempts, body, false)
     }
 
@@ -228,7 +228,7 @@ mod tests {
         attempts: u32,
         body: Result<Body, String>,
         never_posted: bool,
-    ) -> Held {
+    ) -> Owned {
         let seen = Seen {
             id: "t".into(),
             state,
@@ -244,7 +244,7 @@ mod tests {
             size: Size::default(),
             body: Some(body),
         };
-        Held::claimed(seen, 3)
+        Owned::claimed(seen, 3)
     }
 
     fn sound() -> Result<Body, String> {
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn only_what_is_not_committed_is_ever_given_up() {
-        let code = |held: Held| held.refused.map(|reason| reason.code);
+        let code = |owned: Owned| owned.refused.map(|reason| reason.code);
         let broken = || Err("no legs".to_owned());
         assert_eq!(code(claimed(State::Pending, 3, sound())), None);
         assert_eq!(code(claimed(State::Pending, 4, sound())), Some(ReasonCode::RetriesExhausted));
@@ -271,9 +271,9 @@ mod tests {
             sound().map(|body| body.with_terms(terms).expect("they fit each other"))
         };
         let canceled = |attempts, at| {
-            let mut held = claimed(State::Pending, attempts, expires(NOW + 1));
-            held.load(expires(at), 3, NOW);
-            held.cancelation(&"t".into()).map(|c| (c.reason.code, c.never_posted))
+            let mut owned = claimed(State::Pending, attempts, expires(NOW + 1));
+            owned.load(expires(at), 3, NOW);
+            owned.cancelation(&"t".into()).map(|c| (c.reason.code, c.never_posted))
         };
         assert_eq!(canceled(1, NOW + 1), None);
         assert_eq!(canceled(1, NOW), Some((ReasonCode::Expired, true)));
@@ -286,10 +286,10 @@ mod tests {
     fn what_expires_before_its_commit_is_undone() {
         let terms = Terms { expires_at: Some(DateTime::from_millis(NOW)), ..Terms::default() };
         let body = sound().map(|body| body.with_terms(terms).expect("they fit each other"));
-        let mut held = claimed(State::Pending, 1, Ok(body.expect("sound")));
-        held.posted = true;
-        assert!(held.look_at_the_clock(NOW));
-        let cancelation = held.cancelation(&"t".into()).expect("it has expired");
+        let mut owned = claimed(State::Pending, 1, Ok(body.expect("sound")));
+        owned.posted = true;
+        assert!(owned.look_at_the_clock(NOW));
+        let cancelation = owned.cancelation(&"t".into()).expect("it has expired");
         assert!(!cancelation.never_posted, "its legs are posted");
     }
 
@@ -306,12 +306,12 @@ mod tests {
     #[test]
     fn what_was_never_posted_is_canceled_though_it_cannot_be_read_whoever_comes_next() {
         let broken = || Err("no legs".to_owned());
-        let never_posted = |held: Held| held.cancelation(&"t".into()).map(|c| c.never_posted);
+        let never_posted = |owned: Owned| owned.cancelation(&"t".into()).map(|c| c.never_posted);
         assert_eq!(never_posted(claimed(State::Pending, 1, broken())), Some(true));
         assert_eq!(never_posted(claimed(State::Pending, 4, sound())), Some(false));
         for attempts in [1, 2, 1_000] {
-            let held = claimed_as(State::Canceling, attempts, broken(), true);
-            assert!(held.parking.is_none() && held.is_undoable(), "{attempts}");
+            let owned = claimed_as(State::Canceling, attempts, broken(), true);
+            assert!(owned.parking.is_none() && owned.is_undoable(), "{attempts}");
         }
     }
 }
