@@ -287,6 +287,8 @@ async fn ten_viewers_cost_the_database_as_much_as_one_and_none_nothing() {
     const COMMANDS: [&str; 2] = ["workers", "unfinished"];
     const OVER: Duration = Duration::from_secs(12);
     const MOST: f64 = 2.5;
+    // One look in ten seconds: somebody has asked.
+    const LEAST: f64 = 0.2;
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;
     let (proxy, uri) = world.mongodb_proxy().await;
@@ -313,8 +315,8 @@ async fn ten_viewers_cost_the_database_as_much_as_one_and_none_nothing() {
     eprintln!("{one:.2} commands a second with one viewer, {ten:.2} with ten");
     // On a busy machine there are fewer looks, and not as few in both halves of the test. So
     // neither is compared with the other, but both with the most that one viewer costs.
-    assert!((0.5..=MOST).contains(&one), "at most three commands in two seconds: {one}");
-    assert!((0.5..=MOST).contains(&ten), "ten viewers: {ten}, one: {one}");
+    assert!((LEAST..=MOST).contains(&one), "at most three commands in two seconds: {one}");
+    assert!((LEAST..=MOST).contains(&ten), "ten viewers: {ten}, one: {one}");
     world.finish().await;
 }
 
