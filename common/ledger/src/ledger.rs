@@ -211,8 +211,7 @@ pub struct Posting {
     /// The transactions whose marks are set.
     pub transactions: Vec<TransactionId>,
     /// How many of them are debits of holds: their marks may stay for long, so an account has at
-    /// most
-    /// [`HOLDS_MAX`](crate::limits::HOLDS_MAX) of them.
+    /// most [`HOLDS_MAX`](crate::limits::HOLDS_MAX) of them.
     pub holds: u32,
     /// The settlement of applied transactions on the same account, carried by this update: two for
     /// the price of one.

@@ -4,8 +4,7 @@
 //! [`Error`] means that the command could not do what was asked. [`Error::told`] is what the user
 //! reads: the problem, and the command's advice where a repetition can help. Promises that a script
 //! can tell by the code alone what was surely not done from what may have been done: for the latter
-//! there is
-//! [`Exit::Unknown`], and nothing else ends with it.
+//! there is [`Exit::Unknown`], and nothing else ends with it.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! Files on the command line: their formats as a flag, the first pass with its progress, and what is wrong with
-//! their rows. `input::files` reads them.
+//! Files on the command line: their formats as a flag, the first pass with its progress, and what
+//! is wrong with their rows. `input::files` reads them.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use input::Record;
@@ -65,5 +65,29 @@ impl From<FileError> for Error {
             FileError::Bad(problem) => Error::BadInput(problem),
             FileError::Unreadable(problem) => Error::Failed(problem),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use input::files::{Identity, TRANSFERS};
+
+    use super::*;
+
+    #[test]
+    fn a_file_with_a_bad_row_is_refused_unless_bad_rows_are_skipped() {
+        let path = std::env::temp_dir().join(format!("bad-row-{}.csv", std::process::id()));
+        std::fs::write(&path, "source,destination,value\nx,y,1\nx,y,\n").expect("a file");
+        let opened = Input::open(path.to_str().expect("UTF-8"), None, TRANSFERS);
+        std::fs::remove_file(&path).expect("still there");
+        let console = Console::quiet();
+        let parse = |mut record: Record| {
+            let value = record.required("value")?;
+            Ok(Parsed { identity: Identity::Key(value.clone()), value })
+        };
+        let checked = check(&opened.expect("a file"), &console, parse).expect("readable");
+        assert_eq!((checked.rows, checked.invalid), (2, 1));
+        assert!(require_valid(&checked, false, &console).is_err());
+        assert!(require_valid(&checked, true, &console).is_ok());
     }
 }

@@ -2,15 +2,12 @@
 //!
 //! Owns the distinctions that a program decides by: what to correct ([`Error::Invalid`]), what is
 //! taken ([`Error::Conflict`], [`Error::KeyInUse`]), what can't be done as things stand
-//! ([`Error::WrongState`],
-//! [`Error::Refused`]), and what to try again later ([`Error::Unavailable`]). A refused transfer is
-//! no error: it is an
-//! [`Outcome`](crate::Outcome).
+//! ([`Error::WrongState`], [`Error::Refused`]), and what to try again later
+//! ([`Error::Unavailable`]). A refused transfer is no error: it is an [`Outcome`](crate::Outcome).
 //!
 //! Promises that every error but one says that the call had no effect. Only [`Error::Unavailable`]
-//! with
-//! [`Effect::Unknown`] leaves it open: the call may have had its effect, wholly or in part, or may
-//! have it later. The remedy is the same call with the same ids.
+//! with [`Effect::Unknown`] leaves it open: the call may have had its effect, wholly or in part, or
+//! may have it later. The remedy is the same call with the same ids.
 
 use std::fmt;
 use std::time::Duration;

@@ -3,9 +3,8 @@
 //! Owns telling apart what stands in the way of such an insert: its own `_id` (it is known, or the
 //! answer of an earlier attempt was lost), another transaction with the key, or neither (then that
 //! was decided a moment ago). Promises that whoever is refused because of a key is not paid later:
-//! see
-//! [`Store::insert_together`]. Fails when MongoDB is away, or when the key's fate stays open for
-//! seconds.
+//! see [`Store::insert_together`]. Fails when MongoDB is away, or when the key's fate stays open
+//! for seconds.
 
 use std::time::Duration;
 

@@ -23,8 +23,7 @@ impl Client {
     /// # Errors
     /// [`Error::WrongState`] when it is not scheduled any more, or never was; [`Error::Refused`]
     /// when it would always expire; [`Error::Invalid`] for a moment that is not between the years
-    /// 1970 and 9999;
-    /// [`Error::NotFound`], and when the server stays away.
+    /// 1970 and 9999; [`Error::NotFound`], and when the server stays away.
     pub async fn reschedule(&self, id: &str, not_before: SystemTime) -> Result<Standing, Error> {
         let not_before = DateTime::from_system_time(not_before);
         if !(0..=MOMENT_MAX_MS).contains(&not_before.timestamp_millis()) {

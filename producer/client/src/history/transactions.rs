@@ -61,8 +61,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a wrong limit or cursor, and for the states `initial` and `scheduled`
-    /// of an account;
-    /// [`Error::WithoutHistory`]; and when the server stays away.
+    /// of an account; [`Error::WithoutHistory`]; and when the server stays away.
     pub async fn transactions(
         &self,
         filter: &TransactionFilter,
