@@ -6,16 +6,16 @@
 //! Promises that a note is on the disks of a majority before the transaction is processed. Fails
 //! with an error of the command; sending it again may note a beginning twice.
 
+use ledger::LedgerError;
 use ledger::transaction::TransactionId;
-use ledger::{Fault, LedgerError};
-use mongodb::bson::{RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
+use mongodb::bson::{Document, RawArrayBuf, RawDocument, doc, rawdoc};
 
 use super::Store;
 use super::names::WORKERS;
 use super::own::WORKER;
-use super::raw::{number, raw_id};
-use super::read::cstr;
-use super::write::{Counts, together};
+use super::raw::number;
+
+const OPERATION: &str = "alone";
 
 /// A document keeps no more notes: only a transaction whose processing breaks down without the
 /// worker's death leaves several.
@@ -28,9 +28,8 @@ impl Store {
     /// # Errors
     /// When the server is away or refuses.
     pub async fn begins_alone(&self, worker: &str, id: &TransactionId) -> Result<(), LedgerError> {
-        let ids: RawArrayBuf = [id.as_ref()].into_iter().collect();
-        let push = rawdoc! { "alone": { "$each": ids, "$slice": -NOTES_MAX } };
-        self.change_notes(worker, Some(("$push", push))).await
+        let note = doc! { "$each": [id.as_ref()], "$slice": -NOTES_MAX };
+        self.change_notes(worker, doc! { "$push": { "alone": note } }).await
     }
 
     /// Takes back what the worker of this document has noted on a transaction: it has processed it.
@@ -38,7 +37,7 @@ impl Store {
     /// # Errors
     /// When the server is away or refuses.
     pub async fn survived(&self, worker: &str, id: &TransactionId) -> Result<(), LedgerError> {
-        self.change_notes(worker, Some(("$pull", rawdoc! { "alone": id.as_ref() }))).await
+        self.change_notes(worker, doc! { "$pull": { "alone": id.as_ref() } }).await
     }
 
     /// How many notes on a transaction nobody has taken back. `None` where the worker of this
@@ -51,13 +50,13 @@ impl Store {
         worker: &str,
         id: &TransactionId,
     ) -> Result<Option<u32>, LedgerError> {
-        let counted = match self.change_notes(worker, None).await {
-            Ok(()) => self.count_notes(id).await,
-            Err(error) => Err(error),
+        let counted = async {
+            self.change_notes(worker, doc! {}).await?;
+            self.count_notes(id).await
         };
-        match counted {
+        match counted.await {
             Ok(notes) => Ok(Some(notes)),
-            Err(error) if error.fault == Fault::Passing => Err(error),
+            Err(error) if error.passes() => Err(error),
             Err(error) => {
                 tracing::warn!(%error, "no notes on transactions that kill their workers");
                 Ok(None)
@@ -65,25 +64,12 @@ impl Store {
         }
     }
 
-    async fn change_notes(
-        &self,
-        worker: &str,
-        change: Option<(&str, RawDocumentBuf)>,
-    ) -> Result<(), LedgerError> {
-        const OPERATION: &str = "alone";
-        let mut update = rawdoc! {
-            "$set": { "kind": WORKER.kind }, "$currentDate": { "seenAt": true },
-        };
-        if let Some((operator, fields)) = change {
-            update.append(cstr(operator), fields);
-        }
-        let named = WORKER.with_id(raw_id(worker));
-        let statement = |update: &[&RawDocumentBuf]| {
-            rawdoc! { "q": named.clone(), "u": update[0].clone(), "upsert": true }
-        };
-        let groups = together(1);
-        let written =
-            self.write(OPERATION, WORKERS, &[update], groups, Counts::Matched, statement).await?;
+    async fn change_notes(&self, worker: &str, change: Document) -> Result<(), LedgerError> {
+        let mut update =
+            doc! { "$set": { "kind": WORKER.kind }, "$currentDate": { "seenAt": true } };
+        update.extend(change);
+        let statement = doc! { "q": WORKER.named(worker), "u": update, "upsert": true };
+        let written = self.change(OPERATION, WORKERS, vec![statement]).await?;
         match written.refused.into_iter().next() {
             Some(refused) => Err(LedgerError::lasting(OPERATION, refused.problem)),
             None => Ok(()),
@@ -96,14 +82,14 @@ impl Store {
         let pipeline: RawArrayBuf = [
             rawdoc! { "$match": {
                 "kind": WORKER.raw_condition(),
-                "$and": [{ "alone": id.as_ref() }, { "alone": { "$type": "array" } }],
+                "alone": { "$eq": id.as_ref(), "$type": "array" },
             } },
             rawdoc! { "$group": { "_id": null, "notes": { "$sum": { "$size": here } } } },
         ]
         .into_iter()
         .collect();
         let notes = |group: &RawDocument| Some(number(group, "notes"));
-        let counted = self.aggregate("alone", WORKERS, pipeline, 1, notes).await?;
+        let counted = self.aggregate(OPERATION, WORKERS, pipeline, 1, notes).await?;
         Ok(u32::try_from(counted.into_iter().sum::<u64>()).unwrap_or(u32::MAX))
     }
 }

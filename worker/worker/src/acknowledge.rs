@@ -26,8 +26,9 @@ use crate::decide::{
     Admission, Cause, DeadReason, Isolation, Leftovers, Origin, Publishing, STRIKES_MAX, Suspect,
     admission, leftovers, runs_alone,
 };
-use crate::job::{Admitted, Debt, Job};
+use crate::job::{Admitted, Debt, Job, alone};
 use crate::metrics::Metrics;
+use crate::suspects::Suspects;
 
 /// What ends a delivery at the broker.
 pub trait Broker: Send + Sync {
@@ -53,26 +54,6 @@ pub trait Broker: Send + Sync {
     /// Has the broker move it to the dead letters by itself, which it does also while it takes no
     /// publications.
     fn reject(&self, receipt: &Self::Receipt) -> impl Future<Output = ()> + Send;
-}
-
-/// What is known of transactions that may kill their workers. A strike alone proves nothing: a
-/// message that waits for its turn is struck, too, when a batch beside it kills the worker.
-pub trait Suspects: Send + Sync {
-    /// Notes that this transaction is processed now, while nothing else is.
-    fn begin_alone(
-        &self,
-        id: &TransactionId,
-    ) -> impl Future<Output = Result<(), LedgerError>> + Send;
-
-    /// Takes this worker's notes on it back: it has been processed.
-    fn survived(&self, id: &TransactionId) -> impl Future<Output = Result<(), LedgerError>> + Send;
-
-    /// Parks this transaction, so that the sweeper leaves it alone, if
-    /// [`kills`](crate::decide::kills) says so of the notes on it. Returns whether it did.
-    fn park_killer(
-        &self,
-        id: &TransactionId,
-    ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
 }
 
 /// How many markers are kept until the sweeper asks for them. Workers publish fewer; only a
@@ -196,11 +177,7 @@ impl<B: Broker, S: Suspects> Acknowledger<B, S> {
     /// Notes which transaction a batch is going to process while nothing else is. A note that is
     /// lost costs a worker more, if the transaction kills it.
     pub async fn begin_alone(&self, jobs: &[Job<B::Receipt>]) -> Option<TransactionId> {
-        let [job] = jobs else { return None };
-        let [id] = &job.message.ids[..] else { return None };
-        if !job.runs_alone {
-            return None;
-        }
+        let id = alone(jobs)?;
         if let Err(error) = self.suspects.begin_alone(id).await {
             tracing::debug!(%error, %id, "can't note what is processed alone");
         }

@@ -19,11 +19,12 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::acknowledge::{Acknowledger, Broker, Suspects};
+use crate::acknowledge::{Acknowledger, Broker};
 use crate::decide::together_max;
 use crate::isolation_lock::IsolationLock;
 use crate::job::Job;
 use crate::metrics::Metrics;
+use crate::suspects::Suspects;
 use crate::trace::TracedBatch;
 
 /// A batch that has ended keeps its turn until its messages are acknowledged, but no longer: while

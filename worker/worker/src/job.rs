@@ -3,6 +3,7 @@
 //! Owns nothing beyond them: the acknowledger makes both, and ends both.
 
 use ledger::message::Message;
+use ledger::transaction::TransactionId;
 use observe::Traces;
 use queue::Outgoing;
 
@@ -31,6 +32,17 @@ impl<R> Job<R> {
     pub(crate) fn of(message: Message, origin: Origin, receipt: R) -> Job<R> {
         let runs_alone = runs_alone(origin, 0, &message);
         Job { message, origin, traces: Traces::default(), receipt, runs_alone, letter: None }
+    }
+}
+
+/// The transaction that a batch processes while nothing else is, if it is the only one.
+pub fn alone<R>(jobs: &[Job<R>]) -> Option<&TransactionId> {
+    match jobs {
+        [job] if job.runs_alone => match &job.message.ids[..] {
+            [id] => Some(id),
+            _many => None,
+        },
+        _many => None,
     }
 }
 

@@ -21,7 +21,7 @@ mod report;
 mod run;
 mod session;
 mod start;
-mod suspects;
+pub mod suspects;
 mod sweeper;
 mod trace;
 mod watch;

@@ -9,8 +9,27 @@ use ledger::LedgerError;
 use ledger::transaction::TransactionId;
 use mongo::{MongoOutbox, Store};
 
-use crate::acknowledge::Suspects;
 use crate::decide::kills;
+
+/// What is known of transactions that may kill their workers. A strike alone proves nothing: a
+/// message that waits for its turn is struck, too, when a batch beside it kills the worker.
+pub trait Suspects: Send + Sync {
+    /// Notes that this transaction is processed now, while nothing else is.
+    fn begin_alone(
+        &self,
+        id: &TransactionId,
+    ) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
+    /// Takes this worker's notes on it back: it has been processed.
+    fn survived(&self, id: &TransactionId) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
+    /// Parks this transaction, so that the sweeper leaves it alone, if
+    /// [`kills`] says so of the notes on it. Returns whether it did.
+    fn park_killer(
+        &self,
+        id: &TransactionId,
+    ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
+}
 
 /// The notes of one life of a worker.
 pub struct MongoSuspects {

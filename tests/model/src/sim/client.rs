@@ -14,9 +14,9 @@ use engine::Environment;
 use ledger::LedgerError;
 use ledger::transaction::{ParkCode, Parked, TransactionId};
 use queue::{Outgoing, QueueError};
-use worker::acknowledge::{Broker, Suspects};
-use worker::decide::Publishing;
-use worker::decide::kills;
+use worker::acknowledge::Broker;
+use worker::decide::{Publishing, kills};
+use worker::suspects::Suspects;
 
 use super::planted::Planted;
 use super::request::{Reply, Request};
