@@ -5,8 +5,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
+
+use rand::Rng;
 
 use crate::http::{self, Answer, Metrics};
 use crate::process::{Process, Signal, program, stat};
@@ -209,16 +212,10 @@ impl Worker {
 pub fn free_address() -> SocketAddr {
     const FIRST: u16 = 10_000;
     const COUNT: u16 = 10_000;
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Two runs of tests at the same time begin far from each other, also when the second process
-    // comes right after the first.
-    const APART: u32 = 613;
-    let begin = std::process::id().wrapping_mul(APART) % u32::from(COUNT);
-    let offset = u16::try_from(begin).unwrap_or(0);
-    let mut ports = (0..COUNT).map(|_| {
-        let next = NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
-        FIRST + (offset + next) % COUNT
-    });
+    // Two runs of tests at the same time begin at different ports.
+    static NEXT: LazyLock<AtomicU16> =
+        LazyLock::new(|| AtomicU16::new(rand::rng().random_range(0..COUNT)));
+    let mut ports = (0..COUNT).map(|_| FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT);
     let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
     SocketAddr::from(([127, 0, 0, 1], free.expect("a port is free")))
 }
