@@ -17,11 +17,15 @@ const AHEAD: usize = 200;
 /// So many odd messages wait for their dead letters; the broker takes the others back at once.
 const WAIT: usize = 2_000;
 
+/// A worker that waits for the broker at its stop ends after so long, with an error.
+const DRAIN_MS: u32 = 60_000;
+
 /// So much time that a slow database needs no second attempt: it would have to be published. No
 /// sweeper.
 fn patient(plan: Plan) -> Plan {
     let plan = plan.flag("--lease-ms", 40_000).flag("--op-limit-ms", 10_000);
-    plan.flag("--grace-ms", 12_000).flag("--orphan-ms", 600_000)
+    let plan = plan.flag("--grace-ms", 12_000).flag("--orphan-ms", 600_000);
+    plan.flag("--drain-ms", DRAIN_MS)
 }
 
 fn transfers(name: &str, count: usize) -> Vec<(TransactionId, Body)> {
@@ -71,10 +75,10 @@ async fn goes_on_through(alarm: Alarm) {
     // Nothing can be published, but the broker moves by itself what finds no room.
     world.queues.wait_depth(DEAD, 300, s(10)).await;
     let stopping = Instant::now();
-    worker.drain(s(10)).await;
+    // Its success says that it did not wait until its drain limit.
+    worker.drain(s(20)).await;
     let stopped = stopping.elapsed();
     eprintln!("alarm: all were done after {took:.1?}; SIGTERM took {stopped:.1?}");
-    assert!(stopped < s(10), "the drain limit is 20 s, and it took {stopped:?}");
 
     let second = patient(world.worker("two")).start().await;
     sound(&broker, alarm, false).await;
