@@ -12,7 +12,7 @@ use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use serde_json::{Map, Value, json};
 use strum::{EnumCount, VariantArray};
 
-use crate::transaction::{Body, Leg, State, TransactionId, check_metadata};
+use crate::transaction::{Body, DECIDED_KEY, Leg, State, TransactionId, check_metadata};
 use crate::{json, uri};
 
 /// The name of the schema of an event's content.
@@ -79,7 +79,7 @@ pub struct Ended {
 }
 
 /// The fields of a transaction that an event is made of, beside its `_id`.
-pub const FIELDS: [&str; 12] = [
+pub const FIELDS: [&str; 13] = [
     "source",
     "destination",
     "value",
@@ -90,6 +90,7 @@ pub const FIELDS: [&str; 12] = [
     "reverses",
     "metadata",
     "exclusiveKey",
+    DECIDED_KEY,
     "reason",
     "createdAt",
 ];

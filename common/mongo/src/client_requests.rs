@@ -7,10 +7,11 @@
 use ledger::LedgerError;
 use ledger::account::Status;
 use ledger::transaction::{DUE_AT, Reason, ReasonCode, State};
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, doc, rawdoc};
 
 use super::names::{ACCOUNTS, TRANSACTIONS};
-use super::statements::canceled_for;
+use super::read::cstr;
+use super::statements::{canceled_for, decision, raw};
 use super::{Store, holds};
 
 impl Store {
@@ -56,27 +57,32 @@ fn may_get(id: &str, status: Status) -> Document {
 /// transaction that is claimed, held or confirmed between them still matches a later one. Nobody
 /// owns what was `scheduled` or `initial`, so a worker may claim it at once. The claim of what was
 /// `pending` stays: the owner notices at its commit and undoes what it has posted.
-fn cancel(id: &str, reason: &Reason) -> Vec<Document> {
+fn cancel(id: &str, reason: &Reason) -> Vec<RawDocumentBuf> {
     let canceling = |never_posted| {
-        doc! {
-            "state": State::Canceling,
-            "reason": { "$literal": canceled_for(reason, never_posted) },
+        rawdoc! {
+            "state": State::Canceling.as_str(),
+            "reason": { "$literal": raw(&canceled_for(reason, never_posted)) },
             "decidedAt": "$$NOW",
             "lastModified": "$$NOW",
         }
     };
     let mut unclaimed = canceling(true);
-    unclaimed.insert("takeoverAt", "$$NOW");
+    unclaimed.append(cstr("takeoverAt"), "$$NOW");
+    let waiting: RawArrayBuf =
+        [State::Scheduled, State::Initial].iter().map(|state| state.as_str()).collect();
     // Twice: a hold may be confirmed before it was looked at, or come to rest after that.
     let held = holds::release(id, &Reason { code: ReasonCode::Released, ..reason.clone() });
     vec![
-        doc! {
-            "q": { "_id": id, "state": { "$in": [State::Scheduled, State::Initial] } },
+        rawdoc! {
+            "q": { "_id": id, "state": { "$in": waiting } },
             // The sweeper's stamp would keep the sweepers from it.
-            "u": [{ "$set": unclaimed }, { "$unset": ["sweepAfter", DUE_AT] }],
+            "u": decision(unclaimed, &["sweepAfter", DUE_AT]),
         },
         held.clone(),
-        doc! { "q": { "_id": id, "state": State::Pending }, "u": [{ "$set": canceling(false) }] },
+        rawdoc! {
+            "q": { "_id": id, "state": State::Pending.as_str() },
+            "u": decision(canceling(false), &[]),
+        },
         held,
     ]
 }
@@ -88,9 +94,10 @@ mod tests {
     #[test]
     fn a_wish_to_cancel_never_touches_the_owner() {
         let pending = &cancel("t", &Reason::new(ReasonCode::Requested, "why"))[2];
+        let pending = &Document::try_from(pending).expect("it is BSON");
         assert_eq!(pending.get_document("q").expect("q").get_str("state").ok(), Some("pending"));
         let set = pending.get_array("u").expect("u")[0].as_document().expect("a stage");
         let fields: Vec<_> = set.get_document("$set").expect("$set").keys().collect();
-        assert_eq!(fields, ["state", "reason", "decidedAt", "lastModified"]);
+        assert_eq!(fields, ["state", "reason", "decidedAt", "lastModified", "decidedKey"]);
     }
 }

@@ -15,6 +15,7 @@
 use std::fmt;
 
 use ledger::limits::echo;
+use ledger::transaction::DECIDED_KEY;
 use mongodb::bson::{Bson, Document};
 
 use super::definitions::made_by_tandem;
@@ -165,6 +166,7 @@ fn written(collection: &str) -> Written {
                 "submittedNotBefore",
                 "expiresAt",
                 "exclusiveKey",
+                DECIDED_KEY,
                 "dueAt",
                 "submittedBy",
                 "request",

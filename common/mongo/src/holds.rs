@@ -9,12 +9,12 @@
 
 use ledger::transaction::{DUE_AT, Leg, MOMENT_MAX_MS, Reason, State, TransactionId, legs_to_bson};
 use ledger::{CONFIRMED_ATTEMPTS, Claim, LedgerError, ServerMs, Written};
-use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
+use mongodb::bson::{Bson, DateTime, Document, RawArrayBuf, RawDocumentBuf, doc, rawdoc};
 
 use super::Store;
 use super::dates::date_or_null;
 use super::names::TRANSACTIONS;
-use super::statements::{canceled_for, names};
+use super::statements::{canceled_for, decision, names, raw};
 
 /// The moments after which a hold can't be confirmed any more; a field that is no date sets no
 /// limit.
@@ -85,22 +85,20 @@ fn confirm(id: &str, captured: &[Leg]) -> Document {
 }
 
 /// Releases a hold: whoever claims it next undoes it.
-pub(super) fn release(id: &str, reason: &Reason) -> Document {
-    doc! { "q": { "_id": id, "state": State::Held }, "u": canceling(reason) }
+pub(super) fn release(id: &str, reason: &Reason) -> RawDocumentBuf {
+    rawdoc! { "q": { "_id": id, "state": State::Held.as_str() }, "u": canceling(reason) }
 }
 
 /// The update that turns a held transaction towards its undoing.
-pub(super) fn canceling(reason: &Reason) -> Vec<Document> {
-    vec![
-        doc! { "$set": {
-            "state": State::Canceling,
-            "reason": { "$literal": canceled_for(reason, false) },
-            "decidedAt": "$$NOW",
-            "takeoverAt": not_lowered(),
-            "lastModified": "$$NOW",
-        } },
-        doc! { "$unset": ["sweepAfter", DUE_AT] },
-    ]
+pub(super) fn canceling(reason: &Reason) -> RawArrayBuf {
+    let set = doc! {
+        "state": State::Canceling,
+        "reason": { "$literal": canceled_for(reason, false) },
+        "decidedAt": "$$NOW",
+        "takeoverAt": not_lowered(),
+        "lastModified": "$$NOW",
+    };
+    decision(raw(&set), &["sweepAfter", DUE_AT])
 }
 
 /// The later of now and the takeover time.

@@ -25,12 +25,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ledger::transaction::State;
 use ledger::{LedgerError, Refused};
 use mongodb::ClientSession;
-use mongodb::bson::{
-    Bson, Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, doc, rawdoc,
-};
+use mongodb::bson::{Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, doc, rawdoc};
 use mongodb::options::ReadConcern;
 
 use super::index::Index;
@@ -50,14 +47,11 @@ pub const NEEDS_REPLICA_SET: &str =
 
 const OPERATION: &str = "insert with key";
 
-/// The index that keeps keys unique. A document leaves it when it is decided, and keeps its key.
+/// The index that keeps keys unique. A document leaves it with the decision, which moves its key to
+/// the field [`DECIDED_KEY`](ledger::transaction::DECIDED_KEY).
 pub(super) fn index() -> Index {
-    let filter = doc! { "exclusiveKey": { "$type": "string" }, "state": undecided() };
+    let filter = doc! { "exclusiveKey": { "$type": "string" } };
     Index { unique: true, ..Index::new(EXCLUSIVE_KEY, doc! { "exclusiveKey": 1 }, filter) }
-}
-
-fn undecided() -> Document {
-    doc! { "$in": State::UNDECIDED.map(Bson::from).to_vec() }
 }
 
 /// What became of an attempt to insert.
@@ -141,7 +135,7 @@ impl Store {
         let command = doc! {
             "find": TRANSACTIONS,
             // The condition on the type is the index's: otherwise the server would not use it.
-            "filter": { "exclusiveKey": { "$eq": key, "$type": "string" }, "state": undecided() },
+            "filter": { "exclusiveKey": { "$eq": key, "$type": "string" } },
             "projection": { "_id": 1 },
             "hint": EXCLUSIVE_KEY,
             "limit": 1,

@@ -29,7 +29,7 @@ pub struct Known {
 
 impl Known {
     /// This version.
-    pub const THIS: Known = Known { protocol: 3, features: &[] };
+    pub const THIS: Known = Known { protocol: 4, features: &[] };
 }
 
 /// The document as read.
@@ -63,6 +63,13 @@ pub enum Misfit {
          know; install the newer version"
     )]
     Unknown(String),
+    /// An older version has set it up, and its documents mean something else.
+    #[error(
+        "the ledger was set up by an older version of Tandem (protocol {0}, and this version has \
+         {this}); this version can't go on with it: finish it with that version, and set up \
+         another database with this one", this = Known::THIS.protocol
+    )]
+    Outdated(i64),
     /// They do not yet name what this version needs.
     #[error(
         "the settings document of the ledger is of an older version ({0}); stop all old workers, \
@@ -154,6 +161,11 @@ impl LedgerSettings {
             Some(Bson::Int64(version)) => *version,
             _ => return Err(bad("protocol", "a whole number")),
         };
+        // What else an older version has written is of no use.
+        if protocol < Known::THIS.protocol {
+            let this = LedgerSettings::new(Known::THIS, Choice::default());
+            return Ok(LedgerSettings { protocol, complete: true, ..this });
+        }
         let names = |field| {
             let names = document.get_array(field).map_err(|_| bad(field, "a list"))?;
             let name = |name: &Bson| name.as_str().map(str::to_owned);
@@ -165,12 +177,9 @@ impl LedgerSettings {
             protocol,
             features: names("features")?,
             validators: flag("validators")?,
-            // Before the second version of the protocol no ledger had events.
-            events: if protocol < 2 { true } else { flag("events")? },
-            // Older programs have not written it, and have created no such index.
-            history: document.contains_key("history") && flag("history")?,
-            // Before the third version of the protocol no ledger had keys.
-            exclusive_keys: if protocol < 3 { true } else { flag("exclusiveKeys")? },
+            events: flag("events")?,
+            history: flag("history")?,
+            exclusive_keys: flag("exclusiveKeys")?,
             accepted_indexes: names("acceptedIndexes")?,
             complete: flag("complete")?,
         })
@@ -203,8 +212,7 @@ impl LedgerSettings {
             return Err(Misfit::Unknown(format!("the feature {:?}", echo(feature))));
         }
         if self.protocol < known.protocol {
-            let (is, should) = (self.protocol, known.protocol);
-            return Err(Misfit::Behind(format!("protocol {is} instead of {should}")));
+            return Err(Misfit::Outdated(self.protocol));
         }
         let has = |feature: &&&str| self.features.iter().any(|own| own == **feature);
         match known.features.iter().find(|feature| !has(feature)) {
@@ -243,7 +251,7 @@ impl Store {
 mod tests {
     use super::*;
 
-    const KNOWN: Known = Known { protocol: 3, features: &["holds"] };
+    const KNOWN: Known = Known { protocol: 4, features: &["holds"] };
 
     fn settings(protocol: i64, features: &[&str]) -> LedgerSettings {
         let features = features.iter().map(ToString::to_string).collect();
@@ -252,25 +260,22 @@ mod tests {
 
     #[test]
     fn a_program_works_only_with_exactly_what_it_knows() {
-        assert_eq!(settings(3, &["holds"]).fits(KNOWN), Ok(()));
+        assert_eq!(settings(4, &["holds"]).fits(KNOWN), Ok(()));
         for (settings, named) in
-            [(settings(4, &["holds"]), "version 4"), (settings(3, &["holds", "events"]), "events")]
+            [(settings(5, &["holds"]), "version 5"), (settings(4, &["holds", "events"]), "events")]
         {
             let misfit = settings.fits(KNOWN).expect_err(named);
             assert!(matches!(&misfit, Misfit::Unknown(what) if what.contains(named)), "{misfit}");
         }
-        for (settings, named) in
-            [(settings(1, &["holds"]), "protocol 1"), (settings(3, &[]), "holds")]
-        {
-            let misfit = settings.fits(KNOWN).expect_err(named);
-            assert!(matches!(&misfit, Misfit::Behind(what) if what.contains(named)), "{misfit}");
-            assert!(misfit.to_string().contains("producer init --apply"), "{misfit}");
-        }
+        let misfit = settings(4, &[]).fits(KNOWN).expect_err("it lacks a feature");
+        assert!(matches!(&misfit, Misfit::Behind(what) if what.contains("holds")), "{misfit}");
+        assert!(misfit.to_string().contains("producer init --apply"), "{misfit}");
+        assert_eq!(settings(3, &["holds"]).fits(KNOWN), Err(Misfit::Outdated(3)));
     }
 
     #[test]
     fn what_is_written_is_read_again_and_a_wrong_field_is_named() {
-        let written = settings(3, &["holds"]);
+        let written = settings(4, &["holds"]);
         assert_eq!(LedgerSettings::from_document(&written.to_document()), Ok(written.clone()));
         for (field, value) in [
             ("kind", Bson::from("somebody's")),
@@ -293,10 +298,9 @@ mod tests {
     }
 
     #[test]
-    fn a_ledger_from_before_there_was_history_has_none() {
-        let mut document = settings(3, &["holds"]).to_document();
-        document.remove("history");
-        let read = LedgerSettings::from_document(&document).map(|settings| settings.history);
-        assert_eq!(read, Ok(false));
+    fn an_older_ledger_is_known_by_its_protocol_alone() {
+        let older = doc! { "kind": LEDGER_SETTINGS.kind, "protocol": 3, "events": "on" };
+        let read = LedgerSettings::from_document(&older).map(|settings| settings.fits(KNOWN));
+        assert_eq!(read, Ok(Err(Misfit::Outdated(3))));
     }
 }

@@ -9,14 +9,14 @@
 use std::sync::atomic::Ordering;
 
 use ledger::account::Account;
-use ledger::transaction::{AccountId, Body, TransactionId};
+use ledger::transaction::{AccountId, Body, DECIDED_KEY, TransactionId};
 use ledger::{AccountRead, Content, LedgerError, Look, limits};
 use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
 
 use super::Store;
 
 /// The fields of a transaction that say what it asks for.
-pub(super) const CONTENT: [&str; 12] = [
+pub(super) const CONTENT: [&str; 13] = [
     "source",
     "destination",
     "value",
@@ -28,6 +28,7 @@ pub(super) const CONTENT: [&str; 12] = [
     "submittedNotBefore",
     "expiresAt",
     "exclusiveKey",
+    DECIDED_KEY,
     "captured",
 ];
 

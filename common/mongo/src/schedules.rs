@@ -18,7 +18,7 @@ use super::dates::{date_or_null, is_date};
 use super::names::{DUE, TRANSACTIONS};
 use super::parking::note;
 use super::raw::raw_id;
-use super::statements::{canceled_for, names, raw};
+use super::statements::{canceled_for, decision, names, raw};
 use super::submissions::foreign;
 use super::write::{Counts, together};
 use super::{MongoOutbox, Store, holds};
@@ -61,6 +61,13 @@ fn make_due(ids: &[&TransactionId], sweep_after: ServerMs) -> RawDocumentBuf {
 fn expire(ids: &[&TransactionId]) -> RawDocumentBuf {
     let waiting: RawArrayBuf =
         [State::Scheduled, State::Initial].iter().map(|state| state.as_str()).collect();
+    let set = rawdoc! {
+        "state": State::Canceling.as_str(),
+        "reason": { "$literal": raw(&canceled_for(&expired(), true)) },
+        "decidedAt": "$$NOW",
+        "takeoverAt": "$$NOW",
+        "lastModified": "$$NOW",
+    };
     rawdoc! {
         "q": {
             "_id": { "$in": names(ids) },
@@ -68,23 +75,13 @@ fn expire(ids: &[&TransactionId]) -> RawDocumentBuf {
             "parked": null,
             "$expr": has_come("$expiresAt"),
         },
-        "u": [
-            { "$set": {
-                "state": State::Canceling.as_str(),
-                "reason": { "$literal": raw(&canceled_for(&expired(), true)) },
-                "decidedAt": "$$NOW",
-                "takeoverAt": "$$NOW",
-                "lastModified": "$$NOW",
-            } },
-            { "$unset": ["sweepAfter", DUE_AT] },
-        ],
+        "u": decision(set, &["sweepAfter", DUE_AT]),
         "multi": true,
     }
 }
 
 /// Releases holds of which this moment has come: whoever claims them next undoes them.
 fn expire_holds(ids: &[&TransactionId], end: &str, reason: &Reason) -> RawDocumentBuf {
-    let update: RawArrayBuf = holds::canceling(reason).iter().map(raw).collect();
     rawdoc! {
         "q": {
             "_id": { "$in": names(ids) },
@@ -92,7 +89,7 @@ fn expire_holds(ids: &[&TransactionId], end: &str, reason: &Reason) -> RawDocume
             "parked": null,
             "$expr": has_come(end),
         },
-        "u": update,
+        "u": holds::canceling(reason),
         "multi": true,
     }
 }

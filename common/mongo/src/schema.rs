@@ -243,7 +243,6 @@ impl Store {
             }
         }
         let raise = doc! {
-            "$max": { "protocol": Known::THIS.protocol },
             "$addToSet": {
                 "features": { "$each": Known::THIS.features },
                 "acceptedIndexes": { "$each": &self.accepted_indexes[..] },
@@ -300,7 +299,9 @@ impl Store {
         let found = self.permitted("read the collection `tandem.settings`", find).await?;
         let settings = found.as_ref().map(LedgerSettings::from_document).transpose()?;
         match settings.as_ref().map(|settings| settings.fits(Known::THIS)) {
-            Some(Err(misfit @ (Misfit::Unknown(_) | Misfit::Unreadable(_)))) => Err(misfit.into()),
+            Some(Err(
+                misfit @ (Misfit::Unknown(_) | Misfit::Outdated(_) | Misfit::Unreadable(_)),
+            )) => Err(misfit.into()),
             Some(
                 Err(Misfit::Behind(_) | Misfit::Events { .. } | Misfit::EventsChanged { .. })
                 | Ok(()),

@@ -7,12 +7,12 @@
 use std::collections::HashSet;
 
 use ledger::amount::Amount;
-use ledger::transaction::{DUE_AT, Reason, State, TransactionId};
+use ledger::transaction::{DECIDED_KEY, DUE_AT, Reason, State, TransactionId};
 use ledger::{Advance, Cancelation, Claim, LeaseMs, ServerMs, Verdict};
-use mongodb::bson::raw::cstr;
 use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBson, RawDocumentBuf, doc, rawdoc};
 
 use super::history::ENDED_ON;
+use super::read::cstr;
 
 fn literal(text: &str) -> RawDocumentBuf {
     rawdoc! { "$literal": text }
@@ -49,7 +49,7 @@ pub(super) fn claim(
     };
     if alone {
         let counted = rawdoc! { "$cond": [is_first, "$$REMOVE", one_more("$attemptsAlone")] };
-        set.append(cstr!("attemptsAlone"), counted);
+        set.append(cstr("attemptsAlone"), counted);
     }
     rawdoc! {
         "q": {
@@ -86,6 +86,18 @@ fn one_more(field: &str) -> RawDocumentBuf {
 pub(super) const UNFINISHED: [&str; 6] =
     ["claim", "leaseUntil", "takeoverAt", "sweepAfter", "parked", DUE_AT];
 
+/// The field of an exclusive key; a decision moves it to [`DECIDED_KEY`].
+const KEY: &str = "exclusiveKey";
+
+/// The stages of an update that decides a transaction. It frees the exclusive key by moving it to a
+/// field of its own, and removes `gone`, which means nothing from now on.
+pub(super) fn decision(mut set: RawDocumentBuf, gone: &[&str]) -> RawArrayBuf {
+    let key = rawdoc! { "$ifNull": [format!("${KEY}"), format!("${DECIDED_KEY}")] };
+    set.append(cstr(DECIDED_KEY), key);
+    let gone: RawArrayBuf = gone.iter().copied().chain([KEY]).collect();
+    [rawdoc! { "$set": set }, rawdoc! { "$unset": gone }].into_iter().collect()
+}
+
 /// The largest document whose accounts are copied when it is canceled: far beyond every valid one.
 const COPIED_BYTES_MAX: i32 = 4 << 20;
 
@@ -100,23 +112,23 @@ pub(super) fn advance(step: Advance, ids: &[&TransactionId], claim: &Claim) -> R
         "_id": { "$in": names(ids) }, "state": from.as_str(), "claim": claim.token.as_str(),
     };
     if step == Advance::CommitInTime {
-        filter.append(cstr!("$expr"), in_time());
+        filter.append(cstr("$expr"), in_time());
     }
     let mut statement = rawdoc! { "q": filter, "multi": true };
     if to.is_final() {
-        statement.append(cstr!("u"), end(to, rawdoc! {}));
+        statement.append(cstr("u"), end(to, rawdoc! {}));
     } else if step == Advance::CommitInTime {
         let set = rawdoc! {
             "state": to.as_str(), "decidedAt": "$$NOW", "lastModified": "$$NOW",
         };
-        let update: RawArrayBuf = [rawdoc! { "$set": set }].into_iter().collect();
-        statement.append(cstr!("u"), update);
+        statement.append(cstr("u"), decision(set, &[]));
     } else {
         let set = rawdoc! { "state": to.as_str() };
         // The only such step is the commit.
         let now = rawdoc! { "decidedAt": true, "lastModified": true };
-        let update = rawdoc! { "$set": set, "$currentDate": now };
-        statement.append(cstr!("u"), update);
+        let freed = RawDocumentBuf::from_iter([(cstr(KEY), RawBson::from(DECIDED_KEY))]);
+        let update = rawdoc! { "$set": set, "$currentDate": now, "$rename": freed };
+        statement.append(cstr("u"), update);
     }
     statement
 }
@@ -141,8 +153,7 @@ fn end(state: State, more: RawDocumentBuf) -> RawArrayBuf {
         let (name, value) = field.expect("it was just made");
         set.append(name, value);
     }
-    let gone: RawArrayBuf = UNFINISHED.into_iter().collect();
-    [rawdoc! { "$set": set }, rawdoc! { "$unset": gone }].into_iter().collect()
+    decision(set, &UNFINISHED)
 }
 
 /// Turns a pending transaction towards its undoing, with the reason.
@@ -154,17 +165,15 @@ pub(super) fn cancel(cancelation: &Cancelation, claim: &Claim) -> RawDocumentBuf
         "claim": claim.token.as_str(),
     };
     if cancelation.unconfirmed {
-        filter.append(cstr!("captured"), RawBson::Null);
+        filter.append(cstr("captured"), RawBson::Null);
     }
-    rawdoc! {
-        "q": filter,
-        "u": [{ "$set": {
-            "state": State::Canceling.as_str(),
-            "reason": { "$literal": reason },
-            "decidedAt": "$$NOW",
-            "lastModified": "$$NOW",
-        } }],
-    }
+    let set = rawdoc! {
+        "state": State::Canceling.as_str(),
+        "reason": { "$literal": reason },
+        "decidedAt": "$$NOW",
+        "lastModified": "$$NOW",
+    };
+    rawdoc! { "q": filter, "u": decision(set, &[]) }
 }
 
 /// The field `reason` of what is canceled.
@@ -245,7 +254,7 @@ pub(super) fn ends(
             "attempts": one_more("$attempts"),
         };
         if let Some(reason) = reason {
-            more.append(cstr!("reason"), rawdoc! { "$literal": raw(&reason.to_document()) });
+            more.append(cstr("reason"), rawdoc! { "$literal": raw(&reason.to_document()) });
         }
         end(state, more)
     };
@@ -262,7 +271,7 @@ pub(super) fn ends(
             "_id": { "$in": names(&done) }, "state": State::Initial.as_str(), "parked": null,
         };
         if expires {
-            filter.append(cstr!("$expr"), in_time());
+            filter.append(cstr("$expr"), in_time());
         }
         let statement = rawdoc! { "q": filter, "u": end_of(State::Done, None), "multi": true };
         statements.push((statement, count));

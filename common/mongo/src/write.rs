@@ -13,6 +13,8 @@
 //! documents that live on several shards is sent without a shard version: while a chunk moves it
 //! may apply on the donor, the recipient, both or neither, and its counts are wrong (SERVER-20361).
 
+use std::fmt;
+
 use ledger::{LedgerError, Refused, Written};
 use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, rawdoc};
 
@@ -121,13 +123,16 @@ impl Store {
     ///
     /// # Errors
     /// When the command failed, or is not known to be durable; some of it may have run.
-    pub(super) async fn change(
+    pub(super) async fn change<S>(
         &self,
         operation: &'static str,
         collection: &str,
-        statements: Vec<Document>,
-    ) -> Result<Written, LedgerError> {
-        let raw: Result<Vec<_>, _> = statements.iter().map(RawDocumentBuf::try_from).collect();
+        statements: Vec<S>,
+    ) -> Result<Written, LedgerError>
+    where
+        S: TryInto<RawDocumentBuf, Error: fmt::Display>,
+    {
+        let raw: Result<Vec<_>, _> = statements.into_iter().map(S::try_into).collect();
         let raw = raw.map_err(|error| LedgerError::lasting(operation, error.to_string()))?;
         let groups = each_alone(0..raw.len());
         let statement = |group: &[&RawDocumentBuf]| group[0].clone();

@@ -29,9 +29,9 @@ may refuse what Tandem writes (a unique one, for example) does so, too, unless y
 refused alone, and named. Documents that Tandem has not written stay as they are, also in
 collections of its own; they are counted.
 
-A new version of Tandem may need more, or another protocol. Then stop all old workers (SIGTERM, and
-wait for exit code 0), run `producer init --apply`, and start the new ones. Old programs refuse to
-work from then on.
+A new version of Tandem may need more. Then stop all old workers (SIGTERM, and wait for exit code 0),
+run `producer init --apply`, and start the new ones. Old programs refuse to work from then on. A
+ledger that was set up with another version of the protocol is refused at every start.
 
 Examples:
   producer init

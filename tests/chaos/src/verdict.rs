@@ -3,6 +3,7 @@
 //! Compares the answers with the database: what a producer has answered must be true. Returns a
 //! sentence for each violation. Shares no code with the producer's audit.
 
+use ledger::transaction::DECIDED_KEY;
 use mongodb::bson::{Bson, Document};
 
 use super::clerk::Answered;
@@ -61,7 +62,8 @@ impl Found {
     /// Reads a document without checking whether it is valid.
     #[must_use]
     pub fn read(document: &Document) -> Found {
-        let text = |field: &str| document.get_str(field).unwrap_or_default().to_owned();
+        let optional = |field: &str| document.get_str(field).ok().map(str::to_owned);
+        let text = |field: &str| optional(field).unwrap_or_default();
         let moment =
             |field: &str| document.get_datetime(field).ok().map(|moment| moment.timestamp_millis());
         let captured = document.get_array("captured").ok();
@@ -79,9 +81,9 @@ impl Found {
             claimed_ms: moment("claimedAt"),
             captured: captured.map(|captured| list(captured)),
             confirmed_ms: moment("confirmedAt"),
-            key: document.get_str("exclusiveKey").ok().map(str::to_owned),
+            key: optional("exclusiveKey").or_else(|| optional(DECIDED_KEY)),
             decided_ms: moment("decidedAt"),
-            reverses: document.get_str("reverses").ok().map(str::to_owned),
+            reverses: optional("reverses"),
             created_ms: moment("createdAt").unwrap_or(0),
             modified_ms: moment("lastModified").unwrap_or(0),
         }

@@ -10,13 +10,13 @@ use bson::raw::RawElement;
 use bson::spec::ElementType;
 use bson::{DateTime, Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::{Body, BodyError, Leg, Terms, check_name, field_error};
+use super::{Body, BodyError, DECIDED_KEY, Leg, Terms, check_name, field_error};
 use crate::amount::Amount;
 use crate::limits::{LEGS_BYTES_MAX, LEGS_MAX, METADATA_BYTES_MAX, METADATA_DEPTH_MAX};
 
 /// The fields of a transaction that make its body, then those that the protocol reads. None may
 /// stand twice: which of the two counts would depend on the reader.
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 22] = [
     "source",
     "destination",
     "value",
@@ -30,6 +30,7 @@ const FIELDS: [&str; 21] = [
     "submittedNotBefore",
     "expiresAt",
     "exclusiveKey",
+    DECIDED_KEY,
     "captured",
     "_id",
     "state",
@@ -50,7 +51,9 @@ impl Body {
     pub fn from_raw(document: &RawDocument) -> Result<Body, BodyError> {
         let picked = pick(document, FIELDS)?;
         let [source, destination, value, legs, currency, reverses, metadata, rest @ ..] = picked;
-        let [hold, hold_expires_at, not_before, submitted, expires_at, key, captured, ..] = rest;
+        let [hold, hold_expires_at, not_before, submitted, expires_at, key, used, captured, ..] =
+            rest;
+        let key = present(key).or(used);
         let terms = [hold, hold_expires_at, not_before, submitted, expires_at, key, captured];
         // Many programs write null for what is not there.
         let [source, destination, value, legs] = [source, destination, value, legs].map(present);
@@ -168,7 +171,10 @@ fn read_terms(elements: [Option<RawElement<'_>>; 7]) -> Result<Option<Terms>, Bo
         not_before: moment("notBefore", not_before.as_ref())?,
         submitted_not_before: moment("submittedNotBefore", submitted.as_ref())?,
         expires_at: moment("expiresAt", expires_at.as_ref())?,
-        exclusive_key: optional_name("exclusiveKey", key.as_ref())?,
+        exclusive_key: match key {
+            Some(key) => Some(name(key.key().as_str(), Some(key))?.to_owned()),
+            None => None,
+        },
         captured: match captured {
             Some(captured) => Some(read_legs("captured", captured)?),
             None => None,

@@ -133,6 +133,11 @@ impl Terms {
 /// (`scheduled`), or when it expires. One index finds all of them.
 pub const DUE_AT: &str = "dueAt";
 
+/// The field that has the exclusive key of a transaction that is decided. The decision moves it
+/// there, so that a unique index of keys needs no condition on the state, which each end would
+/// have to look at.
+pub const DECIDED_KEY: &str = "decidedKey";
+
 impl Body {
     /// What it asks for beside its legs.
     #[must_use]
@@ -350,6 +355,13 @@ mod tests {
         assert_eq!(late.get_datetime(DUE_AT).ok().copied(), moment(70_000));
 
         let captured = vec![leg("a", -3), leg("b", 3), leg("c", 0)];
+        let key = document.remove("exclusiveKey").expect("it has a key");
+        document.insert(DECIDED_KEY, key);
+        assert_eq!(Body::from_document(&document).expect("valid"), body, "it was decided");
+        document.insert(DECIDED_KEY, 5);
+        let problem = Body::from_document(&document).expect_err("no text").to_string();
+        assert!(problem.starts_with("decidedKey: "), "{problem}");
+        document.insert(DECIDED_KEY, "a-for-b");
         document.insert("captured", legs_to_bson(&captured));
         document.insert("notBefore", DateTime::from_millis(60_000));
         document.insert("submittedNotBefore", DateTime::from_millis(50_000));

@@ -12,7 +12,7 @@ use clap::Args;
 use client::{Listed, Standing, TransactionFilter};
 use ledger::json;
 use ledger::limits::echo;
-use ledger::transaction::{Body, Leg, State, Terms};
+use ledger::transaction::{Body, DECIDED_KEY, Leg, State, Terms};
 
 use super::reason_text;
 use crate::context::Context;
@@ -190,7 +190,7 @@ fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Re
 }
 
 /// The fields that a line is made of, beside the id.
-const PRINTED: [&str; 15] = [
+const PRINTED: [&str; 16] = [
     "state",
     "reason",
     "lastModified",
@@ -206,6 +206,7 @@ const PRINTED: [&str; 15] = [
     "submittedNotBefore",
     "expiresAt",
     "exclusiveKey",
+    DECIDED_KEY,
 ];
 
 fn content(document: &Document) -> String {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use client::{Client, Error, Outcome, Submission};
+use client::{Capture, Client, Error, Outcome, Submission};
 use harness::proxy::Part;
 use harness::wait::{ms, s, wait_until};
 use harness::world::World;
@@ -70,20 +70,68 @@ async fn a_key_belongs_to_one_transaction_until_that_is_decided() {
     assert!(matches!(conflict, Err(Error::Conflict { .. })), "{conflict:?}");
     let other_key = keyed("v").with_exclusive_key("b-for-a");
     client.submit(other_key).await.expect("nobody has this key");
-    for (at, state) in State::ALL.into_iter().enumerate() {
+    for (at, state) in State::UNDECIDED.into_iter().enumerate() {
         set_state(&world, "t", state).await;
         let submitted = client.submit(keyed(&format!("u{at}"))).await;
-        match State::UNDECIDED.contains(&state) {
-            true => assert_eq!(holder(submitted), "t", "{state}"),
-            false => {
-                submitted.unwrap_or_else(|error| panic!("{state}: {error}"));
-                set_state(&world, &format!("u{at}"), State::Canceled).await;
-            }
-        }
+        assert_eq!(holder(submitted), "t", "{state}");
     }
+    set_state(&world, "t", State::Initial).await;
+    client.cancel("t").await.expect("nobody has claimed it");
+    client.submit(keyed("u")).await.expect("the key is free");
     let known = client.submit(keyed("t")).await.expect("it keeps its key for ever");
-    assert_eq!(known.known, Some(State::Canceled));
+    assert_eq!(known.known, Some(State::Canceling));
+    let other = client.submit(keyed("t").with_exclusive_key("c")).await;
+    assert!(matches!(other, Err(Error::Conflict { .. })), "{other:?}");
     world.finish().await;
+}
+
+#[tokio::test]
+async fn every_decision_frees_the_key_and_leaves_it_readable() {
+    for engine in ["two-phase", "transaction"] {
+        let world = world().await;
+        let client = world.client().await;
+        let with = |id: &str| Submission::transfer("a", "b", 1).with_id(id).with_exclusive_key(id);
+        let later = |seconds: u64| SystemTime::now() + s(seconds);
+        client.submit(with("canceled")).await.expect("it is free");
+        client.cancel("canceled").await.expect("nobody has claimed it");
+        client.submit(with("unscheduled").not_before(later(3_600))).await.expect("it is free");
+        client.cancel("unscheduled").await.expect("it is scheduled");
+        let worker = world.worker("one").flag("--engine", engine).start().await;
+        let refused = Submission::transfer("b", "a", 1_000_000);
+        for submission in [
+            with("done"),
+            with("in-time").expires_at(later(3_600)),
+            refused.with_id("refused").with_exclusive_key("refused"),
+            with("captured").held(),
+            with("released").held(),
+            with("expired").not_before(later(1)).held().hold_expires_at(later(3)),
+        ] {
+            client.submit(submission).await.expect("it is free");
+        }
+        for held in ["captured", "released"] {
+            world.wait_state(held, State::Held, s(30)).await;
+        }
+        client.confirm("captured", &Capture::All).await.expect("it is held");
+        client.release("released").await.expect("it is held");
+        world.wait_final(s(60)).await;
+        // A hold that rests is no work that is left.
+        world.wait_state("expired", State::Canceled, s(30)).await;
+        let mut ended = world.store.transactions().find(doc! {}).await.expect("it is there");
+        let mut seen = 0;
+        while ended.advance().await.expect("the server is there") {
+            let document = ended.deserialize_current().expect("it is BSON");
+            let id = document.get_str("_id").expect("a text");
+            assert_eq!(document.get("exclusiveKey"), None, "{engine} {id}");
+            assert_eq!(document.get_str("decidedKey").ok(), Some(id), "{engine}");
+            let body = client::Body::from_document(&document).expect("it is valid");
+            assert_eq!(body.terms().exclusive_key.as_deref(), Some(id), "{engine}");
+            seen += 1;
+        }
+        assert_eq!(seen, 8);
+        world.assert_at_rest().await;
+        drop(worker);
+        world.finish().await;
+    }
 }
 
 #[tokio::test]
@@ -240,7 +288,7 @@ async fn a_submission_whose_commit_was_answered_with_silence_is_known_again() {
         assert_eq!((&*receipt.id, receipt.known), (id.as_str(), None));
         lost.release();
         assert_eq!(holder(client.submit(keyed("other")).await), id);
-        set_state(&world, &id, State::Canceled).await;
+        client.cancel(&id).await.expect("nobody has claimed it");
     }
     assert_eq!(world.count(&State::ALL).await, 2);
     world.finish().await;
@@ -257,7 +305,7 @@ async fn what_was_refused_because_of_its_key_is_never_paid() {
     late.caught(s(30)).await;
     other.submit(keyed("first")).await.expect("nobody has the key");
     assert_eq!(holder(submitting.await.expect("no panic")), "first");
-    set_state(&world, "first", State::Canceled).await;
+    other.cancel("first").await.expect("nobody has claimed it");
 
     let answered = proxy.answered("insert with key");
     late.release();

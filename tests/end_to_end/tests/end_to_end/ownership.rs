@@ -260,15 +260,18 @@ async fn a_worker_stops_when_the_ledger_names_what_it_does_not_know() {
 }
 
 #[tokio::test]
-async fn an_older_ledger_is_raised_by_init_only() {
+async fn an_older_ledger_is_refused_by_every_program() {
     let world = World::new().await;
-    set_settings(&world, "protocol", 0).await;
+    set_settings(&world, "protocol", 3).await;
     let said = refused_start(&world).await;
-    assert!(said.contains("init --apply") && said.contains("protocol 0"), "{said}");
-    assert_eq!(missing(&init(&world, &[]).await), ["tandem.settings: settings_version"]);
-    assert_eq!(init(&world, &["--apply"]).await.code, Some(0));
-    let worker = world.worker("one").start().await;
-    drop(worker);
+    assert!(said.contains("protocol 3") && said.contains("another database"), "{said}");
+    for command in
+        [&["list"][..], &["audit"], &["transfer", "a", "b", "1"], &["init"], &["init", "--apply"]]
+    {
+        let refused = world.producer(command).await;
+        assert_eq!(refused.code, Some(1), "{command:?}");
+        assert!(refused.stderr.contains("protocol 3"), "{command:?}: {}", refused.stderr);
+    }
     world.finish().await;
 }
 

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ledger::event::End;
-use ledger::transaction::{AccountId, Body, DUE_AT, Parked, State, TransactionId, legs_to_bson};
+use ledger::transaction::{
+    AccountId, Body, DECIDED_KEY, DUE_AT, Parked, State, TransactionId, legs_to_bson,
+};
 use ledger::{Claim, Claimed, Refused, ServerMs, Written};
 use model::sim::keyed::Inserted;
 use model::sim::model::{Books, Transaction};
@@ -448,6 +450,11 @@ fn written(transaction: &Transaction) -> Document {
     }
     if let Some(captured) = terms.and_then(|terms| terms.captured.as_ref()) {
         document.insert("captured", legs_to_bson(captured));
+    }
+    if !State::UNDECIDED.contains(state)
+        && let Some(key) = document.remove("exclusiveKey")
+    {
+        document.insert(DECIDED_KEY, key);
     }
     if state.is_final() {
         document.insert(ENDED_ON, true);
