@@ -92,11 +92,6 @@ async fn history_is_a_choice_that_init_applies_and_nothing_else_needs() {
     let refused = world.producer(&["list", "--account", "a"]).await;
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("init --history on --apply"), "{}", refused.stderr);
-    // A ledger from before there was the choice has no such field.
-    let settings = world.store.database().collection::<Document>(mongo::SETTINGS);
-    let older = doc! { "$unset": { "history": "" } };
-    settings.update_one(doc! { "_id": "settings" }, older).await.expect("it is changed");
-    init(&world, &[]).await.expect_success();
 
     let told = init(&world, &["--history", "on"]).await;
     assert_eq!((told.code, missing(&told).len()), (Some(1), 3));
