@@ -7,11 +7,11 @@
 use ledger::LedgerError;
 use ledger::account::Status;
 use ledger::transaction::{DUE_AT, Reason, ReasonCode, State};
-use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, doc, rawdoc};
+use mongodb::bson::{Document, RawDocumentBuf, doc, rawdoc};
 
 use super::names::{ACCOUNTS, TRANSACTIONS};
 use super::read::cstr;
-use super::statements::{canceled_for, decision, raw};
+use super::statements::{canceling, decision, states};
 use super::{Store, holds};
 
 impl Store {
@@ -58,30 +58,20 @@ fn may_get(id: &str, status: Status) -> Document {
 /// owns what was `scheduled` or `initial`, so a worker may claim it at once. The claim of what was
 /// `pending` stays: the owner notices at its commit and undoes what it has posted.
 fn cancel(id: &str, reason: &Reason) -> Vec<RawDocumentBuf> {
-    let canceling = |never_posted| {
-        rawdoc! {
-            "state": State::Canceling.as_str(),
-            "reason": { "$literal": raw(&canceled_for(reason, never_posted)) },
-            "decidedAt": "$$NOW",
-            "lastModified": "$$NOW",
-        }
-    };
-    let mut unclaimed = canceling(true);
+    let mut unclaimed = canceling(reason, true);
     unclaimed.append(cstr("takeoverAt"), "$$NOW");
-    let waiting: RawArrayBuf =
-        [State::Scheduled, State::Initial].iter().map(|state| state.as_str()).collect();
     // Twice: a hold may be confirmed before it was looked at, or come to rest after that.
     let held = holds::release(id, &Reason { code: ReasonCode::Released, ..reason.clone() });
     vec![
         rawdoc! {
-            "q": { "_id": id, "state": { "$in": waiting } },
+            "q": { "_id": id, "state": { "$in": states([State::Scheduled, State::Initial]) } },
             // The sweeper's stamp would keep the sweepers from it.
             "u": decision(unclaimed, &["sweepAfter", DUE_AT]),
         },
         held.clone(),
         rawdoc! {
             "q": { "_id": id, "state": State::Pending.as_str() },
-            "u": decision(canceling(false), &[]),
+            "u": decision(canceling(reason, false), &[]),
         },
         held,
     ]

@@ -14,7 +14,8 @@ use mongodb::bson::{Bson, DateTime, Document, RawArrayBuf, RawDocumentBuf, doc, 
 use super::Store;
 use super::dates::date_or_null;
 use super::names::TRANSACTIONS;
-use super::statements::{canceled_for, decision, names, raw};
+use super::read::cstr;
+use super::statements::{self, decision, names, raw};
 
 /// The moments after which a hold can't be confirmed any more; a field that is no date sets no
 /// limit.
@@ -91,14 +92,9 @@ pub(super) fn release(id: &str, reason: &Reason) -> RawDocumentBuf {
 
 /// The update that turns a held transaction towards its undoing.
 pub(super) fn canceling(reason: &Reason) -> RawArrayBuf {
-    let set = doc! {
-        "state": State::Canceling,
-        "reason": { "$literal": canceled_for(reason, false) },
-        "decidedAt": "$$NOW",
-        "takeoverAt": not_lowered(),
-        "lastModified": "$$NOW",
-    };
-    decision(raw(&set), &["sweepAfter", DUE_AT])
+    let mut set = statements::canceling(reason, false);
+    set.append(cstr("takeoverAt"), raw(&not_lowered()));
+    decision(set, &["sweepAfter", DUE_AT])
 }
 
 /// The later of now and the takeover time.

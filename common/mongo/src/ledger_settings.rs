@@ -149,7 +149,8 @@ impl LedgerSettings {
     /// Reads the document.
     ///
     /// # Errors
-    /// [`Misfit::Unreadable`], naming the field.
+    /// [`Misfit::Outdated`] for one that an older version has written; [`Misfit::Unreadable`], naming
+    /// the field.
     pub fn from_document(document: &Document) -> Result<LedgerSettings, Misfit> {
         let bad =
             |field: &str, should: &str| Misfit::Unreadable(format!("`{field}` must be {should}"));
@@ -163,8 +164,7 @@ impl LedgerSettings {
         };
         // What else an older version has written is of no use.
         if protocol < Known::THIS.protocol {
-            let this = LedgerSettings::new(Known::THIS, Choice::default());
-            return Ok(LedgerSettings { protocol, complete: true, ..this });
+            return Err(Misfit::Outdated(protocol));
         }
         let names = |field| {
             let names = document.get_array(field).map_err(|_| bad(field, "a list"))?;
@@ -210,9 +210,6 @@ impl LedgerSettings {
         }
         if let Some(feature) = self.features.iter().find(|feature| !named(feature)) {
             return Err(Misfit::Unknown(format!("the feature {:?}", echo(feature))));
-        }
-        if self.protocol < known.protocol {
-            return Err(Misfit::Outdated(self.protocol));
         }
         let has = |feature: &&&str| self.features.iter().any(|own| own == **feature);
         match known.features.iter().find(|feature| !has(feature)) {
@@ -270,7 +267,6 @@ mod tests {
         let misfit = settings(4, &[]).fits(KNOWN).expect_err("it lacks a feature");
         assert!(matches!(&misfit, Misfit::Behind(what) if what.contains("holds")), "{misfit}");
         assert!(misfit.to_string().contains("producer init --apply"), "{misfit}");
-        assert_eq!(settings(3, &["holds"]).fits(KNOWN), Err(Misfit::Outdated(3)));
     }
 
     #[test]
@@ -300,7 +296,8 @@ mod tests {
     #[test]
     fn an_older_ledger_is_known_by_its_protocol_alone() {
         let older = doc! { "kind": LEDGER_SETTINGS.kind, "protocol": 3, "events": "on" };
-        let read = LedgerSettings::from_document(&older).map(|settings| settings.fits(KNOWN));
-        assert_eq!(read, Ok(Err(Misfit::Outdated(3))));
+        assert_eq!(LedgerSettings::from_document(&older), Err(Misfit::Outdated(3)));
+        let whole = settings(3, &["holds"]).to_document();
+        assert_eq!(LedgerSettings::from_document(&whole), Err(Misfit::Outdated(3)));
     }
 }

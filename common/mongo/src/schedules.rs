@@ -18,7 +18,8 @@ use super::dates::{date_or_null, is_date};
 use super::names::{DUE, TRANSACTIONS};
 use super::parking::note;
 use super::raw::raw_id;
-use super::statements::{canceled_for, decision, names, raw};
+use super::read::cstr;
+use super::statements::{canceling, decision, names, states};
 use super::submissions::foreign;
 use super::write::{Counts, together};
 use super::{MongoOutbox, Store, holds};
@@ -59,19 +60,12 @@ fn make_due(ids: &[&TransactionId], sweep_after: ServerMs) -> RawDocumentBuf {
 
 /// Cancels what has expired before anybody claimed it. Anybody may claim it from now on, to end it.
 fn expire(ids: &[&TransactionId]) -> RawDocumentBuf {
-    let waiting: RawArrayBuf =
-        [State::Scheduled, State::Initial].iter().map(|state| state.as_str()).collect();
-    let set = rawdoc! {
-        "state": State::Canceling.as_str(),
-        "reason": { "$literal": raw(&canceled_for(&expired(), true)) },
-        "decidedAt": "$$NOW",
-        "takeoverAt": "$$NOW",
-        "lastModified": "$$NOW",
-    };
+    let mut set = canceling(&expired(), true);
+    set.append(cstr("takeoverAt"), "$$NOW");
     rawdoc! {
         "q": {
             "_id": { "$in": names(ids) },
-            "state": { "$in": waiting },
+            "state": { "$in": states([State::Scheduled, State::Initial]) },
             "parked": null,
             "$expr": has_come("$expiresAt"),
         },

@@ -22,7 +22,7 @@ pub(super) fn names(ids: &[&TransactionId]) -> RawArrayBuf {
     ids.iter().map(|id| id.as_ref()).collect()
 }
 
-fn states<const N: usize>(states: [State; N]) -> RawArrayBuf {
+pub(super) fn states<const N: usize>(states: [State; N]) -> RawArrayBuf {
     states.iter().map(|state| state.as_str()).collect()
 }
 
@@ -158,7 +158,6 @@ fn end(state: State, more: RawDocumentBuf) -> RawArrayBuf {
 
 /// Turns a pending transaction towards its undoing, with the reason.
 pub(super) fn cancel(cancelation: &Cancelation, claim: &Claim) -> RawDocumentBuf {
-    let reason = raw(&canceled_for(&cancelation.reason, cancelation.never_posted));
     let mut filter = rawdoc! {
         "_id": cancelation.id.as_ref(),
         "state": State::Pending.as_str(),
@@ -167,22 +166,22 @@ pub(super) fn cancel(cancelation: &Cancelation, claim: &Claim) -> RawDocumentBuf
     if cancelation.unconfirmed {
         filter.append(cstr("captured"), RawBson::Null);
     }
-    let set = rawdoc! {
-        "state": State::Canceling.as_str(),
-        "reason": { "$literal": reason },
-        "decidedAt": "$$NOW",
-        "lastModified": "$$NOW",
-    };
+    let set = canceling(&cancelation.reason, cancelation.never_posted);
     rawdoc! { "q": filter, "u": decision(set, &[]) }
 }
 
-/// The field `reason` of what is canceled.
-pub(super) fn canceled_for(reason: &Reason, never_posted: bool) -> Document {
-    let mut document = reason.to_document();
+/// What every update sets that turns a transaction towards its undoing.
+pub(super) fn canceling(reason: &Reason, never_posted: bool) -> RawDocumentBuf {
+    let mut reason = reason.to_document();
     if never_posted {
-        document.insert("neverPosted", true);
+        reason.insert("neverPosted", true);
     }
-    document
+    rawdoc! {
+        "state": State::Canceling.as_str(),
+        "reason": { "$literal": raw(&reason) },
+        "decidedAt": "$$NOW",
+        "lastModified": "$$NOW",
+    }
 }
 
 pub(super) fn raw(document: &Document) -> RawDocumentBuf {
