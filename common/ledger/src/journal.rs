@@ -71,12 +71,8 @@ impl Line {
     }
 
     /// What its events are about.
-    #[must_use]
-    pub fn events(&self) -> Vec<Ended> {
-        self.entries
-            .iter()
-            .map(|Entry { id, end, .. }| Ended { id: id.clone(), end: *end })
-            .collect()
+    pub fn events(&self) -> impl Iterator<Item = Ended> {
+        self.entries.iter().map(|Entry { id, end, .. }| Ended { id: id.clone(), end: *end })
     }
 
     /// What it books on each account that it names, in units of 10^-9, and whether the account is
@@ -144,6 +140,6 @@ mod tests {
         assert_eq!(nets, expected.map(|(id, net)| (id.into(), net)));
         let canceled: Vec<&str> = line.entries_of(End::Canceled).map(|entry| &*entry.id).collect();
         assert_eq!(canceled, ["v", "broken"]);
-        assert_eq!(line.events().len(), 4);
+        assert_eq!(line.events().count(), 4);
     }
 }
