@@ -8,7 +8,7 @@ use ledger::transaction::{
     AccountId, Body, DECIDED_KEY, DUE_AT, Parked, State, TransactionId, legs_to_bson,
 };
 use ledger::{Claim, Claimed, Refused, ServerMs, Written};
-use model::sim::journal::StoredLine;
+use model::sim::journal::{self, StoredLine};
 use model::sim::keyed::Inserted;
 use model::sim::model::{Books, Transaction};
 use model::sim::odd::Oddity;
@@ -78,8 +78,9 @@ impl Model {
         for (line, due_at) in &self.server.primary.due {
             let note = doc! {
                 "_id": line,
-                "kind": "due-events",
+                "kind": "tandem-due-events",
                 "dueAt": DateTime::from_millis(*due_at),
+                "events": journal::events(&self.server.primary, line).len() as i64,
                 "refusals": 0,
             };
             shown.insert(format!("the note on {line}"), fields::of(&note, terms.begun));
@@ -510,7 +511,7 @@ fn line_document(id: &str, line: &StoredLine, begun: ServerMs) -> Document {
     });
     doc! {
         "_id": id,
-        "kind": "line",
+        "kind": "tandem-line",
         "at": DateTime::from_millis(begun),
         "application": &line.application,
         "accounts": accounts.iter().map(|account| &***account).collect::<Vec<_>>(),
