@@ -18,6 +18,8 @@ pub const WORKERS: &str = "tandem.workers";
 pub const REQUESTS: &str = "tandem.requests";
 /// The collection of the ledger's settings.
 pub const SETTINGS: &str = "tandem.settings";
+/// The collection of lines: what each batch has ended.
+pub const JOURNAL: &str = "tandem.journal";
 
 /// All collections of a ledger. Those of notes, due events, requests and settings have no
 /// definition.
@@ -34,6 +36,8 @@ pub const UNCLAIMED: &str = "unclaimed";
 pub const BY_STATE: &str = "by_state";
 /// The index of the final transactions of an account.
 pub const ENDED_BY_ACCOUNT: &str = "ended_on";
+/// The index of lines by the accounts that they name.
+pub const BY_ACCOUNT: &str = "by_account";
 /// The index that keeps exclusive keys unique.
 pub const EXCLUSIVE_KEY: &str = "exclusive_key";
 /// The index of workers by when they were last seen.
