@@ -97,10 +97,16 @@ impl<'a> Line<'a> {
         let bad = |problem: &str| bad(document, problem.to_owned());
         let id = document.get_str("_id").ok().filter(|id| !id.is_empty());
         let id = id.ok_or_else(|| bad("its `_id` is no text"))?;
-        let at = document.get_datetime("at").map_err(|_| bad("its `at` is no date"))?;
+        let at = document.get_datetime("at").map_err(|_| Line::undated(document))?;
         let application = document.get_str("application");
         let application = application.map_err(|_| bad("its `application` is no text"))?;
         Ok(Line { id, at: at.timestamp_millis(), application, document })
+    }
+
+    /// A line without a moment, of which no more than its `_id` has to be known.
+    #[must_use]
+    pub fn undated(document: &RawDocument) -> BadLine {
+        bad(document, "its `at` is no date".to_owned())
     }
 
     /// What was booked on an account, in the line's order.
@@ -234,22 +240,16 @@ impl<'a> Line<'a> {
         self.bad(format!("its entry of {} makes no sense", echo(id)))
     }
 
-    fn bad(&self, problem: String) -> BadLine {
+    /// This line as one that makes no sense, for a reader who knows more than it.
+    #[must_use]
+    pub fn bad(&self, problem: String) -> BadLine {
         bad(self.document, problem)
     }
 }
 
-impl BadLine {
-    /// A line with this `_id`, whatever that is.
-    #[must_use]
-    pub fn of(id: RawBsonRef<'_>, problem: &str) -> BadLine {
-        BadLine { id: shown(id.into()), problem: problem.to_owned() }
-    }
-}
-
 fn bad(document: &RawDocument, problem: String) -> BadLine {
-    let id = document.get("_id").ok().flatten();
-    BadLine::of(id.unwrap_or(RawBsonRef::Undefined), &problem)
+    let id = document.get("_id").ok().flatten().unwrap_or(RawBsonRef::Undefined);
+    BadLine { id: shown(id.into()), problem }
 }
 
 fn index(place: RawBsonRef<'_>) -> Option<usize> {
