@@ -15,6 +15,7 @@ use std::future::Future;
 use crate::account::Account;
 use crate::amount::Amount;
 use crate::event::{End, Ended};
+use crate::journal::{Heading, Line};
 use crate::transaction::{AccountId, Body, Leg, Parked, Reason, State, TransactionId};
 
 /// A moment on the server's clock, in milliseconds since 1970.
@@ -278,30 +279,13 @@ fn marks_bytes(transactions: &[TransactionId]) -> usize {
     transactions.iter().map(|id| id.len() + OF_A_MARK).sum()
 }
 
-/// A state change of a whole batch; each is compared with the state it leaves and the claim.
+/// How the commit of a whole batch is guarded, beside the state `pending` and the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advance {
-    /// `pending` → `applied`: every leg is posted.
-    Commit,
-    /// The same, for transactions that expire: only before their `expiresAt`, on the server's
-    /// clock.
-    CommitInTime,
-    /// `applied` → `done`: every leg is settled.
-    Finish,
-    /// `canceling` → `canceled`: every leg is undone.
-    Abandon,
-}
-
-impl Advance {
-    /// The state it leaves and the state it enters.
-    #[must_use]
-    pub fn states(self) -> (State, State) {
-        match self {
-            Advance::Commit | Advance::CommitInTime => (State::Pending, State::Applied),
-            Advance::Finish => (State::Applied, State::Done),
-            Advance::Abandon => (State::Canceling, State::Canceled),
-        }
-    }
+pub enum Commit {
+    /// By nothing else.
+    AnyTime,
+    /// For transactions that expire: only before their `expiresAt`, on the server's clock.
+    InTime,
 }
 
 /// How marks leave an account.
@@ -339,15 +323,6 @@ impl Verdict {
     }
 }
 
-/// How the events of a native transaction are noted as due.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    /// Of this note, and of no other.
-    pub token: String,
-    /// From then on sweepers send them.
-    pub due_at: ServerMs,
-}
-
 /// What became of an attempt to settle a batch in one native transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transacted {
@@ -355,6 +330,16 @@ pub enum Transacted {
     Committed(Vec<Verdict>),
     /// Nothing happened and nothing will: one of them is not `initial` any more, or somebody else
     /// changes a document of it at this moment.
+    Conflict,
+}
+
+/// What became of an attempt to end transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// They are final, and their line is durable.
+    Written,
+    /// Nothing happened and nothing will: one of them is not in the state that it leaves or not
+    /// under this claim, or somebody else changes its document at this moment.
     Conflict,
 }
 
@@ -478,13 +463,24 @@ pub trait Ledger: Send + Sync {
         removals: &[Removal],
     ) -> impl Future<Output = Result<Written, LedgerError>> + Send;
 
-    /// Moves those of `ids` that are in the state it leaves and under this claim.
-    fn advance(
+    /// `pending` → `applied`, where still pending and under this claim: every leg is posted. The
+    /// commit point.
+    fn commit(
         &self,
-        step: Advance,
+        guard: Commit,
         ids: &[TransactionId],
         claim: &Claim,
     ) -> impl Future<Output = Result<Written, LedgerError>> + Send;
+
+    /// Ends transactions of which no mark is left: `applied` → `done`, `canceling` → `canceled`,
+    /// under this claim. Their line is written with it, and the note that its events are due if
+    /// there are any: all of that at once or nothing. An `Err` means *unknown*, here too: the same
+    /// line may be sent again, and is never written twice.
+    fn end(
+        &self,
+        line: &Line,
+        claim: &Claim,
+    ) -> impl Future<Output = Result<Ending, LedgerError>> + Send;
 
     /// `pending` → `held`, where still pending and under this claim: nobody owns them from then on,
     /// and nobody may claim them before `not_before`, whatever becomes of them.
@@ -547,29 +543,21 @@ pub trait Ledger: Send + Sync {
         looks: &[Look],
     ) -> impl Future<Output = Result<Vec<AccountRead>, LedgerError>> + Send;
 
-    /// Notes durably that events are due now, under a token of their own: somebody will send them.
-    fn owe_events(
-        &self,
-        token: &str,
-        events: &[Ended],
-    ) -> impl Future<Output = Result<(), LedgerError>> + Send;
-
-    /// Removes the notes with these tokens: their events are confirmed.
+    /// Removes the notes that the events of these lines are due: they are confirmed.
     fn forget_events(
         &self,
-        tokens: &[String],
+        lines: &[String],
     ) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
     /// Settles `initial` transactions in one native transaction: each is decided by
-    /// [`netting::net`](crate::netting::net) and moved to its final state, and the balances change,
-    /// all of it at once or nothing. What expires is done before its `expiresAt` only, by the
-    /// server's clock. Held money and marks of others stay as they are. With a note, their events
-    /// are noted as due by the same commit. An `Err` means *unknown*, here too, but needs no fence:
-    /// see `mongo::native`.
+    /// [`netting::net`](crate::netting::net) and moved to its final state, the balances change, and
+    /// their line is written, with the note that its events are due if there are any: all of it at
+    /// once or nothing. What expires is done before its `expiresAt` only, by the server's clock.
+    /// Held money and marks of others stay as they are. An `Err` means *unknown*, here too, but
+    /// needs no fence: see `mongo::native`.
     fn transact(
         &self,
         contents: &[Content],
-        application: &str,
-        note: Option<&Note>,
+        heading: &Heading,
     ) -> impl Future<Output = Result<Transacted, LedgerError>> + Send;
 }

@@ -5,6 +5,7 @@ pub mod amount;
 pub mod coalesce;
 pub mod event;
 pub mod hex;
+pub mod journal;
 pub mod json;
 mod ledger;
 pub mod limits;
@@ -15,8 +16,8 @@ pub mod transaction;
 pub mod uri;
 
 pub use self::ledger::{
-    AccountRead, Advance, BYTES_MAX, CALL_IDS_MAX, CONFIRMED_ATTEMPTS, Cancelation, Claim, Claimed,
-    Content, Effect, Fault, INLINE_BYTES_MAX, LeaseMs, Ledger, LedgerError, Look, Note,
+    AccountRead, BYTES_MAX, CALL_IDS_MAX, CONFIRMED_ATTEMPTS, Cancelation, Claim, Claimed, Commit,
+    Content, Effect, Ending, Fault, INLINE_BYTES_MAX, LeaseMs, Ledger, LedgerError, Look,
     POSTINGS_MAX, Parking, Posting, Refused, Removal, RemovalKind, Seen, ServerMs, Size,
     Transacted, Verdict, Written, look_bytes,
 };

@@ -7,15 +7,15 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::{CreateCollectionOptions, ValidationAction, ValidationLevel};
 
 use super::catalogue::Catalogue;
-use super::definitions::{Fit, definitions, fit};
+use super::definitions::{Definition, Fit, definitions, fit, made_by_tandem};
 use super::findings::{Finding, Lack, strict};
 use super::index::Index;
 use super::intrusions::{refusing, unsuitable, validators_on_own};
 use super::ledger_settings::{Choice, Known, LedgerSettings};
-use super::names::{SETTINGS, TRANSACTIONS, WORKERS};
+use super::names::{SETTINGS, WORKERS};
 use super::seen_index::SeenIndex;
+use super::shell;
 use super::unsuitable::Unsuitable;
-use super::{history, keyed, shell, waiting};
 
 /// Whether nothing can be added to the collection of workers, because somebody uses its name
 /// otherwise.
@@ -80,14 +80,38 @@ fn wanted(seen: &Catalogue, known: Known, choice: Choice) -> LedgerSettings {
     remembered.chosen(choice)
 }
 
+/// An index that is there although the ledger does without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unneeded {
+    /// The collection that has it.
+    pub collection: &'static str,
+    /// Its name.
+    pub index: &'static str,
+}
+
+impl Unneeded {
+    /// The command of `mongosh` that drops it.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let (collection, index) = (shell::text(self.collection), shell::text(self.index));
+        format!("db.getCollection({collection}).dropIndex({index})")
+    }
+}
+
 /// The indexes that are there although the ledger does without.
-pub(super) fn unneeded(seen: &Catalogue, known: Known, choice: Choice) -> Vec<&'static str> {
-    let there = seen.collections.get(TRANSACTIONS).map_or(&[][..], |(_, indexes)| indexes);
-    let kept = |index: &Index| there.iter().any(|there| index.is_served_by(there));
-    let wanted = wanted(seen, known, choice);
-    let history = if wanted.history { vec![waiting::index()] } else { history::indexes() };
-    let keys = (!wanted.exclusive_keys).then(keyed::index);
-    history.iter().chain(&keys).filter(|index| kept(index)).map(|index| index.name).collect()
+pub(super) fn unneeded(seen: &Catalogue, known: Known, choice: Choice) -> Vec<Unneeded> {
+    let wanted = definitions(&wanted(seen, known, choice));
+    let mut unneeded = Vec::new();
+    for Definition { name: collection, indexes, .. } in wanted {
+        let there = seen.collections.get(collection).map_or(&[][..], |(_, indexes)| indexes);
+        for index in made_by_tandem(collection) {
+            let is_there = there.iter().any(|there| index.is_served_by(there));
+            if is_there && !indexes.contains(&index) {
+                unneeded.push(Unneeded { collection, index: index.name });
+            }
+        }
+    }
+    unneeded
 }
 
 fn index(wanted: &Index, there: &[SeenIndex]) -> Option<Lack> {
@@ -129,7 +153,7 @@ fn validator(collection: &str, options: &CreateCollectionOptions, ours: &Documen
 mod tests {
     use mongodb::results::CollectionSpecification;
 
-    use super::super::names::ACCOUNTS;
+    use super::super::names::{ACCOUNTS, JOURNAL, TRANSACTIONS};
     use super::*;
 
     fn with(validator: Document) -> CollectionSpecification {
@@ -168,12 +192,14 @@ mod tests {
     #[test]
     fn a_whole_ledger_lacks_nothing_and_an_empty_database_everything() {
         assert_eq!(kinds(&whole(), true), []);
-        for (history, keys, indexes) in [(false, false, 3), (false, true, 4), (true, true, 5)] {
+        for (history, keys, indexes) in [(false, false, 3), (false, true, 4), (true, true, 4)] {
             let choice =
                 Choice { history: Some(history), exclusive_keys: Some(keys), ..Choice::default() };
             let findings = compare(&Catalogue::default(), Known::THIS, choice);
             let mut expected = vec![(ACCOUNTS, "collection"), (TRANSACTIONS, "collection")];
             expected.extend([(TRANSACTIONS, "index")].repeat(indexes));
+            expected.push((JOURNAL, "collection"));
+            expected.extend(history.then_some((JOURNAL, "index")));
             expected.extend([(WORKERS, "collection"), (WORKERS, "index")]);
             expected.push((SETTINGS, "settings"));
             let kinds: Vec<_> = findings.iter().map(|f| (f.collection, f.kind())).collect();
@@ -261,12 +287,15 @@ mod tests {
         };
         let seen = whole();
         assert_eq!(needs(&seen, off), ["index", "settings_history"], "that of what waits alone");
-        assert_eq!(unneeded(&seen, Known::THIS, off), ["by_state", "ended_on"]);
+        let names = |unneeded: Vec<Unneeded>| -> Vec<_> {
+            unneeded.iter().map(|unneeded| unneeded.index).collect()
+        };
+        assert_eq!(names(unneeded(&seen, Known::THIS, off)), ["by_state", "by_account"]);
         assert!(unneeded(&seen, Known::THIS, on()).is_empty());
         let seen = whole_as(off);
         assert_eq!(kinds(&seen, true), []);
         assert_eq!(needs(&seen, on()), ["index", "index", "settings_history"]);
-        assert_eq!(unneeded(&seen, Known::THIS, on()), ["unclaimed"]);
+        assert_eq!(names(unneeded(&seen, Known::THIS, on())), ["unclaimed"]);
     }
 
     #[test]
@@ -276,7 +305,8 @@ mod tests {
         let findings = compare(&seen, Known::THIS, off);
         let kinds: Vec<_> = findings.iter().map(Finding::kind).collect();
         assert_eq!(kinds, ["settings_exclusive_keys"]);
-        assert_eq!(unneeded(&seen, Known::THIS, off), ["exclusive_key"]);
+        let key = Unneeded { collection: TRANSACTIONS, index: "exclusive_key" };
+        assert_eq!(unneeded(&seen, Known::THIS, off), [key]);
         assert!(unneeded(&seen, Known::THIS, on()).is_empty());
         let (_, indexes) = seen.collections.get_mut(TRANSACTIONS).expect("it is there");
         indexes.retain(|index| index.name() != "exclusive_key");

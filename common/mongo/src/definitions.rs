@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 
 use super::index::Index;
 use super::ledger_settings::LedgerSettings;
-use super::names::{ACCOUNTS, DUE, IN_FLIGHT, TRANSACTIONS, WORKERS};
-use super::{history, keyed, validators, waiting, workers};
+use super::names::{ACCOUNTS, DUE, IN_FLIGHT, JOURNAL, TRANSACTIONS, WORKERS};
+use super::{history, journal, keyed, validators, waiting, workers};
 
 /// A collection that every ledger has.
 pub(super) struct Definition {
@@ -37,9 +37,12 @@ pub(super) fn definitions(settings: &LedgerSettings) -> Vec<Definition> {
         true => indexes.extend(history::indexes()),
         false => indexes.push(waiting::index()),
     }
+    let by_account = settings.history.then(journal::index);
     vec![
         define(ACCOUNTS, validators::accounts(), vec![]),
         define(TRANSACTIONS, validators::transactions(), indexes),
+        // No validator: whoever reads a line checks it.
+        Definition { name: JOURNAL, validator: None, indexes: by_account.into_iter().collect() },
         Definition { name: WORKERS, validator: None, indexes: vec![workers::index()] },
     ]
 }
@@ -47,7 +50,7 @@ pub(super) fn definitions(settings: &LedgerSettings) -> Vec<Definition> {
 /// Whether there is no ledger without this collection. Without that of workers operators see less,
 /// and all else is as it should be.
 pub(super) fn is_needed(name: &str) -> bool {
-    [ACCOUNTS, TRANSACTIONS].contains(&name)
+    [ACCOUNTS, TRANSACTIONS, JOURNAL].contains(&name)
 }
 
 /// All indexes that this version may have made on a collection, those included that a ledger does
@@ -60,6 +63,7 @@ pub(super) fn made_by_tandem(collection: &str) -> Vec<Index> {
             all.extend(history::indexes());
             all
         }
+        JOURNAL => vec![journal::index()],
         WORKERS => vec![workers::index()],
         _ => vec![],
     }

@@ -1,30 +1,32 @@
-//! Events that are due: their transactions are final, or may be, and no broker has confirmed them.
+//! Events that are due: their transactions are final, and no broker has confirmed them.
 //!
-//! Owns the notes in the collection `tandem.events`, one for the due events of a batch: only ids,
-//! because an event is made anew from the stored transaction. Promises that what is owed is durable
-//! before anybody relies on it, that one sweeper at a time works on a note, and that a note goes
-//! only when somebody says that its events are confirmed. A document that is no note of Tandem's is
-//! left alone, however many there are. Sending an event twice is harmless. Fails with an error of
-//! the command; sending it again changes nothing.
+//! Owns the notes in the collection `tandem.events`, one for each line of the journal whose events
+//! are not confirmed: it has the line's `_id`, and is written by the commit of the line. So what is
+//! due stands in the line; after a queue has refused some events, the note names those that are
+//! left. An event is made anew from the stored transaction. Promises that one sweeper at a time
+//! works on a note, and that a note goes only when somebody says that its events are confirmed. A
+//! document that is no note of Tandem's is left alone, however many there are. Sending an event
+//! twice is harmless. Fails with an error of the command; sending it again changes nothing.
 
+use std::collections::HashSet;
 use std::slice;
 
 use ledger::event::{End, Ended, Event, FIELDS};
+use ledger::journal::Line;
 use ledger::limits::{LEGS_BYTES_MAX, METADATA_BYTES_MAX};
 use ledger::transaction::TransactionId;
-use ledger::{INLINE_BYTES_MAX, LedgerError, Note};
+use ledger::{INLINE_BYTES_MAX, LedgerError};
 use mongodb::bson::{
-    DateTime, Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, Regex, doc, rawdoc,
+    DateTime, Document, RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf,
+    Regex, doc, rawdoc,
 };
 
-use super::names::{EVENTS, TRANSACTIONS};
-use super::own::DUE_EVENTS;
+use super::names::{EVENTS, JOURNAL, TRANSACTIONS};
+use super::native::Statement;
+use super::own::{DUE_EVENTS, LINE};
 use super::raw::raw_id;
 use super::read::{can_be_looked_up, cstr, fields, is_at_most, matching};
 use super::{Store, fault};
-
-/// How many notes are looked through for one event.
-const LOOKED_AT_MAX: i64 = 1_000;
 
 /// How long a sweeper has for the events that it has taken, in milliseconds.
 const TAKEN_MS: i64 = 30_000;
@@ -39,14 +41,14 @@ const BYTES_MAX: usize = LEGS_BYTES_MAX + METADATA_BYTES_MAX + 4_000;
 /// A note that is due, as it was found. Somebody else may take it first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueNote {
-    token: String,
+    line: String,
     at: DateTime,
 }
 
 /// A note of due events, as a sweeper has taken it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Due {
-    token: String,
+    line: String,
     /// What is due.
     pub events: Vec<Ended>,
     /// How often some of them were refused.
@@ -62,77 +64,42 @@ pub enum Source {
     Large(TransactionId, usize),
 }
 
-/// The ids of those events that are of this end.
-fn names(events: &[Ended], end: End) -> impl Iterator<Item = &str> {
-    events.iter().filter(move |event| event.end == end).map(|event| event.id.as_ref())
-}
-
-/// The same in an expression.
-fn literal_names(events: &[Ended], end: End) -> Document {
-    doc! { "$literal": names(events, end).collect::<Vec<&str>>() }
-}
-
-/// The statement that notes events as due now.
-fn owe(token: &str, events: &[Ended]) -> Document {
-    doc! {
-        "q": DUE_EVENTS.named(token),
-        "u": [{ "$set": {
-            "kind": DUE_EVENTS.kind,
-            "done": literal_names(events, End::Done),
-            "canceled": literal_names(events, End::Canceled),
-            "dueAt": "$$NOW",
-            "refusals": 0,
-        } }],
-        "upsert": true,
-    }
-}
-
-/// The same within a native transaction, due at the note's moment. Not an expression: with a few
-/// transactions it would cost the server more than each of them.
-pub(super) fn owe_with_batch(note: &Note, events: &[Ended]) -> RawDocumentBuf {
-    rawdoc! {
-        "q": DUE_EVENTS.with_id(raw_id(&note.token)),
+/// The statement that notes the events of a line as due, within the native transaction that writes
+/// the line. None where nobody is told of outcomes.
+pub(super) fn note(line: &Line) -> Option<Statement> {
+    let due_at = DateTime::from_millis(line.heading.events_due_at?);
+    let statement = rawdoc! {
+        "q": DUE_EVENTS.with_id(raw_id(&line.heading.id)),
         "u": {
             "kind": DUE_EVENTS.kind,
-            "done": names(events, End::Done).collect::<RawArrayBuf>(),
-            "canceled": names(events, End::Canceled).collect::<RawArrayBuf>(),
-            "dueAt": DateTime::from_millis(note.due_at),
+            "dueAt": due_at,
+            "events": i64::try_from(line.entries.len()).unwrap_or(i64::MAX),
             "refusals": 0,
         },
         "upsert": true,
-    }
+    };
+    Some((statement, 1))
 }
 
 impl Store {
-    /// Notes events as due now. They are durable when this succeeds.
-    ///
-    /// # Errors
-    /// When the server is away or refuses; they may be noted or not.
-    pub async fn owe_events(&self, token: &str, events: &[Ended]) -> Result<(), LedgerError> {
-        let written = self.change("owe", EVENTS, vec![owe(token, events)]).await?;
-        match written.refused.into_iter().next() {
-            None => Ok(()),
-            Some(refused) => Err(LedgerError::lasting("owe", refused.problem)),
-        }
-    }
-
-    /// Whether the event of this transaction waits for a broker's confirm, as far as the first
-    /// thousand notes tell.
+    /// Whether the event of this transaction waits for a broker's confirm.
     ///
     /// # Errors
     /// When the server is away or refuses.
     pub async fn event_is_due(&self, id: &str) -> Result<bool, LedgerError> {
-        let pipeline: RawArrayBuf = [
-            rawdoc! { "$match": DUE_EVENTS.all() },
-            rawdoc! { "$limit": LOOKED_AT_MAX },
-            rawdoc! { "$match": { "$or": [{ "done": { "$eq": id } }, { "canceled": { "$eq": id } }] } },
-            rawdoc! { "$limit": 1_i64 },
-            rawdoc! { "$project": { "_id": 1 } },
-        ]
-        .into_iter()
-        .collect();
-        let found = self.aggregate("event is due", EVENTS, pipeline, 1, |_| Some(())).await?;
-        Ok(!found.is_empty())
+        let find = rawdoc! {
+            "find": TRANSACTIONS, "filter": { "_id": id }, "projection": { "line": 1 },
+        };
+        let line = |found: &RawDocument| found.get_str("line").ok().map(str::to_owned);
+        let Some(line) = self.find("event is due", find, line).await?.pop() else {
+            return Ok(false);
+        };
+        let mut filter = DUE_EVENTS.with_id(raw_id(&line));
+        let refused = rawdoc! { "refused": { "$elemMatch": { "$eq": id } } };
+        let all = rawdoc! { "refused": null };
+        filter.append(cstr("$or"), RawArrayBuf::from_iter([all, refused]));
+        let find = rawdoc! { "find": EVENTS, "filter": filter, "projection": { "_id": 1 } };
+        Ok(self.find("event is due", find, |_| Some(())).await?.pop().is_some())
     }
 
     /// The notes that are due by the server's clock, at most so many: those first that are due for
@@ -153,7 +120,7 @@ impl Store {
         };
         let note = |note: &RawDocument| {
             let at = note.get_datetime("dueAt").ok()?;
-            Some(DueNote { token: note.get_str("_id").ok()?.to_owned(), at })
+            Some(DueNote { line: note.get_str("_id").ok()?.to_owned(), at })
         };
         self.find("due", find, note).await
     }
@@ -163,7 +130,7 @@ impl Store {
     /// # Errors
     /// When the server is away or refuses; it may be taken, and is due again later.
     pub async fn take_due(&self, note: &DueNote) -> Result<Option<Due>, LedgerError> {
-        let mut found = DUE_EVENTS.named(&note.token);
+        let mut found = DUE_EVENTS.named(&note.line);
         found.insert("dueAt", note.at);
         let take =
             doc! { "q": found, "u": [{ "$set": { "dueAt": { "$add": ["$$NOW", TAKEN_MS] } } }] };
@@ -171,9 +138,38 @@ impl Store {
             return Ok(None);
         }
         let mut filter = readable();
-        filter.append(cstr("_id"), note.token.as_str());
+        filter.append(cstr("_id"), note.line.as_str());
         let find = rawdoc! { "find": EVENTS, "filter": filter };
-        Ok(self.find("due", find, due).await?.pop())
+        let Some((refused, refusals)) = self.find("due", find, left).await?.pop() else {
+            return Ok(None);
+        };
+        let line = note.line.clone();
+        let Some(mut events) = self.events_of_line(&line).await? else {
+            return self.put_off_for_want_of_a_line(Due { line, events: vec![], refusals }).await;
+        };
+        if let Some(refused) = refused {
+            events.retain(|event| refused.contains(&*event.id));
+        }
+        Ok(Some(Due { line, events, refusals }))
+    }
+
+    /// What the events of a line are about. None where there is no such line, or one that makes no
+    /// sense.
+    async fn events_of_line(&self, line: &str) -> Result<Option<Vec<Ended>>, LedgerError> {
+        let filter = LINE.with_id(raw_id(line));
+        let projection = rawdoc! { "done": 1, "canceled": 1 };
+        let find = rawdoc! { "find": JOURNAL, "filter": filter, "projection": projection };
+        let found = self.find("due", find, |line| Some(ended(line))).await?;
+        Ok(found.into_iter().next().flatten())
+    }
+
+    /// Somebody has taken the line away or changed it. Nobody knows what to tell, so the note waits
+    /// for a person, and is looked at again now and then.
+    async fn put_off_for_want_of_a_line(&self, due: Due) -> Result<Option<Due>, LedgerError> {
+        let line = due.line.as_str();
+        tracing::error!(line, "the line of the journal is gone or damaged whose events are due");
+        self.put_off(&due.line, REFUSED_MS_MAX, doc! {}).await?;
+        Ok(None)
     }
 
     /// Notes that these events are due no more, save those that were `refused`: they wait, and
@@ -184,28 +180,39 @@ impl Store {
     /// When the server is away or refuses; then they are sent once more, later.
     pub async fn events_confirmed(&self, due: &Due, refused: &[Ended]) -> Result<(), LedgerError> {
         if refused.is_empty() {
-            return self.forget_events(slice::from_ref(&due.token)).await;
+            return self.forget_events(slice::from_ref(&due.line)).await;
         }
         let some_were_taken = refused.len() < due.events.len();
         let refusals = if some_were_taken { 0 } else { due.refusals.min(16) };
         let wait_ms = TAKEN_MS.checked_shl(refusals).unwrap_or(REFUSED_MS_MAX);
+        let ids: Vec<&str> = refused.iter().map(|event| event.id.as_ref()).collect();
         let rest = doc! {
-            "done": literal_names(refused, End::Done),
-            "canceled": literal_names(refused, End::Canceled),
-            "dueAt": { "$add": ["$$NOW", wait_ms.min(REFUSED_MS_MAX)] },
+            "events": i64::try_from(ids.len()).unwrap_or(i64::MAX),
+            "refused": { "$literal": ids },
             "refusals": i64::from(refusals) + 1,
         };
-        let leave = doc! { "q": DUE_EVENTS.named(&due.token), "u": [{ "$set": rest }] };
+        self.put_off(&due.line, wait_ms.min(REFUSED_MS_MAX), rest).await
+    }
+
+    /// Nobody takes a note for so long.
+    async fn put_off(
+        &self,
+        line: &str,
+        wait_ms: i64,
+        mut set: Document,
+    ) -> Result<(), LedgerError> {
+        set.insert("dueAt", doc! { "$add": ["$$NOW", wait_ms] });
+        let leave = doc! { "q": DUE_EVENTS.named(line), "u": [{ "$set": set }] };
         self.change("confirm", EVENTS, vec![leave]).await.map(drop)
     }
 
-    /// Forgets the notes with these tokens.
+    /// Forgets the notes of these lines.
     ///
     /// # Errors
     /// As [`Store::events_confirmed`].
-    pub async fn forget_events(&self, tokens: &[String]) -> Result<(), LedgerError> {
+    pub async fn forget_events(&self, lines: &[String]) -> Result<(), LedgerError> {
         let limit = self.op_limit_ms();
-        let ours = doc! { "_id": { "$in": tokens }, "kind": DUE_EVENTS.condition() };
+        let ours = doc! { "_id": { "$in": lines }, "kind": DUE_EVENTS.condition() };
         let command = doc! {
             "delete": EVENTS,
             "deletes": [{ "q": ours, "limit": 0 }],
@@ -275,30 +282,33 @@ fn text() -> Regex {
 
 /// The notes that can be read: what else there is was not written by Tandem, and stays as it is.
 fn readable() -> RawDocumentBuf {
-    let texts = || rawdoc! { "$type": "array", "$not": { "$elemMatch": { "$not": { "$type": "string" } } } };
     rawdoc! {
         "kind": DUE_EVENTS.raw_condition(),
         "dueAt": { "$type": "date", "$not": { "$type": "array" } },
-        "done": texts(),
-        "canceled": texts(),
     }
 }
 
-/// A note as it was read. A token that is no text was not written by Tandem.
-fn due(document: &RawDocument) -> Option<Due> {
-    let named = |end: End| {
-        let names = document.get_array(end.as_str()).ok();
-        names
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(move |name| Some(Ended { id: name.as_str()?.into(), end }))
-    };
-    let refusals = document.get_i64("refusals").ok();
-    let refusals = refusals.or_else(|| document.get_i32("refusals").ok().map(i64::from));
-    Some(Due {
-        token: document.get_str("_id").ok()?.to_owned(),
-        events: End::ALL.into_iter().flat_map(named).collect(),
-        refusals: refusals.and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
-    })
+/// The transactions whose events are left, if a note names them, and how often some were refused.
+fn left(note: &RawDocument) -> Option<(Option<HashSet<String>>, u32)> {
+    let texts = |ids: &RawArray| ids.into_iter().flatten().filter_map(text_of).collect();
+    let refusals = note.get_i64("refusals").ok();
+    let refusals = refusals.or_else(|| note.get_i32("refusals").ok().map(i64::from));
+    let refusals = refusals.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
+    Some((note.get_array("refused").ok().map(texts), refusals))
+}
+
+fn text_of(value: RawBsonRef<'_>) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+/// What ended in a line. Each of its entries begins with an `_id`.
+fn ended(line: &RawDocument) -> Option<Vec<Ended>> {
+    let mut events = Vec::new();
+    for end in End::ALL {
+        for entry in line.get_array(end.as_str()).ok()? {
+            let id = entry.ok()?.as_array()?.get_str(0).ok()?;
+            events.push(Ended { id: id.into(), end });
+        }
+    }
+    Some(events)
 }

@@ -137,7 +137,7 @@ fn written(collection: &str) -> Written {
             ],
         ),
         TRANSACTIONS => (
-            &["legs", "captured", "endedOn", "metadata"],
+            &["legs", "captured", "metadata"],
             &[
                 "_id",
                 "source",
@@ -328,7 +328,7 @@ mod tests {
             (ACCOUNTS, doc! { "phones": 1, "tags": 1 }, none.clone(), None),
             (
                 TRANSACTIONS,
-                doc! { "legs.account": 1, "endedOn": 1 },
+                doc! { "legs.account": 1, "captured.account": 1 },
                 none.clone(),
                 Some(Why::TwoLists),
             ),
@@ -339,7 +339,7 @@ mod tests {
                 none.clone(),
                 Some(Why::TwoLists),
             ),
-            (TRANSACTIONS, doc! { "source": 1, "endedOn": 1 }, none.clone(), None),
+            (TRANSACTIONS, doc! { "source": 1, "captured.account": 1 }, none.clone(), None),
             (TRANSACTIONS, doc! { "metadata.a": "hashed" }, none.clone(), Some(Why::Hashed)),
             (TRANSACTIONS, doc! { "source": "hashed" }, none.clone(), None),
             (TRANSACTIONS, doc! { "_id": "hashed" }, none.clone(), None),

@@ -21,7 +21,7 @@ use ledger::transaction::State;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::index::Index;
-use super::names::{BY_STATE, ENDED_BY_ACCOUNT};
+use super::names::BY_STATE;
 
 /// Whether a fresh ledger has these indexes, where its owner does not choose.
 pub(super) const BY_DEFAULT: bool = true;
@@ -34,14 +34,7 @@ pub const ENDED_ON: &str = "endedOn";
 pub(super) fn indexes() -> Vec<Index> {
     let stays = |state: &State| !State::IN_FLIGHT.contains(state);
     let staying: Vec<Bson> = State::ALL.into_iter().filter(stays).map(Bson::from).collect();
-    vec![
-        Index::new(BY_STATE, key("state", "createdAt"), doc! { "state": { "$in": staying } }),
-        Index::new(
-            ENDED_BY_ACCOUNT,
-            key(ENDED_ON, "lastModified"),
-            doc! { ENDED_ON: { "$exists": true } },
-        ),
-    ]
+    vec![Index::new(BY_STATE, key("state", "createdAt"), doc! { "state": { "$in": staying } })]
 }
 
 fn key(first: &str, moment: &str) -> Document {

@@ -182,13 +182,7 @@ struct KeyedAttempt {
 
 impl KeyedAttempt {
     async fn run(&self) -> Result<KeyedInsert, Halt> {
-        let mut session = self.store.database().client().start_session().await?;
-        // The write concern is the client's: majority, with journal.
-        session
-            .start_transaction()
-            .read_concern(ReadConcern::local())
-            .max_commit_time(self.store.op_limit())
-            .await?;
+        let mut session = native::begin(&self.store, ReadConcern::local()).await?;
         let inserted = self.insert(&mut session).await;
         self.note_what_stood_in_the_way(&session, &inserted);
         // Last before the commit: from here on the transaction holds the key.
@@ -197,11 +191,7 @@ impl KeyedAttempt {
             native::abort(&mut session).await;
             return if given_up { Err(self.late()) } else { inserted };
         }
-        native::commit(&mut session).await?;
-        if let Some(moment) = session.operation_time() {
-            self.store.heard_of(moment);
-        }
-        Ok(KeyedInsert::Inserted)
+        native::finish(&self.store, session, inserted).await
     }
 
     async fn insert(&self, session: &mut ClientSession) -> Result<KeyedInsert, Halt> {

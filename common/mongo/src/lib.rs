@@ -10,6 +10,7 @@ mod dates;
 mod definitions;
 mod due;
 mod duplicate;
+mod ending;
 mod fault;
 mod findings;
 mod ground;
@@ -17,6 +18,7 @@ mod history;
 mod holds;
 mod index;
 mod intrusions;
+mod journal;
 mod keyed;
 mod ledger_settings;
 mod lines;
@@ -67,6 +69,7 @@ use mongodb::{Client, Collection, Database};
 use tokio::sync::OnceCell;
 
 pub use backlog::{BACKLOG_MAX, Backlog};
+pub use compare::Unneeded;
 pub use due::{Due, DueNote, Source};
 pub use fault::{code_of, of_error as fault_of, of_query as query_failed};
 pub use findings::{Finding, Lack};
@@ -77,8 +80,8 @@ pub use ledger_settings::{Choice, LedgerSettings, Misfit};
 pub use lines::{BadLine, Booking, LINES_AT_ONCE, Line, Mention, lines_of};
 pub use listing::{Listed, Listing};
 pub use names::{
-    ACCOUNTS, BY_ACCOUNT, BY_STATE, DUE, ENDED_BY_ACCOUNT, EVENTS, IN_FLIGHT, JOURNAL, NOTES,
-    REQUESTS, SETTINGS, TRANSACTIONS, WORKERS,
+    ACCOUNTS, BY_ACCOUNT, BY_STATE, DUE, EVENTS, IN_FLIGHT, JOURNAL, NOTES, REQUESTS, SETTINGS,
+    TRANSACTIONS, WORKERS,
 };
 pub use outbox::{MongoOutbox, NoDate, Stranded, Swept};
 pub use own::{FOREIGN_MAX, Foreign};

@@ -298,7 +298,7 @@ mod tests {
     fn line() -> Document {
         let (five, two) = (5_i64, 2_i64);
         doc! {
-            "_id": "l", "kind": "line", "at": DateTime::from_millis(7), "application": "w",
+            "_id": "l", "kind": "tandem-line", "at": DateTime::from_millis(7), "application": "w",
             "accounts": ["a", "b", "c"],
             "nets": [-7_i64, 3_i64, 4_i64],
             "done": [

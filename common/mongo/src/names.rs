@@ -8,6 +8,8 @@ pub const ACCOUNTS: &str = "accounts";
 /// The collection of transactions.
 pub const TRANSACTIONS: &str = "transactions";
 
+/// The collection of lines: what has ended together.
+pub const JOURNAL: &str = "tandem.journal";
 /// The collection of notes on events that no broker has confirmed.
 pub const EVENTS: &str = "tandem.events";
 /// The collection of notes on transactions that can't go on and whose documents can't be written.
@@ -18,13 +20,11 @@ pub const WORKERS: &str = "tandem.workers";
 pub const REQUESTS: &str = "tandem.requests";
 /// The collection of the ledger's settings.
 pub const SETTINGS: &str = "tandem.settings";
-/// The collection of lines: what each batch has ended.
-pub const JOURNAL: &str = "tandem.journal";
 
 /// All collections of a ledger. Those of notes, due events, requests and settings have no
 /// definition.
-pub(super) const COLLECTIONS: [&str; 7] =
-    [ACCOUNTS, TRANSACTIONS, NOTES, EVENTS, SETTINGS, WORKERS, REQUESTS];
+pub(super) const COLLECTIONS: [&str; 8] =
+    [ACCOUNTS, TRANSACTIONS, JOURNAL, NOTES, EVENTS, SETTINGS, WORKERS, REQUESTS];
 
 /// The index of transactions in flight, by when others may take them over.
 pub const IN_FLIGHT: &str = "in_flight";
@@ -34,8 +34,6 @@ pub const DUE: &str = "due";
 pub const UNCLAIMED: &str = "unclaimed";
 /// The index of transactions by their state.
 pub const BY_STATE: &str = "by_state";
-/// The index of the final transactions of an account.
-pub const ENDED_BY_ACCOUNT: &str = "ended_on";
 /// The index of lines by the accounts that they name.
 pub const BY_ACCOUNT: &str = "by_account";
 /// The index that keeps exclusive keys unique.

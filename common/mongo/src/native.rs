@@ -28,18 +28,19 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use ledger::journal::{Heading, Line};
 use ledger::netting::{self, Netting};
 use ledger::transaction::{AccountId, Body, TransactionId};
-use ledger::{AccountRead, Content, LedgerError, Look, Note, ServerMs, Transacted, Verdict};
+use ledger::{AccountRead, Content, LedgerError, Look, ServerMs, Transacted, Verdict};
 use mongodb::ClientSession;
 use mongodb::bson::{RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 use mongodb::error::Error;
 use mongodb::options::ReadConcern;
 
-use super::due::owe_with_batch;
 use super::fault::CommitFailed;
-use super::names::{ACCOUNTS, EVENTS, TRANSACTIONS};
-use super::{Store, fault, read, statements, words};
+use super::names::{ACCOUNTS, JOURNAL, TRANSACTIONS};
+use super::write::DUPLICATE_KEY;
+use super::{Store, fault, journal, read, statements, words};
 
 const OPERATION: &str = "transact";
 
@@ -106,12 +107,10 @@ impl From<Error> for Halt {
 pub(super) async fn transact(
     store: &Store,
     contents: &[Content],
-    application: &str,
-    note: Option<&Note>,
+    heading: &Heading,
 ) -> Result<Transacted, LedgerError> {
-    let (contents, application) = (contents.to_vec(), application.to_owned());
-    let note = note.cloned();
-    let attempt = NativeAttempt { store: store.clone(), contents, application, note };
+    let (contents, heading) = (contents.to_vec(), heading.clone());
+    let attempt = NativeAttempt { store: store.clone(), contents, heading };
     match store.limited(OPERATION, async move { Ok(attempt.run().await) }).await? {
         Ok(verdicts) => Ok(Transacted::Committed(verdicts)),
         Err(halt) => halt.told(OPERATION).map_or(Ok(Transacted::Conflict), Err),
@@ -121,34 +120,15 @@ pub(super) async fn transact(
 struct NativeAttempt {
     store: Store,
     contents: Vec<Content>,
-    application: String,
-    /// Under which the events are noted as due.
-    note: Option<Note>,
+    /// Under which the line is written.
+    heading: Heading,
 }
 
 impl NativeAttempt {
     async fn run(&self) -> Result<Vec<Verdict>, Halt> {
-        let mut session = self.store.database().client().start_session().await?;
-        // The write concern is the client's: majority, with journal.
-        session
-            .start_transaction()
-            .read_concern(ReadConcern::snapshot())
-            .max_commit_time(self.store.op_limit())
-            .await?;
-        let verdicts = match self.steps(&mut session).await {
-            Ok(verdicts) => verdicts,
-            Err(halt) => {
-                // Only to free the server sooner: without a commit the transaction never takes
-                // effect.
-                abort(&mut session).await;
-                return Err(halt);
-            }
-        };
-        commit(&mut session).await?;
-        if let Some(moment) = session.operation_time() {
-            self.store.heard_of(moment);
-        }
-        Ok(verdicts)
+        let mut session = begin(&self.store, ReadConcern::snapshot()).await?;
+        let verdicts = self.steps(&mut session).await;
+        finish(&self.store, session, verdicts).await
     }
 
     async fn steps(&self, session: &mut ClientSession) -> Result<Vec<Verdict>, Halt> {
@@ -161,13 +141,11 @@ impl NativeAttempt {
         let accounts = self.read(session).await?;
         let Netting { verdicts, changes } = netting::net(&self.contents, accounts, now);
         let changes = changes.iter().map(|(id, change)| statements::add(id, *change)).collect();
-        self.update(session, ACCOUNTS, changes).await?;
-        let ends = statements::ends(&verdicts, &expire, &self.application);
-        self.update(session, TRANSACTIONS, ends).await?;
-        if let Some(note) = &self.note {
-            let events: Vec<_> = verdicts.iter().map(Verdict::ended).collect();
-            self.update(session, EVENTS, vec![(owe_with_batch(note, &events), 1)]).await?;
-        }
+        update(&self.store, session, OPERATION, ACCOUNTS, changes).await?;
+        let ends = statements::ends(&verdicts, &expire, &self.heading);
+        update(&self.store, session, OPERATION, TRANSACTIONS, ends).await?;
+        let line = Line::of_verdicts(self.heading.clone(), &self.contents, &verdicts);
+        journal::write(&self.store, session, OPERATION, &line).await?;
         Ok(verdicts)
     }
 
@@ -217,41 +195,79 @@ impl NativeAttempt {
         }
         Ok(accounts)
     }
+}
 
-    /// Every statement has to match exactly as many documents as it was made for.
-    async fn update(
-        &self,
-        session: &mut ClientSession,
-        collection: &str,
-        statements: Vec<(RawDocumentBuf, usize)>,
-    ) -> Result<(), Halt> {
-        for chunk in statements.chunks(STATEMENTS_MAX) {
-            let updates: RawArrayBuf =
-                chunk.iter().map(|(statement, _)| statement.as_ref()).collect();
-            let command = rawdoc! {
-                "update": collection,
-                "updates": updates,
-                "maxTimeMS": self.store.op_limit_ms(),
-                "comment": format!("tandem {OPERATION} {collection}"),
-            };
-            let database = self.store.database();
-            let reply = database.run_raw_command(command).session(&mut *session).await?;
-            if let Some((_, refused)) = fault::refusals(OPERATION, &reply)?.pop() {
-                return Err(Halt::Failed(LedgerError::lasting(OPERATION, refused.problem)));
-            }
-            let matched = reply.get_i32("n").ok().and_then(|n| usize::try_from(n).ok());
-            let expected = chunk.iter().map(|(_, count)| count).sum();
-            if matched != Some(expected) {
-                tracing::debug!(collection, matched, expected, "documents have changed");
-                return Err(Halt::Conflict);
+/// Begins a transaction. Its write concern is the client's: majority, with journal.
+pub(super) async fn begin(store: &Store, reads: ReadConcern) -> Result<ClientSession, Error> {
+    let mut session = store.database().client().start_session().await?;
+    let transaction = session.start_transaction().read_concern(reads);
+    transaction.max_commit_time(store.op_limit()).await?;
+    Ok(session)
+}
+
+/// Commits what was done, if it was; otherwise frees the server sooner: without a commit the
+/// transaction never takes effect.
+pub(super) async fn finish<T>(
+    store: &Store,
+    mut session: ClientSession,
+    done: Result<T, Halt>,
+) -> Result<T, Halt> {
+    let done = match done {
+        Ok(done) => done,
+        Err(halt) => {
+            abort(&mut session).await;
+            return Err(halt);
+        }
+    };
+    commit(&mut session).await?;
+    if let Some(moment) = session.operation_time() {
+        store.heard_of(moment);
+    }
+    Ok(done)
+}
+
+/// A statement, and how many documents it has to match.
+pub(super) type Statement = (RawDocumentBuf, usize);
+
+/// Sends statements within a transaction. Each has to match exactly as many documents as it was
+/// made for.
+pub(super) async fn update(
+    store: &Store,
+    session: &mut ClientSession,
+    operation: &'static str,
+    collection: &str,
+    statements: Vec<Statement>,
+) -> Result<(), Halt> {
+    for chunk in statements.chunks(STATEMENTS_MAX) {
+        let updates: RawArrayBuf = chunk.iter().map(|(statement, _)| statement.as_ref()).collect();
+        let command = rawdoc! {
+            "update": collection,
+            "updates": updates,
+            "maxTimeMS": store.op_limit_ms(),
+            "comment": format!("tandem {operation} {collection}"),
+        };
+        let database = store.database();
+        let reply = database.run_raw_command(command).session(&mut *session).await?;
+        match fault::refusals(operation, &reply)?.pop() {
+            None => {}
+            // The same line is there: its transactions are final already, which a look shows.
+            Some((DUPLICATE_KEY, _)) if collection == JOURNAL => return Err(Halt::Conflict),
+            Some((_, refused)) => {
+                return Err(Halt::Failed(LedgerError::lasting(operation, refused.problem)));
             }
         }
-        Ok(())
+        let matched = reply.get_i32("n").ok().and_then(|n| usize::try_from(n).ok());
+        let expected = chunk.iter().map(|(_, count)| count).sum();
+        if matched != Some(expected) {
+            tracing::debug!(collection, matched, expected, "documents have changed");
+            return Err(Halt::Conflict);
+        }
     }
+    Ok(())
 }
 
 /// Commits, and repeats the commit while its outcome is unknown.
-pub(super) async fn commit(session: &mut ClientSession) -> Result<(), Halt> {
+async fn commit(session: &mut ClientSession) -> Result<(), Halt> {
     let (mut tries, mut first) = (1, None::<Error>);
     loop {
         let Err(error) = session.commit_transaction().await else { return Ok(()) };

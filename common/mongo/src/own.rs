@@ -27,15 +27,15 @@ pub(super) struct Own {
     pub(super) kind: &'static str,
 }
 
+pub(super) const LINE: Own = Own { collection: JOURNAL, kind: "tandem-line" };
 pub(super) const DUE_EVENTS: Own = Own { collection: EVENTS, kind: "tandem-due-events" };
 pub(super) const PARKED_NOTE: Own = Own { collection: NOTES, kind: "tandem-parked-transaction" };
 pub(super) const WORKER: Own = Own { collection: WORKERS, kind: "tandem-worker" };
 pub(super) const REQUEST: Own = Own { collection: REQUESTS, kind: "tandem-request" };
 pub(super) const LEDGER_SETTINGS: Own = Own { collection: SETTINGS, kind: "tandem-settings" };
-pub(super) const LINE: Own = Own { collection: JOURNAL, kind: "line" };
 
-/// All of them.
-const ALL: [Own; 6] = [DUE_EVENTS, PARKED_NOTE, WORKER, REQUEST, LEDGER_SETTINGS, LINE];
+/// Those of which all documents may be looked at: the journal may have millions.
+const ALL: [Own; 5] = [DUE_EVENTS, PARKED_NOTE, WORKER, REQUEST, LEDGER_SETTINGS];
 
 impl Own {
     /// The condition on the field `kind`. A list matches where one of its elements does, so lists

@@ -1,17 +1,17 @@
 //! The ledger in MongoDB: each trait method is one kind of command, or a command and a read.
 
-use ledger::event::Ended;
+use ledger::journal::{Heading, Line};
 use ledger::transaction::TransactionId;
 use ledger::{
-    AccountRead, Advance, Cancelation, Claim, Claimed, Content, LeaseMs, Ledger, LedgerError, Look,
-    Note, Parking, Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
+    AccountRead, Cancelation, Claim, Claimed, Commit, Content, Ending, LeaseMs, Ledger,
+    LedgerError, Look, Parking, Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
 use mongodb::bson::RawDocumentBuf;
 
 use super::names::{ACCOUNTS, TRANSACTIONS};
 use super::postings::OnAccount;
 use super::write::{Counts, each_alone, together};
-use super::{Store, holds, native, parking, postings, read, seen, statements};
+use super::{Store, ending, holds, native, parking, postings, read, seen, statements};
 
 /// See [`Ledger`].
 #[derive(Clone, Debug)]
@@ -73,14 +73,17 @@ impl Ledger for MongoLedger {
         self.on_accounts(operation, removals, |group| postings::remove(kind, group)).await
     }
 
-    async fn advance(
+    async fn commit(
         &self,
-        step: Advance,
+        guard: Commit,
         ids: &[TransactionId],
         claim: &Claim,
     ) -> Result<Written, LedgerError> {
-        let operation = step.states().1.as_str();
-        self.on_transactions(operation, ids, |ids| statements::advance(step, ids, claim)).await
+        self.on_transactions("applied", ids, |ids| statements::commit(guard, ids, claim)).await
+    }
+
+    async fn end(&self, line: &Line, claim: &Claim) -> Result<Ending, LedgerError> {
+        ending::end(&self.store, line, claim).await
     }
 
     async fn rest(
@@ -134,20 +137,15 @@ impl Ledger for MongoLedger {
         self.store.aggregate("accounts", ACCOUNTS, pipeline, looks.len(), read::account).await
     }
 
-    async fn owe_events(&self, token: &str, events: &[Ended]) -> Result<(), LedgerError> {
-        self.store.owe_events(token, events).await
-    }
-
-    async fn forget_events(&self, tokens: &[String]) -> Result<(), LedgerError> {
-        self.store.forget_events(tokens).await
+    async fn forget_events(&self, lines: &[String]) -> Result<(), LedgerError> {
+        self.store.forget_events(lines).await
     }
 
     async fn transact(
         &self,
         contents: &[Content],
-        application: &str,
-        note: Option<&Note>,
+        heading: &Heading,
     ) -> Result<Transacted, LedgerError> {
-        native::transact(&self.store, contents, application, note).await
+        native::transact(&self.store, contents, heading).await
     }
 }

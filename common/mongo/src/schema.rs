@@ -12,7 +12,7 @@ use ledger::{Effect, LedgerError};
 use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 
-use super::compare::{compare, unneeded};
+use super::compare::{Unneeded, compare, unneeded};
 use super::definitions::{Definition, definitions};
 use super::findings::{Finding, Lack, strict};
 use super::index::Index;
@@ -139,7 +139,7 @@ pub struct Inspection {
     /// The indexes that may refuse writes and that their owner has accepted.
     pub accepted: Vec<Finding>,
     /// The indexes for lists and statements that a ledger without history still has.
-    pub unneeded: Vec<&'static str>,
+    pub unneeded: Vec<Unneeded>,
 }
 
 impl Store {

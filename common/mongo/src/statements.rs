@@ -7,11 +7,13 @@
 use std::collections::HashSet;
 
 use ledger::amount::Amount;
+use ledger::event::End;
+use ledger::journal::Heading;
 use ledger::transaction::{DECIDED_KEY, DUE_AT, Reason, State, TransactionId};
-use ledger::{Advance, Cancelation, Claim, LeaseMs, ServerMs, Verdict};
-use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBson, RawDocumentBuf, doc, rawdoc};
+use ledger::{Cancelation, Claim, Commit, LeaseMs, ServerMs, Verdict};
+use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 
-use super::history::ENDED_ON;
+use super::native::Statement;
 use super::read::cstr;
 
 fn literal(text: &str) -> RawDocumentBuf {
@@ -98,62 +100,62 @@ pub(super) fn decision(mut set: RawDocumentBuf, gone: &[&str]) -> RawArrayBuf {
     [rawdoc! { "$set": set }, rawdoc! { "$unset": gone }].into_iter().collect()
 }
 
-/// The largest document whose accounts are copied when it is canceled: far beyond every valid one.
-const COPIED_BYTES_MAX: i32 = 4 << 20;
-
-/// Moves the transactions of a batch from one state to the next, where they are still in this state
-/// and under this claim. A step that is no end uses plain operators: a pipeline with `$$NOW` costs
-/// the server a sixth more. The commit of what expires is a pipeline all the same: `$currentDate`
-/// is a clock that runs on after the guard was evaluated, and would show a decision after
-/// `expiresAt`.
-pub(super) fn advance(step: Advance, ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
-    let (from, to) = step.states();
-    let mut filter = rawdoc! {
-        "_id": { "$in": names(ids) }, "state": from.as_str(), "claim": claim.token.as_str(),
+/// Commits the transactions of a batch, where they are still pending and under this claim. It uses
+/// plain operators: a pipeline with `$$NOW` costs the server a sixth more. The commit of what
+/// expires is a pipeline all the same: `$currentDate` is a clock that runs on after the guard was
+/// evaluated, and would show a decision after `expiresAt`.
+pub(super) fn commit(guard: Commit, ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
+    let mut filter = owned(State::Pending, ids, claim);
+    let state = State::Applied.as_str();
+    let update = match guard {
+        Commit::AnyTime => {
+            let now = rawdoc! { "decidedAt": true, "lastModified": true };
+            let update = rawdoc! {
+                "$set": { "state": state }, "$currentDate": now, "$rename": key_is_decided(),
+            };
+            RawBson::from(update)
+        }
+        Commit::InTime => {
+            filter.append(cstr("$expr"), in_time());
+            let set = rawdoc! { "state": state, "decidedAt": "$$NOW", "lastModified": "$$NOW" };
+            RawBson::from(decision(set, &[]))
+        }
     };
-    if step == Advance::CommitInTime {
-        filter.append(cstr("$expr"), in_time());
+    rawdoc! { "q": filter, "u": update, "multi": true }
+}
+
+/// Those that are in this state and under this claim.
+fn owned(state: State, ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
+    rawdoc! {
+        "_id": { "$in": names(ids) }, "state": state.as_str(), "claim": claim.token.as_str(),
     }
-    let mut statement = rawdoc! { "q": filter, "multi": true };
-    if to.is_final() {
-        statement.append(cstr("u"), end(to, rawdoc! {}));
-    } else if step == Advance::CommitInTime {
-        let set = rawdoc! {
-            "state": to.as_str(), "decidedAt": "$$NOW", "lastModified": "$$NOW",
-        };
-        statement.append(cstr("u"), decision(set, &[]));
-    } else {
-        let set = rawdoc! { "state": to.as_str() };
-        // The only such step is the commit.
-        let now = rawdoc! { "decidedAt": true, "lastModified": true };
-        let freed = RawDocumentBuf::from_iter([(cstr(KEY), RawBson::from(DECIDED_KEY))]);
-        let update = rawdoc! { "$set": set, "$currentDate": now, "$rename": freed };
-        statement.append(cstr("u"), update);
-    }
-    statement
+}
+
+/// Moves an exclusive key to the field of keys that are free.
+fn key_is_decided() -> RawDocumentBuf {
+    RawDocumentBuf::from_iter([(cstr(KEY), RawBson::from(DECIDED_KEY))])
+}
+
+/// Ends transactions of a batch in two phases, under the name of their line. They were decided
+/// before, so their keys are free already, save where somebody has written one by hand.
+pub(super) fn end(end: End, ids: &[&TransactionId], claim: &Claim, line: &str) -> RawDocumentBuf {
+    let left = match end {
+        End::Done => State::Applied,
+        End::Canceled => State::Canceling,
+    };
+    let gone = UNFINISHED.iter().map(|field| (cstr(field), RawBson::from("")));
+    let update = rawdoc! {
+        "$set": { "state": end.as_str(), "line": line },
+        "$currentDate": { "lastModified": true },
+        "$unset": RawDocumentBuf::from_iter(gone),
+        "$rename": key_is_decided(),
+    };
+    rawdoc! { "q": owned(left, ids, claim), "u": update, "multi": true }
 }
 
 /// Whether a transaction that expires has not expired yet, on the server's clock.
 fn in_time() -> RawDocumentBuf {
     rawdoc! { "$lt": ["$$NOW", "$expiresAt"] }
-}
-
-/// The pipeline that ends a transaction: its state, the moment, the accounts under which it is
-/// listed from now on, and `more`, which is set, too. What is canceled may be a document of others
-/// that is so large that it has no room for a copy of its accounts.
-fn end(state: State, more: RawDocumentBuf) -> RawArrayBuf {
-    let both = ["$source", "$destination"];
-    let mut accounts = doc! { "$cond": [{ "$isArray": "$legs" }, "$legs.account", both] };
-    if state == State::Canceled {
-        let size = doc! { "$bsonSize": "$$ROOT" };
-        accounts = doc! { "$cond": [{ "$lt": [size, COPIED_BYTES_MAX] }, accounts, "$$REMOVE"] };
-    }
-    let mut set = raw(&doc! { "state": state, "lastModified": "$$NOW", ENDED_ON: accounts });
-    for field in &more {
-        let (name, value) = field.expect("it was just made");
-        set.append(name, value);
-    }
-    decision(set, &UNFINISHED)
 }
 
 /// Turns a pending transaction towards its undoing, with the reason.
@@ -234,7 +236,7 @@ pub(super) fn unclaim(ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
 
 /// Adds to a balance within a native transaction. It needs no guard, because the server compares
 /// the document with the snapshot. Also returns how many documents it has to match.
-pub(super) fn add(account: &str, change: Amount) -> (RawDocumentBuf, usize) {
+pub(super) fn add(account: &str, change: Amount) -> Statement {
     let change = RawBson::from(change);
     (rawdoc! { "q": { "_id": account }, "u": { "$inc": { "balance": change } } }, 1)
 }
@@ -245,17 +247,20 @@ pub(super) fn add(account: &str, change: Amount) -> (RawDocumentBuf, usize) {
 pub(super) fn ends(
     verdicts: &[Verdict],
     expire: &HashSet<&TransactionId>,
-    application: &str,
-) -> Vec<(RawDocumentBuf, usize)> {
+    heading: &Heading,
+) -> Vec<Statement> {
     let end_of = |state: State, reason: Option<&Reason>| {
-        let mut more = rawdoc! {
-            "application": literal(application),
+        let mut set = rawdoc! {
+            "state": state.as_str(),
+            "lastModified": "$$NOW",
+            "line": literal(&heading.id),
+            "application": literal(&heading.application),
             "attempts": one_more("$attempts"),
         };
         if let Some(reason) = reason {
-            more.append(cstr("reason"), rawdoc! { "$literal": raw(&reason.to_document()) });
+            set.append(cstr("reason"), rawdoc! { "$literal": raw(&reason.to_document()) });
         }
-        end(state, more)
+        decision(set, &UNFINISHED)
     };
     let done = verdicts.iter().filter(|verdict| verdict.refused.is_none());
     let (expiring, lasting): (Vec<&TransactionId>, Vec<_>) =

@@ -136,12 +136,9 @@ impl Store {
     /// # Errors
     /// When the server is away or refuses.
     pub async fn events_due(&self) -> Result<(u64, bool), LedgerError> {
-        let length = |field: &str| {
-            let is_list = rawdoc! { "$isArray": [field] };
-            rawdoc! { "$cond": [is_list, { "$size": field }, 0] }
-        };
+        let is_count = rawdoc! { "$in": [{ "$type": "$events" }, ["int", "long"]] };
+        let events = rawdoc! { "$cond": [is_count, "$events", 0_i64] };
         let is_due = rawdoc! { "$lte": ["$dueAt", "$$NOW"] };
-        let events = rawdoc! { "$add": [length("$done"), length("$canceled")] };
         let pipeline: RawArrayBuf = [
             rawdoc! { "$match": {
                 "kind": DUE_EVENTS.raw_condition(), "dueAt": { "$type": "date" }, "$expr": is_due,

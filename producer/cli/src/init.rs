@@ -10,7 +10,7 @@ use std::io::Write;
 use clap::Args;
 use client::Inspection;
 use flags::switch;
-use mongo::{Choice, Finding, Foreign};
+use mongo::{Choice, Finding, Foreign, Unneeded};
 use serde_json::{Value, json};
 use settings::shell::laid_out;
 
@@ -93,7 +93,7 @@ struct Report {
     /// What others have put into Tandem's own collections.
     foreign: Vec<Foreign>,
     /// Indexes that the ledger does without, and still has.
-    unneeded: Vec<&'static str>,
+    unneeded: Vec<Unneeded>,
 }
 
 /// Sets up, or says what is missing.
@@ -153,10 +153,10 @@ impl Report {
             writeln!(out, "not Tandem's: {foreign}")?;
             writeln!(out, "  {}", foreign.remedy())?;
         }
-        if !self.unneeded.is_empty() {
-            let names = json!(self.unneeded);
-            writeln!(out, "not needed any more: the indexes {}", self.unneeded.join(", "))?;
-            writeln!(out, "in mongosh:\n  db.transactions.dropIndexes({names})")?;
+        for unneeded in &self.unneeded {
+            let Unneeded { collection, index } = unneeded;
+            writeln!(out, "not needed any more: the index {index} of {collection}")?;
+            writeln!(out, "in mongosh:\n  {}", unneeded.command())?;
         }
         match self.missing.iter().any(Finding::applies) {
             true => writeln!(out, "To apply it, run\n  producer init --apply"),
@@ -173,7 +173,7 @@ impl Report {
             "missing": values(&self.missing),
             "accepted": values(&self.accepted),
             "foreign": self.foreign.iter().map(foreign).collect::<Vec<_>>(),
-            "unneeded": self.unneeded,
+            "unneeded": self.unneeded.iter().map(index_of).collect::<Vec<_>>(),
         });
         writeln!(out, "{report}")
     }
@@ -185,6 +185,14 @@ fn foreign(foreign: &Foreign) -> Value {
         "count": foreign.count,
         "example": foreign.example,
         "message": foreign.to_string(),
+    })
+}
+
+fn index_of(unneeded: &Unneeded) -> Value {
+    json!({
+        "collection": unneeded.collection,
+        "index": unneeded.index,
+        "command": unneeded.command(),
     })
 }
 

@@ -12,7 +12,7 @@ use ledger::account::Account;
 use ledger::amount::Amount;
 use ledger::message::Message;
 use ledger::transaction::{Body, Leg, State, TransactionId};
-use mongo::{Choice, Store};
+use mongo::{Choice, Store, Unneeded};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use queue::{Outgoing, Publisher};
 use settings::{AmqpSettings, MongoSettings};
@@ -92,8 +92,9 @@ impl World {
     pub async fn choose(&self, choice: Choice) {
         self.store.apply_schema(choice).await.expect("MongoDB is there");
         let seen = self.store.inspect(Choice::default()).await.expect("MongoDB is there");
-        for name in seen.unneeded {
-            self.store.transactions().drop_index(name).await.expect("it is there");
+        for Unneeded { collection, index } in seen.unneeded {
+            let collection = self.store.database().collection::<Document>(collection);
+            collection.drop_index(index).await.expect("it is there");
         }
     }
 

@@ -10,6 +10,7 @@ use ledger::{
     BYTES_MAX, CALL_IDS_MAX, Claim, Ledger, LedgerError, POSTINGS_MAX, Parking, ServerMs,
 };
 
+use super::announce::Committed;
 use super::halving::{Pieces, cut};
 use super::news::tell;
 use super::owned::{Left, Owned};
@@ -25,6 +26,8 @@ pub(super) struct Batch<'a, L, E> {
     pub(super) claim: Claim,
     pub(super) owned: BTreeMap<TransactionId, Owned>,
     pub(super) outcomes: Vec<(TransactionId, Outcome)>,
+    /// Lines whose events are to be announced.
+    pub(super) committed: Vec<Committed>,
     /// The earliest end of a lease among those held.
     pub(super) lease_until: ServerMs,
     /// How long its lease was when it was claimed, in milliseconds.
@@ -45,6 +48,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
             claim: Claim { token, application },
             owned: BTreeMap::new(),
             outcomes: Vec::new(),
+            committed: Vec::new(),
             lease_until: ServerMs::MAX,
             lease_ms: 0,
             legs: 0,
@@ -70,6 +74,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
         self.settle().await; //   applied → done       credits become spendable
         self.park().await; //     what can't go on is set apart
         self.release_rest().await; // what is not final is given up, for now
+        self.announce().await; // the world is told of what is final
         debug_assert!(self.owned.is_empty(), "every transaction that it owns has its outcome");
         debug_assert!(each_once(&self.outcomes), "no transaction has two outcomes");
         self.outcomes

@@ -7,6 +7,7 @@ mod capacity;
 mod claim;
 mod counted;
 mod deferred;
+mod ending;
 mod halving;
 mod native;
 mod news;
@@ -126,7 +127,7 @@ pub struct Engine<L, E> {
     announcer: Option<Arc<dyn Announcer>>,
     /// Events on their way, each batch's with the answer which are not confirmed.
     telling: Coalesced<Vec<Ended>, Vec<Ended>>,
-    /// Tokens of notes whose events are confirmed.
+    /// Lines whose events are confirmed, and whose notes go.
     forgetting: Coalesced<String, ()>,
     deferred: Deferred,
     capacity: Capacity,

@@ -1,7 +1,7 @@
 //! A transaction that a batch owns, and what is known of it at once.
 
 use ledger::transaction::{Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, TransactionId};
-use ledger::{Advance, Cancelation, Seen, ServerMs, Size};
+use ledger::{Cancelation, Seen, ServerMs, Size};
 
 /// How a transaction goes on that this run does not bring to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,16 +187,15 @@ impl Owned {
         self.is_certain() && self.state == State::Applied
     }
 
-    /// Whether a step of the protocol is the next one for it. For assertions: the guards are in the
+    /// Whether its commit is the next step for it. For assertions: the guards are in the
     /// statements.
-    pub fn may_take(&self, step: Advance) -> bool {
-        let is_ready = match step {
-            Advance::Commit | Advance::CommitInTime => {
-                self.posted && self.refused.is_none() && !self.awaits_confirmation()
-            }
-            Advance::Finish | Advance::Abandon => self.doubt.is_none(),
-        };
-        is_ready && self.state == step.states().0 && self.goes_on()
+    pub fn may_commit(&self) -> bool {
+        self.is_posted() && self.refused.is_none() && !self.awaits_confirmation()
+    }
+
+    /// The same of its end, once its marks are gone.
+    pub fn may_end(&self) -> bool {
+        self.is_certain() && matches!(self.state, State::Applied | State::Canceling)
     }
 
     /// Whether nobody has posted it, and nobody ever will: it has no marks.

@@ -10,8 +10,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ledger::event::End;
 use ledger::transaction::{AccountId, ParkCode, Parked, TransactionId};
-use ledger::{Advance, BYTES_MAX, Ledger, POSTINGS_MAX, Removal, RemovalKind};
+use ledger::{BYTES_MAX, Ledger, POSTINGS_MAX, Removal, RemovalKind};
 
 use super::batch::Batch;
 use super::deferred::Deferral;
@@ -69,7 +70,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
             self.remove_checked(RemovalKind::Settle, &singles).await;
         }
         drop(timer);
-        self.finish(Advance::Finish, applied).await;
+        self.finish(End::Done, applied).await;
     }
 
     /// Lets the settlements ride on the posts of later batches, and settles those that nobody took
@@ -95,7 +96,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
             self.remove_checked(RemovalKind::Settle, &singles).await;
         }
         drop(timer);
-        self.finish(Advance::Finish, applied).await;
+        self.finish(End::Done, applied).await;
     }
 
     /// Waits while there are posts to ride on.
@@ -124,15 +125,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     /// Ends those that were undone.
     pub(super) async fn abandon(&mut self) {
         let undone = self.ids_where(Owned::is_undoable);
-        self.finish(Advance::Abandon, undone).await;
-    }
-
-    /// Moves those to their end whose marks are all gone, once that is announced.
-    async fn finish(&mut self, step: Advance, mut ids: Vec<TransactionId>) {
-        ids.retain(|id| self.owned.get(id).is_some_and(Owned::goes_on));
-        self.announce(step, &ids).await;
-        ids.retain(|id| self.owned.get(id).is_some_and(Owned::goes_on));
-        self.advance(step, ids).await;
+        self.finish(End::Canceled, undone).await;
     }
 
     /// Removes single marks, and looks that none is left where not all of them were there.

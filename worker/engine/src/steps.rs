@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use ledger::transaction::{ParkCode, Parked, Reason, ReasonCode, State, TransactionId};
 use ledger::{
-    Advance, BYTES_MAX, CALL_IDS_MAX, Cancelation, Ledger, POSTINGS_MAX, ServerMs, Written,
+    BYTES_MAX, CALL_IDS_MAX, Cancelation, Commit, Ledger, POSTINGS_MAX, ServerMs, Written,
 };
 
 use super::batch::Batch;
@@ -47,8 +47,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let posted = |owned: &Owned| owned.is_posted() && !owned.awaits_confirmation();
         let (expiring, lasting): (Vec<_>, Vec<_>) =
             self.ids_where(posted).into_iter().partition(|id| self.expires(id));
-        self.advance(Advance::Commit, lasting).await;
-        self.advance(Advance::CommitInTime, expiring).await;
+        self.commit_if(Commit::AnyTime, lasting).await;
+        self.commit_if(Commit::InTime, expiring).await;
     }
 
     /// Whether it has to be applied before some moment.
@@ -90,40 +90,46 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         }
     }
 
-    pub(super) async fn advance(&mut self, step: Advance, ids: Vec<TransactionId>) {
+    async fn commit_if(&mut self, guard: Commit, ids: Vec<TransactionId>) {
         if ids.is_empty() {
             return;
         }
         debug_assert!(
-            ids.iter().all(|id| self.owned.get(id).is_some_and(|owned| owned.may_take(step))),
-            "{step:?} of a transaction that is not ready for it"
+            ids.iter().all(|id| self.owned.get(id).is_some_and(Owned::may_commit)),
+            "a commit of a transaction that is not ready for it"
         );
-        let _timer = self.engine.observer.phase(step.states().1.as_str());
-        let advance = |ids| self.engine.ledger.advance(step, ids, &self.claim);
-        let advanced = self.engine.in_pieces(ids.chunks(CALL_IDS_MAX), advance).await;
-        for (ids, left) in advanced.failed {
+        let _timer = self.engine.observer.phase(State::Applied.as_str());
+        let commit = |ids| self.engine.ledger.commit(guard, ids, &self.claim);
+        let committed = self.engine.in_pieces(ids.chunks(CALL_IDS_MAX), commit).await;
+        for (ids, left) in committed.failed {
             self.leave(ids, left);
         }
-        for (ids, written) in advanced.answered {
-            self.moved(step.states(), ids, written).await;
+        for (ids, written) in committed.answered {
+            self.moved((State::Pending, State::Applied), ids, written).await;
         }
     }
 
-    /// Believes a full count; otherwise reads what became of each: a reply was lost, the client
+    /// Believes a full count; otherwise looks what became of each: a reply was lost, the client
     /// canceled, a successor took over, it has expired, or the server refuses to write its
     /// document.
     async fn moved(&mut self, step: (State, State), ids: &[TransactionId], written: Written) {
         let (from, to) = step;
         if written.count == ids.len() {
             self.engine.observer.moved(to, ids.len());
-            if to.is_final() {
-                let created = |id| Some(self.owned.get(id)?.created_at);
-                let mut created = ids.iter().filter_map(created);
-                self.engine.observer.ended(to, &mut created, self.server_now());
-            }
             ids.iter().for_each(|id| self.now_in(id.clone(), to));
             return;
         }
+        self.look_again(to, ids).await;
+        for refused in written.refused {
+            let owned = self.owned.get_mut(&ids[refused.item]);
+            if let Some(owned) = owned.filter(|owned| owned.state == from) {
+                refused_to_move(owned, to, &refused.problem);
+            }
+        }
+    }
+
+    /// Reads what became of transactions that may have moved to this state.
+    pub(super) async fn look_again(&mut self, to: State, ids: &[TransactionId]) {
         let read = self.engine.in_pieces([ids], |ids| self.engine.ledger.read(ids)).await;
         for (ids, left) in read.failed {
             self.leave(ids, left);
@@ -151,15 +157,9 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
                 self.outcomes.push((seen.id.clone(), Outcome::of_other(&seen)));
             }
         }
-        for refused in written.refused {
-            let owned = self.owned.get_mut(&ids[refused.item]);
-            if let Some(owned) = owned.filter(|owned| owned.state == from) {
-                refused_to_move(owned, to, &refused.problem);
-            }
-        }
     }
 
-    fn now_in(&mut self, id: TransactionId, state: State) {
+    pub(super) fn now_in(&mut self, id: TransactionId, state: State) {
         if state.is_final() || state.is_resting() {
             self.owned.remove(&id);
             let outcome = if state.is_final() { Outcome::Final } else { Outcome::Resting };
@@ -172,7 +172,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
 
 /// What follows when the server refuses to write a transaction's new state: before the commit point
 /// it may still be possible to cancel it; otherwise it is set apart.
-fn refused_to_move(owned: &mut Owned, to: State, problem: &str) {
+pub(super) fn refused_to_move(owned: &mut Owned, to: State, problem: &str) {
     let message = format!("the database refuses to move it to {to}: {problem}");
     match to {
         State::Applied => {

@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicI64;
 
 use ledger::account::Account;
 use ledger::amount::Amount;
-use ledger::event::Ended;
+use ledger::journal::{Heading, Line};
 use ledger::transaction::{Body, Leg, State};
 use ledger::{
-    AccountRead, Advance, Cancelation, Claim, Claimed, Content, LedgerError, Look, Note, Parking,
+    AccountRead, Cancelation, Claim, Claimed, Commit, Content, Ending, LedgerError, Look, Parking,
     Posting, Removal, RemovalKind, Seen, ServerMs, Size, Transacted, Verdict, Written,
 };
 
@@ -31,6 +31,10 @@ struct Scripted {
     /// The time, and how much of it one post takes for each mark.
     clock: Arc<AtomicI64>,
     ms_a_mark: i64,
+    /// How many transactions each line had.
+    ends: Mutex<Vec<usize>>,
+    /// The server refuses to write the end of these.
+    unwritable: Vec<&'static str>,
 }
 
 fn transfer() -> Result<Body, String> {
@@ -86,13 +90,21 @@ impl Ledger for Scripted {
         all(removals.len())
     }
 
-    async fn advance(
+    async fn commit(
         &self,
-        _: Advance,
+        _: Commit,
         ids: &[TransactionId],
         _: &Claim,
     ) -> Result<Written, LedgerError> {
         all(ids.len())
+    }
+
+    async fn end(&self, line: &Line, _: &Claim) -> Result<Ending, LedgerError> {
+        self.ends.lock().expect("one thread").push(line.entries.len());
+        match line.entries.iter().find(|entry| self.unwritable.contains(&&*entry.id)) {
+            Some(bad) => Err(LedgerError::lasting("end", format!("{} can't be written", bad.id))),
+            None => Ok(Ending::Written),
+        }
     }
 
     async fn rest(
@@ -144,20 +156,11 @@ impl Ledger for Scripted {
         Ok(looks.iter().map(account).collect())
     }
 
-    async fn owe_events(&self, _: &str, _: &[Ended]) -> Result<(), LedgerError> {
-        Ok(())
-    }
-
     async fn forget_events(&self, _: &[String]) -> Result<(), LedgerError> {
         Ok(())
     }
 
-    async fn transact(
-        &self,
-        contents: &[Content],
-        _: &str,
-        _: Option<&Note>,
-    ) -> Result<Transacted, LedgerError> {
+    async fn transact(&self, contents: &[Content], _: &Heading) -> Result<Transacted, LedgerError> {
         self.tried.lock().expect("one thread").push(contents.len());
         if contents.len() > self.room {
             return Ok(Transacted::Conflict);
@@ -253,6 +256,22 @@ async fn settlements_wait_for_a_ride_only_while_there_are_posts_to_ride_on() {
         assert_eq!(outcomes, [("one".into(), Outcome::Final)]);
         assert_eq!(engine.environment.slept.load(Ordering::Relaxed), waited);
     }
+}
+
+#[tokio::test]
+async fn what_the_server_refuses_to_end_is_set_apart_and_all_others_end() {
+    let ids: Vec<TransactionId> = (0..64).map(|n| format!("{n:02}").into()).collect();
+    let unwritable = vec!["07", "40"];
+    let ledger = Scripted { claimed_at: vec![0; 64], unwritable, ..Scripted::default() };
+    let engine = engine(EngineKind::TwoPhase, ledger);
+    let outcomes = engine.run(&ids).await;
+    assert_eq!(outcomes.len(), ids.len());
+    for (id, outcome) in outcomes {
+        let is_bad = engine.ledger.unwritable.contains(&&*id);
+        assert_eq!(outcome, if is_bad { Outcome::Parked } else { Outcome::Final }, "{id}");
+    }
+    // All of them, two halves, and from there on the two parts of each half with a culprit.
+    assert_eq!(engine.ledger.ends.lock().expect("one thread").len(), 1 + 2 + 2 * (2 * 5));
 }
 
 async fn tried_with_room_for(room: usize) -> (Vec<usize>, usize) {

@@ -389,7 +389,7 @@ mod tests {
     fn line(done: Vec<Bson>, nets: &[i64]) -> Document {
         let accounts: Vec<String> = (0..20).map(|n| format!("{}", (b'a' + n) as char)).collect();
         doc! {
-            "_id": "l", "kind": "line", "at": DateTime::from_millis(7), "application": "w",
+            "_id": "l", "kind": "tandem-line", "at": DateTime::from_millis(7), "application": "w",
             "accounts": accounts, "nets": nets, "done": done, "canceled": [],
         }
     }

@@ -21,9 +21,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use ledger::event::End;
+use ledger::journal::Heading;
 use ledger::retry::Policy;
-use ledger::transaction::TransactionId;
-use ledger::{Content, Fault, Ledger, LedgerError, Note, Seen, ServerMs, Transacted, Verdict};
+use ledger::transaction::{Body, TransactionId};
+use ledger::{Content, Fault, Ledger, LedgerError, Seen, Transacted, Verdict};
 
 use super::announce::Committed;
 use super::news::tell;
@@ -43,9 +44,6 @@ const CONFLICTS_IN_A_ROW_MAX: u32 = 4 * CONFLICTS_MAX;
 /// How long to leave the documents to somebody else: about as long as a batch takes.
 const AFTER_CONFLICT: Policy =
     Policy { first: Duration::from_millis(10), max: Duration::from_millis(80) };
-
-/// How long its events are left to the worker that has committed a batch, in milliseconds.
-const LEFT_TO_ITS_WORKER_MS: i64 = 10_000;
 
 /// How often a batch that fails as a command is halved.
 const HALVINGS_MAX: u32 = 2;
@@ -180,16 +178,15 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
     async fn attempt(&mut self, read: Read, begun_ms: i64) -> Result<bool, LedgerError> {
         let created: Vec<_> = read.initial.iter().map(|seen| seen.created_at).collect();
         let server_ms = read.server_ms(begun_ms);
-        let note = self.note(server_ms);
-        let verdicts = match self.transact(read.initial, note.as_ref()).await? {
+        let heading = self.engine.heading(server_ms);
+        let contents = contents(read.initial);
+        let verdicts = match self.transact(&contents, &heading).await? {
             Transacted::Committed(verdicts) => verdicts,
             Transacted::Conflict => return Ok(false),
         };
         self.engine.auto.learn_attempt(false, begun_ms, &self.engine.environment);
         self.conflicts = 0;
-        let events = verdicts.iter().map(Verdict::ended).collect();
-        let token = note.map(|note| note.token);
-        self.committed.extend(token.map(|token| Committed { token, events }));
+        self.committed.extend(Committed::of(&heading, verdicts.iter().map(Verdict::ended)));
         let took_ms = self.engine.environment.now_ms().saturating_sub(begun_ms);
         let ended_ms = server_ms.saturating_add(took_ms);
         for end in End::ALL {
@@ -201,14 +198,6 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         }
         verdicts.into_iter().for_each(|verdict| self.ended(verdict));
         Ok(true)
-    }
-
-    /// How the events are noted with the commit: for the sweepers, should this worker die before it
-    /// announces them.
-    fn note(&self, server_ms: ServerMs) -> Option<Note> {
-        self.engine.announcer.as_ref()?;
-        let token = self.engine.environment.token();
-        Some(Note { token, due_at: server_ms.saturating_add(LEFT_TO_ITS_WORKER_MS) })
     }
 
     /// Keeps those whose accounts no other lane works on; the others wait.
@@ -245,17 +234,14 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
 
     async fn transact(
         &self,
-        initial: Vec<Seen>,
-        note: Option<&Note>,
+        contents: &[Content],
+        heading: &Heading,
     ) -> Result<Transacted, LedgerError> {
-        let accounts = initial.iter().flat_map(Seen::legs).map(|leg| leg.account.clone());
+        let bodies = contents.iter().filter_map(|(_, body)| body.as_ref().ok());
+        let accounts = bodies.flat_map(Body::legs).map(|leg| leg.account.clone());
         self.engine.settle_waiting(accounts).await;
-        let gone = || Err("its document was deleted".to_owned());
-        let contents: Vec<Content> =
-            initial.into_iter().map(|seen| (seen.id, seen.body.unwrap_or_else(gone))).collect();
         let phase = self.engine.observer.phase("transaction");
-        let application = &self.engine.settings.application;
-        let transacted = self.engine.ledger.transact(&contents, application, note).await;
+        let transacted = self.engine.ledger.transact(contents, heading).await;
         if matches!(transacted, Ok(Transacted::Conflict)) {
             phase.lost();
         }
@@ -281,4 +267,9 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         };
         self.outcomes.extend(ids.iter().map(|id| (id.clone(), outcome)));
     }
+}
+
+fn contents(initial: Vec<Seen>) -> Vec<Content> {
+    let gone = || Err("its document was deleted".to_owned());
+    initial.into_iter().map(|seen| (seen.id, seen.body.unwrap_or_else(gone))).collect()
 }
