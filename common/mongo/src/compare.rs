@@ -15,7 +15,7 @@ use super::ledger_settings::{Choice, Known, LedgerSettings};
 use super::names::{SETTINGS, TRANSACTIONS, WORKERS};
 use super::seen_index::SeenIndex;
 use super::unsuitable::Unsuitable;
-use super::{history, keyed, shell, waiting};
+use super::{history, keyed, shell};
 
 /// Whether nothing can be added to the collection of workers, because somebody uses its name
 /// otherwise.
@@ -85,7 +85,7 @@ pub(super) fn unneeded(seen: &Catalogue, known: Known, choice: Choice) -> Vec<&'
     let there = seen.collections.get(TRANSACTIONS).map_or(&[][..], |(_, indexes)| indexes);
     let kept = |index: &Index| there.iter().any(|there| index.is_served_by(there));
     let wanted = wanted(seen, known, choice);
-    let history = if wanted.history { vec![waiting::index()] } else { history::indexes() };
+    let history = if wanted.history { vec![] } else { history::indexes() };
     let keys = (!wanted.exclusive_keys).then(keyed::index);
     history.iter().chain(&keys).filter(|index| kept(index)).map(|index| index.name).collect()
 }
@@ -260,13 +260,12 @@ mod tests {
             compare(seen, Known::THIS, choice).iter().map(Finding::kind).collect()
         };
         let seen = whole();
-        assert_eq!(needs(&seen, off), ["index", "settings_history"], "that of what waits alone");
-        assert_eq!(unneeded(&seen, Known::THIS, off), ["by_state", "ended_on"]);
+        assert_eq!(needs(&seen, off), ["settings_history"]);
+        assert_eq!(unneeded(&seen, Known::THIS, off), ["ended_on"]);
         assert!(unneeded(&seen, Known::THIS, on()).is_empty());
         let seen = whole_as(off);
         assert_eq!(kinds(&seen, true), []);
-        assert_eq!(needs(&seen, on()), ["index", "index", "settings_history"]);
-        assert_eq!(unneeded(&seen, Known::THIS, on()), ["unclaimed"]);
+        assert_eq!(needs(&seen, on()), ["index", "settings_history"]);
     }
 
     #[test]

@@ -1,10 +1,6 @@
 //! The indexes that lists and statements read through. A ledger has them or does without.
 //!
-//! By `createdAt`, which never changes, a list stays in one order while transactions go through
-//! their states. One index has all that is not in flight, by state, and is the sweeper's for what
-//! waits; those in flight are in an index of the sweeper's own. So no document is in two of them,
-//! and a claim and an end write each one entry. By account there are those that have ended, by
-//! `lastModified`, which is the moment of the end, so that a statement is in the order in which
+//! By account there are those that have ended, by `lastModified`, which is the moment of the end, so that a statement is in the order in which
 //! money was booked. Their entries are written once, with the end: an index entry for an account is
 //! expensive, because it is somewhere in the index and not at its end, and submissions would pay
 //! for it. The end copies the accounts into a field of their own, so that there is one such index,
@@ -14,14 +10,12 @@
 //! With one index for each place of an account, the end of a native transaction cost MongoDB 6.0
 //! nearly half as much again, because within a native transaction the server reads the collection's
 //! whole catalog entry for each index. A transaction that was `done` before it came into the ledger
-//! has no `endedOn`, and is in no list by account. A list of all states is merged from `by_state`
-//! and the index of those in flight.
+//! has no `endedOn`, and is in no list by account.
 
-use ledger::transaction::State;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::index::Index;
-use super::names::{BY_STATE, ENDED_BY_ACCOUNT};
+use super::names::ENDED_BY_ACCOUNT;
 
 /// Whether a fresh ledger has these indexes, where its owner does not choose.
 pub(super) const BY_DEFAULT: bool = true;
@@ -32,10 +26,7 @@ pub const ENDED_ON: &str = "endedOn";
 
 /// All of them.
 pub(super) fn indexes() -> Vec<Index> {
-    let stays = |state: &State| !State::IN_FLIGHT.contains(state);
-    let staying: Vec<Bson> = State::ALL.into_iter().filter(stays).map(Bson::from).collect();
     vec![
-        Index::new(BY_STATE, key("state", "createdAt"), doc! { "state": { "$in": staying } }),
         Index::new(
             ENDED_BY_ACCOUNT,
             key(ENDED_ON, "lastModified"),

@@ -24,12 +24,14 @@ mod looking;
 mod names;
 mod native;
 mod numbers;
+mod open;
 mod outbox;
 mod own;
 mod pages;
 mod parked;
 mod parking;
 mod postings;
+mod progress;
 mod protocol;
 mod raw;
 mod read;
@@ -42,13 +44,13 @@ mod schema;
 mod seen;
 mod seen_index;
 mod shell;
+mod slowing;
 mod statements;
 mod submissions;
 mod suspects;
 mod unfinished;
 mod unsuitable;
 mod validators;
-mod waiting;
 mod words;
 mod workers;
 mod write;
@@ -75,13 +77,15 @@ pub use keyed::{KeyedInsert, NEEDS_REPLICA_SET as KEYS_NEED_REPLICA_SET};
 pub use ledger_settings::{Choice, LedgerSettings, Misfit};
 pub use listing::{Listed, Listing};
 pub use names::{
-    ACCOUNTS, BY_STATE, DUE, ENDED_BY_ACCOUNT, EVENTS, IN_FLIGHT, NOTES, REQUESTS, SETTINGS,
+    ACCOUNTS, BY_CREATION, DUE, ENDED_BY_ACCOUNT, EVENTS, NOTES, PROGRESS, REQUESTS, SETTINGS,
     TRANSACTIONS, WORKERS,
 };
-pub use outbox::{MongoOutbox, NoDate, Stranded, Swept};
+pub use open::{Open, OpenSource, OpenSources, Piece, Place, Takeover};
+pub use outbox::{MongoOutbox, Stranded, Swept};
 pub use own::{FOREIGN_MAX, Foreign};
 pub use parked::{ParkedEntry, ParkedFilter, ParkedTransaction, Volume};
 pub use parking::Unparked;
+pub use progress::{Below, Progress};
 pub use protocol::MongoLedger;
 pub use raw::{RawId, raw_id};
 pub use read::Fields;
@@ -89,6 +93,7 @@ pub use requests::{Request, Under};
 pub use resting::{FirstDue, Resting};
 pub use roles::{ROLES, Role};
 pub use schema::{Inspection, NotReady};
+pub use slowing::Slowing;
 pub use unfinished::{OldestOne, Unfinished};
 pub use unsuitable::Unsuitable;
 pub use words::of_error as error_in_words;
@@ -116,8 +121,6 @@ pub struct Store {
     keeps_keys: Arc<OnceCell<()>>,
     /// The indexes that may refuse writes and that this program was told to accept.
     accepted_indexes: Arc<[String]>,
-    /// Which index has what is `initial`.
-    waiting: waiting::Known,
 }
 
 impl Store {
@@ -166,7 +169,6 @@ impl Store {
             one_document: Arc::new(OnceCell::new_with(one_document)),
             keeps_keys: Arc::default(),
             accepted_indexes: args.accept_index.clone().into(),
-            waiting: waiting::Known::default(),
         })
     }
 

@@ -7,7 +7,9 @@
 
 use mongodb::bson::{Document, doc};
 
-use super::names::{ACCOUNTS, EVENTS, NOTES, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS};
+use super::names::{
+    ACCOUNTS, EVENTS, NOTES, PROGRESS, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS,
+};
 use super::schema::NotReady;
 use super::{Store, fault, shell};
 
@@ -41,38 +43,47 @@ impl Action {
 /// The actions on the documents of one collection.
 pub(super) type Privilege = (&'static str, &'static [Action]);
 
-/// A worker inserts only notes, due events and what it says of itself, by an upsert.
-pub(super) const OF_A_WORKER: [Privilege; 6] = [
+/// A worker inserts only notes, due events, how far it has swept and what it says of itself, by an
+/// upsert.
+pub(super) const OF_A_WORKER: [Privilege; 7] = [
     (ACCOUNTS, &[Find, Update]),
     (TRANSACTIONS, &[Find, Update]),
     (NOTES, &[Find, Update, Insert]),
     (EVENTS, &[Find, Update, Insert, Remove]),
+    (PROGRESS, &[Find, Update, Insert]),
     (SETTINGS, &[Find]),
     (WORKERS, &[Find, Update, Insert]),
 ];
 
 /// Submits transactions and waits for them. It can't change one that is there, so it can't cancel.
-const OF_A_PRODUCER: [Privilege; 4] =
-    [(ACCOUNTS, &[Find]), (TRANSACTIONS, &[Find, Insert]), (NOTES, &[Find]), (SETTINGS, &[Find])];
+const OF_A_PRODUCER: [Privilege; 5] = [
+    (ACCOUNTS, &[Find]),
+    (TRANSACTIONS, &[Find, Insert]),
+    (NOTES, &[Find]),
+    (PROGRESS, &[Find]),
+    (SETTINGS, &[Find]),
+];
 
 /// Everything that the HTTP API offers: opens and freezes accounts, submits, cancels and reverses,
 /// brings back what was parked, and audits.
-const OF_THE_API: [Privilege; 7] = [
+const OF_THE_API: [Privilege; 8] = [
     (ACCOUNTS, &[Find, Insert, Update]),
     (TRANSACTIONS, &[Find, Insert, Update, ChangeStream]),
     (NOTES, &[Find, Update, Remove]),
     (EVENTS, &[Find]),
     (REQUESTS, &[Find, Insert, Update]),
+    (PROGRESS, &[Find]),
     (SETTINGS, &[Find]),
     (WORKERS, &[Find]),
 ];
 
 /// Reads, and learns from a change stream what has changed since an audit began.
-const OF_AN_AUDITOR: [Privilege; 6] = [
+const OF_AN_AUDITOR: [Privilege; 7] = [
     (ACCOUNTS, &[Find]),
     (TRANSACTIONS, &[Find, ChangeStream]),
     (NOTES, &[Find]),
     (EVENTS, &[Find]),
+    (PROGRESS, &[Find]),
     (SETTINGS, &[Find]),
     (WORKERS, &[Find]),
 ];

@@ -11,8 +11,24 @@ use ledger::transaction::{DECIDED_KEY, DUE_AT, Reason, State, TransactionId};
 use ledger::{Advance, Cancelation, Claim, LeaseMs, ServerMs, Verdict};
 use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBson, RawDocumentBuf, doc, rawdoc};
 
+use super::dates::is_date;
 use super::history::ENDED_ON;
 use super::read::cstr;
+
+/// How long sweepers leave alone what somebody has brought back who publishes or ends it himself, in
+/// milliseconds.
+const SOON_MS: i64 = 5_000;
+
+/// The stamp of whatever is brought back to a state in which it needs a worker: the sweepers' mark
+/// may have passed it, and then only its stamp shows it to them.
+pub(super) fn stamped_soon() -> RawDocumentBuf {
+    rawdoc! { "$add": ["$$NOW", SOON_MS] }
+}
+
+/// The date of creation; this moment, where others have written none.
+pub(super) fn dated() -> RawDocumentBuf {
+    rawdoc! { "$cond": [is_date("$createdAt"), "$createdAt", "$$NOW"] }
+}
 
 fn literal(text: &str) -> RawDocumentBuf {
     rawdoc! { "$literal": text }
@@ -29,7 +45,8 @@ pub(super) fn states<const N: usize>(states: [State; N]) -> RawArrayBuf {
 /// Claims transactions that are `initial`, or in flight past their takeover time, unless they are
 /// parked. The clock is the server's. `alone` means that the claim is for one transaction only.
 /// Such a claim counts in `attemptsAlone` unless it is the first: a transaction that fails alone
-/// fails by itself.
+/// fails by itself. What has no date of creation gets one, so that the final ones among such do not
+/// pile up where sweepers look for what has none.
 pub(super) fn claim(
     ids: &[&TransactionId],
     claim: &Claim,
@@ -40,6 +57,7 @@ pub(super) fn claim(
     let mut set = rawdoc! {
         "state": { "$cond": [is_first.clone(), "pending", "$state"] },
         "claimedAt": { "$cond": [is_first.clone(), "$$NOW", "$claimedAt"] },
+        "createdAt": dated(),
         "claim": literal(&claim.token),
         "application": literal(&claim.application),
         "attempts": one_more("$attempts"),
@@ -149,6 +167,7 @@ fn end(state: State, more: RawDocumentBuf) -> RawArrayBuf {
         accounts = doc! { "$cond": [{ "$lt": [size, COPIED_BYTES_MAX] }, accounts, "$$REMOVE"] };
     }
     let mut set = raw(&doc! { "state": state, "lastModified": "$$NOW", ENDED_ON: accounts });
+    set.append(cstr("createdAt"), dated());
     for field in &more {
         let (name, value) = field.expect("it was just made");
         set.append(name, value);
@@ -211,7 +230,7 @@ pub(super) fn release(
     }
 }
 
-/// Takes a first claim back, as if the transaction had never been claimed.
+/// Takes a first claim back, as if the transaction had never been claimed, and stamps it.
 pub(super) fn unclaim(ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
     rawdoc! {
         "q": {
@@ -220,14 +239,16 @@ pub(super) fn unclaim(ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
             "claim": claim.token.as_str(),
             "attempts": 1,
         },
-        "u": {
-            "$set": { "state": State::Initial.as_str() },
-            "$unset": {
-                "claim": "", "leaseUntil": "", "takeoverAt": "", "application": "", "attempts": "",
-                "claimedAt": "",
-            },
-            "$currentDate": { "lastModified": true },
-        },
+        "u": [
+            { "$set": {
+                "state": State::Initial.as_str(),
+                "sweepAfter": stamped_soon(),
+                "lastModified": "$$NOW",
+            } },
+            { "$unset": [
+                "claim", "leaseUntil", "takeoverAt", "application", "attempts", "claimedAt",
+            ] },
+        ],
         "multi": true,
     }
 }
