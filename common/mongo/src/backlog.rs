@@ -13,7 +13,7 @@ use mongodb::bson::{DateTime, RawArrayBuf, RawDocument, rawdoc};
 
 use super::dates::is_date;
 use super::names::TRANSACTIONS;
-use super::open::OpenSource;
+use super::open::{OpenSource, OpenSources};
 use super::raw::number;
 use super::statements::raw;
 use super::submissions::foreign;
@@ -27,6 +27,10 @@ pub const BACKLOG_MAX: u32 = 10_000;
 /// there are more, most of them are final; the last ones are read as well, which workers are busy
 /// with.
 const READ_MAX: u32 = 40_000;
+
+/// How many of the last ones are read, and how long ago they were created at most.
+const NEWEST_MAX: u32 = 10_000;
+const NEWEST_MS: i64 = 2_000;
 
 /// What waits, or is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,9 +57,12 @@ impl MongoOutbox {
     /// # Errors
     /// When the server is away.
     pub async fn backlog(&self) -> Result<Backlog, LedgerError> {
-        let open = self.store.open_sources(READ_MAX).await?;
-        let mut backlog = Backlog { capped: open.capped, ..Backlog::default() };
-        for source in &open.sources {
+        let OpenSources { mut sources, until } = self.store.open_sources(READ_MAX).await?;
+        let mut backlog = Backlog { capped: until.is_some(), ..Backlog::default() };
+        if let Some(until) = until {
+            sources.push(self.store.newest(until, NEWEST_MS, NEWEST_MAX).await?);
+        }
+        for source in &sources {
             for (states, in_flight) in [(&[State::Initial][..], false), (&State::IN_FLIGHT, true)] {
                 let (count, oldest) = self.store.counted(source, states).await?;
                 backlog.add(in_flight, count, oldest);

@@ -80,7 +80,7 @@ pub use names::{
     ACCOUNTS, BY_CREATION, DUE, ENDED_BY_ACCOUNT, EVENTS, NOTES, PROGRESS, REQUESTS, SETTINGS,
     TRANSACTIONS, WORKERS,
 };
-pub use open::{Open, OpenSource, OpenSources, Piece, Place, Takeover};
+pub use open::{Open, OpenSource, OpenSources, Piece, Place, Takeover, open_sources};
 pub use outbox::{MongoOutbox, Stranded, Swept};
 pub use own::{FOREIGN_MAX, Foreign};
 pub use parked::{ParkedEntry, ParkedFilter, ParkedTransaction, Volume};

@@ -75,7 +75,7 @@ impl Store {
         let fields = listed.fields.iter().map(|field| ((*field).to_owned(), Bson::from(1)));
         let projection = (!listed.fields.is_empty()).then(|| fields.collect());
         let listing = self.listing(super::TRANSACTIONS, queries, projection, listed.limit);
-        Ok(Listing { capped: open.capped, ..listing })
+        Ok(Listing { capped: open.until.is_some(), ..listing })
     }
 
     /// A list of accounts by their id, of those with this status.

@@ -229,31 +229,49 @@ impl Store {
     /// When the server is away.
     pub async fn open_sources(&self, most: u32) -> Result<OpenSources, LedgerError> {
         let mark = self.progress().await?.mark;
-        let from = mark.as_ref().and_then(Place::date).map_or(DateTime::MIN, DateTime::from_millis);
-        let start = mark.unwrap_or_else(|| Place::before(i64::MIN));
+        let start = mark.clone().unwrap_or_else(|| Place::before(i64::MIN));
         let end = self.skipped(&start, &Place::after_dates(), most).await?;
-        let end = end.as_ref().and_then(Place::date).map(DateTime::from_millis);
-        let to = end.unwrap_or(DateTime::MAX);
-        let since = doc! { "createdAt": { "$gte": from } };
-        let sources = vec![
-            OpenSource {
-                filter: doc! { "createdAt": { "$gte": from, "$lte": to } },
-                hint: BY_CREATION,
-            },
-            OpenSource {
-                filter: doc! { "sweepAfter": { "$type": "date" }, "$nor": [since.clone()] },
-                hint: SWEPT,
-            },
-            OpenSource {
-                filter: doc! {
-                    "parked": { "$exists": true, "$ne": null },
-                    "$nor": [since, { "sweepAfter": { "$type": "date" } }],
-                },
-                hint: PARKED,
-            },
-        ];
-        Ok(OpenSources { sources, capped: end.is_some() })
+        let until = end.as_ref().and_then(Place::date);
+        Ok(OpenSources { sources: open_sources(mark.as_ref(), until), until })
     }
+
+    /// The query for the last of those that were created, at most so many, within so many
+    /// milliseconds before now and after a moment.
+    pub(super) async fn newest(
+        &self,
+        after: ServerMs,
+        within_ms: i64,
+        most: u32,
+    ) -> Result<OpenSource, LedgerError> {
+        let from = after.saturating_add(1).max(self.server_now().await? - within_ms);
+        let end = self.skipped(&Place::before(from), &Place::after_dates(), most).await?;
+        Ok(created(from, end.as_ref().and_then(Place::date)))
+    }
+}
+
+/// The queries that together have everything that is not final and does not rest, where the
+/// sweepers' mark is this; of what was created since, only that until a moment, if one is given.
+#[must_use]
+pub fn open_sources(mark: Option<&Place>, until: Option<ServerMs>) -> Vec<OpenSource> {
+    let from = mark.and_then(Place::date).unwrap_or(i64::MIN);
+    let since = doc! { "createdAt": { "$gte": DateTime::from_millis(from) } };
+    let is_stamped = doc! { "sweepAfter": { "$type": "date" } };
+    let mut stamped = is_stamped.clone();
+    stamped.insert("$nor", [since.clone()]);
+    let parked = doc! {
+        "parked": { "$exists": true, "$ne": null }, "$nor": [since, is_stamped],
+    };
+    vec![
+        created(from, until),
+        OpenSource { filter: stamped, hint: SWEPT },
+        OpenSource { filter: parked, hint: PARKED },
+    ]
+}
+
+fn created(from: ServerMs, until: Option<ServerMs>) -> OpenSource {
+    let to = until.map_or(DateTime::MAX, DateTime::from_millis);
+    let filter = doc! { "createdAt": { "$gte": DateTime::from_millis(from), "$lte": to } };
+    OpenSource { filter, hint: BY_CREATION }
 }
 
 /// The queries for what is not final.
@@ -261,8 +279,8 @@ impl Store {
 pub struct OpenSources {
     /// The queries.
     pub sources: Vec<OpenSource>,
-    /// Whether more was created since the mark than is read.
-    pub capped: bool,
+    /// Only what was created until this moment is read, where more was created since the mark.
+    pub until: Option<ServerMs>,
 }
 
 /// One of the queries for what is not final.

@@ -8,7 +8,7 @@
 //! an error of the command.
 
 use ledger::LedgerError;
-use mongodb::bson::{RawBson, RawDocument, RawDocumentBuf, rawdoc};
+use mongodb::bson::{Document, RawBson, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::names::PROGRESS;
 use super::open::Place;
@@ -49,6 +49,22 @@ impl Below {
     }
 }
 
+impl Progress {
+    /// The filter for the document, for whoever reads it in a session of his own.
+    #[must_use]
+    pub fn filter() -> Document {
+        SWEEP_PROGRESS.named(ID)
+    }
+
+    /// What the document says.
+    #[must_use]
+    pub fn read(found: &RawDocument) -> Progress {
+        let place = |field| found.get_document(field).ok().and_then(Place::read);
+        let mark = place("mark").filter(|mark| mark.date().is_some());
+        Progress { mark, near: place("near"), far: place("far") }
+    }
+}
+
 impl Store {
     /// How far the sweepers have come.
     ///
@@ -58,7 +74,8 @@ impl Store {
         let command = rawdoc! {
             "find": PROGRESS, "filter": SWEEP_PROGRESS.with_id(raw_id(ID)), "limit": 1_i64,
         };
-        Ok(self.find("progress", command, |found| Some(progress(found))).await?.pop().unwrap_or_default())
+        let read = |found: &RawDocument| Some(Progress::read(found));
+        Ok(self.find("progress", command, read).await?.pop().unwrap_or_default())
     }
 }
 
@@ -100,12 +117,6 @@ fn advance(mark: &Place, (below, at): (Below, Option<&Place>)) -> RawDocumentBuf
     }
 }
 
-fn progress(found: &RawDocument) -> Progress {
-    let place = |field| found.get_document(field).ok().and_then(Place::read);
-    let mark = place("mark").filter(|mark| mark.date().is_some());
-    Progress { mark, near: place("near"), far: place("far") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,7 +126,7 @@ mod tests {
         let (mark, near) = (Place::before(7), Place::first());
         let found = rawdoc! { "mark": mark.to_raw(), "near": near.to_raw(), "far": null };
         let read = Progress { mark: Some(mark), near: Some(near.clone()), far: None };
-        assert_eq!(progress(&found), read);
-        assert_eq!(progress(&rawdoc! { "mark": near.to_raw(), "near": 7 }), Progress::default());
+        assert_eq!(Progress::read(&found), read);
+        assert_eq!(Progress::read(&rawdoc! { "mark": near.to_raw(), "near": 7 }), Progress::default());
     }
 }

@@ -71,7 +71,7 @@ impl Store {
     pub async fn unfinished(&self, most: u64) -> Result<Unfinished, LedgerError> {
         let open = self.open_sources(u32::try_from(most).unwrap_or(u32::MAX)).await?;
         let mut unfinished = Unfinished {
-            capped: open.capped,
+            capped: open.until.is_some(),
             states: State::UNFINISHED.into_iter().map(|state| (state, 0)).collect(),
             ..Unfinished::default()
         };

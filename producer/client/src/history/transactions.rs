@@ -1,12 +1,12 @@
 //! Lists of transactions, newest first.
 //!
-//! A list is read through one index or a few and merged. Without an account it is by `createdAt`,
-//! then by `_id`: these never change, so a transaction keeps its place while it goes through its
-//! states, and a page after a cursor has only older ones. Of an account there are first those in
+//! Without an account a list is by `createdAt`, then by `_id`, whatever the states: these never
+//! change, so a transaction keeps its place while it goes through its states, and a page after a
+//! cursor has only older ones. No index knows the state. So a page is read from a stretch of so many
+//! transactions at most; where few of them are in the states that are asked for, it is short or
+//! empty, and the list goes on all the same. Of an account there are first those in
 //! flight that have posted on it, by its marks, and then those that have ended, by the moment of
-//! their end. So one that ends while somebody goes from page to page may be met twice. Queries
-//! follow a transaction's life: one that moves on while they run is met again by a later query, and
-//! counts as that query saw it. A document whose `_id` is no text, or that lacks the moment of the
+//! their end. So one that ends while somebody goes from page to page may be met twice. A document whose `_id` is no text, or that lacks the moment of the
 //! order, has no place in it and is left out.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use ledger::LedgerError;
 use ledger::account::marks_from_raw;
 use ledger::transaction::State;
 use mongo::{
-    ACCOUNTS, BY_STATE, ENDED_BY_ACCOUNT, ENDED_ON, Fields, IN_FLIGHT, Store, TRANSACTIONS,
+    ACCOUNTS, BY_CREATION, ENDED_BY_ACCOUNT, ENDED_ON, Fields, Store, TRANSACTIONS,
 };
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 use serde_json::{Value, json};
@@ -47,6 +47,9 @@ const ENDED: &str = "lastModified";
 /// What the moments of transactions in flight count from in a list of an account, so that they
 /// stand before all that have ended. In milliseconds: far beyond every date.
 const IN_FLIGHT_FROM_MS: i64 = 1 << 60;
+
+/// How many transactions are read for a page by creation.
+const READ_MAX: i32 = 20_000;
 
 /// How many documents are read at once by an account's marks.
 const MARKS_AT_ONCE: usize = 1_000;
@@ -79,15 +82,43 @@ impl Client {
             let problem = "scheduled transactions are not listed by account; leave one of them out";
             return Err(Error::invalid("state", problem));
         }
-        self.needs_history().await?;
-        let mut found = match &filter.account {
-            Some(account) => self.in_flight_on(account, filter, after.as_ref()).await?,
-            None => InOrder::new(),
+        let Some(account) = &filter.account else {
+            return self.newest(filter, limit, after.as_ref()).await;
         };
-        for query in queries(filter, after.as_ref()) {
+        self.needs_history().await?;
+        let mut found = self.in_flight_on(account, filter, after.as_ref()).await?;
+        if let Some(query) = ended_of(account, filter, after.as_ref()) {
             found.extend(self.insist(|| query.run(self.store(), limit)).await?);
         }
         Ok(page(&of, found, limit))
+    }
+
+    /// A page by creation, of any states.
+    async fn newest(
+        &self,
+        filter: &TransactionFilter,
+        limit: usize,
+        after: Option<&Place>,
+    ) -> Result<Page<Document>, Error> {
+        let of = filter.list();
+        let mut query = newest(filter, after);
+        let mut end = None;
+        if !filter.states.is_empty() {
+            let skip = || query.skipped(self.store(), READ_MAX);
+            end = self.insist(skip).await?;
+        }
+        if let Some(end) = &end {
+            let from = DateTime::from_millis(end.at);
+            query.and(doc! { CREATED: { "$gte": from } });
+            let before_end = doc! { CREATED: from, "_id": { "$lt": &end.id } };
+            query.and(doc! { "$nor": [before_end] });
+        }
+        let found = self.insist(|| query.run(self.store(), limit)).await?;
+        let mut page = page(&of, found, limit);
+        if page.next.is_none() {
+            page.next = end.map(|end| cursor::write(&of, &end));
+        }
+        Ok(page)
     }
 
     /// The transactions in flight that have posted on an account, after the cursor.
@@ -166,33 +197,18 @@ impl TransactionFilter {
 struct Query {
     filter: Document,
     hint: &'static str,
-    /// The field by which it is ordered. The server sorts those in flight, which are few; all
-    /// others are in the order of their index.
+    /// The field by which it is ordered, as its index is.
     moment: &'static str,
 }
 
-/// One query for each index, in the order of a transaction's life.
-fn queries(filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
-    if let Some(account) = &filter.account {
-        return ended_of(account, filter, after).into_iter().collect();
+/// Those of all states that are asked for, by creation.
+fn newest(filter: &TransactionFilter, after: Option<&Place>) -> Query {
+    let mut whole = filter.place(CREATED, after);
+    if !filter.states.is_empty() {
+        let states: Vec<Bson> = filter.states.iter().copied().map(Bson::from).collect();
+        whole.insert("state", doc! { "$in": states });
     }
-    let query = |condition: Document, hint| {
-        let mut whole = condition;
-        whole.extend(filter.place(CREATED, after));
-        Query { filter: whole, hint, moment: CREATED }
-    };
-    let asked = |state: &State| filter.states.is_empty() || filter.states.contains(state);
-    // One for each state: of several the server would read all, and sort them.
-    let stays = |state| asked(&state).then(|| query(doc! { "state": state }, BY_STATE));
-    let flying: Vec<Bson> = State::IN_FLIGHT.into_iter().filter(asked).map(Bson::from).collect();
-    let in_flight =
-        (!flying.is_empty()).then(|| query(doc! { "state": { "$in": flying } }, IN_FLIGHT));
-    let held = stays(State::Held);
-    // A hold is in flight before it rests, and again when it was confirmed or released.
-    let before_held = in_flight.clone().filter(|_| held.is_some());
-    let life = [stays(State::Scheduled), stays(State::Initial), before_held, held, in_flight];
-    let ended = State::ALL.into_iter().filter(|state| state.is_final()).map(stays);
-    life.into_iter().chain(ended).flatten().collect()
+    Query { filter: whole, hint: BY_CREATION, moment: CREATED }
 }
 
 /// Those that have ended and name the account.
@@ -211,11 +227,35 @@ fn ended_of(account: &str, filter: &TransactionFilter, after: Option<&Place>) ->
 }
 
 impl Query {
-    async fn run(&self, store: &Store, limit: usize) -> Result<InOrder, LedgerError> {
-        let raw = |document: &Document| {
-            RawDocumentBuf::try_from(document)
-                .map_err(|error| LedgerError::lasting("transactions", error.to_string()))
+    fn and(&mut self, condition: Document) {
+        let filter = std::mem::take(&mut self.filter);
+        self.filter = doc! { "$and": [filter, condition] };
+    }
+
+    /// The place of the last of so many, whatever their states: the page after it begins there.
+    /// None if there are no more.
+    async fn skipped(&self, store: &Store, most: i32) -> Result<Option<Place>, LedgerError> {
+        let mut filter = self.filter.clone();
+        filter.remove("state");
+        let command = rawdoc! {
+            "find": TRANSACTIONS,
+            "filter": raw(&filter)?,
+            "sort": raw(&doc! { self.moment: -1, "_id": -1 })?,
+            "hint": self.hint,
+            "skip": most,
+            "limit": 1,
+            "projection": raw(&doc! { self.moment: 1, "_id": 1 })?,
         };
+        let moment = self.moment;
+        let place = move |document: &_| {
+            let document = readable(document);
+            let at = document.get_datetime(moment).ok()?.timestamp_millis();
+            Some(Place { at, id: id_of(&document)? })
+        };
+        Ok(store.find("transactions", command, place).await?.pop())
+    }
+
+    async fn run(&self, store: &Store, limit: usize) -> Result<InOrder, LedgerError> {
         let command = rawdoc! {
             "find": TRANSACTIONS,
             "filter": raw(&self.filter)?,
@@ -232,6 +272,11 @@ impl Query {
         };
         Ok(store.find("transactions", command, placed).await?.into_iter().collect())
     }
+}
+
+fn raw(document: &Document) -> Result<RawDocumentBuf, LedgerError> {
+    RawDocumentBuf::try_from(document)
+        .map_err(|error| LedgerError::lasting("transactions", error.to_string()))
 }
 
 /// The newest of what the queries have found. Each has found one more than a page has, so what is
@@ -259,21 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn each_filter_is_read_through_indexes_that_fit_it() {
-        let hints = |filter: &TransactionFilter| -> Vec<&str> {
-            queries(filter, None).iter().map(|query| query.hint).collect()
-        };
-        assert_eq!(hints(&of(&[State::Done], None)), [BY_STATE]);
-        assert_eq!(hints(&of(&[State::Applied, State::Pending], None)), [IN_FLIGHT]);
-        for state in [State::Scheduled, State::Initial, State::Held] {
-            assert_eq!(hints(&of(&[state], None)).first(), Some(&BY_STATE), "{state}");
+    fn each_filter_is_read_through_an_index_that_fits_it() {
+        for states in [&[][..], &[State::Done], &State::ALL] {
+            assert_eq!(newest(&of(states, None), None).hint, "by_creation");
         }
-        let life = [BY_STATE, BY_STATE, IN_FLIGHT, BY_STATE, IN_FLIGHT, BY_STATE, BY_STATE];
-        assert_eq!(hints(&of(&State::ALL, None)), life);
-        assert_eq!(hints(&of(&[], None)), life);
-        assert_eq!(hints(&of(&[], Some("a"))), ["ended_on"]);
-        assert_eq!(hints(&of(&[State::Done], Some("a"))), ["ended_on"]);
-        assert!(hints(&of(&[State::Applied], Some("a"))).is_empty(), "its marks name them");
+        let ended = |states| ended_of("a", &of(states, Some("a")), None).map(|query| query.hint);
+        assert_eq!(ended(&[]), Some("ended_on"));
+        assert_eq!(ended(&[State::Done]), Some("ended_on"));
+        assert_eq!(ended(&[State::Applied]), None, "its marks name them");
     }
 
     #[test]

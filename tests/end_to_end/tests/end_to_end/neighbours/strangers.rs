@@ -10,7 +10,7 @@ use harness::world::{World, transfer};
 use ledger::event::{End, Ended};
 use ledger::transaction::State;
 use mongo::{
-    ACCOUNTS, EVENTS, MongoOutbox, NOTES, NoDate, SETTINGS, Stranded, TRANSACTIONS, WORKERS,
+    ACCOUNTS, EVENTS, MongoOutbox, NOTES, PROGRESS, NoDate, SETTINGS, Stranded, TRANSACTIONS, WORKERS,
 };
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -90,7 +90,8 @@ fn stranger(collection: &str, n: i64) -> Document {
     document
 }
 
-const COLLECTIONS: [&str; 6] = [ACCOUNTS, TRANSACTIONS, EVENTS, NOTES, WORKERS, SETTINGS];
+const COLLECTIONS: [&str; 7] =
+    [ACCOUNTS, TRANSACTIONS, EVENTS, NOTES, WORKERS, PROGRESS, SETTINGS];
 
 type Strangers = BTreeMap<&'static str, Vec<Document>>;
 
