@@ -75,11 +75,7 @@ fn transaction_indexes() -> Vec<Index> {
         // The sweeper of moments: what is scheduled, held, or expires.
         Index::new(DUE, doc! { DUE_AT: 1 }, exists(DUE_AT, doc! { "$type": "date" })),
         // Sweepers: what they have passed and is not final.
-        Index::new(
-            SWEPT,
-            doc! { "sweepAfter": 1 },
-            exists("sweepAfter", doc! { "$type": "date" }),
-        ),
+        Index::new(SWEPT, doc! { "sweepAfter": 1 }, exists("sweepAfter", doc! { "$type": "date" })),
         // People: what waits for them.
         Index::new(PARKED, doc! { "parked.at": 1 }, exists("parked", doc! { "$exists": true })),
     ]

@@ -26,13 +26,11 @@ pub const ENDED_ON: &str = "endedOn";
 
 /// All of them.
 pub(super) fn indexes() -> Vec<Index> {
-    vec![
-        Index::new(
-            ENDED_BY_ACCOUNT,
-            key(ENDED_ON, "lastModified"),
-            doc! { ENDED_ON: { "$exists": true } },
-        ),
-    ]
+    vec![Index::new(
+        ENDED_BY_ACCOUNT,
+        key(ENDED_ON, "lastModified"),
+        doc! { ENDED_ON: { "$exists": true } },
+    )]
 }
 
 fn key(first: &str, moment: &str) -> Document {

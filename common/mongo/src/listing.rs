@@ -94,7 +94,15 @@ impl Store {
         limit: u32,
     ) -> Listing {
         let (store, left) = (self.clone(), limit as usize);
-        Listing { store, collection, queries: queries.into(), projection, left, cursor: None, capped: false }
+        Listing {
+            store,
+            collection,
+            queries: queries.into(),
+            projection,
+            left,
+            cursor: None,
+            capped: false,
+        }
     }
 }
 

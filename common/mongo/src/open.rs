@@ -67,7 +67,8 @@ impl Place {
 
     /// As it was written; none where that is no place.
     pub(super) fn read(document: &RawDocument) -> Option<Place> {
-        let fields: Vec<&str> = document.iter_elements().flatten().map(|e| e.key().as_str()).collect();
+        let fields: Vec<&str> =
+            document.iter_elements().flatten().map(|e| e.key().as_str()).collect();
         (fields == ["createdAt", "_id"]).then(|| Place(document.to_owned()))
     }
 

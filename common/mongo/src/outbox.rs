@@ -180,7 +180,8 @@ impl MongoOutbox {
             }
         };
         let groups = together(ids.len());
-        let written = self.store.write("stamp", TRANSACTIONS, ids, groups, Counts::Matched, statement);
+        let written =
+            self.store.write("stamp", TRANSACTIONS, ids, groups, Counts::Matched, statement);
         let refused = written.await?.refused;
         for refused in &refused {
             let message = format!("the database refuses to stamp it: {}", refused.problem);
@@ -216,7 +217,8 @@ impl MongoOutbox {
             rawdoc! { "q": { "$and": both }, "u": { "$unset": { "sweepAfter": "" } } }
         };
         let groups = each_alone(0..found.len());
-        let written = self.store.write("tidy", TRANSACTIONS, &found, groups, Counts::Matched, statement);
+        let written =
+            self.store.write("tidy", TRANSACTIONS, &found, groups, Counts::Matched, statement);
         written.await.map(|_| ())
     }
 

@@ -35,8 +35,7 @@ pub(super) const SWEEP_PROGRESS: Own = Own { collection: PROGRESS, kind: "tandem
 pub(super) const LEDGER_SETTINGS: Own = Own { collection: SETTINGS, kind: "tandem-settings" };
 
 /// All of them.
-const ALL: [Own; 6] =
-    [DUE_EVENTS, PARKED_NOTE, WORKER, REQUEST, SWEEP_PROGRESS, LEDGER_SETTINGS];
+const ALL: [Own; 6] = [DUE_EVENTS, PARKED_NOTE, WORKER, REQUEST, SWEEP_PROGRESS, LEDGER_SETTINGS];
 
 impl Own {
     /// The condition on the field `kind`. A list matches where one of its elements does, so lists

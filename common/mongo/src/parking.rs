@@ -157,7 +157,8 @@ impl Store {
     /// When the server is away.
     pub async fn unpark(&self, ids: &[TransactionId]) -> Result<Unparked, LedgerError> {
         let parked = self.parked_among(ids).await?;
-        let ids: Vec<TransactionId> = ids.iter().filter(|id| parked.contains(*id)).cloned().collect();
+        let ids: Vec<TransactionId> =
+            ids.iter().filter(|id| parked.contains(*id)).cloned().collect();
         let groups = each_alone(0..ids.len());
         let statement = |group: &[&TransactionId]| unpark(group[0]);
         let written =

@@ -127,6 +127,9 @@ mod tests {
         let found = rawdoc! { "mark": mark.to_raw(), "near": near.to_raw(), "far": null };
         let read = Progress { mark: Some(mark), near: Some(near.clone()), far: None };
         assert_eq!(Progress::read(&found), read);
-        assert_eq!(Progress::read(&rawdoc! { "mark": near.to_raw(), "near": 7 }), Progress::default());
+        assert_eq!(
+            Progress::read(&rawdoc! { "mark": near.to_raw(), "near": 7 }),
+            Progress::default()
+        );
     }
 }

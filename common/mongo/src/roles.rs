@@ -7,9 +7,7 @@
 
 use mongodb::bson::{Document, doc};
 
-use super::names::{
-    ACCOUNTS, EVENTS, NOTES, PROGRESS, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS,
-};
+use super::names::{ACCOUNTS, EVENTS, NOTES, PROGRESS, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS};
 use super::schema::NotReady;
 use super::{Store, fault, shell};
 

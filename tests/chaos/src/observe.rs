@@ -114,7 +114,8 @@ impl Observer {
             let states = [State::Initial].iter().chain(&State::IN_FLIGHT);
             let states: Vec<Bson> = states.copied().map(Bson::from).collect();
             let mut found = Vec::new();
-            for OpenSource { mut filter, hint } in open_sources(mark(&store).await?.as_ref(), None) {
+            for OpenSource { mut filter, hint } in open_sources(mark(&store).await?.as_ref(), None)
+            {
                 filter.insert("state", doc! { "$in": &states });
                 found.extend(find(&store, filter, hint).await?);
             }

@@ -23,10 +23,11 @@ use queue::{Outgoing, Publisher, WORK};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::acting::IDS_PER_MESSAGE;
 use crate::components::pause;
 use crate::isolation_lock::IsolationLock;
 use crate::metrics::Metrics;
-use crate::sweeper::{IDS_PER_MESSAGE, SWEEP_AGAIN_MS, SweepError};
+use crate::sweeper::{SWEEP_AGAIN_MS, SweepError};
 
 /// How many become due in one step.
 const STEP: usize = 1_000;
@@ -234,11 +235,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
         Ok(())
     }
 
-    async fn found(
-        &self,
-        which: Stranded,
-        most: usize,
-    ) -> Result<Vec<TransactionId>, SweepError> {
+    async fn found(&self, which: Stranded, most: usize) -> Result<Vec<TransactionId>, SweepError> {
         let found = self.outbox.stranded(which, most).await?;
         if let Some((count, code)) = found.parked {
             (0..count).for_each(|_| self.metrics.parked(code));

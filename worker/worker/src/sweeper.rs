@@ -14,19 +14,17 @@
 //! the last minutes, where nearly all of that is. What has no date, or one in the future, has looks
 //! of its own. All of them read so many index entries at most, whatever these are of.
 //!
-//! Stamps what it finds before it publishes it; only then the mark moves on. What can't be stamped
-//! is noted as parked. Fails quietly while a server is away: the next round tries again. What fails
+//! Only when all that was decided is done ([`acting`](super::acting)), the mark moves on. Fails quietly while a server is away: the next round tries again. What fails
 //! for good is a warning, and keeps no other look from its turn.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Observer;
 use ledger::message::Message;
 use ledger::retry::jitter;
-use ledger::transaction::{ParkCode, State, TransactionId};
+use ledger::transaction::State;
 use ledger::{LedgerError, ServerMs};
-use mongo::{Below, MongoOutbox, Open, Place, Progress, RawId, Store, Swept};
+use mongo::{Below, MongoOutbox, Open, Place, Progress, Store};
 use queue::{Outgoing, Publisher, QueueError, WORK};
 use tokio_util::sync::CancellationToken;
 
@@ -38,10 +36,6 @@ use crate::walker::{Fate, Look, Moments, at_most, fate, mark, walked};
 
 /// The most stamps of one round and kind: what is left waits for the next.
 const STAMPS_PER_ROUND: usize = 5_000;
-pub(crate) const IDS_PER_MESSAGE: usize = 100;
-
-/// How many are stamped with one command, well within its time limit.
-const IDS_PER_STAMP: usize = 500;
 
 /// The first piece of a walk: with a backlog, the first document ends it.
 const FIRST_PIECE: u32 = 100;
@@ -212,14 +206,9 @@ impl Sweeper {
     }
 
     /// Walks on from the mark, goes over something below it, and notes how far both have come.
-    async fn walk(
-        &self,
-        memory: &mut Memory,
-        number: u64,
-        at: &Moments,
-    ) -> Result<(), SweepError> {
+    async fn walk(&self, memory: &mut Memory, number: u64, at: &Moments) -> Result<(), SweepError> {
         let progress = self.outbox.progress().await?;
-        let begun = progress.mark.clone().or(memory.mark.take());
+        let begun = further(progress.mark.clone(), memory.mark.take());
         let mut from = begun.clone().unwrap_or_else(|| Place::before(i64::MIN));
         let end = Place::before(at.walk_end());
         let (mut held_at, mut next) = (None, Some(from.clone()));
@@ -323,96 +312,6 @@ impl Sweeper {
         }
         Ok(())
     }
-
-    /// Does what was decided. When this succeeds, all of it is durable.
-    async fn act(&self, judged: Vec<(Open, Fate)>, at: &Moments) -> Result<(), SweepError> {
-        let chosen = |wanted: &dyn Fn(&Open, Fate) -> bool| -> Vec<RawId> {
-            let chosen = judged.iter().filter(|(open, fate)| wanted(open, *fate));
-            chosen.map(|(open, _)| open.id.clone()).collect()
-        };
-        let waits = |open: &Open| open.state == State::Initial;
-        let is_held = |open: &Open| open.state == State::Held;
-        let taken = chosen(&|open, fate| fate == Fate::Publish && !waits(open));
-        self.publish(taken, "in_flight", at).await?;
-        let waiting = chosen(&|open, fate| fate == Fate::Publish && waits(open));
-        self.publish(waiting, "unclaimed", at).await?;
-        let later = self.names(chosen(&|_, fate| fate == Fate::Later)).await?;
-        for ids in later.chunks(IDS_PER_STAMP) {
-            self.unwritable(self.outbox.stamp_for_takeover(ids).await?);
-        }
-        let scheduled = chosen(&|open, fate| fate == Fate::Moment && !is_held(open));
-        let held = chosen(&|open, fate| fate == Fate::Moment && is_held(open));
-        self.set_moments_right(scheduled, held, at).await?;
-        let mut timeless: Vec<(RawId, &str)> = Vec::new();
-        for (open, fate) in judged {
-            if let Fate::Park(problem) = fate {
-                timeless.push((open.id, problem));
-            }
-        }
-        for (id, problem) in timeless {
-            self.outbox.park_timeless(&[id], problem).await?;
-            self.metrics.parked(ParkCode::TransactionUnreadable);
-        }
-        Ok(())
-    }
-
-    /// Stamps and publishes.
-    async fn publish(
-        &self,
-        found: Vec<RawId>,
-        kind: &str,
-        at: &Moments,
-    ) -> Result<(), SweepError> {
-        let ids = self.names(found).await?;
-        if ids.is_empty() {
-            return Ok(());
-        }
-        for ids in ids.chunks(IDS_PER_STAMP) {
-            self.unwritable(self.outbox.stamp(ids, at.now + SWEEP_AGAIN_MS).await?);
-            self.publish_stamped(ids, kind).await?;
-        }
-        tracing::info!(kind, transactions = ids.len(), "published what nobody had a message for");
-        Ok(())
-    }
-
-    async fn publish_stamped(&self, ids: &[TransactionId], kind: &str) -> Result<(), SweepError> {
-        let messages: Vec<_> =
-            Message::chunked(ids, IDS_PER_MESSAGE).map(|m| Outgoing::work(&m)).collect();
-        self.publisher.publish(&messages).await?;
-        self.metrics.swept.with_label_values(&[kind]).inc_by(ids.len() as u64);
-        Ok(())
-    }
-
-    /// Moves on what rests although no index shows its moment, or writes the moment into it.
-    async fn set_moments_right(
-        &self,
-        scheduled: Vec<RawId>,
-        held: Vec<RawId>,
-        at: &Moments,
-    ) -> Result<(), SweepError> {
-        let (scheduled, held) = (self.names(scheduled).await?, self.names(held).await?);
-        for ids in scheduled.chunks(IDS_PER_STAMP) {
-            let moved = self.outbox.make_due(ids, at.now + SWEEP_AGAIN_MS).await?;
-            self.publish_stamped(&moved, "due").await?;
-        }
-        for ids in held.chunks(IDS_PER_STAMP) {
-            self.outbox.expire_holds(ids).await?;
-        }
-        Ok(())
-    }
-
-    /// The ids that a message can hold.
-    async fn names(&self, found: Vec<RawId>) -> Result<Vec<TransactionId>, SweepError> {
-        let Swept { ids, parked } = self.outbox.publishable(found).await?;
-        if let Some((count, code)) = parked {
-            (0..count).for_each(|_| self.metrics.parked(code));
-        }
-        Ok(ids)
-    }
-
-    fn unwritable(&self, count: usize) {
-        (0..count).for_each(|_| self.metrics.parked(ParkCode::TransactionUnwritable));
-    }
 }
 
 fn judged(open: Vec<Open>, look: Look, at: &Moments) -> Vec<(Open, Fate)> {
@@ -421,4 +320,25 @@ fn judged(open: Vec<Open>, look: Look, at: &Moments) -> Vec<(Open, Fate)> {
         (open, fate)
     };
     open.into_iter().map(with_fate).collect()
+}
+
+/// The further of two marks: what this sweeper has walked counts also if it could not be noted.
+fn further(noted: Option<Place>, own: Option<Place>) -> Option<Place> {
+    let date = |place: &Option<Place>| place.as_ref().and_then(Place::date);
+    if date(&own) > date(&noted) { own } else { noted.or(own) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_goes_on_from_the_further_mark() {
+        let (near, far) = (Some(Place::before(7)), Some(Place::before(8)));
+        assert_eq!(further(near.clone(), far.clone()), far);
+        assert_eq!(further(far.clone(), near.clone()), far);
+        assert_eq!(further(None, near.clone()), near);
+        assert_eq!(further(near.clone(), None), near);
+        assert_eq!(further(None, None), None);
+    }
 }

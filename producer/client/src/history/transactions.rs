@@ -15,9 +15,7 @@ use std::time::SystemTime;
 use ledger::LedgerError;
 use ledger::account::marks_from_raw;
 use ledger::transaction::State;
-use mongo::{
-    ACCOUNTS, BY_CREATION, ENDED_BY_ACCOUNT, ENDED_ON, Fields, Store, TRANSACTIONS,
-};
+use mongo::{ACCOUNTS, BY_CREATION, ENDED_BY_ACCOUNT, ENDED_ON, Fields, Store, TRANSACTIONS};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 use serde_json::{Value, json};
 

@@ -78,11 +78,14 @@ async fn what_appears_below_the_mark_is_found() {
         "state": "pending", "claim": "of one that died", "attempts": 1,
         "takeoverAt": DateTime::from_millis(begun - 60_000),
     };
-    insert(&world, &[
-        created("late", begun - 60_000, doc! {}),
-        created("imported", begun - 10_000 * HOUR_MS, doc! {}),
-        created("taken", begun - 90_000, dead),
-    ])
+    insert(
+        &world,
+        &[
+            created("late", begun - 60_000, doc! {}),
+            created("imported", begun - 10_000 * HOUR_MS, doc! {}),
+            created("taken", begun - 90_000, dead),
+        ],
+    )
     .await;
     world.wait_final(s(60)).await;
     assert_eq!(world.count(&[State::Done]).await, 3);
@@ -98,19 +101,24 @@ async fn what_is_brought_back_below_the_mark_goes_on_without_its_message() {
     world.accounts(&[("a", 100), ("b", 0)]).await;
     let at = now(&world).await - HOUR_MS;
     let later = DateTime::from_millis(at + 2 * HOUR_MS);
-    let hold = || doc! {
-        "state": "held", "hold": true, "dueAt": later, "holdExpiresAt": later, "attempts": 1,
-        "takeoverAt": DateTime::from_millis(at),
+    let hold = || {
+        doc! {
+            "state": "held", "hold": true, "dueAt": later, "holdExpiresAt": later, "attempts": 1,
+            "takeoverAt": DateTime::from_millis(at),
+        }
     };
     let scheduled = doc! { "state": "scheduled", "notBefore": later, "dueAt": later };
-    insert(&world, &[
-        created("parked", at, doc! {}),
-        created("noted", at, doc! {}),
-        created("confirmed", at, hold()),
-        created("released", at, hold()),
-        created("canceled", at, scheduled),
-        created("given-back", at, doc! {}),
-    ])
+    insert(
+        &world,
+        &[
+            created("parked", at, doc! {}),
+            created("noted", at, doc! {}),
+            created("confirmed", at, hold()),
+            created("released", at, hold()),
+            created("canceled", at, scheduled),
+            created("given-back", at, doc! {}),
+        ],
+    )
     .await;
     for id in ["confirmed", "released"] {
         let marked = doc! {
@@ -122,7 +130,8 @@ async fn what_is_brought_back_below_the_mark_goes_on_without_its_message() {
     let store = &world.store;
     let why = Parked::new(ParkCode::KillsWorker, "for the test");
     store.park_by_id(&[raw_id("parked")], &why).await.expect("MongoDB is there");
-    let note = doc! { "_id": "noted", "kind": "tandem-parked-transaction", "code": "x", "message": "x" };
+    let note =
+        doc! { "_id": "noted", "kind": "tandem-parked-transaction", "code": "x", "message": "x" };
     let notes = store.database().collection::<Document>(mongo::NOTES);
     notes.insert_one(note).await.expect("MongoDB is there");
     let claim = Claim { token: "t".to_owned(), application: "one that gives back".to_owned() };
@@ -192,13 +201,14 @@ async fn lost(world: &World) -> Vec<Document> {
     let mark = DateTime::from_millis(mark(world).await);
     let working: Vec<Bson> =
         [State::Initial].iter().chain(&State::IN_FLIGHT).copied().map(Bson::from).collect();
-    let lost = world.store.transactions().find(doc! {
+    let lost = doc! {
         "createdAt": { "$lt": mark },
         "state": { "$in": working },
         "sweepAfter": { "$not": { "$type": "date" } },
         "parked": null,
-    });
-    lost.await.expect("MongoDB is there").try_collect().await.expect("MongoDB is there")
+    };
+    let lost = world.store.transactions().find(lost).await.expect("MongoDB is there");
+    lost.try_collect().await.expect("MongoDB is there")
 }
 
 #[tokio::test]
