@@ -1,23 +1,36 @@
 //! How much is waiting and how old it is: the figures of the ledger as a whole, for metrics.
 //!
 //! Owns the questions behind the gauges of the backlog. Each of them reads through an index and
-//! stops at [`BACKLOG_MAX`] where the answer could be large, so that asking every few seconds costs
-//! the server little, however long the backlog is. What is parked is left out: it has metrics of
-//! its own. Promises nothing about one moment: the questions are asked one after another. Fails
+//! stops at [`BACKLOG_MAX`] where the answer could be large, and reads no more than the first
+//! [`READ_MAX`] that were created since the sweepers' mark, so that asking every few seconds costs
+//! the server little, however long the backlog is and however fast it moves. What is parked is left
+//! out: it has metrics of its own. Promises nothing about one moment: the questions are asked one after another. Fails
 //! with an error of the command, and then nothing is known.
 
 use ledger::transaction::State;
 use ledger::{LedgerError, ServerMs};
-use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
+use mongodb::bson::{DateTime, RawArrayBuf, RawDocument, rawdoc};
 
-use super::MongoOutbox;
 use super::dates::is_date;
 use super::names::TRANSACTIONS;
+use super::open::{OpenSource, OpenSources};
+use super::raw::number;
+use super::statements::raw;
 use super::submissions::foreign;
 use super::unfinished::since;
+use super::{MongoOutbox, Store};
 
 /// Nothing is counted beyond this: a gauge that shows it means "so many, or more".
 pub const BACKLOG_MAX: u32 = 10_000;
+
+/// How many transactions that were created since the sweepers' mark are read for the gauges. Where
+/// there are more, most of them are final; the last ones are read as well, which workers are busy
+/// with.
+const READ_MAX: u32 = 40_000;
+
+/// How many of the last ones are read, and how long ago they were created at most.
+const NEWEST_MAX: u32 = 10_000;
+const NEWEST_MS: i64 = 2_000;
 
 /// What waits, or is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +45,8 @@ pub struct Backlog {
     pub initial: u32,
     /// How many are in flight, at most [`BACKLOG_MAX`].
     pub in_flight: u32,
+    /// Whether more were created since the sweepers' mark than were read: there may be more of both.
+    pub capped: bool,
     /// How many events are due by the server's clock, at most those of the first thousand batches.
     pub events_due: u32,
 }
@@ -42,53 +57,68 @@ impl MongoOutbox {
     /// # Errors
     /// When the server is away.
     pub async fn backlog(&self) -> Result<Backlog, LedgerError> {
-        let waiting = self.store.waiting_index().await?;
-        let (initial, oldest_initial) = self.counted(&[State::Initial], waiting).await?;
-        let (in_flight, oldest_in_flight) = self.counted(&State::IN_FLIGHT, "in_flight").await?;
+        let OpenSources { mut sources, until } = self.store.open_sources(READ_MAX).await?;
+        let mut backlog = Backlog { capped: until.is_some(), ..Backlog::default() };
+        if let Some(until) = until {
+            sources.push(self.store.newest(until, NEWEST_MS, NEWEST_MAX).await?);
+        }
+        for source in &sources {
+            for (states, in_flight) in [(&[State::Initial][..], false), (&State::IN_FLIGHT, true)] {
+                let (count, oldest) = self.store.counted(source, states).await?;
+                backlog.add(in_flight, count, oldest);
+            }
+        }
         let (events_due, _) = self.store.events_due().await?;
-        let events_due = u32::try_from(events_due).unwrap_or(u32::MAX);
-        Ok(Backlog { oldest_initial, oldest_in_flight, initial, in_flight, events_due })
+        backlog.events_due = u32::try_from(events_due).unwrap_or(u32::MAX);
+        Ok(backlog)
+    }
+}
+
+impl Backlog {
+    fn add(&mut self, in_flight: bool, count: u32, oldest: Option<ServerMs>) {
+        let (all, first) = match in_flight {
+            true => (&mut self.in_flight, &mut self.oldest_in_flight),
+            false => (&mut self.initial, &mut self.oldest_initial),
+        };
+        *all = all.saturating_add(count).min(BACKLOG_MAX);
+        *first = first.iter().copied().chain(oldest).min();
     }
 
-    /// How many transactions are in these states, and since when the oldest of those that were
-    /// counted waits for workers.
+    /// Since when the oldest of all that were counted waits.
+    #[must_use]
+    pub fn oldest(&self) -> Option<ServerMs> {
+        self.oldest_initial.into_iter().chain(self.oldest_in_flight).min()
+    }
+}
+
+impl Store {
+    /// How many transactions of a source are in these states, and since when the oldest of those
+    /// that were counted waits for workers.
     async fn counted(
         &self,
+        source: &OpenSource,
         states: &[State],
-        index: &str,
     ) -> Result<(u32, Option<ServerMs>), LedgerError> {
         let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
         let date = rawdoc! { "$cond": [is_date("$createdAt"), since(), null] };
-        let pipeline = [
-            rawdoc! { "$match": {
-                "state": { "$in": states }, "parked": null, "$nor": foreign(),
-            } },
+        let ours = rawdoc! { "state": { "$in": states }, "parked": null, "$nor": foreign() };
+        let pipeline: RawArrayBuf = [
+            rawdoc! { "$match": { "$and": [raw(&source.filter), ours] } },
             rawdoc! { "$limit": i64::from(BACKLOG_MAX) },
-            rawdoc! { "$group": { "_id": null, "count": { "$sum": 1 }, "oldest": { "$min": date } } },
-        ];
-        let found = self.grouped("backlog", TRANSACTIONS, pipeline, Some(index)).await?;
-        Ok(found.map_or((0, None), |(count, oldest)| (count, oldest)))
-    }
-
-    /// The one group that a pipeline ends with: its `count`, and its date `oldest`.
-    async fn grouped(
-        &self,
-        operation: &'static str,
-        collection: &str,
-        pipeline: [RawDocumentBuf; 3],
-        index: Option<&str>,
-    ) -> Result<Option<(u32, Option<ServerMs>)>, LedgerError> {
-        let pipeline: RawArrayBuf = pipeline.into_iter().collect();
-        let mut command = rawdoc! { "aggregate": collection, "pipeline": pipeline, "cursor": {} };
-        if let Some(index) = index {
-            command.append(super::read::cstr("hint"), RawBson::from(index));
-        }
-        let group = |document: &RawDocument| {
-            let count = document.get("count").ok()??;
-            let count = count.as_i64().or_else(|| count.as_i32().map(i64::from))?;
-            Some((u32::try_from(count).unwrap_or(u32::MAX), moment(document, "oldest")))
+            rawdoc! { "$group": {
+                "_id": null, "count": { "$sum": 1_i64 }, "oldest": { "$min": date },
+            } },
+        ]
+        .into_iter()
+        .collect();
+        let command = rawdoc! {
+            "aggregate": TRANSACTIONS, "pipeline": pipeline, "cursor": {}, "hint": source.hint,
         };
-        Ok(self.store.find(operation, command, group).await?.pop())
+        let group = |group: &RawDocument| {
+            let count = u32::try_from(number(group, "count")).unwrap_or(u32::MAX);
+            Some((count, moment(group, "oldest")))
+        };
+        Ok(self.find("backlog", command, group).await?.pop().unwrap_or_default())
     }
 }
 

@@ -11,7 +11,7 @@ use mongodb::bson::{Document, RawDocumentBuf, doc, rawdoc};
 
 use super::names::{ACCOUNTS, TRANSACTIONS};
 use super::read::cstr;
-use super::statements::{canceling, decision, states};
+use super::statements::{canceling, decision, stamped_soon, states};
 use super::{Store, holds};
 
 impl Store {
@@ -60,13 +60,13 @@ fn may_get(id: &str, status: Status) -> Document {
 fn cancel(id: &str, reason: &Reason) -> Vec<RawDocumentBuf> {
     let mut unclaimed = canceling(reason, true);
     unclaimed.append(cstr("takeoverAt"), "$$NOW");
+    unclaimed.append(cstr("sweepAfter"), stamped_soon());
     // Twice: a hold may be confirmed before it was looked at, or come to rest after that.
     let held = holds::release(id, &Reason { code: ReasonCode::Released, ..reason.clone() });
     vec![
         rawdoc! {
             "q": { "_id": id, "state": { "$in": states([State::Scheduled, State::Initial]) } },
-            // The sweeper's stamp would keep the sweepers from it.
-            "u": decision(unclaimed, &["sweepAfter", DUE_AT]),
+            "u": decision(unclaimed, &[DUE_AT]),
         },
         held.clone(),
         rawdoc! {

@@ -6,14 +6,14 @@
 //! never overwrites it.
 
 use ledger::hex::hex;
-use ledger::transaction::{DUE_AT, State};
+use ledger::transaction::DUE_AT;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use sha2::{Digest, Sha256};
 
 use super::index::Index;
 use super::ledger_settings::LedgerSettings;
-use super::names::{ACCOUNTS, DUE, IN_FLIGHT, JOURNAL, TRANSACTIONS, WORKERS};
-use super::{history, journal, keyed, validators, waiting, workers};
+use super::names::{ACCOUNTS, BY_CREATION, DUE, JOURNAL, PARKED, SWEPT, TRANSACTIONS, WORKERS};
+use super::{journal, keyed, validators, workers};
 
 /// A collection that every ledger has.
 pub(super) struct Definition {
@@ -32,10 +32,6 @@ pub(super) fn definitions(settings: &LedgerSettings) -> Vec<Definition> {
     let mut indexes = transaction_indexes();
     if settings.exclusive_keys {
         indexes.push(keyed::index());
-    }
-    match settings.history {
-        true => indexes.extend(history::indexes()),
-        false => indexes.push(waiting::index()),
     }
     let by_account = settings.history.then(journal::index);
     vec![
@@ -59,8 +55,7 @@ pub(super) fn made_by_tandem(collection: &str) -> Vec<Index> {
     match collection {
         TRANSACTIONS => {
             let mut all = transaction_indexes();
-            all.extend([keyed::index(), waiting::index()]);
-            all.extend(history::indexes());
+            all.push(keyed::index());
             all
         }
         JOURNAL => vec![journal::index()],
@@ -69,16 +64,20 @@ pub(super) fn made_by_tandem(collection: &str) -> Vec<Index> {
     }
 }
 
+/// No key and no filter names a field that an end changes. If an update touches a field of any
+/// index, MongoDB 6.0 looks at all indexes of the collection for each document, and within a native
+/// transaction that is half of its work.
 fn transaction_indexes() -> Vec<Index> {
-    let in_flight = State::IN_FLIGHT.map(Bson::from).to_vec();
+    let exists = |field: &str, condition: Document| doc! { field: condition };
     vec![
-        // The sweeper: transactions in flight whose owner is gone. The key does not change from
-        // claim to the end, so a state change costs no index write.
-        Index::new(IN_FLIGHT, doc! { "takeoverAt": 1 }, doc! { "state": { "$in": in_flight } }),
-        // The sweeper: what is scheduled and due, and what expires. One index for all of them,
-        // because each index of this collection costs a native transaction on MongoDB 6.0 some 10
-        // µs of CPU.
-        Index::new(DUE, doc! { DUE_AT: 1 }, doc! { DUE_AT: { "$type": "date" } }),
+        // Sweepers and lists: everything, in an order that never changes.
+        Index::new(BY_CREATION, doc! { "createdAt": 1, "_id": 1 }, doc! {}),
+        // The sweeper of moments: what is scheduled, held, or expires.
+        Index::new(DUE, doc! { DUE_AT: 1 }, exists(DUE_AT, doc! { "$type": "date" })),
+        // Sweepers: what they have passed and is not final.
+        Index::new(SWEPT, doc! { "sweepAfter": 1 }, exists("sweepAfter", doc! { "$type": "date" })),
+        // People: what waits for them.
+        Index::new(PARKED, doc! { "parked.at": 1 }, exists("parked", doc! { "$exists": true })),
     ]
 }
 
@@ -145,6 +144,7 @@ fn mark(rules: &Document) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::slowing::changed_by_an_end;
     use super::*;
 
     #[test]
@@ -164,5 +164,22 @@ mod tests {
         let mut edited = other;
         edited.insert("a", 5);
         assert!(matches!(fit(Some(&edited), &ours), Fit::Foreign(_)));
+    }
+
+    #[test]
+    fn no_index_of_transactions_names_a_field_that_an_end_changes() {
+        for index in transaction_indexes().into_iter().chain([keyed::index()]) {
+            assert_eq!(changed_by_an_end(&index.key, &index.filter), None, "{}", index.name);
+        }
+        for (key, filter) in [
+            (doc! { "state": 1 }, doc! {}),
+            (doc! { "createdAt": 1 }, doc! { "state": "initial" }),
+            (doc! { "a": 1 }, doc! { "$and": [{ "claim": { "$exists": true } }] }),
+            (doc! { "lastModified.x": 1 }, doc! {}),
+            (doc! { "$**": 1 }, doc! {}),
+        ] {
+            assert!(changed_by_an_end(&key, &filter).is_some(), "{key} {filter}");
+        }
+        assert_eq!(changed_by_an_end(&doc! { "reference": 1 }, &doc! { "stated": 1 }), None);
     }
 }

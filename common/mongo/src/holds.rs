@@ -15,7 +15,7 @@ use super::Store;
 use super::dates::date_or_null;
 use super::names::TRANSACTIONS;
 use super::read::cstr;
-use super::statements::{self, decision, names, raw};
+use super::statements::{self, decision, names, raw, stamped_soon};
 
 /// The moments after which a hold can't be confirmed any more; a field that is no date sets no
 /// limit.
@@ -48,7 +48,7 @@ pub(super) fn rest(ids: &[&TransactionId], claim: &Claim, not_before: ServerMs) 
                 "dueAt": due_of_hold(),
                 "lastModified": "$$NOW",
             } },
-            // A sweeper's stamp would keep sweepers from it when it expires.
+            // The index of what is due shows it, so the one of stamps does not have to.
             { "$unset": ["claim", "leaseUntil", "sweepAfter"] },
         ],
         "multi": true,
@@ -63,6 +63,7 @@ fn confirm(id: &str, captured: &[Leg]) -> Document {
         doc! { "$cond": [is_date, { "$lt": ["$$NOW", end] }, true] }
     });
     let expires = doc! { "$eq": [{ "$type": "$expiresAt" }, "date"] };
+    let stamp = Document::try_from(stamped_soon()).expect("it was just made");
     doc! {
         "q": {
             "_id": id,
@@ -78,6 +79,7 @@ fn confirm(id: &str, captured: &[Leg]) -> Document {
                 "attempts": CONFIRMED_ATTEMPTS,
                 "takeoverAt": not_lowered(),
                 DUE_AT: { "$cond": [expires, "$expiresAt", "$$REMOVE"] },
+                "sweepAfter": stamp,
                 "lastModified": "$$NOW",
             } },
             { "$unset": ["attemptsAlone"] },
@@ -94,7 +96,8 @@ pub(super) fn release(id: &str, reason: &Reason) -> RawDocumentBuf {
 pub(super) fn canceling(reason: &Reason) -> RawArrayBuf {
     let mut set = statements::canceling(reason, false);
     set.append(cstr("takeoverAt"), raw(&not_lowered()));
-    decision(set, &["sweepAfter", DUE_AT])
+    set.append(cstr("sweepAfter"), stamped_soon());
+    decision(set, &[DUE_AT])
 }
 
 /// The later of now and the takeover time.

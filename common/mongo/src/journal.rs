@@ -31,6 +31,9 @@ use super::write::DUPLICATE_KEY;
 use super::{Store, fault};
 use ledger::{Fault, LedgerError};
 
+/// Whether a fresh ledger has the index of lines, where its owner does not choose.
+pub(super) const HISTORY_BY_DEFAULT: bool = true;
+
 /// The index of lines by the accounts that they name, oldest first. Its entries are written once,
 /// and no end of a later line changes them.
 pub(super) fn index() -> Index {

@@ -13,7 +13,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::names::SETTINGS;
 use super::own::LEDGER_SETTINGS;
-use super::{Fields, Store, history};
+use super::{Fields, Store, journal};
 
 /// The `_id` of the document.
 pub(super) const ID: &str = "settings";
@@ -29,7 +29,7 @@ pub struct Known {
 
 impl Known {
     /// This version.
-    pub const THIS: Known = Known { protocol: 4, features: &[] };
+    pub const THIS: Known = Known { protocol: 5, features: &[] };
 }
 
 /// The document as read.
@@ -127,7 +127,7 @@ impl LedgerSettings {
             features: known.features.iter().map(ToString::to_string).collect(),
             validators: choice.validators.unwrap_or(true),
             events: choice.events.unwrap_or(true),
-            history: choice.history.unwrap_or(history::BY_DEFAULT),
+            history: choice.history.unwrap_or(journal::HISTORY_BY_DEFAULT),
             exclusive_keys: choice.exclusive_keys.unwrap_or(true),
             accepted_indexes: Vec::new(),
             complete: false,
@@ -248,7 +248,7 @@ impl Store {
 mod tests {
     use super::*;
 
-    const KNOWN: Known = Known { protocol: 4, features: &["holds"] };
+    const KNOWN: Known = Known { protocol: 5, features: &["holds"] };
 
     fn settings(protocol: i64, features: &[&str]) -> LedgerSettings {
         let features = features.iter().map(ToString::to_string).collect();
@@ -257,21 +257,21 @@ mod tests {
 
     #[test]
     fn a_program_works_only_with_exactly_what_it_knows() {
-        assert_eq!(settings(4, &["holds"]).fits(KNOWN), Ok(()));
+        assert_eq!(settings(5, &["holds"]).fits(KNOWN), Ok(()));
         for (settings, named) in
-            [(settings(5, &["holds"]), "version 5"), (settings(4, &["holds", "events"]), "events")]
+            [(settings(6, &["holds"]), "version 6"), (settings(5, &["holds", "events"]), "events")]
         {
             let misfit = settings.fits(KNOWN).expect_err(named);
             assert!(matches!(&misfit, Misfit::Unknown(what) if what.contains(named)), "{misfit}");
         }
-        let misfit = settings(4, &[]).fits(KNOWN).expect_err("it lacks a feature");
+        let misfit = settings(5, &[]).fits(KNOWN).expect_err("it lacks a feature");
         assert!(matches!(&misfit, Misfit::Behind(what) if what.contains("holds")), "{misfit}");
         assert!(misfit.to_string().contains("producer init --apply"), "{misfit}");
     }
 
     #[test]
     fn what_is_written_is_read_again_and_a_wrong_field_is_named() {
-        let written = settings(4, &["holds"]);
+        let written = settings(5, &["holds"]);
         assert_eq!(LedgerSettings::from_document(&written.to_document()), Ok(written.clone()));
         for (field, value) in [
             ("kind", Bson::from("somebody's")),
@@ -295,9 +295,9 @@ mod tests {
 
     #[test]
     fn an_older_ledger_is_known_by_its_protocol_alone() {
-        let older = doc! { "kind": LEDGER_SETTINGS.kind, "protocol": 3, "events": "on" };
-        assert_eq!(LedgerSettings::from_document(&older), Err(Misfit::Outdated(3)));
-        let whole = settings(3, &["holds"]).to_document();
-        assert_eq!(LedgerSettings::from_document(&whole), Err(Misfit::Outdated(3)));
+        let older = doc! { "kind": LEDGER_SETTINGS.kind, "protocol": 4, "events": "on" };
+        assert_eq!(LedgerSettings::from_document(&older), Err(Misfit::Outdated(4)));
+        let whole = settings(4, &["holds"]).to_document();
+        assert_eq!(LedgerSettings::from_document(&whole), Err(Misfit::Outdated(4)));
     }
 }

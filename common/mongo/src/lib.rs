@@ -14,7 +14,6 @@ mod ending;
 mod fault;
 mod findings;
 mod ground;
-mod history;
 mod holds;
 mod index;
 mod intrusions;
@@ -27,12 +26,14 @@ mod looking;
 mod names;
 mod native;
 mod numbers;
+mod open;
 mod outbox;
 mod own;
 mod pages;
 mod parked;
 mod parking;
 mod postings;
+mod progress;
 mod protocol;
 mod raw;
 mod read;
@@ -45,13 +46,13 @@ mod schema;
 mod seen;
 mod seen_index;
 mod shell;
+mod slowing;
 mod statements;
 mod submissions;
 mod suspects;
 mod unfinished;
 mod unsuitable;
 mod validators;
-mod waiting;
 mod words;
 mod workers;
 mod write;
@@ -74,19 +75,20 @@ pub use due::{Due, DueNote, Source};
 pub use fault::{code_of, of_error as fault_of, of_query as query_failed};
 pub use findings::{Finding, Lack};
 pub use ground::{Harm, How, Why};
-pub use history::ENDED_ON;
 pub use keyed::{KeyedInsert, NEEDS_REPLICA_SET as KEYS_NEED_REPLICA_SET};
 pub use ledger_settings::{Choice, LedgerSettings, Misfit};
 pub use lines::{BadLine, Booking, LINES_AT_ONCE, Line, Mention, lines_of};
 pub use listing::{Listed, Listing};
 pub use names::{
-    ACCOUNTS, BY_ACCOUNT, BY_STATE, DUE, EVENTS, IN_FLIGHT, JOURNAL, NOTES, REQUESTS, SETTINGS,
+    ACCOUNTS, BY_ACCOUNT, BY_CREATION, DUE, EVENTS, JOURNAL, NOTES, PROGRESS, REQUESTS, SETTINGS,
     TRANSACTIONS, WORKERS,
 };
-pub use outbox::{MongoOutbox, NoDate, Stranded, Swept};
+pub use open::{Open, OpenSource, OpenSources, Piece, Place, Takeover, open_sources};
+pub use outbox::{MongoOutbox, Stranded, Swept};
 pub use own::{FOREIGN_MAX, Foreign};
 pub use parked::{ParkedEntry, ParkedFilter, ParkedTransaction, Volume};
 pub use parking::Unparked;
+pub use progress::{Below, Progress};
 pub use protocol::MongoLedger;
 pub use raw::{RawId, raw_id};
 pub use read::Fields;
@@ -94,6 +96,7 @@ pub use requests::{Request, Under};
 pub use resting::{FirstDue, Resting};
 pub use roles::{ROLES, Role};
 pub use schema::{Inspection, NotReady};
+pub use slowing::Slowing;
 pub use unfinished::{OldestOne, Unfinished};
 pub use unsuitable::Unsuitable;
 pub use words::of_error as error_in_words;
@@ -121,8 +124,6 @@ pub struct Store {
     keeps_keys: Arc<OnceCell<()>>,
     /// The indexes that may refuse writes and that this program was told to accept.
     accepted_indexes: Arc<[String]>,
-    /// Which index has what is `initial`.
-    waiting: waiting::Known,
 }
 
 impl Store {
@@ -171,7 +172,6 @@ impl Store {
             one_document: Arc::new(OnceCell::new_with(one_document)),
             keeps_keys: Arc::default(),
             accepted_indexes: args.accept_index.clone().into(),
-            waiting: waiting::Known::default(),
         })
     }
 

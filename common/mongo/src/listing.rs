@@ -13,13 +13,19 @@ use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::options::Hint;
 
 use super::Store;
-use super::names::{DUE, IN_FLIGHT};
+use super::names::{BY_CREATION, DUE};
+use super::open::{OpenSource, OpenSources};
 
 /// How many documents are read at a time.
 const PAGE: usize = 500;
 
-/// Which transactions are listed: those in flight, then those waiting, oldest first; then those
-/// that rest, soonest first; then final ones by descending id.
+/// How many transactions are read at most that were created since the sweepers' mark, in the search
+/// for those that wait or are in flight.
+const READ_MAX: u32 = 500_000;
+
+/// Which transactions are listed: those that wait or are in flight, oldest first, and before them
+/// those that sweepers have passed; then those that rest, soonest first; then final ones by
+/// descending id.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
     /// Those in these states; in all states if there are none.
@@ -40,6 +46,7 @@ pub struct Listing {
     projection: Option<Document>,
     left: usize,
     cursor: Option<Cursor<Document>>,
+    capped: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -53,9 +60,13 @@ impl Store {
     /// A list of transactions.
     ///
     /// # Errors
-    /// When it can't be read which indexes the ledger has.
+    /// When it can't be read how far the sweepers have come.
     pub async fn list_transactions(&self, listed: &Listed) -> Result<Listing, LedgerError> {
-        let mut queries = queries(&listed.states, self.waiting_index().await?);
+        let open = match listed.states.iter().any(|state| works(*state)) {
+            true => self.open_sources(READ_MAX).await?,
+            false => OpenSources::default(),
+        };
+        let mut queries = queries(&listed.states, &open.sources);
         if let Some(application) = &listed.application {
             queries.iter_mut().for_each(|query| {
                 query.filter.insert("application", application);
@@ -63,7 +74,8 @@ impl Store {
         }
         let fields = listed.fields.iter().map(|field| ((*field).to_owned(), Bson::from(1)));
         let projection = (!listed.fields.is_empty()).then(|| fields.collect());
-        Ok(self.listing(super::TRANSACTIONS, queries, projection, listed.limit))
+        let listing = self.listing(super::TRANSACTIONS, queries, projection, listed.limit);
+        Ok(Listing { capped: open.until.is_some(), ..listing })
     }
 
     /// A list of accounts by their id, of those with this status.
@@ -82,11 +94,26 @@ impl Store {
         limit: u32,
     ) -> Listing {
         let (store, left) = (self.clone(), limit as usize);
-        Listing { store, collection, queries: queries.into(), projection, left, cursor: None }
+        Listing {
+            store,
+            collection,
+            queries: queries.into(),
+            projection,
+            left,
+            cursor: None,
+            capped: false,
+        }
     }
 }
 
 impl Listing {
+    /// Whether some that wait or are in flight may be missing, because too many were created since
+    /// the sweepers' mark to look at all of them.
+    #[must_use]
+    pub fn is_capped(&self) -> bool {
+        self.capped
+    }
+
     /// The next documents; none at the end.
     ///
     /// # Errors
@@ -132,7 +159,7 @@ impl Listing {
 }
 
 /// One query for each index.
-fn queries(states: &[State], waiting: &'static str) -> Vec<Query> {
+fn queries(states: &[State], open: &[OpenSource]) -> Vec<Query> {
     let newest_first = doc! { "_id": -1 };
     if states.is_empty() {
         return vec![Query { filter: doc! {}, sort: newest_first, hint: None }];
@@ -142,16 +169,17 @@ fn queries(states: &[State], waiting: &'static str) -> Vec<Query> {
         let chosen: Vec<Bson> = chosen.map(Bson::from).collect();
         (!chosen.is_empty()).then(|| doc! { "state": { "$in": chosen } })
     };
-    let in_flight = chosen(|state| State::IN_FLIGHT.contains(&state)).map(|filter| Query {
-        filter,
-        sort: doc! { "takeoverAt": 1 },
-        hint: Some(IN_FLIGHT),
-    });
-    // The same condition as in the index; otherwise the server would not use it.
-    let initial = states.contains(&State::Initial).then(|| Query {
-        filter: doc! { "state": State::Initial },
-        sort: doc! { "createdAt": 1 },
-        hint: Some(waiting),
+    // What sweepers have passed is older than what was created since their mark.
+    let working = chosen(works).map(|states| {
+        let below = open.iter().filter(|source| source.hint != BY_CREATION);
+        let since = open.iter().filter(|source| source.hint == BY_CREATION);
+        let queries = below.chain(since).map(move |source| {
+            let mut filter = source.filter.clone();
+            filter.extend(states.clone());
+            // No order is asked for: it is the index's.
+            Query { filter, sort: doc! {}, hint: Some(source.hint) }
+        });
+        queries.collect::<Vec<_>>()
     });
     // Those that are due or expire, the first of them first.
     let resting: Vec<State> =
@@ -166,26 +194,33 @@ fn queries(states: &[State], waiting: &'static str) -> Vec<Query> {
     });
     let ended =
         chosen(State::is_final).map(|filter| Query { filter, sort: newest_first, hint: None });
-    [in_flight, initial, resting, ended].into_iter().flatten().collect()
+    working.into_iter().flatten().chain(resting).chain(ended).collect()
+}
+
+/// Whether workers have something to do with it.
+fn works(state: State) -> bool {
+    state == State::Initial || State::IN_FLIGHT.contains(&state)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::UNCLAIMED;
 
     #[test]
-    fn unfinished_states_are_read_through_their_index() {
+    fn unfinished_states_are_read_through_their_indexes() {
+        let source = |hint| OpenSource { filter: doc! { hint: 1 }, hint };
+        let open = [source(BY_CREATION), source("swept"), source("parked")];
         let hints = |states: &[State]| -> Vec<Option<&str>> {
-            queries(states, UNCLAIMED).iter().map(|query| query.hint).collect()
+            queries(states, &open).iter().map(|query| query.hint).collect()
         };
+        let working = [Some("swept"), Some("parked"), Some(BY_CREATION)];
         assert_eq!(hints(&[]), [None]);
-        assert_eq!(hints(&[State::Applied, State::Pending]), [Some(IN_FLIGHT)]);
-        assert_eq!(hints(&[State::Initial]), [Some(UNCLAIMED)]);
+        assert_eq!(hints(&[State::Applied, State::Pending]), working);
+        assert_eq!(hints(&[State::Initial]), working);
         assert_eq!(hints(&[State::Scheduled]), [Some(DUE)]);
         assert_eq!(hints(&[State::Done]), [None]);
         assert_eq!(hints(&[State::Held]), [Some(DUE)]);
-        let all = [Some(IN_FLIGHT), Some(UNCLAIMED), Some(DUE), None];
-        assert_eq!(hints(&State::ALL), all);
+        let [swept, parked, created] = working;
+        assert_eq!(hints(&State::ALL), [swept, parked, created, Some(DUE), None]);
     }
 }

@@ -18,22 +18,24 @@ pub const NOTES: &str = "tandem.parked";
 pub const WORKERS: &str = "tandem.workers";
 /// The collection of arrays that came under an idempotency key.
 pub const REQUESTS: &str = "tandem.requests";
+/// The collection of how far sweepers have come.
+pub const PROGRESS: &str = "tandem.progress";
 /// The collection of the ledger's settings.
 pub const SETTINGS: &str = "tandem.settings";
 
-/// All collections of a ledger. Those of notes, due events, requests and settings have no
+/// All collections of a ledger. Those of notes, due events, requests, settings and progress have no
 /// definition.
-pub(super) const COLLECTIONS: [&str; 8] =
-    [ACCOUNTS, TRANSACTIONS, JOURNAL, NOTES, EVENTS, SETTINGS, WORKERS, REQUESTS];
+pub(super) const COLLECTIONS: [&str; 9] =
+    [ACCOUNTS, TRANSACTIONS, JOURNAL, NOTES, EVENTS, SETTINGS, WORKERS, REQUESTS, PROGRESS];
 
-/// The index of transactions in flight, by when others may take them over.
-pub const IN_FLIGHT: &str = "in_flight";
+/// The index of all transactions, by when they were created.
+pub const BY_CREATION: &str = "by_creation";
+/// The index of what sweepers have stamped, by when they look at it again.
+pub const SWEPT: &str = "swept";
+/// The index of what is parked, by when it was.
+pub const PARKED: &str = "parked";
 /// The index of what is due or expires.
 pub const DUE: &str = "due";
-/// The index of `initial` transactions that nobody has claimed, in a ledger without lists.
-pub const UNCLAIMED: &str = "unclaimed";
-/// The index of transactions by their state.
-pub const BY_STATE: &str = "by_state";
 /// The index of lines by the accounts that they name.
 pub const BY_ACCOUNT: &str = "by_account";
 /// The index that keeps exclusive keys unique.

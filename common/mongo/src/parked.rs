@@ -1,7 +1,7 @@
 //! Parked transactions, looked at: by reason, account and time, with what they would move.
 //!
 //! Owns the questions about the field `parked` of documents and about the notes beside them.
-//! Promises that each reads through an index of the unfinished and stops at a limit, whatever
+//! Promises that each reads through the index of what is parked and stops at a limit, whatever
 //! number of transactions the ledger has. Fails with an error of the command.
 
 use ledger::limits::echo;
@@ -12,7 +12,7 @@ use mongodb::bson::{
 };
 
 use super::Store;
-use super::names::{NOTES, TRANSACTIONS};
+use super::names::{NOTES, PARKED, TRANSACTIONS};
 use super::parking::unfinished_notes;
 use super::statements::raw;
 
@@ -63,7 +63,8 @@ pub struct ParkedTransaction {
 
 impl ParkedFilter {
     fn to_document(&self) -> Document {
-        let mut filter = doc! { "parked": { "$ne": null } };
+        // The condition on existence is the index's: otherwise the server would not use it.
+        let mut filter = doc! { "parked": { "$exists": true, "$ne": null } };
         if let Some(code) = &self.code {
             filter.insert("parked.code", doc! { "$eq": code });
         }
@@ -128,36 +129,23 @@ impl Store {
         limit: u32,
         operation: &'static str,
     ) -> Result<Vec<ParkedTransaction>, LedgerError> {
-        let mut found = Vec::new();
-        let waiting = self.waiting_index().await?;
-        // Each through its own partial index: none of them has all unfinished states, so none
-        // serves one question about all of them.
-        for (states, index) in
-            [(State::IN_FLIGHT.as_slice(), "in_flight"), (&[State::Initial], waiting)]
-        {
-            let left = i64::from(limit.max(1)) - i64::try_from(found.len()).unwrap_or(i64::MAX);
-            if left <= 0 {
-                break;
-            }
-            let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
-            let mut matching = rawdoc! { "state": { "$in": states } };
-            for field in &raw(&filter.to_document()) {
-                let (name, value) = field.expect("it was just made");
-                matching.append(name, value);
-            }
-            let command = rawdoc! {
-                "find": TRANSACTIONS,
-                "filter": matching,
-                "hint": index,
-                "limit": left,
-                "projection": {
-                    "state": 1, "parked": 1, "currency": 1,
-                    "source": 1, "destination": 1, "value": 1, "legs": 1,
-                },
-            };
-            found.extend(self.find(operation, command, transaction).await?);
+        let unfinished: RawArrayBuf = State::UNFINISHED.iter().map(|s| s.as_str()).collect();
+        let mut matching = rawdoc! { "state": { "$in": unfinished } };
+        for field in &raw(&filter.to_document()) {
+            let (name, value) = field.expect("it was just made");
+            matching.append(name, value);
         }
-        Ok(found)
+        let command = rawdoc! {
+            "find": TRANSACTIONS,
+            "filter": matching,
+            "hint": PARKED,
+            "limit": i64::from(limit.max(1)),
+            "projection": {
+                "state": 1, "parked": 1, "currency": 1,
+                "source": 1, "destination": 1, "value": 1, "legs": 1,
+            },
+        };
+        self.find(operation, command, transaction).await
     }
 }
 

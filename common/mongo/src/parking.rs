@@ -15,6 +15,7 @@ use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 use super::names::{NOTES, TRANSACTIONS};
 use super::own::PARKED_NOTE;
 use super::raw::{RawId, raw_id};
+use super::statements::stamped_soon;
 use super::write::{Counts, GARBLED, each_alone};
 use super::{Store, seen};
 
@@ -60,9 +61,9 @@ fn parking(guard: RawDocumentBuf, why: &Parked, ends_claim: bool) -> RawDocument
     };
     let mut stages = RawArrayBuf::new();
     stages.push(rawdoc! { "$set": { "parked": parked, "lastModified": "$$NOW" } });
-    if ends_claim {
-        stages.push(rawdoc! { "$unset": ["claim"] });
-    }
+    // The index of what is parked shows it, so the one of stamps does not have to.
+    let gone: &[&str] = if ends_claim { &["sweepAfter", "claim"] } else { &["sweepAfter"] };
+    stages.push(rawdoc! { "$unset": gone.iter().copied().collect::<RawArrayBuf>() });
     rawdoc! { "q": guard, "u": stages }
 }
 
@@ -148,32 +149,27 @@ impl Store {
     }
 
     /// Brings parked transactions back: they may be claimed again once their takeover time has
-    /// come. Attempts that they made alone are counted from zero again.
+    /// come. Attempts that they made alone are counted from zero again. Those that need a worker
+    /// are stamped, also where only a note beside them says that they are parked: sweepers pass
+    /// what is parked, in either way.
     ///
     /// # Errors
     /// When the server is away.
     pub async fn unpark(&self, ids: &[TransactionId]) -> Result<Unparked, LedgerError> {
         let parked = self.parked_among(ids).await?;
+        let ids: Vec<TransactionId> =
+            ids.iter().filter(|id| parked.contains(*id)).cloned().collect();
         let groups = each_alone(0..ids.len());
-        let statement = |group: &[&TransactionId]| {
-            rawdoc! {
-                "q": { "_id": group[0].as_ref(), "parked": { "$ne": null } },
-                "u": {
-                    "$unset": { "parked": "", "attemptsAlone": "", "sweepAfter": "" },
-                    "$currentDate": { "lastModified": true },
-                },
-            }
-        };
+        let statement = |group: &[&TransactionId]| unpark(group[0]);
         let written =
-            self.write("unpark", TRANSACTIONS, ids, groups, Counts::Matched, statement).await?;
+            self.write("unpark", TRANSACTIONS, &ids, groups, Counts::Matched, statement).await?;
         let refused = written.refused.into_iter().map(|r| (ids[r.item].clone(), r.problem));
         let refused: Vec<(TransactionId, String)> = refused.collect();
-        let is_refused = |id: &TransactionId| refused.iter().any(|(of, _)| of == id);
-        let back = ids.iter().filter(|id| !is_refused(id));
-        let notes: Vec<RawId> = back.clone().map(|id| raw_id(id)).collect();
+        let is_refused = |id: &&TransactionId| refused.iter().any(|(of, _)| of == *id);
+        let back: Vec<TransactionId> = ids.iter().filter(|id| !is_refused(id)).cloned().collect();
+        let notes: Vec<RawId> = back.iter().map(|id| raw_id(id)).collect();
         self.forget_notes(&notes).await.map_err(LedgerError::after_a_write)?;
-        let was_parked = |id: &&TransactionId| parked.contains(*id);
-        Ok(Unparked { back: back.filter(was_parked).cloned().collect(), refused })
+        Ok(Unparked { back, refused })
     }
 
     async fn forget_notes(&self, ids: &[RawId]) -> Result<(), LedgerError> {
@@ -184,6 +180,27 @@ impl Store {
         let filter = Document::try_from(notes_on(ids))
             .map_err(|error| LedgerError::lasting("unpark", error.to_string()))?;
         self.limited("unpark", async move { notes.delete_many(filter).await }).await.map(|_| ())
+    }
+}
+
+/// The statement that brings a transaction back. What is final by now has no use for a stamp, and
+/// what rests is shown by the index of what is due.
+fn unpark(id: &TransactionId) -> RawDocumentBuf {
+    let finals: RawArrayBuf =
+        [State::Done, State::Canceled].iter().map(|state| state.as_str()).collect();
+    let working: RawArrayBuf =
+        [State::Initial].iter().chain(&State::IN_FLIGHT).map(|state| state.as_str()).collect();
+    let works = rawdoc! { "$in": ["$state", working] };
+    rawdoc! {
+        // The moment of an end stays what it was.
+        "q": { "_id": id.as_ref(), "state": { "$nin": finals } },
+        "u": [
+            { "$set": {
+                "sweepAfter": { "$cond": [works, stamped_soon(), "$$REMOVE"] },
+                "lastModified": "$$NOW",
+            } },
+            { "$unset": ["parked", "attemptsAlone"] },
+        ],
     }
 }
 

@@ -7,7 +7,9 @@
 
 use mongodb::bson::{Document, doc};
 
-use super::names::{ACCOUNTS, EVENTS, JOURNAL, NOTES, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS};
+use super::names::{
+    ACCOUNTS, EVENTS, JOURNAL, NOTES, PROGRESS, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS,
+};
 use super::schema::NotReady;
 use super::{Store, fault, shell};
 
@@ -41,47 +43,51 @@ impl Action {
 /// The actions on the documents of one collection.
 pub(super) type Privilege = (&'static str, &'static [Action]);
 
-/// A worker inserts only lines, notes, due events and what it says of itself, by an upsert, for
-/// which the server asks for both rights.
-pub(super) const OF_A_WORKER: [Privilege; 7] = [
+/// A worker inserts only lines, notes, due events, how far it has swept and what it says of itself,
+/// by an upsert, for which the server asks for both rights.
+pub(super) const OF_A_WORKER: [Privilege; 8] = [
     (ACCOUNTS, &[Find, Update]),
     (TRANSACTIONS, &[Find, Update]),
     (JOURNAL, &[Find, Update, Insert]),
     (NOTES, &[Find, Update, Insert]),
     (EVENTS, &[Find, Update, Insert, Remove]),
+    (PROGRESS, &[Find, Update, Insert]),
     (SETTINGS, &[Find]),
     (WORKERS, &[Find, Update, Insert]),
 ];
 
 /// Submits transactions and waits for them. It can't change one that is there, so it can't cancel.
-const OF_A_PRODUCER: [Privilege; 5] = [
+const OF_A_PRODUCER: [Privilege; 6] = [
     (ACCOUNTS, &[Find]),
     (TRANSACTIONS, &[Find, Insert]),
     (JOURNAL, &[Find]),
     (NOTES, &[Find]),
+    (PROGRESS, &[Find]),
     (SETTINGS, &[Find]),
 ];
 
 /// Everything that the HTTP API offers: opens and freezes accounts, submits, cancels and reverses,
 /// brings back what was parked, and audits.
-const OF_THE_API: [Privilege; 8] = [
+const OF_THE_API: [Privilege; 9] = [
     (ACCOUNTS, &[Find, Insert, Update]),
     (TRANSACTIONS, &[Find, Insert, Update, ChangeStream]),
     (JOURNAL, &[Find]),
     (NOTES, &[Find, Update, Remove]),
     (EVENTS, &[Find]),
     (REQUESTS, &[Find, Insert, Update]),
+    (PROGRESS, &[Find]),
     (SETTINGS, &[Find]),
     (WORKERS, &[Find]),
 ];
 
 /// Reads, and learns from a change stream what has changed since an audit began.
-const OF_AN_AUDITOR: [Privilege; 7] = [
+const OF_AN_AUDITOR: [Privilege; 8] = [
     (ACCOUNTS, &[Find]),
     (TRANSACTIONS, &[Find, ChangeStream]),
     (JOURNAL, &[Find]),
     (NOTES, &[Find]),
     (EVENTS, &[Find]),
+    (PROGRESS, &[Find]),
     (SETTINGS, &[Find]),
     (WORKERS, &[Find]),
 ];

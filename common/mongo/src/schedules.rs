@@ -19,7 +19,7 @@ use super::names::{DUE, TRANSACTIONS};
 use super::parking::note;
 use super::raw::raw_id;
 use super::read::cstr;
-use super::statements::{canceling, decision, names, states};
+use super::statements::{canceling, decision, names, stamped_soon, states};
 use super::submissions::foreign;
 use super::write::{Counts, together};
 use super::{MongoOutbox, Store, holds};
@@ -62,6 +62,7 @@ fn make_due(ids: &[&TransactionId], sweep_after: ServerMs) -> RawDocumentBuf {
 fn expire(ids: &[&TransactionId]) -> RawDocumentBuf {
     let mut set = canceling(&expired(), true);
     set.append(cstr("takeoverAt"), "$$NOW");
+    set.append(cstr("sweepAfter"), stamped_soon());
     rawdoc! {
         "q": {
             "_id": { "$in": names(ids) },
@@ -69,7 +70,7 @@ fn expire(ids: &[&TransactionId]) -> RawDocumentBuf {
             "parked": null,
             "$expr": has_come("$expiresAt"),
         },
-        "u": decision(set, &["sweepAfter", DUE_AT]),
+        "u": decision(set, &[DUE_AT]),
         "multi": true,
     }
 }

@@ -19,6 +19,7 @@ use super::index::Index;
 use super::intrusions::refusing;
 use super::ledger_settings::{Choice, ID, Known, LedgerSettings, Misfit};
 use super::own::LEDGER_SETTINGS;
+use super::slowing::{Slowing, slowing};
 use super::{Store, keyed};
 
 pub(super) const NAMESPACE_NOT_FOUND: i32 = 26;
@@ -150,6 +151,8 @@ pub struct Inspection {
     pub accepted: Vec<Finding>,
     /// The indexes for lists and statements that a ledger without history still has.
     pub unneeded: Vec<Unneeded>,
+    /// The indexes of the user's own that make each end of a transaction dearer.
+    pub slowing: Vec<Slowing>,
 }
 
 impl Store {
@@ -212,7 +215,8 @@ impl Store {
                 let unfinished = (begun || is_fresh) && !unsuitable;
                 let unneeded = unneeded(&seen, Known::THIS, choice);
                 let (accepted, _) = refusing(&seen);
-                return Ok(Inspection { unfinished, findings, accepted, unneeded });
+                let slowing = slowing(&seen);
+                return Ok(Inspection { unfinished, findings, accepted, unneeded, slowing });
             }
             settings = after;
         }

@@ -13,8 +13,24 @@ use ledger::transaction::{DECIDED_KEY, DUE_AT, Reason, State, TransactionId};
 use ledger::{Cancelation, Claim, Commit, LeaseMs, ServerMs, Verdict};
 use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 
+use super::dates::is_date;
 use super::native::Statement;
 use super::read::cstr;
+
+/// How long sweepers leave alone what somebody has brought back who publishes or ends it himself, in
+/// milliseconds.
+const SOON_MS: i64 = 5_000;
+
+/// The stamp of whatever is brought back to a state in which it needs a worker: the sweepers' mark
+/// may have passed it, and then only its stamp shows it to them.
+pub(super) fn stamped_soon() -> RawDocumentBuf {
+    rawdoc! { "$add": ["$$NOW", SOON_MS] }
+}
+
+/// The date of creation; this moment, where others have written none.
+pub(super) fn dated() -> RawDocumentBuf {
+    rawdoc! { "$cond": [is_date("$createdAt"), "$createdAt", "$$NOW"] }
+}
 
 fn literal(text: &str) -> RawDocumentBuf {
     rawdoc! { "$literal": text }
@@ -31,7 +47,8 @@ pub(super) fn states<const N: usize>(states: [State; N]) -> RawArrayBuf {
 /// Claims transactions that are `initial`, or in flight past their takeover time, unless they are
 /// parked. The clock is the server's. `alone` means that the claim is for one transaction only.
 /// Such a claim counts in `attemptsAlone` unless it is the first: a transaction that fails alone
-/// fails by itself.
+/// fails by itself. What has no date of creation gets one, so that the final ones among such do not
+/// pile up where sweepers look for what has none.
 pub(super) fn claim(
     ids: &[&TransactionId],
     claim: &Claim,
@@ -42,6 +59,7 @@ pub(super) fn claim(
     let mut set = rawdoc! {
         "state": { "$cond": [is_first.clone(), "pending", "$state"] },
         "claimedAt": { "$cond": [is_first.clone(), "$$NOW", "$claimedAt"] },
+        "createdAt": dated(),
         "claim": literal(&claim.token),
         "application": literal(&claim.application),
         "attempts": one_more("$attempts"),
@@ -213,7 +231,7 @@ pub(super) fn release(
     }
 }
 
-/// Takes a first claim back, as if the transaction had never been claimed.
+/// Takes a first claim back, as if the transaction had never been claimed, and stamps it.
 pub(super) fn unclaim(ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
     rawdoc! {
         "q": {
@@ -222,14 +240,16 @@ pub(super) fn unclaim(ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
             "claim": claim.token.as_str(),
             "attempts": 1,
         },
-        "u": {
-            "$set": { "state": State::Initial.as_str() },
-            "$unset": {
-                "claim": "", "leaseUntil": "", "takeoverAt": "", "application": "", "attempts": "",
-                "claimedAt": "",
-            },
-            "$currentDate": { "lastModified": true },
-        },
+        "u": [
+            { "$set": {
+                "state": State::Initial.as_str(),
+                "sweepAfter": stamped_soon(),
+                "lastModified": "$$NOW",
+            } },
+            { "$unset": [
+                "claim", "leaseUntil", "takeoverAt", "application", "attempts", "claimedAt",
+            ] },
+        ],
         "multi": true,
     }
 }
@@ -253,6 +273,7 @@ pub(super) fn ends(
         let mut set = rawdoc! {
             "state": state.as_str(),
             "lastModified": "$$NOW",
+            "createdAt": dated(),
             "line": literal(&heading.id),
             "application": literal(&heading.application),
             "attempts": one_more("$attempts"),

@@ -1,7 +1,7 @@
 //! What is not final, counted for people: by state, with what is parked and the oldest.
 //!
 //! Owns the questions of the overview about transactions. Each reads through an index and stops at
-//! a limit, and says so. But the server looks at each document that it counts, so an answer about
+//! a limit of what it reads, and says so. But the server looks at each document that it counts, so an answer about
 //! many costs it something: whoever asks again and again should pause for a multiple of the time
 //! that the answer took. Promises nothing about one moment: the questions are asked one after
 //! another. Fails with an error of the command, and then nothing is known.
@@ -15,9 +15,11 @@ use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf,
 use super::Store;
 use super::dates::{date_or_null, is_date};
 use super::names::{EVENTS, NOTES, TRANSACTIONS};
+use super::open::OpenSource;
 use super::own::{DUE_EVENTS, PARKED_NOTE};
 use super::parking::unfinished_notes;
 use super::raw::{number, shown};
+use super::statements::raw;
 use super::submissions::foreign;
 
 /// The longest `_id` that is told, in bytes of BSON with what surrounds it. No transaction has a
@@ -32,10 +34,8 @@ const NOTES_MAX: i64 = 1_000;
 pub struct Unfinished {
     /// How many there are in each state, those that are parked included.
     pub states: BTreeMap<State, u64>,
-    /// Whether more wait than were counted.
-    pub initial_capped: bool,
-    /// Whether more are in flight than were counted.
-    pub in_flight_capped: bool,
+    /// Whether there may be more than were counted, because not all could be read.
+    pub capped: bool,
     /// How many of those that were counted are parked.
     pub parked: u64,
     /// The oldest that is not parked, if it has a date.
@@ -63,39 +63,38 @@ struct InState {
 }
 
 impl Store {
-    /// What is not final; of what waits, and of what is in flight, at most so many are counted.
+    /// What waits for workers or is in flight: of what was created since the sweepers' mark, so many
+    /// are read at most; of what they have stamped, and of what is parked, so many are counted.
     ///
     /// # Errors
     /// When the server is away or refuses.
     pub async fn unfinished(&self, most: u64) -> Result<Unfinished, LedgerError> {
-        let index = self.waiting_index().await?;
-        let waiting = self.in_states(&[State::Initial], index, most).await?;
-        let in_flight = self.in_states(&State::IN_FLIGHT, "in_flight", most).await?;
-        let capped = |found: &[InState]| found.iter().map(|one| one.count).sum::<u64>() >= most;
+        let open = self.open_sources(u32::try_from(most).unwrap_or(u32::MAX)).await?;
         let mut unfinished = Unfinished {
-            initial_capped: capped(&waiting),
-            in_flight_capped: capped(&in_flight),
+            capped: open.until.is_some(),
             states: State::UNFINISHED.into_iter().map(|state| (state, 0)).collect(),
             ..Unfinished::default()
         };
-        for found in waiting.into_iter().chain(in_flight) {
-            unfinished.states.insert(found.state, found.count);
-            unfinished.parked += found.parked;
-            let older = |one: &OldestOne| one.since;
-            unfinished.oldest = unfinished.oldest.into_iter().chain(found.oldest).min_by_key(older);
+        for source in &open.sources {
+            let found = self.in_states(source, most).await?;
+            unfinished.capped |= found.iter().map(|one| one.count).sum::<u64>() >= most;
+            for found in found {
+                *unfinished.states.entry(found.state).or_default() += found.count;
+                unfinished.parked += found.parked;
+                let older = |one: &OldestOne| one.since;
+                let both = unfinished.oldest.into_iter().chain(found.oldest);
+                unfinished.oldest = both.min_by_key(older);
+            }
         }
         Ok(unfinished)
     }
 
-    async fn in_states(
-        &self,
-        states: &[State],
-        index: &str,
-        most: u64,
-    ) -> Result<Vec<InState>, LedgerError> {
-        let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
+    async fn in_states(&self, source: &OpenSource, most: u64) -> Result<Vec<InState>, LedgerError> {
+        let states: RawArrayBuf =
+            [State::Initial].iter().chain(&State::IN_FLIGHT).map(|state| state.as_str()).collect();
+        let ours = rawdoc! { "state": { "$in": states }, "$nor": foreign() };
         let pipeline: RawArrayBuf = [
-            rawdoc! { "$match": { "state": { "$in": states }, "$nor": foreign() } },
+            rawdoc! { "$match": { "$and": [raw(&source.filter), ours] } },
             rawdoc! { "$limit": i64::try_from(most).unwrap_or(i64::MAX) },
             rawdoc! { "$group": {
                 "_id": "$state",
@@ -108,7 +107,7 @@ impl Store {
         .into_iter()
         .collect();
         let command = rawdoc! {
-            "aggregate": TRANSACTIONS, "pipeline": pipeline, "cursor": {}, "hint": index,
+            "aggregate": TRANSACTIONS, "pipeline": pipeline, "cursor": {}, "hint": source.hint,
         };
         self.find("unfinished", command, in_state).await
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use client::{Client, Error, Server};
 use ledger::transaction::State;
-use mongo::{IN_FLIGHT, code_of, error_in_words};
+use mongo::{PROGRESS, Place, Progress, code_of, error_in_words, open_sources};
 use mongodb::ClientSession;
 use mongodb::action::Find;
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, Timestamp, doc};
@@ -269,11 +269,26 @@ impl Reading {
             self.each(find, &mut take).await?;
         }
         let states = State::IN_FLIGHT.map(Bson::from).to_vec();
-        let find =
-            transactions.find(doc! { "state": { "$in": states } }).projection(transaction_fields());
-        let find = find.hint(Hint::Name(IN_FLIGHT.to_owned()));
-        self.each(find, &mut take).await?;
+        for source in open_sources(self.mark(client).await?.as_ref(), None) {
+            let mut filter = source.filter;
+            filter.insert("state", doc! { "$in": &states });
+            let find = transactions.find(filter).projection(transaction_fields());
+            self.each(find.hint(Hint::Name(source.hint.to_owned())), &mut take).await?;
+        }
         Ok(found)
+    }
+
+    /// The sweepers' mark at the moment of all that is read: a later one may have passed what was in
+    /// flight then.
+    async fn mark(&mut self, client: &Client) -> Result<Option<Place>, DriverError> {
+        let progress = client.store().database().collection::<Document>(PROGRESS);
+        let mut mark = None;
+        let take = |progress: &RawDocument| {
+            mark = Progress::read(progress).mark;
+            true
+        };
+        self.each(progress.find(Progress::filter()), take).await?;
+        Ok(mark)
     }
 
     /// Raw bytes, one document at a time, until `take` has enough: a document that can't be read is

@@ -8,7 +8,7 @@
 use std::io::Write;
 
 use clap::Args;
-use client::Inspection;
+use client::{Inspection, Slowing};
 use flags::switch;
 use mongo::{Choice, Finding, Foreign, Unneeded};
 use serde_json::{Value, json};
@@ -94,6 +94,8 @@ struct Report {
     foreign: Vec<Foreign>,
     /// Indexes that the ledger does without, and still has.
     unneeded: Vec<Unneeded>,
+    /// Indexes of the user's own that make each end of a transaction dearer.
+    slowing: Vec<Slowing>,
 }
 
 /// Sets up, or says what is missing.
@@ -130,9 +132,9 @@ async fn database(context: &Context, args: &InitArgs) -> Result<Report, Error> {
         }
     };
     applied.retain(|finding| !after.findings.contains(finding));
-    let Inspection { findings: missing, accepted, unneeded, .. } = after;
+    let Inspection { findings: missing, accepted, unneeded, slowing, .. } = after;
     let foreign = context.client.foreign().await?;
-    Ok(Report { applied, missing, accepted, foreign, unneeded })
+    Ok(Report { applied, missing, accepted, foreign, unneeded, slowing })
 }
 
 impl Report {
@@ -152,6 +154,9 @@ impl Report {
         for foreign in &self.foreign {
             writeln!(out, "not Tandem's: {foreign}")?;
             writeln!(out, "  {}", foreign.remedy())?;
+        }
+        for slowing in &self.slowing {
+            writeln!(out, "slow: {slowing}")?;
         }
         for unneeded in &self.unneeded {
             let Unneeded { collection, index } = unneeded;
@@ -174,6 +179,7 @@ impl Report {
             "accepted": values(&self.accepted),
             "foreign": self.foreign.iter().map(foreign).collect::<Vec<_>>(),
             "unneeded": self.unneeded.iter().map(index_of).collect::<Vec<_>>(),
+            "slowing": self.slowing.iter().map(slowing).collect::<Vec<_>>(),
         });
         writeln!(out, "{report}")
     }
@@ -186,6 +192,10 @@ fn foreign(foreign: &Foreign) -> Value {
         "example": foreign.example,
         "message": foreign.to_string(),
     })
+}
+
+fn slowing(slowing: &Slowing) -> Value {
+    json!({ "index": slowing.index, "field": slowing.field, "message": slowing.to_string() })
 }
 
 fn index_of(unneeded: &Unneeded) -> Value {

@@ -70,7 +70,7 @@ pub use ledger::transaction::{AccountId, Body, Leg, ReasonCode, State, Transacti
 #[doc(hidden)]
 pub use listening::Listening;
 pub use listing::Listing;
-pub use mongo::{Inspection, Listed, ParkedEntry};
+pub use mongo::{Inspection, Listed, ParkedEntry, Slowing};
 pub use observe::Tracing;
 pub use opening::Opened;
 pub use origin::{KeyedArray, Origin};

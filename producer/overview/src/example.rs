@@ -95,7 +95,12 @@ pub fn example() -> Overview {
             state: "initial".to_owned(),
             age_ms: 31_000,
         }),
-        backlog: Some(Backlog { transactions: 105_700, capped: true, clears_in_s: Some(26) }),
+        backlog: Some(Backlog {
+            transactions: 105_700,
+            capped: true,
+            oldest_ms: 31_566,
+            clears_in_s: Some(26),
+        }),
         due: Some(Due { count: 12, capped: false, late_ms: 1_400, still_ms: 0 }),
         workers: vec![worker()],
         workers_left_out: 0,

@@ -184,7 +184,7 @@ impl Knowledge {
             }),
             due: ledger.and_then(|ledger| self.due(ledger, server_now)),
             oldest: unfinished.and_then(|(found, _)| oldest(found, server_now)),
-            backlog: unfinished.map(|(found, _)| self.backlog(found)),
+            backlog: unfinished.map(|(found, _)| self.backlog(found, server_now)),
             workers,
             workers_left_out: left_out,
             queues: self.amqp.newest().map(|levels| levels.iter().map(queue).collect()),
@@ -207,12 +207,13 @@ impl Knowledge {
         overview
     }
 
-    fn backlog(&self, found: &Unfinished) -> Backlog {
+    fn backlog(&self, found: &Unfinished, now: ServerMs) -> Backlog {
         let transactions = found.states.values().sum::<u64>().saturating_sub(found.parked);
         let rate = self.flow.rate().map(|rate| rate.settled).filter(|settled| *settled > 0.0);
         Backlog {
             transactions,
-            capped: found.initial_capped || found.in_flight_capped,
+            capped: found.capped,
+            oldest_ms: oldest(found, now).map_or(0, |oldest| oldest.age_ms),
             clears_in_s: rate.map(|settled| (transactions as f64 / settled).ceil() as u64),
         }
     }
@@ -278,19 +279,18 @@ impl Knowledge {
 }
 
 fn states(found: &Unfinished, resting: &Resting, age_ms: u64) -> States {
-    let count = |state, capped| Count {
+    let count = |state| Count {
         count: found.states.get(&state).copied().unwrap_or_default(),
-        capped,
+        capped: found.capped,
     };
-    let in_flight = |state| count(state, found.in_flight_capped);
     let rests = |count| Count { count, capped: resting.capped };
     States {
         scheduled: rests(resting.scheduled),
         held: rests(resting.held),
-        initial: count(State::Initial, found.initial_capped),
-        pending: in_flight(State::Pending),
-        applied: in_flight(State::Applied),
-        canceling: in_flight(State::Canceling),
+        initial: count(State::Initial),
+        pending: count(State::Pending),
+        applied: count(State::Applied),
+        canceling: count(State::Canceling),
         age_ms,
     }
 }
@@ -307,7 +307,7 @@ fn oldest(found: &Unfinished, now: ServerMs) -> Option<Oldest> {
 fn parked(ledger: &Ledger) -> Option<Count> {
     let ((found, _), (resting, _)) = (ledger.unfinished.as_ref()?, ledger.resting.as_ref()?);
     let count = found.parked.saturating_add(resting.parked).saturating_add(ledger.noted?);
-    let capped = found.initial_capped || found.in_flight_capped || resting.capped;
+    let capped = found.capped || resting.capped;
     Some(Count { count, capped })
 }
 

@@ -151,7 +151,7 @@ impl Looks {
 }
 
 fn is_capped(counted: &Unfinished) -> bool {
-    counted.initial_capped || counted.in_flight_capped
+    counted.capped
 }
 
 /// The numbers of the full count where the quick one has ended too early; the oldest is always the
@@ -204,9 +204,9 @@ mod tests {
     fn a_long_backlog_is_counted_in_full_and_a_short_one_is_always_new() {
         let (then, now) = (Instant::now(), Instant::now() + Duration::from_secs(30));
         let full = (Unfinished { parked: 7, ..Unfinished::default() }, then);
-        let capped = Unfinished { initial_capped: true, ..Unfinished::default() };
+        let capped = Unfinished { capped: true, ..Unfinished::default() };
         let (told, at) = counted((capped.clone(), now), Some(&full));
-        assert_eq!((told.parked, told.initial_capped, at), (7, false, then));
+        assert_eq!((told.parked, told.capped, at), (7, false, then));
         assert_eq!(counted((capped.clone(), now), None), (capped, now));
         let short = (Unfinished::default(), now);
         assert_eq!(counted(short.clone(), Some(&full)), short, "the backlog is gone");

@@ -497,7 +497,8 @@ mod tests {
         overview.connections.mongodb = up.clone();
         overview.connections.amqp = up;
         overview.workers[0].activity = Activity::Working;
-        overview.backlog = Some(Backlog { transactions: 5, capped: false, clears_in_s: Some(1) });
+        overview.backlog =
+            Some(Backlog { transactions: 5, capped: false, oldest_ms: 0, clears_in_s: Some(1) });
         overview.oldest = None;
         overview.parked = None;
         overview.foreign = None;
@@ -547,7 +548,8 @@ mod tests {
             }),
             ("backlog_is_long", |overview| {
                 let clears_in_s = Some(CLEARS_S + 1);
-                overview.backlog = Some(Backlog { transactions: 9, capped: false, clears_in_s });
+                overview.backlog =
+                    Some(Backlog { transactions: 9, capped: false, oldest_ms: 0, clears_in_s });
             }),
             ("versions_differ", |overview| {
                 let mut other = overview.workers[0].clone();
@@ -589,7 +591,8 @@ mod tests {
         assert_eq!(codes(&overview, QUIET_MS), ["nothing_settled"]);
         assert_eq!(codes(&overview, QUIET_MS - 1), [""; 0], "it has settled something");
         overview.oldest = None;
-        overview.backlog = Some(Backlog { transactions: 0, capped: false, clears_in_s: None });
+        overview.backlog =
+            Some(Backlog { transactions: 0, capped: false, oldest_ms: 0, clears_in_s: None });
         assert_eq!(codes(&overview, QUIET_MS), [""; 0], "there is nothing to settle");
     }
 

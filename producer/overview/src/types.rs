@@ -187,6 +187,8 @@ pub struct Backlog {
     pub transactions: u64,
     /// Whether there may be more.
     pub capped: bool,
+    /// For how many milliseconds the oldest of them has waited; 0 if there is none.
+    pub oldest_ms: u64,
     /// How many seconds that takes at this rate, if nothing more comes; at least, when it is
     /// capped. Null while nothing is settled.
     pub clears_in_s: Option<u64>,

@@ -1,15 +1,15 @@
 //! Which transactions are unfinished, read from the database past all proxies.
 //!
-//! Uses the indexes that hold unfinished transactions only, so that a look costs the same however
-//! many have been settled. Promises that nothing counts as unfinished that waits for a client or
+//! Uses the sweepers' mark and the indexes of what they have passed, so that a look costs the same
+//! however many have been settled. Promises that nothing counts as unfinished that waits for a client or
 //! for a moment that has not come. Answers `None` while the database is away.
 
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use ledger::transaction::State;
-use mongo::{BY_STATE, Store};
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongo::{OpenSource, PROGRESS, Place, Progress, Store, open_sources};
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::options::Hint;
 use settings::MongoSettings;
 
@@ -111,15 +111,27 @@ impl Observer {
         let store = self.store.clone();
         // Spawned, because a driver's future must not be dropped midway.
         let asking = tokio::spawn(async move {
-            let in_flight = State::IN_FLIGHT.map(Bson::from).to_vec();
-            let mut found = find(&store, doc! { "state": State::Initial }, BY_STATE).await?;
-            found.extend(find(&store, doc! { "state": { "$in": in_flight } }, "in_flight").await?);
+            let states = [State::Initial].iter().chain(&State::IN_FLIGHT);
+            let states: Vec<Bson> = states.copied().map(Bson::from).collect();
+            let mut found = Vec::new();
+            for OpenSource { mut filter, hint } in open_sources(mark(&store).await?.as_ref(), None)
+            {
+                filter.insert("state", doc! { "$in": &states });
+                found.extend(find(&store, filter, hint).await?);
+            }
             found.extend(waiting(&store, Some(now_ms())).await?);
             Ok::<_, mongodb::error::Error>(found)
         });
         let found = tokio::time::timeout(LIMIT, asking).await.ok()?.ok()?.ok()?;
         Some(found.iter().filter_map(Unfinished::read).collect())
     }
+}
+
+/// How far the sweepers have come.
+async fn mark(store: &Store) -> Result<Option<Place>, mongodb::error::Error> {
+    let progress = store.database().collection::<RawDocumentBuf>(PROGRESS);
+    let found = progress.find_one(Progress::filter()).await?;
+    Ok(found.and_then(|found| Progress::read(&found).mark))
 }
 
 /// What is held or scheduled; with a moment, only that whose moment has come by then.

@@ -10,8 +10,7 @@ from .report import DEPLOY, TOOLS, conclude, documents, expect, run, settings
 VERSION = "1.34.0"
 # What KEDA's own documentation names for these triggers; its schema takes any word.
 TRIGGERS = {
-    "mongodb": {"dbName", "collection", "query", "queryValue", "activationQueryValue"},
-    "prometheus": {"serverAddress", "query", "threshold", "activationThreshold", "ignoreNullValues"},
+    "metrics-api": {"url", "valueLocation", "targetValue", "activationTargetValue", "authMode"},
 }
 
 

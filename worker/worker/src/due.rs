@@ -23,10 +23,11 @@ use queue::{Outgoing, Publisher, WORK};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::acting::IDS_PER_MESSAGE;
 use crate::components::pause;
 use crate::isolation_lock::IsolationLock;
 use crate::metrics::Metrics;
-use crate::sweeper::{IDS_PER_MESSAGE, SWEEP_AGAIN_MS, SweepError};
+use crate::sweeper::{SWEEP_AGAIN_MS, SweepError};
 
 /// How many become due in one step.
 const STEP: usize = 1_000;
@@ -149,7 +150,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
 
     /// Cancels what has expired before anybody claimed it. Says whether it did.
     async fn expire(&self, now: ServerMs, stop: &CancellationToken) -> Result<bool, SweepError> {
-        let ids = self.found(Stranded::Expired { now }, now, EXPIRED_PER_ROUND).await?;
+        let ids = self.found(Stranded::Expired { now }, EXPIRED_PER_ROUND).await?;
         if ids.is_empty() {
             return Ok(false);
         }
@@ -168,7 +169,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
         now: ServerMs,
         stop: &CancellationToken,
     ) -> Result<bool, SweepError> {
-        let ids = self.found(Stranded::HoldExpired { now }, now, EXPIRED_PER_ROUND).await?;
+        let ids = self.found(Stranded::HoldExpired { now }, EXPIRED_PER_ROUND).await?;
         if ids.is_empty() {
             return Ok(false);
         }
@@ -201,7 +202,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
     ) -> Result<(bool, bool), SweepError> {
         self.look_after(unclaimed, now).await?;
         let most = step(unclaimed.ids.len(), self.publisher.depth(WORK).await?);
-        let found = self.found(Stranded::Scheduled { now }, now, most.max(1)).await?;
+        let found = self.found(Stranded::Scheduled { now }, most.max(1)).await?;
         if most == 0 || found.is_empty() {
             return Ok((false, !found.is_empty()));
         }
@@ -234,13 +235,8 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
         Ok(())
     }
 
-    async fn found(
-        &self,
-        which: Stranded,
-        now: ServerMs,
-        most: usize,
-    ) -> Result<Vec<TransactionId>, SweepError> {
-        let found = self.outbox.stranded(which, now, most).await?;
+    async fn found(&self, which: Stranded, most: usize) -> Result<Vec<TransactionId>, SweepError> {
+        let found = self.outbox.stranded(which, most).await?;
         if let Some((count, code)) = found.parked {
             (0..count).for_each(|_| self.metrics.parked(code));
         }

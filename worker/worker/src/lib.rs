@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod acknowledge;
+mod acting;
 mod batches;
 pub mod components;
 mod config;
@@ -14,6 +15,7 @@ mod intake;
 mod isolation_lock;
 pub mod job;
 pub mod metrics;
+mod passage;
 mod prefetch;
 mod publications;
 mod rabbit;
@@ -24,6 +26,7 @@ mod start;
 pub mod suspects;
 mod sweeper;
 mod trace;
+mod walker;
 mod watch;
 mod window;
 mod worker;

@@ -6,56 +6,71 @@
 //! only publish an id twice. Promises not to flood the queue with ids that merely wait in a
 //! backlog, and to find what was forgotten even if the queue never empties.
 //!
-//! How it tells the two apart: the queue is first in, first out, so it publishes a *marker*. When
-//! the marker is delivered, to whichever worker, all that was published before it has been
-//! delivered, too; what was created well before the marker and is still `initial` has no message.
-//! Only the database's clock counts, and no date that somebody has written into a document. Stamps
-//! what it finds before it publishes it, so that a document that can't be written is not published
-//! in every round. Fails quietly while a server is away: the next round tries again. What fails for
-//! good is a warning, and keeps no other kind from being swept.
+//! A round *walks* the index by creation from a mark on, which all sweepers share and only move on,
+//! and looks at the stamps that have come. [`walker`](super::walker) decides about each document,
+//! [`passage`](super::passage) says what merely waits. Two slow looks go over what lies below the
+//! mark, for what has appeared there late: a long transaction of somebody's, an import with old
+//! dates, a producer whose clock is behind. One goes over all of it, again and again; the other over
+//! the last minutes, where nearly all of that is. What has no date, or one in the future, has looks
+//! of its own. All of them read so many index entries at most, whatever these are of.
 //!
-//! Documents dated in the future are published a few at a time. Those with an odd date (none, of
-//! another type, or days ahead) are looked for in every eighth round only, because that query reads
-//! all index entries of transactions that have left the state and that the server has not removed
-//! yet.
+//! Only when all that was decided is done ([`acting`](super::acting)), the mark moves on. Fails quietly while a server is away: the next round tries again. What fails
+//! for good is a warning, and keeps no other look from its turn.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Observer;
 use ledger::message::Message;
 use ledger::retry::jitter;
+use ledger::transaction::State;
 use ledger::{LedgerError, ServerMs};
-use mongo::{MongoOutbox, NoDate, Store, Stranded, Swept};
+use mongo::{Below, MongoOutbox, Open, Place, Progress, Store};
 use queue::{Outgoing, Publisher, QueueError, WORK};
 use tokio_util::sync::CancellationToken;
 
 use crate::components::pause;
 use crate::events::Events;
 use crate::metrics::Metrics;
+use crate::passage::{Passage, horizon, stamped_before};
+use crate::walker::{Fate, Look, Moments, at_most, fate, mark, walked};
 
-/// The most ids of one round and kind: what is left waits for the next.
-const IDS_PER_ROUND: usize = 5_000;
-pub(crate) const IDS_PER_MESSAGE: usize = 100;
+/// The most stamps of one round and kind: what is left waits for the next.
+const STAMPS_PER_ROUND: usize = 5_000;
 
-/// How many are stamped with one command, well within its time limit.
-const IDS_PER_STAMP: usize = 500;
+/// The first piece of a walk: with a backlog, the first document ends it.
+const FIRST_PIECE: u32 = 100;
 
-/// In one of so many rounds the sweeper looks for what is odd, too. Each look goes through all
-/// index entries of the beginning of a queue that have gone, which costs a busy server some
-/// milliseconds.
+/// How many index entries are read at a time.
+const PIECE: u32 = 5_000;
+
+/// The most pieces of one walk. Thirty thousand transactions a second need twelve of them in each
+/// round of two seconds; the first walk of a large ledger needs many rounds.
+const PIECES_PER_WALK: u32 = 20;
+
+/// How many pieces without a date are read in each round, whatever is in them.
+const UNDATED_PIECES: u32 = 2;
+
+/// The most pieces without a date in one round, while they are full of what has no message.
+const UNDATED_PIECES_MAX: u32 = 20;
+
+/// How many entries below the mark are read in one round.
+const BELOW_PER_ROUND: u32 = 1_000;
+
+/// What lies so closely below the mark is looked at in every second round.
+const NEAR_MS: i64 = 10 * 60_000;
+
+/// In one of so many rounds the sweeper looks for what is dated in the future, too, and tidies up.
 const ODD_ROUNDS: u64 = 8;
 
-/// The most ids of one round whose documents are dated in the future, or not at all: nobody knows
-/// how long they have been there, and they may be part of a backlog.
-const ODD_IDS_PER_ROUND: usize = 100;
+/// The most ids of one round whose documents are dated in the future: nobody knows how long they
+/// have been there, and they may be part of a backlog.
+const FUTURE_IDS_PER_ROUND: usize = 100;
 
 /// By how much a producer's clock may be ahead before a document's date says nothing.
 const FUTURE_MS: i64 = 60_000;
 
-/// How long past its takeover time a transaction is left to its own message.
-const IN_FLIGHT_SLACK_MS: i64 = 1_000;
+/// The most stamps without a meaning that are taken away in one round.
+const TIDIED_PER_ROUND: u32 = 500;
 
 /// How long what was swept is left alone.
 pub(crate) const SWEEP_AGAIN_MS: i64 = 30_000;
@@ -108,75 +123,28 @@ impl SweepError {
     }
 }
 
-/// What the markers say about the queue.
+/// What a sweeper remembers from one round to the next.
 #[derive(Debug, Default)]
-struct Passage {
-    /// When this sweeper has published its last marker.
-    published: ServerMs,
-    /// Markers that have come through, and when that was seen.
-    came: VecDeque<(ServerMs, ServerMs)>,
-    /// The newest marker that came through long enough ago.
-    passed: ServerMs,
-}
-
-impl Passage {
-    /// Whether another marker is due.
-    fn is_due(&self, now: ServerMs, orphan_ms: i64) -> bool {
-        // After a fail-over the clock may be behind.
-        now - self.published >= orphan_ms / 2 || now < self.published
-    }
-
-    /// Takes in the markers that have come through since the last round. The newest counts after a
-    /// while: what was delivered before it may still wait in another worker for its turn.
-    fn take_in(&mut self, markers: &[ServerMs], now: ServerMs, orphan_ms: i64) {
-        // A marker from the future comes from a stranger, or from a server whose clock was ahead.
-        let newest = markers.iter().copied().filter(|marker| *marker <= now).max();
-        if let Some(newest) = newest
-            && newest > self.passed
-            && self.came.back().is_none_or(|(last, _)| newest > *last)
-        {
-            self.came.push_back((newest, now));
-        }
-        while let Some((marker, seen)) = self.came.front().copied()
-            && now - seen >= orphan_ms / 4
-        {
-            self.passed = marker;
-            self.came.pop_front();
-        }
-    }
-}
-
-/// Created before this moment and still `initial` means forgotten. While messages wait, only what
-/// is well older than the newest marker that came through has been passed over; when none waits,
-/// age alone tells.
-fn horizon(now: ServerMs, depth: u32, passed: ServerMs, orphan_ms: i64) -> ServerMs {
-    let head = if depth == 0 { now } else { passed };
-    head - orphan_ms
-}
-
-/// What a sweeper has published waits in the queue like all else, however long ago it was created.
-/// So its stamp counts until what was created as it was published would count as forgotten.
-fn stamped_before(now: ServerMs, created_before: ServerMs) -> ServerMs {
-    now.min(created_before.saturating_add(SWEEP_AGAIN_MS))
+struct Memory {
+    passage: Passage,
+    /// Where the last walk has brought the mark, in case it can't be noted.
+    mark: Option<Place>,
+    /// Where the looks at what stands before all dates, after them, and in the future go on.
+    places: [Option<Place>; 3],
 }
 
 impl Sweeper {
     /// Sweeps until `stop`. `markers` tells which have come through the queue since it was last
     /// asked.
     pub async fn run(self, markers: impl Fn() -> Vec<ServerMs>, stop: CancellationToken) {
-        let mut passage = Passage::default();
+        let mut memory = Memory::default();
         for number in 0_u64.. {
             let wait = self.settings.every.mul_f64(0.5 + jitter());
             if !pause(&stop, wait).await {
                 return;
             }
-            if let Err(error) = self.round(&mut passage, &markers()).await {
+            if let Err(error) = self.round(&mut memory, number, &markers()).await {
                 error.log("all");
-            }
-            if number % ODD_ROUNDS == 0
-                && let Err(error) = self.odd_round().await
-            {
-                error.log("odd");
             }
             // Last, since many may be due, and money comes first.
             if let Err(error) = self.sweep_events().await {
@@ -185,13 +153,37 @@ impl Sweeper {
         }
     }
 
-    async fn round(&self, passage: &mut Passage, markers: &[ServerMs]) -> Result<(), SweepError> {
+    async fn round(
+        &self,
+        memory: &mut Memory,
+        number: u64,
+        markers: &[ServerMs],
+    ) -> Result<(), SweepError> {
         self.end_abandoned().await;
-        let now = self.store.server_now().await?;
-        let takeover_before = now - IN_FLIGHT_SLACK_MS;
-        let in_flight = Stranded::InFlight { takeover_before };
-        self.sweep(in_flight, "in_flight", now, IDS_PER_ROUND).await;
+        let at = self.moments(&mut memory.passage, markers).await?;
+        let told = |kind: &str, done: Result<(), SweepError>| {
+            if let Err(error) = done {
+                error.log(kind);
+            }
+        };
+        told("stamped", self.sweep_stamped(&at).await);
+        told("walk", self.walk(memory, number, &at).await);
+        told("undated", self.sweep_undated(memory, &at).await);
+        if number.is_multiple_of(ODD_ROUNDS) {
+            told("future", self.sweep_future(memory, &at).await);
+            let tidied = self.outbox.tidy_stamps(at.now, TIDIED_PER_ROUND).await;
+            told("tidy", tidied.map_err(SweepError::from));
+        }
+        Ok(())
+    }
 
+    /// The moments of a round. Publishes a marker when one is due.
+    async fn moments(
+        &self,
+        passage: &mut Passage,
+        markers: &[ServerMs],
+    ) -> Result<Moments, SweepError> {
+        let now = self.store.server_now().await?;
         let orphan_ms = self.settings.orphan_ms;
         let depth = self.publisher.depth(WORK).await?;
         passage.take_in(markers, now, orphan_ms);
@@ -199,24 +191,107 @@ impl Sweeper {
             self.publisher.publish(&[Outgoing::work(&Message::marker(now))]).await?;
             passage.published = now;
         }
-        let created_before = horizon(now, depth, passage.passed, orphan_ms);
-        let unclaimed = Stranded::Unclaimed { created_before };
-        let stamped_before = stamped_before(now, created_before);
-        self.sweep_stamped(unclaimed, "unclaimed", (now, stamped_before), IDS_PER_ROUND).await;
+        let horizon = horizon(now, depth, passage.passed, orphan_ms);
+        Ok(Moments { now, horizon, stamped_before: stamped_before(now, horizon), orphan_ms })
+    }
+
+    /// Looks at the stamps that have come.
+    async fn sweep_stamped(&self, at: &Moments) -> Result<(), SweepError> {
+        let kinds = [(at.now, &State::IN_FLIGHT[..]), (at.stamped_before, &[State::Initial])];
+        for (until, states) in kinds {
+            let open = self.outbox.stamped(until, states, STAMPS_PER_ROUND).await?;
+            self.act(judged(open, Look::Stamped, at), at).await?;
+        }
         Ok(())
     }
 
-    /// What neither a producer nor a worker writes.
-    async fn odd_round(&self) -> Result<(), SweepError> {
-        let now = self.store.server_now().await?;
-        let future = Stranded::FromTheFuture { created_after: now + FUTURE_MS };
-        self.sweep(future, "unclaimed", now, ODD_IDS_PER_ROUND).await;
-        self.sweep(Stranded::FarAhead { now }, "in_flight", now, ODD_IDS_PER_ROUND).await;
-        for no_date in [NoDate::Nothing, NoDate::OtherType] {
-            self.sweep(Stranded::Undated(no_date), "unclaimed", now, ODD_IDS_PER_ROUND).await;
-            self.sweep(Stranded::Timeless(no_date), "in_flight", now, ODD_IDS_PER_ROUND).await;
+    /// Walks on from the mark, goes over something below it, and notes how far both have come.
+    async fn walk(&self, memory: &mut Memory, number: u64, at: &Moments) -> Result<(), SweepError> {
+        let progress = self.outbox.progress().await?;
+        let begun = further(progress.mark.clone(), memory.mark.take());
+        let mut from = begun.clone().unwrap_or_else(|| Place::before(i64::MIN));
+        let end = Place::before(at.walk_end());
+        let (mut held_at, mut next) = (None, Some(from.clone()));
+        for number in 0..PIECES_PER_WALK {
+            // Another's mark may be further, where the age of what is forgotten is less.
+            if from.date().is_none_or(|date| date >= at.walk_end()) {
+                break;
+            }
+            let size = if number == 0 { FIRST_PIECE } else { PIECE };
+            let piece = self.outbox.piece(&from, &end, size).await?;
+            let walked = walked(piece.open, at);
+            held_at = held_at.or(walked.held_at);
+            self.act(walked.fates, at).await?;
+            next = piece.next;
+            match &next {
+                Some(next) if !walked.stops => from = next.clone(),
+                Some(_) | None => break,
+            }
+        }
+        let mark = mark(held_at, next, at);
+        memory.mark = Some(mark.clone());
+        let (below, place) = self.look_below(begun.as_ref(), &progress, number, at).await?;
+        self.outbox.advance(&mark, (below, place.as_ref())).await?;
+        Ok(())
+    }
+
+    /// Looks at a piece of what lies below the mark. Says where that look goes on.
+    async fn look_below(
+        &self,
+        mark: Option<&Place>,
+        progress: &Progress,
+        number: u64,
+        at: &Moments,
+    ) -> Result<(Below, Option<Place>), SweepError> {
+        let below = if number.is_multiple_of(2) { Below::Near } else { Below::Far };
+        let Some((mark, date)) = mark.and_then(|mark| Some((mark, mark.date()?))) else {
+            return Ok((below, None));
+        };
+        let (start, at_place) = match below {
+            Below::Near => (Place::before(date.saturating_sub(NEAR_MS)), &progress.near),
+            Below::Far => (Place::first(), &progress.far),
+        };
+        let is_within = |place: &&Place| match (place.date(), start.date()) {
+            (Some(place), Some(start)) => place >= start && place < date,
+            (Some(place), None) => place < date,
+            (None, start) => start.is_none(),
+        };
+        let from = at_place.as_ref().filter(is_within).unwrap_or(&start);
+        let piece = self.outbox.piece(from, mark, BELOW_PER_ROUND).await?;
+        self.act(judged(piece.open, Look::Odd, at), at).await?;
+        Ok((below, piece.next))
+    }
+
+    /// Looks at what has no date: it stands before all dates in the index, or after them.
+    async fn sweep_undated(&self, memory: &mut Memory, at: &Moments) -> Result<(), SweepError> {
+        let before = (Place::first(), Place::before(i64::MIN));
+        let after = (Place::after_dates(), Place::last());
+        for ((start, end), place) in [before, after].into_iter().zip(&mut memory.places) {
+            for number in 0..UNDATED_PIECES_MAX {
+                let from = place.take().unwrap_or_else(|| start.clone());
+                let piece = self.outbox.piece(&from, &end, PIECE).await?;
+                let judged = judged(piece.open, Look::Odd, at);
+                let found = judged.iter().filter(|(_, fate)| *fate != Fate::Pass).count();
+                self.act(judged, at).await?;
+                *place = piece.next;
+                let is_full = found * 2 >= PIECE as usize;
+                if place.is_none() || (number + 1 >= UNDATED_PIECES && !is_full) {
+                    break;
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Looks at what is dated in the future.
+    async fn sweep_future(&self, memory: &mut Memory, at: &Moments) -> Result<(), SweepError> {
+        let (start, place) = (at.now + FUTURE_MS, &mut memory.places[2]);
+        let from = place.take().filter(|place| place.date().is_some_and(|date| date > start));
+        let from = from.unwrap_or_else(|| Place::before(start));
+        let piece = self.outbox.piece(&from, &Place::after_dates(), PIECE).await?;
+        let piece = at_most(piece, &from, FUTURE_IDS_PER_ROUND, at);
+        *place = piece.next;
+        self.act(judged(piece.open, Look::Odd, at), at).await
     }
 
     /// First, since nobody can write what an abandoned transaction holds.
@@ -237,49 +312,20 @@ impl Sweeper {
         }
         Ok(())
     }
+}
 
-    /// Sweeps one kind. Its failure says nothing about the others.
-    async fn sweep(&self, which: Stranded, kind: &str, now: ServerMs, most: usize) {
-        self.sweep_stamped(which, kind, (now, now), most).await;
-    }
+fn judged(open: Vec<Open>, look: Look, at: &Moments) -> Vec<(Open, Fate)> {
+    let with_fate = |open: Open| {
+        let fate = fate(&open, look, at);
+        (open, fate)
+    };
+    open.into_iter().map(with_fate).collect()
+}
 
-    /// The same, for what no stamp keeps away after the second of these moments.
-    async fn sweep_stamped(
-        &self,
-        which: Stranded,
-        kind: &str,
-        moments: (ServerMs, ServerMs),
-        most: usize,
-    ) {
-        if let Err(error) = self.try_sweep(which, kind, moments, most).await {
-            error.log(kind);
-        }
-    }
-
-    async fn try_sweep(
-        &self,
-        which: Stranded,
-        kind: &str,
-        (now, stamped_before): (ServerMs, ServerMs),
-        most: usize,
-    ) -> Result<(), SweepError> {
-        let Swept { ids, parked } = self.outbox.stranded(which, stamped_before, most).await?;
-        if let Some((count, code)) = parked {
-            (0..count).for_each(|_| self.metrics.parked(code));
-        }
-        if ids.is_empty() {
-            return Ok(());
-        }
-        for ids in ids.chunks(IDS_PER_STAMP) {
-            self.outbox.stamp(ids, now + SWEEP_AGAIN_MS).await?;
-            let messages: Vec<_> =
-                Message::chunked(ids, IDS_PER_MESSAGE).map(|m| Outgoing::work(&m)).collect();
-            self.publisher.publish(&messages).await?;
-            self.metrics.swept.with_label_values(&[kind]).inc_by(ids.len() as u64);
-        }
-        tracing::info!(kind, transactions = ids.len(), "published what nobody had a message for");
-        Ok(())
-    }
+/// The further of two marks: what this sweeper has walked counts also if it could not be noted.
+fn further(noted: Option<Place>, own: Option<Place>) -> Option<Place> {
+    let date = |place: &Option<Place>| place.as_ref().and_then(Place::date);
+    if date(&own) > date(&noted) { own } else { noted.or(own) }
 }
 
 #[cfg(test)]
@@ -287,47 +333,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_backlog_is_not_swept() {
-        let (now, orphan) = (1_000_000, 30_000);
-        assert_eq!(horizon(now, 0, 0, orphan), 970_000, "an empty queue: age alone tells");
-        assert_eq!(horizon(now, 5, 400_000, orphan), 370_000, "only what was passed over");
-        assert!(horizon(now, 5, 0, orphan) < 0, "no marker has come through: nothing is known");
-    }
-
-    #[test]
-    fn what_was_published_again_is_not_swept_while_it_waits_in_a_backlog() {
-        let (now, orphan) = (1_000_000, 30_000);
-        let published = 420_000;
-        let stamp = published + SWEEP_AGAIN_MS;
-        let is_swept =
-            |depth, passed| stamp <= stamped_before(now, horizon(now, depth, passed, orphan));
-        assert!(!is_swept(5, published), "the marker came through before it");
-        assert!(is_swept(5, published + orphan), "it was passed over");
-        assert!(is_swept(0, 0), "nothing waits, so it has no message");
-        assert_eq!(stamped_before(now, now), now, "a stamp of the future always counts");
-    }
-
-    #[test]
-    fn a_marker_counts_a_while_after_it_came_and_never_from_the_future() {
-        let mut passage = Passage::default();
-        passage.take_in(&[1_000], 2_000, 400);
-        assert_eq!(passage.passed, 0);
-        passage.take_in(&[1_050], 2_099, 400);
-        assert_eq!(passage.passed, 0);
-        passage.take_in(&[1_050], 2_100, 400);
-        assert_eq!(passage.passed, 1_000);
-        passage.take_in(&[i64::MAX, 2_500], 3_000, 400);
-        passage.take_in(&[i64::MAX], 9_000, 400);
-        assert_eq!(
-            passage.passed, 2_500,
-            "a marker from the future says nothing, nor hides others"
-        );
-    }
-
-    #[test]
-    fn markers_are_published_twice_in_the_age_of_the_forgotten() {
-        let passage = Passage { published: 1_000, ..Passage::default() };
-        assert!(!passage.is_due(1_499, 1_000) && passage.is_due(1_500, 1_000));
-        assert!(passage.is_due(999, 1_000), "the clock went back");
+    fn a_walk_goes_on_from_the_further_mark() {
+        let (near, far) = (Some(Place::before(7)), Some(Place::before(8)));
+        assert_eq!(further(near.clone(), far.clone()), far);
+        assert_eq!(further(far.clone(), near.clone()), far);
+        assert_eq!(further(None, near.clone()), near);
+        assert_eq!(further(near.clone(), None), near);
+        assert_eq!(further(None, None), None);
     }
 }

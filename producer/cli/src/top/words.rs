@@ -110,7 +110,7 @@ fn latency(latency: Option<Latency>) -> String {
 }
 
 fn backlog(backlog: Backlog) -> String {
-    let Backlog { transactions, capped: is_capped, clears_in_s } = backlog;
+    let Backlog { transactions, capped: is_capped, clears_in_s, .. } = backlog;
     let all = capped(Count { count: transactions, capped: is_capped });
     match clears_in_s {
         Some(clears_in_s) if transactions > 0 => {

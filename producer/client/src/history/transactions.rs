@@ -1,18 +1,18 @@
 //! Lists of transactions, newest first.
 //!
-//! A list is read through one index or a few and merged. It is by `createdAt`, then by `_id`: these
-//! never change, so a transaction keeps its place while it goes through its states, and a page
-//! after a cursor has only older ones. Queries follow a transaction's life: one that moves on while
-//! they run is met again by a later query, and counts as that query saw it. A document whose `_id`
-//! is no text, or that lacks `createdAt`, has no place in the order and is left out. The list of an
-//! account is in another order ([`super::of_account`]).
+//! A list is by `createdAt`, then by `_id`, whatever the states: these never change, so a transaction
+//! keeps its place while it goes through its states, and a page after a cursor has only older ones.
+//! No index knows the state. So a page is read from a stretch of so many transactions at most; where
+//! few of them are in the states that are asked for, it is short or empty, and the list goes on all
+//! the same. A document whose `_id` is no text, or that lacks `createdAt`, has no place in the order
+//! and is left out. The list of an account is in another order ([`super::of_account`]).
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use ledger::LedgerError;
 use ledger::transaction::State;
-use mongo::{BY_STATE, IN_FLIGHT, Store, TRANSACTIONS};
+use mongo::{BY_CREATION, Store, TRANSACTIONS};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 use serde_json::{Value, json};
 
@@ -36,6 +36,9 @@ pub struct TransactionFilter {
 
 /// The field of the order of all lists but those of an account.
 pub(super) const CREATED: &str = "createdAt";
+
+/// How many transactions are read for a page.
+const READ_MAX: i32 = 20_000;
 
 /// Transactions by their places.
 type InOrder = BTreeMap<Place, Document>;
@@ -62,15 +65,26 @@ impl Client {
         }
         let of = filter.list();
         let after: Option<Place> = cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
-        self.needs_history().await?;
-        let mut found = InOrder::new();
-        for query in queries(filter, after.as_ref()) {
-            found.extend(self.insist(|| query.run(self.store(), limit)).await?);
+        let mut query = newest(filter, after.as_ref());
+        let mut end = None;
+        if !filter.states.is_empty() {
+            let skip = || query.skipped(self.store(), READ_MAX);
+            end = self.insist(skip).await?;
         }
-        Ok(page(&of, found, limit))
+        if let Some(end) = &end {
+            let from = DateTime::from_millis(end.at);
+            query.and(doc! { CREATED: { "$gte": from } });
+            let before_end = doc! { CREATED: from, "_id": { "$lt": &end.id } };
+            query.and(doc! { "$nor": [before_end] });
+        }
+        let found = self.insist(|| query.run(self.store(), limit)).await?;
+        let mut page = page(&of, found, limit);
+        if page.next.is_none() {
+            page.next = end.map(|end| cursor::write(&of, &end));
+        }
+        Ok(page)
     }
 }
-
 impl TransactionFilter {
     /// What a cursor is bound to.
     pub(super) fn list(&self) -> Value {
@@ -95,46 +109,56 @@ impl TransactionFilter {
     }
 }
 
-/// What one index yields.
+/// What is to be read through the index by creation.
 #[derive(Clone, Debug, PartialEq)]
 struct Query {
     filter: Document,
-    /// The server sorts those in flight, which are few; all others are in the order of their index.
-    hint: &'static str,
 }
 
-/// One query for each index, in the order of a transaction's life.
-fn queries(filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
-    let query = |condition: Document, hint| {
-        let mut whole = condition;
-        whole.extend(filter.place(after));
-        Query { filter: whole, hint }
-    };
-    let asked = |state: &State| filter.states.is_empty() || filter.states.contains(state);
-    // One for each state: of several the server would read all, and sort them.
-    let stays = |state| asked(&state).then(|| query(doc! { "state": state }, BY_STATE));
-    let flying: Vec<Bson> = State::IN_FLIGHT.into_iter().filter(asked).map(Bson::from).collect();
-    let in_flight =
-        (!flying.is_empty()).then(|| query(doc! { "state": { "$in": flying } }, IN_FLIGHT));
-    let held = stays(State::Held);
-    // A hold is in flight before it rests, and again when it was confirmed or released.
-    let before_held = in_flight.clone().filter(|_| held.is_some());
-    let life = [stays(State::Scheduled), stays(State::Initial), before_held, held, in_flight];
-    let ended = State::ALL.into_iter().filter(|state| state.is_final()).map(stays);
-    life.into_iter().chain(ended).flatten().collect()
+/// Those of all states that are asked for, by creation.
+fn newest(filter: &TransactionFilter, after: Option<&Place>) -> Query {
+    let mut whole = filter.place(after);
+    if !filter.states.is_empty() {
+        let states: Vec<Bson> = filter.states.iter().copied().map(Bson::from).collect();
+        whole.insert("state", doc! { "$in": states });
+    }
+    Query { filter: whole }
 }
 
 impl Query {
-    async fn run(&self, store: &Store, limit: usize) -> Result<InOrder, LedgerError> {
-        let raw = |document: &Document| {
-            RawDocumentBuf::try_from(document)
-                .map_err(|error| LedgerError::lasting("transactions", error.to_string()))
+    fn and(&mut self, condition: Document) {
+        let filter = std::mem::take(&mut self.filter);
+        self.filter = doc! { "$and": [filter, condition] };
+    }
+
+    /// The place of the last of so many, whatever their states: the page after it begins there.
+    /// None if there are no more.
+    async fn skipped(&self, store: &Store, most: i32) -> Result<Option<Place>, LedgerError> {
+        let mut filter = self.filter.clone();
+        filter.remove("state");
+        let command = rawdoc! {
+            "find": TRANSACTIONS,
+            "filter": raw(&filter)?,
+            "sort": raw(&doc! { CREATED: -1, "_id": -1 })?,
+            "hint": BY_CREATION,
+            "skip": most,
+            "limit": 1,
+            "projection": raw(&doc! { CREATED: 1, "_id": 1 })?,
         };
+        let place = |document: &_| {
+            let document = readable(document);
+            let at = document.get_datetime(CREATED).ok()?.timestamp_millis();
+            Some(Place { at, id: id_of(&document)? })
+        };
+        Ok(store.find("transactions", command, place).await?.pop())
+    }
+
+    async fn run(&self, store: &Store, limit: usize) -> Result<InOrder, LedgerError> {
         let command = rawdoc! {
             "find": TRANSACTIONS,
             "filter": raw(&self.filter)?,
             "sort": raw(&doc! { CREATED: -1, "_id": -1 })?,
-            "hint": self.hint,
+            "hint": BY_CREATION,
             "limit": and_one(limit),
             "batchSize": and_one(limit),
         };
@@ -147,8 +171,12 @@ impl Query {
     }
 }
 
-/// The newest of what the queries have found. Each has found one more than a page has, so what is
-/// beyond a query's end is beyond the page.
+fn raw(document: &Document) -> Result<RawDocumentBuf, LedgerError> {
+    RawDocumentBuf::try_from(document)
+        .map_err(|error| LedgerError::lasting("transactions", error.to_string()))
+}
+
+/// The newest of what was found. One more than a page has tells that the list goes on.
 fn page(of: &Value, mut found: InOrder, limit: usize) -> Page<Document> {
     let mut items = Vec::with_capacity(found.len().min(limit));
     let mut last = None;
@@ -169,21 +197,6 @@ mod tests {
     fn of(states: &[State], account: Option<&str>) -> TransactionFilter {
         let account = account.map(str::to_owned);
         TransactionFilter { states: states.to_vec(), account, since: None }
-    }
-
-    #[test]
-    fn each_filter_is_read_through_indexes_that_fit_it() {
-        let hints = |filter: &TransactionFilter| -> Vec<&str> {
-            queries(filter, None).iter().map(|query| query.hint).collect()
-        };
-        assert_eq!(hints(&of(&[State::Done], None)), [BY_STATE]);
-        assert_eq!(hints(&of(&[State::Applied, State::Pending], None)), [IN_FLIGHT]);
-        for state in [State::Scheduled, State::Initial, State::Held] {
-            assert_eq!(hints(&of(&[state], None)).first(), Some(&BY_STATE), "{state}");
-        }
-        let life = [BY_STATE, BY_STATE, IN_FLIGHT, BY_STATE, IN_FLIGHT, BY_STATE, BY_STATE];
-        assert_eq!(hints(&of(&State::ALL, None)), life);
-        assert_eq!(hints(&of(&[], None)), life);
     }
 
     #[test]

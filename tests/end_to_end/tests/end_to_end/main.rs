@@ -29,6 +29,7 @@ mod keys;
 mod lanes;
 mod large_messages;
 mod lines;
+mod mark;
 mod messages;
 mod multileg;
 mod names;

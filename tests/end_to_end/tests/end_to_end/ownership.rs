@@ -168,7 +168,7 @@ async fn who_does_without_validators_is_not_asked_again() {
 async fn what_is_missing_is_named_and_applied_only_when_told_to() {
     let world = World::new().await;
     let index = |name| doc! { "dropIndexes": "transactions", "index": name };
-    change(&world, index("in_flight")).await;
+    change(&world, index("swept")).await;
     let lax = doc! { "collMod": "accounts", "validationLevel": "moderate" };
     change(&world, lax).await;
     change(&world, doc! { "collMod": "transactions", "validator": {} }).await;
@@ -192,7 +192,7 @@ async fn what_is_missing_is_named_and_applied_only_when_told_to() {
 #[tokio::test]
 async fn what_became_of_the_database_is_said_though_the_broker_is_away() {
     let world = World::new().await;
-    change(&world, doc! { "dropIndexes": "transactions", "index": "in_flight" }).await;
+    change(&world, doc! { "dropIndexes": "transactions", "index": "swept" }).await;
     let away = ["--amqp-url", "amqp://127.0.0.1:1", "--give-up-after", "1"];
     let told = init(&world, &away).await;
     assert_eq!((told.code, missing(&told)), (Some(1), vec!["transactions: index".into()]));
@@ -206,15 +206,15 @@ async fn what_became_of_the_database_is_said_though_the_broker_is_away() {
 #[tokio::test]
 async fn an_index_of_the_users_own_under_our_name_stays() {
     let world = World::new().await;
-    change(&world, doc! { "dropIndexes": "transactions", "index": "by_state" }).await;
-    let options = mongodb::options::IndexOptions::builder().name("by_state".to_owned()).build();
+    change(&world, doc! { "dropIndexes": "transactions", "index": "by_creation" }).await;
+    let options = mongodb::options::IndexOptions::builder().name("by_creation".to_owned()).build();
     let own = IndexModel::builder().keys(doc! { "metadata.x": 1 }).options(options).build();
     world.store.transactions().create_index(own).await.expect("MongoDB takes it");
     let told = init(&world, &["--apply"]).await;
     assert_eq!((told.code, missing(&told)), (Some(1), vec!["transactions: index_differs".into()]));
     let command = &told.json()["missing"][0]["command"];
-    assert_eq!(command, "db.transactions.dropIndex(\"by_state\")");
-    change(&world, doc! { "dropIndexes": "transactions", "index": "by_state" }).await;
+    assert_eq!(command, "db.transactions.dropIndex(\"by_creation\")");
+    change(&world, doc! { "dropIndexes": "transactions", "index": "by_creation" }).await;
     assert_eq!(init(&world, &["--apply"]).await.code, Some(0));
     world.finish().await;
 }

@@ -83,7 +83,7 @@ impl Guarded {
             doc! { "drop": "accounts" },
             doc! { "collMod": "accounts", "validator": {} },
             doc! { "create": "more" },
-            doc! { "dropIndexes": "transactions", "index": "by_state" },
+            doc! { "dropIndexes": "transactions", "index": "by_creation" },
             doc! { "createIndexes": "accounts", "indexes": [{ "key": { "x": 1 }, "name": "x" }] },
             doc! { "delete": "accounts", "deletes": [{ "q": {}, "limit": 0 }] },
             doc! { "delete": "transactions", "deletes": [{ "q": {}, "limit": 0 }] },

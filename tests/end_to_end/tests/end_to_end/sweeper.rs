@@ -3,7 +3,7 @@
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
 use ledger::transaction::State;
-use mongo::{MongoOutbox, Stranded};
+use mongo::{MongoOutbox, Place};
 use queue::{SOLO, WORK};
 
 #[tokio::test]
@@ -94,12 +94,16 @@ async fn a_parked_transaction_is_not_brought_back_by_a_sweep_that_listed_it_befo
     let ids = ["t".into()];
     let now = world.store.server_now().await.expect("MongoDB is there");
     let listed = async || {
-        let all = Stranded::Unclaimed { created_before: now + 60_000 };
-        outbox.stranded(all, now + 120_000, 10).await.expect("MongoDB is there").ids.len()
+        let piece = outbox.piece(&Place::first(), &Place::last(), 10).await;
+        let walked = piece.expect("MongoDB is there").open.len();
+        let stamped = outbox.stamped(now + 120_000, &State::UNFINISHED, 10).await;
+        (walked, stamped.expect("MongoDB is there").len())
     };
-    assert_eq!(listed().await, 1);
+    assert_eq!(listed().await, (1, 0));
+    outbox.stamp(&ids, now + 1).await.expect("MongoDB is there");
+    assert_eq!(listed().await, (1, 1));
     outbox.park_killers(&ids).await.expect("MongoDB is there");
     outbox.stamp(&ids, now + 1).await.expect("MongoDB is there");
-    assert_eq!(listed().await, 0);
+    assert_eq!(listed().await, (0, 0));
     world.finish().await;
 }
