@@ -399,7 +399,7 @@ mod tests {
             ("done", entry(&[text("t"), text("a"), one])),
             ("done", entry(&[text("t"), 0.into(), text("-7")])),
             ("done", entry(&[text("t"), 0.into(), (-7.0).into()])),
-            ("done", entry(&[text("t"), 0.into(), (-3_i64).into(), 0.into(), (-4_i64).into()])),
+            ("done", entry(&[text("t"), 0.into(), (-3_i64).into(), 0.into(), (-7_i64).into()])),
             ("canceled", Bson::Null),
             ("canceled", entry(&[text("x"), 9.into()])),
         ];
