@@ -21,6 +21,7 @@ use mongodb::bson::{Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf,
 use super::Store;
 use super::own::LINE;
 use super::raw::shown;
+use super::read::cstr;
 
 /// The filter for the lines that name an account.
 #[must_use]
@@ -266,21 +267,24 @@ fn nanos(net: RawBsonRef<'_>) -> Option<i128> {
 }
 
 impl Store {
-    /// Reads documents one after the other, until `more` says that it has enough or there are no
-    /// more; returns what it has made of them.
+    /// Reads lines one after the other, a few at once, until `more` says that it has enough or there
+    /// are no more; returns what it has made of them.
     ///
     /// # Errors
     /// When the command fails.
     pub async fn read_while<T: Send + 'static>(
         &self,
         operation: &'static str,
-        command: RawDocumentBuf,
+        mut command: RawDocumentBuf,
         mut seen: T,
         more: impl Fn(&mut T, &RawDocument) -> bool + Send + 'static,
     ) -> Result<T, LedgerError> {
+        command.append(cstr("batchSize"), i64::from(LINES_AT_ONCE));
         let (database, command) = (self.database.clone(), self.reading(operation, command));
         let read = async move {
-            let mut cursor = database.run_raw_cursor_command(command).await?;
+            // The command itself says how many come first; this is for what follows.
+            let open = database.run_raw_cursor_command(command).batch_size(LINES_AT_ONCE);
+            let mut cursor = open.await?;
             while cursor.advance().await? && more(&mut seen, cursor.current()) {}
             Ok(seen)
         };
@@ -395,7 +399,7 @@ mod tests {
             ("done", entry(&[text("t"), text("a"), one])),
             ("done", entry(&[text("t"), 0.into(), text("-7")])),
             ("done", entry(&[text("t"), 0.into(), (-7.0).into()])),
-            ("done", entry(&[text("t"), 0.into(), (-3_i64).into(), 0.into(), (-4_i64).into()])),
+            ("done", entry(&[text("t"), 0.into(), (-3_i64).into(), 0.into(), (-7_i64).into()])),
             ("canceled", Bson::Null),
             ("canceled", entry(&[text("x"), 9.into()])),
         ];

@@ -189,4 +189,18 @@ mod tests {
             assert!(!may("tandem-worker", "insert", collection));
         }
     }
+
+    #[test]
+    fn workers_alone_write_lines_all_others_read_them_and_nobody_removes_one() {
+        for role in ROLES {
+            let on_lines = role.privileges().find(|(on, _)| *on == JOURNAL);
+            let (_, actions) = on_lines.expect("everybody reads them");
+            let expected: &[&str] = match role.name {
+                // Only an update takes the server's date, and only an upsert inserts by an update.
+                "tandem-worker" => &["find", "update", "insert"],
+                _ => &["find"],
+            };
+            assert_eq!(actions, expected, "{}", role.name);
+        }
+    }
 }

@@ -19,8 +19,7 @@ use ledger::account::marks_from_raw;
 use ledger::event::End;
 use ledger::transaction::State;
 use mongo::{
-    ACCOUNTS, BY_ACCOUNT, BadLine, Fields, JOURNAL, LINES_AT_ONCE, Line, Mention, Store,
-    TRANSACTIONS, lines_of,
+    ACCOUNTS, BY_ACCOUNT, BadLine, Fields, JOURNAL, Line, Mention, Store, TRANSACTIONS, lines_of,
 };
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 use serde::{Deserialize, Serialize};
@@ -224,7 +223,6 @@ impl Piece {
             "filter": raw(&filter.lines(account, after))?,
             "sort": { "at": -1, "_id": -1 },
             "hint": BY_ACCOUNT,
-            "batchSize": i64::from(LINES_AT_ONCE),
         };
         let (account, ends, after) = (account.to_owned(), filter.ends(), after.cloned());
         let more = move |piece: &mut Piece, line: &RawDocument| {

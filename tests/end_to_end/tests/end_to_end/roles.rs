@@ -87,6 +87,7 @@ impl Guarded {
             doc! { "createIndexes": "accounts", "indexes": [{ "key": { "x": 1 }, "name": "x" }] },
             doc! { "delete": "accounts", "deletes": [{ "q": {}, "limit": 0 }] },
             doc! { "delete": "transactions", "deletes": [{ "q": {}, "limit": 0 }] },
+            doc! { "delete": "tandem.journal", "deletes": [{ "q": {}, "limit": 0 }] },
             doc! { "update": "tandem.settings", "updates": [all(doc! { "$set": { "x": 1 } })] },
             doc! { "createUser": "more", "pwd": "x", "roles": [] },
             doc! { "grantRolesToUser": role, "roles": ["tandem-api"] },
@@ -94,19 +95,24 @@ impl Guarded {
         let (update, insert) = match role {
             "tandem-worker" => (vec![], vec!["accounts", "transactions"]),
             "tandem-producer" => {
-                (vec!["accounts", "transactions", "tandem.parked"], vec!["accounts"])
+                let update = vec!["accounts", "transactions", "tandem.journal", "tandem.parked"];
+                (update, vec!["accounts", "tandem.journal"])
             }
             "tandem-auditor" => (
                 vec![
                     "accounts",
                     "transactions",
+                    "tandem.journal",
                     "tandem.parked",
                     "tandem.events",
                     "tandem.workers",
                 ],
-                vec!["transactions"],
+                vec!["transactions", "tandem.journal"],
             ),
-            _ => (vec!["tandem.events", "tandem.workers"], vec!["tandem.events", "tandem.workers"]),
+            _ => {
+                let workers_own = ["tandem.journal", "tandem.events", "tandem.workers"];
+                (workers_own.to_vec(), workers_own.to_vec())
+            }
         };
         let change = || all(doc! { "$set": { "x": 1 } });
         forbidden.extend(update.iter().map(|on| doc! { "update": *on, "updates": [change()] }));
@@ -157,6 +163,12 @@ async fn each_program_works_with_the_rights_of_its_role() {
         let keyed = ["transfer", "a", "b", "1", "--exclusive-key", "a-for-b", "--wait"];
         guarded.producer("tandem-producer", &keyed).await.expect_success();
         drop(worker);
+    }
+    for role in ["tandem-producer", "tandem-auditor", "tandem-api"] {
+        for told in [&["accounts", "statement", "a"][..], &["list", "--account", "a"]] {
+            let told = guarded.producer(role, told).await.expect_success().stdout;
+            assert!(told.lines().count() > 4, "{role}: {told}");
+        }
     }
 
     let (mongodb, amqp) = roles("tandem-api");

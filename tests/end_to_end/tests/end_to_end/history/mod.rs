@@ -83,9 +83,10 @@ async fn insert_lines(world: &World, lines: &[Document]) {
 fn line<'a>(id: &str, at: DateTime, ended: impl Iterator<Item = &'a Document>) -> Document {
     let ended: Vec<(&Document, Body)> =
         ended.map(|one| (one, Body::from_document(one).expect("it is valid"))).collect();
+    let is_in = |one: &Document, state: &str| one.get_str("state").is_ok_and(|is| is == state);
     let mut nets = BTreeMap::<&str, i128>::new();
     for (one, body) in &ended {
-        let is_done = one.get_str("state") == Ok("done");
+        let is_done = is_in(one, "done");
         for leg in body.effect() {
             let booked = if is_done { leg.amount.nanos() } else { 0 };
             *nets.entry(&leg.account).or_default() += booked;
@@ -93,7 +94,7 @@ fn line<'a>(id: &str, at: DateTime, ended: impl Iterator<Item = &'a Document>) -
     }
     let place = |account: &str| nets.keys().position(|name| *name == account).expect("named");
     let entry = |(one, body): &(&Document, Body), state: &str| -> Option<Bson> {
-        let id = (one.get_str("state") == Ok(state)).then(|| one.get_str("_id").expect("an id"))?;
+        let id = is_in(one, state).then(|| one.get_str("_id").expect("an id"))?;
         let mut entry = vec![Bson::from(id)];
         for leg in body.effect() {
             entry.push(i32::try_from(place(&leg.account)).expect("few").into());

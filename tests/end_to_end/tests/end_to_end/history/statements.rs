@@ -2,14 +2,14 @@
 
 use std::time::SystemTime;
 
-use client::{Client, Config, Error, Period, Statement, TransactionFilter};
+use client::{Client, Config, Period, Statement, TransactionFilter};
 use harness::proxy::Part;
 use harness::wait::{ms, s, wait_until};
 use harness::world::{legs, transfer};
 use ledger::account::Account;
 use ledger::amount::Amount;
 use ledger::transaction::{Body, Leg, State, TransactionId};
-use mongodb::bson::{DateTime, doc};
+use mongodb::bson::DateTime;
 
 use super::lists::walk;
 use super::{by_account, from_now, insert, stored, world_with_history};
@@ -203,22 +203,31 @@ async fn a_sum_beyond_int64_is_exact() {
     let world = world_with_history().await;
     let client = world.client().await;
     world.accounts(&[("a", 5), ("b", 0)]).await;
-    // Five lines, four of which have booked more than an Int64 holds.
-    let huge = |n: i64| match n / 16 {
+    let now = from_now(0).timestamp_millis();
+    let at = |n: i64| DateTime::from_millis(now - 60_000 + n);
+    let huge = |n: i64| match n % 4 {
         0 | 1 => transfer(&format!("t{n}"), "a", "b", Amount::MAX - n),
         2 => transfer(&format!("t{n}"), "b", "a", Amount::MAX),
-        3 => legs(&format!("t{n}"), &[("a", Amount::MAX - 1), ("b", 1 - Amount::MAX)]),
-        _ => transfer(&format!("t{n}"), "a", "b", 1),
+        _ => legs(&format!("t{n}"), &[("a", Amount::MAX - 1), ("b", 1 - Amount::MAX)]),
     };
-    let now = from_now(0).timestamp_millis();
-    let ended = |n: i64| DateTime::from_millis(now - 60_000 + n / 16);
-    insert(&world, (0..80).map(|n| stored(&huge(n), State::Done, ended(n))).collect()).await;
-    let debits: i64 = (0..32).sum();
+    insert(&world, (0..80).map(|n| stored(&huge(n), State::Done, at(n / 16))).collect()).await;
+    let debits: i64 = (0..80).filter(|n| n % 4 < 2).sum();
     let from = Period { from: Some(SystemTime::now()), ..Period::default() };
     let statement = client.statement("a", &from, 10, None).await.expect("a page");
-    assert_eq!(statement.opening, Amount::Int(5 + debits - 16 - 16));
+    assert_eq!(statement.opening, Amount::Int(5 + debits - 20));
     let whole = walk_statement_sum(&client).await;
     assert_eq!(whole, statement.opening);
+    // Here each of two lines has booked more than an Int64 holds.
+    world.accounts(&[("c", 5), ("d", 0)]).await;
+    let one_way = |n: i64| match n < 16 {
+        true => transfer(&format!("u{n}"), "c", "d", Amount::MAX),
+        false => transfer(&format!("u{n}"), "d", "c", Amount::MAX - 1),
+    };
+    insert(&world, (0..32).map(|n| stored(&one_way(n), State::Done, at(n / 16))).collect()).await;
+    for (account, sum) in [("c", 5 - 16), ("d", 16)] {
+        let statement = client.statement(account, &from, 10, None).await.expect("a page");
+        assert_eq!(statement.opening, Amount::Int(sum));
+    }
     world.finish().await;
 }
 
