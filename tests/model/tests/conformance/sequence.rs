@@ -19,7 +19,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-use crate::chance::{claimant, entitled, grouping, ids, operation};
+use crate::chance::{claimant, entitled, grouping, guard, ids, operation};
 use crate::operation::{
     ACCOUNTS, Claimant, Entitled, Grouping, KEYS, LARGE, Lease, Operation, TRANSACTIONS, When,
     account_names,
@@ -94,7 +94,9 @@ fn part() -> impl Strategy<Value = Vec<Operation>> {
         14 => operation().prop_map(|operation| vec![operation]),
         2 => (0..TRANSACTIONS.len()).prop_map(becomes_due),
         2 => operation().prop_map(|operation| vec![operation; 2]),
-        3 => ending().prop_map(|((ids, by, g, kept), l)| some_of(settled(&ids, by, g, l), kept)),
+        3 => (ending(), guard()).prop_map(|(((ids, by, g, kept), l), guard)| {
+            some_of(settled((&ids, guard), by, g, l), kept)
+        }),
         2 => (ids(), ids(), claimant(), kept(), entitled())
             .prop_map(|(first, second, by, kept, l)| some_of(riding(&first, &second, by, l), kept)),
         2 => ending().prop_map(|((ids, by, g, kept), l)| some_of(undone(&ids, by, g, l), kept)),
@@ -184,12 +186,17 @@ fn riding(first: &[usize], second: &[usize], by: Claimant, under: Entitled) -> [
     ]
 }
 
-fn settled(ids: &[usize], by: Claimant, grouping: Grouping, under: Entitled) -> [Operation; 6] {
+fn settled(
+    (ids, guard): (&[usize], Commit),
+    by: Claimant,
+    grouping: Grouping,
+    under: Entitled,
+) -> [Operation; 6] {
     [
         Operation::Insert { transaction: ids[0], content: ids[0] },
         Operation::Claim(ids.into(), by, Lease::Over),
         post(ids, grouping),
-        Operation::Commit(Commit::AnyTime, ids.into(), by),
+        Operation::Commit(guard, ids.into(), by),
         Operation::Remove(RemovalKind::Settle, ids.into(), grouping),
         ended(&ids[..ids.len().min(2)], End::Done, by, under),
     ]
