@@ -116,6 +116,12 @@ impl<'a> Tandem<'a> {
         self.scope.second.get(run).copied().unwrap_or_default()
     }
 
+    /// With two batches there is enough to search. What comes between the statements of an end and
+    /// its commit is searched where a run has one.
+    fn ends_in_one_step(&self, request: &Request) -> bool {
+        matches!(request, Request::End(..)) && !self.scope.second.is_empty()
+    }
+
     fn transfer(&self, id: &str) -> &'static (&'static str, &'static str, &'static str, i64) {
         let found = self.scope.transfers.iter().find(|(other, ..)| *other == id);
         found.expect("a transfer of the scope")
@@ -296,7 +302,7 @@ impl Protocol for Tandem<'_> {
     }
 
     fn steps(&self, request: &Request) -> usize {
-        request.steps()
+        if self.ends_in_one_step(request) { 1 } else { request.steps() }
     }
 
     fn dwells(&self, request: &Request) -> bool {
@@ -316,7 +322,9 @@ impl Protocol for Tandem<'_> {
             Request::Transact(_, contents, _) if step == 0 => {
                 Some(Native::snapshot(contents, books))
             }
-            Request::End(_, line, _) if step == 0 => Some(ending::snapshot(line, books)),
+            Request::End(_, line, _) if step == 0 && !self.ends_in_one_step(request) => {
+                Some(ending::snapshot(line, books))
+            }
             _ => None,
         }
     }
@@ -337,6 +345,9 @@ impl Protocol for Tandem<'_> {
             }
             (Request::End(number, ..), Some(snapshot)) => {
                 server.ending.insert(*number, snapshot.clone());
+            }
+            (Request::End(number, line, _), None) if self.ends_in_one_step(request) => {
+                server.ending.insert(*number, ending::snapshot(line, books));
             }
             _ => {}
         }

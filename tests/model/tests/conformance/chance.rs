@@ -150,6 +150,6 @@ pub fn grouping() -> impl Strategy<Value = Grouping> {
     select(&[Grouping::PerLeg, Grouping::PerAccount, Grouping::FirstLeg][..])
 }
 
-fn guard() -> impl Strategy<Value = Commit> {
-    select(&[Commit::AnyTime, Commit::InTime][..])
+pub fn guard() -> impl Strategy<Value = Commit> {
+    prop_oneof![2 => Just(Commit::AnyTime), 1 => Just(Commit::InTime)]
 }

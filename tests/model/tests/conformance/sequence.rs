@@ -19,7 +19,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-use crate::chance::{claimant, entitled, grouping, ids, operation};
+use crate::chance::{claimant, entitled, grouping, guard, ids, operation};
 use crate::operation::{
     ACCOUNTS, Claimant, Entitled, Grouping, KEYS, LARGE, Lease, Operation, TRANSACTIONS, When,
     account_names,
@@ -94,12 +94,15 @@ fn part() -> impl Strategy<Value = Vec<Operation>> {
         14 => operation().prop_map(|operation| vec![operation]),
         2 => (0..TRANSACTIONS.len()).prop_map(becomes_due),
         2 => operation().prop_map(|operation| vec![operation; 2]),
-        3 => ending().prop_map(|((ids, by, g, kept), l)| some_of(settled(&ids, by, g, l), kept)),
+        3 => (ending(), guard()).prop_map(|(((ids, by, g, kept), l), guard)| {
+            some_of(settled((&ids, guard), by, g, l), kept)
+        }),
         2 => (ids(), ids(), claimant(), kept(), entitled())
             .prop_map(|(first, second, by, kept, l)| some_of(riding(&first, &second, by, l), kept)),
         2 => ending().prop_map(|((ids, by, g, kept), l)| some_of(undone(&ids, by, g, l), kept)),
         2 => batch().prop_map(|(ids, by, g, kept)| some_of(held(&ids, by, g), kept)),
-        2 => ending().prop_map(|((ids, by, g, kept), l)| some_of(captured(&ids, by, g, l), kept)),
+        2 => (0..TRANSACTIONS.len(), claimant(), entitled())
+            .prop_map(|(at, by, under)| captured(at, by, under)),
         2 => ids().prop_map(|ids| submitted_and_expired(&ids)),
         1 => ids().prop_map(|ids| parked_and_brought_back(&ids)),
         2 => (0..TRANSACTIONS.len(), 0..TRANSACTIONS.len())
@@ -150,15 +153,20 @@ fn held(ids: &[usize], by: Claimant, grouping: Grouping) -> [Operation; 6] {
     ]
 }
 
-/// Holds that somebody has confirmed, and that end: their line says what was captured.
-fn captured(ids: &[usize], by: Claimant, grouping: Grouping, under: Entitled) -> [Operation; 6] {
-    [
-        Operation::Confirm(ids[0]),
-        Operation::Claim(ids.into(), by, Lease::Over),
-        post(ids, grouping),
-        Operation::Commit(Commit::AnyTime, ids.into(), by),
-        Operation::Remove(RemovalKind::Settle, ids.into(), grouping),
-        ended(&ids[..1], End::Done, by, under),
+/// One transaction that is confirmed if it is a hold, and ends: then its line says what was
+/// captured.
+fn captured(at: usize, by: Claimant, under: Entitled) -> Vec<Operation> {
+    let ids = || vec![at];
+    vec![
+        Operation::Insert { transaction: at, content: at },
+        Operation::Claim(ids(), by, Lease::Over),
+        post(&ids(), Grouping::PerAccount),
+        Operation::Rest(ids(), by, When::Past),
+        Operation::Confirm(at),
+        Operation::Claim(ids(), by, Lease::Over),
+        Operation::Commit(Commit::AnyTime, ids(), by),
+        Operation::Remove(RemovalKind::Settle, ids(), Grouping::PerAccount),
+        ended(&ids(), End::Done, by, under),
     ]
 }
 
@@ -184,12 +192,17 @@ fn riding(first: &[usize], second: &[usize], by: Claimant, under: Entitled) -> [
     ]
 }
 
-fn settled(ids: &[usize], by: Claimant, grouping: Grouping, under: Entitled) -> [Operation; 6] {
+fn settled(
+    (ids, guard): (&[usize], Commit),
+    by: Claimant,
+    grouping: Grouping,
+    under: Entitled,
+) -> [Operation; 6] {
     [
         Operation::Insert { transaction: ids[0], content: ids[0] },
         Operation::Claim(ids.into(), by, Lease::Over),
         post(ids, grouping),
-        Operation::Commit(Commit::AnyTime, ids.into(), by),
+        Operation::Commit(guard, ids.into(), by),
         Operation::Remove(RemovalKind::Settle, ids.into(), grouping),
         ended(&ids[..ids.len().min(2)], End::Done, by, under),
     ]
