@@ -24,8 +24,11 @@ use crate::moment::{self, moment};
 const PAGE_MAX: u32 = 1_000;
 
 pub const LIST_HELP: &str = "\
-With --account or --since the list is newest first, and the ledger needs its indexes for lists:
-`producer init --history on --apply` adds them.
+With --account or --since the list is newest first. With --account the ledger needs its index for
+that: `producer init --history on --apply` adds it.
+
+Else those that wait or are in flight come first, the oldest created first, and before them those that
+sweepers had to look after; then those that rest; then final ones by descending id.
 
 With --held, the hold that expires first comes first, and with --scheduled what is due first.
 
@@ -36,6 +39,10 @@ Examples:
   producer list --scheduled --limit 10
   producer list --account alice --since 7d
   producer list --since 2026-11-01T00:00:00Z --state canceled --limit 1000";
+
+/// What is said where not all could be looked at.
+const CAPPED: &str = "so many transactions were created lately that not all of them were looked at; some of \
+                      those that wait or are in flight may be missing";
 
 /// Which transactions to show.
 #[derive(Args, Clone, Debug)]
@@ -115,8 +122,8 @@ pub async fn status(
     Ok(exit)
 }
 
-/// Prints transactions: those in flight, then those waiting, oldest first; then those scheduled,
-/// soonest first; then final ones by descending id.
+/// Prints transactions: those that wait or are in flight, oldest first, and before them those that
+/// sweepers have passed; then those that rest, soonest first; then final ones by descending id.
 ///
 /// # Errors
 /// When the server is away.
@@ -140,6 +147,9 @@ pub async fn list(
         limit: args.limit,
     };
     let listing = context.client.list_transactions(&listed).await?;
+    if listing.is_capped() {
+        context.console.note(CAPPED.to_owned());
+    }
     print_all(listing, |document| print(document, args.json, out)).await
 }
 
@@ -158,7 +168,8 @@ async fn list_newest(
         for document in &page.items {
             print(document, args.json, out)?;
         }
-        left -= limit;
+        // A page may be short, and the list goes on all the same.
+        left = left.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
         cursor = page.next;
         if cursor.is_none() {
             break;

@@ -4,9 +4,9 @@
 //! - [`transactions`], [`accounts`]: lists. [`statement`]: what was booked on one account, and
 //!   [`booked`]: how that is read.
 //!
-//! Promises that no query reads more than its page needs, however large the collections are: each
-//! names its index. Lists of transactions and statements need the indexes of a ledger with history,
-//! and fail with [`Error::WithoutHistory`] without them.
+//! Promises that no query reads more than its page needs, or a bounded stretch, however large the
+//! collections are: each names its index. Lists of an account and statements need the indexes of a
+//! ledger with history, and fail with [`Error::WithoutHistory`] without them.
 
 mod accounts;
 mod booked;
