@@ -12,6 +12,13 @@ use crate::readable::readable;
 pub struct Listing(mongo::Listing);
 
 impl Listing {
+    /// Whether some that wait or are in flight may be missing, because so many were created lately
+    /// that not all were looked at.
+    #[must_use]
+    pub fn is_capped(&self) -> bool {
+        self.0.is_capped()
+    }
+
     /// The next documents; none at the end.
     ///
     /// # Errors
@@ -23,8 +30,9 @@ impl Listing {
 }
 
 impl Client {
-    /// Lists transactions: those in flight, then those waiting, oldest first; then those scheduled
-    /// or on hold, soonest first; then final ones by descending id.
+    /// Lists transactions: those that wait or are in flight, oldest first, and before them those
+    /// that sweepers have passed; then those scheduled or on hold, soonest first; then final ones by
+    /// descending id.
     ///
     /// # Errors
     /// When the server stays away.

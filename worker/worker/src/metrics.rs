@@ -291,7 +291,7 @@ const TO_FINAL: &str = "Seconds from createdAt to the final state. The first is 
 const SERVER_UP: &str = "1 while the worker is connected to the server, else 0.";
 const OLDEST: &str = "Seconds for which the oldest transaction that is not final has waited for \
     workers, by the database's clock: since it was created, or was due, confirmed or canceled; 0 if there is \
-    none. The first 10000 are looked at.";
+    none. Of what was created since the sweepers' mark, the first 40000 and the last are looked at.";
 const UNFINISHED: &str = "Transactions that wait (initial) or are in flight; 10000 means so many or \
     more. Parked ones are left out.";
 const EVENTS_DUE: &str = "Events that no broker has confirmed and that are due by now, of the first \

@@ -24,10 +24,13 @@ use crate::moment::{self, moment};
 const PAGE_MAX: u32 = 1_000;
 
 pub const LIST_HELP: &str = "\
-With --account or --since the list is newest first, and the ledger needs its indexes for lists:
-`producer init --history on --apply` adds them. Of an account there are first those in flight, then
-the others by their ends: newest first, and of those that a worker has ended together the canceled
-ones before those that are done.
+With --account or --since the list is newest first. With --account the ledger needs its index for
+that: `producer init --history on --apply` adds it. Of an account there are first those in flight,
+then the others by their ends: newest first, and of those that a worker has ended together the
+canceled ones before those that are done.
+
+Else those that wait or are in flight come first, the oldest created first, and before them those that
+sweepers had to look after; then those that rest; then final ones by descending id.
 
 With --held, the hold that expires first comes first, and with --scheduled what is due first.
 
@@ -38,6 +41,10 @@ Examples:
   producer list --scheduled --limit 10
   producer list --account alice --since 7d
   producer list --since 2026-11-01T00:00:00Z --state canceled --limit 1000";
+
+/// What is said where not all could be looked at.
+const CAPPED: &str = "so many transactions were created lately that not all of them were looked at; some of \
+                      those that wait or are in flight may be missing";
 
 /// Which transactions to show.
 #[derive(Args, Clone, Debug)]
@@ -117,8 +124,8 @@ pub async fn status(
     Ok(exit)
 }
 
-/// Prints transactions: those in flight, then those waiting, oldest first; then those scheduled,
-/// soonest first; then final ones by descending id.
+/// Prints transactions: those that wait or are in flight, oldest first, and before them those that
+/// sweepers have passed; then those that rest, soonest first; then final ones by descending id.
 ///
 /// # Errors
 /// When the server is away.
@@ -142,6 +149,9 @@ pub async fn list(
         limit: args.limit,
     };
     let listing = context.client.list_transactions(&listed).await?;
+    if listing.is_capped() {
+        context.console.note(CAPPED.to_owned());
+    }
     print_all(listing, |document| print(document, args.json, out)).await
 }
 

@@ -5,9 +5,9 @@
 //!   account, and [`booked`]: how that is read.
 //! - [`journal`]: what those have in common that read lines of the journal.
 //!
-//! Promises that no query reads more than its page needs, however large the collections are: each
-//! names its index. Lists of transactions and statements need the indexes of a ledger with history,
-//! and fail with [`Error::WithoutHistory`] without them.
+//! Promises that no query reads more than its page needs, or a bounded stretch, however large the
+//! collections are: each names its index. Lists of an account and statements need the indexes of a
+//! ledger with history, and fail with [`Error::WithoutHistory`] without them.
 
 mod accounts;
 mod booked;

@@ -219,6 +219,21 @@ async fn an_index_of_the_users_own_under_our_name_stays() {
     world.finish().await;
 }
 
+#[tokio::test]
+async fn an_index_of_the_users_own_that_makes_ends_dearer_is_named_and_nothing_is_refused() {
+    let world = World::new().await;
+    let done = doc! { "state": "done" };
+    let index =
+        doc! { "name": "mine", "key": { "metadata.x": 1 }, "partialFilterExpression": done };
+    change(&world, doc! { "createIndexes": "transactions", "indexes": [index] }).await;
+    let told = init(&world, &[]).await.expect_success().json();
+    let slowing = &told["slowing"][0];
+    assert_eq!((&slowing["index"], &slowing["field"]), (&"mine".into(), &"state".into()));
+    assert_eq!(told["slowing"].as_array().map(Vec::len), Some(1), "{told}");
+    world.producer(&["list"]).await.expect_success();
+    world.finish().await;
+}
+
 async fn set_settings(world: &World, field: &str, value: impl Into<Bson>) {
     let settings: mongodb::Collection<Document> =
         world.store.database().collection(mongo::SETTINGS);
