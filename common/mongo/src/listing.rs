@@ -199,7 +199,7 @@ fn queries(states: &[State], open: &[OpenSource]) -> Vec<Query> {
 
 /// Whether workers have something to do with it.
 fn works(state: State) -> bool {
-    state == State::Initial || State::IN_FLIGHT.contains(&state)
+    State::UNFINISHED.contains(&state)
 }
 
 #[cfg(test)]

@@ -138,8 +138,16 @@ impl MongoOutbox {
     /// When the server is away.
     pub async fn piece(&self, from: &Place, to: &Place, most: u32) -> Result<Piece, LedgerError> {
         let next = self.store.skipped(from, to, most).await?;
+        let resting: RawArrayBuf = State::RESTING.iter().map(|state| state.as_str()).collect();
+        let no_moment = rawdoc! { "$not": { "$type": "date" } };
         let filter = rawdoc! {
-            "state": { "$in": unfinished() }, "parked": null, "$nor": foreign(),
+            "$or": [
+                { "state": { "$in": unfinished() } },
+                // What rests is seen to by its moment, if it has one.
+                { "state": { "$in": resting }, "dueAt": no_moment },
+            ],
+            "parked": null,
+            "$nor": foreign(),
         };
         let to = next.as_ref().unwrap_or(to);
         let mut command = self.store.between(from, to, filter).await?;

@@ -197,8 +197,7 @@ impl MongoOutbox {
     /// # Errors
     /// When the server is away.
     pub async fn tidy_stamps(&self, now: ServerMs, most: u32) -> Result<(), LedgerError> {
-        let working: RawArrayBuf =
-            [State::Initial].iter().chain(&State::IN_FLIGHT).map(|state| state.as_str()).collect();
+        let working: RawArrayBuf = State::UNFINISHED.iter().map(|state| state.as_str()).collect();
         let meaningless = rawdoc! {
             "sweepAfter": { "$type": "date", "$lte": DateTime::from_millis(now) },
             "$or": [{ "state": { "$nin": working } }, { "parked": { "$ne": null } }],

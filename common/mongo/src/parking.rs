@@ -188,8 +188,7 @@ impl Store {
 fn unpark(id: &TransactionId) -> RawDocumentBuf {
     let finals: RawArrayBuf =
         [State::Done, State::Canceled].iter().map(|state| state.as_str()).collect();
-    let working: RawArrayBuf =
-        [State::Initial].iter().chain(&State::IN_FLIGHT).map(|state| state.as_str()).collect();
+    let working: RawArrayBuf = State::UNFINISHED.iter().map(|state| state.as_str()).collect();
     let works = rawdoc! { "$in": ["$state", working] };
     rawdoc! {
         // The moment of an end stays what it was.

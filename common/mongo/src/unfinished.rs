@@ -90,8 +90,7 @@ impl Store {
     }
 
     async fn in_states(&self, source: &OpenSource, most: u64) -> Result<Vec<InState>, LedgerError> {
-        let states: RawArrayBuf =
-            [State::Initial].iter().chain(&State::IN_FLIGHT).map(|state| state.as_str()).collect();
+        let states: RawArrayBuf = State::UNFINISHED.iter().map(|state| state.as_str()).collect();
         let ours = rawdoc! { "state": { "$in": states }, "$nor": foreign() };
         let pipeline: RawArrayBuf = [
             rawdoc! { "$match": { "$and": [raw(&source.filter), ours] } },

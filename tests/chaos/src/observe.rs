@@ -111,8 +111,7 @@ impl Observer {
         let store = self.store.clone();
         // Spawned, because a driver's future must not be dropped midway.
         let asking = tokio::spawn(async move {
-            let states = [State::Initial].iter().chain(&State::IN_FLIGHT);
-            let states: Vec<Bson> = states.copied().map(Bson::from).collect();
+            let states = State::UNFINISHED.map(Bson::from).to_vec();
             let mut found = Vec::new();
             for OpenSource { mut filter, hint } in open_sources(mark(&store).await?.as_ref(), None)
             {

@@ -35,7 +35,7 @@ impl State {
     /// The states in which somebody owns the transaction.
     pub const IN_FLIGHT: [State; 3] = [State::Pending, State::Applied, State::Canceling];
 
-    /// The states in which workers have something to do. The sweeper's indexes cover exactly these.
+    /// The states in which workers have something to do. Sweepers look for exactly these.
     pub const UNFINISHED: [State; 4] =
         [State::Initial, State::Pending, State::Applied, State::Canceling];
 

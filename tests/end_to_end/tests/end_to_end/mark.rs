@@ -142,7 +142,8 @@ async fn what_is_brought_back_below_the_mark_goes_on_without_its_message() {
 
     let worker = eager(&world).start().await;
     wait_mark(&world, at).await;
-    assert_eq!(world.count(&State::UNFINISHED).await, 6, "nothing has moved");
+    let open = [&State::UNFINISHED[..], &State::RESTING].concat();
+    assert_eq!(world.count(&open).await, 6, "nothing has moved");
     let legs = [("a", -1), ("b", 1)].map(|(account, value)| Leg {
         account: account.into(),
         amount: ledger::amount::Amount::Int(value),
@@ -160,6 +161,36 @@ async fn what_is_brought_back_below_the_mark_goes_on_without_its_message() {
         assert_eq!(world.state(id).await, State::Done, "{id}");
     }
     assert_eq!(world.count(&[State::Canceled]).await, 2);
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn what_rests_without_a_moment_is_found_and_gets_one() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let at = now(&world).await - HOUR_MS;
+    let later = DateTime::from_millis(at + 2 * HOUR_MS);
+    insert(
+        &world,
+        &[
+            created(
+                "due",
+                at,
+                doc! { "state": "scheduled", "notBefore": DateTime::from_millis(at) },
+            ),
+            created("later", at, doc! { "state": "scheduled", "notBefore": later }),
+            created("never", at, doc! { "state": "held", "hold": true, "dueAt": "soon" }),
+        ],
+    )
+    .await;
+    let worker = eager(&world).start().await;
+    world.wait_state("due", State::Done, s(30)).await;
+    wait_until("they have moments", s(30), async || {
+        let later_at = world.transaction("later").await.get_datetime("dueAt").ok().copied();
+        later_at == Some(later) && world.transaction("never").await.get_datetime("dueAt").is_ok()
+    })
+    .await;
     drop(worker);
     world.finish().await;
 }
@@ -199,8 +230,7 @@ async fn what_has_no_date_is_swept_however_much_of_it_there_is() {
 async fn lost(world: &World) -> Vec<Document> {
     // Read first: what it has passed stays so.
     let mark = DateTime::from_millis(mark(world).await);
-    let working: Vec<Bson> =
-        [State::Initial].iter().chain(&State::IN_FLIGHT).copied().map(Bson::from).collect();
+    let working = State::UNFINISHED.map(Bson::from).to_vec();
     let lost = doc! {
         "createdAt": { "$lt": mark },
         "state": { "$in": working },

@@ -119,6 +119,7 @@ async fn a_validator_of_the_users_own_is_never_overwritten() {
             "transactions: index",
             "transactions: index",
             "transactions: index",
+            "transactions: index",
             "tandem.workers: collection",
             "tandem.workers: index",
             "tandem.settings: settings"

@@ -234,7 +234,7 @@ async fn every_list_and_statement_is_read_through_its_index() {
     let profile = world.store.database().collection::<Document>("system.profile");
     let profile = profile.find(ours).await.expect("MongoDB is there");
     let profile: Vec<Document> = profile.try_collect().await.expect("MongoDB is there");
-    assert!(profile.len() > 30, "{} commands", profile.len());
+    assert!(profile.len() > 20, "{} commands", profile.len());
     let mut used = BTreeMap::new();
     for entry in &profile {
         let plan = entry.get_str("planSummary").expect("a plan");
@@ -247,7 +247,7 @@ async fn every_list_and_statement_is_read_through_its_index() {
         let examined = entry.get_i32("docsExamined").expect("a count");
         assert!(sums || examined < 60, "{examined} documents: {entry}");
     }
-    assert!(used.len() >= 5, "{used:?}");
+    assert!(used.len() >= 4, "{used:?}");
     world.finish().await;
 }
 
