@@ -47,6 +47,9 @@ const PIECE: u32 = 5_000;
 /// round of two seconds; the first walk of a large ledger needs many rounds.
 const PIECES_PER_WALK: u32 = 20;
 
+/// How many pieces of a backlog are read in an odd round for what is in flight among it.
+const PIECES_BEYOND: i32 = 4;
+
 /// How many pieces without a date are read in each round, whatever is in them.
 const UNDATED_PIECES: u32 = 2;
 
@@ -59,7 +62,8 @@ const BELOW_PER_ROUND: u32 = 1_000;
 /// What lies so closely below the mark is looked at in every second round.
 const NEAR_MS: i64 = 10 * 60_000;
 
-/// In one of so many rounds the sweeper looks for what is dated in the future, too, and tidies up.
+/// In one of so many rounds the sweeper walks into a backlog, looks for what is dated in the future,
+/// and tidies up.
 const ODD_ROUNDS: u64 = 8;
 
 /// The most ids of one round whose documents are dated in the future: nobody knows how long they
@@ -206,12 +210,13 @@ impl Sweeper {
     }
 
     /// Walks on from the mark, goes over something below it, and notes how far both have come.
-    async fn walk(&self, memory: &mut Memory, number: u64, at: &Moments) -> Result<(), SweepError> {
+    async fn walk(&self, memory: &mut Memory, round: u64, at: &Moments) -> Result<(), SweepError> {
         let progress = self.outbox.progress().await?;
         let begun = further(progress.mark.clone(), memory.mark.take());
         let mut from = begun.clone().unwrap_or_else(|| Place::before(i64::MIN));
         let end = Place::before(at.walk_end());
         let (mut held_at, mut next) = (None, Some(from.clone()));
+        let mut beyond = if round.is_multiple_of(ODD_ROUNDS) { PIECES_BEYOND } else { 0 };
         for number in 0..PIECES_PER_WALK {
             // Another's mark may be further, where the age of what is forgotten is less.
             if from.date().is_none_or(|date| date >= at.walk_end()) {
@@ -223,14 +228,18 @@ impl Sweeper {
             held_at = held_at.or(walked.held_at);
             self.act(walked.fates, at).await?;
             next = piece.next;
+            let is_beyond = walked.stops && {
+                beyond -= 1;
+                beyond < 0
+            };
             match &next {
-                Some(next) if !walked.stops => from = next.clone(),
+                Some(next) if !is_beyond => from = next.clone(),
                 Some(_) | None => break,
             }
         }
         let mark = mark(held_at, next, at);
         memory.mark = Some(mark.clone());
-        let (below, place) = self.look_below(begun.as_ref(), &progress, number, at).await?;
+        let (below, place) = self.look_below(begun.as_ref(), &progress, round, at).await?;
         self.outbox.advance(&mark, (below, place.as_ref())).await?;
         Ok(())
     }

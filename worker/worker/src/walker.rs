@@ -27,6 +27,10 @@ const YOUNG_MS: i64 = 10_000;
 /// dated by a clock that is a little behind.
 const LAG_MS: i64 = 10_000;
 
+/// The greatest distance from now at which the walk ends, however old what is forgotten has to be:
+/// what is in flight does not wait for that.
+const WALK_END_MS: i64 = 30_000;
+
 /// The moments of one round, on the database's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moments {
@@ -42,12 +46,12 @@ pub(crate) struct Moments {
 impl Moments {
     /// So far the walk goes.
     pub(crate) fn walk_end(&self) -> ServerMs {
-        self.now - self.orphan_ms
+        self.now - self.orphan_ms.min(WALK_END_MS)
     }
 
     /// So far the mark goes at most.
     fn mark_end(&self) -> ServerMs {
-        self.now - self.orphan_ms.max(LAG_MS)
+        self.now - self.orphan_ms.clamp(LAG_MS, WALK_END_MS)
     }
 }
 
@@ -68,7 +72,7 @@ pub(crate) enum Look {
 pub(crate) enum Fate {
     /// Another index shows it in time.
     Pass,
-    /// It is too young to tell, and so is all that follows.
+    /// It is too young to tell, and most of what follows waits as well: the mark waits for it.
     Stop,
     /// Its owner is at work, and it is young: the mark waits for it, the walk goes on.
     Hold,
@@ -130,7 +134,7 @@ pub(crate) struct Walked {
     pub(crate) fates: Vec<(Open, Fate)>,
     /// The mark may not pass this place.
     pub(crate) held_at: Option<Place>,
-    /// Whether the walk ends here.
+    /// Whether something merely waits, so that most of what follows does.
     pub(crate) stops: bool,
 }
 
@@ -142,10 +146,7 @@ pub(crate) fn walked(open: Vec<Open>, at: &Moments) -> Walked {
         if matches!(fate, Fate::Stop | Fate::Hold) && walked.held_at.is_none() {
             walked.held_at = open.place();
         }
-        if fate == Fate::Stop {
-            walked.stops = true;
-            break;
-        }
+        walked.stops |= fate == Fate::Stop;
         walked.fates.push((open, fate));
     }
     walked
@@ -309,19 +310,19 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_stops_at_the_first_that_holds_it_and_the_walk_at_what_is_too_young() {
+    fn the_mark_stops_at_the_first_that_holds_it_and_what_follows_is_judged_all_the_same() {
         let named = |id: &str, open: Open| Open { id: raw_id(id), ..open };
         let done = named("a", Open { stamp: Some(NOW), ..taken(45_000, 9) });
         let young = named("b", taken(9_000, 5_000));
         let dead = named("c", taken(8_000, -5_000));
         let waits = named("d", open(State::Initial, 7_000));
-        let unseen = named("e", taken(6_000, -5_000));
-        let piece = vec![done, young.clone(), dead.clone(), waits, unseen];
+        let behind = named("e", taken(6_000, -5_000));
+        let piece = vec![done, young.clone(), dead.clone(), waits, behind.clone()];
         let walked = walked(piece, &AT);
         assert_eq!(walked.held_at, young.place());
         assert!(walked.stops);
-        let last = walked.fates.last().expect("some were judged");
-        assert_eq!(*last, (dead, Fate::Publish));
+        let is_published = |open| walked.fates.contains(&(open, Fate::Publish));
+        assert!(is_published(dead) && is_published(behind));
     }
 
     #[test]
@@ -333,6 +334,8 @@ mod tests {
         let eager = Moments { orphan_ms: 500, ..AT };
         assert_eq!(mark(None, None, &eager), at(NOW - 10_000));
         assert_eq!(mark(None, Some(at(NOW - 5_000)), &eager), at(NOW - 10_000));
+        let patient = Moments { orphan_ms: 86_400_000, ..AT };
+        assert_eq!(mark(None, None, &patient), at(NOW - 30_000), "nothing waits");
     }
 
     #[test]

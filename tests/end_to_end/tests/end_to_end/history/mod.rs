@@ -244,8 +244,10 @@ async fn every_list_and_statement_is_read_through_its_index() {
         assert!(!entry.get_bool("hasSortStage").unwrap_or(false), "{entry}");
         let command = entry.get_document("command").expect("a command");
         let sums = command.get_str("comment").is_ok_and(|c| c == "tandem statement sum");
+        // How far a page of some states looks at most.
+        let skips = command.contains_key("skip");
         let examined = entry.get_i32("docsExamined").expect("a count");
-        assert!(sums || examined < 60, "{examined} documents: {entry}");
+        assert!(sums || skips || examined < 60, "{examined} documents: {entry}");
     }
     assert!(used.len() >= 4, "{used:?}");
     world.finish().await;

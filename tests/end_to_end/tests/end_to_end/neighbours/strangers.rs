@@ -206,7 +206,7 @@ async fn ten_thousand_strangers_in_each_collection_stay_as_they_are_and_hold_up_
     counts.sort_unstable();
     assert_eq!(
         counts,
-        [EVENTS, NOTES, SETTINGS, WORKERS].map(|name| (Some(name), Some(STRANGERS)))
+        [EVENTS, NOTES, PROGRESS, SETTINGS, WORKERS].map(|name| (Some(name), Some(STRANGERS)))
     );
     drop(worker);
     for name in COLLECTIONS {
