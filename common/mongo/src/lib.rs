@@ -21,6 +21,7 @@ mod intrusions;
 mod journal;
 mod keyed;
 mod ledger_settings;
+mod lines;
 mod listing;
 mod looking;
 mod names;
@@ -76,10 +77,11 @@ pub use ground::{Harm, How, Why};
 pub use history::ENDED_ON;
 pub use keyed::{KeyedInsert, NEEDS_REPLICA_SET as KEYS_NEED_REPLICA_SET};
 pub use ledger_settings::{Choice, LedgerSettings, Misfit};
+pub use lines::{BadLine, Booking, LINES_AT_ONCE, Line, Mention, lines_of};
 pub use listing::{Listed, Listing};
 pub use names::{
-    ACCOUNTS, BY_ACCOUNT, BY_STATE, DUE, ENDED_BY_ACCOUNT, EVENTS, IN_FLIGHT, JOURNAL, NOTES,
-    REQUESTS, SETTINGS, TRANSACTIONS, WORKERS,
+    ACCOUNTS, BY_ACCOUNT, BY_STATE, DUE, EVENTS, IN_FLIGHT, JOURNAL, NOTES, REQUESTS, SETTINGS,
+    TRANSACTIONS, WORKERS,
 };
 pub use outbox::{MongoOutbox, NoDate, Stranded, Swept};
 pub use own::{FOREIGN_MAX, Foreign};
@@ -221,6 +223,14 @@ impl Store {
     async fn is_router(&self) -> Result<bool, LedgerError> {
         let hello = self.hello().await?;
         Ok(hello.get_str("msg").is_ok_and(|message| message == "isdbgrid"))
+    }
+
+    /// Whether the server is a member of no replica set, and so has no native transactions. One that
+    /// is to be a member and has not been initiated yet is away, and not alone.
+    async fn is_alone(&self) -> Result<bool, LedgerError> {
+        let hello = self.hello().await?;
+        let is_one_of_several = ["setName", "isreplicaset", "msg"];
+        Ok(!is_one_of_several.iter().any(|field| hello.contains_key(field)))
     }
 
     async fn hello(&self) -> Result<Document, LedgerError> {

@@ -34,8 +34,6 @@ pub const DUE: &str = "due";
 pub const UNCLAIMED: &str = "unclaimed";
 /// The index of transactions by their state.
 pub const BY_STATE: &str = "by_state";
-/// The index of the final transactions of an account.
-pub const ENDED_BY_ACCOUNT: &str = "ended_on";
 /// The index of lines by the accounts that they name.
 pub const BY_ACCOUNT: &str = "by_account";
 /// The index that keeps exclusive keys unique.

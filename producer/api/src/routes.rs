@@ -77,8 +77,10 @@ fn about_transactions() -> Vec<Operation> {
             .about(
                 "List transactions, newest first",
                 "Filters may be combined, but for `initial` and `scheduled` with an account. Of an \
-                 account there are first those in flight, then the others by their \
-                 ends. A cursor is good for the same filters only.",
+                 account there are first those in flight, then the others by their ends; of those \
+                 that have ended together, the canceled ones come before those that are done. A \
+                 page may have fewer items than `limit`, or none, and still a `next`. A cursor is \
+                 good for the same filters only.",
             )
             .needs(Scope::Read)
             .params([
@@ -93,7 +95,7 @@ fn about_transactions() -> Vec<Operation> {
             ])
             .params(Param::paged())
             .gives::<transactions::Transactions>(StatusCode::OK, "A page")
-            .may(&[Code::Lacking]),
+            .may(&[Code::Refused, Code::Lacking]),
         get("/v1/transactions/{id}", "showTransaction", |call| Box::pin(transactions::show(call)))
             .about("Show a transaction", "")
             .needs(Scope::Read)
@@ -259,7 +261,9 @@ fn about_accounts() -> Vec<Operation> {
             .about(
                 "Show what has happened to an account",
                 "Its transactions that are done, in the order in which they were booked, with the \
-                 running balance. The sum of a long history before `from` takes the database a while.",
+                 running balance. A page may have fewer items than `limit`, or none, and still a \
+                 `next`: what was booked a few seconds ago may not be certain yet. The sum of a \
+                 long history before `from` takes the database a while.",
             )
             .needs(Scope::Read)
             .params([

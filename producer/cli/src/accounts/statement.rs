@@ -25,7 +25,7 @@ Examples:
 
 /// The most entries of one page: what the library gives at once.
 const PAGE: u32 = 1_000;
-/// The pause before a page is asked for again that had no entry yet.
+/// The pause before a page is asked for again of which nothing is certain yet.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Which statement.
@@ -79,7 +79,7 @@ pub async fn statement(
             return Ok(Exit::Ok);
         }
         // What ended a few seconds ago is not certain yet. The same cursor asks for it again.
-        if page.entries.is_empty() {
+        if page.next == cursor {
             tokio::time::sleep(PAUSE).await;
         }
         cursor = page.next;

@@ -25,7 +25,9 @@ const PAGE_MAX: u32 = 1_000;
 
 pub const LIST_HELP: &str = "\
 With --account or --since the list is newest first, and the ledger needs its indexes for lists:
-`producer init --history on --apply` adds them.
+`producer init --history on --apply` adds them. Of an account there are first those in flight, then
+the others by their ends: newest first, and of those that a worker has ended together the canceled
+ones before those that are done.
 
 With --held, the hold that expires first comes first, and with --scheduled what is due first.
 
@@ -54,7 +56,7 @@ pub struct ListArgs {
     /// Only those in these states, separated by commas
     #[arg(long, value_delimiter = ',', value_parser = parse_state)]
     pub state: Vec<State>,
-    /// Only those with a leg on this account
+    /// Only those with a leg on this account: those in flight, then those that workers have ended
     #[arg(long, value_name = "NAME", conflicts_with = "application")]
     pub account: Option<String>,
     /// Only those created since a moment (2026-11-01T00:00:00Z) or within a time (90s, 30m, 12h,
@@ -158,7 +160,8 @@ async fn list_newest(
         for document in &page.items {
             print(document, args.json, out)?;
         }
-        left -= limit;
+        // A page may have fewer, and the list still goes on.
+        left = left.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
         cursor = page.next;
         if cursor.is_none() {
             break;

@@ -1,27 +1,30 @@
 //! Reading what was booked on an account: what a statement says, as of one snapshot.
 //!
-//! Promises that account, opening sum and entries are of one moment, and that each entry is a whole
-//! valid transaction. A done transaction that can't be read ends the reading with
-//! [`Error::Refused`], because without it every later balance would be wrong. The sum before a
-//! period is made on the server, which names only amounts that are no numbers.
+//! Promises that account, opening sum and entries are of one moment, and that each entry is that of
+//! a line of the journal that makes sense. One that makes none ends the reading with
+//! [`Error::Refused`], which names it, because without it every later balance would be wrong. Lines
+//! are read one after the other until the page is full, and no more than [`BYTES_MAX`] of them; the
+//! next page goes on from there.
 //!
-//! The sum is made in Decimal128, and refused if it may have been rounded. What is older than the
-//! horizon is summed outside of the snapshot, which may be gone by then: nothing is added to it any
-//! more.
+//! The sum before a period is made on the server of what each line says of the whole of its
+//! entries. It is made in Decimal128, and refused if it may have been rounded. What is older than
+//! the horizon is summed outside of the snapshot, which may be gone by then: nothing is added to it
+//! any more.
 
 use futures_util::TryStreamExt;
 use ledger::amount::Amount;
-use ledger::transaction::{AccountId, Body, State};
+use ledger::limits::echo;
+use ledger::transaction::AccountId;
 use ledger::{Fault, LedgerError};
-use mongo::{ENDED_BY_ACCOUNT, ENDED_ON, Store, fault_of};
+use mongo::{BY_ACCOUNT, BadLine, JOURNAL, LINES_AT_ONCE, Line, Store, fault_of, lines_of};
 use mongodb::action::Aggregate;
-use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern};
 use mongodb::{ClientSession, Collection};
 
-use super::and_one;
-use super::cursor::Place;
+use super::cursor::LinePlace;
+use super::journal::{self, BYTES_MAX};
 use crate::error::{Error, Kind, Server};
 
 /// How much older than the reads a place must be before a cursor may stand there.
@@ -36,7 +39,7 @@ pub(super) struct Question {
     /// The moment before which everything is summed; `None` to read no sum.
     pub sum_before: Option<DateTime>,
     /// Entries after this place.
-    pub after: Place,
+    pub after: LinePlace,
     /// Entries before this moment.
     pub to: DateTime,
     /// So many entries, and one more.
@@ -53,14 +56,25 @@ pub(super) struct Booked {
     pub opening: i128,
     /// In their order.
     pub rows: Vec<Row>,
+    /// Where the reading has ended before the page was full, because it was of so many bytes.
+    /// Everything up to there is in the rows.
+    pub stopped: Option<LinePlace>,
     /// Nothing can appear before this moment any more.
     pub horizon: DateTime,
 }
 
+impl Booked {
+    /// Whether nothing can appear before a place any more.
+    pub(super) fn is_certain(&self, place: &LinePlace) -> bool {
+        place.at < self.horizon.timestamp_millis()
+    }
+}
+
 /// A done transaction as the account sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    pub place: Place,
+    pub place: LinePlace,
+    pub id: String,
     pub amount: Amount,
     pub counterparties: Vec<AccountId>,
 }
@@ -75,6 +89,12 @@ enum Halt {
 impl From<DriverError> for Halt {
     fn from(error: DriverError) -> Halt {
         Halt::Driver(error)
+    }
+}
+
+impl From<BadLine> for Halt {
+    fn from(line: BadLine) -> Halt {
+        Halt::Answer(journal::unreadable(&line))
     }
 }
 
@@ -100,29 +120,27 @@ impl Question {
         let mut reading = Reading { store, session, account: &self.account };
         let (opening, currency) = reading.account().await?;
         let horizon = reading.horizon()?;
-        let is_int = opening.is_int();
+        reading.undated().await?;
         let mut sum = opening.nanos();
         if let Some(before) = self.sum_before.filter(|before| *before > horizon) {
             sum += reading.recent_sum(horizon, before).await?;
         }
-        let rows = reading.rows(self, is_int).await?;
+        let is_int = opening.is_int();
+        let (rows, stopped) = reading.rows(self, is_int).await?;
         // Last, because it may take longer than the server keeps the snapshot.
         if let Some(before) = self.sum_before {
             sum += reading.old_sum(before.min(horizon)).await?;
         }
-        Ok(Booked { is_int, currency, opening: sum, rows, horizon })
+        Ok(Booked { is_int, currency, opening: sum, rows, stopped, horizon })
     }
 
     fn filter(&self) -> Document {
         let after = DateTime::from_millis(self.after.at);
-        doc! {
-            ENDED_ON: self.account.as_ref(),
-            "state": State::Done,
-            "lastModified": { "$gte": after, "$lt": self.to },
-            // Under `$nor` the server takes it for no condition of the index, whose bounds are
-            // above.
-            "$nor": [{ "lastModified": after, "_id": { "$lte": &self.after.id } }],
-        }
+        let mut filter = lines_of(&self.account);
+        filter.insert("at", doc! { "$gte": after, "$lt": self.to });
+        // Under `$nor` the server takes it for no condition of the index, whose bounds are above.
+        filter.insert("$nor", [doc! { "at": after, "_id": { "$lt": &self.after.line } }]);
+        filter
     }
 }
 
@@ -168,37 +186,63 @@ impl Reading<'_> {
         Ok(DateTime::from_millis(i64::from(moment.time) * 1_000 - HORIZON_MS))
     }
 
-    /// The entries, in their order.
-    async fn rows(&mut self, question: &Question, is_int: bool) -> Result<Vec<Row>, Halt> {
-        let transactions = self.store.transactions();
-        let mut found = transactions
-            .find(question.filter())
-            .projection(doc! {
-                "source": 1, "destination": 1, "value": 1, "legs": 1, "hold": 1, "captured": 1,
-                "lastModified": 1,
-            })
-            .sort(doc! { "lastModified": 1, "_id": 1 })
-            .hint(Hint::Name(ENDED_BY_ACCOUNT.to_owned()))
-            .limit(and_one(question.limit).into())
-            .batch_size(and_one(question.limit).unsigned_abs())
+    /// A line without a moment has no place among the entries, and no sum has it either. It is
+    /// looked for in each snapshot: the index keeps what is no date before and after all dates.
+    async fn undated(&mut self) -> Result<(), Halt> {
+        let found = self
+            .journal()
+            .find_one(journal::undated(self.account))
+            .projection(doc! { "_id": 1 })
+            .hint(Hint::Name(BY_ACCOUNT.to_owned()))
             .read_concern(ReadConcern::snapshot())
             .max_time(self.store.op_limit())
             .comment("tandem statement")
             .session(&mut self.session)
             .await?;
-        let mut rows = Vec::new();
-        while found.advance(&mut self.session).await? {
-            let row = row(found.current(), self.account, is_int).map_err(Halt::Answer)?;
-            rows.push(row);
+        match found {
+            Some(line) => Err(Line::undated(&line).into()),
+            None => Ok(()),
         }
-        Ok(rows)
+    }
+
+    /// The entries, in their order, and where the reading was stopped.
+    async fn rows(
+        &mut self,
+        question: &Question,
+        is_int: bool,
+    ) -> Result<(Vec<Row>, Option<LinePlace>), Halt> {
+        let mut found = self
+            .journal()
+            .find(question.filter())
+            .sort(doc! { "at": 1, "_id": 1 })
+            .hint(Hint::Name(BY_ACCOUNT.to_owned()))
+            .batch_size(LINES_AT_ONCE)
+            .read_concern(ReadConcern::snapshot())
+            .max_time(self.store.op_limit())
+            .comment("tandem statement")
+            .session(&mut self.session)
+            .await?;
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while found.advance(&mut self.session).await? {
+            let line = found.current();
+            rows.extend(read_rows(line, question, is_int)?);
+            bytes += line.as_bytes().len();
+            if rows.len() > question.limit {
+                rows.truncate(question.limit + 1);
+                return Ok((rows, None));
+            }
+            if bytes > BYTES_MAX {
+                return Ok((rows, Some(journal::end_of(&Line::from_raw(line)?))));
+            }
+        }
+        Ok((rows, None))
     }
 
     /// The sum of what was booked in a time before the horizon, in units of 10^-9. No more is
     /// booked then, so it is the same at every moment, and needs no snapshot.
     async fn old_sum(&mut self, before: DateTime) -> Result<i128, Halt> {
-        let transactions = self.store.transactions();
-        let summing = self.summing(&transactions, DateTime::MIN, before);
+        let journal = self.journal();
+        let summing = self.summing(&journal, DateTime::MIN, before);
         let found = summing.read_concern(ReadConcern::majority()).await;
         let mut found = found.map_err(|error| self.too_long(error))?;
         // Nothing is found where nothing was booked.
@@ -210,8 +254,8 @@ impl Reading<'_> {
 
     /// The sum of what was booked since the horizon, at the moment of the snapshot.
     async fn recent_sum(&mut self, from: DateTime, before: DateTime) -> Result<i128, Halt> {
-        let transactions = self.store.transactions();
-        let summing = self.summing(&transactions, from, before);
+        let journal = self.journal();
+        let summing = self.summing(&journal, from, before);
         let found = summing.read_concern(ReadConcern::snapshot()).session(&mut self.session).await;
         let mut found = found?;
         match found.next(&mut self.session).await.transpose()? {
@@ -220,15 +264,19 @@ impl Reading<'_> {
         }
     }
 
+    fn journal(&self) -> Collection<RawDocumentBuf> {
+        self.store.database().collection(JOURNAL)
+    }
+
     fn summing<'t>(
         &self,
-        transactions: &'t Collection<Document>,
+        journal: &'t Collection<RawDocumentBuf>,
         from: DateTime,
         before: DateTime,
     ) -> Aggregate<'t> {
-        transactions
+        journal
             .aggregate(sum_pipeline(self.account, from, before))
-            .hint(Hint::Name(ENDED_BY_ACCOUNT.to_owned()))
+            .hint(Hint::Name(BY_ACCOUNT.to_owned()))
             .max_time(self.store.op_limit())
             .comment("tandem statement sum")
     }
@@ -244,41 +292,43 @@ impl Reading<'_> {
     }
 }
 
-/// Sums as Decimal128: as Int64, many large amounts would leave the range and become a double. Of a
-/// hold, what was captured counts.
+/// Sums the nets as Decimal128: as Int64, many large amounts would leave the range and become a
+/// double.
 fn sum_pipeline(id: &str, from: DateTime, before: DateTime) -> Vec<Document> {
-    let account = doc! { "$literal": id };
-    let legs = doc! { "$ifNull": ["$captured", "$legs"] };
-    let own = doc! { "$filter": {
-        "input": &legs, "cond": { "$eq": ["$$this.account", &account] },
-    } };
-    let of_legs = doc! { "$let": { "vars": { "own": { "$first": own } }, "in": "$$own.amount" } };
-    let has_legs = doc! { "$isArray": legs };
-    let pays = doc! { "$and": [{ "$not": &has_legs }, { "$eq": ["$source", &account] }] };
-    let is_number = doc! { "$in": [{ "$type": "$amount" }, ["int", "long", "decimal"]] };
-    let exact = doc! { "$cond": [&is_number, { "$toDecimal": "$amount" }, 0] };
+    let place = doc! { "$indexOfArray": ["$accounts", { "$literal": id }] };
+    let lists = doc! { "$and": [{ "$isArray": "$accounts" }, { "$isArray": "$nets" }] };
+    let net = doc! { "$cond": [lists, { "$arrayElemAt": ["$nets", place] }, Bson::Null] };
+    let limit = |text: &str| text.parse::<Decimal128>().expect("a number");
+    // Less than every number is what is none.
+    let is_number = doc! { "$and": [
+        { "$in": [{ "$type": "$net" }, ["long", "decimal"]] },
+        { "$gte": ["$net", limit("-1E+24")] },
+        { "$lte": ["$net", limit("1E+24")] },
+    ] };
+    let exact = doc! { "$cond": [&is_number, { "$toDecimal": "$net" }, 0] };
+    let mut filter = lines_of(id);
+    filter.insert("at", doc! { "$gte": from, "$lt": before });
     vec![
-        doc! { "$match": {
-            ENDED_ON: id, "state": State::Done, "lastModified": { "$gte": from, "$lt": before },
-        } },
-        doc! { "$project": {
-            "amount": { "$cond": [has_legs, of_legs, "$value"] },
-            "sign": { "$cond": [pays, -1, 1] },
-        } },
+        doc! { "$match": filter },
+        doc! { "$project": { "net": net } },
         doc! { "$group": {
             "_id": Bson::Null,
-            "sum": { "$sum": { "$multiply": ["$sign", &exact] } },
+            "sum": { "$sum": &exact },
             "gross": { "$sum": { "$abs": exact } },
             // `$max` leaves null out.
-            "strange": { "$max": { "$cond": [is_number, Bson::Null, "$_id"] } },
+            "strange": { "$max": { "$cond": [is_number, Bson::Null, { "_id": "$_id" }] } },
         } },
     ]
 }
 
 /// The sum in units of 10^-9, if it is exact.
 fn summed(sum: &Document, account: &str) -> Result<i128, Error> {
-    if let Ok(id) = sum.get_str("strange") {
-        return Err(unreadable(id, "its amount is not a number"));
+    if let Ok(line) = sum.get_document("strange") {
+        let id =
+            line.get("_id").map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned));
+        let id = echo(&id.unwrap_or_default()).into_owned();
+        let problem = format!("its net of {} is not a number", echo(account));
+        return Err(journal::unreadable(&BadLine { id, problem }));
     }
     let nanos = |field: &str| match sum.get(field) {
         Some(Bson::Decimal128(sum)) => Amount::nanos_of_sum(*sum),
@@ -292,85 +342,104 @@ fn summed(sum: &Document, account: &str) -> Result<i128, Error> {
     })
 }
 
-/// What the account sees of a transaction.
-fn row(document: &RawDocument, account: &AccountId, is_int: bool) -> Result<Row, Error> {
-    let id = document.get_str("_id").unwrap_or("?");
-    let body = Body::from_raw(document).map_err(|error| unreadable(id, &error.to_string()))?;
-    let at = document.get_datetime("lastModified");
-    let at = at.map_err(|_| unreadable(id, "its lastModified is not a date"))?;
-    let own = body.effect().iter().find(|leg| leg.account == *account);
-    let amount = own.map(|leg| leg.amount).filter(|amount| amount.is_int() == is_int);
-    let amount = amount.ok_or_else(|| {
-        unreadable(id, &format!("it has no leg of the kind of the account {account}"))
-    })?;
-    let others = body.legs().iter().filter(|leg| leg.account != *account);
-    Ok(Row {
-        place: Place { at: at.timestamp_millis(), id: id.to_owned() },
-        amount,
-        counterparties: others.take(COUNTERPARTIES_MAX).map(|leg| leg.account.clone()).collect(),
-    })
-}
-
-fn unreadable(id: &str, problem: &str) -> Error {
-    let problem = format!("is done and can't be read ({problem}); see audit");
-    Error::refused(&format!("transactions/{id}"), problem)
+/// What the account sees of a line, after the place that the question is about.
+fn read_rows(
+    line: &RawDocument,
+    Question { account, after, limit, .. }: &Question,
+    is_int: bool,
+) -> Result<Vec<Row>, Halt> {
+    let line = Line::from_raw(line)?;
+    let place = |entry| LinePlace { at: line.at, line: line.id.to_owned(), entry };
+    let mut rows = Vec::new();
+    for booking in line.booked_on(account)? {
+        if booking.amount.is_int() != is_int {
+            let problem = format!("its entry of {} is not of the account's kind", echo(booking.id));
+            return Err(line.bad(problem).into());
+        }
+        if place(booking.entry) > *after && rows.len() <= *limit {
+            let others = line.others(&booking, account, COUNTERPARTIES_MAX)?;
+            let counterparties = others.into_iter().map(Into::into).collect();
+            let (id, amount) = (booking.id.to_owned(), booking.amount);
+            rows.push(Row { place: place(booking.entry), id, amount, counterparties });
+        }
+    }
+    Ok(rows)
 }
 
 #[cfg(test)]
 mod tests {
-    use mongodb::bson::rawdoc;
-
     use super::*;
+
+    fn question(after: LinePlace) -> Question {
+        Question { account: "a".into(), sum_before: None, after, to: DateTime::MAX, limit: 2 }
+    }
+
+    fn beginning() -> LinePlace {
+        LinePlace { at: 0, line: String::new(), entry: 0 }
+    }
+
+    fn rows(line: &Document, after: LinePlace, is_int: bool) -> Result<Vec<Row>, Error> {
+        let line = RawDocumentBuf::try_from(line).expect("BSON");
+        read_rows(&line, &question(after), is_int).map_err(|halt| match halt {
+            Halt::Answer(error) => error,
+            Halt::Driver(error) => panic!("{error}"),
+        })
+    }
+
+    fn line(done: Vec<Bson>, nets: &[i64]) -> Document {
+        let accounts: Vec<String> = (0..20).map(|n| format!("{}", (b'a' + n) as char)).collect();
+        doc! {
+            "_id": "l", "kind": "tandem-line", "at": DateTime::from_millis(7), "application": "w",
+            "accounts": accounts, "nets": nets, "done": done, "canceled": [],
+        }
+    }
+
+    fn entry(id: &str, amount: i64) -> Bson {
+        vec![Bson::from(id), 0.into(), amount.into(), 1.into(), (-amount).into()].into()
+    }
 
     #[test]
     fn an_entry_is_the_accounts_own_leg_and_names_ten_others() {
-        let legs = |count: i64| -> Vec<Bson> {
-            let others =
-                (0..count).map(|n| doc! { "account": format!("b{n}"), "amount": 1_i64 }.into());
-            let own = doc! { "account": "a", "amount": -count };
-            others.chain([own.into()]).collect()
-        };
-        let done = DateTime::from_millis(7);
-        let document = doc! { "_id": "t", "legs": legs(12), "lastModified": done };
-        let document = RawDocumentBuf::try_from(&document).expect("BSON");
-        let row = row(&document, &"a".into(), true).expect("it can be read");
-        assert_eq!((row.place.at, row.place.id.as_str(), row.amount), (7, "t", Amount::Int(-12)));
-        assert_eq!(row.counterparties.len(), 10);
-        assert_eq!(&*row.counterparties[9], "b9");
+        let mut legs = vec![Bson::from("t")];
+        legs.extend((0..13).flat_map(|n| [Bson::from(n), if n == 0 { -12_i64 } else { 1 }.into()]));
+        let rows = rows(&line(vec![legs.into()], &[-12]), beginning(), true);
+        let rows = rows.expect("it can be read");
+        let place = LinePlace { at: 7, line: "l".to_owned(), entry: 0 };
+        assert_eq!((&rows[0].place, &*rows[0].id, rows[0].amount), (&place, "t", Amount::Int(-12)));
+        assert_eq!(rows[0].counterparties.len(), 10);
+        assert_eq!(&*rows[0].counterparties[9], "k");
     }
 
     #[test]
-    fn an_entry_of_a_hold_is_what_was_captured() {
-        let hold = rawdoc! {
-            "_id": "t", "source": "a", "destination": "b", "value": 50_i64, "hold": true,
-            "captured": [{ "account": "a", "amount": -30_i64 }, { "account": "b", "amount": 30_i64 }],
-            "lastModified": DateTime::from_millis(7),
+    fn entries_of_one_line_are_told_after_any_of_them_and_no_more_than_are_needed() {
+        let line = line((0..9).map(|n| entry(&format!("t{n}"), 1)).collect(), &[9]);
+        let ids = |after: LinePlace| -> Vec<String> {
+            let rows = rows(&line, after, true).expect("it can be read");
+            rows.into_iter().map(|row| row.id).collect()
         };
-        let amount = |account: &str| row(&hold, &account.into(), true).map(|row| row.amount);
-        assert_eq!(amount("a"), Ok(Amount::Int(-30)));
-        assert_eq!(amount("b"), Ok(Amount::Int(30)));
+        let at = |entry| LinePlace { at: 7, line: "l".to_owned(), entry };
+        assert_eq!(ids(beginning()), ["t0", "t1", "t2"]);
+        assert_eq!(ids(at(4)), ["t5", "t6", "t7"]);
+        assert_eq!(ids(at(7)), ["t8"]);
+        assert_eq!(ids(at(u32::MAX)), [""; 0]);
     }
 
     #[test]
-    fn a_done_transaction_that_cannot_be_read_is_named() {
-        let done = DateTime::from_millis(7);
-        for document in [
-            rawdoc! { "_id": "t", "source": "a", "destination": "b", "value": 1.5, "lastModified": done },
-            rawdoc! { "_id": "t", "source": "a", "destination": "b", "value": 1_i64 },
-            rawdoc! { "_id": "t", "source": "c", "destination": "b", "value": 1_i64, "lastModified": done },
-        ] {
-            let error = row(&document, &"a".into(), true).expect_err("it makes no sense");
-            assert!(
-                matches!(&error, Error::Refused { id, .. } if id == "transactions/t"),
-                "{error}"
-            );
+    fn a_line_that_cannot_be_read_is_named_also_behind_the_place() {
+        let told = |line: &Document, is_int| {
+            let after = LinePlace { at: 7, line: "l".to_owned(), entry: 0 };
+            let error = rows(line, after, is_int).expect_err("it makes no sense");
+            matches!(&error, Error::Refused { id, .. } if id == "tandem.journal/l")
+        };
+        assert!(told(&line(vec![entry("t", 1)], &[2]), true), "its net is another");
+        assert!(told(&line(vec![entry("t", 1)], &[1]), false), "the account is of decimals");
+        for strange in [Bson::from("l"), Bson::from(7), Bson::Null] {
+            let named =
+                strange.as_str().unwrap_or(if strange == Bson::Null { "null" } else { "7" });
+            let error = summed(&doc! { "strange": { "_id": &strange } }, "a").expect_err("strange");
+            let whole = format!("tandem.journal/{named}");
+            assert!(matches!(&error, Error::Refused { id, .. } if *id == whole), "{error}");
         }
-        let transfer = rawdoc! {
-            "_id": "t", "source": "a", "destination": "b", "value": 1_i64, "lastModified": done,
-        };
-        assert!(row(&transfer, &"a".into(), false).is_err(), "the account is of decimals");
-        let error = summed(&doc! { "strange": "t" }, "a").expect_err("an amount is a text");
-        assert!(matches!(&error, Error::Refused { id, .. } if id == "transactions/t"), "{error}");
     }
 
     #[test]

@@ -25,6 +25,17 @@ pub(super) struct Place {
     pub id: String,
 }
 
+/// Where an entry stands in the journal: the order of what has ended.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct LinePlace {
+    /// The moment of its line, in milliseconds since 1970.
+    pub at: i64,
+    /// The `_id` of its line.
+    pub line: String,
+    /// Its place in the line.
+    pub entry: u32,
+}
+
 /// The cursor that continues the list `of` after what `content` says.
 pub(super) fn write(of: &Value, content: &impl Serialize) -> String {
     let content = serde_json::json!(content).to_string();

@@ -1,8 +1,9 @@
 //! What the ledger holds and held, in pages: lists of transactions and accounts, and statements.
 //!
 //! - [`cursor`]: where a page ends, as text for the caller.
-//! - [`transactions`], [`accounts`]: lists. [`statement`]: what was booked on one account, and
-//!   [`booked`]: how that is read.
+//! - [`transactions`], [`of_account`], [`accounts`]: lists. [`statement`]: what was booked on one
+//!   account, and [`booked`]: how that is read.
+//! - [`journal`]: what those have in common that read lines of the journal.
 //!
 //! Promises that no query reads more than its page needs, however large the collections are: each
 //! names its index. Lists of transactions and statements need the indexes of a ledger with history,
@@ -11,6 +12,8 @@
 mod accounts;
 mod booked;
 mod cursor;
+mod journal;
+mod of_account;
 mod statement;
 mod transactions;
 

@@ -1,21 +1,21 @@
 //! Statements: what was booked on an account, with the balance after each entry.
 //!
-//! The entries are the account's done transactions by `lastModified`, the moment of their end, and
-//! then by `_id`. What a call says stands for one moment (`booked`), so the balances are exact
-//! while other transactions are in flight.
+//! The entries are the account's done transactions in the order of the journal: by the moment of
+//! their line, its `_id`, and their places in it. What a call says stands for one moment
+//! (`booked`), so the balances are exact while other transactions are in flight.
 //!
-//! **The horizon.** A server takes the date of an end before the write becomes visible, so a
-//! transaction may become visible after others with a later date. A page that continues behind such
+//! **The horizon.** A server takes the date of a line before the write becomes visible, so a line
+//! may become visible after others with a later date. A page that continues behind such
 //! a date would miss it for good, and every balance from there on would be wrong. So a place is
 //! handed out as [`Statement::next`] only if it is more than 10 s older than the moment of the
 //! reads; a page that is full is cut there. A page that is not full needs no `next` and tells
 //! everything up to its moment. This rests on two assumptions: the servers' clocks agree within
-//! seconds, and an end is visible 10 s after its date. The second holds for a replica set that
-//! answers at all, unless a worker with the engine `transaction` is stopped for longer than that
-//! between its last update and its commit.
+//! seconds, and a line is visible 10 s after its date. The second holds for a replica set that
+//! answers at all, unless a worker is stopped for longer than that between the line and its commit.
 //!
 //! A cursor carries the running balance, so a page costs the same however far back the statement
-//! began.
+//! began. A page also ends after so many bytes of lines: then its `next` stands behind the last one
+//! that was read, whether that has booked anything on the account or not.
 
 use std::time::SystemTime;
 
@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use super::booked::{self, Booked, Question, Row};
 use super::check_limit;
-use super::cursor::{self, Place};
+use super::cursor::{self, LinePlace};
 use crate::client::Client;
 use crate::error::Error;
 
@@ -75,8 +75,8 @@ pub struct Entry {
 /// What a cursor of a statement says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Carried {
-    /// The last entry that was told.
-    place: Place,
+    /// The last entry that was told, or the end of the last line that was read.
+    place: LinePlace,
     /// The balance after it, in units of 10^-9 as text. `None` if no entry was told yet, so it has
     /// to be read.
     balance: Option<String>,
@@ -89,13 +89,14 @@ impl Client {
     ///
     /// The balances are exact while transactions are in flight. A `next` never stands at an entry
     /// of the last 10 s, because another one may still appear before it: a page that is full is cut
-    /// there, so it may have fewer entries than `limit`, or none, and still a `next`. Then ask
+    /// there. A page also ends when it has read 32 MiB of the journal. So it may have fewer entries
+    /// than `limit`, or none, and still a `next`; if that is the cursor of the call itself, ask
     /// again in some seconds. A page without `next` tells all that is there.
     ///
     /// # Errors
     /// [`Error::NotFound`] without such an account; [`Error::Invalid`] for a wrong limit, period or
-    /// cursor; [`Error::WithoutHistory`]; [`Error::Refused`] when the account or one of its done
-    /// transactions can't be read; and when the server stays away.
+    /// cursor; [`Error::WithoutHistory`]; [`Error::Refused`] when the account or one of its lines in
+    /// the journal can't be read; and when the server stays away.
     pub async fn statement(
         &self,
         account: &str,
@@ -146,18 +147,23 @@ impl Period {
     /// The place before every entry.
     fn beginning(&self) -> Carried {
         let at = self.from().unwrap_or(DateTime::MIN).timestamp_millis();
-        Carried { place: Place { at, id: String::new() }, balance: None }
+        Carried { place: LinePlace { at, line: String::new(), entry: 0 }, balance: None }
     }
 }
 
 /// How many of the rows belong on the page. All, if no page follows; else no more than the limit,
 /// and none that something may still appear before.
-fn cut(rows: &[Row], limit: usize, horizon: DateTime) -> usize {
-    let is_certain = |row: &Row| row.place.at < horizon.timestamp_millis();
-    match rows.len() > limit {
-        true => rows[..limit].partition_point(is_certain),
+fn cut(booked: &Booked, limit: usize) -> usize {
+    let rows = &booked.rows[..booked.rows.len().min(limit)];
+    match goes_on(booked, limit) {
+        true => rows.partition_point(|row| booked.is_certain(&row.place)),
         false => rows.len(),
     }
+}
+
+/// Whether a page follows.
+fn goes_on(booked: &Booked, limit: usize) -> bool {
+    booked.rows.len() > limit || booked.stopped.is_some()
 }
 
 /// Makes the page that follows what was `carried`.
@@ -175,19 +181,23 @@ fn page(
     let told = carried.balance.as_ref().and_then(|balance| balance.parse().ok());
     let mut balance: i128 = told.unwrap_or(booked.opening);
     let opening = amount(balance)?;
-    let is_full = booked.rows.len() > limit;
-    booked.rows.truncate(cut(&booked.rows, limit, booked.horizon));
+    let goes_on = goes_on(&booked, limit);
+    booked.rows.truncate(cut(&booked, limit));
+    let stopped = booked.stopped.take().filter(|place| booked.is_certain(place));
     let mut entries = Vec::with_capacity(booked.rows.len());
     let mut last = carried.clone();
-    for Row { place, amount: change, counterparties } in booked.rows {
+    for Row { place, id, amount: change, counterparties } in booked.rows {
         balance += change.nanos();
         entries.push(Entry {
-            id: place.id.as_str().into(),
+            id: id.into(),
             booked_at: DateTime::from_millis(place.at),
             amount: change,
             balance: amount(balance)?,
             counterparties,
         });
+        last = Carried { place, balance: Some(balance.to_string()) };
+    }
+    if let Some(place) = stopped {
         last = Carried { place, balance: Some(balance.to_string()) };
     }
     Ok(Statement {
@@ -196,7 +206,7 @@ fn page(
         opening,
         entries,
         closing: amount(balance)?,
-        next: is_full.then(|| cursor(&last)),
+        next: goes_on.then(|| cursor(&last)),
     })
 }
 
@@ -207,8 +217,12 @@ mod tests {
     use super::*;
 
     fn row(at: i64, id: &str, amount: i64) -> Row {
-        let place = Place { at, id: id.to_owned() };
-        Row { place, amount: Amount::Int(amount), counterparties: vec![] }
+        let (place, id) = (place(at), id.to_owned());
+        Row { place, id, amount: Amount::Int(amount), counterparties: vec![] }
+    }
+
+    fn place(at: i64) -> LinePlace {
+        LinePlace { at, line: format!("l{at}"), entry: 0 }
     }
 
     fn booked(horizon: i64, rows: &[Row]) -> Booked {
@@ -217,6 +231,7 @@ mod tests {
             currency: None,
             opening: Amount::Int(100).nanos(),
             rows: rows.to_vec(),
+            stopped: None,
             horizon: DateTime::from_millis(horizon),
         }
     }
@@ -240,7 +255,7 @@ mod tests {
         assert_eq!(balances(&first), [Amount::Int(70), Amount::Int(75)]);
         assert_eq!((first.opening, first.closing), (Amount::Int(100), Amount::Int(75)));
         let next = next.expect("one is left");
-        assert_eq!(next.place, Place { at: 2, id: "b".to_owned() });
+        assert_eq!(next.place, place(2));
         let (second, end) = told(booked(1_000, &rows[2..]), &next, 2);
         assert_eq!((second.opening, second.closing), (Amount::Int(75), Amount::Int(82)));
         assert_eq!(end, None);
@@ -252,13 +267,35 @@ mod tests {
         let beginning = Period::default().beginning();
         let (page, next) = told(booked(2, &rows), &beginning, 3);
         assert_eq!(balances(&page), [Amount::Int(101)]);
-        assert_eq!(next.map(|next| next.place), Some(Place { at: 1, id: "a".to_owned() }));
+        assert_eq!(next.map(|next| next.place), Some(place(1)));
         // Nothing is certain yet: the next call begins where this one did.
         let (page, next) = told(booked(1, &rows), &beginning, 3);
         assert_eq!((page.entries.len(), page.closing), (0, Amount::Int(100)));
         assert_eq!(next, Some(beginning.clone()));
         let (page, next) = told(booked(1, &rows), &beginning, 4);
         assert_eq!((page.entries.len(), next), (4, None));
+    }
+
+    #[test]
+    fn a_page_that_was_stopped_goes_on_behind_what_was_read_if_that_is_certain() {
+        let stopped = |horizon, rows: &[Row], at| {
+            let stopped = Some(place(at));
+            told(Booked { stopped, ..booked(horizon, rows) }, &Period::default().beginning(), 5)
+        };
+        // The last line that was read has booked nothing here.
+        let (page, next) = stopped(9, &[row(1, "a", 1)], 8);
+        assert_eq!(balances(&page), [Amount::Int(101)]);
+        let next = next.expect("a page follows");
+        assert_eq!(
+            (&next.place, next.balance),
+            (&place(8), Some(page.closing.nanos().to_string()))
+        );
+        let (page, next) = stopped(9, &[], 8);
+        assert_eq!((page.entries.len(), next.map(|next| next.place)), (0, Some(place(8))));
+        // What may appear before it is not left out.
+        let (page, next) = stopped(8, &[row(1, "a", 1), row(8, "b", 1)], 8);
+        assert_eq!(balances(&page), [Amount::Int(101)]);
+        assert_eq!(next.map(|next| next.place), Some(place(1)));
     }
 
     #[test]

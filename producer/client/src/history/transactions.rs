@@ -1,23 +1,18 @@
 //! Lists of transactions, newest first.
 //!
-//! A list is read through one index or a few and merged. Without an account it is by `createdAt`,
-//! then by `_id`: these never change, so a transaction keeps its place while it goes through its
-//! states, and a page after a cursor has only older ones. Of an account there are first those in
-//! flight that have posted on it, by its marks, and then those that have ended, by the moment of
-//! their end. So one that ends while somebody goes from page to page may be met twice. Queries
-//! follow a transaction's life: one that moves on while they run is met again by a later query, and
-//! counts as that query saw it. A document whose `_id` is no text, or that lacks the moment of the
-//! order, has no place in it and is left out.
+//! A list is read through one index or a few and merged. It is by `createdAt`, then by `_id`: these
+//! never change, so a transaction keeps its place while it goes through its states, and a page
+//! after a cursor has only older ones. Queries follow a transaction's life: one that moves on while
+//! they run is met again by a later query, and counts as that query saw it. A document whose `_id`
+//! is no text, or that lacks `createdAt`, has no place in the order and is left out. The list of an
+//! account is in another order ([`super::of_account`]).
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use ledger::LedgerError;
-use ledger::account::marks_from_raw;
 use ledger::transaction::State;
-use mongo::{
-    ACCOUNTS, BY_STATE, ENDED_BY_ACCOUNT, ENDED_ON, Fields, IN_FLIGHT, Store, TRANSACTIONS,
-};
+use mongo::{BY_STATE, IN_FLIGHT, Store, TRANSACTIONS};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 use serde_json::{Value, json};
 
@@ -32,36 +27,29 @@ use crate::readable::readable;
 pub struct TransactionFilter {
     /// Only those in these states; empty for all.
     pub states: Vec<State>,
-    /// Only those of this account: those in flight that have posted on it, and those that have
-    /// ended and name it. One that no worker has begun with is not among them.
+    /// Only those of this account: those in flight that have posted on it, and those that workers
+    /// have ended and that name it. One that no worker has begun with is not among them.
     pub account: Option<String>,
     /// Only those that were created at this moment or later.
     pub since: Option<SystemTime>,
 }
 
 /// The field of the order of all lists but those of an account.
-const CREATED: &str = "createdAt";
-/// The field of the order of what has ended: nothing changes it any more.
-const ENDED: &str = "lastModified";
-
-/// What the moments of transactions in flight count from in a list of an account, so that they
-/// stand before all that have ended. In milliseconds: far beyond every date.
-const IN_FLIGHT_FROM_MS: i64 = 1 << 60;
-
-/// How many documents are read at once by an account's marks.
-const MARKS_AT_ONCE: usize = 1_000;
+pub(super) const CREATED: &str = "createdAt";
 
 /// Transactions by their places.
 type InOrder = BTreeMap<Place, Document>;
 
 impl Client {
     /// Transactions, newest created first; of an account, those in flight and then the others,
-    /// newest ended first. A page has 1 to 1,000 of them; `cursor` is the `next` of the page
-    /// before, with the same filter.
+    /// newest ended first: of those that a worker has ended together, the canceled ones before those
+    /// that are done. A page has 1 to 1,000 of them, and of an account sometimes fewer or none
+    /// though the list goes on; `cursor` is the `next` of the page before, with the same filter.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a wrong limit or cursor, and for the states `initial` and `scheduled`
-    /// of an account; [`Error::WithoutHistory`]; and when the server stays away.
+    /// of an account; [`Error::WithoutHistory`]; [`Error::Refused`] when a line of the account in
+    /// the journal can't be read; and when the server stays away.
     pub async fn transactions(
         &self,
         filter: &TransactionFilter,
@@ -69,64 +57,23 @@ impl Client {
         cursor: Option<&str>,
     ) -> Result<Page<Document>, Error> {
         let limit = check_limit(limit)?;
+        if let Some(account) = &filter.account {
+            return self.transactions_of(account, filter, limit, cursor).await;
+        }
         let of = filter.list();
         let after: Option<Place> = cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
-        if filter.account.is_some() && filter.states.contains(&State::Initial) {
-            let problem = "initial transactions are not listed by account; leave one of them out";
-            return Err(Error::invalid("state", problem));
-        }
-        if filter.account.is_some() && filter.states.contains(&State::Scheduled) {
-            let problem = "scheduled transactions are not listed by account; leave one of them out";
-            return Err(Error::invalid("state", problem));
-        }
         self.needs_history().await?;
-        let mut found = match &filter.account {
-            Some(account) => self.in_flight_on(account, filter, after.as_ref()).await?,
-            None => InOrder::new(),
-        };
+        let mut found = InOrder::new();
         for query in queries(filter, after.as_ref()) {
             found.extend(self.insist(|| query.run(self.store(), limit)).await?);
         }
         Ok(page(&of, found, limit))
     }
-
-    /// The transactions in flight that have posted on an account, after the cursor.
-    async fn in_flight_on(
-        &self,
-        account: &str,
-        filter: &TransactionFilter,
-        after: Option<&Place>,
-    ) -> Result<InOrder, Error> {
-        if after.is_some_and(|after| after.at < IN_FLIGHT_FROM_MS) {
-            return Ok(InOrder::new());
-        }
-        let ids = [account];
-        let fields = Fields::Only(&["pendingTransactions"]);
-        let read = || self.store().documents("account", ACCOUNTS, &ids, fields);
-        let found = self.insist(read).await?.pop();
-        let marks = found.and_then(|account| marks_from_raw(&account).ok()).unwrap_or_default();
-        let marks: Vec<&str> = marks.iter().map(AsRef::as_ref).collect();
-        let mut found = InOrder::new();
-        for ids in marks.chunks(MARKS_AT_ONCE) {
-            let read = || self.store().documents("transactions", TRANSACTIONS, ids, Fields::All);
-            let documents = self.insist(read).await?;
-            let documents = documents.iter().map(|document| readable(document));
-            let placed =
-                documents.filter(|document| filter.wants(document)).filter_map(|document| {
-                    let created = document.get_datetime(CREATED).ok()?.timestamp_millis();
-                    // Others write dates, too: of before 1970, or of the end of time.
-                    let at = IN_FLIGHT_FROM_MS.saturating_add(created.max(0));
-                    Some((Place { at, id: id_of(&document)? }, document))
-                });
-            found.extend(placed.filter(|(place, _)| after.is_none_or(|after| place < after)));
-        }
-        Ok(found)
-    }
 }
 
 impl TransactionFilter {
     /// What a cursor is bound to.
-    fn list(&self) -> Value {
+    pub(super) fn list(&self) -> Value {
         let mut states: Vec<&str> = self.states.iter().map(|state| state.as_str()).collect();
         states.sort_unstable();
         states.dedup();
@@ -134,28 +81,15 @@ impl TransactionFilter {
         json!(["transactions", states, self.account, since])
     }
 
-    /// Whether a document of a transaction in flight is meant.
-    fn wants(&self, document: &Document) -> bool {
-        let state = document.get_str("state").ok().and_then(State::parse);
-        let created = document.get_datetime("createdAt").map(|at| at.to_system_time());
-        state.is_some_and(|state| {
-            !state.is_final() && (self.states.is_empty() || self.states.contains(&state))
-        }) && self.since.is_none_or(|since| created.is_ok_and(|created| created >= since))
-    }
-
-    /// The condition on the order by this moment: within the filter's time, and after the cursor.
-    fn place(&self, moment: &str, after: Option<&Place>) -> Document {
+    /// The condition on the order: within the filter's time, and after the cursor.
+    fn place(&self, after: Option<&Place>) -> Document {
         let since = self.since.map_or(DateTime::MIN, DateTime::from_system_time);
         let to = after.map_or(DateTime::MAX, |place| DateTime::from_millis(place.at));
-        // Nothing ends before it is created.
-        let mut place = doc! { moment: { "$gte": since, "$lte": to }, "_id": { "$gte": "" } };
-        if moment != CREATED {
-            place.insert(CREATED, doc! { "$gte": since });
-        }
+        let mut place = doc! { CREATED: { "$gte": since, "$lte": to }, "_id": { "$gte": "" } };
         if let Some(after) = after {
             // Under `$nor` the server takes it for no condition of the index, whose bounds are
             // above.
-            place.insert("$nor", [doc! { moment: to, "_id": { "$gte": &after.id } }]);
+            place.insert("$nor", [doc! { CREATED: to, "_id": { "$gte": &after.id } }]);
         }
         place
     }
@@ -165,21 +99,16 @@ impl TransactionFilter {
 #[derive(Clone, Debug, PartialEq)]
 struct Query {
     filter: Document,
+    /// The server sorts those in flight, which are few; all others are in the order of their index.
     hint: &'static str,
-    /// The field by which it is ordered. The server sorts those in flight, which are few; all
-    /// others are in the order of their index.
-    moment: &'static str,
 }
 
 /// One query for each index, in the order of a transaction's life.
 fn queries(filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
-    if let Some(account) = &filter.account {
-        return ended_of(account, filter, after).into_iter().collect();
-    }
     let query = |condition: Document, hint| {
         let mut whole = condition;
-        whole.extend(filter.place(CREATED, after));
-        Query { filter: whole, hint, moment: CREATED }
+        whole.extend(filter.place(after));
+        Query { filter: whole, hint }
     };
     let asked = |state: &State| filter.states.is_empty() || filter.states.contains(state);
     // One for each state: of several the server would read all, and sort them.
@@ -195,21 +124,6 @@ fn queries(filter: &TransactionFilter, after: Option<&Place>) -> Vec<Query> {
     life.into_iter().chain(ended).flatten().collect()
 }
 
-/// Those that have ended and name the account.
-fn ended_of(account: &str, filter: &TransactionFilter, after: Option<&Place>) -> Option<Query> {
-    let wanted = |state: &State| filter.states.is_empty() || filter.states.contains(state);
-    let states = State::ALL.into_iter().filter(|state| state.is_final() && wanted(state));
-    let states: Vec<Bson> = states.map(Bson::from).collect();
-    if states.is_empty() {
-        return None;
-    }
-    // A cursor among those in flight stands before all that have ended.
-    let after = after.filter(|after| after.at < IN_FLIGHT_FROM_MS);
-    let mut whole = doc! { ENDED_ON: account, "state": { "$in": &states } };
-    whole.extend(filter.place(ENDED, after));
-    Some(Query { filter: whole, hint: ENDED_BY_ACCOUNT, moment: ENDED })
-}
-
 impl Query {
     async fn run(&self, store: &Store, limit: usize) -> Result<InOrder, LedgerError> {
         let raw = |document: &Document| {
@@ -219,15 +133,14 @@ impl Query {
         let command = rawdoc! {
             "find": TRANSACTIONS,
             "filter": raw(&self.filter)?,
-            "sort": raw(&doc! { self.moment: -1, "_id": -1 })?,
+            "sort": raw(&doc! { CREATED: -1, "_id": -1 })?,
             "hint": self.hint,
             "limit": and_one(limit),
             "batchSize": and_one(limit),
         };
-        let moment = self.moment;
-        let placed = move |document: &_| {
+        let placed = |document: &_| {
             let document = readable(document);
-            let at = document.get_datetime(moment).ok()?.timestamp_millis();
+            let at = document.get_datetime(CREATED).ok()?.timestamp_millis();
             Some((Place { at, id: id_of(&document)? }, document))
         };
         Ok(store.find("transactions", command, placed).await?.into_iter().collect())
@@ -271,9 +184,6 @@ mod tests {
         let life = [BY_STATE, BY_STATE, IN_FLIGHT, BY_STATE, IN_FLIGHT, BY_STATE, BY_STATE];
         assert_eq!(hints(&of(&State::ALL, None)), life);
         assert_eq!(hints(&of(&[], None)), life);
-        assert_eq!(hints(&of(&[], Some("a"))), ["ended_on"]);
-        assert_eq!(hints(&of(&[State::Done], Some("a"))), ["ended_on"]);
-        assert!(hints(&of(&[State::Applied], Some("a"))).is_empty(), "its marks name them");
     }
 
     #[test]

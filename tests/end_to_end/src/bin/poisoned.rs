@@ -3,15 +3,15 @@
 //!
 //! `TANDEM_TEST_POISON` names the transactions, separated by commas; `TANDEM_TEST_POISON_AT` the
 //! operation on which the process ends before the operation is sent: `claim`, `post`, `applied`,
-//! `settle`, `transact`. Everything else is the worker's own.
+//! `settle`, `end`, `transact`. Everything else is the worker's own.
 
 use std::collections::BTreeSet;
 
 use clap::Parser;
-use ledger::event::Ended;
+use ledger::journal::{Heading, Line};
 use ledger::transaction::TransactionId;
 use ledger::{
-    AccountRead, Advance, Cancelation, Claim, Claimed, Content, Ledger, LedgerError, Look, Note,
+    AccountRead, Cancelation, Claim, Claimed, Commit, Content, Ending, Ledger, LedgerError, Look,
     Parking, Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
 use mongo::MongoLedger;
@@ -78,14 +78,19 @@ impl Ledger for Trap {
         self.ledger.remove(kind, removals).await
     }
 
-    async fn advance(
+    async fn commit(
         &self,
-        step: Advance,
+        guard: Commit,
         ids: &[TransactionId],
         claim: &Claim,
     ) -> Result<Written, LedgerError> {
-        self.spring(step.states().1.as_str(), ids);
-        self.ledger.advance(step, ids, claim).await
+        self.spring("applied", ids);
+        self.ledger.commit(guard, ids, claim).await
+    }
+
+    async fn end(&self, line: &Line, claim: &Claim) -> Result<Ending, LedgerError> {
+        self.spring("end", line.entries.iter().map(|entry| &entry.id));
+        self.ledger.end(line, claim).await
     }
 
     async fn rest(
@@ -104,19 +109,14 @@ impl Ledger for Trap {
     async fn transact(
         &self,
         contents: &[Content],
-        application: &str,
-        note: Option<&Note>,
+        heading: &Heading,
     ) -> Result<Transacted, LedgerError> {
         self.spring("transact", contents.iter().map(|(id, _)| id));
-        self.ledger.transact(contents, application, note).await
+        self.ledger.transact(contents, heading).await
     }
 
-    async fn owe_events(&self, token: &str, events: &[Ended]) -> Result<(), LedgerError> {
-        self.ledger.owe_events(token, events).await
-    }
-
-    async fn forget_events(&self, tokens: &[String]) -> Result<(), LedgerError> {
-        self.ledger.forget_events(tokens).await
+    async fn forget_events(&self, lines: &[String]) -> Result<(), LedgerError> {
+        self.ledger.forget_events(lines).await
     }
 
     async fn release(

@@ -8,6 +8,7 @@ use harness::queues::Queues;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
 use ledger::amount::Amount;
+use ledger::journal::Heading;
 use ledger::transaction::{Body, State, Terms};
 use ledger::{LeaseMs, Ledger, Transacted};
 use mongo::{MongoLedger, MongoOutbox, TRANSACTIONS};
@@ -203,7 +204,9 @@ async fn a_native_end_compares_the_expiry_once_more_where_no_sweeper_looks() {
         wait_until("it has expired", s(20), async || now(&world).await > expires_at).await;
         held.release();
     };
-    let (transacted, ()) = tokio::join!(ledger.transact(&contents, "one", None), holding);
+    let (id, application) = ("line".to_owned(), "one".to_owned());
+    let heading = Heading { id, application, events_due_at: None };
+    let (transacted, ()) = tokio::join!(ledger.transact(&contents, &heading), holding);
     assert_eq!(transacted.expect("MongoDB is there"), Transacted::Conflict);
     assert_eq!(world.state("t").await, State::Initial, "it is the sweeper's");
     assert_eq!(world.balance("a").await, Amount::Int(1_000_000));

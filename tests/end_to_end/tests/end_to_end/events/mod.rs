@@ -3,14 +3,15 @@
 mod listening;
 mod money;
 
+use futures_util::TryStreamExt;
 use futures_util::future::join_all;
 use harness::proxy::Part;
 use harness::servers::OwnBroker;
 use harness::subscriber::{Received, Subscriber};
 use harness::wait::{eventually, s, wait_until};
 use harness::world::{World, legs, transfer};
-use ledger::amount::Amount;
 use ledger::transaction::{Body, State, TransactionId};
+use mongo::JOURNAL;
 use mongodb::bson::{Document, doc};
 use serde_json::{Value, json};
 
@@ -104,51 +105,80 @@ async fn every_end_has_its_event_and_it_says_what_the_document_says() {
     join_all(ENGINES.map(every_end_has_its_event)).await;
 }
 
-#[tokio::test]
-async fn an_event_whose_worker_died_before_the_end_comes_again_and_is_the_same() {
+/// A worker dies between the commit of an end and its event.
+async fn another_announces_it(engine: &str) {
     let world = world().await;
     let subscriber = Subscriber::new(&world).await;
     let (proxy, uri) = world.mongodb_proxy().await;
-    let mut first = world.worker("first").mongodb(&uri).start().await;
-    let held = proxy.hold("done", 1, Part::Request);
-    world.submit(&[transfer("t", "a", "b", 10)], 1).await;
+    let plan = world.worker("first").flag("--engine", engine);
+    let mut first = plan.mongodb(&uri).start().await;
+    // The events are made of what is read after the commit.
+    let held = proxy.hold("events", 1, Part::Request);
+    world.submit(&[transfer("t", "a", "b", 10), transfer("u", "b", "a", 99)], 2).await;
     held.caught(s(30)).await;
-    let before = subscriber.of(1, s(10)).await;
-    assert_eq!(world.state("t").await, State::Applied, "it was announced, and is not final");
-    assert_eq!(world.balance("b").await, Amount::Int(10), "the money is spendable");
+    let states = [world.state("t").await, world.state("u").await];
+    assert!(states.iter().any(|state| state.is_final()), "{engine}: {states:?}");
     first.kill();
     held.discard();
+    assert!(due(&world).await > 0, "{engine}");
+    assert_eq!(subscriber.received().await.len(), 0, "{engine}");
     let second = world.worker("second").start().await;
-    world.wait_state("t", State::Done, s(60)).await;
-    let received = subscriber.received().await;
-    assert_eq!(received.len(), 2, "once from each worker");
-    assert_eq!(event_of(&received, "t"), &before[0]);
+    let received = subscriber.of(2, s(60)).await;
+    assert_eq!(event_of(&received, "t").body["state"], "done", "{engine}");
+    assert_eq!(event_of(&received, "u").body["reason"]["code"], "insufficient_funds", "{engine}");
+    wait_until("nothing is due any more", s(30), async || due(&world).await == 0).await;
     world.assert_at_rest().await;
     drop(second);
     world.finish().await;
 }
 
 #[tokio::test]
-async fn a_native_batch_whose_worker_died_after_its_commit_is_announced_by_another() {
+async fn what_a_worker_has_ended_and_died_before_it_told_is_told_by_another() {
+    join_all(["two-phase", "transaction"].map(another_announces_it)).await;
+}
+
+/// What the journal has about a transaction: its line, and how that says it ended.
+async fn lines_of(world: &World, id: &str) -> Vec<(String, &'static str)> {
+    let journal = world.store.database().collection::<Document>(JOURNAL);
+    let mut found = Vec::new();
+    for end in ["done", "canceled"] {
+        let names = doc! { end: { "$elemMatch": { "0": id } } };
+        let mut lines = journal.find(names).await.expect("MongoDB is there");
+        while let Some(line) = lines.try_next().await.expect("MongoDB is there") {
+            found.push((line.get_str("_id").expect("a name").to_owned(), end));
+        }
+    }
+    found
+}
+
+/// The reply to the commit of an end is lost, and the worker sends the same end again.
+async fn one_line_for_each_end(engine: &str) {
     let world = world().await;
     let subscriber = Subscriber::new(&world).await;
     let (proxy, uri) = world.mongodb_proxy().await;
-    let plan = world.worker("first").flag("--engine", "transaction");
-    let mut first = plan.mongodb(&uri).start().await;
-    // The events are made of what is read after the commit.
-    let held = proxy.hold("events", 1, Part::Request);
+    let plan = world.worker("one").flag("--engine", engine).flag("--op-limit-ms", 1_000);
+    let worker = plan.flag("--sweep-ms", 200).mongodb(&uri).start().await;
+    let lost = proxy.hold("commit", 1, Part::Reply);
     world.submit(&[transfer("t", "a", "b", 10), transfer("u", "b", "a", 99)], 2).await;
-    held.caught(s(30)).await;
-    assert_eq!((world.state("t").await, world.state("u").await), (State::Done, State::Canceled));
-    first.kill();
-    held.discard();
-    assert_eq!((due(&world).await, subscriber.received().await.len()), (1, 0));
-    let second = world.worker("second").start().await;
+    lost.caught(s(30)).await;
+    lost.discard();
+    world.wait_final(s(60)).await;
     let received = subscriber.of(2, s(60)).await;
-    assert_eq!(event_of(&received, "u").body["reason"]["code"], "insufficient_funds");
+    assert_eq!(event_of(&received, "t").body["state"], "done", "{engine}");
+    for (id, end) in [("t", "done"), ("u", "canceled")] {
+        let document = world.transaction(id).await;
+        let line = document.get_str("line").expect("it names its line").to_owned();
+        assert_eq!(lines_of(&world, id).await, [(line, end)], "{engine}");
+    }
     wait_until("nothing is due any more", s(30), async || due(&world).await == 0).await;
-    drop(second);
+    world.assert_at_rest().await;
+    drop(worker);
     world.finish().await;
+}
+
+#[tokio::test]
+async fn an_end_whose_reply_is_lost_has_one_line_and_its_event() {
+    join_all(["two-phase", "transaction"].map(one_line_for_each_end)).await;
 }
 
 #[tokio::test]

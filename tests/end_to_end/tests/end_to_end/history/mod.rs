@@ -1,6 +1,8 @@
 //! What the ledger keeps of the past: whether it has the indexes, that queries use them, and what
-//! the command line tells. [`lists`] and [`statements`] are about the pages.
+//! the command line tells. [`lists`] and [`statements`] are about the pages, [`lines`] about what
+//! stands in the journal.
 
+mod lines;
 mod lists;
 mod statements;
 
@@ -13,13 +15,13 @@ use harness::wait::s;
 use harness::world::{World, legs, transfer};
 use ledger::amount::Amount;
 use ledger::transaction::{Body, State, TransactionId};
-use mongo::{Choice, ParkedFilter};
-use mongodb::bson::{DateTime, Document, doc};
+use mongo::{Choice, JOURNAL, ParkedFilter};
+use mongodb::bson::{Bson, DateTime, Decimal128, Document, doc};
 
 use super::ownership::{change, empty_world, init, missing};
 
-/// The indexes of a ledger with history.
-const INDEXES: [&str; 2] = ["by_state", "ended_on"];
+/// The indexes of a ledger with history, and their collections.
+const INDEXES: [(&str, &str); 2] = [("transactions", "by_state"), (JOURNAL, "by_account")];
 
 pub(crate) async fn world_with_history() -> World {
     let world = World::new().await;
@@ -51,25 +53,83 @@ fn stored((id, body): &(TransactionId, Body), state: State, at: DateTime) -> Doc
     if state.is_resting() {
         document.insert("dueAt", from_now(3_600_000));
     }
-    if state.is_final() {
-        let accounts: Vec<&str> = body.legs().iter().map(|leg| leg.account.as_ref()).collect();
-        document.insert("endedOn", accounts);
-    }
     document
 }
 
+/// Inserts transactions, and for those that have ended the lines that workers write with them: one
+/// for each moment.
 async fn insert(world: &World, documents: Vec<Document>) {
-    let inserted = world.store.transactions().insert_many(documents).await;
+    let mut ended = BTreeMap::<DateTime, Vec<&Document>>::new();
+    let is_final = |state: &str| State::parse(state).is_some_and(State::is_final);
+    for one in documents.iter().filter(|one| one.get_str("state").is_ok_and(is_final)) {
+        ended.entry(*one.get_datetime("lastModified").expect("a date")).or_default().push(one);
+    }
+    let name = || uuid::Uuid::new_v4().to_string();
+    let lines: Vec<Document> =
+        ended.iter().map(|(at, ended)| line(&name(), *at, ended.iter().copied())).collect();
+    let inserted = world.store.transactions().insert_many(&documents).await;
     inserted.expect("transactions can be inserted");
+    if !lines.is_empty() {
+        insert_lines(world, &lines).await;
+    }
+}
+
+async fn insert_lines(world: &World, lines: &[Document]) {
+    let journal = world.store.database().collection::<Document>(JOURNAL);
+    journal.insert_many(lines).await.expect("lines can be inserted");
+}
+
+/// The line of transactions that have ended together.
+fn line<'a>(id: &str, at: DateTime, ended: impl Iterator<Item = &'a Document>) -> Document {
+    let ended: Vec<(&Document, Body)> =
+        ended.map(|one| (one, Body::from_document(one).expect("it is valid"))).collect();
+    let mut nets = BTreeMap::<&str, i128>::new();
+    for (one, body) in &ended {
+        let is_done = one.get_str("state") == Ok("done");
+        for leg in body.effect() {
+            let booked = if is_done { leg.amount.nanos() } else { 0 };
+            *nets.entry(&leg.account).or_default() += booked;
+        }
+    }
+    let place = |account: &str| nets.keys().position(|name| *name == account).expect("named");
+    let entry = |(one, body): &(&Document, Body), state: &str| -> Option<Bson> {
+        let id = (one.get_str("state") == Ok(state)).then(|| one.get_str("_id").expect("an id"))?;
+        let mut entry = vec![Bson::from(id)];
+        for leg in body.effect() {
+            entry.push(i32::try_from(place(&leg.account)).expect("few").into());
+            entry.extend((state == "done").then(|| Bson::from(leg.amount)));
+        }
+        Some(entry.into())
+    };
+    let entries =
+        |state| -> Vec<Bson> { ended.iter().filter_map(|ended| entry(ended, state)).collect() };
+    let net = |nanos: &i128| match Amount::from_nanos(*nanos, true) {
+        Some(net) => Bson::from(net),
+        None => {
+            let whole = (nanos / 1_000_000_000).to_string();
+            Bson::from(whole.parse::<Decimal128>().expect("a number"))
+        }
+    };
+    doc! {
+        "_id": id, "kind": "tandem-line", "at": at, "application": "w",
+        "accounts": nets.keys().copied().collect::<Vec<&str>>(),
+        "nets": nets.values().map(net).collect::<Vec<Bson>>(),
+        "done": entries("done"), "canceled": entries("canceled"),
+    }
 }
 
 fn ids(documents: &[Document]) -> Vec<String> {
     documents.iter().map(|d| d.get_str("_id").expect("an id").to_owned()).collect()
 }
 
-async fn index_names(world: &World) -> BTreeSet<String> {
-    let names = world.store.transactions().list_index_names().await.expect("MongoDB is there");
-    names.into_iter().filter(|name| INDEXES.contains(&name.as_str())).collect()
+async fn index_names(world: &World) -> BTreeSet<(&'static str, &'static str)> {
+    let mut there = BTreeSet::new();
+    for (collection, index) in INDEXES {
+        let collection_of = world.store.database().collection::<Document>(collection);
+        let names = collection_of.list_index_names().await.expect("MongoDB is there");
+        there.extend(names.iter().any(|name| name == index).then_some((collection, index)));
+    }
+    there
 }
 
 #[tokio::test]
@@ -97,17 +157,17 @@ async fn history_is_a_choice_that_init_applies_and_nothing_else_needs() {
     assert_eq!((told.code, missing(&told).len()), (Some(1), 3));
     assert_eq!(index_names(&world).await, BTreeSet::new());
     init(&world, &["--history", "on", "--apply"]).await.expect_success();
-    assert_eq!(index_names(&world).await, INDEXES.map(str::to_owned).into());
+    assert_eq!(index_names(&world).await, INDEXES.into());
     assert_eq!(client.transactions(&filter, 10, None).await.expect("a page").items.len(), 1);
     let statement = client.statement("a", &whole, 10, None).await.expect("a page");
     assert_eq!((statement.closing, statement.entries.len()), (Amount::Int(93), 1));
     assert_eq!(*statement.entries[0].counterparties[0], *"b");
 
     let off = world.producer(&["init", "--history", "off", "--apply"]).await.expect_success();
-    assert!(off.stdout.contains("dropIndexes([\"by_state\""), "{}", off.stdout);
+    assert!(off.stdout.contains("dropIndex(\"by_account\")"), "{}", off.stdout);
     assert_eq!(index_names(&world).await.len(), INDEXES.len(), "they stay");
-    for name in INDEXES {
-        change(&world, doc! { "dropIndexes": "transactions", "index": name }).await;
+    for (collection, index) in INDEXES {
+        change(&world, doc! { "dropIndexes": collection, "index": index }).await;
     }
     // The same worker sweeps through the other index from now on.
     world.insert(&[transfer("later", "a", "b", 1)]).await;

@@ -7,10 +7,10 @@ use futures_util::TryStreamExt;
 use harness::odd;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
-use ledger::event::{End, Ended};
 use ledger::transaction::State;
 use mongo::{
-    ACCOUNTS, EVENTS, MongoOutbox, NOTES, NoDate, SETTINGS, Stranded, TRANSACTIONS, WORKERS,
+    ACCOUNTS, EVENTS, JOURNAL, MongoOutbox, NOTES, NoDate, SETTINGS, Stranded, TRANSACTIONS,
+    WORKERS,
 };
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -136,6 +136,20 @@ async fn strand(world: &World) {
     }
 }
 
+/// A line of a transaction that is done and whose event is due.
+async fn owe(world: &World, line: &str, id: &str) {
+    let database = world.store.database();
+    let done = doc! {
+        "_id": line, "kind": "tandem-line", "at": past(), "application": "one",
+        "accounts": [], "nets": [], "done": [[id]], "canceled": [],
+    };
+    let note = doc! {
+        "_id": line, "kind": "tandem-due-events", "dueAt": past(), "events": 1_i64, "refusals": 0,
+    };
+    odd::insert(&database.collection(JOURNAL), &[done]).await;
+    odd::insert(&database.collection(EVENTS), &[note]).await;
+}
+
 #[tokio::test]
 async fn ten_thousand_strangers_in_each_collection_stay_as_they_are_and_hold_up_no_sweep() {
     let world = World::new().await;
@@ -143,8 +157,7 @@ async fn ten_thousand_strangers_in_each_collection_stay_as_they_are_and_hold_up_
     let strangers = invade(&world).await;
     strand(&world).await;
     world.insert(&[transfer("told", "a", "b", 1)]).await;
-    let told = [Ended { id: "told".into(), end: End::Done }];
-    world.store.owe_events("ours", &told).await.expect("MongoDB is there");
+    owe(&world, "ours", "told").await;
 
     let outbox = MongoOutbox::new(world.store.clone());
     let now = world.store.server_now().await.expect("MongoDB is there");
@@ -216,8 +229,7 @@ async fn a_collection_of_the_users_own_is_never_touched_whatever_its_name_is() {
     }
     let worker = world.worker("one").flag("--sweep-ms", 50).start().await;
     for round in ["first", "second", "third"] {
-        let told = [Ended { id: "t".into(), end: End::Done }];
-        world.store.owe_events(round, &told).await.expect("MongoDB is there");
+        owe(&world, round, "t").await;
         let notes = database.collection::<Document>(EVENTS);
         wait_until("the sweep of events has come by", s(30), async || {
             notes.count_documents(doc! { "_id": round }).await.expect("MongoDB is there") == 0
