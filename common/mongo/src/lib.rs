@@ -225,6 +225,14 @@ impl Store {
         Ok(hello.get_str("msg").is_ok_and(|message| message == "isdbgrid"))
     }
 
+    /// Whether the server is a member of no replica set, and so has no native transactions. One that
+    /// is to be a member and has not been initiated yet is away, and not alone.
+    async fn is_alone(&self) -> Result<bool, LedgerError> {
+        let hello = self.hello().await?;
+        let is_one_of_several = ["setName", "isreplicaset", "msg"];
+        Ok(!is_one_of_several.iter().any(|field| hello.contains_key(field)))
+    }
+
     async fn hello(&self) -> Result<Document, LedgerError> {
         let database = self.database.clone();
         let hello = async move { database.run_command(doc! { "hello": 1 }).await };

@@ -39,7 +39,7 @@ use mongodb::options::ReadConcern;
 
 use super::fault::CommitFailed;
 use super::names::{ACCOUNTS, JOURNAL, TRANSACTIONS};
-use super::write::DUPLICATE_KEY;
+use super::write::{DUPLICATE_KEY, GARBLED};
 use super::{Store, fault, journal, read, statements, words};
 
 const OPERATION: &str = "transact";
@@ -247,7 +247,12 @@ pub(super) async fn update(
             "comment": format!("tandem {operation} {collection}"),
         };
         let database = store.database();
-        let reply = database.run_raw_command(command).session(&mut *session).await?;
+        let reply = match database.run_raw_command(command).session(&mut *session).await {
+            Err(error) if fault::is_garbled(&error) => {
+                return Err(Halt::Failed(LedgerError::lasting(operation, GARBLED)));
+            }
+            reply => reply?,
+        };
         match fault::refusals(operation, &reply)?.pop() {
             None => {}
             // The same line is there: its transactions are final already, which a look shows.

@@ -57,6 +57,13 @@ pub enum NotReady {
          `producer init --apply` again"
     )]
     IndexTaken(String),
+    /// The server has no native transactions.
+    #[error(
+        "this MongoDB server is a member of no replica set, and each end of transactions is written \
+         in a native transaction, which it does not have; start mongod with --replSet NAME, and run \
+         rs.initiate() once"
+    )]
+    Alone,
     /// Exclusive keys are asked for on a sharded cluster.
     #[error("{}; leave out --exclusive-keys on", keyed::NEEDS_REPLICA_SET)]
     KeysOnRouter,
@@ -77,6 +84,7 @@ impl NotReady {
             NotReady::Login(_)
             | NotReady::NotPermitted { .. }
             | NotReady::IndexTaken(_)
+            | NotReady::Alone
             | NotReady::KeysOnRouter
             | NotReady::Misfit(_)
             | NotReady::Unfit(_) => Effect::None,
@@ -91,6 +99,7 @@ impl NotReady {
             NotReady::Login(_)
             | NotReady::NotPermitted { .. }
             | NotReady::IndexTaken(_)
+            | NotReady::Alone
             | NotReady::KeysOnRouter
             | NotReady::Misfit(_)
             | NotReady::Unfit(_) => self,
@@ -105,6 +114,7 @@ impl NotReady {
             NotReady::Login(_)
             | NotReady::NotPermitted { .. }
             | NotReady::IndexTaken(_)
+            | NotReady::Alone
             | NotReady::KeysOnRouter
             | NotReady::Misfit(_)
             | NotReady::Unfit(_) => false,
@@ -183,6 +193,9 @@ impl Store {
     pub async fn inspect(&self, choice: Choice) -> Result<Inspection, NotReady> {
         // First, because it tells a wrong login from other errors.
         let mut settings = self.settings().await?;
+        if self.is_alone().await? {
+            return Err(NotReady::Alone);
+        }
         let choice = self.without_keys_on_a_router(choice).await?;
         loop {
             let seen = self.seen(settings).await?;

@@ -1,5 +1,11 @@
-//! MongoDB may be away for a while: workers wait, say so, and finish.
+//! MongoDB may be away for a while: workers wait, say so, and finish. A server that can't do what a
+//! ledger needs is refused.
 
+use std::process::Command;
+
+use harness::deployment::{ports, programs};
+use harness::process::{Process, exit_code};
+use harness::producer;
 use harness::proxy::MongoProxy;
 use harness::wait::{s, wait_until};
 use harness::worker::Worker;
@@ -72,5 +78,28 @@ async fn a_worker_that_starts_before_its_database_waits_for_it() {
     world.wait_state("t", State::Done, s(60)).await;
     world.assert_at_rest().await;
     drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_without_a_replica_set_is_refused_at_every_start_with_what_to_do() {
+    let world = World::new().await;
+    let reserved = ports::choose(1).expect("a port is free");
+    let port = reserved[0].port;
+    let data = world.directory().join("alone");
+    std::fs::create_dir_all(&data).expect("a directory");
+    let mut mongod = Command::new(programs::mongod().expect("it is named"));
+    mongod.args(["--bind_ip", "127.0.0.1", "--nounixsocket", "--port", &port.to_string()]);
+    mongod.arg("--dbpath").arg(&data);
+    let alone = Process::start(&mut mongod, world.directory().join("logs/alone.log"));
+    let uri = format!("mongodb://127.0.0.1:{port}/tandem");
+    let mut worker = world.worker("one").mongodb(&uri).launch();
+    assert_eq!(exit_code(worker.exit(s(60)).await), 1, "{}", worker.log());
+    assert!(worker.log().contains("start mongod with --replSet"), "{}", worker.log());
+    let mut env = world.env();
+    env.insert("TANDEM_MONGODB_URI".to_owned(), uri);
+    let told = producer::run(&env, &["init"]).await;
+    assert!(!told.is_success() && told.stderr.contains("rs.initiate()"), "{told:?}");
+    drop((alone, reserved));
     world.finish().await;
 }

@@ -15,7 +15,7 @@ use ledger::account::Account;
 use ledger::amount::Amount;
 use ledger::retry::Policy;
 use ledger::transaction::{Body, Leg, Terms, TransactionId};
-use ledger::{Fault, LeaseMs, Transacted};
+use ledger::{Ending, Fault, LeaseMs, Transacted};
 use mongodb::bson::DateTime;
 use worker::metrics::Metrics;
 
@@ -29,7 +29,7 @@ use crate::sim::model::{Books, Transaction};
 use crate::sim::native::Native;
 use crate::sim::request::{Reply, Request};
 use crate::sim::server::{Server, Stepped};
-use crate::sim::{Planted, check};
+use crate::sim::{Planted, check, ending, journal};
 
 /// How long an operation may run after its start, and how far ahead a post's deadline is.
 pub const OP_LIMIT: u8 = 1;
@@ -150,6 +150,18 @@ async fn live(
     }
 }
 
+/// An end without what makes no difference: its number, and when its events are due, since sweepers
+/// may come at any moment.
+fn as_sent_again(request: Request) -> Request {
+    match request {
+        Request::End(_, mut line, claim) => {
+            line.heading.events_due_at = line.heading.events_due_at.map(|_| 0);
+            Request::End(0, line, claim)
+        }
+        request => request,
+    }
+}
+
 fn body(scope: &Scope, transfer: &(&'static str, &str, &str, i64)) -> Body {
     let (id, from, to, value) = transfer;
     let body = Body::transfer(from, to, Amount::Int(*value)).expect("two accounts, above zero");
@@ -246,7 +258,7 @@ impl Protocol for Tandem<'_> {
         let next = match sent.pop_front() {
             _ if over => Next::Over,
             None => Next::Sleep,
-            Some((.., Sent::Request(request))) => Next::Request(request),
+            Some((.., Sent::Request(request))) => Next::Request(as_sent_again(request)),
             Some((.., Sent::Publish(_))) => unreachable!("the engine does not publish"),
         };
         (next, clock.looked())
@@ -296,15 +308,15 @@ impl Protocol for Tandem<'_> {
     }
 
     fn is_limited(&self, request: &Request) -> bool {
-        // A native transaction is many operations, and its client may take any time between them.
-        !matches!(request, Request::Transact(..))
+        !request.is_native()
     }
 
     fn snapshot(&self, books: &Books, request: &Request, step: usize) -> Option<Books> {
         match request {
-            Request::Transact(_, contents, ..) if step == 0 => {
+            Request::Transact(_, contents, _) if step == 0 => {
                 Some(Native::snapshot(contents, books))
             }
+            Request::End(_, line, _) if step == 0 => Some(ending::snapshot(line, books)),
             _ => None,
         }
     }
@@ -318,9 +330,15 @@ impl Protocol for Tandem<'_> {
         snapshot: Option<&Books>,
     ) -> Stepped {
         let mut server = self.server(books);
-        if let (Request::Transact(number, contents, ..), Some(snapshot)) = (request, snapshot) {
-            let started = clock.started.into();
-            server.begun.insert(*number, Native::begin(contents, snapshot, started));
+        match (request, snapshot) {
+            (Request::Transact(number, contents, _), Some(snapshot)) => {
+                let started = clock.started.into();
+                server.begun.insert(*number, Native::begin(contents, snapshot, started));
+            }
+            (Request::End(number, ..), Some(snapshot)) => {
+                server.ending.insert(*number, snapshot.clone());
+            }
+            _ => {}
         }
         let stepped = server.step(request, step, clock.now.into());
         *books = server.primary;
@@ -337,10 +355,12 @@ impl Protocol for Tandem<'_> {
     ) -> Reply {
         let written = tally.written();
         match (request, snapshot) {
-            (Request::Transact(..), _) if !written.refused.is_empty() => {
+            _ if request.is_native() && !written.refused.is_empty() => {
                 Reply::Failed(Fault::Refused)
             }
-            (Request::Transact(_, contents, ..), Some(snapshot)) if written.count > 0 => {
+            (Request::End(..), _) if written.count > 0 => Reply::Ended(Ending::Written),
+            (Request::End(..), _) => Reply::Ended(Ending::Conflict),
+            (Request::Transact(_, contents, _), Some(snapshot)) if written.count > 0 => {
                 let verdicts = Native::begin(contents, snapshot, now).verdicts();
                 Reply::Transacted(Transacted::Committed(verdicts))
             }
@@ -353,6 +373,7 @@ impl Protocol for Tandem<'_> {
         let mut wrong = check::off_the_books(books);
         wrong.extend(check::wrongly_at_rest(books));
         wrong.extend(check::untimely(books));
+        wrong.extend(journal::violations(books));
         if self.scope.events {
             wrong.extend(check::untrue_events(books));
             wrong.extend(check::unannounced(books));

@@ -8,7 +8,7 @@
 //! all others have died, must bring everything to an end in which the invariants of
 //! `ARCHITECTURE.md` hold.
 //!
-//! - `scope`, `choosing`, `holding`, `expiring`: what is searched, and how far.
+//! - `scope`, `choosing`, `ending`, `holding`, `expiring`: what is searched, and how far.
 //! - `engine`, `keys`, `articles`: the protocols that are put through it. `clock`: a worker's
 //!   environment.
 //! - `protocol`: what they have in common.
@@ -25,6 +25,7 @@
 mod articles;
 mod choosing;
 mod clock;
+mod ending;
 mod engine;
 mod expiring;
 mod explore;

@@ -5,7 +5,7 @@ use ledger::account::Status;
 
 use super::engine::OP_LIMIT;
 use super::protocol::Bounds;
-use super::{choosing, expiring, holding};
+use super::{choosing, ending, expiring, holding};
 use crate::sim::odd::Oddity;
 
 /// What a client or an operator does once, at any moment, or never.
@@ -315,11 +315,11 @@ const SCOPES: [Scope; 22] = [
 ];
 
 impl Scope {
-    /// Every scope, the longest searches first, of the two-phase engine, of holds, and of both
-    /// engines.
+    /// Every scope, the longest searches first, of the two-phase engine, of batches that end, of
+    /// holds, and of both engines.
     pub fn all() -> impl Iterator<Item = &'static Scope> {
-        let holding = SCOPES.iter().chain(&holding::SCOPES);
-        holding.chain(&choosing::SCOPES).chain(&expiring::SCOPES)
+        let two_phase = SCOPES.iter().chain(&ending::SCOPES).chain(&holding::SCOPES);
+        two_phase.chain(&choosing::SCOPES).chain(&expiring::SCOPES)
     }
 
     /// The scope of this name.

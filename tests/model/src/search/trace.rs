@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use ledger::account::Account;
 use ledger::event::Ended;
+use ledger::journal::Entry;
 use ledger::transaction::{Leg, TransactionId};
 use ledger::{Posting, Removal};
 
 use super::protocol::{Next, Protocol};
 use super::runs::{Event, Hears};
 use super::state::{Action, Progress, Run, Stage, State, Whose, World};
+use crate::sim::journal::StoredLine;
 use crate::sim::model::{Books, Transaction};
 use crate::sim::request::Request;
 
@@ -117,13 +119,19 @@ fn shown(books: &Books) -> BTreeMap<String, String> {
         books.transactions.values().map(|doc| (doc.id.to_string(), shown_transaction(doc)));
     let aside = books.aside.keys().map(|id| (format!("{id}, beside it,"), "parked".to_owned()));
     let sent = books.sent.iter().map(|event| (shown_event(event), "sent".to_owned()));
-    let due = books.due.iter().map(|(token, events)| {
-        let events: Vec<_> = events.iter().map(shown_event).collect();
-        (format!("the note {token}"), events.join(", "))
-    });
+    let lines =
+        books.journal.iter().map(|(name, line)| (format!("the line {name}"), shown_line(line)));
+    let due = books.due.keys().map(|line| (format!("the note on {line}"), "is there".to_owned()));
     let open = books.keyed.open.iter();
     let open = open.map(|(attempt, doc)| (attempt.clone(), format!("has {} open", doc.id)));
-    accounts.chain(transactions).chain(aside).chain(sent).chain(due).chain(open).collect()
+    accounts
+        .chain(transactions)
+        .chain(aside)
+        .chain(lines)
+        .chain(sent)
+        .chain(due)
+        .chain(open)
+        .collect()
 }
 
 fn shown_account(account: &Account) -> String {
@@ -145,6 +153,16 @@ fn shown_transaction(doc: &Transaction) -> String {
 
 fn shown_event(event: &Ended) -> String {
     format!("the event that {} is {}", event.id, event.end.as_str())
+}
+
+fn shown_line(line: &StoredLine) -> String {
+    let leg = |leg: &Leg| format!(" {} {}", leg.account, leg.amount);
+    let done = line
+        .done
+        .iter()
+        .map(|(id, legs)| format!("{id} is done:{}", legs.iter().map(leg).collect::<String>()));
+    let canceled = line.canceled.iter().map(|(id, _)| format!("{id} is canceled"));
+    format!("says that {}", done.chain(canceled).collect::<Vec<_>>().join(", "))
 }
 
 fn joined<'a>(ids: impl IntoIterator<Item = &'a TransactionId>) -> String {
@@ -184,7 +202,7 @@ pub fn request(request: &Request) -> String {
         | Request::Read(ids)
         | Request::Bodies(ids)
         | Request::ParkById(ids, _)
-        | Request::Advance(_, ids, _)
+        | Request::Commit(_, ids, _)
         | Request::Release(ids, ..)
         | Request::Rest(ids, ..)
         | Request::Unclaim(ids, _) => format!("{name} {}", joined(ids)),
@@ -214,10 +232,16 @@ pub fn request(request: &Request) -> String {
         Request::Transact(_, orders, ..) => {
             format!("{name} {}", joined(orders.iter().map(|(id, _)| id)))
         }
-        Request::Owe(_, events) | Request::Announce(events) => {
+        Request::End(_, line, _) => {
+            let entry = |entry: &Entry| format!("{} {}", entry.id, entry.end.as_str());
+            let entries: Vec<_> = line.entries.iter().map(entry).collect();
+            format!("{name} {} by the line {}", entries.join(" "), line.heading.id)
+        }
+        Request::Announce(events) => {
             format!("{name} {}", joined(events.iter().map(|event| &event.id)))
         }
-        Request::Forget(tokens) => format!("{name} {}", tokens.join(", ")),
+        Request::Note(line, _) => format!("{name} {line}"),
+        Request::Forget(lines) => format!("{name} {}", lines.join(", ")),
         Request::Cancel(refused, _) => {
             format!("{name} {}", joined(refused.iter().map(|refused| &refused.id)))
         }

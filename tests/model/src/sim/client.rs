@@ -93,6 +93,11 @@ impl Client {
         Client { shared, owner, clock_error, planted, taken_over: Arc::default() }
     }
 
+    /// Which worker it is, whenever it was started.
+    pub(super) fn name(&self) -> String {
+        format!("worker {}", self.owner.0)
+    }
+
     /// Whether the broker seems to take publications: an alarm may begin or end at any moment.
     pub(super) fn publishing(&self) -> Publishing {
         if self.jitter() < 0.7 { Publishing::Open } else { Publishing::Shut }

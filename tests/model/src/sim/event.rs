@@ -94,7 +94,10 @@ impl Event {
             }
             Event::Replicate => {
                 let count = world.rng.random_range(1..=4);
-                world.server.replicate(count);
+                for _ in 0..count.min(world.server.waiting()) {
+                    world.server.replicate(1);
+                    world.check_durable();
+                }
             }
             Event::CatchUp => {
                 let count = world.rng.random_range(1..=4);

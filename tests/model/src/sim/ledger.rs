@@ -3,11 +3,14 @@
 //! Owns the planted faults of clients: wrappers around calls, with mistakes that somebody could
 //! make.
 
+use std::slice;
+
 use engine::{Announcer, Unconfirmed};
 use ledger::event::{End, Ended};
+use ledger::journal::{Heading, Line};
 use ledger::transaction::TransactionId;
 use ledger::{
-    AccountRead, Advance, Cancelation, Claim, Claimed, Content, Ledger, LedgerError, Look, Note,
+    AccountRead, Cancelation, Claim, Claimed, Commit, Content, Ending, Ledger, LedgerError, Look,
     Parking, Posting, Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
 
@@ -32,6 +35,26 @@ impl Client {
     async fn tell(&self, ids: &[TransactionId]) -> Result<(), LedgerError> {
         let done = |id: &TransactionId| Ended { id: id.clone(), end: End::Done };
         self.write(Request::Announce(ids.iter().map(done).collect())).await.map(|_| ())
+    }
+
+    /// Under what a line is written. Planted: under the same name as all lines of its worker.
+    fn named(&self, heading: &Heading) -> Heading {
+        match self.planted {
+            Some(Planted::LineWrittenOver) => Heading { id: self.name(), ..heading.clone() },
+            _ => heading.clone(),
+        }
+    }
+
+    /// What is done once a line is written: nothing, except for planted faults.
+    async fn line_is_written(&self, heading: &Heading) -> Result<(), LedgerError> {
+        let Heading { id, events_due_at, .. } = heading;
+        match (self.planted, events_due_at) {
+            (Some(Planted::NoteBesideTheCommit), Some(due_at)) => {
+                self.write(Request::Note(id.clone(), *due_at)).await.map(|_| ())
+            }
+            (Some(Planted::NoteLost), Some(_)) => self.forget_events(slice::from_ref(id)).await,
+            _ => Ok(()),
+        }
     }
 
     async fn posted(&self, postings: &[Posting], before: ServerMs) -> Result<Written, LedgerError> {
@@ -87,20 +110,36 @@ impl Ledger for Client {
         self.write(Request::Remove(kind, removals.to_vec())).await
     }
 
-    async fn advance(
+    async fn commit(
         &self,
-        step: Advance,
+        guard: Commit,
         ids: &[TransactionId],
         claim: &Claim,
     ) -> Result<Written, LedgerError> {
-        if step == Advance::Commit && self.planted == Some(Planted::EventForWhatIsRolledBack) {
+        if self.planted == Some(Planted::EventForWhatIsRolledBack) {
             self.tell(ids).await?;
         }
-        let advanced = self.write(Request::Advance(step, ids.to_vec(), claim.clone())).await;
-        if step == Advance::Commit && self.planted == Some(Planted::EventBeforeTheMoney) {
+        let committed = self.write(Request::Commit(guard, ids.to_vec(), claim.clone())).await;
+        if self.planted == Some(Planted::EventBeforeTheMoney) {
             self.tell(ids).await?;
         }
-        advanced
+        committed
+    }
+
+    async fn end(&self, line: &Line, claim: &Claim) -> Result<Ending, LedgerError> {
+        let (_, number) = self.now_and_number();
+        let line = Line { heading: self.named(&line.heading), ..line.clone() };
+        let request = Request::End(number, line.clone(), claim.clone());
+        let Reply::Ended(ending) = self.request(request).await? else {
+            unreachable!("an end answers what became of it")
+        };
+        if ending == Ending::Written {
+            self.line_is_written(&line.heading).await?;
+        }
+        match self.planted {
+            Some(Planted::ConflictTakenForSuccess) => Ok(Ending::Written),
+            _ => Ok(ending),
+        }
     }
 
     async fn rest(
@@ -160,26 +199,24 @@ impl Ledger for Client {
         Ok(accounts)
     }
 
-    async fn owe_events(&self, token: &str, events: &[Ended]) -> Result<(), LedgerError> {
-        self.write(Request::Owe(token.to_owned(), events.to_vec())).await.map(|_| ())
-    }
-
-    async fn forget_events(&self, tokens: &[String]) -> Result<(), LedgerError> {
-        self.write(Request::Forget(tokens.to_vec())).await.map(|_| ())
+    async fn forget_events(&self, lines: &[String]) -> Result<(), LedgerError> {
+        self.write(Request::Forget(lines.to_vec())).await.map(|_| ())
     }
 
     async fn transact(
         &self,
         contents: &[Content],
-        application: &str,
-        note: Option<&Note>,
+        heading: &Heading,
     ) -> Result<Transacted, LedgerError> {
         let (_, number) = self.now_and_number();
-        let token = note.map(|note| note.token.clone());
-        let request = Request::Transact(number, contents.to_vec(), application.to_owned(), token);
+        let heading = self.named(heading);
+        let request = Request::Transact(number, contents.to_vec(), heading.clone());
         let Reply::Transacted(transacted) = self.request(request).await? else {
             unreachable!("a transaction answers what became of it")
         };
+        if transacted != Transacted::Conflict {
+            self.line_is_written(&heading).await?;
+        }
         Ok(transacted)
     }
 }
@@ -193,7 +230,7 @@ impl Announcer for Client {
             }
             let told = events.is_empty()
                 || self.request(Request::Announce(events.clone())).await.is_ok()
-                || self.planted == Some(Planted::FinalBeforeTheConfirm);
+                || self.planted == Some(Planted::ForgottenBeforeTheConfirm);
             if told { Vec::new() } else { events }
         })
     }

@@ -9,6 +9,7 @@ use rand::Rng;
 
 use super::client::Sent;
 use super::event::Event;
+use super::journal;
 use super::odd::Oddity;
 use super::request::{Reply, Request};
 use super::scenario::{Submission, random_capture};
@@ -130,14 +131,13 @@ impl World {
         self.store_message(&Outgoing::work(&Message::new(ids)));
     }
 
-    /// A sweeper publishes due events that a majority has noted, and then removes the note.
+    /// A sweeper publishes the events of a line that a majority has noted as due, and then removes
+    /// the note. It reads them from the line.
     pub(super) fn sweep_events(&mut self, index: usize) {
-        let noted = self.server.majority.due.iter().nth(index);
-        let Some((token, events)) = noted.map(|(token, due)| (token.clone(), due.clone())) else {
-            return;
-        };
+        let Some(line) = self.server.majority.due.keys().nth(index).cloned() else { return };
+        let events = journal::events(&self.server.majority, &line);
         if events.iter().all(|event| self.server.majority.sent.contains(event)) {
-            self.client_request(Request::Forget(vec![token]));
+            self.client_request(Request::Forget(vec![line]));
         } else {
             self.client_request(Request::Announce(events));
         }

@@ -10,10 +10,11 @@ use ledger::account::Account;
 use ledger::event::Ended;
 use ledger::transaction::{AccountId, Body, Parked, Reason, ReasonCode, State, TransactionId};
 use ledger::{
-    AccountRead, Advance, Cancelation, Claim, Content, LeaseMs, Look, Parking, Seen, ServerMs, Size,
+    AccountRead, Cancelation, Claim, Commit, Content, LeaseMs, Look, Parking, Seen, ServerMs, Size,
 };
 use mongodb::bson::DateTime;
 
+use super::journal::{self, StoredLine};
 use super::keyed::Keyed;
 use super::moments::{applied_at, expires_at};
 use super::odd::{Odd, Oddity};
@@ -50,11 +51,15 @@ pub struct Transaction {
     pub never_posted: bool,
     /// When a sweeper has to look at it next.
     pub due_at: Option<ServerMs>,
+    /// The line that says how it has ended.
+    pub line: Option<String>,
     /// When it was applied; no document has this. For the check that it was in time.
     pub applied_at: Option<ServerMs>,
     /// The call that inserted it with its exclusive key; no document has this. For the check that
     /// it is none that was refused.
     pub inserted_by: Option<String>,
+    /// A rule that a change has broken; no document has this.
+    pub breach: Option<String>,
 }
 
 impl Transaction {
@@ -80,8 +85,10 @@ impl Transaction {
             reason: None,
             never_posted: false,
             due_at,
+            line: None,
             applied_at: None,
             inserted_by: None,
+            breach: None,
         }
     }
 
@@ -147,29 +154,22 @@ pub fn claim(
     free
 }
 
-/// Moves a transaction a step on; true when it matched.
-pub fn advance(
+/// Applies a pending transaction, the commit point; true when it matched.
+pub fn commit(
     doc: &mut Transaction,
-    step: Advance,
+    guard: Commit,
     claim: &Claim,
     now: ServerMs,
     planted: Option<Planted>,
 ) -> bool {
-    let (from, to) = step.states();
     let ours = doc.claim.as_deref() == Some(&claim.token);
-    let guarded = step == Advance::CommitInTime && planted != Some(Planted::CommitWithoutTheClock);
+    let guarded = guard == Commit::InTime && planted != Some(Planted::CommitWithoutTheClock);
     let is_late = expires_at(doc).is_none_or(|expires_at| expires_at <= now);
-    if doc.state != from || !ours || (guarded && is_late) {
+    if doc.state != State::Pending || !ours || (guarded && is_late) {
         return false;
     }
-    doc.state = to;
-    if to == State::Applied {
-        doc.applied_at = applied_at(doc, now);
-    }
-    if to.is_final() {
-        end_ownership(doc);
-        doc.due_at = None;
-    }
+    doc.state = State::Applied;
+    doc.applied_at = applied_at(doc, now);
     true
 }
 
@@ -288,8 +288,10 @@ pub struct Books {
     pub aside: BTreeMap<TransactionId, Parked>,
     /// The odd documents, and how they are odd.
     pub odd: Odd,
-    /// Events that are noted as due, by the token of the note.
-    pub due: BTreeMap<String, Vec<Ended>>,
+    /// The lines by their names.
+    pub journal: BTreeMap<String, StoredLine>,
+    /// The lines whose events are noted as due, and from when on.
+    pub due: BTreeMap<String, ServerMs>,
     /// Events that the broker has taken. They are in no document, and no fail-over loses them.
     pub sent: BTreeSet<Ended>,
     /// Inserts with exclusive keys that are open, and what their callers were told.
@@ -300,7 +302,8 @@ impl Books {
     /// Whether an event was sent, or is noted as due.
     #[must_use]
     pub fn is_announced(&self, event: &Ended) -> bool {
-        self.sent.contains(event) || self.due.values().any(|due| due.contains(event))
+        let mut due = self.due.keys();
+        self.sent.contains(event) || due.any(|line| journal::events(self, line).contains(event))
     }
 
     /// Whether this transaction is parked.

@@ -8,11 +8,12 @@
 use std::sync::Arc;
 
 use ledger::account::Account;
-use ledger::event::Ended;
+use ledger::journal::{Heading, Line};
 use ledger::netting::{self, Netting};
 use ledger::transaction::State;
 use ledger::{Content, ServerMs, Transacted, Verdict};
 
+use super::journal::StoredLine;
 use super::model::{Books, Transaction};
 use super::moments::{applied_at, has_expired};
 use super::planted::Planted;
@@ -32,8 +33,10 @@ pub struct Documents {
     pub accounts: Vec<Account>,
     /// The transactions.
     pub transactions: Vec<Transaction>,
-    /// The note on their events, by its token.
-    pub due: Option<(String, Vec<Ended>)>,
+    /// Their line, under its name.
+    pub line: Option<(String, StoredLine)>,
+    /// The note that the events of the line are due.
+    pub due: Option<(String, ServerMs)>,
 }
 
 impl Documents {
@@ -43,6 +46,7 @@ impl Documents {
         books.accounts.extend(accounts);
         let transactions = self.transactions.into_iter().map(|doc| (doc.id.clone(), doc));
         books.transactions.extend(transactions);
+        books.journal.extend(self.line);
         books.due.extend(self.due);
     }
 
@@ -88,14 +92,16 @@ impl Native {
     pub fn commit(
         self,
         books: &Books,
-        application: &str,
-        token: Option<&str>,
+        (contents, heading): (&[Content], &Heading),
         now: ServerMs,
         planted: Option<Planted>,
-    ) -> (Documents, Transacted) {
+    ) -> (Option<Documents>, Transacted) {
         let in_time = planted == Some(Planted::NativeWithoutTheClock) || self.is_in_time(now);
-        if !in_time || !self.is_initial(planted) || !self.is_unchanged(books, planted) {
-            return (Documents::default(), Transacted::Conflict);
+        let is_known = books.journal.contains_key(&heading.id);
+        let is_taken = is_known && planted != Some(Planted::LineWrittenOver);
+        let is_free = !is_taken && self.is_unchanged(books, planted);
+        if !in_time || !self.is_initial(planted) || !is_free {
+            return (None, Transacted::Conflict);
         }
         let mut written = Documents::default();
         for (id, change) in &self.netting.changes {
@@ -111,7 +117,8 @@ impl Native {
             let mut doc = books.transactions[&verdict.id].clone();
             doc.state = if verdict.refused.is_some() { State::Canceled } else { State::Done };
             doc.reason.clone_from(&verdict.refused);
-            doc.application = Some(application.to_owned());
+            doc.application = Some(heading.application.clone());
+            doc.line = Some(heading.id.clone());
             doc.attempts += 1;
             doc.applied_at = applied_at(&doc, now).filter(|_| doc.state == State::Done);
             doc.claim = None;
@@ -120,10 +127,12 @@ impl Native {
             (doc.lease_until, doc.takeover_at) = (0, 0);
             written.transactions.push(doc);
         }
-        let events = self.netting.verdicts.iter().map(Verdict::ended).collect();
-        let noted = token.filter(|_| planted != Some(Planted::NativeWithoutTheNote));
-        written.due = noted.map(|token| (token.to_owned(), events));
-        (written, Transacted::Committed(self.netting.verdicts))
+        let line = Line::of_verdicts(heading.clone(), contents, &self.netting.verdicts);
+        let mut written = written.with_line(&line, books, planted);
+        if planted == Some(Planted::NativeWithoutTheNote) {
+            written.due = None;
+        }
+        (Some(written), Transacted::Committed(self.netting.verdicts))
     }
 
     /// Whether nothing that is to be done has expired.

@@ -9,7 +9,7 @@ use super::odd::Oddity;
 use super::request::{Reply, Request};
 use super::server::Stepped;
 use super::world::{Operation, Stage, World};
-use super::{check, keyed};
+use super::{check, journal, keyed};
 
 impl World {
     /// Whether an operation can make progress now.
@@ -28,8 +28,7 @@ impl World {
         let too_slow = self.is_cut_off(index);
         let operation = &mut self.operations[index];
         let deaf_before = operation.deaf;
-        // A native transaction is many operations, and its client may take any time between them.
-        let native = matches!(operation.sent, Sent::Request(Request::Transact(..)));
+        let native = matches!(&operation.sent, Sent::Request(request) if request.is_native());
         match &mut operation.stage {
             Stage::OnTheWay => {
                 let name = operation.name();
@@ -58,6 +57,17 @@ impl World {
         }
     }
 
+    /// Checks what has to hold at any moment of what is durable, whoever dies then.
+    pub(super) fn check_durable(&mut self) {
+        let books = &self.server.majority;
+        let mut wrong = check::untrue_events(books);
+        wrong.extend(journal::violations(books));
+        if self.staff.events {
+            wrong.extend(check::unannounced(books));
+        }
+        wrong.into_iter().for_each(|what| self.violation(what));
+    }
+
     /// Whether a command for a slow document and others is cut off here, at some step before its
     /// end.
     fn is_cut_off(&mut self, index: usize) -> bool {
@@ -78,14 +88,13 @@ impl World {
         let operation = &mut self.operations[index];
         let Stage::Running { started, next, written } = &mut operation.stage else { return };
         let (mut stored, mut moved_on) = (None, None);
+        let tells = matches!(&operation.sent, Sent::Request(Request::Announce(_)));
         let steps = match &operation.sent {
             Sent::Request(request) => {
                 if *next < request.steps() {
                     let rests = |id: &&TransactionId| self.server.rests(id);
                     let rested = request.moves_on().filter(rests);
-                    // A native transaction is many statements, each with its own clock.
-                    let native = matches!(request, Request::Transact(..));
-                    let clock = if native { self.now } else { *started };
+                    let clock = if request.is_native() { self.now } else { *started };
                     match self.server.step(request, *next, clock) {
                         Stepped::Nothing => {}
                         Stepped::Wrote => {
@@ -128,9 +137,11 @@ impl World {
             self.store_message(&message);
         }
         self.watch_calls();
+        if tells {
+            self.check_durable();
+        }
         let mut wrong: Vec<_> =
             self.server.primary.accounts.values().filter_map(check::below_floor).collect();
-        wrong.extend(check::untrue_events(&self.server.majority));
         wrong.extend(check::wrongly_at_rest(&self.server.primary));
         wrong.extend(check::untimely(&self.server.primary));
         wrong.extend(keyed::violations(&self.server.primary));

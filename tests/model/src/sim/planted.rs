@@ -91,19 +91,48 @@ pub enum Planted {
     /// After an insert with a key was refused as a duplicate, reads may be older than what was in
     /// its way.
     KeyReadTooEarly,
-    /// An event counts as confirmed before the broker has confirmed it.
-    FinalBeforeTheConfirm,
+    /// An event counts as confirmed before the broker has confirmed it, and its note goes.
+    ForgottenBeforeTheConfirm,
     /// Events are sent with the commit, before the credits are spendable.
     EventBeforeTheMoney,
     /// Events are sent when all legs are posted, also of what is rolled back then.
     EventForWhatIsRolledBack,
     /// Nobody is told of what a worker has taken over.
     EventForgottenAfterATakeover,
+    /// A line is written without the final states that it tells of.
+    LineWithoutItsEffect,
+    /// Final states are written without their line.
+    EffectWithoutItsLine,
+    /// A final document does not name its line.
+    LineNameMissing,
+    /// A line lacks an entry.
+    EntryMissing,
+    /// Where some of a batch may not end, the others do, and the line names all of them.
+    EntryTooMany,
+    /// An entry says `canceled` of what is done, or the other way round.
+    EntryWithAnotherEnd,
+    /// The nets of a line count what is canceled.
+    CanceledCounted,
+    /// The line of a hold says what was held, and not what was captured.
+    HeldInsteadOfCaptured,
+    /// A worker writes all its lines under one name, and a line may be written over.
+    LineWrittenOver,
+    /// An end does not compare the claim.
+    EndWithoutTheClaim,
+    /// An end takes what is final already for what is left to end: it does not compare the state, and
+    /// what is final has no owner to compare.
+    EndWithoutTheState,
+    /// An end counts as written though somebody was in the way.
+    ConflictTakenForSuccess,
+    /// The note that the events of a line are due is written after the line, in a write of its own.
+    NoteBesideTheCommit,
+    /// The note goes when the line is written, before anybody is told.
+    NoteLost,
 }
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 44] = [
+    pub const ALL: [Planted; 58] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
@@ -144,10 +173,24 @@ impl Planted {
         Planted::KeyFreedEarly,
         Planted::PlainInsertOfAKey,
         Planted::KeyReadTooEarly,
-        Planted::FinalBeforeTheConfirm,
+        Planted::ForgottenBeforeTheConfirm,
         Planted::EventBeforeTheMoney,
         Planted::EventForWhatIsRolledBack,
         Planted::EventForgottenAfterATakeover,
+        Planted::LineWithoutItsEffect,
+        Planted::EffectWithoutItsLine,
+        Planted::LineNameMissing,
+        Planted::EntryMissing,
+        Planted::EntryTooMany,
+        Planted::EntryWithAnotherEnd,
+        Planted::CanceledCounted,
+        Planted::HeldInsteadOfCaptured,
+        Planted::LineWrittenOver,
+        Planted::EndWithoutTheClaim,
+        Planted::EndWithoutTheState,
+        Planted::ConflictTakenForSuccess,
+        Planted::NoteBesideTheCommit,
+        Planted::NoteLost,
     ];
 
     /// Whether it shows only where outcomes are announced.
@@ -156,10 +199,13 @@ impl Planted {
         matches!(
             self,
             Planted::NativeWithoutTheNote
-                | Planted::FinalBeforeTheConfirm
+                | Planted::ForgottenBeforeTheConfirm
                 | Planted::EventBeforeTheMoney
                 | Planted::EventForWhatIsRolledBack
                 | Planted::EventForgottenAfterATakeover
+                | Planted::ConflictTakenForSuccess
+                | Planted::NoteBesideTheCommit
+                | Planted::NoteLost
         )
     }
 
@@ -175,6 +221,7 @@ impl Planted {
                 | Planted::ConfirmLosesTheRemainder
                 | Planted::HoldExpiryWithoutTheState
                 | Planted::HeldTakenOverAsStuck
+                | Planted::HeldInsteadOfCaptured
         )
     }
 

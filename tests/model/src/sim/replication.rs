@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use ledger::ServerMs;
 use ledger::account::Account;
 use ledger::event::Ended;
 use ledger::transaction::{Parked, TransactionId};
@@ -23,11 +24,11 @@ pub enum Write {
     /// An account.
     Account(Account),
     /// A transaction.
-    Transaction(Transaction),
+    Transaction(Box<Transaction>),
     /// A note on a parked transaction, or its removal.
     Aside(TransactionId, Option<Parked>),
-    /// A note on due events, or its removal.
-    Due(String, Option<Vec<Ended>>),
+    /// A note that the events of a line are due, or its removal.
+    Due(String, Option<ServerMs>),
     /// A majority has all of it or nothing.
     Together(Documents),
 }
@@ -40,7 +41,7 @@ impl Write {
                 books.accounts.insert(account.id.clone(), account);
             }
             Write::Transaction(doc) => {
-                books.transactions.insert(doc.id.clone(), doc);
+                books.transactions.insert(doc.id.clone(), *doc);
             }
             Write::Aside(id, Some(why)) => {
                 books.aside.insert(id, why);
@@ -48,11 +49,11 @@ impl Write {
             Write::Aside(id, None) => {
                 books.aside.remove(&id);
             }
-            Write::Due(token, Some(events)) => {
-                books.due.insert(token, events);
+            Write::Due(line, Some(due_at)) => {
+                books.due.insert(line, due_at);
             }
-            Write::Due(token, None) => {
-                books.due.remove(&token);
+            Write::Due(line, None) => {
+                books.due.remove(&line);
             }
             Write::Together(written) => written.store(books),
         }
@@ -103,6 +104,12 @@ impl Server {
         self.log.is_empty()
     }
 
+    /// How many writes of the primary are not on a majority.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.log.len()
+    }
+
     /// Brings the oldest `count` writes to a majority.
     pub fn replicate(&mut self, count: usize) {
         for write in self.log.drain(..count.min(self.log.len())) {
@@ -119,6 +126,7 @@ impl Server {
         self.written -= self.log.len() as u64;
         self.log.clear();
         self.begun.clear();
+        self.ending.clear();
         self.primary = self.majority.clone();
         self.skew = skew;
         if let Some(lag) = &mut self.lag {

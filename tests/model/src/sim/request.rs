@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use ledger::account::Status;
 use ledger::event::Ended;
+use ledger::journal::{Heading, Line};
 use ledger::transaction::{AccountId, Body, Leg, Parked, TransactionId};
 use ledger::{
-    AccountRead, Advance, Cancelation, Claim, Content, Fault, Look, Parking, Posting, Removal,
-    RemovalKind, Seen, ServerMs, Transacted, Written,
+    AccountRead, Cancelation, Claim, Commit, Content, Ending, Fault, Look, Parking, Posting,
+    Removal, RemovalKind, Seen, ServerMs, Transacted, Written,
 };
 
 use super::odd::Oddity;
@@ -58,8 +59,10 @@ pub enum Request {
     Post(Vec<Posting>, ServerMs),
     /// Removes marks.
     Remove(RemovalKind, Vec<Removal>),
-    /// Moves transactions on.
-    Advance(Advance, Vec<TransactionId>, Claim),
+    /// Applies transactions.
+    Commit(Commit, Vec<TransactionId>, Claim),
+    /// Ends transactions in a native transaction, by a number of its own.
+    End(u64, Line, Claim),
     /// Lets holds rest; nobody may claim them before the moment.
     Rest(Vec<TransactionId>, Claim, ServerMs),
     /// Moves transactions to `canceling`.
@@ -70,12 +73,11 @@ pub enum Request {
     Unclaim(Vec<TransactionId>, Claim),
     /// Parks transactions.
     Park(Vec<Parking>),
-    /// A native transaction, by a number of its own, of an application. It notes its events as due
-    /// under the token.
-    Transact(u64, Vec<Content>, String, Option<String>),
-    /// Notes events as due, under a token.
-    Owe(String, Vec<Ended>),
-    /// Removes such notes.
+    /// Settles in a native transaction, by a number of its own.
+    Transact(u64, Vec<Content>, Heading),
+    /// Notes the events of a line as due, beside its commit: a planted fault.
+    Note(String, ServerMs),
+    /// Removes the notes on these lines.
     Forget(Vec<String>),
     /// Publishes events. This goes to the broker.
     Announce(Vec<Ended>),
@@ -110,13 +112,14 @@ impl Request {
             Request::Post(..) => "post",
             Request::Remove(RemovalKind::Settle, _) => "settle",
             Request::Remove(RemovalKind::Undo, _) => "undo",
-            Request::Advance(step, ..) => step.states().1.as_str(),
+            Request::Commit(..) => "commit",
+            Request::End(..) => "end",
             Request::Cancel(..) => "cancel",
             Request::Release(..) => "release",
             Request::Unclaim(..) => "unclaim",
             Request::Park(_) => "park",
             Request::Transact(..) => "transact",
-            Request::Owe(..) => "owe",
+            Request::Note(..) => "note",
             Request::Forget(_) => "forget",
             Request::Announce(_) => "announce",
         }
@@ -147,14 +150,15 @@ impl Request {
             | Request::Accounts(_)
             | Request::Post(..)
             | Request::Remove(..)
-            | Request::Advance(..)
+            | Request::Commit(..)
+            | Request::End(..)
             | Request::Rest(..)
             | Request::Cancel(..)
             | Request::Release(..)
             | Request::Unclaim(..)
             | Request::Park(_)
             | Request::Transact(..)
-            | Request::Owe(..)
+            | Request::Note(..)
             | Request::Forget(_)
             | Request::Announce(_) => None,
         }
@@ -181,10 +185,10 @@ impl Request {
             | Request::Read(_)
             | Request::Bodies(_)
             | Request::Accounts(..)
-            | Request::Owe(..) => 1,
-            Request::Forget(tokens) => tokens.len(),
+            | Request::Note(..) => 1,
+            Request::Forget(lines) => lines.len(),
             Request::Claim(ids, ..)
-            | Request::Advance(_, ids, _)
+            | Request::Commit(_, ids, _)
             | Request::Rest(ids, ..)
             | Request::Release(ids, ..)
             | Request::Unclaim(ids, _)
@@ -193,8 +197,8 @@ impl Request {
             Request::Remove(_, removals) => removals.len(),
             Request::Cancel(refused, _) => refused.len(),
             Request::Park(parkings) => parkings.len(),
-            // It reads, then it commits.
-            Request::Transact(..) => 2,
+            // They read, then they commit.
+            Request::Transact(..) | Request::End(..) => 2,
             Request::Announce(events) => events.len(),
         }
     }
@@ -206,6 +210,13 @@ impl Request {
             self,
             Request::Read(_) | Request::Bodies(_) | Request::Accounts(..) | Request::Holder(_)
         )
+    }
+
+    /// Whether it is a native transaction: many statements, each with its own clock, and its client
+    /// may take any time between them.
+    #[must_use]
+    pub fn is_native(&self) -> bool {
+        matches!(self, Request::Transact(..) | Request::End(..))
     }
 
     /// Whether it goes to the broker, whatever the database does.
@@ -232,13 +243,13 @@ impl Request {
             | Request::Spoil(..)
             | Request::Mend(_)
             | Request::Unpark(_)
-            | Request::Owe(..)
+            | Request::Note(..)
             | Request::Forget(_)
             | Request::Announce(_) => Vec::new(),
             Request::Claim(ids, ..)
             | Request::Read(ids)
             | Request::Bodies(ids)
-            | Request::Advance(_, ids, _)
+            | Request::Commit(_, ids, _)
             | Request::Rest(ids, ..)
             | Request::Release(ids, ..)
             | Request::Unclaim(ids, _)
@@ -250,7 +261,8 @@ impl Request {
             }
             Request::Cancel(refused, _) => refused.iter().map(|refused| &refused.id).collect(),
             Request::Park(parkings) => parkings.iter().map(|parking| &parking.id).collect(),
-            Request::Transact(_, contents, ..) => contents.iter().map(|(id, _)| id).collect(),
+            Request::Transact(_, contents, _) => contents.iter().map(|(id, _)| id).collect(),
+            Request::End(_, line, _) => line.entries.iter().map(|entry| &entry.id).collect(),
         }
     }
 }
@@ -270,6 +282,8 @@ pub enum Reply {
     Parked(Vec<TransactionId>),
     /// The result of a native transaction.
     Transacted(Transacted),
+    /// Whether transactions have ended.
+    Ended(Ending),
     /// No answer, or one that does not tell what happened.
     Failed(Fault),
 }

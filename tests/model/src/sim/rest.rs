@@ -37,9 +37,6 @@ impl World {
         if self.report.violations.is_empty() {
             self.report.violations = check::at_rest(&self.server.majority);
             self.report.violations.extend(keyed::violations(&self.server.majority));
-            if self.staff.events {
-                self.report.violations.extend(check::unannounced(&self.server.majority));
-            }
         }
     }
 

@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ledger::account::Account;
+use ledger::journal::Heading;
 use ledger::transaction::{Body, ParkCode, Parked, State, TransactionId};
 use ledger::{
-    Content, Fault, LeaseMs, Parking, Posting, Removal, RemovalKind, ServerMs, Transacted, Written,
+    Content, Ending, LeaseMs, Parking, Posting, Removal, RemovalKind, ServerMs, Transacted, Written,
 };
 
 use super::keyed::Inserted;
@@ -56,8 +57,10 @@ pub struct Server {
     pub(super) lag: Option<Lag>,
     /// Native transactions that have begun.
     pub begun: BTreeMap<u64, Native>,
-    /// The result of the native transaction that ended last.
-    transacted: Option<Reply>,
+    /// What ends have read that have begun, each a native transaction, too.
+    pub ending: BTreeMap<u64, Books>,
+    /// The answer to the native transaction that ended last.
+    pub(super) together: Option<Reply>,
 }
 
 impl Server {
@@ -74,7 +77,8 @@ impl Server {
             planted,
             lag: None,
             begun: BTreeMap::new(),
-            transacted: None,
+            ending: BTreeMap::new(),
+            together: None,
         }
     }
 
@@ -102,12 +106,13 @@ impl Server {
             }
             Request::Post(postings, before) => self.post(&postings[step], *before, started),
             Request::Remove(kind, removals) => self.remove(*kind, &removals[step]),
-            Request::Advance(kind, ids, claim) => {
+            Request::Commit(guard, ids, claim) => {
                 let planted = self.planted;
                 self.transaction(&ids[step], |doc| {
-                    model::advance(doc, *kind, claim, started, planted)
+                    model::commit(doc, *guard, claim, started, planted)
                 })
             }
+            Request::End(number, line, claim) => self.step_of_end(*number, line, claim),
             Request::Rest(ids, claim, not_before) => {
                 let planted = self.planted;
                 self.transaction(&ids[step], |doc| {
@@ -126,20 +131,20 @@ impl Server {
                     model::release(doc, claim, *after, *not_before, started)
                 }),
             Request::Park(parkings) => self.park(&parkings[step]),
-            Request::Transact(number, contents, application, token) => {
-                self.step_of_transaction(*number, contents, application, token.as_deref(), started)
+            Request::Transact(number, contents, heading) => {
+                self.step_of_transaction(*number, contents, heading, started)
             }
-            Request::Owe(token, events) => {
-                self.primary.due.insert(token.clone(), events.clone());
-                self.wrote(Write::Due(token.clone(), Some(events.clone())));
+            Request::Note(line, due_at) => {
+                self.primary.due.insert(line.clone(), *due_at);
+                self.wrote(Write::Due(line.clone(), Some(*due_at)));
                 Stepped::Wrote
             }
-            Request::Forget(tokens) => {
-                let token = &tokens[step];
-                if self.primary.due.remove(token).is_none() {
+            Request::Forget(lines) => {
+                let line = &lines[step];
+                if self.primary.due.remove(line).is_none() {
                     return Stepped::Nothing;
                 }
-                self.wrote(Write::Due(token.clone(), None));
+                self.wrote(Write::Due(line.clone(), None));
                 Stepped::Wrote
             }
             Request::Announce(events) => {
@@ -231,30 +236,17 @@ impl Server {
         &mut self,
         number: u64,
         contents: &[Content],
-        application: &str,
-        token: Option<&str>,
+        heading: &Heading,
         started: ServerMs,
     ) -> Stepped {
         let Some(native) = self.begun.remove(&number) else {
             self.begun.insert(number, Native::begin(contents, &self.primary, started));
             return Stepped::Nothing;
         };
-        let (written, transacted) =
-            native.commit(&self.primary, application, token, started, self.planted);
-        let odd = &self.primary.odd;
-        let (stepped, reply) = match transacted {
-            Transacted::Conflict => (Stepped::Nothing, Reply::Transacted(transacted)),
-            Transacted::Committed(_) if written.ids().any(|id| odd.is(id, Oddity::Refuses)) => {
-                (Stepped::Refused, Reply::Failed(Fault::Refused))
-            }
-            Transacted::Committed(_) => {
-                written.clone().store(&mut self.primary);
-                self.wrote(Write::Together(written));
-                (Stepped::Wrote, Reply::Transacted(transacted))
-            }
-        };
-        self.transacted = Some(reply);
-        stepped
+        let asked = (contents, heading);
+        let (documents, transacted) = native.commit(&self.primary, asked, started, self.planted);
+        let conflict = Reply::Transacted(Transacted::Conflict);
+        self.commit_together(documents, Reply::Transacted(transacted), conflict)
     }
 
     fn insert(&mut self, id: &TransactionId, body: &Body, started: ServerMs) -> Stepped {
@@ -264,7 +256,7 @@ impl Server {
         }
         let doc = Transaction::initial(id.clone(), body.clone(), started);
         self.primary.transactions.insert(id.clone(), doc.clone());
-        self.wrote(Write::Transaction(doc));
+        self.wrote(Write::Transaction(Box::new(doc)));
         Stepped::Wrote
     }
 
@@ -288,7 +280,7 @@ impl Server {
 
     fn commit_keyed(&mut self, attempt: &str) -> Stepped {
         let Some(doc) = self.primary.commit_keyed(attempt) else { return Stepped::Nothing };
-        self.wrote(Write::Transaction(doc));
+        self.wrote(Write::Transaction(Box::new(doc)));
         Stepped::Wrote
     }
 
@@ -381,11 +373,11 @@ impl Server {
             return Stepped::Nothing;
         }
         let doc = doc.clone();
-        self.wrote(Write::Transaction(doc));
+        self.wrote(Write::Transaction(Box::new(doc)));
         Stepped::Wrote
     }
 
-    fn wrote(&mut self, write: Write) {
+    pub(super) fn wrote(&mut self, write: Write) {
         self.written += 1;
         self.log.push_back(write);
     }
@@ -405,8 +397,9 @@ impl Server {
                 Reply::Seen(books.seen(&books.holders(key, self.states_with_keys()), now))
             }
             Request::Transact(..) => {
-                self.transacted.take().unwrap_or(Reply::Transacted(Transacted::Conflict))
+                self.together.take().unwrap_or(Reply::Transacted(Transacted::Conflict))
             }
+            Request::End(..) => self.together.take().unwrap_or(Reply::Ended(Ending::Conflict)),
             Request::Park(parkings) => Reply::Parked(self.parked(parkings, &written)),
             Request::Insert(..)
             | Request::InsertKeyed(..)
@@ -426,11 +419,11 @@ impl Server {
             | Request::Rest(..)
             | Request::Post(..)
             | Request::Remove(..)
-            | Request::Advance(..)
+            | Request::Commit(..)
             | Request::Cancel(..)
             | Request::Release(..)
             | Request::Unclaim(..)
-            | Request::Owe(..)
+            | Request::Note(..)
             | Request::Forget(_)
             | Request::Announce(_) => Reply::Written(written),
         }

@@ -5,14 +5,15 @@
 use ledger::account::Status;
 use ledger::event::End;
 use ledger::transaction::{ParkCode, ReasonCode, State};
-use ledger::{Advance, RemovalKind};
+use ledger::{Commit, RemovalKind};
 use model::sim::odd::Oddity;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use crate::operation::{
-    ACCOUNTS, Claimant, Grouping, KEYS, Lease, Operation, TRANSACTIONS, When, account_names,
+    ACCOUNTS, Claimant, Entitled, Grouping, KEYS, LINES, Lease, Operation, TRANSACTIONS, When,
+    account_names,
 };
 
 /// Any operation.
@@ -61,23 +62,26 @@ fn of_ledger() -> impl Strategy<Value = Operation> {
             Operation::Post { ids, grouping, before, settled }
         }),
         6 => (removal, ids(), grouping()).prop_map(|(r, i, g)| Operation::Remove(r, i, g)),
-        5 => (advance(), ids(), claimant()).prop_map(|(a, i, by)| Operation::Advance(a, i, by)),
+        4 => (guard(), ids(), claimant()).prop_map(|(g, i, by)| Operation::Commit(g, i, by)),
+        4 => (ends(), claimant(), entitled()).prop_map(|(e, by, u)| Operation::End(e, by, u)),
         2 => cancel,
         3 => (ids(), claimant(), when()).prop_map(|(ids, by, at)| Operation::Rest(ids, by, at)),
-        4 => (few(), claimant(), any::<bool>())
-            .prop_map(|(ids, by, due)| Operation::Transact(ids, by, due)),
-        1 => owe(),
-        1 => claimant().prop_map(Operation::Forget),
+        4 => (few(), claimant(), entitled())
+            .prop_map(|(ids, by, under)| Operation::Transact(ids, by, under)),
+        1 => (0..LINES.len()).prop_map(Operation::Forget),
         2 => release,
         2 => (ids(), claimant()).prop_map(|(ids, by)| Operation::Unclaim(ids, by)),
         4 => parking(),
     ]
 }
 
-fn owe() -> impl Strategy<Value = Operation> {
+fn ends() -> impl Strategy<Value = Vec<(usize, End)>> {
     let ends = vec(select(&End::ALL[..]), TRANSACTIONS.len());
-    (ids(), ends, claimant())
-        .prop_map(|(ids, ends, by)| Operation::Owe(ids.into_iter().zip(ends).collect(), by))
+    (few(), ends).prop_map(|(ids, ends)| ids.into_iter().zip(ends).collect())
+}
+
+pub fn entitled() -> impl Strategy<Value = Entitled> {
+    (0..LINES.len(), prop::option::of(when())).prop_map(|(line, due)| Entitled { line, due })
 }
 
 /// Parking and bringing back, and what makes parking necessary.
@@ -146,7 +150,6 @@ pub fn grouping() -> impl Strategy<Value = Grouping> {
     select(&[Grouping::PerLeg, Grouping::PerAccount, Grouping::FirstLeg][..])
 }
 
-fn advance() -> impl Strategy<Value = Advance> {
-    let all = [Advance::Commit, Advance::CommitInTime, Advance::Finish, Advance::Abandon];
-    select(all.to_vec())
+fn guard() -> impl Strategy<Value = Commit> {
+    select(&[Commit::AnyTime, Commit::InTime][..])
 }

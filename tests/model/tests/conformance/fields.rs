@@ -10,7 +10,7 @@ use ledger::account::{Account, Status};
 use ledger::amount::Amount;
 use ledger::transaction::{Body, ReasonCode, State, TransactionId, format_nanos};
 use ledger::{
-    AccountRead, Claimed, Content, Refused, Seen, ServerMs, Transacted, Verdict, Written,
+    AccountRead, Claimed, Content, Ending, Refused, Seen, ServerMs, Transacted, Verdict, Written,
 };
 use model::sim::keyed::Inserted;
 use mongodb::bson::{Bson, DateTime, Document};
@@ -55,16 +55,10 @@ pub enum Answer {
     Has(Status),
     /// A native transaction was committed, with these verdicts, or had a conflict.
     Transacted(Transacted),
+    /// Transactions have ended, or had a conflict.
+    Ended(Ending),
     /// There is no such document, or it is in the way, or the server refuses to write it.
     Refused,
-}
-
-/// A note on due events; its time is the server's own matter.
-pub fn of_due(token: &str, done: Vec<Bson>, canceled: Vec<Bson>) -> (String, Fields) {
-    let ids = |ids: Vec<Bson>| format!("{ids:?}");
-    let fields = [("done", ids(done)), ("canceled", ids(canceled))];
-    let fields = fields.map(|(field, ids)| (field.to_owned(), ids));
-    (format!("{token}, due"), Fields::from(fields))
 }
 
 impl Answer {
@@ -125,6 +119,11 @@ impl Answer {
         })
     }
 
+    /// Whether somebody was in the way of a native transaction.
+    fn is_conflict(&self) -> bool {
+        matches!(self, Answer::Transacted(Transacted::Conflict) | Answer::Ended(Ending::Conflict))
+    }
+
     /// Whether it did what it was asked for, at least in part.
     pub fn took_effect(&self) -> bool {
         match self {
@@ -133,12 +132,13 @@ impl Answer {
             Answer::Parked(ids) => !ids.is_empty(),
             Answer::Submitted | Answer::Has(_) | Answer::Released | Answer::Edited => true,
             Answer::Is(state) => matches!(state, State::Canceling | State::Canceled),
-            Answer::Transacted(Transacted::Committed(_)) => true,
+            Answer::Transacted(Transacted::Committed(_)) | Answer::Ended(Ending::Written) => true,
             Answer::Holder(holder) => holder.is_some(),
             Answer::Inserts(inserts) => inserts.contains(&Inserted::Conflict),
             Answer::Unchanged(_)
             | Answer::KeyInUse(_)
             | Answer::Transacted(Transacted::Conflict)
+            | Answer::Ended(Ending::Conflict)
             | Answer::Refused => false,
         }
     }
@@ -270,8 +270,8 @@ pub fn answers_differ(real: &Answer, model: &Answer) -> Option<String> {
         }
         // Both say that nothing has happened; it is open which of two reasons the server finds
         // first.
-        (Answer::Refused, Answer::Transacted(Transacted::Conflict))
-        | (Answer::Transacted(Transacted::Conflict), Answer::Refused) => None,
+        (Answer::Refused, model) if model.is_conflict() => None,
+        (real, Answer::Refused) if real.is_conflict() => None,
         (Answer::Claimed(real, refused), Answer::Claimed(model, too)) if refused == too => {
             Some(format!("the answers differ: {}", differences(real, model).join("; ")))
         }

@@ -112,7 +112,6 @@ fn report(total: &Coverage, sequences: u64, seconds: f64) {
         "spoil account",
         "spoil transaction",
         "mend",
-        "owe",
         "forget",
     ];
     for (operation, (did, did_not)) in total.iter().filter(|_| sequences >= COVERING) {

@@ -2,22 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ledger::event::End;
+use ledger::amount::Amount;
+use ledger::journal::Net;
 use ledger::transaction::{
     AccountId, Body, DECIDED_KEY, DUE_AT, Parked, State, TransactionId, legs_to_bson,
 };
 use ledger::{Claim, Claimed, Refused, ServerMs, Written};
+use model::sim::journal::{self, StoredLine};
 use model::sim::keyed::Inserted;
 use model::sim::model::{Books, Transaction};
 use model::sim::odd::Oddity;
 use model::sim::request::{Reply, Request};
 use model::sim::server::{Server, Stepped};
 use model::sim::submit::{self, Habits, Step};
-use mongo::ENDED_ON;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::fields::{self, Answer, Shown};
-use crate::operation::{BROKEN, HOUR, KEYS, Lease, Operation, TRANSACTIONS, account_names};
+use crate::operation::{BROKEN, HOUR, KEYS, LINES, Lease, Operation, TRANSACTIONS, account_names};
 use crate::sequence::Sequence;
 use crate::terms::{FOREIGN, Terms, broken, contents};
 
@@ -74,12 +75,19 @@ impl Model {
             note.insert("kind", "tandem-parked-transaction");
             shown.insert(format!("{id}, beside it"), fields::of(&note, terms.begun));
         }
-        for (token, events) in &self.server.primary.due {
-            let ids = |end| {
-                let of_this_end = events.iter().filter(|event| event.end == end);
-                of_this_end.map(|event| Bson::from(&*event.id)).collect()
+        for (line, due_at) in &self.server.primary.due {
+            let note = doc! {
+                "_id": line,
+                "kind": "tandem-due-events",
+                "dueAt": DateTime::from_millis(*due_at),
+                "events": journal::events(&self.server.primary, line).len() as i64,
+                "refusals": 0,
             };
-            shown.extend([fields::of_due(token, ids(End::Done), ids(End::Canceled))]);
+            shown.insert(format!("the note on {line}"), fields::of(&note, terms.begun));
+        }
+        for (id, line) in &self.server.primary.journal {
+            let line = line_document(id, line, terms.begun);
+            shown.insert(format!("the line {id}"), fields::of(&line, terms.begun));
         }
         shown
     }
@@ -168,25 +176,25 @@ impl Model {
                 let removals = terms.removals(ids, *grouping);
                 self.answer(terms, &Request::Remove(*kind, removals), now)
             }
-            Operation::Advance(step, ids, by) => {
-                self.answer(terms, &Request::Advance(*step, Terms::ids(ids), by.claim()), now)
+            Operation::Commit(guard, ids, by) => {
+                self.answer(terms, &Request::Commit(*guard, Terms::ids(ids), by.claim()), now)
+            }
+            Operation::End(ends, by, under) => {
+                let contents = self.server.primary.bodies(&Terms::ids(&operation.transactions()));
+                let line = Terms::line(terms.heading(*by, *under), ends, &contents);
+                self.answer(terms, &Request::End(0, line, by.claim()), now)
             }
             Operation::Cancel(refused, by) => {
                 self.answer(terms, &Request::Cancel(Terms::cancelations(refused), by.claim()), now)
             }
-            Operation::Owe(events, by) => {
-                self.request(&Request::Owe(by.claim().token, Terms::events(events)), now);
+            Operation::Forget(line) => {
+                self.request(&Request::Forget(vec![LINES[*line].to_owned()]), now);
                 Answer::Released
             }
-            Operation::Forget(by) => {
-                self.request(&Request::Forget(vec![by.claim().token]), now);
-                Answer::Released
-            }
-            Operation::Transact(ids, by, due) => {
+            Operation::Transact(ids, by, under) => {
                 let contents = contents(self.server.primary.bodies(&Terms::ids(ids)));
-                let Claim { token, application } = by.claim();
-                let due = due.then_some(token);
-                self.answer(terms, &Request::Transact(0, contents, application, due), now)
+                let heading = terms.heading(*by, *under);
+                self.answer(terms, &Request::Transact(0, contents, heading), now)
             }
             Operation::Park(each, by, code) => {
                 self.answer(terms, &Request::Park(Terms::parkings(each, *by, *code)), now)
@@ -282,6 +290,7 @@ impl Model {
             Reply::Accounts(accounts) => Answer::accounts(accounts),
             Reply::Parked(ids) => Answer::parked(ids),
             Reply::Transacted(transacted) => Answer::transacted(transacted),
+            Reply::Ended(ending) => Answer::Ended(ending),
             Reply::Failed(_) => Answer::Refused,
         }
     }
@@ -456,10 +465,8 @@ fn written(transaction: &Transaction) -> Document {
     {
         document.insert(DECIDED_KEY, key);
     }
-    if state.is_final() {
-        document.insert(ENDED_ON, true);
-    }
-    for (field, text) in [("claim", claim), ("application", application)] {
+    let line = &transaction.line;
+    for (field, text) in [("claim", claim), ("application", application), ("line", line)] {
         text.as_ref().map(|text| document.insert(field, text));
     }
     let times = [("leaseUntil", transaction.lease_until), ("takeoverAt", transaction.takeover_at)];
@@ -482,6 +489,36 @@ fn written(transaction: &Transaction) -> Document {
         document.insert("reason", reason);
     }
     document
+}
+
+/// A line of the model as a document, written now.
+fn line_document(id: &str, line: &StoredLine, begun: ServerMs) -> Document {
+    let accounts: Vec<&AccountId> = line.nets.keys().collect();
+    let place = |account: &AccountId| {
+        let at = accounts.iter().position(|other| *other == account);
+        Bson::Int32(at.and_then(|at| i32::try_from(at).ok()).expect("a line names its accounts"))
+    };
+    let net = |net: &Net| -> Bson {
+        let amount = Amount::from_nanos(net.nanos, !net.is_decimal);
+        amount.expect("a sum of a few amounts").into()
+    };
+    let done = line.done.iter().map(|(id, legs)| {
+        let booked = legs.iter().flat_map(|leg| [place(&leg.account), leg.amount.into()]);
+        Bson::Array([Bson::from(&**id)].into_iter().chain(booked).collect())
+    });
+    let canceled = line.canceled.iter().map(|(id, named)| {
+        Bson::Array([Bson::from(&**id)].into_iter().chain(named.iter().map(place)).collect())
+    });
+    doc! {
+        "_id": id,
+        "kind": "tandem-line",
+        "at": DateTime::from_millis(begun),
+        "application": &line.application,
+        "accounts": accounts.iter().map(|account| &***account).collect::<Vec<_>>(),
+        "nets": line.nets.values().map(net).collect::<Vec<_>>(),
+        "done": done.collect::<Vec<_>>(),
+        "canceled": canceled.collect::<Vec<_>>(),
+    }
 }
 
 /// Why a transaction is set apart, as it is written: now, whenever in the sequence that is.

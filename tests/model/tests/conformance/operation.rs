@@ -5,7 +5,7 @@ use std::fmt;
 use ledger::account::Status;
 use ledger::event::End;
 use ledger::transaction::{ParkCode, ReasonCode, State};
-use ledger::{Advance, Claim, RemovalKind};
+use ledger::{Claim, Commit, RemovalKind};
 use model::sim::odd::Oddity;
 
 pub const ACCOUNTS: [&str; 4] = ["a", "$balance", "c.d", "$$NOW"];
@@ -24,6 +24,9 @@ pub const BROKEN: &str = "broken";
 
 /// The exclusive keys.
 pub const KEYS: [&str; 2] = ["one key", "$exclusiveKey"];
+
+/// The names of lines.
+pub const LINES: [&str; 6] = ["l0", "$line", "l.2", "$$NOW", "l4", "l5"];
 
 /// One hour in milliseconds.
 pub const HOUR: i64 = 3_600_000;
@@ -101,16 +104,15 @@ pub enum Operation {
         settled: Vec<usize>,
     },
     Remove(RemovalKind, Vec<usize>, Grouping),
-    Advance(Advance, Vec<usize>, Claimant),
+    Commit(Commit, Vec<usize>, Claimant),
+    /// Each in this way, with a line.
+    End(Vec<(usize, End)>, Claimant, Entitled),
     /// Nobody may claim them before the moment.
     Rest(Vec<usize>, Claimant, When),
     Cancel(Vec<(usize, ReasonCode)>, Claimant),
-    /// Whether its events are noted as due, too.
-    Transact(Vec<usize>, Claimant, bool),
-    /// Notes events of these transactions as due, under the claimant's token.
-    Owe(Vec<(usize, End)>, Claimant),
-    /// Removes the claimant's note.
-    Forget(Claimant),
+    Transact(Vec<usize>, Claimant, Entitled),
+    /// Removes the note on a line.
+    Forget(usize),
     /// Each as if it were in this state and under this claim.
     Park(Vec<(usize, State)>, Option<Claimant>, ParkCode),
     /// A worker parks a transaction that kills workers.
@@ -129,6 +131,13 @@ pub enum Operation {
         after: When,
         not_before: When,
     },
+}
+
+/// Under which name a line is written, and when its events are due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entitled {
+    pub line: usize,
+    pub due: Option<When>,
 }
 
 /// Who claims.
@@ -216,19 +225,20 @@ impl fmt::Display for Operation {
                 if settled.is_empty() { Ok(()) } else { write!(f, ", settling {}", names(settled)) }
             }
             Operation::Remove(_, ids, grouping) => write!(f, "{name} {} {grouping:?}", names(ids)),
-            Operation::Advance(_, ids, by)
-            | Operation::Transact(ids, by, _)
-            | Operation::Unclaim(ids, by) => {
+            Operation::Commit(_, ids, by) | Operation::Unclaim(ids, by) => {
                 write!(f, "{name} {} by {by:?}", names(ids))
             }
-            Operation::Owe(events, by) => {
-                let each: Vec<_> = events
+            Operation::Transact(ids, by, under) => {
+                write!(f, "{name} {} by {by:?}, {under}", names(ids))
+            }
+            Operation::End(ends, by, under) => {
+                let each: Vec<_> = ends
                     .iter()
                     .map(|(at, end)| format!("{} {}", TRANSACTIONS[*at], end.as_str()))
                     .collect();
-                write!(f, "{name} [{}] by {by:?}", each.join(", "))
+                write!(f, "{name} [{}] by {by:?}, {under}", each.join(", "))
             }
-            Operation::Forget(by) => write!(f, "{name} by {by:?}"),
+            Operation::Forget(line) => write!(f, "{name} {}", LINES[*line]),
             Operation::Cancel(refused, by) => {
                 let each: Vec<_> = refused
                     .iter()
@@ -244,6 +254,12 @@ impl fmt::Display for Operation {
     }
 }
 
+impl fmt::Display for Entitled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, events due: {:?}", LINES[self.line], self.due)
+    }
+}
+
 impl Operation {
     /// The transactions that it writes.
     pub fn transactions(&self) -> Vec<usize> {
@@ -256,7 +272,7 @@ impl Operation {
             | Operation::SpoilTransaction(at, _) => vec![*at],
             Operation::InsertBeside { first, second, .. } => vec![*first, *second],
             Operation::Claim(ids, ..)
-            | Operation::Advance(_, ids, _)
+            | Operation::Commit(_, ids, _)
             | Operation::Transact(ids, ..)
             | Operation::Unclaim(ids, _)
             | Operation::Rest(ids, ..)
@@ -265,6 +281,7 @@ impl Operation {
             | Operation::Expire(ids)
             | Operation::Release { ids, .. } => ids.clone(),
             Operation::Cancel(refused, _) => refused.iter().map(|(at, _)| *at).collect(),
+            Operation::End(ends, ..) => ends.iter().map(|(at, _)| *at).collect(),
             Operation::Park(each, ..) => each.iter().map(|(at, _)| *at).collect(),
             Operation::SetStatus(..)
             | Operation::Holder(_)
@@ -274,7 +291,6 @@ impl Operation {
             | Operation::Post { .. }
             | Operation::Remove(..)
             | Operation::SpoilAccount(..)
-            | Operation::Owe(..)
             | Operation::Forget(_)
             | Operation::Mend => Vec::new(),
         }
@@ -309,9 +325,10 @@ impl Operation {
             Operation::Remove(RemovalKind::Settle, ..) => "settle",
             Operation::Remove(RemovalKind::Undo, ..) => "undo",
             Operation::Transact(..) => "transact",
-            Operation::Owe(..) => "owe",
             Operation::Forget(_) => "forget",
-            Operation::Advance(step, ..) => step.states().1.as_str(),
+            Operation::Commit(Commit::AnyTime, ..) => "commit",
+            Operation::Commit(Commit::InTime, ..) => "commit in time",
+            Operation::End(..) => "end",
             Operation::Cancel(..) => "cancel",
             Operation::Release { .. } => "release",
         }

@@ -7,9 +7,9 @@ use client::known;
 use client::{Change, Client, Error, Order};
 use futures_util::TryStreamExt;
 use ledger::account::{Account, Status};
-use ledger::{Claim, Fault, Ledger, LedgerError, Note, ServerMs};
+use ledger::{Fault, Ledger, LedgerError, ServerMs};
 use model::sim::keyed::Inserted;
-use mongo::{ENDED_ON, KeyedInsert, MongoLedger, MongoOutbox, Store, Unparked, raw_id};
+use mongo::{KeyedInsert, MongoLedger, MongoOutbox, Store, Unparked, raw_id};
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::error::{ErrorKind, WriteFailure};
@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 use crate::fields::{self, Answer, Shown};
 use crate::hands;
-use crate::operation::{KEYS, Lease, Operation, TRANSACTIONS, When, account_names};
+use crate::operation::{KEYS, LINES, Lease, Operation, TRANSACTIONS, When, account_names};
 use crate::sequence::Sequence;
 use crate::terms::{FOREIGN, Terms, broken, contents};
 
@@ -63,18 +63,24 @@ impl Real {
             collection.insert_many(documents).await.expect("documents can be inserted");
         };
         let accounts = sequence.accounts.iter().map(document).collect();
-        let (notes, events) = (self.notes(), self.events());
+        let (notes, events, journal) = (self.notes(), self.events(), self.journal());
         tokio::join!(
             replaced(self.store().accounts(), accounts),
             replaced(self.store().transactions(), vec![broken()]),
             async { notes.delete_many(doc! {}).await.expect("notes can be deleted") },
             async { events.delete_many(doc! {}).await.expect("notes can be deleted") },
+            async { journal.delete_many(doc! {}).await.expect("lines can be deleted") },
         );
     }
 
     /// The notes on due events.
     fn events(&self) -> Collection<Document> {
         self.store().database().collection(mongo::EVENTS)
+    }
+
+    /// The lines.
+    fn journal(&self) -> Collection<Document> {
+        self.store().database().collection(mongo::JOURNAL)
     }
 
     /// The notes on parked transactions that can't be written.
@@ -93,9 +99,6 @@ impl Real {
         let shown = |document: &Document| {
             let id = document.get_str("_id").expect("ids are strings");
             let mut document = hands::undone(document);
-            // What it names depends on what a hand had broken at the end; the model has no such
-            // field.
-            document.get_mut(ENDED_ON).into_iter().for_each(|accounts| *accounts = true.into());
             // Where a hold was, a count stays.
             if document.get("pendingHolds").and_then(Bson::as_i64) == Some(0) {
                 document.remove("pendingHolds");
@@ -107,14 +110,16 @@ impl Real {
             (format!("{id}, beside it"), fields::of(note, terms.begun))
         };
         let notes = all(self.notes()).await;
-        let due = |note: &Document| {
-            let token = note.get_str("_id").expect("ids are strings");
-            let ids = |field| note.get_array(field).expect("a list of ids").clone();
-            fields::of_due(token, ids("done"), ids("canceled"))
+        let named = |what: &'static str| {
+            move |document: &Document| {
+                let id = document.get_str("_id").expect("ids are strings");
+                (format!("{what} {id}"), fields::of(document, terms.begun))
+            }
         };
-        let events = all(self.events()).await;
+        let (due, lines) = tokio::join!(all(self.events()), all(self.journal()));
         let documents = accounts.iter().chain(&transactions).map(shown);
-        documents.chain(notes.iter().map(noted)).chain(events.iter().map(due)).collect()
+        let noted = notes.iter().map(noted).chain(due.iter().map(named("the note on")));
+        documents.chain(noted).chain(lines.iter().map(named("the line"))).collect()
     }
 
     /// Runs one operation.
@@ -198,25 +203,24 @@ impl Real {
             Operation::Remove(kind, ids, grouping) => {
                 ledger.remove(*kind, &terms.removals(ids, *grouping)).await.map(Answer::written)
             }
-            Operation::Advance(step, ids, by) => {
-                ledger.advance(*step, &Terms::ids(ids), &by.claim()).await.map(Answer::written)
+            Operation::Commit(guard, ids, by) => {
+                ledger.commit(*guard, &Terms::ids(ids), &by.claim()).await.map(Answer::written)
+            }
+            Operation::End(ends, by, under) => {
+                let contents = ledger.bodies(&Terms::ids(&operation.transactions())).await?;
+                let line = Terms::line(terms.heading(*by, *under), ends, &contents);
+                or_refused(ledger.end(&line, &by.claim()).await.map(Answer::Ended))
             }
             Operation::Cancel(refused, by) => {
                 ledger.cancel(&Terms::cancelations(refused), &by.claim()).await.map(Answer::written)
             }
-            Operation::Owe(events, by) => {
-                let owed = ledger.owe_events(&by.claim().token, &Terms::events(events)).await;
-                owed.map(|()| Answer::Released)
-            }
-            Operation::Forget(by) => {
-                let forgotten = ledger.forget_events(&[by.claim().token]).await;
+            Operation::Forget(line) => {
+                let forgotten = ledger.forget_events(&[LINES[*line].to_owned()]).await;
                 forgotten.map(|()| Answer::Released)
             }
-            Operation::Transact(ids, by, due) => {
+            Operation::Transact(ids, by, under) => {
                 let contents = contents(ledger.bodies(&Terms::ids(ids)).await?);
-                let Claim { token, application } = by.claim();
-                let note = due.then_some(Note { token, due_at: 0 });
-                let transacted = ledger.transact(&contents, &application, note.as_ref()).await;
+                let transacted = ledger.transact(&contents, &terms.heading(*by, *under)).await;
                 or_refused(transacted.map(Answer::transacted))
             }
             Operation::Park(each, by, code) => {

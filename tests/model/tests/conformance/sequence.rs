@@ -10,17 +10,19 @@ use std::fmt;
 
 use ledger::account::{Account, Status};
 use ledger::amount::Amount;
+use ledger::event::End;
 use ledger::transaction::{Body, Leg, ReasonCode, Terms};
-use ledger::{Advance, RemovalKind};
+use ledger::{Commit, RemovalKind};
 use mongodb::bson::{DateTime, doc};
 use proptest::array::uniform6;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-use crate::chance::{claimant, grouping, ids, operation};
+use crate::chance::{claimant, entitled, grouping, ids, operation};
 use crate::operation::{
-    ACCOUNTS, Claimant, Grouping, KEYS, LARGE, Lease, Operation, TRANSACTIONS, When, account_names,
+    ACCOUNTS, Claimant, Entitled, Grouping, KEYS, LARGE, Lease, Operation, TRANSACTIONS, When,
+    account_names,
 };
 
 /// The documents and operations of one sequence.
@@ -87,15 +89,17 @@ fn on_terms((body, moments, key): (Body, Terms, Option<&str>)) -> Body {
 fn part() -> impl Strategy<Value = Vec<Operation>> {
     let kept = || uniform6(prop::bool::weighted(0.85));
     let batch = || (ids(), claimant(), grouping(), kept());
+    let ending = || (batch(), entitled());
     prop_oneof![
         14 => operation().prop_map(|operation| vec![operation]),
         2 => (0..TRANSACTIONS.len()).prop_map(becomes_due),
         2 => operation().prop_map(|operation| vec![operation; 2]),
-        2 => batch().prop_map(|(ids, by, g, kept)| some_of(settled(&ids, by, g), kept)),
-        2 => (ids(), ids(), claimant(), kept())
-            .prop_map(|(first, second, by, kept)| some_of(riding(&first, &second, by), kept)),
-        1 => batch().prop_map(|(ids, by, g, kept)| some_of(undone(&ids, by, g), kept)),
+        3 => ending().prop_map(|((ids, by, g, kept), l)| some_of(settled(&ids, by, g, l), kept)),
+        2 => (ids(), ids(), claimant(), kept(), entitled())
+            .prop_map(|(first, second, by, kept, l)| some_of(riding(&first, &second, by, l), kept)),
+        2 => ending().prop_map(|((ids, by, g, kept), l)| some_of(undone(&ids, by, g, l), kept)),
         2 => batch().prop_map(|(ids, by, g, kept)| some_of(held(&ids, by, g), kept)),
+        2 => ending().prop_map(|((ids, by, g, kept), l)| some_of(captured(&ids, by, g, l), kept)),
         2 => ids().prop_map(|ids| submitted_and_expired(&ids)),
         1 => ids().prop_map(|ids| parked_and_brought_back(&ids)),
         2 => (0..TRANSACTIONS.len(), 0..TRANSACTIONS.len())
@@ -146,36 +150,52 @@ fn held(ids: &[usize], by: Claimant, grouping: Grouping) -> [Operation; 6] {
     ]
 }
 
+/// Holds that somebody has confirmed, and that end: their line says what was captured.
+fn captured(ids: &[usize], by: Claimant, grouping: Grouping, under: Entitled) -> [Operation; 6] {
+    [
+        Operation::Confirm(ids[0]),
+        Operation::Claim(ids.into(), by, Lease::Over),
+        post(ids, grouping),
+        Operation::Commit(Commit::AnyTime, ids.into(), by),
+        Operation::Remove(RemovalKind::Settle, ids.into(), grouping),
+        ended(&ids[..1], End::Done, by, under),
+    ]
+}
+
+fn ended(ids: &[usize], end: End, by: Claimant, under: Entitled) -> Operation {
+    Operation::End(ids.iter().map(|at| (*at, end)).collect(), by, under)
+}
+
 /// Two batches, the settlements of the first riding on the posts of the second.
-fn riding(first: &[usize], second: &[usize], by: Claimant) -> [Operation; 6] {
+fn riding(first: &[usize], second: &[usize], by: Claimant, under: Entitled) -> [Operation; 6] {
     let both: BTreeSet<usize> = first.iter().chain(second).copied().collect();
     [
         Operation::Insert { transaction: first[0], content: first[0] },
         Operation::Claim(both.into_iter().collect(), by, Lease::Over),
         post(first, Grouping::PerAccount),
-        Operation::Advance(Advance::Commit, first.into(), by),
+        Operation::Commit(Commit::AnyTime, first.into(), by),
         Operation::Post {
             ids: second.into(),
             grouping: Grouping::PerAccount,
             before: When::Future,
             settled: first.into(),
         },
-        Operation::Advance(Advance::Finish, first.into(), by),
+        ended(&first[..1], End::Done, by, under),
     ]
 }
 
-fn settled(ids: &[usize], by: Claimant, grouping: Grouping) -> [Operation; 6] {
+fn settled(ids: &[usize], by: Claimant, grouping: Grouping, under: Entitled) -> [Operation; 6] {
     [
         Operation::Insert { transaction: ids[0], content: ids[0] },
         Operation::Claim(ids.into(), by, Lease::Over),
         post(ids, grouping),
-        Operation::Advance(Advance::Commit, ids.into(), by),
+        Operation::Commit(Commit::AnyTime, ids.into(), by),
         Operation::Remove(RemovalKind::Settle, ids.into(), grouping),
-        Operation::Advance(Advance::Finish, ids.into(), by),
+        ended(&ids[..ids.len().min(2)], End::Done, by, under),
     ]
 }
 
-fn undone(ids: &[usize], by: Claimant, grouping: Grouping) -> [Operation; 6] {
+fn undone(ids: &[usize], by: Claimant, grouping: Grouping, under: Entitled) -> [Operation; 6] {
     let refused = ids.iter().map(|at| (*at, ReasonCode::InsufficientFunds)).collect();
     [
         Operation::Insert { transaction: ids[0], content: ids[0] },
@@ -183,7 +203,7 @@ fn undone(ids: &[usize], by: Claimant, grouping: Grouping) -> [Operation; 6] {
         post(ids, Grouping::FirstLeg),
         Operation::Cancel(refused, by),
         Operation::Remove(RemovalKind::Undo, ids.into(), grouping),
-        Operation::Advance(Advance::Abandon, ids.into(), by),
+        ended(&ids[..ids.len().min(2)], End::Canceled, by, under),
     ]
 }
 

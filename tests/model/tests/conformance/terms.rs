@@ -1,7 +1,8 @@
 //! A sequence in the ledger's own terms: ids, postings and moments, the same for both sides.
 
 use ledger::amount::Amount;
-use ledger::event::{End, Ended};
+use ledger::event::End;
+use ledger::journal::{Entry, Heading, Line};
 use ledger::transaction::{
     Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, Terms as Conditions, TransactionId,
 };
@@ -9,7 +10,7 @@ use ledger::{Cancelation, Content, LeaseMs, Look, Parking, Posting, Removal, Ser
 use mongodb::bson::{DateTime, Document, doc};
 
 use crate::operation::{
-    BROKEN, Claimant, Grouping, HOUR, Lease, TRANSACTIONS, When, account_names,
+    BROKEN, Claimant, Entitled, Grouping, HOUR, LINES, Lease, TRANSACTIONS, When, account_names,
 };
 use crate::sequence::Sequence;
 
@@ -80,10 +81,23 @@ impl<'a> Terms<'a> {
         refused.iter().map(cancelation).collect()
     }
 
-    /// Events of transactions.
-    pub fn events(events: &[(usize, End)]) -> Vec<Ended> {
-        let event = |(at, end): &(usize, End)| Ended { id: TRANSACTIONS[*at].into(), end: *end };
-        events.iter().map(event).collect()
+    /// Under what a line is written.
+    pub fn heading(&self, by: Claimant, under: Entitled) -> Heading {
+        Heading {
+            id: LINES[under.line].to_owned(),
+            application: by.claim().application,
+            events_due_at: under.due.map(|due| self.at(due)),
+        }
+    }
+
+    /// A line of ends, with the contents that were read. One that is not there has no content.
+    pub fn line(heading: Heading, ends: &[(usize, End)], contents: &[Content]) -> Line {
+        let entry = |(at, end): &(usize, End)| {
+            let id: TransactionId = TRANSACTIONS[*at].into();
+            let content = contents.iter().find(|(other, _)| *other == id);
+            Entry::of(&id, *end, content.and_then(|(_, body)| body.as_ref().ok()))
+        };
+        Line { heading, entries: ends.iter().map(entry).collect() }
     }
 
     /// Transactions to be parked, as they are given.

@@ -175,8 +175,22 @@ planted_faults_are_found! {
     an_expiry_without_the_state_is_found: ExpiryWithoutTheState in "expiring";
     a_commit_without_the_clock_is_found: CommitWithoutTheClock in "expiring";
     a_native_transaction_without_the_clock_is_found: NativeWithoutTheClock in "expiring-natively";
-    an_end_before_the_confirm_of_its_event_is_found: FinalBeforeTheConfirm in "announced";
+    a_note_forgotten_before_the_confirm_is_found: ForgottenBeforeTheConfirm in "announced";
     an_event_before_the_money_is_found: EventBeforeTheMoney in "announced";
     an_event_for_what_is_rolled_back_is_found: EventForWhatIsRolledBack in "announced-canceled";
     an_event_forgotten_after_a_takeover_is_found: EventForgottenAfterATakeover in "announced";
+    a_line_without_its_effect_is_found: LineWithoutItsEffect in "one-worker";
+    an_effect_without_its_line_is_found: EffectWithoutItsLine in "one-worker";
+    a_final_document_that_does_not_name_its_line_is_found: LineNameMissing in "one-worker";
+    a_line_that_lacks_an_entry_is_found: EntryMissing in "one-worker";
+    a_line_with_an_entry_too_many_is_found: EntryTooMany in "ending-together";
+    an_entry_with_another_end_is_found: EntryWithAnotherEnd in "one-worker";
+    what_is_canceled_and_counted_is_found: CanceledCounted in "cancel";
+    what_was_held_in_place_of_what_was_captured_is_found: HeldInsteadOfCaptured in "hold-confirmed";
+    a_line_that_is_written_over_is_found: LineWrittenOver in "refused";
+    an_end_without_the_claim_is_found: EndWithoutTheClaim in "takeovers";
+    an_end_without_the_state_is_found: EndWithoutTheState in "takeovers";
+    a_conflict_taken_for_success_is_found: ConflictTakenForSuccess in "announced";
+    a_note_beside_the_commit_is_found: NoteBesideTheCommit in "announced";
+    a_lost_note_is_found: NoteLost in "announced";
 }

@@ -113,8 +113,22 @@ planted_faults_are_found! {
     a_key_freed_early_is_found: KeyFreedEarly;
     a_plain_insert_of_a_key_is_found: PlainInsertOfAKey;
     a_key_that_is_read_too_early_is_found: KeyReadTooEarly;
-    an_end_before_the_confirm_of_its_event_is_found: FinalBeforeTheConfirm;
+    a_note_forgotten_before_the_confirm_is_found: ForgottenBeforeTheConfirm;
     an_event_before_the_money_is_found: EventBeforeTheMoney;
     an_event_for_what_is_rolled_back_is_found: EventForWhatIsRolledBack;
     an_event_forgotten_after_a_takeover_is_found: EventForgottenAfterATakeover;
+    a_line_without_its_effect_is_found: LineWithoutItsEffect;
+    an_effect_without_its_line_is_found: EffectWithoutItsLine;
+    a_final_document_that_does_not_name_its_line_is_found: LineNameMissing;
+    a_line_that_lacks_an_entry_is_found: EntryMissing;
+    a_line_with_an_entry_too_many_is_found: EntryTooMany;
+    an_entry_with_another_end_is_found: EntryWithAnotherEnd;
+    what_is_canceled_and_counted_is_found: CanceledCounted;
+    what_was_held_in_place_of_what_was_captured_is_found: HeldInsteadOfCaptured;
+    a_line_that_is_written_over_is_found: LineWrittenOver;
+    an_end_without_the_claim_is_found: EndWithoutTheClaim;
+    an_end_without_the_state_is_found: EndWithoutTheState;
+    a_conflict_taken_for_success_is_found: ConflictTakenForSuccess;
+    a_note_beside_the_commit_is_found: NoteBesideTheCommit;
+    a_lost_note_is_found: NoteLost;
 }
