@@ -40,7 +40,7 @@ fn no_interleaving_breaks_a_rule() {
 
 #[test]
 fn histories_taken_as_equal_reach_the_same_documents() {
-    let scope = named("cancel").short();
+    let scope = Scope { horizon: 4, ..named("cancel").short() };
     let merged = search(&Tandem::new(&scope, None), scope.bounds(), |_| {});
     let apart = Tandem::new(&scope, None).forgetting_nothing();
     let apart = search(&apart, scope.bounds(), |_| {});
