@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn no_index_of_transactions_names_a_field_that_an_end_changes() {
-        for index in transaction_indexes().into_iter().chain([keyed::index()]) {
+        for index in made_by_tandem(TRANSACTIONS) {
             assert_eq!(changed_by_an_end(&index.key, &index.filter), None, "{}", index.name);
         }
         for (key, filter) in [
