@@ -102,7 +102,7 @@ planted_faults_are_found! {
     a_neighbour_acknowledged_unsettled_is_found: NeighbourAcknowledgedUnsettled;
     a_message_buried_by_a_count_alone_is_found: CountAloneBuries;
     parking_that_loses_a_mark_is_found: ParkingLosesAMark;
-    reads_before_their_writes_are_found: ReadsBeforeTheirWrites from 30_000;
+    reads_before_their_writes_are_found: ReadsBeforeTheirWrites from 28_000;
     a_late_rest_that_revives_a_hold_is_found: LateRestRevivesAHold;
     a_confirmation_that_loses_the_remainder_is_found: ConfirmLosesTheRemainder;
     a_hold_that_expires_in_any_state_is_found: HoldExpiryWithoutTheState;
