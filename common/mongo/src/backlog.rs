@@ -4,8 +4,8 @@
 //! stops at [`BACKLOG_MAX`] where the answer could be large, and reads no more than the first
 //! [`READ_MAX`] that were created since the sweepers' mark, so that asking every few seconds costs
 //! the server little, however long the backlog is and however fast it moves. What is parked is left
-//! out: it has metrics of its own. Promises nothing about one moment: the questions are asked one after another. Fails
-//! with an error of the command, and then nothing is known.
+//! out: it has metrics of its own. Promises nothing about one moment: the questions are asked one
+//! after another. Fails with an error of the command, and then nothing is known.
 
 use ledger::transaction::State;
 use ledger::{LedgerError, ServerMs};

@@ -14,8 +14,9 @@
 //! the last minutes, where nearly all of that is. What has no date, or one in the future, has looks
 //! of its own. All of them read so many index entries at most, whatever these are of.
 //!
-//! Only when all that was decided is done ([`acting`](super::acting)), the mark moves on. Fails quietly while a server is away: the next round tries again. What fails
-//! for good is a warning, and keeps no other look from its turn.
+//! Only when all that was decided is done ([`acting`](super::acting)), the mark moves on. Fails
+//! quietly while a server is away: the next round tries again. What fails for good is a warning, and
+//! keeps no other look from its turn.
 
 use std::sync::Arc;
 use std::time::Duration;

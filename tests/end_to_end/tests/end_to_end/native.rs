@@ -59,7 +59,7 @@ fn accepted_and_refused() -> Vec<(TransactionId, Body)> {
     ]
 }
 
-/// The content of the database, without times and the order of fields. Only what went in phases has
+/// The content of the database, without times, names of lines and the order of fields. Only what went in phases has
 /// times between its beginning and its end.
 async fn ends(world: &World, in_phases: bool) -> BTreeMap<String, BTreeMap<String, Bson>> {
     let mut ends = BTreeMap::new();
@@ -79,6 +79,8 @@ async fn ends(world: &World, in_phases: bool) -> BTreeMap<String, BTreeMap<Strin
             };
             assert!(fits, "{id}: {time}: {found:?}");
         }
+        let line = document.remove("line");
+        assert!(matches!(line, Some(Bson::String(_))), "{id}: {line:?}");
         ends.insert(id.to_string(), document.into_iter().collect());
     }
     for account in accounts_that_refuse() {
