@@ -124,8 +124,10 @@ async fn a_mongodb_user_with_few_rights_works_on_what_others_have_set_up() {
             &[
                 ("accounts", &write),
                 ("transactions", &write),
+                ("tandem.journal", &write),
                 ("tandem.parked", &write),
                 ("tandem.events", &["find", "insert", "update", "remove"]),
+                ("tandem.progress", &write),
                 ("tandem.settings", &["find"]),
                 ("", &["listCollections", "listIndexes"]),
             ],
@@ -183,8 +185,12 @@ async fn a_mongodb_user_who_lacks_a_right_of_a_worker_ends_the_start_and_harms_n
         ("tandem.settings", &["find"]),
         ("", &look),
     ];
-    let missing =
-        [("tandem.parked", &write[..]), ("tandem.events", &["find", "update", "insert", "remove"])];
+    let missing = [
+        ("tandem.journal", &write[..]),
+        ("tandem.parked", &write),
+        ("tandem.events", &["find", "update", "insert", "remove"]),
+        ("tandem.progress", &write),
+    ];
     let commands = [
         user("root", "root"),
         role("few", &few),
