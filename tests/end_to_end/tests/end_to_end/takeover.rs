@@ -59,29 +59,41 @@ async fn another_worker_finishes(operation: &str, loss: Loss) {
 }
 
 macro_rules! killed_in {
-    ($($operation:ident)*) => {$(
-        mod $operation {
+    ($($name:ident: $operation:literal;)*) => {$(
+        mod $name {
             use super::{Loss, another_worker_finishes};
 
             #[tokio::test]
             async fn killed_before_the_request_arrives() {
-                another_worker_finishes(stringify!($operation), Loss::RequestLost).await;
+                another_worker_finishes($operation, Loss::RequestLost).await;
             }
 
             #[tokio::test]
             async fn killed_before_the_reply_arrives() {
-                another_worker_finishes(stringify!($operation), Loss::ReplyLost).await;
+                another_worker_finishes($operation, Loss::ReplyLost).await;
             }
 
             #[tokio::test]
             async fn killed_and_the_request_arrives_after_the_end() {
-                another_worker_finishes(stringify!($operation), Loss::RequestLate).await;
+                another_worker_finishes($operation, Loss::RequestLate).await;
             }
         }
     )*};
 }
 
-killed_in! { claim read post applied settle done cancel undo canceled }
+killed_in! {
+    claim: "claim";
+    read: "read";
+    post: "post";
+    applied: "applied";
+    settle: "settle";
+    cancel: "cancel";
+    undo: "undo";
+    ending: "end transactions";
+    writing_the_line: "end tandem.journal";
+    writing_the_note: "end tandem.events";
+    committing_the_end: "commit";
+}
 
 #[tokio::test]
 async fn nobody_takes_over_before_lease_and_grace_are_over() {
