@@ -150,7 +150,7 @@ pub async fn list(
     };
     let listing = context.client.list_transactions(&listed).await?;
     if listing.is_capped() {
-        context.console.note(CAPPED.to_owned());
+        context.console.note(CAPPED);
     }
     print_all(listing, |document| print(document, args.json, out)).await
 }

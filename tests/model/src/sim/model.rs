@@ -247,12 +247,13 @@ pub fn park_by_id(doc: &mut Transaction, why: &Parked) -> bool {
 }
 
 /// Brings a transaction back, as the producer's command does it; true when it matched.
-pub fn unpark(doc: &mut Transaction) -> bool {
-    let matched = doc.parked.take().is_some();
-    if matched {
-        doc.attempts_alone = 0;
+pub fn unpark(doc: &mut Transaction, is_noted: bool) -> bool {
+    if doc.state.is_final() || !(is_noted || doc.parked.is_some()) {
+        return false;
     }
-    matched
+    doc.parked = None;
+    doc.attempts_alone = 0;
+    true
 }
 
 /// A client's request to cancel, as the producer's command does it; true if it matched.

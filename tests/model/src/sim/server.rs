@@ -337,7 +337,8 @@ impl Server {
     }
 
     fn unpark(&mut self, id: &TransactionId) -> Stepped {
-        let stepped = self.transaction(id, model::unpark);
+        let is_noted = self.primary.aside.contains_key(id);
+        let stepped = self.transaction(id, |doc| model::unpark(doc, is_noted));
         if stepped != Stepped::Refused && self.primary.aside.remove(id).is_some() {
             self.wrote(Write::Aside(id.clone(), None));
             return Stepped::Wrote;

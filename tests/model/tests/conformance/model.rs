@@ -209,7 +209,7 @@ impl Model {
                 match self.request(&Request::Unpark(id.clone()), now) {
                     Reply::Written(written) if !written.refused.is_empty() => Answer::Refused,
                     Reply::Written(written) if written.count > 0 => {
-                        self.times.entry(id.clone()).or_default().remove("sweepAfter");
+                        self.unparked(&id, now);
                         Answer::parked(vec![id])
                     }
                     _ => Answer::parked(Vec::new()),
@@ -295,6 +295,21 @@ impl Model {
         }
     }
 
+    /// One that was parked is written, also where only a note beside it said so; what is final is
+    /// left as it is.
+    fn unparked(&mut self, id: &TransactionId, now: ServerMs) {
+        let Some(doc) = self.server.primary.transactions.get(id) else { return };
+        if doc.state.is_final() {
+            return;
+        }
+        let times = self.times.entry(id.clone()).or_default();
+        times.insert("lastModified", now);
+        match doc.state.is_resting() {
+            true => times.remove("sweepAfter"),
+            false => times.insert("sweepAfter", now),
+        };
+    }
+
     fn request(&mut self, request: &Request, now: ServerMs) -> Reply {
         let before = self.server.primary.transactions.clone();
         let mut written = Written::default();
@@ -310,7 +325,7 @@ impl Model {
         for (id, after) in &self.server.primary.transactions {
             if before.get(id) != Some(after) {
                 let times = self.times.entry(id.clone()).or_default();
-                note_times(times, before.get(id).map(|before| before.state), after.state, now);
+                note_times(times, before.get(id), after, now);
             }
         }
         self.server.replicate(usize::MAX);
@@ -405,17 +420,21 @@ fn inserted(reply: Reply) -> Inserted {
 /// Notes when a transaction came from a state to another one, or to the same one.
 fn note_times(
     times: &mut BTreeMap<&'static str, ServerMs>,
-    from: Option<State>,
-    to: State,
+    before: Option<&Transaction>,
+    after: &Transaction,
     now: ServerMs,
 ) {
     times.insert("lastModified", now);
-    match (from, to) {
+    if after.parked.is_some() {
+        times.remove("sweepAfter");
+    }
+    match (before.map(|before| before.state), after.state) {
         (Some(State::Initial), State::Pending) => {
             times.insert("claimedAt", now);
         }
         (Some(State::Pending), State::Initial) => {
             times.remove("claimedAt");
+            times.insert("sweepAfter", now);
         }
         (Some(State::Scheduled), State::Initial) => {
             times.insert("sweepAfter", now + HOUR);
@@ -425,9 +444,10 @@ fn note_times(
         }
         (Some(State::Held), State::Pending) => {
             times.insert("confirmedAt", now);
+            times.insert("sweepAfter", now);
         }
         (Some(State::Scheduled | State::Initial | State::Held), State::Canceling) => {
-            times.remove("sweepAfter");
+            times.insert("sweepAfter", now);
             times.insert("decidedAt", now);
         }
         (Some(State::Pending), State::Applied | State::Canceling) => {
