@@ -7,17 +7,16 @@
 //! is set apart. When the server is away, nothing more is tried.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use ledger::event::End;
 use ledger::journal::{Entry, Line};
-use ledger::retry::Policy;
 use ledger::transaction::{State, TransactionId};
 use ledger::{CALL_IDS_MAX, Ending, Fault, Ledger, LedgerError};
 
 use super::Environment;
 use super::announce::Committed;
 use super::batch::Batch;
+use super::native::AFTER_CONFLICT;
 use super::news::tell;
 use super::owned::{Left, Owned};
 use super::steps::refused_to_move;
@@ -28,10 +27,6 @@ const CONFLICTS_MAX: u32 = 3;
 /// How often one batch tries in all: enough for a few culprits among as many transactions as a call
 /// may have. What is left after that goes on apart from the others.
 const TRIES_MAX: usize = 100;
-
-/// How long to leave the documents to somebody else.
-const AFTER_CONFLICT: Policy =
-    Policy { first: Duration::from_millis(10), max: Duration::from_millis(80) };
 
 /// Transactions that are to end together.
 struct Piece {

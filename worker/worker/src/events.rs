@@ -28,7 +28,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::metrics::Metrics;
 use crate::trace::traces;
 
-/// How long a batch waits for the confirms of its events. After that they are noted as due.
+/// How long a batch waits for the confirms of its events. After that they are the sweepers'.
 const CONFIRM_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long nobody waits for a broker that has not answered.

@@ -42,7 +42,7 @@ const CONFLICTS_MAX: u32 = 3;
 const CONFLICTS_IN_A_ROW_MAX: u32 = 4 * CONFLICTS_MAX;
 
 /// How long to leave the documents to somebody else: about as long as a batch takes.
-const AFTER_CONFLICT: Policy =
+pub(super) const AFTER_CONFLICT: Policy =
     Policy { first: Duration::from_millis(10), max: Duration::from_millis(80) };
 
 /// How often a batch that fails as a command is halved.
