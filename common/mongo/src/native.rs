@@ -38,8 +38,8 @@ use mongodb::error::Error;
 use mongodb::options::ReadConcern;
 
 use super::fault::CommitFailed;
-use super::names::{ACCOUNTS, JOURNAL, TRANSACTIONS};
-use super::write::{DUPLICATE_KEY, GARBLED};
+use super::names::{ACCOUNTS, TRANSACTIONS};
+use super::write::GARBLED;
 use super::{Store, fault, journal, read, statements, words};
 
 const OPERATION: &str = "transact";
@@ -60,6 +60,13 @@ const STATEMENTS_MAX: usize = 4_096;
 pub(super) enum Halt {
     /// Somebody else is in the way. It has no effect.
     Conflict,
+    /// The server refuses one of the documents, and it has no effect.
+    Refused {
+        /// The server's code.
+        code: i32,
+        /// What it says.
+        problem: String,
+    },
     /// It has failed and has no effect.
     Failed(LedgerError),
     /// The driver has failed, and it has no effect.
@@ -73,6 +80,9 @@ impl Halt {
     pub fn told(self, operation: &'static str) -> Option<LedgerError> {
         match self {
             Halt::Conflict => None,
+            Halt::Refused { problem, .. } => {
+                Some(LedgerError::lasting(operation, problem).without_effect())
+            }
             Halt::Failed(error) => Some(error.without_effect()),
             Halt::Driver(error) => Some(fault::classify(operation, &error).without_effect()),
             // Whatever the code says of other commands: nothing was refused. A repetition looks
@@ -255,10 +265,8 @@ pub(super) async fn update(
         };
         match fault::refusals(operation, &reply)?.pop() {
             None => {}
-            // The same line is there: its transactions are final already, which a look shows.
-            Some((DUPLICATE_KEY, _)) if collection == JOURNAL => return Err(Halt::Conflict),
-            Some((_, refused)) => {
-                return Err(Halt::Failed(LedgerError::lasting(operation, refused.problem)));
+            Some((code, refused)) => {
+                return Err(Halt::Refused { code, problem: refused.problem });
             }
         }
         let matched = reply.get_i32("n").ok().and_then(|n| usize::try_from(n).ok());

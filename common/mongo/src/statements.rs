@@ -157,10 +157,6 @@ fn key_is_decided() -> RawDocumentBuf {
 /// Ends transactions of a batch in two phases, under the name of their line. They were decided
 /// before, so their keys are free already, save where somebody has written one by hand.
 pub(super) fn end(end: End, ids: &[&TransactionId], claim: &Claim, line: &str) -> RawDocumentBuf {
-    let left = match end {
-        End::Done => State::Applied,
-        End::Canceled => State::Canceling,
-    };
     let gone = UNFINISHED.iter().map(|field| (cstr(field), RawBson::from("")));
     let update = rawdoc! {
         "$set": { "state": end.as_str(), "line": line },
@@ -168,7 +164,7 @@ pub(super) fn end(end: End, ids: &[&TransactionId], claim: &Claim, line: &str) -
         "$unset": RawDocumentBuf::from_iter(gone),
         "$rename": key_is_decided(),
     };
-    rawdoc! { "q": owned(left, ids, claim), "u": update, "multi": true }
+    rawdoc! { "q": owned(end.leaves(), ids, claim), "u": update, "multi": true }
 }
 
 /// Whether a transaction that expires has not expired yet, on the server's clock.

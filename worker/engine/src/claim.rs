@@ -36,7 +36,6 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         self.set_apart(parkings).await;
         self.choose();
         self.load().await;
-        self.engine.auto.learn_accounts(self.owned.values().map(Owned::legs));
         drop(timer);
     }
 

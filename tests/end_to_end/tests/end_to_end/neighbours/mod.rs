@@ -6,6 +6,7 @@ mod backlog;
 mod documents;
 mod fields;
 mod in_flight;
+mod journal;
 mod messages;
 mod parked;
 mod payrolls;
