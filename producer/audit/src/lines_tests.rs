@@ -175,7 +175,7 @@ fn a_line_that_makes_no_sense_anywhere_is_named_and_nothing_of_it_is_skipped() {
         ("accounts", list(&[text("a"), 7.into(), text("c")])),
         ("accounts", list(&[text("a"), text("b")])),
         ("nets", Bson::Null),
-        ("nets", list(&[one.clone()])),
+        ("nets", list(std::slice::from_ref(&one))),
         ("done", Bson::Null),
         ("done", list(&[text("t")])),
         ("done", entry(&[])),

@@ -107,11 +107,11 @@ fn one_more(done: Bson) -> Plant {
 /// Faults, and what is said of each. `LINE` stands for the name of the line.
 fn faults(line: &Document) -> Vec<(Plant, Vec<&'static str>)> {
     let entry = |id: &str| -> Bson {
-        vec![id.into(), 0.into(), (-5_i64).into(), 1.into(), 5_i64.into()].into()
+        vec![Bson::from(id), 0.into(), (-5_i64).into(), 1.into(), 5_i64.into()].into()
     };
     let done = line.get_array("done").expect("a list");
     let place = |id: &str| {
-        done.iter().position(|one| one.as_array().is_some_and(|one| one[0] == id.into()))
+        done.iter().position(|one| one.as_array().is_some_and(|one| one[0] == Bson::from(id)))
     };
     let of_t = |at: usize| format!("done.{}.{at}", place("t").expect("it has one"));
     let without_u: Vec<Bson> = done
