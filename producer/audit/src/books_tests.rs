@@ -213,8 +213,8 @@ fn a_document_that_can_not_be_read_is_a_finding_of_its_own() {
     let found = books.close().findings.into_kept();
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     let expected = [
-        "accounts/\u{fffd} (not valid text): balance is missing",
-        "accounts/{ \"n\": 7 } (no text): balance is missing",
+        "accounts/\u{fffd} (not valid text): _id is not valid text",
+        "accounts/{ \"n\": 7 } (no text): _id is of the type EmbeddedDocument, and no text",
         "transactions/\u{fffd} (not valid text): is done and invalid",
         "transactions/7 (no text): state \"xxx",
         "transactions/xxx",
