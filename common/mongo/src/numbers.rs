@@ -94,9 +94,11 @@ fn sum_is_whole(numbers: usize) -> RawDocumentBuf {
 
 /// Each of the first numbers is null, missing, or within the limits of an amount. The server
 /// compares values of any types: NaN and null are below all numbers; text, lists and the like are
-/// above them. `$min` and `$max` leave out what is null or missing.
+/// above them. `$min` and `$max` leave out what is null or missing; with a zero among them there is
+/// always something left.
 fn in_range(numbers: usize) -> RawDocumentBuf {
-    let numbers: RawArrayBuf = NUMBERS[..numbers].iter().copied().collect();
+    let mut numbers: RawArrayBuf = NUMBERS[..numbers].iter().copied().collect();
+    numbers.push(0);
     rawdoc! { "$and": [
         { "$gte": [{ "$min": numbers.clone() }, -Amount::MAX] },
         { "$lte": [{ "$max": numbers }, Amount::MAX] },

@@ -257,8 +257,12 @@ pub(super) fn accounts(looks: &[Look]) -> RawArrayBuf {
         true => rawdoc! { "$literal": [] },
         false => rawdoc! { "$setIntersection": [marks.clone(), own_marks(looks)] },
     };
-    // Something else than a list may be large, and false is no list either.
-    let marks = rawdoc! { "$cond": [{ "$isArray": marks }, asked, false] };
+    // Something else than a list may be large; then its type is no list either.
+    let bytes = rawdoc! { "$bsonSize": { "marks": marks.clone() } };
+    let other = rawdoc! { "$cond": [
+        { "$lte": [bytes, ACCOUNT_BYTES_MAX] }, marks.clone(), { "$type": marks.clone() },
+    ] };
+    let marks = rawdoc! { "$cond": [{ "$isArray": marks }, asked, other] };
     let bytes = rawdoc! { "$bsonSize": "$$account" };
     let vars = rawdoc! { "account": fields(&ACCOUNT) };
     let fits = rawdoc! { "$lte": [bytes.clone(), ACCOUNT_BYTES_MAX] };
