@@ -270,10 +270,13 @@ async fn the_border_keeps_out_fields_that_stand_twice() {
     let world = World::new().await;
     let now = mongodb::bson::DateTime::from_millis(0);
     let account = RawDocumentBuf::try_from(&Account::new("a", Amount::Int(5)).to_document(now));
+    let as_others_do = RawDocumentBuf::try_from(&doc! { "_id": "b", "balance": 5.0 });
     let transfer = Body::transfer("a", "b", Amount::Int(5)).expect("valid");
     let transaction = RawDocumentBuf::try_from(&transfer.to_document("t", now));
     for (collection, good, fields) in [
         (world.store.accounts(), account, ["balance", "pendingTransactions", "note"]),
+        // As others make it: without marks and opening.
+        (world.store.accounts(), as_others_do, ["balance", "floor", "note"]),
         (world.store.transactions(), transaction, ["state", "attempts", "note"]),
     ] {
         let collection = collection.clone_with_type::<RawDocumentBuf>();
