@@ -503,7 +503,7 @@ mod tests {
             (&whole, "balance", Bson::Double(1.5), "balance: 1.5 is a double with a fraction"),
             (&whole, "balance", many, "balance: a value of the type Array"),
             (&whole, "pendingDebits", decimal("0.5"), "pendingDebits: 0.5 is a decimal"),
-            (&whole, "openingBalance", Bson::from("5"), "\"5\" is a text; write minor units"),
+            (&whole, "openingBalance", Bson::from("5"), "\"5\" is a text; write NumberLong(\"5\")"),
             (&whole, "currency", Bson::Int32(1), "currency is of the type Int32, and no text"),
             (&whole, "status", Bson::from("x".repeat(9_000)), "(9000 bytes)"),
             (&whole, "status", Bson::Int32(1), "status is of the type Int32"),

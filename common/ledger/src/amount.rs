@@ -65,7 +65,9 @@ impl AmountError {
     #[must_use]
     pub fn beside(self, balance: Amount) -> AmountError {
         match self {
-            AmountError::Stored { value, kind, .. } if balance.is_int() => {
+            AmountError::Stored { value, kind, remedy }
+                if balance.is_int() && remedy.contains("NumberDecimal") =>
+            {
                 let remedy = "minor units like NumberLong(\"1250\"), as its balance is whole";
                 AmountError::Stored { value, kind, remedy: remedy.to_owned() }
             }
