@@ -37,6 +37,7 @@ mod progress;
 mod protocol;
 mod raw;
 mod read;
+mod refused;
 mod requests;
 mod resting;
 mod rights;

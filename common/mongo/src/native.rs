@@ -20,6 +20,10 @@
 //! refuses a transaction, and an account whose debits and credits within the batch are equal, count
 //! as of the snapshot, which is a moment within this operation. No balance follows from them.
 //!
+//! A balance is changed by adding to it. Where the snapshot shows a number that Tandem has not
+//! written so (an Int32, a double), or no opening, the computed balance and the opening are set:
+//! the account is what the snapshot shows, or the write fails.
+//!
 //! What is read may not be on a majority yet; the commit, which comes later, waits until it is.
 //! Fails with an `Err` where the outcome is unknown or a document breaks its schema; the whole
 //! batch has then no effect, or all of it. Until the commit is sent, it surely has none. A commit

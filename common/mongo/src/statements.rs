@@ -6,9 +6,9 @@
 
 use std::collections::HashSet;
 
-use ledger::amount::Amount;
 use ledger::event::End;
 use ledger::journal::Heading;
+use ledger::netting::Change;
 use ledger::transaction::{DECIDED_KEY, DUE_AT, Reason, State, TransactionId};
 use ledger::{Cancelation, Claim, Commit, LeaseMs, ServerMs, Verdict};
 use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
@@ -250,11 +250,17 @@ pub(super) fn unclaim(ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
     }
 }
 
-/// Adds to a balance within a native transaction. It needs no guard, because the server compares
+/// Changes a balance within a native transaction. It needs no guard, because the server compares
 /// the document with the snapshot. Also returns how many documents it has to match.
-pub(super) fn add(account: &str, change: Amount) -> Statement {
-    let change = RawBson::from(change);
-    (rawdoc! { "q": { "_id": account }, "u": { "$inc": { "balance": change } } }, 1)
+pub(super) fn add(account: &str, change: Change) -> Statement {
+    let update = match change {
+        Change::Add(amount) => rawdoc! { "$inc": { "balance": RawBson::from(amount) } },
+        Change::Set { balance, opening } => {
+            let (balance, opening) = (RawBson::from(balance), RawBson::from(opening));
+            rawdoc! { "$set": { "balance": balance, "openingBalance": opening } }
+        }
+    };
+    (rawdoc! { "q": { "_id": account }, "u": update }, 1)
 }
 
 /// Moves `initial` transactions to their ends within a native transaction. With each statement

@@ -143,8 +143,7 @@ impl Neighbour {
     async fn spoil(&self, account: &str, fault: &AccountFault) -> Result<bool, Error> {
         let field = fault.field();
         let keep = doc! { "field": field, "value": format!("${field}") };
-        let wrong =
-            fault.value().map_or(Bson::from("$$REMOVE"), |value| doc! { "$literal": value }.into());
+        let wrong = doc! { "$literal": fault.value() };
         let update = vec![doc! { "$set": { SPOILED: keep } }, doc! { "$set": { field: wrong } }];
         let whole = doc! { "_id": account, SPOILED: { "$exists": false } };
         let accounts = self.store.accounts();

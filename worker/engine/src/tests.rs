@@ -152,6 +152,7 @@ impl Ledger for Scripted {
             id: id.clone(),
             marks: Some(Default::default()),
             account: Ok(Account::new(id, Amount::Int(1))),
+            as_written: true,
         };
         Ok(looks.iter().map(account).collect())
     }

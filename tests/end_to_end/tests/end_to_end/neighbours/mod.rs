@@ -124,7 +124,7 @@ async fn set_validator(world: &World, collection: &str, validator: Document) {
 }
 
 /// Adds an unexpected rule to the validator of a collection; returns the validator as it was.
-async fn add_rule(world: &World, collection: &str, rule: Document) -> Document {
+pub async fn add_rule(world: &World, collection: &str, rule: Document) -> Document {
     let before = validator(world, collection).await;
     set_validator(world, collection, doc! { "$and": [before.clone(), rule] }).await;
     before
