@@ -72,15 +72,22 @@ impl Collection {
         }
     }
 
-    /// The name of the field that stands at a path; none where there is no field of Tandem's.
+    /// The name of the field that stands at a path, or within a field; none where there is no field of
+    /// Tandem's.
     #[must_use]
     pub fn name_of<'a>(&self, path: &'a str) -> Option<Cow<'a, str>> {
-        let named = self.fields.iter().find(|(_, own)| own.as_str() == path);
-        if let Some((name, _)) = named {
-            return Some(Cow::Borrowed(name));
+        for (name, own) in &self.fields {
+            match path.strip_prefix(own.as_str()) {
+                Some("") => return Some(Cow::Borrowed(name)),
+                Some(tail) if tail.starts_with('.') => {
+                    return Some(Cow::Owned(format!("{name}{tail}")));
+                }
+                Some(_) | None => {}
+            }
         }
         let rest = path.strip_prefix(self.rest.as_str())?.strip_prefix('.')?;
-        (!rest.contains('.')).then_some(Cow::Borrowed(rest))
+        let head = rest.split('.').next().unwrap_or_default();
+        (!self.fields.contains_key(head)).then_some(Cow::Borrowed(rest))
     }
 
     pub(crate) fn value(&self, name: &str) -> Value<'_> {

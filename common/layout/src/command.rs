@@ -12,6 +12,9 @@ use super::collection::Collection;
 use super::file::Layout;
 use super::{Raw, cstr};
 
+/// The field of an answer in which a whole document may stand.
+const WITHIN: &str = "document";
+
 /// A command as it is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Command {
@@ -28,6 +31,8 @@ pub enum Answer {
     Own,
     /// They are as they are stored.
     Stored(Collection),
+    /// They have a field with a document as it is stored.
+    Within(Collection),
     /// They are keys of an index.
     Keys(Collection),
 }
@@ -41,6 +46,19 @@ impl Answer {
         match self {
             Answer::Own => Ok(Cow::Borrowed(document)),
             Answer::Stored(collection) => collection.read(document).map(Cow::Owned),
+            Answer::Within(collection) => {
+                let mut own = RawDocumentBuf::new();
+                for element in document.iter_elements() {
+                    let element = element?;
+                    match (element.key().as_str(), element.value()?) {
+                        (WITHIN, RawBsonRef::Document(stored)) => {
+                            own.append(element.key(), collection.read(stored)?);
+                        }
+                        (_, value) => own.append(element.key(), value),
+                    }
+                }
+                Ok(Cow::Owned(own))
+            }
             Answer::Keys(collection) => {
                 let mut own = RawDocumentBuf::new();
                 for element in document.iter_elements() {
@@ -100,8 +118,8 @@ impl Collection {
                     true.into()
                 }
                 ("pipeline", RawBsonRef::Array(pipeline)) => {
-                    let (pipeline, is_own) = self.pipeline(pipeline)?;
-                    answer = if is_own { Answer::Own } else { Answer::Stored(self.clone()) };
+                    let (pipeline, made) = self.pipeline(pipeline)?;
+                    answer = made.answer(self);
                     pipeline.into()
                 }
                 ("updates", RawBsonRef::Array(updates)) => {
@@ -177,13 +195,12 @@ impl Collection {
         Ok((stored, is_computed))
     }
 
-    /// A pipeline that reads, and whether what it yields is as Tandem reads it: once a stage has made
-    /// new documents, they are.
-    fn pipeline(&self, pipeline: &RawArray) -> Raw<(RawArrayBuf, bool)> {
-        let (mut stages, mut is_own) = (RawArrayBuf::new(), false);
+    /// A pipeline that reads, and what its documents are made of.
+    fn pipeline(&self, pipeline: &RawArray) -> Raw<(RawArrayBuf, Made)> {
+        let (mut stages, mut made) = (RawArrayBuf::new(), Made::Stored);
         for stage in pipeline {
             let RawBsonRef::Document(stage) = stage? else { continue };
-            if is_own {
+            if made != Made::Stored {
                 stages.push(stage);
                 continue;
             }
@@ -195,15 +212,19 @@ impl Collection {
                     ("$sort", RawBsonRef::Document(keys)) => self.keys(keys)?.into(),
                     ("$project", RawBsonRef::Document(projection)) => {
                         let (projection, computed) = self.projection(projection)?;
-                        is_own = computed;
+                        made = if computed { Made::Own } else { made };
                         projection.into()
                     }
-                    ("$replaceWith" | "$group", expression) => {
-                        is_own = true;
+                    ("$replaceWith", expression) => {
+                        made = Made::of(expression)?;
+                        self.expression(expression)?
+                    }
+                    ("$group", expression) => {
+                        made = Made::Own;
                         self.expression(expression)?
                     }
                     ("$count", name) => {
-                        is_own = true;
+                        made = Made::Own;
                         name.into()
                     }
                     (_, other) => other.into(),
@@ -212,7 +233,46 @@ impl Collection {
             }
             stages.push(stored);
         }
-        Ok((stages, is_own))
+        Ok((stages, made))
+    }
+}
+
+/// What the documents that a pipeline yields are made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Made {
+    /// They are as they are stored.
+    Stored,
+    /// A field of theirs is.
+    Within,
+    /// They are as Tandem reads them.
+    Own,
+}
+
+impl Made {
+    /// What this expression makes.
+    fn of(expression: RawBsonRef<'_>) -> Raw<Made> {
+        let RawBsonRef::Document(made) = expression else {
+            let is_whole = matches!(expression, RawBsonRef::String("$$ROOT"));
+            return Ok(if is_whole { Made::Stored } else { Made::Own });
+        };
+        if let Some(RawBsonRef::Array(parts)) = made.get("$cond")? {
+            for branch in parts.into_iter().skip(1) {
+                match Made::of(branch?)? {
+                    Made::Own => {}
+                    made => return Ok(made),
+                }
+            }
+        }
+        let is_within = matches!(made.get(WITHIN)?, Some(RawBsonRef::String("$$ROOT")));
+        Ok(if is_within { Made::Within } else { Made::Own })
+    }
+
+    fn answer(self, collection: &Collection) -> Answer {
+        match self {
+            Made::Stored => Answer::Stored(collection.clone()),
+            Made::Within => Answer::Within(collection.clone()),
+            Made::Own => Answer::Own,
+        }
     }
 }
 

@@ -96,6 +96,12 @@ impl Layout {
         Layout::new(written)
     }
 
+    /// A file to begin with, in which every key has a comment.
+    #[must_use]
+    pub fn template() -> &'static str {
+        include_str!("template.toml")
+    }
+
     /// The file again, without its comments.
     #[must_use]
     pub fn to_toml(&self) -> String {
@@ -224,8 +230,23 @@ mod tests {
         assert_eq!(transactions.path("captured.0.account"), "tandem.captured.0.account");
         assert_eq!(transactions.name_of("to").as_deref(), Some("destination"));
         assert_eq!(transactions.name_of("tandem.claim").as_deref(), Some("claim"));
+        assert_eq!(transactions.name_of("tandem.parked.at").as_deref(), Some("parked.at"));
+        assert_eq!(transactions.name_of("from.x").as_deref(), Some("source.x"));
+        assert_eq!(transactions.name_of("tandem.source"), None);
         assert_eq!(transactions.name_of("source"), None);
         assert_eq!(accounts.parents(), ["tandem", "wallet"]);
+    }
+
+    #[test]
+    fn the_file_to_begin_with_names_everything_as_it_is_without_a_file() {
+        let named = read(Layout::template()).expect("it is good");
+        let plain = read("").expect("it is good");
+        assert_eq!((named.accounts, named.transactions), (plain.accounts, plain.transactions));
+        let written: Written = toml::from_str(Layout::template()).expect("it is good");
+        assert_eq!(written.accounts.fields.len(), OF_ACCOUNTS.len());
+        assert_eq!(written.accounts.status.len(), Status::ALL.len());
+        assert_eq!(written.transactions.fields.len(), OF_TRANSACTIONS.len());
+        assert_eq!(written.transactions.state.len(), State::ALL.len());
     }
 
     #[test]

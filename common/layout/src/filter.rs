@@ -81,6 +81,10 @@ fn condition(kind: Value<'_>, value: RawBsonRef<'_>) -> Raw<RawBson> {
             ("$ne" | "$nin", Value::Word(words), value) => {
                 stored.append(cstr("$nin"), read_as(words, value)?);
             }
+            ("$type", Value::Id(kind), RawBsonRef::String("string")) => {
+                let types: RawArrayBuf = kind.types().iter().copied().collect();
+                stored.append(cstr(name), types);
+            }
             (_, Value::Id(_), RawBsonRef::Array(values)) => {
                 let mut all = RawArrayBuf::new();
                 for value in values {
@@ -88,7 +92,7 @@ fn condition(kind: Value<'_>, value: RawBsonRef<'_>) -> Raw<RawBson> {
                 }
                 stored.append(cstr(name), all);
             }
-            (_, Value::Id(_), RawBsonRef::String(_)) if !["$type", "$regex"].contains(&name) => {
+            (_, Value::Id(_), RawBsonRef::String(_)) if name != "$regex" => {
                 stored.append(cstr(name), equal(kind, value));
             }
             (_, _, value) => stored.append(cstr(name), value),

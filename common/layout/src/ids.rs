@@ -44,6 +44,16 @@ impl IdKind {
         stored.unwrap_or_else(|| RawBson::String(text.to_owned()))
     }
 
+    /// The server's types that an id of this kind may have.
+    #[must_use]
+    pub fn types(self) -> &'static [&'static str] {
+        match self {
+            IdKind::Text => &["string"],
+            IdKind::ObjectId => &["objectId"],
+            IdKind::Int64 => &["int", "long", "double", "decimal"],
+        }
+    }
+
     /// Whether a text is one of an id of this kind.
     #[must_use]
     pub fn takes(self, text: &str) -> bool {
