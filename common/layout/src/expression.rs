@@ -11,6 +11,9 @@ use super::ids::IdKind;
 use super::tree::{Branch, Tree};
 use super::{Raw, cstr};
 
+/// What names the account as it is read, in the updates of accounts.
+const READ: &str = "$$read.";
+
 impl Collection {
     /// The expression for documents as they are stored.
     ///
@@ -18,8 +21,11 @@ impl Collection {
     /// When the bytes are no BSON.
     pub fn expression(&self, value: RawBsonRef<'_>) -> Raw<RawBson> {
         Ok(match value {
-            RawBsonRef::String(text) if text.starts_with("$$") => text.into(),
-            RawBsonRef::String(text) if text.starts_with('$') => self.field(&text[1..]),
+            RawBsonRef::String(text) => match (text.strip_prefix(READ), text.strip_prefix('$')) {
+                (Some(name), _) => self.field_of(READ, name),
+                (None, Some(name)) if !name.starts_with('$') => self.field(name),
+                (None, _) => text.into(),
+            },
             RawBsonRef::Array(values) => {
                 let mut stored = RawArrayBuf::new();
                 for value in values {
@@ -50,7 +56,12 @@ impl Collection {
 
     /// A field as Tandem reads it.
     pub(crate) fn field(&self, name: &str) -> RawBson {
-        let path = format!("${}", self.path(name));
+        self.field_of("$", name)
+    }
+
+    /// A field of a document that was stored, behind what names that document.
+    fn field_of(&self, document: &str, name: &str) -> RawBson {
+        let path = format!("{document}{}", self.path(name));
         match self.value_at(name) {
             Value::Plain => path.into(),
             Value::Id(kind) => kind.text_of(&path),

@@ -5,11 +5,15 @@
 //! write; in a native transaction, whose reads can't grow stale unnoticed, it decides
 //! ([`netting`]).
 //!
+//! Others make accounts, too. So whole numbers are read as Int64, Int32 and doubles alike, and what
+//! is missing means nothing of it: see [`Account::from_raw`].
+//!
 //! [`netting`]: crate::netting
 
 use std::collections::BTreeSet;
 
 use bson::raw::RawElement;
+use bson::spec::ElementType;
 use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use strum::{EnumCount, VariantArray};
 
@@ -119,41 +123,42 @@ impl Account {
     }
 
     /// Reads a stored document from its bytes. What it takes is what the guard of a post takes
-    /// (`mongo::postings`): exact numbers within the limits, and only whole ones where the balance
+    /// (`mongo::numbers`): exact numbers within the limits, and only whole ones where the balance
     /// is whole.
     ///
+    /// What is missing or null means nothing of it: no money, no marks, no restriction by a status.
+    /// A missing floor is 0, and one of null is unlimited. An account without an opening balance
+    /// has not been written by Tandem yet: it opened with what it holds.
+    ///
     /// # Errors
-    /// Says which field is missing, of the wrong type or out of range.
+    /// Says which field is of the wrong type or out of range, and what to write.
     pub fn from_raw(document: &RawDocument) -> Result<Account, String> {
-        let picked = pick_first(document, FIELDS)
-            .map_err(|_| "has a field whose name is not valid text".to_owned())?;
+        let picked = pick_first(document, FIELDS).map_err(|_| NO_NAME.to_owned())?;
         let [id, status, currency, marks, floor, balance, debits, credits, opening, holds] =
             &picked;
-        let balance = amount("balance", balance.as_ref())?;
-        let alike = |field: &str, element: &Option<RawElement<'_>>| {
-            let amount = amount(field, element.as_ref())?;
-            if balance.is_int() && !amount.is_int() {
-                return Err(format!("{field} is a decimal number, and balance a whole one"));
-            }
-            Ok(amount)
+        let numbers = Numbers::beside(balance.as_ref())?;
+        let number = |field, element: &Option<RawElement<'_>>| {
+            Ok::<_, String>(numbers.read(field, element.as_ref())?.unwrap_or(Amount::ZERO))
         };
+        let is_null = |element: &RawElement<'_>| element.element_type() == ElementType::Null;
+        let pending_debits = number("pendingDebits", debits)?;
         Ok(Account {
             id: text("_id", id.as_ref())?.into(),
-            balance,
-            pending_debits: alike("pendingDebits", debits)?,
-            pending_credits: alike("pendingCredits", credits)?,
+            balance: numbers.balance,
+            pending_debits,
+            pending_credits: number("pendingCredits", credits)?,
             pending_transactions: read_marks(marks.as_ref())?,
             pending_holds: read_holds(holds.as_ref()),
-            floor: match value("floor", floor.as_ref())? {
-                RawBsonRef::Null => None,
-                _ => Some(alike("floor", floor)?),
+            floor: match floor {
+                Some(floor) if is_null(floor) => None,
+                floor => Some(number("floor", floor)?),
             },
             status: read_status(status.as_ref())?,
-            currency: match currency.as_ref().map(|_| value("currency", currency.as_ref())) {
-                None | Some(Ok(RawBsonRef::Null | RawBsonRef::Undefined)) => None,
-                Some(_) => Some(text("currency", currency.as_ref())?.to_owned()),
+            currency: match present(currency.as_ref()) {
+                None => None,
+                currency => Some(text("currency", currency)?.to_owned()),
             },
-            opening_balance: alike("openingBalance", opening)?,
+            opening_balance: numbers.opening(opening.as_ref(), pending_debits)?,
         })
     }
 
@@ -263,26 +268,102 @@ const FIELDS: [&str; 10] = [
     "pendingHolds",
 ];
 
+/// What an account opened with, whatever its marks, status and floor are.
+///
+/// # Errors
+/// As [`Account::from_raw`].
+pub fn opening_from_raw(document: &RawDocument) -> Result<Amount, String> {
+    let picked = pick_first(document, ["balance", "pendingDebits", "openingBalance"]);
+    let [balance, debits, opening] = picked.map_err(|_| NO_NAME.to_owned())?;
+    let numbers = Numbers::beside(balance.as_ref())?;
+    let debits = numbers.read("pendingDebits", debits.as_ref())?.unwrap_or(Amount::ZERO);
+    numbers.opening(opening.as_ref(), debits)
+}
+
+/// Whether balance and opening are stored as Tandem writes them. If so, adding to the balance keeps
+/// it so; otherwise the server would add to a double, or the opening would never be written.
+#[must_use]
+pub fn is_as_written(document: &RawDocument) -> bool {
+    let written = [ElementType::Int64, ElementType::Decimal128];
+    pick_first(document, ["balance", "openingBalance"]).is_ok_and(|numbers| {
+        let is_written = |number: RawElement<'_>| written.contains(&number.element_type());
+        numbers.into_iter().all(|number| number.is_some_and(is_written))
+    })
+}
+
+/// The numbers of an account: the balance, and how the others are read beside it.
+struct Numbers {
+    balance: Amount,
+}
+
+impl Numbers {
+    fn beside(balance: Option<&RawElement<'_>>) -> Result<Numbers, String> {
+        let balance = match stored("balance", balance)? {
+            None => Amount::ZERO,
+            Some(value) => Amount::from_raw(value).map_err(|error| format!("balance: {error}"))?,
+        };
+        Ok(Numbers { balance })
+    }
+
+    /// A number; none where nothing is stored.
+    fn read(&self, field: &str, of: Option<&RawElement<'_>>) -> Result<Option<Amount>, String> {
+        let Some(value) = stored(field, of)? else { return Ok(None) };
+        let amount = Amount::from_raw(value)
+            .map_err(|error| format!("{field}: {}", error.beside(self.balance)))?;
+        let is_double = matches!(value, RawBsonRef::Double(_));
+        match (self.balance.is_int(), amount.is_int()) {
+            (true, false) => Err(format!(
+                "{field}: {amount} is a decimal number, and balance a whole one; write minor units \
+                 like NumberLong(\"1250\")"
+            )),
+            (false, true) if is_double => Err(format!(
+                "{field}: {amount} is a double, and balance a decimal number; write \
+                 NumberDecimal(\"{amount}\")"
+            )),
+            (true, true) | (false, true | false) => Ok(Some(amount)),
+        }
+    }
+
+    /// The opening; of an account that has none yet, what it holds.
+    fn opening(&self, of: Option<&RawElement<'_>>, debits: Amount) -> Result<Amount, String> {
+        const FIELD: &str = "openingBalance";
+        match self.read(FIELD, of)? {
+            Some(opening) => Ok(opening),
+            None => self.balance.checked_add(debits).ok_or_else(|| {
+                let (balance, most) = (self.balance, Amount::MAX);
+                format!(
+                    "{FIELD}: it is missing, and balance {balance} and pendingDebits {debits} are \
+                     together more than {most}; write what the account had at first"
+                )
+            }),
+        }
+    }
+}
+
 /// The marks of an account, whatever the rest of its document holds: all that a settlement or an
 /// undoing has to know of it. Only what may be a transaction's `_id` counts as a mark.
 ///
 /// # Errors
-/// When there is no list of them.
+/// When something else than a list stands there.
 pub fn marks_from_raw(document: &RawDocument) -> Result<BTreeSet<TransactionId>, String> {
-    let [marks] = pick_first(document, ["pendingTransactions"])
-        .map_err(|_| "has a field whose name is not valid text".to_owned())?;
+    let [marks] = pick_first(document, ["pendingTransactions"]).map_err(|_| NO_NAME.to_owned())?;
     read_marks(marks.as_ref())
 }
 
 fn read_marks(element: Option<&RawElement<'_>>) -> Result<BTreeSet<TransactionId>, String> {
-    match element.map(RawElement::value) {
-        Some(Ok(RawBsonRef::Array(marks))) => Ok(marks
+    let Some(element) = present(element) else { return Ok(BTreeSet::new()) };
+    match element.value() {
+        Ok(RawBsonRef::Array(marks)) => Ok(marks
             .into_iter()
             .filter_map(|mark| mark.ok()?.as_str())
             .filter(|mark| mark.len() <= NAME_BYTES_MAX)
             .map(Into::into)
             .collect()),
-        Some(_) | None => Err("pendingTransactions is missing or not a list".to_owned()),
+        Ok(_) | Err(_) => Err(format!(
+            "pendingTransactions is of the type {:?}, and no list; write [] if no transaction is in \
+             flight on it",
+            element.element_type()
+        )),
     }
 }
 
@@ -298,22 +379,39 @@ fn read_holds(element: Option<&RawElement<'_>>) -> u32 {
 }
 
 fn read_status(element: Option<&RawElement<'_>>) -> Result<Status, String> {
-    let name = text("status", element)?;
+    let Some(element) = present(element) else { return Ok(Status::Open) };
+    let name = text("status", Some(element))?;
     Status::parse(name)
         .ok_or_else(|| format!("status {:?} is not open, frozen or closed", echo(name)))
 }
 
-fn value<'a>(field: &str, element: Option<&RawElement<'a>>) -> Result<RawBsonRef<'a>, String> {
-    let element = element.ok_or_else(|| format!("{field} is missing"))?;
+/// What is wrong with a document in which fields can't be looked up.
+const NO_NAME: &str = "has a field whose name is not valid text";
+
+/// A field that is there, and not null.
+fn present<'a, 'b>(element: Option<&'b RawElement<'a>>) -> Option<&'b RawElement<'a>> {
+    let nothing = [ElementType::Null, ElementType::Undefined];
+    element.filter(|element| !nothing.contains(&element.element_type()))
+}
+
+fn value<'a>(field: &str, element: &RawElement<'a>) -> Result<RawBsonRef<'a>, String> {
     element.value().map_err(|_| format!("{field} is not valid text"))
 }
 
-fn text<'a>(field: &str, element: Option<&RawElement<'a>>) -> Result<&'a str, String> {
-    value(field, element)?.as_str().ok_or_else(|| format!("{field} is not a string"))
+/// What a number is read from; none where nothing is stored.
+fn stored<'a>(
+    field: &str,
+    element: Option<&RawElement<'a>>,
+) -> Result<Option<RawBsonRef<'a>>, String> {
+    let there = element.filter(|element| element.element_type() != ElementType::Null);
+    there.map(|element| value(field, element)).transpose()
 }
 
-fn amount(field: &str, element: Option<&RawElement<'_>>) -> Result<Amount, String> {
-    Amount::from_raw(value(field, element)?).map_err(|error| format!("{field}: {error}"))
+fn text<'a>(field: &str, element: Option<&RawElement<'a>>) -> Result<&'a str, String> {
+    let element = element.ok_or_else(|| format!("{field} is missing"))?;
+    value(field, element)?.as_str().ok_or_else(|| {
+        format!("{field} is of the type {:?}, and no text; write a text", element.element_type())
+    })
 }
 
 #[cfg(test)]
@@ -392,18 +490,27 @@ mod tests {
         let many = Bson::Array(vec![Bson::Int64(1)]);
         for (document, field, value, expected) in [
             (&whole, "floor", Bson::Int64(i64::MIN), "floor: -9223372036854775808 is too large"),
-            (&whole, "floor", Bson::Undefined, "floor: a Undefined"),
-            (&whole, "floor", decimal("0"), "floor is a decimal"),
-            (&whole, "balance", decimal("NaN"), "balance: NaN is not a number"),
-            (&whole, "balance", Bson::Double(f64::NAN), "floating-point"),
-            (&whole, "balance", many, "balance: a Array"),
-            (&whole, "pendingDebits", decimal("0.5"), "pendingDebits is a decimal"),
-            (&whole, "openingBalance", Bson::Null, "openingBalance: a Null"),
-            (&whole, "currency", Bson::Int32(1), "currency is not a string"),
+            (&whole, "floor", Bson::Undefined, "floor: a value of the type Undefined"),
+            (
+                &whole,
+                "floor",
+                decimal("0"),
+                "floor: 0 is a decimal number, and balance a whole one",
+            ),
+            (&whole, "floor", Bson::Double(0.5), "NumberLong(\"1250\"), as its balance is whole"),
+            (&whole, "balance", decimal("NaN"), "balance: NaN is no number"),
+            (&whole, "balance", Bson::Double(f64::NAN), "balance: NaN is no number"),
+            (&whole, "balance", Bson::Double(1.5), "balance: 1.5 is a double with a fraction"),
+            (&whole, "balance", many, "balance: a value of the type Array"),
+            (&whole, "pendingDebits", decimal("0.5"), "pendingDebits: 0.5 is a decimal"),
+            (&whole, "openingBalance", Bson::from("5"), "\"5\" is a text; write NumberLong(\"5\")"),
+            (&whole, "currency", Bson::Int32(1), "currency is of the type Int32, and no text"),
             (&whole, "status", Bson::from("x".repeat(9_000)), "(9000 bytes)"),
-            (&whole, "pendingTransactions", Bson::Null, "pendingTransactions is missing"),
+            (&whole, "status", Bson::Int32(1), "status is of the type Int32"),
+            (&whole, "pendingTransactions", Bson::from("t"), "is of the type String, and no list"),
             (&exact, "balance", decimal("1E-10"), "more than 9 decimal places"),
-            (&exact, "pendingCredits", decimal("-Infinity"), "-Infinity is not a number"),
+            (&exact, "pendingCredits", decimal("-Infinity"), "-Infinity is no number"),
+            (&exact, "pendingCredits", Bson::Double(5.0), "write NumberDecimal(\"5\")"),
             (&exact, "floor", decimal("1E+19"), "too large"),
         ] {
             let mut document = document.clone();
@@ -414,7 +521,12 @@ mod tests {
         for (document, field, value) in [
             (&whole, "floor", Bson::Null),
             (&whole, "floor", Bson::Int32(-3)),
+            (&whole, "floor", Bson::Double(-3.0)),
+            (&whole, "balance", Bson::Double(5.0)),
+            (&whole, "openingBalance", Bson::Null),
             (&whole, "currency", Bson::Null),
+            (&whole, "status", Bson::Null),
+            (&whole, "pendingTransactions", Bson::Null),
             (&exact, "floor", Bson::Int64(0)),
             (&exact, "balance", decimal("5.00000000000000000000")),
         ] {
@@ -430,14 +542,58 @@ mod tests {
         let long = "x".repeat(NAME_BYTES_MAX + 1);
         let broken = doc! { "floor": f64::NAN, "pendingTransactions": ["t", 1, Bson::Null, long] };
         assert_eq!(marks_from_raw(&raw(&broken)), Ok(BTreeSet::from(["t".into()])));
-        assert!(marks_from_raw(&raw(&doc! { "_id": "a" })).is_err());
+        assert!(marks_from_raw(&raw(&doc! { "pendingTransactions": "t" })).is_err());
+        assert_eq!(marks_from_raw(&raw(&doc! { "_id": "a" })), Ok(BTreeSet::new()));
     }
 
     #[test]
-    fn a_float_balance_is_named() {
-        let mut document = Account::new("a", Amount::ZERO).to_document(DateTime::from_millis(0));
-        document.insert("balance", 1.5);
-        let error = Account::from_document(&document).expect_err("a float");
-        assert!(error.contains("balance") && error.contains("floating-point"), "{error}");
+    fn what_is_missing_means_nothing_of_it() {
+        let read = |document: Document| Account::from_document(&document).expect("it can be read");
+        assert_eq!(read(doc! { "_id": "a" }), Account::new("a", Amount::ZERO));
+        let nothing = doc! {
+            "_id": "a", "balance": Bson::Null, "pendingDebits": Bson::Null,
+            "pendingCredits": Bson::Null, "openingBalance": Bson::Null, "status": Bson::Null,
+            "pendingTransactions": Bson::Null,
+        };
+        assert_eq!(read(nothing), Account::new("a", Amount::ZERO));
+        for balance in [Bson::Int32(7), Bson::Double(7.0), Bson::Int64(7)] {
+            let read = read(doc! { "_id": "a", "balance": balance });
+            assert_eq!(read, Account::new("a", Amount::Int(7)));
+        }
+        let unlimited = read(doc! { "_id": "a", "floor": Bson::Null });
+        assert_eq!(unlimited.floor, None);
+        let exact = read(doc! { "_id": "a", "balance": decimal("1.50") });
+        assert_eq!(exact.opening_balance, Amount::parse("1.50").expect("a decimal"));
+        assert_eq!(exact.floor, Some(Amount::ZERO));
+    }
+
+    #[test]
+    fn an_account_without_an_opening_opened_with_what_it_holds() {
+        let raw = |document: &Document| RawDocumentBuf::try_from(document).expect("BSON");
+        let held = doc! { "_id": "a", "balance": 90.0, "pendingDebits": 10, "pendingCredits": 5 };
+        let read = Account::from_document(&held).expect("it can be read");
+        assert_eq!(read.opening_balance, Amount::Int(100));
+        assert_eq!(opening_from_raw(&raw(&held)), Ok(Amount::Int(100)));
+        let much = doc! { "_id": "a", "balance": Amount::MAX, "pendingDebits": 1 };
+        let error = Account::from_document(&much).expect_err("more than an amount");
+        assert!(error.starts_with("openingBalance: it is missing"), "{error}");
+    }
+
+    #[test]
+    fn only_what_tandem_has_written_is_as_written() {
+        let as_written =
+            |document: Document| is_as_written(&RawDocumentBuf::try_from(&document).expect("BSON"));
+        let whole = Account::new("a", Amount::Int(5)).to_document(DateTime::from_millis(0));
+        assert!(as_written(whole.clone()));
+        assert!(as_written(doc! { "balance": decimal("5"), "openingBalance": 5_i64 }));
+        for field in ["balance", "openingBalance"] {
+            for value in [Bson::Int32(5), Bson::Double(5.0), Bson::Null] {
+                let mut other = whole.clone();
+                other.insert(field, value);
+                assert!(!as_written(other.clone()), "{other}");
+                other.remove(field);
+                assert!(!as_written(other), "without {field}");
+            }
+        }
     }
 }

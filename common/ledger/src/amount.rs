@@ -1,9 +1,11 @@
-//! Amounts of money: Int64 minor units or Decimal128, never a float.
+//! Amounts of money: Int64 minor units or Decimal128.
 //!
 //! Owns parsing, the limits and the arithmetic. Promises that every sum is exact or refused: an
 //! amount is at most [`Amount::MAX`] in magnitude with at most [`Amount::PLACES_MAX`] decimal
 //! places, so neither Int64 nor the 34 digits of Decimal128 can overflow or round anywhere between
-//! here and the server. Fails with an [`AmountError`] that names the remedy.
+//! here and the server. Others store whole numbers as Int32 or as doubles, too. A double counts as
+//! minor units where it is sure to be what was meant: it is whole and below [`Amount::DOUBLE_MAX`].
+//! Fails with an [`AmountError`] that names the remedy.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -40,9 +42,38 @@ pub enum AmountError {
     /// It has more decimal places than can be summed exactly.
     #[error("{0} has more than 9 decimal places; round it before submitting")]
     TooPrecise(String),
-    /// It is a float, which can't hold money exactly.
+    /// It is a float of JSON, which can't hold money exactly.
     #[error("{0} is a floating-point number; write it as a string, like \"12.50\"")]
     Float(String),
+    /// It is stored in MongoDB as something that is no amount.
+    #[error("{value} is {kind}; write {remedy}")]
+    Stored {
+        /// The value, or its type.
+        value: String,
+        /// What is wrong with it.
+        kind: &'static str,
+        /// What to write instead, as in `mongosh`.
+        remedy: String,
+    },
+}
+
+/// What to write where nobody knows what was meant.
+const ANY_AMOUNT: &str = "minor units like NumberLong(\"1250\"), or NumberDecimal(\"12.50\")";
+
+impl AmountError {
+    /// The same for a field of an account whose balance says of which kind all its numbers are.
+    #[must_use]
+    pub fn beside(self, balance: Amount) -> AmountError {
+        match self {
+            AmountError::Stored { value, kind, remedy }
+                if balance.is_int() && remedy.contains("NumberDecimal") =>
+            {
+                let remedy = "minor units like NumberLong(\"1250\"), as its balance is whole";
+                AmountError::Stored { value, kind, remedy: remedy.to_owned() }
+            }
+            other => other,
+        }
+    }
 }
 
 impl Amount {
@@ -55,6 +86,9 @@ impl Amount {
     /// The most decimal places of a decimal amount: 19 digits before and 9 after the point stay
     /// below the 28 that `rust_decimal` holds and far below the 34 of Decimal128.
     pub const PLACES_MAX: u32 = 9;
+
+    /// Doubles from 2^53 on are not read: between them units are missing.
+    pub const DOUBLE_MAX: i64 = 1 << 53;
 
     /// Zero minor units.
     pub const ZERO: Amount = Amount::Int(0);
@@ -207,17 +241,17 @@ impl Amount {
     /// Reads what MongoDB stores, as bytes.
     ///
     /// # Errors
-    /// For doubles, NaN, infinities and everything else that is not a whole or decimal number
-    /// within the limits.
+    /// For doubles that are not whole or too large, NaN, infinities and everything else that is not
+    /// a whole or decimal number within the limits.
     pub fn from_raw(value: RawBsonRef<'_>) -> Result<Amount, AmountError> {
         match value {
             RawBsonRef::Int64(units) => Amount::Int(units).within_limits(),
             RawBsonRef::Int32(units) => Ok(Amount::Int(i64::from(units))),
             RawBsonRef::Decimal128(decimal) => Amount::from_decimal128(decimal),
-            RawBsonRef::Double(float) => Err(AmountError::Float(float.to_string())),
-            RawBsonRef::String(text) => Err(not_a_number(text)),
+            RawBsonRef::Double(double) => Amount::from_double(double),
+            RawBsonRef::String(text) => Err(stored_text(text)),
             // Of anything else only the type is shown: it may be megabytes.
-            other => Err(AmountError::NotANumber(format!("a {:?}", other.element_type()))),
+            other => Err(no_number(format!("a value of the type {:?}", other.element_type()))),
         }
     }
 
@@ -231,16 +265,42 @@ impl Amount {
             Bson::Int32(units) => Amount::from_raw(RawBsonRef::Int32(*units)),
             Bson::Decimal128(decimal) => Amount::from_raw(RawBsonRef::Decimal128(*decimal)),
             Bson::Double(float) => Amount::from_raw(RawBsonRef::Double(*float)),
-            Bson::String(text) => Err(not_a_number(text)),
-            other => Err(AmountError::NotANumber(format!("a {:?}", other.element_type()))),
+            Bson::String(text) => Err(stored_text(text)),
+            other => Err(no_number(format!("a value of the type {:?}", other.element_type()))),
         }
+    }
+
+    fn from_double(double: f64) -> Result<Amount, AmountError> {
+        if !double.is_finite() {
+            return Err(no_number(double.to_string()));
+        }
+        if double.abs() > Amount::MAX as f64 {
+            return Err(AmountError::TooLarge(format!("{double:e}")));
+        }
+        // Below this, a double that is whole is exactly that Int64.
+        let units = double as i64;
+        let (kind, remedy) = if units.abs() >= Amount::DOUBLE_MAX {
+            let kind = "a double of 2^53 or more, which may have lost units";
+            (kind, format!("what it should be, like NumberLong(\"{units}\")"))
+        } else if double.fract() != 0.0 {
+            (
+                "a double with a fraction",
+                format!(
+                    "NumberDecimal(\"{}\"), or minor units like NumberLong(\"1250\")",
+                    rounded(double)
+                ),
+            )
+        } else {
+            return Ok(Amount::Int(units));
+        };
+        Err(AmountError::Stored { value: shown(double), kind, remedy })
     }
 
     fn from_decimal128(decimal: Decimal128) -> Result<Amount, AmountError> {
         const PLACES_MAX: i32 = Amount::PLACES_MAX as i32;
         let too_large = || AmountError::TooLarge(decimal.to_string());
         let Some(Finite { mut coefficient, mut exponent }) = finite(decimal) else {
-            return Err(AmountError::NotANumber(decimal.to_string()));
+            return Err(no_number(decimal.to_string()));
         };
         if coefficient == 0 {
             return Ok(Amount::Decimal(Decimal::ZERO));
@@ -292,6 +352,34 @@ fn finite(decimal: Decimal128) -> Option<Finite> {
 
 fn not_a_number(text: &str) -> AmountError {
     AmountError::NotANumber(format!("{:?}", echo(text)))
+}
+
+/// A stored value that is no number at all.
+fn no_number(value: String) -> AmountError {
+    AmountError::Stored { value, kind: "no number", remedy: ANY_AMOUNT.to_owned() }
+}
+
+/// A stored text. If it is a number, the remedy is that number.
+fn stored_text(text: &str) -> AmountError {
+    let remedy = match Amount::parse(text) {
+        Ok(amount @ Amount::Int(_)) => format!("NumberLong(\"{amount}\")"),
+        Ok(amount @ Amount::Decimal(_)) => format!("NumberDecimal(\"{amount}\")"),
+        Err(_) => ANY_AMOUNT.to_owned(),
+    };
+    AmountError::Stored { value: format!("{:?}", echo(text)), kind: "a text", remedy }
+}
+
+/// A double in few characters: plain digits may be hundreds.
+fn shown(double: f64) -> String {
+    const LENGTH_MAX: usize = 40;
+    let plain = double.to_string();
+    if plain.len() > LENGTH_MAX { format!("{double:e}") } else { plain }
+}
+
+/// A double as the decimal that somebody has meant: rounded to the places of an amount.
+fn rounded(double: f64) -> String {
+    let text = format!("{double:.places$}", places = Amount::PLACES_MAX as usize);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn decimal128(decimal: Decimal) -> Decimal128 {
@@ -376,7 +464,59 @@ mod tests {
             assert!(matches!(Amount::parse(text), Err(AmountError::TooLarge(_))), "{text:?}");
         }
         assert!(matches!(Amount::parse("0.0000000001"), Err(AmountError::TooPrecise(_))));
-        assert!(matches!(Amount::from_bson(&Bson::Double(1.5)), Err(AmountError::Float(_))));
+    }
+
+    #[test]
+    fn a_double_that_is_whole_and_exact_is_minor_units() {
+        let most = (Amount::DOUBLE_MAX - 1) as f64;
+        for (double, units) in [
+            (0.0, 0),
+            (-0.0, 0),
+            (1250.0, 1250),
+            (-7.0, -7),
+            (most, Amount::DOUBLE_MAX - 1),
+            (-most, 1 - Amount::DOUBLE_MAX),
+        ] {
+            assert_eq!(
+                Amount::from_bson(&Bson::Double(double)),
+                Ok(Amount::Int(units)),
+                "{double}"
+            );
+        }
+        assert_eq!(Amount::from_bson(&Bson::Int32(i32::MIN)), Ok(Amount::from(i32::MIN)));
+    }
+
+    #[test]
+    fn a_stored_value_that_is_no_amount_says_value_kind_and_remedy() {
+        let two_to_53 = Amount::DOUBLE_MAX as f64;
+        let any = "write minor units like NumberLong(\"1250\"), or NumberDecimal(\"12.50\")";
+        for (value, expected) in [
+            (
+                Bson::Double(12.5),
+                "12.5 is a double with a fraction; write NumberDecimal(\"12.5\"), or minor units \
+                 like NumberLong(\"1250\")"
+                    .to_owned(),
+            ),
+            (Bson::Double(0.1 + 0.2), "write NumberDecimal(\"0.3\")".to_owned()),
+            (Bson::Double(1e-300), "1e-300 is a double with a fraction".to_owned()),
+            (
+                Bson::Double(two_to_53),
+                "9007199254740992 is a double of 2^53 or more, which may have lost units; write \
+                 what it should be, like NumberLong(\"9007199254740992\")"
+                    .to_owned(),
+            ),
+            (Bson::Double(-two_to_53), "like NumberLong(\"-9007199254740992\")".to_owned()),
+            (Bson::Double(1e300), "1e300 is too large; the limit is 10^18".to_owned()),
+            (Bson::Double(f64::NAN), format!("NaN is no number; {any}")),
+            (Bson::Double(f64::NEG_INFINITY), format!("-inf is no number; {any}")),
+            (Bson::from("12.50"), "\"12.50\" is a text; write NumberDecimal(\"12.50\")".to_owned()),
+            (Bson::from("5"), "\"5\" is a text; write NumberLong(\"5\")".to_owned()),
+            (Bson::from("much"), format!("\"much\" is a text; {any}")),
+            (Bson::Boolean(true), format!("a value of the type Boolean is no number; {any}")),
+        ] {
+            let error = Amount::from_bson(&value).expect_err("no amount").to_string();
+            assert!(error.contains(&expected), "{error}, and not {expected}");
+        }
     }
 
     #[test]
@@ -420,7 +560,7 @@ mod tests {
         }
         assert_eq!(read("12.50").map(|amount| amount.to_string()), Ok("12.50".to_owned()));
         for text in ["NaN", "Infinity", "-Infinity"] {
-            assert!(matches!(read(text), Err(AmountError::NotANumber(_))), "{text}");
+            assert!(matches!(read(text), Err(AmountError::Stored { .. })), "{text}");
         }
         for text in ["1E+6111", "-9E+6144", "1000000000000000000.000000001", "1E+19"] {
             assert!(

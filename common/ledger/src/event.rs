@@ -41,6 +41,15 @@ impl End {
         }
     }
 
+    /// The state that it leaves in two phases.
+    #[must_use]
+    pub fn leaves(self) -> State {
+        match self {
+            End::Done => State::Applied,
+            End::Canceled => State::Canceling,
+        }
+    }
+
     /// The end that a final state stands for.
     #[must_use]
     pub fn of(state: State) -> Option<End> {

@@ -146,6 +146,9 @@ pub struct AccountRead {
     pub marks: Option<BTreeSet<TransactionId>>,
     /// The account, with those marks only, or why its document breaks the schema.
     pub account: Result<Account, String>,
+    /// Whether balance and opening are stored as Tandem writes them; see
+    /// [`account::is_as_written`](crate::account::is_as_written).
+    pub as_written: bool,
 }
 
 /// What a write of several documents did.

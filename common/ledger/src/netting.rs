@@ -18,10 +18,26 @@ use crate::{AccountRead, Content, ServerMs, Verdict};
 pub struct Netting {
     /// One for each transaction, in the order given.
     pub verdicts: Vec<Verdict>,
-    /// What is added to balances, those first that most transactions touch: a hot account is what
-    /// others want, too, so the wait between reading and writing it should be the shortest. An
-    /// account is named again where its sum would leave the limits of an amount.
-    pub changes: Vec<(AccountId, Amount)>,
+    /// How balances change, those first that most transactions touch: a hot account is what others
+    /// want, too, so the wait between reading and writing it should be the shortest. An account is
+    /// named again where a sum to be added would leave the limits of an amount.
+    pub changes: Vec<(AccountId, Change)>,
+}
+
+/// How a balance changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// This is added to it.
+    Add(Amount),
+    /// Both are written, as computed from the snapshot: the account is not stored as Tandem writes
+    /// it. Adding to a double would make a double again, which loses units beyond 2^53, and an
+    /// opening that is missing has to be written before there is an effect.
+    Set {
+        /// The balance after the batch.
+        balance: Amount,
+        /// What the account opened with.
+        opening: Amount,
+    },
 }
 
 /// An account on its way through the batch.
@@ -30,6 +46,8 @@ struct Running {
     /// What was added, in parts that are amounts.
     parts: Vec<Amount>,
     legs: usize,
+    before: Amount,
+    as_written: bool,
 }
 
 impl Running {
@@ -41,6 +59,19 @@ impl Running {
             None => self.parts.push(amount),
         }
     }
+
+    /// What is to be written. What came and went in equal parts needs no write.
+    fn changes(self) -> Vec<Change> {
+        let Account { balance, opening_balance: opening, .. } = self.account;
+        match self.as_written {
+            true => {
+                let parts = self.parts.into_iter().filter(|part| !part.is_zero());
+                parts.map(Change::Add).collect()
+            }
+            false if balance == self.before => vec![],
+            false => vec![Change::Set { balance, opening }],
+        }
+    }
 }
 
 type Books = HashMap<AccountId, Result<Running, String>>;
@@ -49,9 +80,14 @@ type Books = HashMap<AccountId, Result<Running, String>>;
 /// accepted change.
 #[must_use]
 pub fn net(contents: &[Content], accounts: Vec<AccountRead>, now: ServerMs) -> Netting {
-    let running = |account| Running { account, parts: Vec::new(), legs: 0 };
-    let mut books: Books =
-        accounts.into_iter().map(|read| (read.id, read.account.map(running))).collect();
+    let running = |AccountRead { id, account, as_written, .. }| {
+        let running = |account: Account| {
+            let before = account.balance;
+            Running { account, parts: Vec::new(), legs: 0, before, as_written }
+        };
+        (id, account.map(running))
+    };
+    let mut books: Books = accounts.into_iter().map(running).collect();
     let verdicts = contents
         .iter()
         .map(|(id, body)| Verdict { id: id.clone(), refused: decide(body, &mut books, now).err() })
@@ -92,16 +128,15 @@ fn after(body: &Body, leg: &Leg, books: &Books) -> Result<Amount, Reason> {
     }
 }
 
-fn changes(books: Books) -> Vec<(AccountId, Amount)> {
+fn changes(books: Books) -> Vec<(AccountId, Change)> {
     let read = books.into_iter().filter_map(|(id, read)| Some((id, read.ok()?)));
     let mut touched: Vec<_> = read.filter(|(_, running)| running.legs > 0).collect();
     // The order is the same in every process, so that two of them meet at the first account.
     touched.sort_by(|(a, x), (b, y)| y.legs.cmp(&x.legs).then_with(|| a.cmp(b)));
-    let parts = |(id, running): (AccountId, Running)| {
-        running.parts.into_iter().map(move |part| (id.clone(), part))
+    let changes = |(id, running): (AccountId, Running)| {
+        running.changes().into_iter().map(move |change| (id.clone(), change))
     };
-    // What came and went in equal parts needs no write.
-    touched.into_iter().flat_map(parts).filter(|(_, change)| !change.is_zero()).collect()
+    touched.into_iter().flat_map(changes).collect()
 }
 
 #[cfg(test)]
@@ -123,6 +158,7 @@ mod tests {
             id: account.id.clone(),
             marks: None,
             account: Ok(account.clone()),
+            as_written: true,
         };
         accounts.iter().map(read).collect()
     }
@@ -137,8 +173,13 @@ mod tests {
         netting.verdicts.iter().map(code).collect()
     }
 
+    /// What is added.
     fn changes_of(netting: &Netting) -> Vec<(&str, Amount)> {
-        netting.changes.iter().map(|(id, change)| (&**id, *change)).collect()
+        let added = |(id, change): &'_ (AccountId, Change)| match change {
+            Change::Add(amount) => *amount,
+            Change::Set { .. } => panic!("{id} is as Tandem writes it"),
+        };
+        netting.changes.iter().map(|change| (&*change.0, added(change))).collect()
     }
 
     #[test]
@@ -193,7 +234,12 @@ mod tests {
         ];
         let mut accounts = read(&accounts);
         let problem = Err("floor is missing".into());
-        accounts.push(AccountRead { id: "broken".into(), marks: None, account: problem });
+        accounts.push(AccountRead {
+            id: "broken".into(),
+            marks: None,
+            account: problem,
+            as_written: true,
+        });
         let cases = [
             ("nobody", ReasonCode::AccountNotFound),
             ("broken", ReasonCode::AccountInvalid),
@@ -242,11 +288,30 @@ mod tests {
         assert_eq!(codes(&netting), [None, None]);
         assert_eq!(netting.changes.len(), 4);
         let sum = |name: &str| {
-            let of = netting.changes.iter().filter(|(id, _)| &**id == name);
+            let of = changes_of(&netting).into_iter().filter(|(id, _)| *id == name);
             of.map(|(_, change)| change.nanos()).sum::<i128>()
         };
         assert_eq!(sum("deep"), 2 * Amount::Int(Amount::MAX).nanos());
         assert_eq!(sum("rich"), -sum("deep"));
+    }
+
+    #[test]
+    fn what_is_not_as_written_gets_the_balance_itself_and_its_opening_once() {
+        let mut accounts = read(&[account("a", 10), account("b", 5), account("same", 7)]);
+        accounts.iter_mut().for_each(|read| read.as_written = false);
+        let contents = [
+            transfer("1", "a", "b", 3),
+            transfer("2", "a", "b", 4),
+            transfer("there", "a", "same", 1),
+            transfer("and back", "same", "a", 1),
+        ];
+        let netting = net(&contents, accounts, NOW);
+        assert_eq!(codes(&netting), [None; 4]);
+        let set = |balance, opening| Change::Set {
+            balance: Amount::Int(balance),
+            opening: Amount::Int(opening),
+        };
+        assert_eq!(netting.changes, [("a".into(), set(3, 10)), ("b".into(), set(12, 5))]);
     }
 
     #[test]

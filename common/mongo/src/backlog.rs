@@ -1,9 +1,8 @@
 //! How much is waiting and how old it is: the figures of the ledger as a whole, for metrics.
 //!
-//! Owns the questions behind the gauges of the backlog. Each of them reads through an index and
-//! stops at [`BACKLOG_MAX`] where the answer could be large, and reads no more than the first
-//! [`READ_MAX`] that were created since the sweepers' mark, so that asking every few seconds costs
-//! the server little, however long the backlog is and however fast it moves. What is parked is left
+//! Owns the questions behind the gauges of the backlog. Each of them reads through an index, and no
+//! more than the first [`READ_MAX`] that were created since the sweepers' mark, so that asking every
+//! few seconds costs the server little, however long the backlog is and however fast it moves. What is parked is left
 //! out: it has metrics of its own. Promises nothing about one moment: the questions are asked one
 //! after another. Fails with an error of the command, and then nothing is known.
 
@@ -15,7 +14,7 @@ use super::dates::is_date;
 use super::names::TRANSACTIONS;
 use super::open::{OpenSource, OpenSources};
 use super::raw::number;
-use super::statements::raw;
+use super::statements::{raw, states};
 use super::submissions::foreign;
 use super::unfinished::since;
 use super::{MongoOutbox, Store};
@@ -63,8 +62,7 @@ impl MongoOutbox {
             sources.push(self.store.newest(until, NEWEST_MS, NEWEST_MAX).await?);
         }
         for source in &sources {
-            for (states, in_flight) in [(&[State::Initial][..], false), (&State::IN_FLIGHT, true)] {
-                let (count, oldest) = self.store.counted(source, states).await?;
+            for Counted { in_flight, count, oldest } in self.store.counted(source).await? {
                 backlog.add(in_flight, count, oldest);
             }
         }
@@ -91,22 +89,29 @@ impl Backlog {
     }
 }
 
+/// How many of a source wait, or are in flight.
+struct Counted {
+    in_flight: bool,
+    count: u32,
+    /// Since when the oldest of them waits for workers.
+    oldest: Option<ServerMs>,
+}
+
 impl Store {
-    /// How many transactions of a source are in these states, and since when the oldest of those
-    /// that were counted waits for workers.
-    async fn counted(
-        &self,
-        source: &OpenSource,
-        states: &[State],
-    ) -> Result<(u32, Option<ServerMs>), LedgerError> {
-        let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
+    /// What of a source waits, and what is in flight; neither is there where there is none of it.
+    async fn counted(&self, source: &OpenSource) -> Result<Vec<Counted>, LedgerError> {
+        let in_flight = states(State::IN_FLIGHT);
+        let mut wanted = in_flight.clone();
+        wanted.push(State::Initial.as_str());
         let date = rawdoc! { "$cond": [is_date("$createdAt"), since(), null] };
-        let ours = rawdoc! { "state": { "$in": states }, "parked": null, "$nor": foreign() };
+        let ours = rawdoc! { "state": { "$in": wanted }, "parked": null, "$nor": foreign() };
         let pipeline: RawArrayBuf = [
             rawdoc! { "$match": { "$and": [raw(&source.filter), ours] } },
-            rawdoc! { "$limit": i64::from(BACKLOG_MAX) },
+            rawdoc! { "$limit": i64::from(READ_MAX) },
             rawdoc! { "$group": {
-                "_id": null, "count": { "$sum": 1_i64 }, "oldest": { "$min": date },
+                "_id": { "$in": ["$state", in_flight] },
+                "count": { "$sum": 1_i64 },
+                "oldest": { "$min": date },
             } },
         ]
         .into_iter()
@@ -115,10 +120,13 @@ impl Store {
             "aggregate": TRANSACTIONS, "pipeline": pipeline, "cursor": {}, "hint": source.hint,
         };
         let group = |group: &RawDocument| {
-            let count = u32::try_from(number(group, "count")).unwrap_or(u32::MAX);
-            Some((count, moment(group, "oldest")))
+            Some(Counted {
+                in_flight: group.get_bool("_id").ok()?,
+                count: u32::try_from(number(group, "count")).unwrap_or(u32::MAX),
+                oldest: moment(group, "oldest"),
+            })
         };
-        Ok(self.find("backlog", command, group).await?.pop().unwrap_or_default())
+        self.find("backlog", command, group).await
     }
 }
 

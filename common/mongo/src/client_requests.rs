@@ -7,7 +7,7 @@
 use ledger::LedgerError;
 use ledger::account::Status;
 use ledger::transaction::{DUE_AT, Reason, ReasonCode, State};
-use mongodb::bson::{Document, RawDocumentBuf, doc, rawdoc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 
 use super::names::{ACCOUNTS, TRANSACTIONS};
 use super::read::cstr;
@@ -37,19 +37,25 @@ impl Store {
     }
 }
 
+/// Which account may get a status. What is missing or null means nothing of it, as everywhere.
 fn may_get(id: &str, status: Status) -> Document {
-    match status {
-        Status::Frozen => doc! { "_id": id, "status": Status::Open.as_str() },
-        Status::Open => doc! { "_id": id, "status": Status::Frozen.as_str() },
-        Status::Closed => doc! {
-            "_id": id,
-            "status": { "$in": [Status::Open.as_str(), Status::Frozen.as_str()] },
-            "balance": 0,
-            "pendingDebits": 0,
-            "pendingCredits": 0,
-            "pendingTransactions": [],
-        },
-    }
+    let is = |field: &str, nothing: Bson, wanted: &[Bson]| {
+        doc! { "$in": [{ "$ifNull": [format!("${field}"), nothing] }, wanted] }
+    };
+    let [open, frozen] = [Status::Open, Status::Frozen].map(|status| Bson::from(status.as_str()));
+    let empty = Bson::Array(vec![]);
+    let conditions = match status {
+        Status::Frozen => vec![is("status", open.clone(), &[open])],
+        Status::Open => vec![is("status", open, &[frozen])],
+        Status::Closed => vec![
+            is("status", open.clone(), &[open, frozen]),
+            is("balance", Bson::Int32(0), &[Bson::Int32(0)]),
+            is("pendingDebits", Bson::Int32(0), &[Bson::Int32(0)]),
+            is("pendingCredits", Bson::Int32(0), &[Bson::Int32(0)]),
+            is("pendingTransactions", empty.clone(), &[empty]),
+        ],
+    };
+    doc! { "_id": id, "$expr": { "$and": conditions } }
 }
 
 /// A client's request to cancel: `scheduled`, `initial`, `held` and `pending` become `canceling`;

@@ -16,13 +16,13 @@
 use ledger::event::End;
 use ledger::journal::Line;
 use ledger::transaction::TransactionId;
-use ledger::{Claim, Ending, LedgerError};
+use ledger::{Claim, Ending, Fault, LedgerError};
 use mongodb::ClientSession;
 use mongodb::options::ReadConcern;
 
 use super::names::TRANSACTIONS;
 use super::native::{self, Halt};
-use super::{Store, journal, statements};
+use super::{Store, journal, refused, statements};
 
 const OPERATION: &str = "end";
 
@@ -30,7 +30,13 @@ pub(super) async fn end(store: &Store, line: &Line, claim: &Claim) -> Result<End
     let attempt = Attempt { store: store.clone(), line: line.clone(), claim: claim.clone() };
     match store.limited(OPERATION, async move { Ok(attempt.run().await) }).await? {
         Ok(()) => Ok(Ending::Written),
-        Err(halt) => halt.told(OPERATION).map_or(Ok(Ending::Conflict), Err),
+        Err(halt) => match (halt.told(OPERATION), line.entries.as_slice()) {
+            (None, _) => Ok(Ending::Conflict),
+            (Some(error), [alone]) if error.fault == Fault::Refused => {
+                Err(refused::explained_error(store, &alone.id, error).await)
+            }
+            (Some(error), _) => Err(error),
+        },
     }
 }
 

@@ -20,7 +20,7 @@
 //! ([`LedgerError::without_effect`]).
 
 use ledger::{Effect, Fault, LedgerError, Refused, limits};
-use mongodb::bson::Document;
+use mongodb::bson::{Bson, Document};
 use mongodb::error::{Error, ErrorKind, RETRYABLE_WRITE_ERROR, TRANSIENT_TRANSACTION_ERROR};
 
 use super::words;
@@ -195,7 +195,9 @@ pub(super) fn refusals(
         let number = |field| error.and_then(|e| e.get_i32(field).ok());
         let code = number("code").unwrap_or_default();
         let message = error.and_then(|e| e.get_str("errmsg").ok()).unwrap_or("unknown");
-        let problem = format!("{} (code {code})", limits::echo(message));
+        let rule = error.and_then(broken_rule);
+        let problem =
+            format!("{} (code {code}){}", limits::echo(message), rule.unwrap_or_default());
         let item = number("index").and_then(|index| usize::try_from(index).ok());
         let fault = if SIZE_CODES.contains(&code) { Fault::Refused } else { of_code(code) };
         match (fault, item) {
@@ -208,6 +210,31 @@ pub(super) fn refusals(
         }
     }
     Ok(refused)
+}
+
+/// The rule of a validator that a document breaks, as far as the server tells it in words: the first
+/// comparison that is not met, with the value.
+fn broken_rule(error: &Document) -> Option<String> {
+    let details = error.get_document("errInfo").ok()?.get("details")?;
+    let broken = comparison(details)?;
+    let rule = broken.get("specifiedAs")?;
+    let value = broken.get("consideredValue").map(|value| format!(", and the value is {value}"));
+    let text = format!("{rule}{}", value.unwrap_or_default());
+    Some(format!("; a rule of the validator is not met: {}", limits::echo(&text)))
+}
+
+/// The first comparison in the details of a refusal. An expression is none: of it the server tells
+/// only that it is false.
+fn comparison(details: &Bson) -> Option<&Document> {
+    match details {
+        Bson::Document(details) if details.contains_key("specifiedAs") => {
+            let is_expression = details.get_str("operatorName").is_ok_and(|name| name == "$expr");
+            (!is_expression).then_some(details)
+        }
+        Bson::Document(details) => details.values().find_map(comparison),
+        Bson::Array(all) => all.iter().find_map(comparison),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -113,3 +113,26 @@ fn an_error_of_the_server_fails_the_command_and_one_of_a_document_names_it() {
         assert_eq!((refused[0].0, refused[0].1.item), (code, 3));
     }
 }
+
+#[test]
+fn a_rule_that_a_document_breaks_is_told_with_the_value() {
+    let refused = |details: Document| {
+        let mut reply = write_error(121);
+        let errors = reply.get_array_mut("writeErrors").expect("a list");
+        let error = errors[0].as_document_mut().expect("an error");
+        error.insert("errInfo", doc! { "failingDocumentId": "t", "details": details });
+        refusals("claim", &reply).expect("the others ran").remove(0).1.problem
+    };
+    let note = doc! {
+        "operatorName": "$type", "specifiedAs": { "note": { "$type": "string" } },
+        "reason": "type did match", "consideredValue": "x",
+    };
+    let expression = doc! { "operatorName": "$expr", "specifiedAs": {}, "expressionResult": false };
+    let of = |details: Document| doc! { "index": 0, "details": details };
+    let both =
+        doc! { "operatorName": "$and", "clausesNotSatisfied": [of(expression.clone()), of(note)] };
+    let problem = refused(both);
+    assert!(problem.contains("(code 121); a rule of the validator is not met: "), "{problem}");
+    assert!(problem.contains("note") && problem.contains("the value is \"x\""), "{problem}");
+    assert_eq!(refused(expression), "no (code 121)");
+}

@@ -20,7 +20,6 @@ use ledger::journal::{Entry, Line, Net};
 use ledger::transaction::AccountId;
 use mongodb::ClientSession;
 use mongodb::bson::{Decimal128, RawArrayBuf, RawBson, doc, rawdoc};
-use mongodb::error::Error;
 
 use super::due::note;
 use super::index::Index;
@@ -48,26 +47,30 @@ pub(super) async fn write(
     line: &Line,
 ) -> Result<(), Halt> {
     let written = update(store, session, operation, JOURNAL, vec![statement(line)]).await;
-    written.map_err(not_of_a_transaction)?;
+    written.map_err(|halt| of_a_line(operation, halt))?;
     let Some(note) = note(line) else { return Ok(()) };
-    update(store, session, operation, EVENTS, vec![note]).await.map_err(not_of_a_transaction)
+    let written = update(store, session, operation, EVENTS, vec![note]).await;
+    written.map_err(|halt| of_a_line(operation, halt))
 }
 
 /// What the server says against a line speaks against no transaction in it.
-fn not_of_a_transaction(halt: Halt) -> Halt {
-    match halt {
-        // The same line is there: its transactions are final already, which a look shows.
-        Halt::Driver(error) if is_duplicate(&error) => Halt::Conflict,
-        Halt::Failed(error) if error.fault == Fault::Refused => {
-            let message = format!("the journal can't be written: {}", error.message);
-            Halt::Failed(LedgerError { fault: Fault::Denied, message, ..error })
-        }
-        other => other,
+fn of_a_line(operation: &'static str, halt: Halt) -> Halt {
+    let (code, problem) = match halt {
+        Halt::Refused { code, problem } => (Some(code), problem),
+        Halt::Driver(error) => match fault::classify(operation, &error) {
+            classified if classified.fault == Fault::Refused => {
+                (fault::code_of(&error), classified.message)
+            }
+            _ => return Halt::Driver(error),
+        },
+        other => return other,
+    };
+    // The same line is there: its transactions are final already, which a look shows.
+    if code == Some(DUPLICATE_KEY) {
+        return Halt::Conflict;
     }
-}
-
-fn is_duplicate(error: &Error) -> bool {
-    fault::code_of(error) == Some(DUPLICATE_KEY)
+    let message = format!("the journal can't be written: {problem}");
+    Halt::Failed(LedgerError { fault: Fault::Denied, ..LedgerError::lasting(operation, message) })
 }
 
 /// Inserts a line: an upsert, because only an update takes the server's date. Where a line of this

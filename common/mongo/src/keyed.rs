@@ -234,7 +234,7 @@ impl KeyedAttempt {
                 | KeyedInsert::Refused(_)
                 | KeyedInsert::Superseded,
             )
-            | Err(Halt::Conflict | Halt::Failed(_) | Halt::Open(_)) => false,
+            | Err(Halt::Conflict | Halt::Refused { .. } | Halt::Failed(_) | Halt::Open(_)) => false,
         };
         if let Some(moment) = session.operation_time().filter(|_| was_duplicate) {
             self.store.heard_of(moment);

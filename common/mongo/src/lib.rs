@@ -38,6 +38,7 @@ mod progress;
 mod protocol;
 mod raw;
 mod read;
+mod refused;
 mod requests;
 mod resting;
 mod rights;

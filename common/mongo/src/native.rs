@@ -20,6 +20,10 @@
 //! refuses a transaction, and an account whose debits and credits within the batch are equal, count
 //! as of the snapshot, which is a moment within this operation. No balance follows from them.
 //!
+//! A balance is changed by adding to it. Where the snapshot shows a number that Tandem has not
+//! written so (an Int32, a double), or no opening, the computed balance and the opening are set:
+//! the account is what the snapshot shows, or the write fails.
+//!
 //! What is read may not be on a majority yet; the commit, which comes later, waits until it is.
 //! Fails with an `Err` where the outcome is unknown or a document breaks its schema; the whole
 //! batch has then no effect, or all of it. Until the commit is sent, it surely has none. A commit
@@ -39,8 +43,8 @@ use mongodb::error::Error;
 use mongodb::options::ReadConcern;
 
 use super::fault::CommitFailed;
-use super::names::{ACCOUNTS, JOURNAL, TRANSACTIONS};
-use super::write::{DUPLICATE_KEY, GARBLED};
+use super::names::{ACCOUNTS, TRANSACTIONS};
+use super::write::GARBLED;
 use super::{Store, fault, journal, laid_out, read, statements, words};
 
 const OPERATION: &str = "transact";
@@ -61,6 +65,13 @@ const STATEMENTS_MAX: usize = 4_096;
 pub(super) enum Halt {
     /// Somebody else is in the way. It has no effect.
     Conflict,
+    /// The server refuses one of the documents, and it has no effect.
+    Refused {
+        /// The server's code.
+        code: i32,
+        /// What it says.
+        problem: String,
+    },
     /// It has failed and has no effect.
     Failed(LedgerError),
     /// The driver has failed, and it has no effect.
@@ -74,6 +85,9 @@ impl Halt {
     pub fn told(self, operation: &'static str) -> Option<LedgerError> {
         match self {
             Halt::Conflict => None,
+            Halt::Refused { problem, .. } => {
+                Some(LedgerError::lasting(operation, problem).without_effect())
+            }
             Halt::Failed(error) => Some(error.without_effect()),
             Halt::Driver(error) => Some(fault::classify(operation, &error).without_effect()),
             // Whatever the code says of other commands: nothing was refused. A repetition looks
@@ -259,10 +273,8 @@ pub(super) async fn update(
         };
         match fault::refusals(operation, &reply)?.pop() {
             None => {}
-            // The same line is there: its transactions are final already, which a look shows.
-            Some((DUPLICATE_KEY, _)) if collection == JOURNAL => return Err(Halt::Conflict),
-            Some((_, refused)) => {
-                return Err(Halt::Failed(LedgerError::lasting(operation, refused.problem)));
+            Some((code, refused)) => {
+                return Err(Halt::Refused { code, problem: refused.problem });
             }
         }
         let matched = reply.get_i32("n").ok().and_then(|n| usize::try_from(n).ok());

@@ -12,7 +12,6 @@ use ledger::transaction::{ParkCode, Parked, State, TransactionId, check_name};
 use ledger::{LedgerError, ServerMs};
 use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
 
-use super::Store;
 use super::dates::is_date;
 use super::names::{DUE, SWEPT, TRANSACTIONS};
 use super::parking::note;
@@ -21,6 +20,7 @@ use super::read::cstr;
 use super::statements::dated;
 use super::submissions::foreign;
 use super::write::{Counts, each_alone, together};
+use super::{Store, refused};
 
 /// Which transactions of the index of what is due to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +182,7 @@ impl MongoOutbox {
         let groups = together(ids.len());
         let written =
             self.store.write("stamp", TRANSACTIONS, ids, groups, Counts::Matched, statement);
-        let refused = written.await?.refused;
+        let refused = refused::explained(&self.store, ids, written.await?).await.refused;
         for refused in &refused {
             let message = format!("the database refuses to stamp it: {}", refused.problem);
             let why = Parked::new(ParkCode::TransactionUnwritable, message);

@@ -17,7 +17,7 @@ use super::own::PARKED_NOTE;
 use super::raw::{RawId, raw_id};
 use super::statements::stamped_soon;
 use super::write::{Counts, GARBLED, each_alone};
-use super::{Store, seen};
+use super::{Store, refused, seen};
 
 /// Parks transactions where they are still as given; returns those that are parked now.
 pub(super) async fn park(
@@ -161,8 +161,8 @@ impl Store {
             ids.iter().filter(|id| parked.contains(*id)).cloned().collect();
         let groups = each_alone(0..ids.len());
         let statement = |group: &[&TransactionId]| unpark(group[0]);
-        let written =
-            self.write("unpark", TRANSACTIONS, &ids, groups, Counts::Matched, statement).await?;
+        let written = self.write("unpark", TRANSACTIONS, &ids, groups, Counts::Matched, statement);
+        let written = refused::explained(self, &ids, written.await?).await;
         let refused = written.refused.into_iter().map(|r| (ids[r.item].clone(), r.problem));
         let refused: Vec<(TransactionId, String)> = refused.collect();
         let is_refused = |id: &&TransactionId| refused.iter().any(|(of, _)| of == *id);

@@ -10,8 +10,11 @@
 //!
 //! The guards are total: whatever an account's fields hold, the pipeline never fails. The guard of
 //! a post takes exactly those accounts that
-//! [`Account::from_raw`](ledger::account::Account::from_raw) can read. The server may refuse an
-//! account all the same (a validator, say); see [`super::write`].
+//! [`Account::from_raw`](ledger::account::Account::from_raw) can read: `$$read` is the account as
+//! it is read, or null ([`super::numbers`]). Others may have added a double to a number since the
+//! last update, so every update writes whole numbers as Int64 anew. The first one writes the opening
+//! balance, too. The server may refuse an account all the same (a validator, say); see
+//! [`super::write`].
 
 use std::collections::HashMap;
 
@@ -22,11 +25,14 @@ use ledger::{Posting, Removal, RemovalKind, ServerMs};
 use mongodb::bson::raw::cstr;
 use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 
-use super::numbers;
+use super::numbers::{Yields, decimal_account, holdings, whole_account};
 
 /// The most accounts of one statement. More accounts save nothing: searching an account's posting
 /// among them then costs as much as parsing the pipeline less often saves.
 pub(super) const ACCOUNTS_MAX: usize = 64;
+
+/// The marks of the account as it is read.
+const MARKS: &str = "$$read.pendingTransactions";
 
 /// A guarded update of one account.
 pub(super) trait OnAccount {
@@ -72,35 +78,35 @@ pub(super) fn post(postings: &[&Posting], before: ServerMs) -> RawDocumentBuf {
         |posting: &&&Posting| posting.ride.as_ref().is_some_and(|ride| ride.holds > 0);
     let any_settled = postings.iter().any(|posting| ride_has_holds(&posting));
     let any_holds = any_settled || postings.iter().any(|posting| posting.holds > 0);
-    let mut balance = sum("$balance", "$$my.settledCredits", "$$my.debits");
+    let mut balance = sum("$$read.balance", "$$my.settledCredits", "$$my.debits");
     if any_settled {
         balance = rawdoc! { "$add": [balance, "$$my.released"] };
     }
-    let debits = sum("$pendingDebits", "$$my.debits", "$$my.settledDebits");
-    let credits = sum("$pendingCredits", "$$my.credits", "$$my.settledCredits");
-    let there = rawdoc! { "$setIntersection": ["$pendingTransactions", "$$my.marks"] };
-    let kept = rawdoc! { "$setDifference": ["$pendingTransactions", "$$my.leaving"] };
+    let debits = sum("$$read.pendingDebits", "$$my.debits", "$$my.settledDebits");
+    let credits = sum("$$read.pendingCredits", "$$my.credits", "$$my.settledCredits");
+    let there = rawdoc! { "$setIntersection": [MARKS, "$$my.marks"] };
+    let kept = rawdoc! { "$setDifference": [MARKS, "$$my.leaving"] };
+    let (read, right_kind) = read(postings);
     let mut guard: RawArrayBuf = [
-        rawdoc! { "$eq": ["$_id", "$$my.account"] },
-        rawdoc! { "$eq": ["$status", "open"] },
+        // First: of an account that can't be read there is nothing to compute with.
+        rawdoc! { "$eq": ["$$read._id", "$$my.account"] },
+        rawdoc! { "$eq": [{ "$ifNull": ["$status", "open"] }, "open"] },
         rawdoc! { "$lt": ["$$NOW", DateTime::from_millis(before)] },
         rawdoc! { "$eq": [{ "$ifNull": ["$currency", null] }, "$$my.currency"] },
-        // Check the range first: without it, the expressions below could fail.
-        numbers::in_range(&numbers::NUMBERS),
-        exact(postings),
-        rawdoc! { "$isArray": "$pendingTransactions" },
         rawdoc! { "$eq": [there, []] },
-        rawdoc! { "$setIsSubset": ["$$my.leaving", "$pendingTransactions"] },
+        rawdoc! { "$setIsSubset": ["$$my.leaving", MARKS] },
         rawdoc! { "$or": [{ "$eq": ["$$my.debits", 0] }, can_spend(&balance, &debits)] },
         rawdoc! { "$or": [{ "$eq": ["$$my.credits", 0] }, can_receive(&credits, any_settled)] },
     ]
     .into_iter()
+    .chain(right_kind)
     .collect();
     let mut changed = rawdoc! {
         "balance": balance,
         "pendingDebits": debits,
         "pendingCredits": credits,
         "pendingTransactions": { "$concatArrays": [kept, "$$my.marks"] },
+        "openingBalance": "$$read.openingBalance",
     };
     if any_holds {
         let change = rawdoc! { "$subtract": ["$$my.holds", "$$my.settledHolds"] };
@@ -110,7 +116,7 @@ pub(super) fn post(postings: &[&Posting], before: ServerMs) -> RawDocumentBuf {
         changed.append(cstr!("pendingHolds"), counted(change));
     }
     let wanted = |posting: &Posting| wanted(posting, any_holds);
-    statement(postings, wanted, rawdoc! { "$and": guard }, changed)
+    statement(postings, wanted, read, rawdoc! { "$and": guard }, changed)
 }
 
 /// How many of an account's marks are debits of holds. Most accounts have no such field; whatever
@@ -155,15 +161,20 @@ fn wanted(posting: &Posting, with_holds: bool) -> RawDocumentBuf {
     wanted
 }
 
-/// The numbers of each account are exact, and of the kind of its posting. The checks for decimal
-/// accounts are only in statements that post decimals, so others do not pay for them.
-fn exact(postings: &[&Posting]) -> RawDocumentBuf {
+/// How each account is read, and whether it is of the kind of its posting. How decimal accounts are
+/// read is only in statements that post decimals, so others do not pay for it.
+fn read(postings: &[&Posting]) -> (RawDocumentBuf, Option<RawDocumentBuf>) {
     let any_whole = postings.iter().any(|posting| posting.is_int());
     let any_decimal = postings.iter().any(|posting| !posting.is_int());
+    let (whole, decimal) = (|| whole_account(Yields::Account), || decimal_account(Yields::Account));
     match (any_whole, any_decimal) {
-        (_, false) => numbers::whole(),
-        (false, true) => numbers::decimal(),
-        (true, true) => rawdoc! { "$cond": ["$$my.whole", numbers::whole(), numbers::decimal()] },
+        (_, false) => (whole(), None),
+        (false, true) => (decimal(), None),
+        (true, true) => {
+            let is_decimal = rawdoc! { "$eq": [{ "$type": "$balance" }, "decimal"] };
+            let right_kind = rawdoc! { "$ne": ["$$my.whole", is_decimal.clone()] };
+            (rawdoc! { "$cond": [is_decimal, decimal(), whole()] }, Some(right_kind))
+        }
     }
 }
 
@@ -171,7 +182,7 @@ fn exact(postings: &[&Posting]) -> RawDocumentBuf {
 fn can_spend(balance: &RawDocumentBuf, debits: &RawDocumentBuf) -> RawDocumentBuf {
     rawdoc! { "$and": [
         // A floor of null means only the limit of amounts; no floor is lower than that.
-        { "$gte": [balance.clone(), { "$ifNull": ["$floor", -Amount::MAX] }] },
+        { "$gte": [balance.clone(), { "$ifNull": ["$$read.floor", -Amount::MAX] }] },
         // With a negative balance the sum of debits could exceed the limit of an amount, and an
         // account with such a sum could not be read.
         { "$lte": [debits.clone(), Amount::MAX] },
@@ -181,11 +192,11 @@ fn can_spend(balance: &RawDocumentBuf, debits: &RawDocumentBuf) -> RawDocumentBu
 /// With the credits the limits of an amount hold. The debit does not change the account's total, it
 /// only moves an amount from one field to another, so the total before the debit is used.
 fn can_receive(credits: &RawDocumentBuf, any_released: bool) -> RawDocumentBuf {
-    let mut pending = sum("$pendingCredits", "$$my.credits", "$$my.settledDebits");
+    let mut pending = sum("$$read.pendingCredits", "$$my.credits", "$$my.settledDebits");
     if any_released {
         pending = rawdoc! { "$add": [pending, "$$my.released"] };
     }
-    let holdings = rawdoc! { "$add": ["$balance", "$pendingDebits", pending] };
+    let holdings = rawdoc! { "$add": ["$$read.balance", "$$read.pendingDebits", pending] };
     rawdoc! { "$and": [
         { "$lte": [holdings, Amount::MAX] },
         { "$lte": [credits.clone(), Amount::MAX] },
@@ -219,35 +230,32 @@ pub(super) fn remove(kind: RemovalKind, removals: &[&Removal]) -> RawDocumentBuf
     };
     // Held amounts are returned whatever the status, the floor and the opening balance are.
     let guard = rawdoc! { "$and": [
-        { "$eq": ["$_id", "$$my.account"] },
-        numbers::in_range(&numbers::HOLDINGS),
-        // The first condition nearly always holds, and it is the cheaper one.
-        { "$or": [numbers::sum_is_whole(&numbers::HOLDINGS), numbers::no_floats(&numbers::HOLDINGS)] },
-        { "$isArray": "$pendingTransactions" },
-        { "$setIsSubset": ["$$my.marks", "$pendingTransactions"] },
+        { "$eq": ["$$read._id", "$$my.account"] },
+        { "$setIsSubset": ["$$my.marks", MARKS] },
     ] };
-    let mut balance = rawdoc! { "$add": ["$balance", "$$my.comesBack"] };
+    let mut balance = rawdoc! { "$add": ["$$read.balance", "$$my.comesBack"] };
     if any_holds {
         balance = rawdoc! { "$add": [balance, "$$my.released"] };
     }
     let mut changed = rawdoc! {
         "balance": balance,
-        "pendingDebits": { "$subtract": ["$pendingDebits", "$$my.debits"] },
-        "pendingCredits": { "$subtract": ["$pendingCredits", "$$my.credits"] },
-        "pendingTransactions": { "$setDifference": ["$pendingTransactions", "$$my.marks"] },
+        "pendingDebits": { "$subtract": ["$$read.pendingDebits", "$$my.debits"] },
+        "pendingCredits": { "$subtract": ["$$read.pendingCredits", "$$my.credits"] },
+        "pendingTransactions": { "$setDifference": [MARKS, "$$my.marks"] },
     };
     if any_holds {
         let change = rawdoc! { "$subtract": [0, "$$my.holds"] };
         changed.append(cstr!("pendingHolds"), counted(change));
     }
-    statement(removals, held, guard, changed)
+    statement(removals, held, holdings(), guard, changed)
 }
 
 /// Sets the fields of each account where the guard holds; `$$my` is what `mine` makes of the update
-/// of the account.
+/// of the account, and `$$read` the account as it is read.
 fn statement<T: OnAccount>(
     updates: &[&T],
     mine: impl Fn(&T) -> RawDocumentBuf,
+    read: RawDocumentBuf,
     guard: RawDocumentBuf,
     changed: RawDocumentBuf,
 ) -> RawDocumentBuf {
@@ -259,7 +267,7 @@ fn statement<T: OnAccount>(
     rawdoc! {
         "q": { "_id": { "$in": accounts } },
         "u": [{ "$replaceWith": { "$let": {
-            "vars": { "my": mine },
+            "vars": { "my": mine, "read": read },
             "in": { "$cond": [guard, changed, "$$ROOT"] },
         } } }],
         "multi": true,

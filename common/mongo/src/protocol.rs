@@ -11,7 +11,7 @@ use mongodb::bson::RawDocumentBuf;
 use super::names::{ACCOUNTS, TRANSACTIONS};
 use super::postings::OnAccount;
 use super::write::{Counts, each_alone, together};
-use super::{Store, ending, holds, native, parking, postings, read, seen, statements};
+use super::{Store, ending, holds, native, parking, postings, read, refused, seen, statements};
 
 /// See [`Ledger`].
 #[derive(Clone, Debug)]
@@ -35,7 +35,9 @@ impl MongoLedger {
         statement: impl Fn(&[&TransactionId]) -> RawDocumentBuf,
     ) -> Result<Written, LedgerError> {
         let groups = together(ids.len());
-        self.store.write(operation, TRANSACTIONS, ids, groups, Counts::Matched, statement).await
+        let written =
+            self.store.write(operation, TRANSACTIONS, ids, groups, Counts::Matched, statement);
+        Ok(refused::explained(&self.store, ids, written.await?).await)
     }
 
     async fn on_accounts<T: OnAccount>(
@@ -99,7 +101,10 @@ impl Ledger for MongoLedger {
     async fn cancel(&self, refused: &[Cancelation], claim: &Claim) -> Result<Written, LedgerError> {
         let groups = each_alone(0..refused.len());
         let statement = |group: &[&Cancelation]| statements::cancel(group[0], claim);
-        self.store.write("cancel", TRANSACTIONS, refused, groups, Counts::Matched, statement).await
+        let written =
+            self.store.write("cancel", TRANSACTIONS, refused, groups, Counts::Matched, statement);
+        let ids: Vec<TransactionId> = refused.iter().map(|refused| refused.id.clone()).collect();
+        Ok(refused::explained(&self.store, &ids, written.await?).await)
     }
 
     async fn release(

@@ -9,7 +9,7 @@
 use std::sync::atomic::Ordering;
 
 use layout::Command;
-use ledger::account::Account;
+use ledger::account::{self, Account};
 use ledger::transaction::{AccountId, Body, DECIDED_KEY, TransactionId};
 use ledger::{AccountRead, Content, LedgerError, Look, limits};
 use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
@@ -255,11 +255,17 @@ pub(super) fn contents(ids: &[std::sync::Arc<str>]) -> RawArrayBuf {
 /// with its own marks only: with all marks of a batch, the work would grow with the batch's square.
 pub(super) fn accounts(looks: &[Look]) -> RawArrayBuf {
     let ids: Vec<AccountId> = looks.iter().map(|(id, _)| id.clone()).collect();
+    let marks = rawdoc! { "$ifNull": ["$pendingTransactions", []] };
     let asked = match looks.iter().all(|(_, marks)| marks.is_empty()) {
         true => rawdoc! { "$literal": [] },
-        false => rawdoc! { "$setIntersection": ["$pendingTransactions", own_marks(looks)] },
+        false => rawdoc! { "$setIntersection": [marks.clone(), own_marks(looks)] },
     };
-    let marks = rawdoc! { "$cond": [{ "$isArray": "$pendingTransactions" }, asked, null] };
+    // Something else than a list may be large; then its type is no list either.
+    let bytes = rawdoc! { "$bsonSize": { "marks": marks.clone() } };
+    let other = rawdoc! { "$cond": [
+        { "$lte": [bytes, ACCOUNT_BYTES_MAX] }, marks.clone(), { "$type": marks.clone() },
+    ] };
+    let marks = rawdoc! { "$cond": [{ "$isArray": marks }, asked, other] };
     let bytes = rawdoc! { "$bsonSize": "$$account" };
     let vars = rawdoc! { "account": fields(&ACCOUNT) };
     let fits = rawdoc! { "$lte": [bytes.clone(), ACCOUNT_BYTES_MAX] };
@@ -318,12 +324,11 @@ pub(super) fn content(document: &RawDocument) -> Option<Content> {
 
 /// An account with its marks, or why it can't be read.
 pub(super) fn account(document: &RawDocument) -> Option<AccountRead> {
-    let marks = document.get_array("pendingTransactions").ok().map(|marks| {
-        marks.into_iter().flatten().filter_map(|mark| mark.as_str().map(Into::into)).collect()
-    });
+    let marks = account::marks_from_raw(document).ok();
     let account = match too_large(document, ACCOUNT_BYTES_MAX as usize) {
         Some(problem) => Err(problem),
         None => Account::from_raw(document),
     };
-    Some(AccountRead { id: document.get_str("_id").ok()?.into(), marks, account })
+    let as_written = account::is_as_written(document);
+    Some(AccountRead { id: document.get_str("_id").ok()?.into(), marks, account, as_written })
 }

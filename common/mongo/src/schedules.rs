@@ -22,7 +22,7 @@ use super::read::cstr;
 use super::statements::{canceling, decision, names, stamped_soon, states};
 use super::submissions::foreign;
 use super::write::{Counts, together};
-use super::{MongoOutbox, Store, holds};
+use super::{MongoOutbox, Store, holds, refused};
 
 /// The states in which a transaction waits for its moment.
 pub(super) const WAITING: [State; 3] = [State::Scheduled, State::Initial, State::Held];
@@ -261,6 +261,7 @@ impl MongoOutbox {
         ids: &[TransactionId],
         written: &Written,
     ) -> Result<(), LedgerError> {
+        let written = &refused::explained(&self.store, ids, written.clone()).await;
         for refused in &written.refused {
             let message = format!("the database refuses to move it on: {}", refused.problem);
             let why = Parked::new(ParkCode::TransactionUnwritable, message);

@@ -6,9 +6,9 @@
 
 use std::collections::HashSet;
 
-use ledger::amount::Amount;
 use ledger::event::End;
 use ledger::journal::Heading;
+use ledger::netting::Change;
 use ledger::transaction::{DECIDED_KEY, DUE_AT, Reason, State, TransactionId};
 use ledger::{Cancelation, Claim, Commit, LeaseMs, ServerMs, Verdict};
 use mongodb::bson::{DateTime, Document, RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
@@ -157,10 +157,6 @@ fn key_is_decided() -> RawDocumentBuf {
 /// Ends transactions of a batch in two phases, under the name of their line. They were decided
 /// before, so their keys are free already, save where somebody has written one by hand.
 pub(super) fn end(end: End, ids: &[&TransactionId], claim: &Claim, line: &str) -> RawDocumentBuf {
-    let left = match end {
-        End::Done => State::Applied,
-        End::Canceled => State::Canceling,
-    };
     let gone = UNFINISHED.iter().map(|field| (cstr(field), RawBson::from("")));
     let update = rawdoc! {
         "$set": { "state": end.as_str(), "line": line },
@@ -168,7 +164,7 @@ pub(super) fn end(end: End, ids: &[&TransactionId], claim: &Claim, line: &str) -
         "$unset": RawDocumentBuf::from_iter(gone),
         "$rename": key_is_decided(),
     };
-    rawdoc! { "q": owned(left, ids, claim), "u": update, "multi": true }
+    rawdoc! { "q": owned(end.leaves(), ids, claim), "u": update, "multi": true }
 }
 
 /// Whether a transaction that expires has not expired yet, on the server's clock.
@@ -254,11 +250,17 @@ pub(super) fn unclaim(ids: &[&TransactionId], claim: &Claim) -> RawDocumentBuf {
     }
 }
 
-/// Adds to a balance within a native transaction. It needs no guard, because the server compares
+/// Changes a balance within a native transaction. It needs no guard, because the server compares
 /// the document with the snapshot. Also returns how many documents it has to match.
-pub(super) fn add(account: &str, change: Amount) -> Statement {
-    let change = RawBson::from(change);
-    (rawdoc! { "q": { "_id": account }, "u": { "$inc": { "balance": change } } }, 1)
+pub(super) fn add(account: &str, change: Change) -> Statement {
+    let update = match change {
+        Change::Add(amount) => rawdoc! { "$inc": { "balance": RawBson::from(amount) } },
+        Change::Set { balance, opening } => {
+            let (balance, opening) = (RawBson::from(balance), RawBson::from(opening));
+            rawdoc! { "$set": { "balance": balance, "openingBalance": opening } }
+        }
+    };
+    (rawdoc! { "q": { "_id": account }, "u": update }, 1)
 }
 
 /// Moves `initial` transactions to their ends within a native transaction. With each statement

@@ -17,7 +17,7 @@ use ledger::limits::{LEGS_MAX, NAME_BYTES_MAX};
 use ledger::transaction::{DUE_AT, State};
 use mongodb::bson::{Bson, Document, Regex, doc};
 
-use super::numbers;
+use super::numbers::{self, Yields};
 
 /// Not empty, and without control characters, also those beyond ASCII. `$` would match before a
 /// line feed at the end; `\z` does not. Text that is not valid UTF-8 matches nothing.
@@ -32,20 +32,22 @@ pub(super) fn accounts() -> Document {
         Document::try_from(raw).expect("an expression of ours is valid BSON")
     };
     let statuses = Status::ALL.map(Status::as_str);
+    let balance = doc! { "$ifNull": ["$balance", 0] };
     doc! {
         "_id": { "$gt": "" },
         "$expr": { "$and": [
-            expression(numbers::in_range(&numbers::NUMBERS)),
-            { "$or": [expression(numbers::whole()), expression(numbers::decimal())] },
-            { "$isArray": "$pendingTransactions" },
-            { "$in": ["$status", &statuses[..]] },
-            { "$in": [{ "$type": "$currency" }, ["missing", "string", "null"]] },
-            // These conditions hold when an account is inserted: no marks, and the opening balance.
-            // Only then the fields are checked for repetition; an existing account was checked at
-            // its insert.
             { "$or": [
-                { "$ne": ["$balance", "$openingBalance"] },
-                { "$ne": ["$pendingTransactions", []] },
+                expression(numbers::whole_account(Yields::Whether)),
+                expression(numbers::decimal_account(Yields::Whether)),
+            ] },
+            { "$in": [{ "$ifNull": ["$status", Status::Open.as_str()] }, &statuses[..]] },
+            { "$in": [{ "$type": "$currency" }, ["missing", "string", "null"]] },
+            // These conditions hold when an account is inserted: no marks, and the opening balance
+            // or none. Only then the fields are checked for repetition; an existing account was
+            // checked at its insert.
+            { "$or": [
+                { "$ne": [&balance, { "$ifNull": ["$openingBalance", &balance] }] },
+                { "$ne": [{ "$ifNull": ["$pendingTransactions", []] }, []] },
                 each_field_once(),
             ] },
         ] },
@@ -58,7 +60,7 @@ pub(super) fn accounts() -> Document {
 pub(super) fn transactions() -> Document {
     let text = doc! { "$gt": "" };
     let mut value = in_range();
-    value.extend(of_type(&["long", "int", "decimal"]));
+    value.extend(of_type(&["long", "int", "decimal", "double"]));
     let first = [State::Scheduled, State::Initial];
     let later: Vec<Bson> =
         State::ALL.into_iter().filter(|state| !first.contains(state)).map(Bson::from).collect();
@@ -103,8 +105,17 @@ fn new_transaction() -> Document {
             { "attempts": { "$gt": i32::MAX } },
         ],
         "$or": [{ "metadata": null }, { "metadata": of_type(&["object"]) }],
-        "$expr": { "$and": [short_id(), each_field_once()] },
+        "$expr": { "$and": [short_id(), exact_value(), each_field_once()] },
     }
+}
+
+/// A value that is a double is whole, and below 2^53.
+fn exact_value() -> Document {
+    let is_exact = doc! { "$and": [
+        { "$eq": ["$value", { "$trunc": "$value" }] },
+        { "$lt": [{ "$abs": "$value" }, Amount::DOUBLE_MAX] },
+    ] };
+    doc! { "$or": [{ "$ne": [{ "$type": "$value" }, "double"] }, is_exact] }
 }
 
 fn short_id() -> Document {

@@ -149,6 +149,18 @@ impl Books {
         }
     }
 
+    /// Takes a transaction in that stood like this in these of so many pieces, and had no effect in
+    /// the others, but for those in which it was taken in already.
+    pub fn stood(&mut self, document: &RawDocument, first: bool, stood: &[usize], of: usize) {
+        if stood.len() == of {
+            self.transaction(document, Over::All, first);
+        } else if !stood.is_empty() {
+            self.transaction(document, Over::Only(stood), first);
+        } else if first {
+            self.changed_since(document);
+        }
+    }
+
     /// Takes a transaction in that had no effect at the moment of the audit, and has changed since.
     pub fn changed_since(&mut self, document: &RawDocument) {
         self.pass(1);
@@ -161,6 +173,11 @@ impl Books {
     /// Counts transactions that say nothing about the moment of the audit.
     pub fn pass(&mut self, transactions: u64) {
         self.transactions += transactions;
+    }
+
+    /// Where violations go that do not come from the books.
+    pub fn findings(&mut self) -> &mut Findings {
+        &mut self.findings
     }
 
     /// The keys with which two transactions were seen so far.

@@ -138,7 +138,30 @@ fn documents_that_make_no_sense_are_named() {
     let found = findings(false, &[a], &[doc! { "_id": "t", "state": "done" }]);
     assert!(found[0].starts_with("transactions/t: is done and invalid"), "{found:?}");
     let found = findings(false, &[doc! { "_id": "x", "balance": 1.5 }], &[]);
-    assert!(found[0].starts_with("accounts/x: balance: 1.5 is a floating"), "{found:?}");
+    let told = "accounts/x: balance: 1.5 is a double with a fraction; write NumberDecimal(\"1.5\")";
+    assert!(found[0].starts_with(told), "{found:?}");
+}
+
+#[test]
+fn accounts_as_others_make_them_balance_before_and_after_their_first_posting() {
+    let (a, b) = (doc! { "_id": "a", "balance": 100.0 }, doc! { "_id": "b" });
+    assert!(findings(true, &[a, b.clone()], &[transfer("t", State::Initial)]).len() == 1);
+    let posted = doc! {
+        "_id": "a", "balance": 90_i64, "pendingDebits": 10_i64, "openingBalance": 100_i64,
+        "pendingTransactions": ["t"],
+    };
+    assert_eq!(findings(false, &[posted, b], &[transfer("t", State::Pending)]), [""; 0]);
+    let settled = |id: &str, balance: i64, opening: i64| {
+        doc! {
+            "_id": id, "balance": balance, "openingBalance": opening, "pendingTransactions": [],
+        }
+    };
+    let both = [settled("a", 90, 100), settled("b", 10, 0)];
+    assert_eq!(findings(true, &both, &[transfer("t", State::Done)]), [""; 0]);
+    // A balance that has an effect of a transaction, and no opening.
+    let unstamped = [doc! { "_id": "a", "balance": 90_i64 }, settled("b", 10, 0)];
+    let found = findings(true, &unstamped, &[transfer("t", State::Done)]);
+    assert!(found.iter().any(|line| line.contains("accounts/a: balance is 90")), "{found:?}");
 }
 
 #[test]
@@ -190,8 +213,8 @@ fn a_document_that_can_not_be_read_is_a_finding_of_its_own() {
     let found = books.close().findings.into_kept();
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     let expected = [
-        "accounts/\u{fffd} (not valid text): balance is missing",
-        "accounts/{ \"n\": 7 } (no text): balance is missing",
+        "accounts/\u{fffd} (not valid text): _id is not valid text",
+        "accounts/{ \"n\": 7 } (no text): _id is of the type EmbeddedDocument, and no text",
         "transactions/\u{fffd} (not valid text): is done and invalid",
         "transactions/7 (no text): state \"xxx",
         "transactions/xxx",

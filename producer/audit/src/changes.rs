@@ -1,5 +1,5 @@
-//! When transactions have changed since the first moment of the audit, as the server's own log has
-//! it.
+//! When transactions became held, applied or done since the first moment of the audit, as the
+//! server's own log has it.
 //!
 //! Owns the change stream. It is read after the documents, from the first moment on, for as long as
 //! the dates of documents leave it open: so the server's log has to reach back to that moment,
@@ -16,7 +16,7 @@ use mongodb::bson::{Bson, Document, Timestamp, doc, serialize_to_document};
 use mongodb::change_stream::event::ResumeToken;
 use mongodb::error::Error as DriverError;
 
-use super::bearing::MARGIN_MS;
+use super::bearing::{Changes, MARGIN_MS};
 use super::failed;
 
 const BATCH: u32 = 5_000;
@@ -35,14 +35,14 @@ pub(super) async fn probe(
     place_of(transactions, first).await.map(drop)
 }
 
-/// Tells which of the `unclear` ones became held or done after the first moment, and when they last
-/// did. `latest_ms` is the latest of their dates.
+/// Tells which of the `unclear` ones became held, applied or done after the first moment, and when.
+/// `latest_ms` is the latest of their dates.
 pub(super) async fn of(
     transactions: &Collection<Document>,
     first: Timestamp,
     latest_ms: i64,
     unclear: &HashSet<&str>,
-) -> Result<HashMap<String, Timestamp>, Error> {
+) -> Result<HashMap<String, Changes>, Error> {
     let end = end(latest_ms, read_until(transactions).await?);
     let end_place = place_of(transactions, end).await?;
     let behind = Timestamp { time: first.time, increment: first.increment.saturating_add(1) };
@@ -55,17 +55,17 @@ pub(super) async fn of(
         .await
         .map_err(explained)?
         .with_type::<Document>();
-    let mut changed = HashMap::new();
+    let mut changed = HashMap::<String, Changes>::new();
     loop {
         match changes.next_if_any().await.map_err(explained)? {
             Some(change) => {
-                let id = change.get_document("documentKey").and_then(|key| key.get_str("_id"));
-                match (id, change.get_timestamp("clusterTime")) {
-                    (_, Ok(at)) if at > end => break,
-                    (Ok(id), Ok(at)) if unclear.contains(id) => {
-                        changed.insert(id.to_owned(), at);
-                    }
-                    _ => {}
+                if change.get_timestamp("clusterTime").is_ok_and(|at| at > end) {
+                    break;
+                }
+                if let Some(Change { id, state, at, counted }) = Change::read(&change)
+                    && unclear.contains(id)
+                {
+                    changed.entry(id.to_owned()).or_default().add(state, at, counted);
                 }
             }
             // The server's documentation promises that places compare as texts.
@@ -79,16 +79,47 @@ pub(super) async fn of(
     Ok(changed)
 }
 
-/// Changes that make a transaction held or done.
+/// What one change says.
+struct Change<'a> {
+    id: &'a str,
+    state: State,
+    at: Timestamp,
+    /// Whether it wrote `attempts`. Of the updates that make a transaction done, only that of a
+    /// native transaction does so.
+    counted: bool,
+}
+
+impl Change<'_> {
+    fn read(change: &Document) -> Option<Change<'_>> {
+        let of = |field| change.get_document(field).ok();
+        let updated = of("updateDescription");
+        let updated = updated.and_then(|update| update.get_document("updatedFields").ok());
+        let state = updated.or_else(|| of("fullDocument"))?.get_str("state");
+        Some(Change {
+            id: change.get_document("documentKey").ok()?.get_str("_id").ok()?,
+            state: State::parse(state.ok()?)?,
+            at: change.get_timestamp("clusterTime").ok()?,
+            counted: updated.is_some_and(|fields| fields.contains_key("attempts")),
+        })
+    }
+}
+
+/// Changes that make a transaction held, applied or done.
 fn pipeline() -> [Document; 2] {
-    let states = [State::Held, State::Done].map(Bson::from).to_vec();
+    let states = [State::Held, State::Applied, State::Done].map(Bson::from).to_vec();
     let states = doc! { "$in": states };
     [
         doc! { "$match": { "$or": [
             { "operationType": "update", "updateDescription.updatedFields.state": &states },
             { "operationType": { "$in": ["insert", "replace"] }, "fullDocument.state": &states },
         ] } },
-        doc! { "$project": { "documentKey._id": 1, "clusterTime": 1 } },
+        doc! { "$project": {
+            "documentKey._id": 1,
+            "clusterTime": 1,
+            "updateDescription.updatedFields.state": 1,
+            "updateDescription.updatedFields.attempts": 1,
+            "fullDocument.state": 1,
+        } },
     ]
 }
 
@@ -107,7 +138,7 @@ async fn read_until(transactions: &Collection<Document>) -> Result<Timestamp, Er
 }
 
 /// The last change that matters: all that was read happened before `read_until`, and what became
-/// held or done did so near its date.
+/// held, applied or done did so by its date, or shortly after.
 fn end(latest_ms: i64, read_until: Timestamp) -> Timestamp {
     let seconds = latest_ms.saturating_add(MARGIN_MS) / 1_000;
     let time = u32::try_from(seconds.max(0)).unwrap_or(u32::MAX);
@@ -152,6 +183,24 @@ fn denied(problem: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_says_what_the_transaction_became_and_whether_that_was_an_attempt() {
+        let at = Timestamp { time: 7, increment: 1 };
+        let change = |what: Document| {
+            let mut change = doc! { "documentKey": { "_id": "t" }, "clusterTime": at };
+            change.extend(what);
+            Change::read(&change).map(|one| (one.id.to_owned(), one.state, one.at, one.counted))
+        };
+        let of = |fields: Document| doc! { "updateDescription": { "updatedFields": fields } };
+        let read = |state, counted| Some(("t".to_owned(), state, at, counted));
+        assert_eq!(change(of(doc! { "state": "done" })), read(State::Done, false));
+        assert_eq!(change(of(doc! { "state": "done", "attempts": 2 })), read(State::Done, true));
+        let whole = doc! { "fullDocument": { "state": "applied" } };
+        assert_eq!(change(whole), read(State::Applied, false));
+        assert_eq!(change(of(doc! { "state": "lost" })), None);
+        assert_eq!(change(doc! { "documentKey": { "_id": 7 } }), None);
+    }
 
     #[test]
     fn changes_are_looked_at_until_the_last_read_or_until_their_dates_say_that_all_have_come() {

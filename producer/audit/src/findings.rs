@@ -19,6 +19,8 @@ pub enum Rule {
     Balance,
     /// No two undecided transactions have the same exclusive key.
     Key,
+    /// Each end has one line, which says the same.
+    Line,
 }
 
 impl Rule {
@@ -32,6 +34,7 @@ impl Rule {
             Rule::Marks => 4,
             Rule::Balance => 5,
             Rule::Key => 9,
+            Rule::Line => 11,
         }
     }
 }
@@ -47,7 +50,7 @@ impl Serialize for Rule {
 pub struct Finding {
     /// The rule that is broken.
     pub rule: Rule,
-    /// The document that breaks it: `accounts/ID` or `transactions/ID`.
+    /// The document that breaks it: `accounts/ID`, `transactions/ID` or `tandem.journal/ID`.
     pub document: String,
     /// What is wrong.
     pub message: String,

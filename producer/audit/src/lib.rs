@@ -11,15 +11,20 @@ mod close;
 mod effects;
 pub mod exposition;
 mod findings;
+mod journal;
 mod keys;
+mod lines;
 mod moment;
 mod progress;
 mod raw;
 mod scan;
+mod tallies;
 
 use std::time::Instant;
 
 use serde::Serialize;
+
+use scan::Scanned;
 
 pub use findings::{Finding, Rule};
 
@@ -51,7 +56,9 @@ pub struct Report {
     pub accounts: u64,
     /// Transactions looked at.
     pub transactions: u64,
-    /// Those of them that workers have not brought to their end yet.
+    /// Lines of the journal looked at.
+    pub lines: u64,
+    /// Those of the transactions that workers have not brought to their end yet.
     pub in_flight: u64,
     /// Those that rest: scheduled or held.
     pub resting: u64,
@@ -84,11 +91,12 @@ pub async fn run(
     progress: impl Fn(u64, &str) + Send + Sync,
 ) -> Result<Report, Error> {
     let begun = Instant::now();
-    let (books, moments) = scan::scan(client, options, &progress).await?;
+    let Scanned { books, moments, lines } = scan::scan(client, options, &progress).await?;
     let closed = books.close();
     Ok(Report {
         accounts: closed.accounts,
         transactions: closed.transactions,
+        lines,
         in_flight: closed.in_flight,
         resting: closed.resting,
         parked: closed.parked.count,

@@ -1,10 +1,11 @@
-//! The accounts, and the transactions that move something on them just then, each piece at one
-//! moment.
+//! The accounts, and the transactions that they have marks of, each piece at one moment.
 //!
-//! Owns the reads in snapshots: accounts, the transactions in flight, and those that accounts have
-//! marks of. What else there is has moved nothing yet, or is decided, so it can be read later. A
-//! piece ends after [`Limits`], and the next one is read in a snapshot of its own. So the server
-//! has to keep its history for as long as one piece takes, and not for as long as the audit takes.
+//! Owns the reads in snapshots: accounts, and by `_id` the transactions that these have marks of.
+//! What has no mark on an account is booked there if it was applied at the moment, and otherwise
+//! has moved nothing there. That can be learned later (`bearing`), so a snapshot costs the same
+//! however many transactions wait. A piece ends after [`Limits`], and the next one is read in a
+//! snapshot of its own. So the server has to keep its history for as long as one piece takes, and
+//! not for as long as the audit takes.
 //!
 //! A server without snapshot reads (no replica set) is read without a snapshot, with a warning: on
 //! a live database such an audit may report violations that never existed.
@@ -13,8 +14,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use client::{Client, Error, Server};
-use ledger::transaction::State;
-use mongo::{PROGRESS, Place, Progress, code_of, error_in_words, open_sources};
+use mongo::{code_of, error_in_words};
 use mongodb::ClientSession;
 use mongodb::action::Find;
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, Timestamp, doc};
@@ -73,7 +73,7 @@ struct Limits {
 struct Piece {
     /// The account at which it ends; none at the end of all.
     end: Option<String>,
-    /// What moves something on its accounts.
+    /// Those that its accounts have marks of.
     transactions: Vec<RawDocumentBuf>,
     /// Its moment; none without snapshot reads.
     moment: Option<Timestamp>,
@@ -100,10 +100,8 @@ pub(super) async fn begin(
         let over = if piece == 0 && is_last { Over::All } else { Over::Only(&of_this) };
         for transaction in &transactions {
             let seen = begun.seen.entry(id_of(transaction)).or_default();
-            if seen.last() != Some(&piece) {
-                books.transaction(transaction, over, seen.is_empty());
-                seen.push(piece);
-            }
+            books.transaction(transaction, over, seen.is_empty());
+            seen.push(piece);
         }
         books.end_piece();
         if is_last {
@@ -183,7 +181,7 @@ fn refusal(error: &DriverError) -> Refusal {
 }
 
 /// Reads the accounts behind those that the books have, as many as the limits allow, and the
-/// transactions that move something on them. Without limits it reads all of them, and without a
+/// transactions that they have marks of. Without limits it reads all of them, and without a
 /// snapshot.
 async fn read(
     client: &Client,
@@ -248,7 +246,7 @@ impl Reading {
         Ok(end)
     }
 
-    /// The transactions that the accounts have marks of, and those in flight; some of them twice.
+    /// The transactions that the accounts have marks of, as far as they exist.
     async fn transactions(
         &mut self,
         client: &Client,
@@ -257,38 +255,18 @@ impl Reading {
     ) -> Result<Vec<RawDocumentBuf>, DriverError> {
         let transactions = client.store().transactions();
         let mut found = Vec::new();
-        let mut take = |transaction: &RawDocument| {
-            told.one("accounts");
-            found.push(transaction.to_owned());
-            true
-        };
         let marked: Vec<Bson> = books.accounts.marked().map(Bson::from).collect();
         for some in marked.chunks(BATCH as usize) {
             let filter = doc! { "_id": { "$in": some } };
             let find = transactions.find(filter).projection(transaction_fields());
-            self.each(find, &mut take).await?;
-        }
-        let states = State::IN_FLIGHT.map(Bson::from).to_vec();
-        for source in open_sources(self.mark(client).await?.as_ref(), None) {
-            let mut filter = source.filter;
-            filter.insert("state", doc! { "$in": &states });
-            let find = transactions.find(filter).projection(transaction_fields());
-            self.each(find.hint(Hint::Name(source.hint.to_owned())), &mut take).await?;
+            let take = |transaction: &RawDocument| {
+                told.one("accounts");
+                found.push(transaction.to_owned());
+                true
+            };
+            self.each(find, take).await?;
         }
         Ok(found)
-    }
-
-    /// The sweepers' mark at the moment of all that is read: a later one may have passed what was in
-    /// flight then.
-    async fn mark(&mut self, client: &Client) -> Result<Option<Place>, DriverError> {
-        let progress = client.store().database().collection::<Document>(PROGRESS);
-        let mut mark = None;
-        let take = |progress: &RawDocument| {
-            mark = Progress::read(progress).mark;
-            true
-        };
-        self.each(progress.find(Progress::filter()), take).await?;
-        Ok(mark)
     }
 
     /// Raw bytes, one document at a time, until `take` has enough: a document that can't be read is

@@ -18,7 +18,8 @@ pub(super) fn transaction_fields() -> Document {
     let ended = [State::Done, State::Canceled].map(State::as_str);
     doc! {
         "source": 1, "destination": 1, "value": 1, "legs": 1, "state": 1, "parked.code": 1,
-        "hold": 1, "captured": 1, "exclusiveKey": 1, "lastModified": 1,
+        "hold": 1, "captured": 1, "exclusiveKey": 1, "lastModified": 1, "decidedAt": 1,
+        "line": 1, "reason.code": 1, "reason.neverPosted": 1,
         // Final ones, nearly all there are, are not updated any more.
         EACH_FIELD_ONCE: { "$or": [{ "$in": ["$state", &ended[..]] }, each_field_once()] },
     }

@@ -1,16 +1,17 @@
 //! The order of an audit: what moves at one moment, then everything else, then what is left open.
 //!
-//! 1. `moment`: accounts and the transactions that move something on them, in a snapshot; many
-//!    accounts in several pieces, each in a snapshot of its own.
+//! 1. `moment`: accounts and the transactions that they have marks of, in a snapshot; many accounts
+//!    in several pieces, each in a snapshot of its own.
 //! 2. All transactions, in the order in which they are stored, as they come. Most of them ended
 //!    long before these moments, and stand as they stood then (`bearing`).
-//! 3. Those that were held or done near the moments: the server's log says when (`changes`). They
-//!    are read once more. What is done says the same as before, and a hold may have been decided
-//!    meanwhile.
+//! 3. Those that became held, applied or done near the moments: the server's log says when
+//!    (`changes`). They are read once more. What is applied or done says the same as before, and a
+//!    hold may have been decided meanwhile.
 //! 4. Exclusive keys that two transactions seemed to have at once, because they were read one after
 //!    the other.
+//! 5. The lines of the journal (`journal`), against what the transactions of step 2 say of them.
 //!
-//! Memory grows with accounts, marks and keys, and with what ends while accounts are read and in
+//! Memory grows with accounts, marks, keys and lines, and with what ends while the audit runs and in
 //! the minute around.
 
 use std::collections::{HashMap, HashSet};
@@ -22,22 +23,33 @@ use ledger::transaction::State;
 use mongodb::bson::{Bson, RawDocument, Timestamp, doc};
 use mongodb::error::Error as DriverError;
 
-use super::bearing::{Now, Standing};
+use super::bearing::{Before, Changes, Now, Standing, may_come_after};
 use super::books::Books;
 use super::chunks::Over;
+use super::journal::Journal;
 use super::keys::{Contest, key_of};
 use super::moment::Begun;
 use super::progress::{BATCH, Progress, ReadCount};
 use super::raw::{id_of, state_of, transaction_fields};
 use super::{Options, changes, failed, moment};
 
-/// Reads everything; says at how many moments, which is none without snapshots.
+/// What was read.
+pub(super) struct Scanned {
+    pub books: Books,
+    /// At how many moments; none without snapshots.
+    pub moments: usize,
+    /// How many lines of the journal.
+    pub lines: u64,
+}
+
+/// Reads everything.
 pub(super) async fn scan(
     client: &Client,
     options: Options,
     progress: &Progress<'_>,
-) -> Result<(Books, usize), Error> {
+) -> Result<Scanned, Error> {
     let mut told = ReadCount::new(progress);
+    let mut journal = Journal::open(client).await?;
     let begun = Instant::now();
     let Begun { mut books, seen, moments } = moment::begin(client, options, &mut told).await?;
     let first = moments.iter().min().copied();
@@ -47,34 +59,37 @@ pub(super) async fn scan(
         // A right that is missing would else show after hours, and not on a ledger at rest.
         changes::probe(&transactions, first).await?;
     }
-    let unclear = go_through(client, &since, &mut books, &mut told).await.map_err(failed)?;
+    let gone_through = go_through(client, &since, &mut books, &mut journal, &mut told).await;
+    let unclear = gone_through.map_err(failed)?;
     if let Some(first) = first
-        && !unclear.states.is_empty()
+        && !unclear.before.is_empty()
     {
-        let ids = unclear.states.keys().map(String::as_str).collect();
+        let ids = unclear.before.keys().map(String::as_str).collect();
         let changed = changes::of(&transactions, first, unclear.latest_ms, &ids).await?;
-        let read = read_again(client, &since, &unclear.states, &changed, &mut books);
+        let read = read_again(client, &since, &unclear.before, &changed, &mut books);
         read.await.map_err(failed)?;
     }
     compare_keys(client, &mut books).await.map_err(failed)?;
-    Ok((books, since.moments.len()))
+    let lines = journal.compare(books.findings(), &mut told).await.map_err(failed)?;
+    Ok(Scanned { books, moments: since.moments.len(), lines })
 }
 
-/// Transactions of which only the server's log tells at which moments they were done or held.
+/// Transactions of which only the server's log tells at which moments they were held or applied.
 #[derive(Default)]
 struct Unclear {
     /// By their ids, as they were read.
-    states: HashMap<String, State>,
+    before: HashMap<String, Before>,
     /// The latest of their dates.
     latest_ms: i64,
 }
 
 impl Unclear {
     fn add(&mut self, transaction: &RawDocument) {
-        let date = transaction.get_datetime("lastModified");
-        if let (Some(state), Ok(date)) = (state_of(transaction), date) {
-            self.states.insert(id_of(transaction), state);
-            self.latest_ms = self.latest_ms.max(date.timestamp_millis());
+        let date = |field| transaction.get_datetime(field).ok();
+        if let (Some(state), Some(changed)) = (state_of(transaction), date("lastModified")) {
+            let before = Before { state, is_decided: date("decidedAt").is_some() };
+            self.before.insert(id_of(transaction), before);
+            self.latest_ms = self.latest_ms.max(changed.timestamp_millis());
         }
     }
 }
@@ -102,39 +117,29 @@ impl Since {
         seen.map_or(&[], Vec::as_slice)
     }
 
+    /// Whether it may have changed since the first moment.
+    fn is_recent(&self, transaction: &RawDocument) -> bool {
+        let changed = transaction.get_datetime("lastModified");
+        changed.is_ok_and(|changed| self.first.is_some_and(|first| may_come_after(changed, first)))
+    }
+
     fn standing(&self, transaction: &RawDocument, seen: &[usize]) -> Standing {
         let Some(first) = self.first else { return Standing::Always };
         let elapsed_ms = i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX / 2);
         let now = Now {
             state: state_of(transaction),
             last_modified: transaction.get_datetime("lastModified").ok(),
+            decided_at: transaction.get_datetime("decidedAt").ok(),
             now_ms: i64::from(first.time) * 1_000 + elapsed_ms,
         };
         let is_known = |id: &str| id.len() <= NAME_BYTES_MAX;
         match now.standing(first, &self.moments, seen) {
             // Workers know none with another `_id`, so they have not changed it.
             Standing::Unclear if !transaction.get_str("_id").is_ok_and(is_known) => {
-                Standing::Stood(self.unseen(seen, |_| true))
+                let pieces = (0..self.moments.len()).filter(|piece| !seen.contains(piece));
+                Standing::Stood(pieces.collect())
             }
             standing => standing,
-        }
-    }
-
-    /// The pieces with such a moment in which it was not read.
-    fn unseen(&self, seen: &[usize], is_such: impl Fn(Timestamp) -> bool) -> Vec<usize> {
-        let pieces = self.moments.iter().enumerate();
-        let pieces = pieces.filter(|(piece, at)| !seen.contains(piece) && is_such(**at));
-        pieces.map(|(piece, _)| piece).collect()
-    }
-
-    /// Takes a transaction in that stood like this at the moments of the pieces `stood`.
-    fn take(&self, transaction: &RawDocument, is_first: bool, stood: &[usize], books: &mut Books) {
-        if stood.len() == self.moments.len() {
-            books.transaction(transaction, Over::All, is_first);
-        } else if !stood.is_empty() {
-            books.transaction(transaction, Over::Only(stood), is_first);
-        } else if is_first {
-            books.changed_since(transaction);
         }
     }
 }
@@ -144,13 +149,16 @@ async fn go_through(
     client: &Client,
     since: &Since,
     books: &mut Books,
+    journal: &mut Journal,
     told: &mut ReadCount<'_>,
 ) -> Result<Unclear, DriverError> {
     let transactions = client.store().transactions();
     let find = transactions.find(doc! {}).projection(transaction_fields()).batch_size(BATCH);
-    let (mut cursor, mut unclear) = (find.await?, Unclear::default());
-    while cursor.advance().await? {
+    let mut cursor = find.session(&mut journal.session).await?;
+    let mut unclear = Unclear::default();
+    while cursor.advance(&mut journal.session).await? {
         let transaction = cursor.current();
+        journal.take(transaction, since.is_recent(transaction), books.findings());
         let seen = since.seen(transaction);
         // Without snapshots there is one piece, and what was read with it is not read for another.
         let is_over = seen.len() >= since.moments.len().max(1);
@@ -160,7 +168,9 @@ async fn go_through(
         told.one("accounts and transactions");
         match since.standing(transaction, seen) {
             Standing::Always => books.transaction(transaction, Over::All, true),
-            Standing::Stood(stood) => since.take(transaction, seen.is_empty(), &stood, books),
+            Standing::Stood(stood) => {
+                books.stood(transaction, seen.is_empty(), &stood, since.moments.len());
+            }
             Standing::Unclear => unclear.add(transaction),
         }
     }
@@ -171,16 +181,18 @@ async fn go_through(
 async fn read_again(
     client: &Client,
     since: &Since,
-    unclear: &HashMap<String, State>,
-    changed: &HashMap<String, Timestamp>,
+    unclear: &HashMap<String, Before>,
+    changed: &HashMap<String, Changes>,
     books: &mut Books,
 ) -> Result<(), DriverError> {
     let transactions = client.store().transactions();
-    let last = since.moments.iter().max();
+    let (moments, last) = (&since.moments, since.moments.iter().max());
+    let changed = |id: &str| changed.get(id).copied().unwrap_or_default();
     let mut ids = Vec::new();
-    for (id, state) in unclear {
-        // Of what was done after all moments nothing more has to be known.
-        if *state == State::Done && changed.get(id) > last {
+    for (id, before) in unclear {
+        // Of what was applied and done after all moments nothing more has to be known.
+        let came_later = before.since(changed(id)).as_ref() > last;
+        if before.state == State::Done && came_later {
             books.pass(u64::from(!since.seen.contains_key(id)));
         } else {
             ids.push(Bson::from(id));
@@ -192,15 +204,11 @@ async fn read_again(
         while cursor.advance().await? {
             let transaction = cursor.current();
             let (id, seen) = (id_of(transaction), since.seen(transaction));
-            let stood = if state_of(transaction) == unclear.get(&id).copied() {
-                let had_changed = |at| changed.get(&id).is_none_or(|changed| *changed <= at);
-                since.unseen(seen, had_changed)
-            } else {
-                // It was held when it was read first, and a hold has no effect where it has no
-                // mark.
-                Vec::new()
-            };
-            since.take(transaction, seen.is_empty(), &stood, books);
+            if let Some(before) = unclear.get(&id) {
+                let from = before.since(changed(&id));
+                let stood = before.stood(state_of(transaction), from, moments, seen);
+                books.stood(transaction, seen.is_empty(), &stood, moments.len());
+            }
         }
     }
     Ok(())

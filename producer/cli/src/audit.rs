@@ -16,7 +16,8 @@ pub const HELP: &str = "\
 Rules: 1 the sum of balances is what it was, per currency. 2 every transaction is done with its
 whole effect, or canceled without any. 3 no account is below its floor. 4 marks and pending sums are
 those of transactions in flight or on hold. 5 each balance is its opening plus what done transactions
-have moved: their legs, or what was captured of a hold.
+have moved: their legs, or what was captured of a hold. 9 no two undecided transactions have the same
+exclusive key. 11 each end is in one line of the journal, which says the same.
 
 Examples:
   producer audit                 on a live database; transactions in flight are only counted

@@ -33,7 +33,7 @@ pub enum End {
     /// Canceled: no worker could settle it.
     Canceled,
     /// The neighbour deletes it at the end: no message can carry its id, or the validator refuses
-    /// every change of it. Until then it stays as it was, or is canceled.
+    /// every change of it. Until then it stays as it was, or is canceled, and then it stays.
     Deleted,
 }
 

@@ -4,10 +4,10 @@
 //! It has connections of its own that nobody cuts; faults of the servers hit it as well. It
 //! remembers what it has inserted, so that it can be judged. At the end it repairs everything: it
 //! repairs accounts, removes bookkeeping that kept a transaction from being claimed, deletes
-//! transactions that no message can carry, and brings parked ones back. A transaction that nobody
-//! can read and that may have been posted gets readable legs and is canceled, as an operator would
-//! do it. An edit stores in the document what it has replaced, so it can be undone even if its
-//! answer was lost.
+//! transactions that no message can carry, unless a worker has canceled them, and brings parked
+//! ones back. A transaction that nobody can read and that may have been posted gets readable legs
+//! and is canceled, as an operator would do it. An edit stores in the document what it has
+//! replaced, so it can be undone even if its answer was lost.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -143,8 +143,7 @@ impl Neighbour {
     async fn spoil(&self, account: &str, fault: &AccountFault) -> Result<bool, Error> {
         let field = fault.field();
         let keep = doc! { "field": field, "value": format!("${field}") };
-        let wrong =
-            fault.value().map_or(Bson::from("$$REMOVE"), |value| doc! { "$literal": value }.into());
+        let wrong = doc! { "$literal": fault.value() };
         let update = vec![doc! { "$set": { SPOILED: keep } }, doc! { "$set": { field: wrong } }];
         let whole = doc! { "_id": account, SPOILED: { "$exists": false } };
         let accounts = self.store.accounts();
@@ -241,12 +240,17 @@ impl Neighbour {
         let dated = doc! { "$currentDate": { "takeoverAt": true } };
         transactions.update_one(timeless, dated).bypass_document_validation(true).await?;
         if written.end == End::Deleted {
-            let mut untouched = itself.clone();
-            untouched.insert("state", doc! { "$in": [State::Initial, State::Canceled] });
-            transactions.delete_one(untouched).await?;
+            // One that was canceled stays: its line names it.
+            let with_state = |state: State| {
+                let mut filter = itself.clone();
+                filter.insert("state", state);
+                filter
+            };
+            transactions.delete_one(with_state(State::Initial)).await?;
             let parked = self.store.database().collection::<Document>(mongo::NOTES);
             parked.delete_one(itself.clone()).await?;
-            return Ok(transactions.count_documents(itself).await? == 0);
+            let canceled = transactions.count_documents(with_state(State::Canceled)).await?;
+            return Ok(transactions.count_documents(itself).await? == canceled);
         }
         if let Some(mend) = &written.mend {
             // Final transactions, too: some readers read all documents, and need valid text in

@@ -223,6 +223,7 @@ pub fn of_neighbour(written: &Written, found: Option<&Found>) -> Option<String> 
     let broken = |rule: &str| Some(format!("{}: {rule}: {found:?}", written.id));
     match (written.end, found) {
         (End::Deleted, None) => None,
+        (End::Deleted, Some(found)) if found.is_final() && !found.is_done() => None,
         (End::Deleted, Some(_)) => broken("somebody has worked on it"),
         (End::Either | End::Canceled, None) if !written.certain => None,
         (End::Either | End::Canceled, None) => broken("it is lost"),
@@ -420,7 +421,10 @@ mod tests {
         assert!(of_neighbour(&written(End::Either, true), None).is_some());
         assert!(of_neighbour(&written(End::Either, true), Some(&pending)).is_some());
         assert!(of_neighbour(&written(End::Canceled, true), Some(&done)).is_some());
-        assert!(of_neighbour(&written(End::Deleted, true), Some(&pending)).is_some());
+        assert_eq!(of_neighbour(&written(End::Deleted, true), Some(&canceled)), None);
+        for found in [&pending, &done] {
+            assert!(of_neighbour(&written(End::Deleted, true), Some(found)).is_some());
+        }
     }
 
     #[test]

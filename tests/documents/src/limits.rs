@@ -146,6 +146,13 @@ fn documents() -> Vec<Limit> {
             "what_is_not_an_amount_is_refused_with_its_reason",
         ),
         limit(
+            "a whole number that is stored as a double, less than",
+            Amount::DOUBLE_MAX,
+            "Amount::DOUBLE_MAX",
+            "canceled as `account_invalid` or `invalid`",
+            "a_stored_value_that_is_no_amount_says_value_kind_and_remedy",
+        ),
+        limit(
             "foreign text in an error, a reason, a header or a log line",
             bytes(l::ECHO_BYTES_MAX),
             "ECHO_BYTES_MAX",

@@ -148,7 +148,7 @@ pub struct AccountFault {
     /// Whether the account holds decimals otherwise.
     pub decimal: bool,
     field: &'static str,
-    value: Option<Bson>,
+    value: Bson,
 }
 
 impl AccountFault {
@@ -156,10 +156,7 @@ impl AccountFault {
     #[must_use]
     pub fn account(&self, id: &str) -> Document {
         let mut document = Account::new(id, hundred(self.decimal)).to_document(DateTime::now());
-        match &self.value {
-            Some(value) => document.insert(self.field, value.clone()),
-            None => document.remove(self.field),
-        };
+        document.insert(self.field, self.value.clone());
         document
     }
 
@@ -169,10 +166,10 @@ impl AccountFault {
         self.field
     }
 
-    /// The value in it; `None` if it is missing.
+    /// The value in it.
     #[must_use]
-    pub fn value(&self) -> Option<&Bson> {
-        self.value.as_ref()
+    pub fn value(&self) -> &Bson {
+        &self.value
     }
 }
 
@@ -185,8 +182,11 @@ fn hundred(decimal: bool) -> Amount {
 /// Every known way in which an account can't be read.
 #[must_use]
 pub fn account_faults() -> Vec<AccountFault> {
-    let fault = |decimal: bool, field: &'static str, what: &str, value: Option<Bson>| {
-        AccountFault { name: format!("{field}-{what}"), decimal, field, value }
+    let fault = |decimal: bool, field: &'static str, what: &str, value: Bson| AccountFault {
+        name: format!("{field}-{what}"),
+        decimal,
+        field,
+        value,
     };
     let mut faults = Vec::new();
     for (field, number) in [
@@ -205,7 +205,7 @@ pub fn account_faults() -> Vec<AccountFault> {
         ("openingBalance", "NaN"),
     ] {
         let value: Decimal128 = number.parse().expect("a Decimal128");
-        faults.push(fault(true, field, number, Some(value.into())));
+        faults.push(fault(true, field, number, value.into()));
     }
     for (field, number) in [
         ("balance", i64::MAX),
@@ -216,18 +216,19 @@ pub fn account_faults() -> Vec<AccountFault> {
         ("pendingCredits", i64::MIN),
         ("openingBalance", i64::MIN),
     ] {
-        faults.push(fault(false, field, &number.to_string(), Some(number.into())));
+        faults.push(fault(false, field, &number.to_string(), number.into()));
     }
     for field in ["balance", "floor", "pendingDebits", "pendingCredits", "openingBalance"] {
-        faults.push(fault(false, field, "missing", None));
-        faults.push(fault(false, field, "double", Some(50.0.into())));
-        faults.push(fault(false, field, "text", Some("50".into())));
+        faults.push(fault(false, field, "fraction", 50.5.into()));
+        faults.push(fault(false, field, "large-double", 1e16.into()));
+        faults.push(fault(false, field, "nan", f64::NAN.into()));
+        faults.push(fault(false, field, "text", "50".into()));
     }
-    faults.push(fault(false, "pendingTransactions", "missing", None));
-    faults.push(fault(false, "pendingTransactions", "text", Some("t".into())));
-    faults.push(fault(false, "status", "missing", None));
-    faults.push(fault(false, "status", "unknown", Some("thawed".into())));
-    faults.push(fault(false, "currency", "number", Some(7.into())));
+    faults.push(fault(true, "pendingDebits", "double", 50.0.into()));
+    faults.push(fault(false, "pendingTransactions", "text", "t".into()));
+    faults.push(fault(false, "status", "number", 1.into()));
+    faults.push(fault(false, "status", "unknown", "thawed".into()));
+    faults.push(fault(false, "currency", "number", 7.into()));
     faults
 }
 

@@ -54,8 +54,17 @@ pub async fn problems(
 impl Books {
     fn account(&mut self, account: &Document) {
         let id = account.get_str("_id").unwrap_or("?").to_owned();
-        let amount = |field: &str| nanos(account.get(field)).unwrap_or(i128::MIN / 4);
-        let (balance, opening) = (amount("balance"), amount("openingBalance"));
+        let stored = |field: &str| account.get(field).filter(|value| **value != Bson::Null);
+        let amount = |field: &str| match stored(field) {
+            None => 0,
+            value => nanos(value).unwrap_or(i128::MIN / 4),
+        };
+        let balance = amount("balance");
+        // What others have made and Tandem has not written yet opened with what it holds.
+        let opening = match stored("openingBalance") {
+            None => balance + amount("pendingDebits"),
+            Some(_) => amount("openingBalance"),
+        };
         let pending = Pending {
             debits: amount("pendingDebits"),
             credits: amount("pendingCredits"),
@@ -68,8 +77,8 @@ impl Books {
             },
         };
         self.pending.insert(id.clone(), pending);
-        let floor = account.get("floor").filter(|floor| **floor != Bson::Null);
-        if floor.is_some_and(|floor| nanos(Some(floor)).is_none_or(|floor| balance < floor)) {
+        let floor = account.get("floor").unwrap_or(&Bson::Int32(0));
+        if *floor != Bson::Null && nanos(Some(floor)).is_none_or(|floor| balance < floor) {
             self.problems.push(format!("account {id}: {balance} is below its floor"));
         }
         let currency = account.get_str("currency").unwrap_or_default().to_owned();

@@ -36,7 +36,6 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         self.set_apart(parkings).await;
         self.choose();
         self.load().await;
-        self.engine.auto.learn_accounts(self.owned.values().map(Owned::legs));
         drop(timer);
     }
 
@@ -55,9 +54,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
             if seen.claim.as_deref() == Some(&self.claim.token) && !seen.state.is_final() {
                 self.hold(seen);
             } else if let Some((_, problem)) = refusal.filter(|_| !seen.state.is_final()) {
-                let message = format!("the database refuses its claim: {problem}");
-                let why = Parked::new(ParkCode::TransactionUnwritable, message);
                 let Seen { id, state, claim, .. } = seen;
+                let why = unwritable(&id, problem);
                 parkings.push(Parking { id, state, claim, why });
             } else {
                 self.outcomes.push((seen.id.clone(), Outcome::of_other(&seen)));
@@ -66,8 +64,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         for (id, problem) in refused {
             // Its document is there, and says no state that we know.
             if missing.remove(id) {
-                let message = format!("the database refuses its claim: {problem}");
-                let why = Parked::new(ParkCode::TransactionUnwritable, message);
+                let why = unwritable(id, &problem);
                 parkings.push(Parking { id: id.clone(), state: State::Initial, claim: None, why });
             }
         }
@@ -120,4 +117,12 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let gone = self.ids_where(|owned| owned.goes_on() && owned.is_unread());
         self.leave(&gone, Left::Later);
     }
+}
+
+/// Why a transaction is set apart that can't be claimed, and how it goes on.
+fn unwritable(id: &TransactionId, problem: &str) -> Parked {
+    let message = format!(
+        "the database refuses its claim: {problem}; correct it, then run `producer unpark {id}`"
+    );
+    Parked::new(ParkCode::TransactionUnwritable, message)
 }

@@ -207,6 +207,7 @@ mod tests {
             id: account.id.clone(),
             marks: Some(account.pending_transactions.clone()),
             account: Ok(account.clone()),
+            as_written: true,
         };
         let mut accounts = Accounts::default();
         accounts.read(list.iter().map(read).collect());

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use ledger::event::End;
 use ledger::journal::{Entry, Line};
-use ledger::transaction::{State, TransactionId};
+use ledger::transaction::TransactionId;
 use ledger::{CALL_IDS_MAX, Ending, Fault, Ledger, LedgerError};
 
 use super::Environment;
@@ -43,14 +43,6 @@ impl Piece {
     }
 }
 
-/// The state that an end leaves.
-fn left_by(end: End) -> State {
-    match end {
-        End::Done => State::Applied,
-        End::Canceled => State::Canceling,
-    }
-}
-
 impl<L: Ledger, E: Environment> Batch<'_, L, E> {
     /// Ends those that go on.
     pub(super) async fn finish(&mut self, end: End, mut ids: Vec<TransactionId>) {
@@ -59,7 +51,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
             return;
         }
         debug_assert!(
-            ids.iter().all(|id| self.owned[id].may_end() && self.owned[id].state == left_by(end)),
+            ids.iter().all(|id| self.owned[id].may_end() && self.owned[id].state == end.leaves()),
             "{end:?} of a transaction that is not ready for it"
         );
         let engine = self.engine;
@@ -116,7 +108,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let (before, conflicts) = (ids.len(), conflicts + 1);
         self.engine.observer.retried("end");
         self.look_again(end.state(), &ids).await;
-        let is_left = |owned: &Owned| owned.goes_on() && owned.state == left_by(end);
+        let is_left = |owned: &Owned| owned.goes_on() && owned.state == end.leaves();
         ids.retain(|id| self.owned.get(id).is_some_and(is_left));
         match ids.len() {
             0 => vec![],

@@ -1,6 +1,6 @@
 //! A transaction that a batch owns, and what is known of it at once.
 
-use ledger::transaction::{Body, Leg, ParkCode, Parked, Reason, ReasonCode, State, TransactionId};
+use ledger::transaction::{Body, ParkCode, Parked, Reason, ReasonCode, State, TransactionId};
 use ledger::{Cancelation, Seen, ServerMs, Size};
 
 /// How a transaction goes on that this run does not bring to its end.
@@ -125,11 +125,6 @@ impl Owned {
     /// What it asks for, where that makes sense.
     pub fn body(&self) -> Option<&Body> {
         self.body.as_ref()?.as_ref().ok()
-    }
-
-    /// The legs that it asks for, where that makes sense.
-    pub fn legs(&self) -> &[Leg] {
-        self.body().map_or(&[], Body::legs)
     }
 
     /// Whether its debits are put on hold before the rest is posted.

@@ -72,7 +72,8 @@ impl Accounts {
             Some(Looked::Unread(left)) => return Mark::Unknown(*left),
             Some(Looked::Read(account)) => account,
         };
-        let problem = refusal.or(account.account.as_ref().err());
+        // What is wrong with the account says more than that the server refuses it.
+        let problem = account.account.as_ref().err().or(refusal);
         match (&account.marks, problem) {
             (Some(marks), _) if !marks.contains(id) => Mark::Gone,
             (_, Some(problem)) => Mark::Stuck(problem.clone()),
@@ -313,6 +314,7 @@ mod tests {
             id: account.id.clone(),
             marks: Some(account.pending_transactions.clone()),
             account: Ok(account),
+            as_written: true,
         };
         let mut accounts = Accounts::default();
         accounts.read(list.into_iter().map(read).collect());
@@ -393,7 +395,8 @@ mod tests {
             let marks = marks.map(|mark| [id(mark)].into());
             let account = Err("floor is missing".to_owned());
             let mut accounts = Accounts::default();
-            accounts.read(vec![AccountRead { id: "a".into(), marks, account }]);
+            let read = AccountRead { id: "a".into(), marks, account, as_written: true };
+            accounts.read(vec![read]);
             accounts
         };
         let stuck = Mark::Stuck("floor is missing".to_owned());

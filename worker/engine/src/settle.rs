@@ -3,7 +3,7 @@
 //! Promises that a mark is removed at most once with what it held, that `done` and `canceled` say
 //! that no mark is left, and that nothing is removed while a post is in doubt. A mark that can't be
 //! removed (its account can't be read, or the server refuses to write it) sets its transaction
-//! apart, once its other marks are gone. Settlements of a large batch wait for a ride (see
+//! apart, once its other marks are gone, and says how it goes on. Settlements of a large batch wait for a ride (see
 //! [`super::deferred`]); the transactions are `applied` meanwhile.
 
 use std::collections::BTreeSet;
@@ -151,8 +151,11 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
                     // It was there, and nothing speaks against its removal: it changed meanwhile.
                     Mark::There => owned.left = owned.left.or(Some(Left::Later)),
                     Mark::Stuck(problem) => {
-                        let message =
-                            format!("account {:?} has its mark: {problem}", removal.account);
+                        let message = format!(
+                            "account {:?} has its mark, which can't be removed: {problem}; correct \
+                             the account, then run `producer unpark {id}`",
+                            removal.account
+                        );
                         stuck.push((id, Parked::new(ParkCode::AccountUnusable, message)));
                     }
                 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicI64;
 use ledger::account::Account;
 use ledger::amount::Amount;
 use ledger::journal::{Heading, Line};
-use ledger::transaction::{Body, Leg, State};
+use ledger::transaction::{Body, State};
 use ledger::{
     AccountRead, Cancelation, Claim, Claimed, Commit, Content, Ending, LedgerError, Look, Parking,
     Posting, Removal, RemovalKind, Seen, ServerMs, Size, Transacted, Verdict, Written,
@@ -152,6 +152,7 @@ impl Ledger for Scripted {
             id: id.clone(),
             marks: Some(Default::default()),
             account: Ok(Account::new(id, Amount::Int(1))),
+            as_written: true,
         };
         Ok(looks.iter().map(account).collect())
     }
@@ -318,48 +319,10 @@ async fn what_has_waited_for_its_accounts_is_read_once_and_after_a_conflict_agai
 }
 
 #[test]
-fn only_full_batches_on_the_accounts_of_the_batch_before_go_in_two_phases() {
-    let leg = |account: &str, amount| Leg { account: account.into(), amount: Amount::Int(amount) };
-    let legs = [leg("payer", -1), leg("everybody's", 1)];
-    let batch = |engine: &Engine<_, _>, size| {
-        engine.auto.learn_accounts(vec![legs.as_slice(); size].into_iter());
-    };
-    for (kind, learned, begun, native) in [
-        (EngineKind::Auto, 10, 10, false),
-        (EngineKind::Auto, 10, 9, true),
-        // Nobody knows yet.
-        (EngineKind::Auto, 9, 10, false),
-        (EngineKind::Transaction, 10, 10, true),
-        (EngineKind::TwoPhase, 9, 9, false),
-    ] {
-        let mut engine = engine(kind, Scripted::default());
-        engine.auto.full_from = 10;
-        batch(&engine, learned);
-        batch(&engine, learned);
-        assert_eq!(
-            engine.auto.begins_native(begun, &engine.environment),
-            native,
-            "{kind:?} {learned} {begun}"
-        );
-        engine.auto.in_phases.store(1, Ordering::Relaxed);
-        let beside_another = kind == EngineKind::Transaction;
-        assert_eq!(
-            engine.auto.begins_native(1, &engine.environment),
-            beside_another,
-            "{kind:?} {learned}"
-        );
-    }
-}
-
-#[test]
 fn full_batches_go_in_two_phases_where_the_database_is_far_away() {
-    let legs = |account: &str| [Leg { account: account.into(), amount: Amount::Int(1) }];
     for (kind, native) in [(EngineKind::Auto, false), (EngineKind::Transaction, true)] {
         let mut engine = engine(kind, Scripted::default());
         engine.auto.full_from = 10;
-        for account in ["first", "second"] {
-            engine.auto.learn_accounts(vec![legs(account).as_slice(); 10].into_iter());
-        }
         assert!(
             engine.auto.begins_native(10, &engine.environment),
             "{kind:?}: nobody knows how far it is"
@@ -383,10 +346,6 @@ async fn only_conflicts_with_others_are_a_reason_to_leave_the_native_way() {
         let ledger = Scripted { claimed_at: vec![0; 4], ..Scripted::default() };
         let mut engine = engine(EngineKind::Auto, ledger);
         engine.auto.full_from = 10;
-        for account in ["first", "second"] {
-            let legs = [Leg { account: account.into(), amount: Amount::Int(1) }];
-            engine.auto.learn_accounts(vec![legs.as_slice(); 10].into_iter());
-        }
         engine.auto.in_phases.store(own_batches, Ordering::Relaxed);
         engine.run(&ids).await;
         assert!(engine.ledger.tried.lock().expect("one thread").len() >= 3, "not native at all");

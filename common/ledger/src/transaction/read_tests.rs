@@ -44,12 +44,15 @@ fn a_field_that_breaks_a_rule_is_named() {
         ("source", Bson::from(&long), "source: is longer than 200"),
         ("source", Bson::from("a\n"), "source: has a control"),
         ("destination", Bson::from("a"), "destination: is the source"),
-        ("value", Bson::from("5"), "value: \"5\" is not a number"),
+        ("value", Bson::from("5"), "value: \"5\" is a text; write NumberLong(\"5\")"),
         ("value", Bson::from(&huge), "(9000000 bytes)"),
-        ("value", Bson::from(vec![huge.clone()]), "value: a Array is not a number"),
-        ("value", Bson::Double(f64::NAN), "floating-point"),
-        ("value", Bson::Decimal128(decimal("NaN")), "NaN is not a number"),
-        ("value", Bson::Decimal128(decimal("-Infinity")), "-Infinity is not a number"),
+        ("value", Bson::from(vec![huge.clone()]), "value: a value of the type Array is no number"),
+        ("value", Bson::Double(f64::NAN), "value: NaN is no number"),
+        ("value", Bson::Double(12.5), "value: 12.5 is a double with a fraction"),
+        ("value", Bson::Double(1e16), "value: 10000000000000000 is a double of 2^53 or more"),
+        ("value", Bson::Double(0.0), "value: is 0"),
+        ("value", Bson::Decimal128(decimal("NaN")), "NaN is no number"),
+        ("value", Bson::Decimal128(decimal("-Infinity")), "-Infinity is no number"),
         ("value", Bson::Decimal128(decimal("1E+6144")), "too large"),
         ("value", Bson::Decimal128(decimal("1E-10")), "more than 9 decimal places"),
         ("value", Bson::Int64(Amount::MAX + 1), "too large"),
@@ -71,6 +74,21 @@ fn a_field_that_breaks_a_rule_is_named() {
 }
 
 #[test]
+fn a_whole_number_is_minor_units_however_it_is_stored() {
+    let expected = Body::transfer("a", "b", Amount::Int(7)).expect("valid");
+    for value in [Bson::Int32(7), Bson::Int64(7), Bson::Double(7.0)] {
+        assert_eq!(read(with("value", value.clone())), Ok(expected.clone()), "{value}");
+        let leg = |account: &str, amount: Bson| doc! { "account": account, "amount": amount };
+        let legs = vec![leg("a", Bson::Int64(-7)), leg("b", value.clone())];
+        assert_eq!(read(with_legs(legs)), Ok(expected.clone()), "{value}");
+        let captured = vec![leg("a", Bson::Double(-7.0)), leg("b", value)];
+        let mut hold = with("hold", true);
+        hold.insert("captured", captured);
+        assert!(read(hold).is_ok_and(|body| body.terms().captured.is_some()));
+    }
+}
+
+#[test]
 fn legs_that_break_a_rule_are_named() {
     let leg = |account: &str, amount: i64| doc! { "account": account, "amount": amount };
     let many: Vec<_> = (0..=LEGS_MAX).map(|n| leg(&format!("a{n}"), 1)).collect();
@@ -84,6 +102,10 @@ fn legs_that_break_a_rule_are_named() {
         (Bson::Array(vec![Bson::from(leg("a", -1)), Bson::from(1)]), "something else"),
         (Bson::from(vec![leg("a", -1), doc! { "amount": 1_i64 }]), "legs[1].account: is missing"),
         (Bson::from(vec![leg("a", -1), doc! { "account": "b" }]), "legs[1].amount: is missing"),
+        (
+            Bson::from(vec![leg("a", -1), doc! { "account": "b", "amount": 0.5 }]),
+            "legs[1].amount: 0.5 is a double with a fraction",
+        ),
         (Bson::from(vec![leg("", -1), leg("b", 1)]), "legs[0].account: is empty"),
         (Bson::from(vec![leg("a", -1), leg("a", 1)]), "named twice"),
         (Bson::from(vec![leg("a", -1), leg("b", 1), leg("a", 0)]), "is zero"),

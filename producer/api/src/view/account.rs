@@ -115,6 +115,7 @@ impl Account {
     fn with(self, stored: &Stored) -> Account {
         let above = |floor: Amount| stored.balance.checked_add(floor.negated());
         Account {
+            status: stored.status.as_str().to_owned(),
             balance: Some(stored.balance.into()),
             available: stored.floor.and_then(above).map(Money::from),
             pending_debits: Some(stored.pending_debits.into()),

@@ -11,7 +11,7 @@ use std::io::Write;
 use bson::{Document, doc};
 use clap::{Args, Subcommand, ValueEnum};
 use client::{Change, Opened, Reserved, readable};
-use ledger::account::Status;
+use ledger::account::{Account, Status};
 use ledger::json;
 use ledger::limits::echo;
 
@@ -255,6 +255,10 @@ fn print(
         }
         return writeln!(out, "{line}").map_err(Error::output);
     }
+    // What is missing means nothing of it, and is shown so.
+    let read = Account::from_document(document).ok();
+    let read = read.map(|account| account.to_document(bson::DateTime::from_millis(0)));
+    let document = read.as_ref().unwrap_or(document);
     let field = |name: &str| match document.get(name) {
         None => "-".to_owned(),
         Some(value) => match json::from_document(&doc! { "field": value })["field"].take() {

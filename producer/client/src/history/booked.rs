@@ -12,6 +12,7 @@
 //! any more.
 
 use futures_util::TryStreamExt;
+use ledger::account::opening_from_raw;
 use ledger::amount::Amount;
 use ledger::limits::echo;
 use ledger::transaction::AccountId;
@@ -156,7 +157,9 @@ impl Reading<'_> {
         let accounts = self.store.accounts().clone_with_type::<RawDocumentBuf>();
         let found = accounts
             .find_one(doc! { "_id": self.account.as_ref() })
-            .projection(doc! { "openingBalance": 1, "currency": 1 })
+            .projection(doc! {
+                "balance": 1, "pendingDebits": 1, "openingBalance": 1, "currency": 1,
+            })
             // In a snapshot session the driver drops the read concern that the client is set to, so
             // each read sets it explicitly.
             .read_concern(ReadConcern::snapshot())
@@ -167,12 +170,8 @@ impl Reading<'_> {
         let id = self.account.to_string();
         let found =
             found.ok_or(Halt::Answer(Error::NotFound { kind: Kind::Account, id: id.clone() }))?;
-        let opening = match found.get("openingBalance") {
-            Ok(Some(opening)) => Amount::from_raw(opening).ok(),
-            Ok(None) | Err(_) => None,
-        };
-        let no_opening = || Error::refused(&id, "its openingBalance can't be read; see audit");
-        let opening = opening.ok_or_else(|| Halt::Answer(no_opening()))?;
+        let opening = opening_from_raw(&found)
+            .map_err(|problem| Halt::Answer(Error::refused(&id, problem)))?;
         Ok((opening, found.get_str("currency").ok().map(str::to_owned)))
     }
 

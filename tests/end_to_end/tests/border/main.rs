@@ -20,7 +20,8 @@ use ledger::transaction::Body;
 use ledger::{LeaseMs, Ledger, Posting, RemovalKind};
 use mongo::MongoLedger;
 use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::bson::spec::ElementType;
+use mongodb::bson::{Document, RawBsonRef, RawDocumentBuf, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -119,8 +120,11 @@ async fn the_border_guard_takes_a_posting_exactly_where_the_reader_finds_nothing
             shown(&after)
         );
         if took {
-            let account = Account::from_raw(&after);
-            assert!(account.is_ok(), "can't be read after the posting: {account:?}");
+            let account = Account::from_raw(&after).expect("it can be read after the posting");
+            let before = read.as_ref().expect("it was read before");
+            assert_eq!(account.opening_balance, before.opening_balance, "{}", shown(&after));
+            assert!(after.get("openingBalance").expect("BSON").is_some(), "{}", shown(&after));
+            assert_numbers_are_written(&account, &after);
         }
         taken += usize::from(took);
         unreadable += usize::from(read.is_err());
@@ -132,11 +136,28 @@ async fn the_border_guard_takes_a_posting_exactly_where_the_reader_finds_nothing
     world.finish().await;
 }
 
-/// Whether money can be returned to this number: it is exact and within the limits.
+/// In an account of whole numbers, an update writes Int64, whatever was there before.
+fn assert_numbers_are_written(account: &Account, after: &RawDocumentBuf) {
+    if !account.balance.is_int() {
+        return;
+    }
+    for field in HOLDINGS {
+        let value = after.get(field).expect("BSON");
+        let is_written = value.is_some_and(|value| value.element_type() == ElementType::Int64);
+        assert!(is_written, "{field}: {}", shown(after));
+    }
+}
+
+/// The numbers between which money moves.
+const HOLDINGS: [&str; 3] = ["balance", "pendingDebits", "pendingCredits"];
+
+/// Whether money can be returned to these numbers: each is nothing, or exact and within the limits.
 fn takes_money_back(account: &RawDocumentBuf) -> bool {
-    ["balance", "pendingDebits", "pendingCredits"].iter().all(|field| {
-        let value = account.get(field).expect("BSON").map(Amount::from_raw);
-        matches!(value, Some(Ok(_) | Err(AmountError::TooPrecise(_))))
+    HOLDINGS.iter().all(|field| match account.get(field).expect("BSON") {
+        None | Some(RawBsonRef::Null) => true,
+        Some(value) => {
+            matches!(Amount::from_raw(value), Ok(_) | Err(AmountError::TooPrecise(_)))
+        }
     })
 }
 
@@ -160,6 +181,9 @@ async fn the_border_guard_lets_held_money_go_home_whatever_else_is_broken() {
         for id in &ids {
             let left = marks_from_raw(&after[id]).expect("a list").contains(odd::MARK);
             assert_eq!(!left, takes_money_back(&before[id]), "{kind:?}: {}", shown(&before[id]));
+            if !left && let Ok(account) = Account::from_raw(&after[id]) {
+                assert_numbers_are_written(&account, &after[id]);
+            }
             gone += usize::from(!left);
             unreadable += usize::from(!left && Account::from_raw(&before[id]).is_err());
         }
@@ -246,10 +270,13 @@ async fn the_border_keeps_out_fields_that_stand_twice() {
     let world = World::new().await;
     let now = mongodb::bson::DateTime::from_millis(0);
     let account = RawDocumentBuf::try_from(&Account::new("a", Amount::Int(5)).to_document(now));
+    let as_others_do = RawDocumentBuf::try_from(&doc! { "_id": "b", "balance": 5.0 });
     let transfer = Body::transfer("a", "b", Amount::Int(5)).expect("valid");
     let transaction = RawDocumentBuf::try_from(&transfer.to_document("t", now));
     for (collection, good, fields) in [
         (world.store.accounts(), account, ["balance", "pendingTransactions", "note"]),
+        // As others make it: without marks and opening.
+        (world.store.accounts(), as_others_do, ["balance", "floor", "note"]),
         (world.store.transactions(), transaction, ["state", "attempts", "note"]),
     ] {
         let collection = collection.clone_with_type::<RawDocumentBuf>();

@@ -45,10 +45,31 @@ fn values() -> Vec<Option<Bson>> {
         "123456789012345678.1234567891",
         "-0",
     ];
-    let floats = [0.0, 5.0, -0.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+    let two_to_53 = Amount::DOUBLE_MAX as f64;
+    let floats = [
+        0.0,
+        -0.0,
+        5.0,
+        -7.0,
+        -0.5,
+        12.000_000_000_1,
+        two_to_53 - 1.0,
+        1.0 - two_to_53,
+        two_to_53,
+        -two_to_53,
+        1e18,
+        1e300,
+        5e-324,
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+    ];
     let others = [
         Bson::Int32(7),
+        Bson::Int32(-7),
+        Bson::Int32(i32::MAX),
         Bson::Null,
+        Bson::Undefined,
         Bson::from("5"),
         Bson::Array(Vec::new()),
         Bson::Array(vec![Bson::Int64(5)]),
@@ -77,7 +98,8 @@ fn pick<T: Clone>(random: &mut StdRng, from: &[T]) -> T {
     from.choose(random).expect("there is one").clone()
 }
 
-/// An account, with marks of others or [`MARK`] where it says so, odd in up to two fields.
+/// An account, with marks of others or [`MARK`] where it says so, odd in up to two fields. Some are
+/// as other programs make them: numbers of another type, and fields left out.
 pub fn account(random: &mut StdRng, id: &str, marked: bool) -> Document {
     let balances = ["0", "5", "1000", "5.00", "0.5", "1000000000000000000", "-1000000000000000000"];
     let balance = Amount::parse(pick(random, &balances)).expect("an amount");
@@ -87,6 +109,9 @@ pub fn account(random: &mut StdRng, id: &str, marked: bool) -> Document {
         account.pending_transactions.insert(MARK.into());
     }
     let mut document = account.to_document(DateTime::from_millis(0));
+    if random.random_range(0..3) == 0 {
+        as_others_write(random, &mut document);
+    }
     for _ in 0..random.random_range(0..3) {
         let numbers = ["balance", "pendingDebits", "pendingCredits", "floor", "openingBalance"];
         let (field, value) = match random.random_range(0..10) {
@@ -98,6 +123,28 @@ pub fn account(random: &mut StdRng, id: &str, marked: bool) -> Document {
         set(&mut document, field, value);
     }
     document
+}
+
+/// Writes some numbers as Int32 or as doubles, and leaves some fields out.
+fn as_others_write(random: &mut StdRng, document: &mut Document) {
+    let numbers = ["balance", "pendingDebits", "pendingCredits", "floor", "openingBalance"];
+    for field in numbers {
+        let units = document.get_i64(field).ok();
+        let value = match (random.random_range(0..4), units) {
+            (0, _) => None,
+            (1, Some(units)) => Some(Bson::Double(units as f64)),
+            (2, Some(units)) => Some(i32::try_from(units).map_or(Bson::Int64(units), Bson::Int32)),
+            (_, _) => continue,
+        };
+        set(document, field, value);
+    }
+    if random.random_range(0..3) == 0 {
+        document.remove("status");
+    }
+    let has_marks = document.get_array("pendingTransactions").is_ok_and(|marks| !marks.is_empty());
+    if !has_marks && random.random_range(0..3) == 0 {
+        document.remove("pendingTransactions");
+    }
 }
 
 fn statuses() -> Vec<Option<Bson>> {

@@ -1,5 +1,7 @@
 //! Audits of a ledger that is in use: each account stands for one moment, and they need the
-//! server's history for a few seconds only.
+//! server's history for a few seconds only. `lines` has what they say of the journal.
+
+mod lines;
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Instant;
@@ -11,6 +13,8 @@ use harness::replica_set::OwnSet;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
 use ledger::transaction::{Body, State, Terms, TransactionId};
+use mongo::JOURNAL;
+use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 use mongodb::options::Acknowledgment;
 use tokio::sync::Notify;
@@ -21,7 +25,7 @@ const PROGRESS_EVERY: u64 = 8_192;
 /// said so.
 const READ_BEFORE: usize = 10_000;
 
-/// Transactions that have ended long ago, and have moved nothing.
+/// Transactions that have ended long ago, all in one line, and have moved nothing.
 async fn fill(world: &World, count: usize) {
     let long_ago = DateTime::from_millis(1_600_000_000_000);
     let canceled = |at: usize| {
@@ -29,10 +33,22 @@ async fn fill(world: &World, count: usize) {
         let mut document = body.to_document(&id, long_ago);
         document.insert("state", Bson::from(State::Canceled));
         document.insert("reason", doc! { "code": "requested", "message": "long ago" });
+        document.insert("line", "old");
         document
     };
     let documents: Vec<Document> = (0..count).map(canceled).collect();
     world.store.transactions().insert_many(documents).await.expect("MongoDB is there");
+    let entry = |at| vec![Bson::from(format!("old-{at}")), 0.into(), 1.into()];
+    let line = doc! {
+        "_id": "old", "kind": "tandem-line", "at": long_ago, "application": "w",
+        "accounts": ["a", "b"], "nets": [0_i64, 0_i64], "done": [],
+        "canceled": (0..count).map(entry).collect::<Vec<_>>(),
+    };
+    journal(world).insert_one(line).await.expect("MongoDB is there");
+}
+
+fn journal(world: &World) -> Collection<Document> {
+    world.store.database().collection(JOURNAL)
 }
 
 /// The server's time.
@@ -149,7 +165,9 @@ async fn an_audit_that_reads_accounts_at_many_moments_is_exact_while_transaction
     let transfers: Vec<_> = (0..6_000)
         .map(|at| {
             let (from, to) = (&names[at % 40], &names[(at * 7 + 3) % 40]);
-            let one = transfer(&format!("t{at}"), from, to, 1);
+            // Some are refused.
+            let value = if at % 97 == 5 { 1_000_000 } else { 1 };
+            let one = transfer(&format!("t{at}"), from, to, value);
             if at % 100 == 0 {
                 on_terms(one, Terms { hold: true, ..Terms::default() })
             } else {
@@ -182,6 +200,7 @@ async fn an_audit_that_reads_accounts_at_many_moments_is_exact_while_transaction
         in_use += 1;
     }
     assert!(in_use >= 3, "{in_use} audits of a ledger in use");
+    assert!(world.count(&[State::Canceled]).await > 50, "some are refused");
     drop(workers);
 
     // What is wrong is named whichever piece it is in, and so are `_id`s that are no texts.
@@ -193,6 +212,8 @@ async fn an_audit_that_reads_accounts_at_many_moments_is_exact_while_transaction
     odd::insert(&all, &[doc! { "_id": 7 }, doc! { "_id": { "n": 7 } }]).await;
     let report = audit::run(&client, options, |_, _| {}).await.expect("it comes to its end");
     assert_eq!(report.accounts, 42);
+    let lines = journal(&world).count_documents(doc! {}).await.expect("MongoDB is there");
+    assert_eq!((report.lines, lines > 50), (lines, true), "{lines} lines");
     let expected = [
         "accounts/7 (no text)",
         "accounts/{ \"n\": 7 } (no text)",
@@ -285,6 +306,7 @@ async fn ids_and_marks_of_megabytes_are_violations_and_end_no_audit() {
         let (_, body) = transfer("t", "a", "b", 1);
         let mut document = body.to_document(&long(letter), DateTime::now());
         document.insert("state", Bson::from(State::Done));
+        document.insert("line", long(letter));
         document.insert("exclusiveKey", letter);
         let insert = transactions.insert_one(document);
         insert.bypass_document_validation(true).await.expect("the server takes it");
@@ -292,7 +314,8 @@ async fn ids_and_marks_of_megabytes_are_violations_and_end_no_audit() {
     let client = world.client().await;
     let report =
         audit::run(&client, Options::default(), |_, _| {}).await.expect("it comes to its end");
-    let of_marks = report.violations.iter().filter(|one| one.rule == Rule::Marks).count();
-    assert_eq!((of_marks, report.transactions), (2, 4), "{:?}", report.violation_count);
+    let of = |rule| report.violations.iter().filter(|one| one.rule == rule).count();
+    assert_eq!((of(Rule::Marks), report.transactions), (2, 4), "{:?}", report.violation_count);
+    assert_eq!(of(Rule::Line), 4, "their lines can be none");
     world.finish().await;
 }

@@ -36,19 +36,24 @@ fn inputs() -> impl Strategy<Value = Vec<u8>> {
     let marks = prop_oneof![4 => vec(names(), 0..4), 1 => vec(names(), 100..300)];
     let floor = prop_oneof![Just(RawBson::Null), Just(RawBson::Int64(0)), Just(RawBson::Int32(-9))];
     let currency = proptest::option::of(names());
-    let whole = (names(), any::<i32>(), marks, floor, currency).prop_map(
-        |(id, balance, marks, floor, currency)| {
+    let ways = any::<[u8; 6]>();
+    let whole = (names(), any::<i32>(), marks, floor, currency, ways).prop_map(
+        |(id, balance, marks, floor, currency, ways)| {
             let marks = marks.iter().map(|mark| leaf(mark.as_str())).collect();
-            let mut fields = vec![
-                ("_id", leaf(id)),
-                ("balance", leaf(i64::from(balance))),
-                ("pendingDebits", leaf(0_i64)),
-                ("pendingCredits", leaf(0_i64)),
-                ("pendingTransactions", Tree::List(marks)),
-                ("floor", leaf(floor)),
-                ("status", leaf("open")),
-                ("openingBalance", leaf(i64::from(balance))),
+            let mut fields = vec![("_id", leaf(id))];
+            let numbers = [
+                ("balance", balance),
+                ("pendingDebits", 0),
+                ("pendingCredits", 0),
+                ("openingBalance", balance),
             ];
+            for ((field, units), way) in numbers.into_iter().zip(ways) {
+                fields.extend(written(units, way).map(|value| (field, leaf(value))));
+            }
+            let [.., has_floor, has_status] = ways;
+            fields.extend((has_floor % 4 > 0).then(|| ("floor", leaf(floor))));
+            fields.extend((has_status % 4 > 0).then(|| ("status", leaf("open"))));
+            fields.push(("pendingTransactions", Tree::List(marks)));
             fields.extend(currency.map(|currency| ("currency", leaf(currency))));
             Bson::object(fields)
         },
@@ -59,6 +64,17 @@ fn inputs() -> impl Strategy<Value = Vec<u8>> {
             if in_frame { framed(bytes) } else { bytes }
         },
     )
+}
+
+/// A number as Tandem writes it, or as other programs do; some leave it out.
+fn written(units: i32, way: u8) -> Option<RawBson> {
+    match way % 8 {
+        0 => Some(RawBson::Int32(units)),
+        1 => Some(RawBson::Double(units.into())),
+        2 => Some(RawBson::Null),
+        3 => None,
+        _ => Some(RawBson::Int64(units.into())),
+    }
 }
 
 fn check(input: &[u8]) -> Result<Verdict, String> {

@@ -49,8 +49,12 @@ fn inputs() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
+/// Minor units below a thousand are written in all ways in which others write them.
 fn amount(text: &str) -> RawBson {
     match text.parse::<i64>() {
+        Ok(whole @ -999..=-1) => RawBson::Double(whole as f64),
+        Ok(whole @ 1..=99) => RawBson::Int32(i32::try_from(whole).expect("it is small")),
+        Ok(whole @ 100..=500) => RawBson::Double(whole as f64),
         Ok(whole) => RawBson::Int64(whole),
         Err(_) => RawBson::Decimal128(text.parse::<Decimal128>().expect("a decimal")),
     }

@@ -372,6 +372,11 @@ impl Books {
         } else {
             Ok(Account { pending_transactions: marks.clone(), ..account.clone() })
         };
-        AccountRead { id: account.id.clone(), marks: readable.then_some(marks), account: read }
+        AccountRead {
+            id: account.id.clone(),
+            marks: readable.then_some(marks),
+            account: read,
+            as_written: true,
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ledger::account::Account;
 use ledger::journal::{Heading, Line};
-use ledger::netting::{self, Netting};
+use ledger::netting::{self, Change, Netting};
 use ledger::transaction::State;
 use ledger::{Content, ServerMs, Transacted, Verdict};
 
@@ -110,7 +110,10 @@ impl Native {
             if let Some(index) = earlier {
                 account = written.accounts.swap_remove(index);
             }
-            account.balance = account.balance.checked_add(*change).unwrap_or(account.balance);
+            account.balance = match *change {
+                Change::Add(part) => account.balance.checked_add(part).unwrap_or(account.balance),
+                Change::Set { balance, .. } => balance,
+            };
             written.accounts.push(account);
         }
         for verdict in &self.netting.verdicts {

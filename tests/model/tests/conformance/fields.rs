@@ -69,7 +69,7 @@ impl Answer {
 
     /// Accounts as read.
     pub fn accounts(accounts: Vec<AccountRead>) -> Answer {
-        let one = |AccountRead { id, marks, account }: AccountRead| {
+        let one = |AccountRead { id, marks, account, .. }: AccountRead| {
             // Each side describes the problem in its own words.
             let mut fields = account.as_ref().map_or_else(|_| Fields::new(), of_account);
             fields.insert("readable".to_owned(), account.is_ok().to_string());

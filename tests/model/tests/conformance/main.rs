@@ -19,6 +19,7 @@ mod operation;
 mod real;
 mod sequence;
 mod terms;
+mod written;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

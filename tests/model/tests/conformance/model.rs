@@ -20,7 +20,8 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 use crate::fields::{self, Answer, Shown};
 use crate::operation::{BROKEN, HOUR, KEYS, LINES, Lease, Operation, TRANSACTIONS, account_names};
 use crate::sequence::Sequence;
-use crate::terms::{FOREIGN, Terms, broken, contents};
+use crate::terms::{Terms, broken, contents};
+use crate::written::{self, Others};
 
 /// A content with more legs is too long to be read together with others.
 const LEGS_MAX_OF_SMALL: usize = 3;
@@ -31,6 +32,8 @@ const HABITS: Habits = Habits { attempts_max: 2, commits_separately: true };
 /// The model, as the sequences use it.
 pub struct Model {
     server: Server,
+    /// How accounts are stored, as far as Tandem has not written them.
+    stored: BTreeMap<AccountId, Others>,
     /// The times of each transaction by their fields, which the model itself does not keep.
     times: BTreeMap<TransactionId, BTreeMap<&'static str, ServerMs>>,
 }
@@ -48,15 +51,16 @@ impl Model {
         let broken = Transaction { body: problem, state, due_at: None, ..template };
         books.transactions.insert(broken.id.clone(), broken);
         let server = Server::new(books, Terms::lease(Lease::Holds), None);
-        Model { server, times: BTreeMap::new() }
+        let ids = sequence.accounts.iter().map(|account| account.id.clone());
+        let stored = ids.zip(sequence.stored.iter().cloned()).collect();
+        Model { server, stored, times: BTreeMap::new() }
     }
 
     /// Every document, as the ledger would have written it.
     pub fn shown(&self, terms: &Terms<'_>) -> Shown {
         let mut shown = Shown::new();
         for account in self.server.primary.accounts.values() {
-            let mut document = account.to_document(DateTime::from_millis(0));
-            document.insert(FOREIGN.0, FOREIGN.1);
+            let document = written::document(account, &self.stored[&account.id]);
             shown.insert(account.id.to_string(), fields::of(&document, terms.begun));
         }
         for transaction in self.server.primary.transactions.values() {
@@ -312,6 +316,7 @@ impl Model {
 
     fn request(&mut self, request: &Request, now: ServerMs) -> Reply {
         let before = self.server.primary.transactions.clone();
+        let accounts = self.server.primary.accounts.clone();
         let mut written = Written::default();
         for step in 0..request.steps() {
             match self.server.step(request, step, now) {
@@ -326,6 +331,13 @@ impl Model {
             if before.get(id) != Some(after) {
                 let times = self.times.entry(id.clone()).or_default();
                 note_times(times, before.get(id), after, now);
+            }
+        }
+        for (id, after) in &self.server.primary.accounts {
+            if accounts.get(id) != Some(after)
+                && let Some(stored) = self.stored.get_mut(id)
+            {
+                stored.retain(|field, _| !written::written_by(request).contains(field));
             }
         }
         self.server.replicate(usize::MAX);

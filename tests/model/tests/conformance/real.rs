@@ -6,7 +6,7 @@ use client::insert::{self, Expect};
 use client::known;
 use client::{Change, Client, Error, Order};
 use futures_util::TryStreamExt;
-use ledger::account::{Account, Status};
+use ledger::account::Status;
 use ledger::{Fault, Ledger, LedgerError, ServerMs};
 use model::sim::keyed::Inserted;
 use mongo::{KeyedInsert, MongoLedger, MongoOutbox, Store, Unparked, raw_id};
@@ -20,7 +20,8 @@ use crate::fields::{self, Answer, Shown};
 use crate::hands;
 use crate::operation::{KEYS, LINES, Lease, Operation, TRANSACTIONS, When, account_names};
 use crate::sequence::Sequence;
-use crate::terms::{FOREIGN, Terms, broken, contents};
+use crate::terms::{Terms, broken, contents};
+use crate::written;
 
 /// So many different stamps there are: less than half an hour in milliseconds.
 const STAMPS: i64 = 1_000_000;
@@ -53,16 +54,13 @@ impl Real {
 
     /// Replaces all documents by those that the sequence starts from.
     pub async fn reset(&self, sequence: &Sequence) {
-        let document = |account: &Account| {
-            let mut document = account.to_document(DateTime::from_millis(0));
-            document.insert(FOREIGN.0, FOREIGN.1);
-            document
-        };
         let replaced = async |collection: Collection<Document>, documents: Vec<Document>| {
             collection.delete_many(doc! {}).await.expect("documents can be deleted");
             collection.insert_many(documents).await.expect("documents can be inserted");
         };
-        let accounts = sequence.accounts.iter().map(document).collect();
+        let accounts = sequence.accounts.iter().zip(&sequence.stored);
+        let accounts = accounts.map(|(account, others)| written::document(account, others));
+        let accounts = accounts.collect();
         let (notes, events, journal) = (self.notes(), self.events(), self.journal());
         tokio::join!(
             replaced(self.store().accounts(), accounts),

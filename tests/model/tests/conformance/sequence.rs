@@ -24,12 +24,15 @@ use crate::operation::{
     ACCOUNTS, Claimant, Entitled, Grouping, KEYS, LARGE, Lease, Operation, TRANSACTIONS, When,
     account_names,
 };
+use crate::written::{Others, Ways, others};
 
 /// The documents and operations of one sequence.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     /// The accounts at the start.
     pub accounts: Vec<Account>,
+    /// How each of them is stored.
+    pub stored: Vec<Others>,
     /// What the transactions ask for, by index.
     pub bodies: Vec<Body>,
     /// What is done, in this order.
@@ -38,14 +41,16 @@ pub struct Sequence {
 
 /// All sequences of up to so many operations.
 pub fn sequences(operations_max: usize) -> impl Strategy<Value = Sequence> {
-    let accounts = ACCOUNTS.map(account);
+    let accounts = ACCOUNTS.map(|name| (account(name), ways()));
     let key = prop::option::weighted(0.4, select(&KEYS[..]));
     let bodies = vec((body(), terms(), key).prop_map(on_terms), TRANSACTIONS.len());
     let parts = vec(part(), 1..=operations_max);
     (accounts, bodies, parts).prop_map(move |(accounts, mut bodies, parts)| {
         bodies[LARGE] = large();
         let operations = parts.into_iter().flatten().take(operations_max).collect();
-        Sequence { accounts: accounts.into(), bodies, operations }
+        let stored = accounts.iter().map(|(account, ways)| others(account, ways)).collect();
+        let accounts = accounts.into_iter().map(|(account, _)| account).collect();
+        Sequence { accounts, stored, bodies, operations }
     })
 }
 
@@ -256,6 +261,12 @@ fn account(name: &'static str) -> impl Strategy<Value = Account> {
     })
 }
 
+/// How the fields of an account are stored: half of the accounts as Tandem writes them.
+fn ways() -> impl Strategy<Value = Ways> {
+    let own = u8::MAX;
+    prop_oneof![1 => Just([own; 7]), 1 => any::<Ways>().prop_map(|ways| ways.map(|way| way % 6))]
+}
+
 fn currency() -> impl Strategy<Value = Option<String>> {
     prop_oneof![
         8 => Just(None),
@@ -323,12 +334,15 @@ fn legs(accounts: &[&str], value: Amount, part: Amount) -> Body {
 
 impl fmt::Display for Sequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for account in &self.accounts {
+        for (account, stored) in self.accounts.iter().zip(&self.stored) {
             let floor = account.floor.map_or("none".to_owned(), |floor| floor.to_string());
             let currency = account.currency.as_deref().unwrap_or("no currency");
             let status = account.status.as_str();
             let (id, balance) = (&account.id, account.balance);
             writeln!(f, "  account {id}: {balance}, floor {floor}, {currency}, {status}")?;
+            for (field, value) in stored {
+                writeln!(f, "    {field} stored as {value:?}")?;
+            }
         }
         for (id, body) in TRANSACTIONS.iter().zip(&self.bodies) {
             let leg = |leg: &Leg| format!("{} {}", leg.account, leg.amount);

@@ -1,31 +1,26 @@
 //! Which way a batch goes: in two phases, or as a native transaction. With `--engine auto` this is
 //! found out.
 //!
-//! Decided from three things, each of which is learned from the batches and is a module of its own:
+//! Decided from two things, each of which is learned from the batches and is a module of its own:
 //!
 //! | what | learned from | what it decides |
 //! | --- | --- | --- |
 //! | [`conflicts`]: others settle on the same accounts | attempts that were committed or lost, and how long they took | every batch goes in two phases for a while; then the native way is tried again, with few transactions at first |
-//! | [`crowd`]: full batches in a row are for the same accounts | the accounts of full batches | full batches go in two phases, and so do those that begin beside them |
-//! | [`distance`]: the database is far away | how long it takes to answer what costs it nothing | as for a crowd |
+//! | [`distance`]: the database is far away | how long it takes to answer what costs it nothing | full batches go in two phases, and so do those that begin beside them |
 //!
 //! Owns the choice and what it was last. Promises nothing about correctness, because either way is
 //! right at any moment: a wrong choice costs time only. With `--engine two-phase` or `transaction`
 //! nothing is learned, and the answer is always the same.
 
 mod conflicts;
-mod crowd;
 mod distance;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use ledger::transaction::Leg;
-
 use super::{Counted, EngineKind, Environment};
 use conflicts::Conflicts;
-use crowd::Crowd;
 use distance::Distance;
 
 /// The choice of one engine; all lanes share it.
@@ -36,7 +31,6 @@ pub(super) struct Auto {
     /// Batches that began in two phases and have not ended.
     pub(super) in_phases: AtomicUsize,
     conflicts: Mutex<Conflicts>,
-    crowd: Mutex<Crowd>,
     distance: Mutex<Distance>,
     /// Of the last batch; before the first one, how a single transaction would begin.
     began_native: AtomicBool,
@@ -49,7 +43,6 @@ impl Auto {
             full_from,
             in_phases: AtomicUsize::new(0),
             conflicts: Mutex::default(),
-            crowd: Mutex::default(),
             distance: Mutex::default(),
             began_native: AtomicBool::new(kind != EngineKind::TwoPhase),
         }
@@ -60,7 +53,7 @@ impl Auto {
     pub fn begins_native(&self, transactions: usize, environment: &impl Environment) -> bool {
         let is_slower = self.kind == EngineKind::Auto
             && (self.is_full(transactions) || self.has_batches_in_phases())
-            && (self.crowd().is_crowded() || self.distance().is_far());
+            && self.distance().is_far();
         let is_native = self.is_native(environment) && !is_slower;
         self.began_native.store(is_native, Ordering::Relaxed);
         is_native
@@ -111,13 +104,6 @@ impl Auto {
         self.conflicts().learn(was_lost, took_ms, now_ms, environment.jitter());
     }
 
-    /// Learns which accounts a batch is for.
-    pub fn learn_accounts<'a>(&self, transactions: impl ExactSizeIterator<Item = &'a [Leg]>) {
-        if self.kind == EngineKind::Auto && self.is_full(transactions.len()) {
-            self.crowd().learn(transactions);
-        }
-    }
-
     /// Learns how long an answer of the database took that cost it nothing.
     pub fn learn_round_trip(&self, round_trip: Duration) {
         self.distance().learn(round_trip);
@@ -137,10 +123,6 @@ impl Auto {
 
     fn conflicts(&self) -> MutexGuard<'_, Conflicts> {
         locked(&self.conflicts)
-    }
-
-    fn crowd(&self) -> MutexGuard<'_, Crowd> {
-        locked(&self.crowd)
     }
 
     fn distance(&self) -> MutexGuard<'_, Distance> {

@@ -131,7 +131,6 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
                 None => self.look(&open, failures > 0).await,
             };
             if reserved.is_none() {
-                self.engine.auto.learn_accounts(read.initial.iter().map(Seen::legs));
                 let (share, ours) = self.reserve(read, halvings);
                 (read, reserved) = (share, Some(ours));
             }

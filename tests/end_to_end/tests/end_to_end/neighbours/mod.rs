@@ -6,6 +6,7 @@ mod backlog;
 mod documents;
 mod fields;
 mod in_flight;
+mod journal;
 mod messages;
 mod parked;
 mod payrolls;
@@ -14,6 +15,7 @@ mod strangers;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
+use harness::odd;
 use harness::wait::{s, wait_until};
 use harness::worker::Plan;
 use harness::world::{World, transfer};
@@ -90,10 +92,20 @@ async fn wait_for_a_sweep(world: &World, name: &str) {
     world.wait_state(name, State::Done, s(60)).await;
 }
 
-/// Removes odd documents, so that the rules of rest can be checked for all others.
+/// Removes odd documents, so that the rules of rest can be checked for all others. Of what was
+/// canceled, the end stays, because its line names it.
 async fn remove(world: &World, collection: &str, ids: &[&str]) {
     let collection = world.store.database().collection::<Document>(collection);
+    let canceled =
+        doc! { "_id": { "$in": ids }, "state": State::Canceled, "line": { "$exists": true } };
+    let ends =
+        collection.find(canceled).projection(doc! { "state": 1, "line": 1, "reason.code": 1 });
+    let ends: Vec<Document> =
+        ends.await.expect("MongoDB is there").try_collect().await.expect("these can be read");
     collection.delete_many(doc! { "_id": { "$in": ids } }).await.expect("MongoDB is there");
+    if !ends.is_empty() {
+        odd::insert(&collection, &ends).await;
+    }
 }
 
 /// The validator of a collection.
@@ -112,7 +124,7 @@ async fn set_validator(world: &World, collection: &str, validator: Document) {
 }
 
 /// Adds an unexpected rule to the validator of a collection; returns the validator as it was.
-async fn add_rule(world: &World, collection: &str, rule: Document) -> Document {
+pub async fn add_rule(world: &World, collection: &str, rule: Document) -> Document {
     let before = validator(world, collection).await;
     set_validator(world, collection, doc! { "$and": [before.clone(), rule] }).await;
     before
