@@ -8,6 +8,8 @@ mod file;
 mod filter;
 mod ids;
 mod path;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod update;
 mod words;
