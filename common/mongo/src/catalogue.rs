@@ -8,6 +8,7 @@ use mongodb::results::CollectionSpecification;
 
 use super::definitions::is_needed;
 use super::ledger_settings::LedgerSettings;
+use super::names::{ACCOUNTS, TRANSACTIONS};
 use super::seen_index::SeenIndex;
 
 /// A collection that is there: what it is, and its indexes.
@@ -21,11 +22,14 @@ pub(super) struct Catalogue {
     /// The indexes that this program was told to accept. Those that the ledger has accepted are in
     /// its settings.
     pub(super) accepted: Vec<String>,
+    /// Whether accounts and transactions are in collections of the owner's own.
+    pub(super) is_laid_out: bool,
 }
 
 impl Catalogue {
     /// Whether the database has any part of a ledger. Notes and settings alone do not count.
     pub(super) fn is_begun(&self) -> bool {
-        self.collections.keys().any(|name| is_needed(name))
+        let is_own = |name: &str| self.is_laid_out && [ACCOUNTS, TRANSACTIONS].contains(&name);
+        self.collections.keys().any(|name| is_needed(name) && !is_own(name))
     }
 }

@@ -180,7 +180,12 @@ mod tests {
             let validator = definition.validator.unwrap_or_default();
             (definition.name.to_owned(), (with(validator), indexes))
         });
-        Catalogue { settings: Some(settings), collections: collections.collect(), accepted: vec![] }
+        Catalogue {
+            settings: Some(settings),
+            collections: collections.collect(),
+            accepted: vec![],
+            is_laid_out: false,
+        }
     }
 
     fn kinds(seen: &Catalogue, validators: bool) -> Vec<(&'static str, &'static str)> {

@@ -50,6 +50,9 @@ pub struct LedgerSettings {
     /// The names of indexes of the owner's own that may refuse writes, and that the owner has
     /// accepted.
     pub accepted_indexes: Vec<String>,
+    /// Where the fields of accounts and transactions stand, as [`layout::Layout`] writes it; none for
+    /// documents as Tandem makes them. It never changes.
+    pub layout: Option<String>,
     /// Whether all collections and indexes have been created. If not, the next program goes on.
     pub complete: bool,
 }
@@ -92,6 +95,15 @@ pub enum Misfit {
         /// What the ledger has now.
         on: bool,
     },
+    /// The ledger was set up with another layout, or without one.
+    #[error(
+        "the ledger was set up with another schema, and a schema never changes; leave --schema out, or \
+         set up another database with it"
+    )]
+    Layout,
+    /// Somebody has changed the layout while a program ran.
+    #[error("the schema of the ledger has changed; start the program again")]
+    LayoutChanged,
     /// Somebody has edited it by hand, and it is not valid.
     #[error(
         "the settings document of the ledger (collection `tandem.settings`, _id \"settings\") is not \
@@ -130,6 +142,7 @@ impl LedgerSettings {
             history: choice.history.unwrap_or(journal::HISTORY_BY_DEFAULT),
             exclusive_keys: choice.exclusive_keys.unwrap_or(true),
             accepted_indexes: Vec::new(),
+            layout: None,
             complete: false,
         }
     }
@@ -181,12 +194,17 @@ impl LedgerSettings {
             history: flag("history")?,
             exclusive_keys: flag("exclusiveKeys")?,
             accepted_indexes: names("acceptedIndexes")?,
+            layout: match document.get("layout") {
+                None => None,
+                Some(Bson::String(layout)) => Some(layout.clone()),
+                Some(_) => return Err(bad("layout", "a text")),
+            },
             complete: flag("complete")?,
         })
     }
 
     pub(super) fn to_document(&self) -> Document {
-        doc! {
+        let mut document = doc! {
             "kind": LEDGER_SETTINGS.kind,
             "protocol": self.protocol,
             "features": &self.features,
@@ -196,7 +214,11 @@ impl LedgerSettings {
             "exclusiveKeys": self.exclusive_keys,
             "acceptedIndexes": &self.accepted_indexes,
             "complete": self.complete,
+        };
+        if let Some(layout) = &self.layout {
+            document.insert("layout", layout);
         }
+        document
     }
 
     /// Whether a program with this knowledge may work on the ledger.

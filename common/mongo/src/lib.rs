@@ -19,6 +19,7 @@ mod index;
 mod intrusions;
 mod journal;
 mod keyed;
+mod laid_out;
 mod ledger_settings;
 mod lines;
 mod listing;
@@ -58,8 +59,8 @@ mod words;
 mod workers;
 mod write;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
@@ -104,6 +105,7 @@ pub use words::of_error as error_in_words;
 pub use workers::{SeenWorker, WorkerReport};
 pub use write::Inserted;
 
+use layout::Layout;
 use ledger::{LedgerError, ServerMs};
 use settings::MongoSettings;
 
@@ -119,6 +121,10 @@ pub struct Store {
     app_name: String,
     /// The newest write that was acknowledged to this process, on the servers' logical clock.
     newest_write: Arc<AtomicU64>,
+    /// The layout that its owner gives, to set the ledger up.
+    given: Option<Arc<Layout>>,
+    /// The layout that the ledger's settings name, once they were read.
+    learned: Arc<OnceLock<Option<Layout>>>,
     /// Whether every statement is to be for one document: asked for, or needed by the server.
     one_document: Arc<OnceCell<bool>>,
     /// Set once the ledger was seen to keep exclusive keys.
@@ -170,6 +176,8 @@ impl Store {
             op_limit,
             app_name,
             newest_write: Arc::default(),
+            given: None,
+            learned: Arc::default(),
             one_document: Arc::new(OnceCell::new_with(one_document)),
             keeps_keys: Arc::default(),
             accepted_indexes: args.accept_index.clone().into(),
@@ -179,13 +187,13 @@ impl Store {
     /// The accounts.
     #[must_use]
     pub fn accounts(&self) -> Collection<Document> {
-        self.database.collection(ACCOUNTS)
+        self.database.collection(self.stored_name(ACCOUNTS))
     }
 
     /// The transactions.
     #[must_use]
     pub fn transactions(&self) -> Collection<Document> {
-        self.database.collection(TRANSACTIONS)
+        self.database.collection(self.stored_name(TRANSACTIONS))
     }
 
     /// The database itself.

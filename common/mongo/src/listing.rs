@@ -6,15 +6,20 @@
 
 use std::collections::VecDeque;
 
+use layout::{Answer, Command};
 use ledger::LedgerError;
 use ledger::transaction::{DUE_AT, State};
 use mongodb::Cursor;
-use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
-use mongodb::options::Hint;
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 
 use super::Store;
 use super::names::{BY_CREATION, DUE};
 use super::open::{OpenSource, OpenSources};
+use super::read::cstr;
+use super::statements::raw;
+
+/// The operation.
+const LIST: &str = "list";
 
 /// How many documents are read at a time.
 const PAGE: usize = 500;
@@ -46,6 +51,7 @@ pub struct Listing {
     projection: Option<Document>,
     left: usize,
     cursor: Option<Cursor<Document>>,
+    answer: Answer,
     capped: bool,
 }
 
@@ -101,6 +107,7 @@ impl Store {
             projection,
             left,
             cursor: None,
+            answer: Answer::Own,
             capped: false,
         }
     }
@@ -129,7 +136,7 @@ impl Listing {
             };
             let most = self.left.min(PAGE);
             let whole = |document: &RawDocument| Some(document.to_owned());
-            let page = self.store.page("list", cursor, most, whole).await;
+            let page = self.store.page(LIST, cursor, &self.answer, most, whole).await;
             let (cursor, page) = page.map_err(LedgerError::without_effect)?;
             if let Some(page) = page {
                 self.left -= page.len();
@@ -140,21 +147,26 @@ impl Listing {
         Ok(Vec::new())
     }
 
-    async fn open(&self, query: Query) -> Result<Cursor<Document>, LedgerError> {
-        let collection = self.store.database().collection::<Document>(self.collection);
-        let (projection, left) = (self.projection.clone(), self.left);
-        let find = async move {
-            let find = collection.find(query.filter).sort(query.sort);
-            let mut find = find.limit(i64::try_from(left).unwrap_or(i64::MAX));
-            if let Some(projection) = projection {
-                find = find.projection(projection);
-            }
-            if let Some(hint) = query.hint {
-                find = find.hint(Hint::Name(hint.to_owned()));
-            }
-            find.await
+    async fn open(&mut self, query: Query) -> Result<Cursor<Document>, LedgerError> {
+        let mut command = rawdoc! {
+            "find": self.collection,
+            "filter": raw(&query.filter),
+            "limit": i64::try_from(self.left).unwrap_or(i64::MAX),
         };
-        self.store.limited("list", find).await.map_err(LedgerError::without_effect)
+        let options = [("sort", Some(query.sort)), ("projection", self.projection.clone())];
+        for (name, option) in options {
+            if let Some(option) = option.filter(|option| !option.is_empty()) {
+                command.append(cstr(name), raw(&option));
+            }
+        }
+        if let Some(hint) = query.hint {
+            command.append(cstr("hint"), hint);
+        }
+        let database = self.store.database().clone();
+        let Command { sent, answer } = self.store.sent(LIST, self.store.reading(LIST, command))?;
+        self.answer = answer;
+        let find = async move { database.run_raw_cursor_command(sent).await };
+        self.store.limited(LIST, find).await.map_err(LedgerError::without_effect)
     }
 }
 

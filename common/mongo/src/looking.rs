@@ -61,12 +61,15 @@ impl Store {
         settings: Option<LedgerSettings>,
     ) -> Result<Catalogue, NotReady> {
         let accepted = self.accepted_indexes.to_vec();
-        Ok(Catalogue { settings, collections: self.collections().await?, accepted })
+        let is_laid_out = self.layout().is_some();
+        Ok(Catalogue { settings, collections: self.collections().await?, accepted, is_laid_out })
     }
 
     /// The ledger's collections that are there, with their options and indexes.
     async fn collections(&self) -> Result<BTreeMap<String, CollectionThere>, NotReady> {
-        let names = COLLECTIONS.map(Bson::from).to_vec();
+        let stored = COLLECTIONS.map(|name| (self.stored_name(name).to_owned(), name));
+        let names: Vec<Bson> = stored.iter().map(|(name, _)| name.into()).collect();
+        let own: BTreeMap<String, &str> = stored.into();
         let database = self.database.clone();
         let list = async move {
             let filter = doc! { "name": { "$in": names } };
@@ -74,9 +77,10 @@ impl Store {
         };
         let mut collections = BTreeMap::new();
         for found in self.permitted("list the collections", list).await? {
+            let name = own.get(&found.name).copied().unwrap_or_default();
             // The server refuses to list the indexes of a view.
             if found.collection_type != CollectionType::Collection {
-                collections.insert(found.name.clone(), (found, vec![]));
+                collections.insert(name.to_owned(), (found, vec![]));
                 continue;
             }
             let collection: Collection<Document> = self.database.collection(&found.name);
@@ -95,7 +99,8 @@ impl Store {
                 }
             };
             let indexes = self.permitted("list the indexes", list).await?;
-            collections.insert(found.name.clone(), (found, indexes));
+            let indexes = indexes.into_iter().map(|index| self.own_index(name, index)).collect();
+            collections.insert(name.to_owned(), (found, indexes));
         }
         Ok(collections)
     }

@@ -32,6 +32,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use layout::Command;
 use ledger::journal::{Heading, Line};
 use ledger::netting::{self, Netting};
 use ledger::transaction::{AccountId, Body, TransactionId};
@@ -44,7 +45,7 @@ use mongodb::options::ReadConcern;
 use super::fault::CommitFailed;
 use super::names::{ACCOUNTS, TRANSACTIONS};
 use super::write::GARBLED;
-use super::{Store, fault, journal, read, statements, words};
+use super::{Store, fault, journal, laid_out, read, statements, words};
 
 const OPERATION: &str = "transact";
 
@@ -172,7 +173,7 @@ impl NativeAttempt {
             .map(|(id, _)| id)
     }
 
-    async fn read(&self, session: &mut ClientSession) -> Result<Vec<AccountRead>, Error> {
+    async fn read(&self, session: &mut ClientSession) -> Result<Vec<AccountRead>, Halt> {
         let bodies = self.contents.iter().filter_map(|(_, body)| body.as_ref().ok());
         let touched: BTreeSet<AccountId> =
             bodies.flat_map(|body| body.legs()).map(|leg| leg.account.clone()).collect();
@@ -198,14 +199,16 @@ impl NativeAttempt {
         pipeline: RawArrayBuf,
         most: usize,
         parse: impl Fn(&RawDocument) -> Option<AccountRead>,
-    ) -> Result<Vec<AccountRead>, Error> {
+    ) -> Result<Vec<AccountRead>, Halt> {
         let operation = format!("{OPERATION} read");
         let command = self.store.aggregation(&operation, ACCOUNTS, pipeline, most);
+        let Command { sent, answer } = self.store.sent(OPERATION, command)?;
         let database = self.store.database();
-        let mut found = database.run_raw_cursor_command(command).session(&mut *session).await?;
+        let mut found = database.run_raw_cursor_command(sent).session(&mut *session).await?;
         let mut accounts = Vec::with_capacity(most);
         while found.advance(&mut *session).await? {
-            accounts.extend(parse(found.current()));
+            let document = laid_out::read(&answer, found.current());
+            accounts.extend(document.and_then(|document| parse(&document)));
         }
         Ok(accounts)
     }
@@ -260,6 +263,7 @@ pub(super) async fn update(
             "maxTimeMS": store.op_limit_ms(),
             "comment": format!("tandem {operation} {collection}"),
         };
+        let command = store.sent(operation, command)?.sent;
         let database = store.database();
         let reply = match database.run_raw_command(command).session(&mut *session).await {
             Err(error) if fault::is_garbled(&error) => {

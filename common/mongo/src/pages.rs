@@ -5,13 +5,14 @@
 //! would find nothing else. Promises majority reads, as `read` does. Fails with an error of the
 //! command.
 
+use layout::{Answer, Command};
 use ledger::LedgerError;
 use mongodb::Cursor;
 use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 
-use super::Store;
 use super::raw::RawId;
 use super::read::cstr;
+use super::{Store, laid_out};
 
 /// How many documents are read at a time, at least: reading a few more costs nothing.
 const PAGE_MIN: usize = 1_000;
@@ -32,13 +33,13 @@ impl Store {
         let page = most.max(PAGE_MIN);
         command.append(cstr("batchSize"), i32::try_from(page).unwrap_or(i32::MAX));
         let database = self.database.clone();
-        let command = self.reading(operation, command);
-        let open = async move { database.run_raw_cursor_command(command).await };
+        let Command { sent, answer } = self.sent(operation, self.reading(operation, command))?;
+        let open = async move { database.run_raw_cursor_command(sent).await };
         let mut cursor = self.limited(operation, open).await?;
         let mut unnoted = Vec::new();
         while unnoted.len() < most {
             let found;
-            (cursor, found) = self.page(operation, cursor, page, parse).await?;
+            (cursor, found) = self.page(operation, cursor, &answer, page, parse).await?;
             let Some(found) = found else { break };
             let ids: Vec<RawId> = found.iter().map(|(id, _)| id.clone()).collect();
             let noted = self.noted(&ids).await?;
@@ -53,13 +54,16 @@ impl Store {
         &self,
         operation: &'static str,
         mut cursor: Cursor<Document>,
+        answer: &Answer,
         most: usize,
         parse: fn(&RawDocument) -> Option<T>,
     ) -> Result<(Cursor<Document>, Option<Vec<T>>), LedgerError> {
+        let answer = answer.clone();
         let read = async move {
             let (mut page, mut count) = (Vec::new(), 0);
             while count < most && cursor.advance().await? {
-                page.extend(parse(cursor.current()));
+                let document = laid_out::read(&answer, cursor.current());
+                page.extend(document.and_then(|document| parse(&document)));
                 count += 1;
             }
             Ok((cursor, (count > 0).then_some(page)))

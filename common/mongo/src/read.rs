@@ -8,12 +8,13 @@
 
 use std::sync::atomic::Ordering;
 
+use layout::Command;
 use ledger::account::{self, Account};
 use ledger::transaction::{AccountId, Body, DECIDED_KEY, TransactionId};
 use ledger::{AccountRead, Content, LedgerError, Look, limits};
 use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
 
-use super::Store;
+use super::{Store, laid_out};
 
 /// The fields of a transaction that say what it asks for.
 pub(super) const CONTENT: [&str; 13] = [
@@ -179,11 +180,13 @@ impl Store {
         parse: impl Fn(&RawDocument) -> Option<T> + Send + 'static,
     ) -> Result<Vec<T>, LedgerError> {
         let database = self.database.clone();
+        let Command { sent, answer } = self.sent(operation, command)?;
         self.limited(operation, async move {
-            let mut cursor = database.run_raw_cursor_command(command).await?;
+            let mut cursor = database.run_raw_cursor_command(sent).await?;
             let mut found = Vec::new();
             while cursor.advance().await? {
-                found.extend(parse(cursor.current()));
+                let document = laid_out::read(&answer, cursor.current());
+                found.extend(document.and_then(|document| parse(&document)));
             }
             Ok(found)
         })

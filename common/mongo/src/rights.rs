@@ -56,7 +56,7 @@ impl Store {
         for (collection, actions) in OF_A_WORKER {
             for action in actions {
                 let database = self.database.clone();
-                let probe = action.probe(collection);
+                let probe = action.probe(self.stored_name(collection));
                 let run = async move { database.run_command(probe).await.map(drop) };
                 let what = format!("`{}` in the collection `{collection}`", action.name());
                 match self.permitted(&what, run).await {

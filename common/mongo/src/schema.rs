@@ -199,7 +199,7 @@ impl Store {
         if self.is_alone().await? {
             return Err(NotReady::Alone);
         }
-        let choice = self.without_keys_on_a_router(choice).await?;
+        let choice = self.possible(choice).await?;
         loop {
             let seen = self.seen(settings).await?;
             let findings = compare(&seen, Known::THIS, choice);
@@ -242,8 +242,9 @@ impl Store {
         if findings.iter().any(Finding::is_unsuitable) {
             return Ok(());
         }
-        let choice = self.without_keys_on_a_router(choice).await?;
-        let settings = LedgerSettings::new(Known::THIS, choice);
+        let choice = self.possible(choice).await?;
+        let layout = self.given.as_ref().map(|layout| layout.to_toml());
+        let settings = LedgerSettings { layout, ..LedgerSettings::new(Known::THIS, choice) };
         self.write_settings(doc! { "$setOnInsert": settings.to_document() }).await?;
         // Another program may have been first, and may have chosen otherwise.
         let settings = self.settings().await?.unwrap_or(settings).chosen(choice);
@@ -275,8 +276,12 @@ impl Store {
         self.write_settings(raise).await
     }
 
-    /// On a sharded cluster no index can keep the keys of all shards unique.
-    async fn without_keys_on_a_router(&self, choice: Choice) -> Result<Choice, NotReady> {
+    /// On a sharded cluster no index can keep the keys of all shards unique. A collection of the
+    /// owner's own gets no validator unless it is asked for: other programs write into it.
+    async fn possible(&self, choice: Choice) -> Result<Choice, NotReady> {
+        let is_fresh = self.given.is_some() && self.learned.get().is_none();
+        let validators = choice.validators.or(is_fresh.then_some(false));
+        let choice = Choice { validators, ..choice };
         match (self.is_router().await?, choice.exclusive_keys) {
             (false, _) => Ok(choice),
             (true, Some(true)) => Err(NotReady::KeysOnRouter),
@@ -315,12 +320,19 @@ impl Store {
         let find = async move { collection.find_one(doc! { "_id": ID }).await };
         let found = self.permitted("read the collection `tandem.settings`", find).await?;
         let settings = found.as_ref().map(LedgerSettings::from_document).transpose()?;
+        settings.iter().try_for_each(|settings| self.learn_layout(settings))?;
         match settings.as_ref().map(|settings| settings.fits(Known::THIS)) {
             Some(Err(
                 misfit @ (Misfit::Unknown(_) | Misfit::Outdated(_) | Misfit::Unreadable(_)),
             )) => Err(misfit.into()),
             Some(
-                Err(Misfit::Behind(_) | Misfit::Events { .. } | Misfit::EventsChanged { .. })
+                Err(
+                    Misfit::Behind(_)
+                    | Misfit::Events { .. }
+                    | Misfit::EventsChanged { .. }
+                    | Misfit::Layout
+                    | Misfit::LayoutChanged,
+                )
                 | Ok(()),
             )
             | None => Ok(settings),
@@ -339,7 +351,8 @@ impl Store {
         self.permitted("write the collection `tandem.settings`", write).await
     }
 
-    async fn define(&self, mut command: Document) -> Result<(), NotReady> {
+    async fn define(&self, command: Document) -> Result<(), NotReady> {
+        let mut command = self.defined(command);
         command.insert("writeConcern", doc! { "w": "majority" });
         let database = self.database.clone();
         let run = async move {

@@ -28,6 +28,7 @@ mod holds;
 mod keys;
 mod lanes;
 mod large_messages;
+mod layouts;
 mod lines;
 mod mark;
 mod messages;

@@ -1,0 +1,301 @@
+//! Commands: what is sent to the server, and how its answer is to be read.
+//!
+//! Owns the commands that Tandem sends for accounts and transactions: `find`, `aggregate`, `update`
+//! and `insert`. Promises that what an answer says is what the same command would answer on the
+//! documents as Tandem reads them; [`Answer::read`] makes it so where the server has not.
+
+use std::borrow::Cow;
+
+use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+
+use super::collection::Collection;
+use super::file::Layout;
+use super::{Raw, cstr};
+
+/// The field of an answer in which a whole document may stand.
+const WITHIN: &str = "document";
+
+/// A command as it is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Command {
+    /// Its bytes.
+    pub sent: RawDocumentBuf,
+    /// How its answers are to be read.
+    pub answer: Answer,
+}
+
+/// How the documents of an answer are to be read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// As they are.
+    Own,
+    /// They are as they are stored.
+    Stored(Collection),
+    /// They have a field with a document as it is stored.
+    Within(Collection),
+    /// They are keys of an index.
+    Keys(Collection),
+}
+
+impl Answer {
+    /// A document of the answer as Tandem reads it.
+    ///
+    /// # Errors
+    /// When the bytes are no BSON.
+    pub fn read<'a>(&self, document: &'a RawDocument) -> Raw<Cow<'a, RawDocument>> {
+        match self {
+            Answer::Own => Ok(Cow::Borrowed(document)),
+            Answer::Stored(collection) => collection.read(document).map(Cow::Owned),
+            Answer::Within(collection) => {
+                let mut own = RawDocumentBuf::new();
+                for element in document.iter_elements() {
+                    let element = element?;
+                    match (element.key().as_str(), element.value()?) {
+                        (WITHIN, RawBsonRef::Document(stored)) => {
+                            own.append(element.key(), collection.read(stored)?);
+                        }
+                        (_, value) => own.append(element.key(), value),
+                    }
+                }
+                Ok(Cow::Owned(own))
+            }
+            Answer::Keys(collection) => {
+                let mut own = RawDocumentBuf::new();
+                for element in document.iter_elements() {
+                    let element = element?;
+                    let path = element.key().as_str();
+                    let name = collection.name_of(path).unwrap_or(Cow::Borrowed(path));
+                    own.append(cstr(&name), element.value()?);
+                }
+                Ok(Cow::Owned(own))
+            }
+        }
+    }
+}
+
+impl Layout {
+    /// The command as it is sent. One for another collection than those of accounts and transactions
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// When the bytes are no BSON.
+    pub fn command(&self, command: &RawDocument) -> Raw<Command> {
+        let first = command.iter_elements().next().transpose()?;
+        let named = match &first {
+            Some(first) => match first.value()? {
+                RawBsonRef::String(name) => self.of(name).map(|own| (first.key().as_str(), own)),
+                _ => None,
+            },
+            None => None,
+        };
+        match named {
+            Some((kind, collection)) => collection.command(kind, command),
+            None => Ok(Command { sent: command.to_owned(), answer: Answer::Own }),
+        }
+    }
+}
+
+impl Collection {
+    fn command(&self, kind: &str, command: &RawDocument) -> Raw<Command> {
+        let mut answer = if kind == "find" { Answer::Stored(self.clone()) } else { Answer::Own };
+        let mut sent = RawDocumentBuf::new();
+        for element in command.iter_elements() {
+            let element = element?;
+            let value: RawBson = match (element.key().as_str(), element.value()?) {
+                (name, _) if name == kind => self.name().into(),
+                ("filter" | "query", RawBsonRef::Document(filter)) => self.filter(filter)?.into(),
+                ("sort", RawBsonRef::Document(keys)) => self.keys(keys)?.into(),
+                ("min" | "max", RawBsonRef::Document(keys)) => self.bound(keys)?.into(),
+                ("projection", RawBsonRef::Document(projection)) if kind == "find" => {
+                    let (projection, is_own) = self.projection(projection)?;
+                    if is_own {
+                        answer = Answer::Own;
+                    }
+                    projection.into()
+                }
+                ("returnKey", RawBsonRef::Boolean(true)) => {
+                    answer = Answer::Keys(self.clone());
+                    true.into()
+                }
+                ("pipeline", RawBsonRef::Array(pipeline)) => {
+                    let (pipeline, made) = self.pipeline(pipeline)?;
+                    answer = made.answer(self);
+                    pipeline.into()
+                }
+                ("updates", RawBsonRef::Array(updates)) => {
+                    each(updates, |update| self.statement(update))?.into()
+                }
+                ("documents", RawBsonRef::Array(documents)) => {
+                    each(documents, |document| self.store(document))?.into()
+                }
+                (_, other) => other.into(),
+            };
+            sent.append(element.key(), value);
+        }
+        Ok(Command { sent, answer })
+    }
+
+    /// The same with the paths in place of the names.
+    fn keys(&self, keys: &RawDocument) -> Raw<RawDocumentBuf> {
+        let mut stored = RawDocumentBuf::new();
+        for element in keys.iter_elements() {
+            let element = element?;
+            stored.append(cstr(&self.path(element.key().as_str())), element.value()?);
+        }
+        Ok(stored)
+    }
+
+    /// A bound of an index.
+    fn bound(&self, keys: &RawDocument) -> Raw<RawDocumentBuf> {
+        let mut stored = RawDocumentBuf::new();
+        for element in keys.iter_elements() {
+            let element = element?;
+            let name = element.key().as_str();
+            stored.append(cstr(&self.path(name)), self.plain(name, element.value()?));
+        }
+        Ok(stored)
+    }
+
+    /// A projection, and whether what it yields is as Tandem reads it. If one field is computed, all
+    /// of them are.
+    fn projection(&self, projection: &RawDocument) -> Raw<(RawDocumentBuf, bool)> {
+        let mut is_computed = false;
+        for element in projection.iter_elements() {
+            let value = element?.value()?;
+            is_computed |= matches!(value, RawBsonRef::Document(_) | RawBsonRef::String(_));
+        }
+        let mut stored = RawDocumentBuf::new();
+        for element in projection.iter_elements() {
+            let element = element?;
+            let (name, value) = (element.key().as_str(), element.value()?);
+            match (is_computed, is_flag(value)) {
+                (true, Some(true)) => stored.append(element.key(), self.field(name)),
+                (true, Some(false)) => stored.append(element.key(), value),
+                (true, None) => stored.append(element.key(), self.expression(value)?),
+                // What stands on the way shows why a field can't be there.
+                (false, Some(true)) => {
+                    let path = self.path(name);
+                    let top = path.split('.').next().unwrap_or_default();
+                    if stored.get(top)?.is_none() {
+                        stored.append(cstr(top), value);
+                    }
+                }
+                (false, _) => stored.append(cstr(&self.path(name)), value),
+            }
+        }
+        if is_computed && projection.get("_id")?.is_none() {
+            stored.append(cstr("_id"), self.field("_id"));
+        }
+        // The key is read whatever was asked for.
+        let key = self.path("_id");
+        let hides_id = matches!(stored.get("_id")?, Some(value) if is_flag(value) == Some(false));
+        if !is_computed && key != "_id" && !hides_id && stored.get(&key)?.is_none() {
+            stored.append(cstr(&key), 1);
+        }
+        Ok((stored, is_computed))
+    }
+
+    /// A pipeline that reads, and what its documents are made of.
+    fn pipeline(&self, pipeline: &RawArray) -> Raw<(RawArrayBuf, Made)> {
+        let (mut stages, mut made) = (RawArrayBuf::new(), Made::Stored);
+        for stage in pipeline {
+            let RawBsonRef::Document(stage) = stage? else { continue };
+            if made != Made::Stored {
+                stages.push(stage);
+                continue;
+            }
+            let mut stored = RawDocumentBuf::new();
+            for element in stage.iter_elements() {
+                let element = element?;
+                let value: RawBson = match (element.key().as_str(), element.value()?) {
+                    ("$match", RawBsonRef::Document(filter)) => self.filter(filter)?.into(),
+                    ("$sort", RawBsonRef::Document(keys)) => self.keys(keys)?.into(),
+                    ("$project", RawBsonRef::Document(projection)) => {
+                        let (projection, computed) = self.projection(projection)?;
+                        made = if computed { Made::Own } else { made };
+                        projection.into()
+                    }
+                    ("$replaceWith", expression) => {
+                        made = Made::of(expression)?;
+                        self.expression(expression)?
+                    }
+                    ("$group", expression) => {
+                        made = Made::Own;
+                        self.expression(expression)?
+                    }
+                    ("$count", name) => {
+                        made = Made::Own;
+                        name.into()
+                    }
+                    (_, other) => other.into(),
+                };
+                stored.append(element.key(), value);
+            }
+            stages.push(stored);
+        }
+        Ok((stages, made))
+    }
+}
+
+/// What the documents that a pipeline yields are made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Made {
+    /// They are as they are stored.
+    Stored,
+    /// A field of theirs is.
+    Within,
+    /// They are as Tandem reads them.
+    Own,
+}
+
+impl Made {
+    /// What this expression makes.
+    fn of(expression: RawBsonRef<'_>) -> Raw<Made> {
+        let RawBsonRef::Document(made) = expression else {
+            let is_whole = matches!(expression, RawBsonRef::String("$$ROOT"));
+            return Ok(if is_whole { Made::Stored } else { Made::Own });
+        };
+        if let Some(RawBsonRef::Array(parts)) = made.get("$cond")? {
+            for branch in parts.into_iter().skip(1) {
+                match Made::of(branch?)? {
+                    Made::Own => {}
+                    made => return Ok(made),
+                }
+            }
+        }
+        let is_within = matches!(made.get(WITHIN)?, Some(RawBsonRef::String("$$ROOT")));
+        Ok(if is_within { Made::Within } else { Made::Own })
+    }
+
+    fn answer(self, collection: &Collection) -> Answer {
+        match self {
+            Made::Stored => Answer::Stored(collection.clone()),
+            Made::Within => Answer::Within(collection.clone()),
+            Made::Own => Answer::Own,
+        }
+    }
+}
+
+fn each(
+    documents: &RawArray,
+    change: impl Fn(&RawDocument) -> Raw<RawDocumentBuf>,
+) -> Raw<RawArrayBuf> {
+    let mut changed = RawArrayBuf::new();
+    for document in documents {
+        if let RawBsonRef::Document(document) = document? {
+            changed.push(change(document)?);
+        }
+    }
+    Ok(changed)
+}
+
+/// Whether a field of a projection is wanted; none where it is computed.
+fn is_flag(value: RawBsonRef<'_>) -> Option<bool> {
+    match value {
+        RawBsonRef::Int32(flag) => Some(flag != 0),
+        RawBsonRef::Int64(flag) => Some(flag != 0),
+        RawBsonRef::Double(flag) => Some(flag != 0.0),
+        RawBsonRef::Boolean(flag) => Some(flag),
+        _ => None,
+    }
+}

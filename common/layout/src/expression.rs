@@ -1,0 +1,159 @@
+//! Expressions: what the server computes from a document.
+//!
+//! Promises that an expression has the same value for a document as its owner stores it as the
+//! given one has for the same document as Tandem reads it. Texts that begin with `$` are fields;
+//! whatever comes from outside stands in `$literal` and is copied.
+
+use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
+
+use super::collection::{Collection, Value};
+use super::ids::IdKind;
+use super::tree::{Branch, Tree};
+use super::{Raw, cstr};
+
+/// What names the account as it is read, in the updates of accounts.
+const READ: &str = "$$read.";
+
+impl Collection {
+    /// The expression for documents as they are stored.
+    ///
+    /// # Errors
+    /// When the bytes are no BSON.
+    pub fn expression(&self, value: RawBsonRef<'_>) -> Raw<RawBson> {
+        Ok(match value {
+            RawBsonRef::String(text) => match (text.strip_prefix(READ), text.strip_prefix('$')) {
+                (Some(name), _) => self.field_of(READ, name),
+                (None, Some(name)) if !name.starts_with('$') => self.field(name),
+                (None, _) => text.into(),
+            },
+            RawBsonRef::Array(values) => {
+                let mut stored = RawArrayBuf::new();
+                for value in values {
+                    stored.push(self.expression(value?)?);
+                }
+                stored.into()
+            }
+            RawBsonRef::Document(operators) => match merged(operators)? {
+                Some(changed) => self.merged(changed)?.into(),
+                None => self.operators(operators)?.into(),
+            },
+            other => other.into(),
+        })
+    }
+
+    fn operators(&self, operators: &RawDocument) -> Raw<RawDocumentBuf> {
+        let mut stored = RawDocumentBuf::new();
+        for element in operators.iter_elements() {
+            let element = element?;
+            let value = match element.key().as_str() {
+                "$literal" => element.value()?.into(),
+                _ => self.expression(element.value()?)?,
+            };
+            stored.append(element.key(), value);
+        }
+        Ok(stored)
+    }
+
+    /// A field as Tandem reads it.
+    pub(crate) fn field(&self, name: &str) -> RawBson {
+        self.field_of("$", name)
+    }
+
+    /// A field of a document that was stored, behind what names that document.
+    fn field_of(&self, document: &str, name: &str) -> RawBson {
+        let path = format!("{document}{}", self.path(name));
+        match self.value_at(name) {
+            Value::Plain => path.into(),
+            Value::Id(kind) => kind.text_of(&path),
+            Value::Legs(kind) => legs(kind, &path),
+            Value::Word(words) if words.are_plain() && words.absent.is_none() => path.into(),
+            Value::Word(words) => words.own_of(&path).into(),
+        }
+    }
+
+    /// A value as it is stored in a field.
+    pub(crate) fn assigned(&self, name: &str, value: RawBsonRef<'_>) -> Raw<RawBson> {
+        let Value::Word(words) = self.value(name) else { return self.expression(value) };
+        match value {
+            RawBsonRef::String(own) if own.starts_with('$') => {
+                // The word that stands there stays as it is.
+                Ok(format!("${}", self.path(name)).into())
+            }
+            RawBsonRef::String(own) => Ok(words.written(own).unwrap_or(own).into()),
+            RawBsonRef::Document(operators) => match condition(operators)? {
+                Some([when, then, otherwise]) => {
+                    let when = self.expression(when)?;
+                    let [then, otherwise] =
+                        [self.assigned(name, then)?, self.assigned(name, otherwise)?];
+                    Ok(rawdoc! { "$cond": [when, then, otherwise] }.into())
+                }
+                None => self.expression(value),
+            },
+            _ => self.expression(value),
+        }
+    }
+
+    /// The whole document with some fields changed. The server knows no paths here, so each object
+    /// on the way is merged by itself.
+    fn merged(&self, changed: &RawDocument) -> Raw<RawDocumentBuf> {
+        let mut tree = Tree::default();
+        for element in changed.iter_elements() {
+            let element = element?;
+            let name = element.key().as_str();
+            let value = self.assigned(name, element.value()?)?;
+            tree.grow(&self.path(name), value);
+        }
+        Ok(merge("$$ROOT", "$", &tree))
+    }
+}
+
+/// Some fields of an object, by the expression of that object, its prefix, and what changes in it.
+fn merge(object: &str, prefix: &str, tree: &Tree) -> RawDocumentBuf {
+    let mut changed = RawDocumentBuf::new();
+    for branch in tree.branches() {
+        match branch {
+            Branch::Value(name, value) => changed.append(cstr(name), value.clone()),
+            Branch::Object(name, inner) => {
+                let path = format!("{prefix}{name}");
+                changed.append(cstr(name), merge(&path, &format!("{path}."), inner));
+            }
+        }
+    }
+    rawdoc! { "$mergeObjects": [object, changed] }
+}
+
+/// What `{$mergeObjects: ["$$ROOT", {…}]}` changes, if it is that.
+fn merged(operators: &RawDocument) -> Raw<Option<&RawDocument>> {
+    let Some(RawBsonRef::Array(merged)) = operators.get("$mergeObjects")? else { return Ok(None) };
+    Ok(match of_array(merged)?.as_slice() {
+        [RawBsonRef::String("$$ROOT"), RawBsonRef::Document(changed)] => Some(changed),
+        _ => None,
+    })
+}
+
+/// The parts of `{$cond: [when, then, otherwise]}`, if it is that.
+fn condition(operators: &RawDocument) -> Raw<Option<[RawBsonRef<'_>; 3]>> {
+    match operators.get("$cond")? {
+        Some(RawBsonRef::Array(parts)) => Ok(of_array(parts)?.try_into().ok()),
+        Some(_) | None => Ok(None),
+    }
+}
+
+fn of_array(array: &RawArray) -> Raw<Vec<RawBsonRef<'_>>> {
+    array.into_iter().collect()
+}
+
+/// A list whose elements have ids. What is no list, or no object in it, is as it is.
+fn legs(kind: IdKind, path: &str) -> RawBson {
+    if kind == IdKind::Text {
+        return path.into();
+    }
+    let account = rawdoc! { "account": kind.text_of("$$leg.account") };
+    let leg = rawdoc! { "$cond": [
+        { "$eq": [{ "$type": "$$leg" }, "object"] },
+        { "$mergeObjects": ["$$leg", account] },
+        "$$leg",
+    ] };
+    let each = rawdoc! { "$map": { "input": path, "as": "leg", "in": leg } };
+    rawdoc! { "$cond": [{ "$isArray": path }, each, path] }.into()
+}

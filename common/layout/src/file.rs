@@ -1,0 +1,273 @@
+//! The layout of a ledger as its owner writes it: a file in TOML, and the same in the ledger's
+//! settings.
+//!
+//! Promises that whatever is read is good in itself: no field is left where another one stands, no
+//! word has two meanings, and a name that means nothing is an error. The default layout is none at
+//! all: documents as Tandem makes them.
+
+use std::collections::BTreeMap;
+
+use ledger::account::Status;
+use ledger::transaction::State;
+use serde::{Deserialize, Serialize};
+
+use super::OWN;
+use super::collection::{Collection, LEGS};
+use super::ids::IdKind;
+use super::path::Path;
+use super::words::Words;
+
+/// The fields of an account that its owner may name. All others are Tandem's own.
+const OF_ACCOUNTS: [&str; 8] = [
+    "_id",
+    "balance",
+    "pendingTransactions",
+    "pendingDebits",
+    "pendingCredits",
+    "floor",
+    "status",
+    "currency",
+];
+
+/// The same of a transaction; its `_id` is always `_id`.
+const OF_TRANSACTIONS: [&str; 7] =
+    ["source", "destination", "value", LEGS, "state", "lastModified", "application"];
+
+/// No longer name of a collection is taken, in bytes. The server's limit is of name and database
+/// together.
+const NAME_BYTES_MAX: usize = 120;
+
+/// Where a ledger lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Its accounts.
+    pub accounts: Collection,
+    /// Its transactions.
+    pub transactions: Collection,
+    /// As it was written.
+    written: Written,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default)]
+    accounts: WrittenAccounts,
+    #[serde(default)]
+    transactions: WrittenTransactions,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenAccounts {
+    collection: Option<String>,
+    #[serde(default)]
+    ids: IdKind,
+    #[serde(default)]
+    fields: BTreeMap<String, String>,
+    #[serde(default)]
+    status: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenTransactions {
+    collection: Option<String>,
+    #[serde(default)]
+    ids: IdKind,
+    #[serde(default)]
+    fields: BTreeMap<String, String>,
+    #[serde(default)]
+    state: BTreeMap<String, Vec<String>>,
+}
+
+/// What is wrong with a layout.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadLayout(String);
+
+impl Layout {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Says where and what is wrong.
+    pub fn from_toml(text: &str) -> Result<Layout, BadLayout> {
+        let written = toml::from_str(text).map_err(|error| BadLayout(error.to_string()))?;
+        Layout::new(written)
+    }
+
+    /// A file to begin with, in which every key has a comment.
+    #[must_use]
+    pub fn template() -> &'static str {
+        include_str!("template.toml")
+    }
+
+    /// The file again, without its comments.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&self.written).expect("texts and lists of texts can be written")
+    }
+
+    /// The collection of this one of Tandem's names.
+    #[must_use]
+    pub fn of(&self, name: &str) -> Option<&Collection> {
+        match name {
+            "accounts" => Some(&self.accounts),
+            "transactions" => Some(&self.transactions),
+            _ => None,
+        }
+    }
+
+    fn new(written: Written) -> Result<Layout, BadLayout> {
+        let accounts = accounts(&written.accounts, written.accounts.ids);
+        let accounts = accounts.map_err(|problem| BadLayout(format!("accounts: {problem}")))?;
+        let transactions = transactions(&written.transactions, written.accounts.ids);
+        let transactions =
+            transactions.map_err(|problem| BadLayout(format!("transactions: {problem}")))?;
+        if accounts.name == transactions.name {
+            let problem = format!("accounts and transactions are both in {:?}", accounts.name);
+            return Err(BadLayout(problem));
+        }
+        Ok(Layout { accounts, transactions, written })
+    }
+}
+
+fn accounts(written: &WrittenAccounts, ids: IdKind) -> Result<Collection, String> {
+    let statuses = Status::ALL.map(Status::as_str);
+    let words = Words::new(&statuses, &written.status, Some(Status::Open.as_str()));
+    let collection = Collection {
+        name: named(written.collection.as_deref(), "accounts")?,
+        fields: paths(&OF_ACCOUNTS, &written.fields)?,
+        rest: Path::parse(OWN)?,
+        spoken: ("status", words.map_err(|problem| format!("status: {problem}"))?),
+        ids: BTreeMap::from([("_id", ids)]),
+    };
+    collection.check()?;
+    Ok(collection)
+}
+
+fn transactions(written: &WrittenTransactions, accounts: IdKind) -> Result<Collection, String> {
+    let states = State::ALL.map(State::as_str);
+    let words = Words::new(&states, &written.state, None);
+    let mut fields = paths(&OF_TRANSACTIONS, &written.fields)?;
+    fields.insert("_id", Path::parse("_id")?);
+    let collection = Collection {
+        name: named(written.collection.as_deref(), "transactions")?,
+        fields,
+        rest: Path::parse(OWN)?,
+        spoken: ("state", words.map_err(|problem| format!("state: {problem}"))?),
+        ids: BTreeMap::from([
+            ("_id", written.ids),
+            ("reverses", written.ids),
+            ("source", accounts),
+            ("destination", accounts),
+            (LEGS, accounts),
+        ]),
+    };
+    collection.check()?;
+    Ok(collection)
+}
+
+fn named(given: Option<&str>, default: &str) -> Result<String, String> {
+    let name = given.unwrap_or(default);
+    let is_bad = name.is_empty()
+        || name.len() > NAME_BYTES_MAX
+        || name.contains(['$', '\0'])
+        || name.starts_with("system.");
+    if is_bad {
+        return Err(format!("collection: {name:?} can't be the name of a collection"));
+    }
+    if name == OWN || name.strip_prefix(OWN).is_some_and(|rest| rest.starts_with('.')) {
+        return Err(format!("collection: {name:?} is one of Tandem's own names"));
+    }
+    Ok(name.to_owned())
+}
+
+fn paths(
+    own: &[&'static str],
+    given: &BTreeMap<String, String>,
+) -> Result<BTreeMap<&'static str, Path>, String> {
+    if let Some(unknown) = given.keys().find(|name| !own.contains(&name.as_str())) {
+        return Err(format!("fields: {unknown:?} is none of {}", own.join(", ")));
+    }
+    let path = |name: &&'static str| {
+        let path = given.get(*name).map_or(*name, String::as_str);
+        let path = Path::parse(path).map_err(|problem| format!("fields.{name}: {problem}"))?;
+        Ok((*name, path))
+    };
+    own.iter().map(path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Layout, String> {
+        Layout::from_toml(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_read_is_written_and_read_again() {
+        let text = r#"
+            [accounts]
+            collection = "users"
+            ids = "objectId"
+            fields = { balance = "wallet.balance", floor = "tandem.floor" }
+            status = { frozen = ["locked", "blocked"] }
+            [transactions]
+            collection = "payments"
+            fields = { source = "from", destination = "to" }
+            state = { canceled = ["canceled", "cancelled"] }
+        "#;
+        let layout = read(text).expect("it is good");
+        assert_eq!(read(&layout.to_toml()), Ok(layout.clone()));
+        let Layout { accounts, transactions, .. } = layout;
+        assert_eq!((accounts.name(), transactions.name()), ("users", "payments"));
+        assert_eq!(accounts.path("balance"), "wallet.balance");
+        assert_eq!(accounts.path("openingBalance"), "tandem.openingBalance");
+        assert_eq!(transactions.path("source"), "from");
+        assert_eq!(transactions.path("legs.0"), "legs.0");
+        assert_eq!(transactions.path("captured.0.account"), "tandem.captured.0.account");
+        assert_eq!(transactions.name_of("to").as_deref(), Some("destination"));
+        assert_eq!(transactions.name_of("tandem.claim").as_deref(), Some("claim"));
+        assert_eq!(transactions.name_of("tandem.parked.at").as_deref(), Some("parked.at"));
+        assert_eq!(transactions.name_of("from.x").as_deref(), Some("source.x"));
+        assert_eq!(transactions.name_of("tandem.source"), None);
+        assert_eq!(transactions.name_of("source"), None);
+        assert_eq!(accounts.parents(), ["tandem", "wallet"]);
+    }
+
+    #[test]
+    fn the_file_to_begin_with_names_everything_as_it_is_without_a_file() {
+        let named = read(Layout::template()).expect("it is good");
+        let plain = read("").expect("it is good");
+        assert_eq!((named.accounts, named.transactions), (plain.accounts, plain.transactions));
+        let written: Written = toml::from_str(Layout::template()).expect("it is good");
+        assert_eq!(written.accounts.fields.len(), OF_ACCOUNTS.len());
+        assert_eq!(written.accounts.status.len(), Status::ALL.len());
+        assert_eq!(written.transactions.fields.len(), OF_TRANSACTIONS.len());
+        assert_eq!(written.transactions.state.len(), State::ALL.len());
+    }
+
+    #[test]
+    fn a_layout_that_would_mix_fields_up_is_refused_with_its_place() {
+        for (bad, named) in [
+            ("[accounts]\nfields = { balance = \"status\" }", "both at status"),
+            ("[accounts]\nfields = { balance = \"status.x\" }", "leads through status"),
+            ("[accounts]\nfields = { balance = \"tandem\" }", "own fields stand"),
+            ("[accounts]\nfields = { balance = \"tandem.claim\" }", "tandem.balance"),
+            ("[accounts]\nfields = { balance = \"a.$b\" }", "fields.balance"),
+            ("[accounts]\nfields = { amount = \"a\" }", "\"amount\" is none of"),
+            ("[accounts]\nstatus = { locked = [\"x\"] }", "status: \"locked\""),
+            ("[transactions]\nstate = { done = [\"initial\"] }", "state: \"initial\""),
+            ("[transactions]\ncollection = \"accounts\"", "both in \"accounts\""),
+            ("[transactions]\ncollection = \"tandem.journal\"", "Tandem's own"),
+            ("[transactions]\ncollection = \"system.x\"", "can't be the name"),
+            ("[transactions]\nids = \"uuid\"", "uuid"),
+            ("[transaction]\n", "transaction"),
+        ] {
+            let problem = read(bad).expect_err(bad);
+            assert!(problem.contains(named), "{bad}: {problem}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+
+mod collection;
+mod command;
+mod document;
+mod expression;
+mod file;
+mod filter;
+mod ids;
+mod path;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod update;
+mod words;
+
+pub use collection::Collection;
+pub use command::{Answer, Command};
+pub use file::Layout;
+pub use ids::IdKind;
+pub use path::Path;
+
+/// The path under which Tandem's own fields stand in documents that others have designed.
+pub const OWN: &str = "tandem";
+
+/// What works on bytes, which may be no BSON.
+type Raw<T> = Result<T, bson::error::Error>;
+
+fn cstr(name: &str) -> &bson::raw::CStr {
+    name.try_into().expect("a name without a zero byte")
+}

@@ -1,0 +1,174 @@
+//! What the translation makes of documents and statements, on one layout that shares no path with the
+//! default one.
+
+use bson::oid::ObjectId;
+use bson::{Document, RawDocumentBuf, doc};
+
+use super::*;
+
+fn layout() -> Layout {
+    let text = r#"
+        [accounts]
+        collection = "users"
+        ids = "objectId"
+        fields = { balance = "wallet.sum", pendingTransactions = "wallet.open", status = "state" }
+        status = { frozen = ["locked", "blocked"] }
+        [transactions]
+        collection = "payments"
+        ids = "int64"
+        fields = { source = "from", destination = "to", value = "how.much", state = "word" }
+        state = { applied = ["committed", "applied"] }
+    "#;
+    Layout::from_toml(text).expect("it is good")
+}
+
+fn raw(document: &Document) -> RawDocumentBuf {
+    RawDocumentBuf::try_from(document).expect("plain BSON")
+}
+
+fn plain(raw: RawDocumentBuf) -> Document {
+    Document::try_from(raw).expect("plain BSON")
+}
+
+fn a() -> ObjectId {
+    ObjectId::from_bytes([10; 12])
+}
+
+const A: &str = "0a0a0a0a0a0a0a0a0a0a0a0a";
+
+#[test]
+fn a_document_that_is_stored_is_read_as_it_was() {
+    let layout = layout();
+    let transaction = doc! {
+        "_id": "7", "source": A, "destination": A, "value": 5_i64, "state": "applied",
+        "claim": "token", "createdAt": bson::DateTime::from_millis(5),
+        "legs": [{ "account": A, "amount": 1_i64 }], "reverses": "-3",
+    };
+    let stored = plain(layout.transactions.store(&raw(&transaction)).expect("BSON"));
+    let expected = doc! {
+        "_id": 7_i64, "from": a(), "to": a(), "how": { "much": 5_i64 }, "word": "committed",
+        "tandem": {
+            "claim": "token", "createdAt": bson::DateTime::from_millis(5), "reverses": -3_i64,
+        },
+        "legs": [{ "account": a(), "amount": 1_i64 }],
+    };
+    let sorted = |document: &Document| -> std::collections::BTreeMap<String, bson::Bson> {
+        document.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    assert_eq!(sorted(&stored), sorted(&expected));
+    let read = plain(layout.transactions.read(&raw(&stored)).expect("BSON"));
+    assert_eq!(sorted(&read), sorted(&transaction));
+}
+
+#[test]
+fn what_is_no_id_no_word_or_no_object_is_nothing_that_tandem_takes() {
+    let read = |document: Document| plain(layout().accounts.read(&raw(&document)).expect("BSON"));
+    let foreign = read(doc! { "_id": A, "state": "gold", "balance": 5, "wallet": { "sum": 1.5 } });
+    assert_eq!(foreign.get("_id"), Some(&bson::Bson::Null), "a text is no ObjectId");
+    assert_eq!(foreign.get("status"), Some(&bson::Bson::Null));
+    assert_eq!(foreign.get("balance"), Some(&bson::Bson::Double(1.5)));
+    for wallet in [bson::Bson::from(5), bson::Bson::from(vec![doc! { "sum": 5 }]), bson::Bson::Null]
+    {
+        let read = read(doc! { "_id": a(), "wallet": wallet });
+        let balance = read.get_str("balance").expect("a text, which is no amount");
+        assert!(balance.contains("wallet is") && balance.contains("no object"), "{balance}");
+    }
+}
+
+#[test]
+fn a_field_that_stands_twice_is_read_twice() {
+    let mut stored = RawDocumentBuf::new();
+    for sum in [1, 2] {
+        stored.append(cstr("wallet"), bson::rawdoc! { "sum": sum });
+    }
+    let read = layout().accounts.read(&stored).expect("BSON");
+    let balances = read.iter_elements().flatten().filter(|e| e.key().as_str() == "balance");
+    assert_eq!(balances.count(), 2);
+}
+
+#[test]
+fn filters_name_paths_ids_and_all_words() {
+    let filter =
+        |filter: Document| plain(layout().transactions.filter(&raw(&filter)).expect("BSON"));
+    assert_eq!(
+        filter(doc! { "_id": { "$in": ["1", "x"] }, "state": "applied", "claim": null }),
+        doc! {
+            "_id": { "$in": [1_i64, "x"] }, "word": { "$in": ["committed", "applied"] },
+            "tandem.claim": null,
+        }
+    );
+    assert_eq!(
+        filter(doc! { "$or": [{ "state": { "$ne": "applied" } }, { "source": A }] }),
+        doc! { "$or": [{ "word": { "$nin": ["committed", "applied"] } }, { "from": a() }] }
+    );
+    assert_eq!(
+        filter(doc! { "source": { "$not": { "$type": "string" } }, "legs.0.account": A }),
+        doc! { "from": { "$not": { "$type": ["objectId"] } }, "legs.0.account": a() }
+    );
+}
+
+#[test]
+fn an_update_changes_paths_and_only_where_objects_are_on_the_way() {
+    let statement = doc! {
+        "q": { "_id": "1" },
+        "u": [
+            { "$set": {
+                "state": { "$cond": [{ "$eq": ["$state", "initial"] }, "applied", "$state"] },
+                "claim": { "$literal": "$token" },
+            } },
+            { "$unset": ["parked", "value"] },
+        ],
+        "multi": true,
+    };
+    let stored = plain(layout().transactions.statement(&raw(&statement)).expect("BSON"));
+    let stages = stored.get_array("u").expect("stages");
+    let set = stages[0].as_document().and_then(|s| s.get_document("$set").ok()).expect("a stage");
+    assert_eq!(set.get_document("tandem.claim").ok(), Some(&doc! { "$literal": "$token" }));
+    let word = set.get_document("word").and_then(|word| word.get_array("$cond")).expect("it is");
+    assert_eq!((word[1].as_str(), word[2].as_str()), (Some("committed"), Some("$word")));
+    let gone = stages[1].as_document().and_then(|s| s.get_array("$unset").ok()).expect("a stage");
+    assert_eq!(gone, &["tandem.parked".into(), "how.much".into()] as &[bson::Bson]);
+    let objects = stored.get_document("q").and_then(|q| q.get_array("$and")).expect("conditions");
+    let types = |path: &str| doc! { "$in": [{ "$type": path }, ["object", "missing"]] };
+    let expected = doc! { "$expr": { "$and": [types("$how"), types("$tandem")] } };
+    assert_eq!(objects, &[expected.into()] as &[bson::Bson]);
+}
+
+#[test]
+fn a_whole_account_is_merged_object_by_object() {
+    let changed = doc! { "$mergeObjects": ["$$ROOT", {
+        "balance": { "$add": ["$$read.balance", 1] }, "pendingTransactions": [], "openingBalance": 5,
+    }] };
+    let changed = raw(&changed);
+    let stored = layout().accounts.expression((&*changed).into()).expect("BSON");
+    let expected = doc! { "$mergeObjects": ["$$ROOT", {
+        "wallet": { "$mergeObjects": ["$wallet", {
+            "sum": { "$add": ["$$read.wallet.sum", 1] }, "open": [],
+        }] },
+        "tandem": { "$mergeObjects": ["$tandem", { "openingBalance": 5 }] },
+    }] };
+    assert_eq!(bson::Bson::try_from(stored).expect("BSON"), expected.into());
+}
+
+#[test]
+fn answers_are_read_as_their_command_makes_them() {
+    let layout = layout();
+    let answer = |command: Document| layout.command(&raw(&command)).expect("BSON").answer;
+    let own = |answer: Answer| matches!(answer, Answer::Own);
+    assert!(matches!(answer(doc! { "find": "accounts", "filter": {} }), Answer::Stored(_)));
+    assert!(own(answer(doc! { "find": "accounts", "projection": { "id": { "x": "$_id" } } })));
+    assert!(own(answer(doc! { "find": "tandem.journal", "filter": {} })));
+    let key = doc! { "find": "transactions", "filter": {}, "returnKey": true };
+    assert!(matches!(answer(key), Answer::Keys(_)));
+    for (replaced, is_as_expected) in [
+        (bson::Bson::from("$$ROOT"), (|a| matches!(a, Answer::Stored(_))) as fn(Answer) -> bool),
+        (doc! { "$cond": [true, "$$ROOT", {}] }.into(), |a| matches!(a, Answer::Stored(_))),
+        (doc! { "$cond": [true, { "document": "$$ROOT" }, { "a": 1 }] }.into(), |a| {
+            matches!(a, Answer::Within(_))
+        }),
+        (doc! { "_id": "$_id" }.into(), |a| matches!(a, Answer::Own)),
+    ] {
+        let made = doc! { "aggregate": "accounts", "pipeline": [{ "$replaceWith": &replaced }] };
+        assert!(is_as_expected(answer(made)), "{replaced}");
+    }
+}

@@ -1,0 +1,142 @@
+//! Updates: what a statement changes in a document.
+//!
+//! Promises that an update changes in a document as its owner stores it what the given one changes
+//! in the same document as Tandem reads it, and nothing else. Where an object is expected on the way
+//! to a field and something else stands there, the document does not match at all: a pipeline would
+//! overwrite a scalar there and set the field in every element of a list, a merge would fail and
+//! take the whole statement with it, and so would a plain update.
+
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
+
+use super::collection::{Collection, Value};
+use super::{Raw, cstr};
+
+impl Collection {
+    /// A statement of an `update` command.
+    ///
+    /// # Errors
+    /// When the bytes are no BSON.
+    pub fn statement(&self, statement: &RawDocument) -> Raw<RawDocumentBuf> {
+        let mut stored = RawDocumentBuf::new();
+        for element in statement.iter_elements() {
+            let element = element?;
+            match (element.key().as_str(), element.value()?) {
+                ("q", RawBsonRef::Document(filter)) => {
+                    let filter = self.with_objects_on_the_way(self.filter(filter)?)?;
+                    stored.append(element.key(), filter);
+                }
+                ("u", update) => stored.append(element.key(), self.update(update)?),
+                (_, other) => stored.append(element.key(), other),
+            }
+        }
+        Ok(stored)
+    }
+
+    /// The filter, for those documents only in which all fields can be where they are. It is for a
+    /// filter of stored documents.
+    fn with_objects_on_the_way(&self, filter: RawDocumentBuf) -> Raw<RawDocumentBuf> {
+        let is_object = |path: &str| {
+            rawdoc! { "$in": [{ "$type": format!("${path}") }, ["object", "missing"]] }
+        };
+        let all: RawArrayBuf = self.parents().into_iter().map(is_object).collect();
+        let condition = rawdoc! { "$expr": { "$and": all } };
+        if filter.get("$and")?.is_some() {
+            return Ok(rawdoc! { "$and": [filter, condition] });
+        }
+        let mut filter = filter;
+        filter.append(cstr("$and"), [condition].into_iter().collect::<RawArrayBuf>());
+        Ok(filter)
+    }
+
+    /// What is changed: operators, or the stages of a pipeline.
+    ///
+    /// # Errors
+    /// When the bytes are no BSON.
+    pub fn update(&self, update: RawBsonRef<'_>) -> Raw<RawBson> {
+        match update {
+            RawBsonRef::Array(stages) => {
+                let mut stored = RawArrayBuf::new();
+                for stage in stages {
+                    match stage? {
+                        RawBsonRef::Document(stage) => stored.push(self.stage(stage)?),
+                        other => stored.push(other),
+                    }
+                }
+                Ok(stored.into())
+            }
+            RawBsonRef::Document(operators) => Ok(self.modifiers(operators)?.into()),
+            other => Ok(other.into()),
+        }
+    }
+
+    fn stage(&self, stage: &RawDocument) -> Raw<RawDocumentBuf> {
+        let mut stored = RawDocumentBuf::new();
+        for element in stage.iter_elements() {
+            let element = element?;
+            let value = match (element.key().as_str(), element.value()?) {
+                ("$set", RawBsonRef::Document(set)) => {
+                    let mut fields = RawDocumentBuf::new();
+                    for field in set.iter_elements() {
+                        let field = field?;
+                        let name = field.key().as_str();
+                        fields.append(cstr(&self.path(name)), self.assigned(name, field.value()?)?);
+                    }
+                    fields.into()
+                }
+                ("$unset", names) => self.names(names)?,
+                (_, expression) => self.expression(expression)?,
+            };
+            stored.append(element.key(), value);
+        }
+        Ok(stored)
+    }
+
+    fn names(&self, names: RawBsonRef<'_>) -> Raw<RawBson> {
+        match names {
+            RawBsonRef::String(name) => Ok(self.path(name).into_owned().into()),
+            RawBsonRef::Array(names) => {
+                let mut stored = RawArrayBuf::new();
+                for name in names {
+                    stored.push(self.names(name?)?);
+                }
+                Ok(stored.into())
+            }
+            other => Ok(other.into()),
+        }
+    }
+
+    fn modifiers(&self, operators: &RawDocument) -> Raw<RawDocumentBuf> {
+        let mut stored = RawDocumentBuf::new();
+        for element in operators.iter_elements() {
+            let element = element?;
+            let operator = element.key().as_str();
+            let RawBsonRef::Document(fields) = element.value()? else {
+                stored.append(element.key(), element.value()?);
+                continue;
+            };
+            let mut changed = RawDocumentBuf::new();
+            for field in fields.iter_elements() {
+                let field = field?;
+                let (name, value) = (field.key().as_str(), field.value()?);
+                let value = match (operator, value) {
+                    ("$rename", RawBsonRef::String(to)) => self.path(to).into_owned().into(),
+                    (_, value) => self.plain(name, value),
+                };
+                changed.append(cstr(&self.path(name)), value);
+            }
+            stored.append(element.key(), changed);
+        }
+        Ok(stored)
+    }
+
+    /// A value that is no expression, as it is stored in a field.
+    pub(crate) fn plain(&self, name: &str, value: RawBsonRef<'_>) -> RawBson {
+        match (self.value_at(name), value) {
+            (Value::Id(kind), RawBsonRef::String(text)) => kind.stored(text),
+            (Value::Word(words), RawBsonRef::String(own)) => {
+                words.written(own).unwrap_or(own).into()
+            }
+            (_, value) => value.into(),
+        }
+    }
+}

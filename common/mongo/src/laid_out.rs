@@ -1,0 +1,146 @@
+//! Ledgers in documents that others have designed: every command for accounts and transactions
+//! passes here on its way to the server, and every answer on its way back.
+//!
+//! Owns which layout a store speaks. Promises that it is the one in the ledger's settings, and that
+//! a ledger without one is spoken to as ever, at no cost. Fails where a command's bytes are no BSON.
+
+use std::borrow::Cow;
+
+use layout::{Answer, Collection, Command, Layout};
+use ledger::LedgerError;
+use mongodb::bson::{Document, RawDocumentBuf};
+
+use super::Store;
+use super::ledger_settings::{LedgerSettings, Misfit};
+use super::seen_index::SeenIndex;
+
+impl Store {
+    /// The same store, to set up a ledger with this layout. One that is set up has to have it.
+    #[must_use]
+    pub fn with_layout(self, layout: Layout) -> Store {
+        Store { given: Some(layout.into()), ..self }
+    }
+
+    /// The layout of the ledger, as far as it is known; none means documents as Tandem makes them.
+    #[must_use]
+    pub fn layout(&self) -> Option<&Layout> {
+        match self.learned.get() {
+            Some(learned) => learned.as_ref(),
+            None => self.given.as_deref(),
+        }
+    }
+
+    /// Takes in the layout that the settings name.
+    pub(super) fn learn_layout(&self, settings: &LedgerSettings) -> Result<(), Misfit> {
+        let named = settings.layout.as_deref();
+        let written = |layout: &Layout| layout.to_toml();
+        if let Some(given) = &self.given
+            && named != Some(&written(given))
+        {
+            return Err(Misfit::Layout);
+        }
+        let known = match named.map(Layout::from_toml).transpose() {
+            Ok(layout) => self.learned.get_or_init(|| layout),
+            Err(problem) => return Err(Misfit::Unreadable(format!("`layout`: {problem}"))),
+        };
+        match known.as_ref().map(written).as_deref() == named {
+            true => Ok(()),
+            false => Err(Misfit::LayoutChanged),
+        }
+    }
+
+    /// The name of a collection in the database.
+    #[must_use]
+    pub fn stored_name<'a>(&'a self, collection: &'a str) -> &'a str {
+        self.stored(collection).map_or(collection, Collection::name)
+    }
+
+    /// How the documents of a collection are laid out, if not as Tandem makes them.
+    pub(super) fn stored(&self, collection: &str) -> Option<&Collection> {
+        self.layout().and_then(|layout| layout.of(collection))
+    }
+
+    /// A command as it is sent, and how its answers are read.
+    pub(super) fn sent(
+        &self,
+        operation: &'static str,
+        command: RawDocumentBuf,
+    ) -> Result<Command, LedgerError> {
+        match self.layout() {
+            None => Ok(Command { sent: command, answer: Answer::Own }),
+            Some(layout) => layout
+                .command(&command)
+                .map_err(|error| LedgerError::lasting(operation, error.to_string())),
+        }
+    }
+
+    /// A command that defines a collection or its indexes, as it is sent.
+    pub(super) fn defined(&self, command: Document) -> Document {
+        let Some((verb, name)) = command.iter().next().map(|(verb, name)| (verb.clone(), name))
+        else {
+            return command;
+        };
+        let Some(stored) = name.as_str().and_then(|name| self.stored(name)) else {
+            return command;
+        };
+        let mut sent = command.clone();
+        sent.insert(verb, stored.name());
+        if let Ok(indexes) = command.get_array("indexes") {
+            let index = |index: &mongodb::bson::Bson| {
+                let index = index.as_document().cloned().unwrap_or_default();
+                stored_index(stored, index)
+            };
+            sent.insert("indexes", indexes.iter().map(index).collect::<Vec<_>>());
+        }
+        if let Ok(rules) = command.get_document("validator") {
+            sent.insert("validator", filter(stored, rules));
+        }
+        sent
+    }
+
+    /// An index of a collection as it would be on documents as Tandem makes them.
+    pub(super) fn own_index(&self, collection: &str, seen: SeenIndex) -> SeenIndex {
+        let Some(stored) = self.stored(collection) else { return seen };
+        let SeenIndex(mut index) = seen;
+        let name = |path: &str| match stored.name_of(path) {
+            Some(name) => name.into_owned(),
+            None => format!("not Tandem's: {path}"),
+        };
+        if let Ok(key) = index.get_document("key") {
+            let key: Document = key.iter().map(|(path, kind)| (name(path), kind.clone())).collect();
+            index.insert("key", key);
+        }
+        if let Ok(filter) = index.get_document("partialFilterExpression") {
+            let own: Document =
+                filter.iter().map(|(path, rule)| (name(path), rule.clone())).collect();
+            index.insert("partialFilterExpression", own);
+        }
+        SeenIndex(index)
+    }
+}
+
+fn stored_index(stored: &Collection, mut index: Document) -> Document {
+    if let Ok(key) = index.get_document("key") {
+        let key: Document =
+            key.iter().map(|(name, kind)| (stored.path(name).into_owned(), kind.clone())).collect();
+        index.insert("key", key);
+    }
+    if let Ok(rules) = index.get_document("partialFilterExpression") {
+        index.insert("partialFilterExpression", filter(stored, rules));
+    }
+    index
+}
+
+fn filter(stored: &Collection, rules: &Document) -> Document {
+    let raw = RawDocumentBuf::try_from(rules).expect("rules of ours are BSON");
+    let filter = stored.filter(&raw).expect("rules of ours are BSON");
+    Document::try_from(filter).expect("rules of ours are BSON")
+}
+
+/// A document of an answer as Tandem reads it; none where its bytes are no BSON.
+pub(super) fn read<'a>(
+    answer: &Answer,
+    document: &'a mongodb::bson::RawDocument,
+) -> Option<Cow<'a, mongodb::bson::RawDocument>> {
+    answer.read(document).ok()
+}
