@@ -97,8 +97,8 @@ pub enum Misfit {
     },
     /// The ledger was set up with another layout, or without one.
     #[error(
-        "the ledger was set up with another schema, and a schema never changes; leave --schema out, or \
-         set up another database with it"
+        "the ledger was set up with another schema, and a schema never changes; set up another \
+         database with it"
     )]
     Layout,
     /// Somebody has changed the layout while a program ran.
