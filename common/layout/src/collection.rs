@@ -72,8 +72,8 @@ impl Collection {
         }
     }
 
-    /// The name of the field that stands at a path, or within a field; none where there is no field of
-    /// Tandem's.
+    /// The name of the field that stands at a path, or within a field; none where there is no field
+    /// of Tandem's.
     #[must_use]
     pub fn name_of<'a>(&self, path: &'a str) -> Option<Cow<'a, str>> {
         for (name, own) in &self.fields {

@@ -74,8 +74,8 @@ impl Answer {
 }
 
 impl Layout {
-    /// The command as it is sent. One for another collection than those of accounts and transactions
-    /// stays as it is.
+    /// The command as it is sent. One for another collection than those of accounts and
+    /// transactions stays as it is.
     ///
     /// # Errors
     /// When the bytes are no BSON.
@@ -156,8 +156,8 @@ impl Collection {
         Ok(stored)
     }
 
-    /// A projection, and whether what it yields is as Tandem reads it. If one field is computed, all
-    /// of them are.
+    /// A projection, and whether what it yields is as Tandem reads it. If one field is computed,
+    /// all of them are.
     fn projection(&self, projection: &RawDocument) -> Raw<(RawDocumentBuf, bool)> {
         let mut is_computed = false;
         for element in projection.iter_elements() {

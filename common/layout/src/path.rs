@@ -1,8 +1,8 @@
 //! A path: where a field stands in a document, as `wallet.balance`.
 //!
 //! Promises that a path that was read can be used in filters, updates and expressions alike, and
-//! means the same in each of them: a number on the way would be a field in an expression and a place
-//! in a list everywhere else, so it is refused.
+//! means the same in each of them: a number on the way would be a field in an expression and a
+//! place in a list everywhere else, so it is refused.
 
 use std::fmt;
 

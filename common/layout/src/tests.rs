@@ -1,5 +1,5 @@
-//! What the translation makes of documents and statements, on one layout that shares no path with the
-//! default one.
+//! What the translation makes of documents and statements, on one layout that shares no path with
+//! the default one.
 
 use bson::oid::ObjectId;
 use bson::{Document, RawDocumentBuf, doc};

@@ -1,10 +1,10 @@
 //! Updates: what a statement changes in a document.
 //!
 //! Promises that an update changes in a document as its owner stores it what the given one changes
-//! in the same document as Tandem reads it, and nothing else. Where an object is expected on the way
-//! to a field and something else stands there, the document does not match at all: a pipeline would
-//! overwrite a scalar there and set the field in every element of a list, a merge would fail and
-//! take the whole statement with it, and so would a plain update.
+//! in the same document as Tandem reads it, and nothing else. Where an object is expected on the
+//! way to a field and something else stands there, the document does not match at all: a pipeline
+//! would overwrite a scalar there and set the field in every element of a list, a merge would fail
+//! and take the whole statement with it, and so would a plain update.
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 

@@ -1,10 +1,11 @@
 //! How much is waiting and how old it is: the figures of the ledger as a whole, for metrics.
 //!
 //! Owns the questions behind the gauges of the backlog. Each of them reads through an index, and no
-//! more than the first [`READ_MAX`] that were created since the sweepers' mark, so that asking every
-//! few seconds costs the server little, however long the backlog is and however fast it moves. What is parked is left
-//! out: it has metrics of its own. Promises nothing about one moment: the questions are asked one
-//! after another. Fails with an error of the command, and then nothing is known.
+//! more than the first [`READ_MAX`] that were created since the sweepers' mark, so that asking
+//! every few seconds costs the server little, however long the backlog is and however fast it
+//! moves. What is parked is left out: it has metrics of its own. Promises nothing about one moment:
+//! the questions are asked one after another. Fails with an error of the command, and then nothing
+//! is known.
 
 use ledger::transaction::State;
 use ledger::{LedgerError, ServerMs};
@@ -44,7 +45,8 @@ pub struct Backlog {
     pub initial: u32,
     /// How many are in flight, at most [`BACKLOG_MAX`].
     pub in_flight: u32,
-    /// Whether more were created since the sweepers' mark than were read: there may be more of both.
+    /// Whether more were created since the sweepers' mark than were read: there may be more of
+    /// both.
     pub capped: bool,
     /// How many events are due by the server's clock, at most those of the first thousand batches.
     pub events_due: u32,

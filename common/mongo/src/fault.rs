@@ -212,8 +212,8 @@ pub(super) fn refusals(
     Ok(refused)
 }
 
-/// The rule of a validator that a document breaks, as far as the server tells it in words: the first
-/// comparison that is not met, with the value.
+/// The rule of a validator that a document breaks, as far as the server tells it in words: the
+/// first comparison that is not met, with the value.
 fn broken_rule(error: &Document) -> Option<String> {
     let details = error.get_document("errInfo").ok()?.get("details")?;
     let broken = comparison(details)?;

@@ -2,7 +2,8 @@
 //! passes here on its way to the server, and every answer on its way back.
 //!
 //! Owns which layout a store speaks. Promises that it is the one in the ledger's settings, and that
-//! a ledger without one is spoken to as ever, at no cost. Fails where a command's bytes are no BSON.
+//! a ledger without one is spoken to as ever, at no cost. Fails where a command's bytes are no
+//! BSON.
 
 use std::borrow::Cow;
 

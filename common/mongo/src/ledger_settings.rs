@@ -50,8 +50,8 @@ pub struct LedgerSettings {
     /// The names of indexes of the owner's own that may refuse writes, and that the owner has
     /// accepted.
     pub accepted_indexes: Vec<String>,
-    /// Where the fields of accounts and transactions stand, as [`layout::Layout`] writes it; none for
-    /// documents as Tandem makes them. It never changes.
+    /// Where the fields of accounts and transactions stand, as [`layout::Layout`] writes it; none
+    /// for documents as Tandem makes them. It never changes.
     pub layout: Option<String>,
     /// Whether all collections and indexes have been created. If not, the next program goes on.
     pub complete: bool,
@@ -162,8 +162,8 @@ impl LedgerSettings {
     /// Reads the document.
     ///
     /// # Errors
-    /// [`Misfit::Outdated`] for one that an older version has written; [`Misfit::Unreadable`], naming
-    /// the field.
+    /// [`Misfit::Outdated`] for one that an older version has written; [`Misfit::Unreadable`],
+    /// naming the field.
     pub fn from_document(document: &Document) -> Result<LedgerSettings, Misfit> {
         let bad =
             |field: &str, should: &str| Misfit::Unreadable(format!("`{field}` must be {should}"));

@@ -234,8 +234,8 @@ impl Store {
         Ok(hello.get_str("msg").is_ok_and(|message| message == "isdbgrid"))
     }
 
-    /// Whether the server is a member of no replica set, and so has no native transactions. One that
-    /// is to be a member and has not been initiated yet is away, and not alone.
+    /// Whether the server is a member of no replica set, and so has no native transactions. One
+    /// that is to be a member and has not been initiated yet is away, and not alone.
     async fn is_alone(&self) -> Result<bool, LedgerError> {
         let hello = self.hello().await?;
         let is_one_of_several = ["setName", "isreplicaset", "msg"];

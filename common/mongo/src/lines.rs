@@ -271,8 +271,8 @@ fn nanos(net: RawBsonRef<'_>) -> Option<i128> {
 }
 
 impl Store {
-    /// Reads lines one after the other, a few at once, until `more` says that it has enough or there
-    /// are no more; returns what it has made of them.
+    /// Reads lines one after the other, a few at once, until `more` says that it has enough or
+    /// there are no more; returns what it has made of them.
     ///
     /// # Errors
     /// When the command fails.

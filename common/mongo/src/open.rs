@@ -5,8 +5,8 @@
 //! queries together have everything that is not final. A piece is bounded by what the server reads,
 //! not by what it finds: however much is final, or is no submission, a piece costs the same. An
 //! index entry says where a document is, whatever its `createdAt` and its `_id` hold; so the bounds
-//! are entries as the server has sent them, and a document with a list of dates has a place for each
-//! of them. Nothing asks for an order: bounds and hint already give that of the index, and the
+//! are entries as the server has sent them, and a document with a list of dates has a place for
+//! each of them. Nothing asks for an order: bounds and hint already give that of the index, and the
 //! server would sort all of it if one such document were there. Only a router needs to be told, as
 //! it merges the answers of several servers. Fails with an error of the command.
 

@@ -3,8 +3,8 @@
 //! The transactions collection is the outbox: a producer that dies between insert and publish
 //! leaves `initial` documents, a worker that dies leaves expired leases. Owns the stamps by which
 //! sweepers find again what they have passed, and the query for what is due; `open` has those for
-//! the rest. Promises to leave out parked transactions and what is no submission, to park those that
-//! can never be published, and to go past any number of all of these: nothing of them holds up
+//! the rest. Promises to leave out parked transactions and what is no submission, to park those
+//! that can never be published, and to go past any number of all of these: nothing of them holds up
 //! others. A transaction found here may be on the queue as well: publishing an id twice is
 //! harmless.
 

@@ -12,8 +12,8 @@
 //! a post takes exactly those accounts that
 //! [`Account::from_raw`](ledger::account::Account::from_raw) can read: `$$read` is the account as
 //! it is read, or null ([`super::numbers`]). Others may have added a double to a number since the
-//! last update, so every update writes whole numbers as Int64 anew. The first one writes the opening
-//! balance, too. The server may refuse an account all the same (a validator, say); see
+//! last update, so every update writes whole numbers as Int64 anew. The first one writes the
+//! opening balance, too. The server may refuse an account all the same (a validator, say); see
 //! [`super::write`].
 
 use std::collections::HashMap;

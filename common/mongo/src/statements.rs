@@ -17,8 +17,8 @@ use super::dates::is_date;
 use super::native::Statement;
 use super::read::cstr;
 
-/// How long sweepers leave alone what somebody has brought back who publishes or ends it himself, in
-/// milliseconds.
+/// How long sweepers leave alone what somebody has brought back who publishes or ends it himself,
+/// in milliseconds.
 const SOON_MS: i64 = 5_000;
 
 /// The stamp of whatever is brought back to a state in which it needs a worker: the sweepers' mark

@@ -1,10 +1,10 @@
 //! What is not final, counted for people: by state, with what is parked and the oldest.
 //!
 //! Owns the questions of the overview about transactions. Each reads through an index and stops at
-//! a limit of what it reads, and says so. But the server looks at each document that it counts, so an answer about
-//! many costs it something: whoever asks again and again should pause for a multiple of the time
-//! that the answer took. Promises nothing about one moment: the questions are asked one after
-//! another. Fails with an error of the command, and then nothing is known.
+//! a limit of what it reads, and says so. But the server looks at each document that it counts, so
+//! an answer about many costs it something: whoever asks again and again should pause for a
+//! multiple of the time that the answer took. Promises nothing about one moment: the questions are
+//! asked one after another. Fails with an error of the command, and then nothing is known.
 
 use std::collections::BTreeMap;
 
@@ -63,8 +63,9 @@ struct InState {
 }
 
 impl Store {
-    /// What waits for workers or is in flight: of what was created since the sweepers' mark, so many
-    /// are read at most; of what they have stamped, and of what is parked, so many are counted.
+    /// What waits for workers or is in flight: of what was created since the sweepers' mark, so
+    /// many are read at most; of what they have stamped, and of what is parked, so many are
+    /// counted.
     ///
     /// # Errors
     /// When the server is away or refuses.

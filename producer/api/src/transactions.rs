@@ -21,8 +21,8 @@ use super::view::Transaction;
 /// A page of transactions.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Transactions {
-    /// The transactions, newest first. Without `account`, a page of some states may be short or empty
-    /// and have a next one all the same: it looks through so many transactions at most.
+    /// The transactions, newest first. Without `account`, a page of some states may be short or
+    /// empty and have a next one all the same: it looks through so many transactions at most.
     items: Vec<Transaction>,
     /// The cursor of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,8 +11,8 @@
 //!    the other.
 //! 5. The lines of the journal (`journal`), against what the transactions of step 2 say of them.
 //!
-//! Memory grows with accounts, marks, keys and lines, and with what ends while the audit runs and in
-//! the minute around.
+//! Memory grows with accounts, marks, keys and lines, and with what ends while the audit runs and
+//! in the minute around.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;

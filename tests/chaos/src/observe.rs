@@ -1,8 +1,8 @@
 //! Which transactions are unfinished, read from the database past all proxies.
 //!
 //! Uses the sweepers' mark and the indexes of what they have passed, so that a look costs the same
-//! however many have been settled. Promises that nothing counts as unfinished that waits for a client or
-//! for a moment that has not come. Answers `None` while the database is away.
+//! however many have been settled. Promises that nothing counts as unfinished that waits for a
+//! client or for a moment that has not come. Answers `None` while the database is away.
 
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 //! Promises that a mark is removed at most once with what it held, that `done` and `canceled` say
 //! that no mark is left, and that nothing is removed while a post is in doubt. A mark that can't be
 //! removed (its account can't be read, or the server refuses to write it) sets its transaction
-//! apart, once its other marks are gone, and says how it goes on. Settlements of a large batch wait for a ride (see
-//! [`super::deferred`]); the transactions are `applied` meanwhile.
+//! apart, once its other marks are gone, and says how it goes on. Settlements of a large batch wait
+//! for a ride (see [`super::deferred`]); the transactions are `applied` meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

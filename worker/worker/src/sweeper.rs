@@ -10,13 +10,13 @@
 //! and looks at the stamps that have come. [`walker`](super::walker) decides about each document,
 //! [`passage`](super::passage) says what merely waits. Two slow looks go over what lies below the
 //! mark, for what has appeared there late: a long transaction of somebody's, an import with old
-//! dates, a producer whose clock is behind. One goes over all of it, again and again; the other over
-//! the last minutes, where nearly all of that is. What has no date, or one in the future, has looks
-//! of its own. All of them read so many index entries at most, whatever these are of.
+//! dates, a producer whose clock is behind. One goes over all of it, again and again; the other
+//! over the last minutes, where nearly all of that is. What has no date, or one in the future, has
+//! looks of its own. All of them read so many index entries at most, whatever these are of.
 //!
 //! Only when all that was decided is done ([`acting`](super::acting)), the mark moves on. Fails
-//! quietly while a server is away: the next round tries again. What fails for good is a warning, and
-//! keeps no other look from its turn.
+//! quietly while a server is away: the next round tries again. What fails for good is a warning,
+//! and keeps no other look from its turn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,8 +63,8 @@ const BELOW_PER_ROUND: u32 = 1_000;
 /// What lies so closely below the mark is looked at in every second round.
 const NEAR_MS: i64 = 10 * 60_000;
 
-/// In one of so many rounds the sweeper walks into a backlog, looks for what is dated in the future,
-/// and tidies up.
+/// In one of so many rounds the sweeper walks into a backlog, looks for what is dated in the
+/// future, and tidies up.
 const ODD_ROUNDS: u64 = 8;
 
 /// The most ids of one round whose documents are dated in the future: nobody knows how long they

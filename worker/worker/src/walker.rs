@@ -3,10 +3,10 @@
 //! Pure: a document as it was read, the moments of the round, and the look that found it, give its
 //! fate. The walk goes along the index by creation and moves a *mark* on; what is before the mark
 //! has to be final, or parked, or found by another index: that of stamps (`sweepAfter`) or that of
-//! moments (`dueAt`). So each document that the mark may pass is in one of them already, or its fate
-//! puts it there before the mark is written; what may do neither holds the mark. Whoever brings
-//! something back stamps it in the same update, and no stamp goes before the end or a rest, so it
-//! stays true of what was passed.
+//! moments (`dueAt`). So each document that the mark may pass is in one of them already, or its
+//! fate puts it there before the mark is written; what may do neither holds the mark. Whoever
+//! brings something back stamps it in the same update, and no stamp goes before the end or a rest,
+//! so it stays true of what was passed.
 
 use ledger::ServerMs;
 use ledger::transaction::State;

@@ -95,8 +95,8 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::NotFound`] without such an account; [`Error::Invalid`] for a wrong limit, period or
-    /// cursor; [`Error::WithoutHistory`]; [`Error::Refused`] when the account or one of its lines in
-    /// the journal can't be read; and when the server stays away.
+    /// cursor; [`Error::WithoutHistory`]; [`Error::Refused`] when the account or one of its lines
+    /// in the journal can't be read; and when the server stays away.
     pub async fn statement(
         &self,
         account: &str,

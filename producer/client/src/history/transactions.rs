@@ -1,11 +1,12 @@
 //! Lists of transactions, newest first.
 //!
-//! A list is by `createdAt`, then by `_id`, whatever the states: these never change, so a transaction
-//! keeps its place while it goes through its states, and a page after a cursor has only older ones.
-//! No index knows the state. So a page is read from a stretch of so many transactions at most; where
-//! few of them are in the states that are asked for, it is short or empty, and the list goes on all
-//! the same. A document whose `_id` is no text, or that lacks `createdAt`, has no place in the order
-//! and is left out. The list of an account is in another order ([`super::of_account`]).
+//! A list is by `createdAt`, then by `_id`, whatever the states: these never change, so a
+//! transaction keeps its place while it goes through its states, and a page after a cursor has only
+//! older ones. No index knows the state. So a page is read from a stretch of so many transactions
+//! at most; where few of them are in the states that are asked for, it is short or empty, and the
+//! list goes on all the same. A document whose `_id` is no text, or that lacks `createdAt`, has no
+//! place in the order and is left out. The list of an account is in another order
+//! ([`super::of_account`]).
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -45,9 +46,10 @@ type InOrder = BTreeMap<Place, Document>;
 
 impl Client {
     /// Transactions, newest created first; of an account, those in flight and then the others,
-    /// newest ended first: of those that a worker has ended together, the canceled ones before those
-    /// that are done. A page has 1 to 1,000 of them, and of an account sometimes fewer or none
-    /// though the list goes on; `cursor` is the `next` of the page before, with the same filter.
+    /// newest ended first: of those that a worker has ended together, the canceled ones before
+    /// those that are done. A page has 1 to 1,000 of them, and of an account sometimes fewer or
+    /// none though the list goes on; `cursor` is the `next` of the page before, with the same
+    /// filter.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a wrong limit or cursor, and for the states `initial` and `scheduled`

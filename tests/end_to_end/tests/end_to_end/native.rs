@@ -59,8 +59,8 @@ fn accepted_and_refused() -> Vec<(TransactionId, Body)> {
     ]
 }
 
-/// The content of the database, without times, names of lines and the order of fields. Only what went in phases has
-/// times between its beginning and its end.
+/// The content of the database, without times, names of lines and the order of fields. Only what
+/// went in phases has times between its beginning and its end.
 async fn ends(world: &World, in_phases: bool) -> BTreeMap<String, BTreeMap<String, Bson>> {
     let mut ends = BTreeMap::new();
     for (id, _) in accepted_and_refused() {

@@ -1,5 +1,5 @@
-//! The scopes in which batches of several transactions end: with one line for all of them, and events
-//! after it.
+//! The scopes in which batches of several transactions end: with one line for all of them, and
+//! events after it.
 //!
 //! A worker that dies after its end is committed and before its event goes out is one to which
 //! nothing more happens then. One that stalls before its end, and goes on, meets another that has

@@ -119,8 +119,8 @@ pub enum Planted {
     LineWrittenOver,
     /// An end does not compare the claim.
     EndWithoutTheClaim,
-    /// An end takes what is final already for what is left to end: it does not compare the state, and
-    /// what is final has no owner to compare.
+    /// An end takes what is final already for what is left to end: it does not compare the state,
+    /// and what is final has no owner to compare.
     EndWithoutTheState,
     /// An end counts as written though somebody was in the way.
     ConflictTakenForSuccess,

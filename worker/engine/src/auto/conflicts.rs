@@ -1,11 +1,11 @@
 //! Whether conflicts with others cost too much, where the engine chooses.
 //!
 //! A native transaction is the cheaper way, as long as its documents are nobody else's at that
-//! moment. Where other workers settle on the same accounts, attempts are lost to conflicts. So the engine goes the native way, adds up
-//! how much time is lost there, and goes on in two phases when that is more than two phases cost.
-//! After a while it tries again, because the others may have gone; each time in vain makes the next
-//! while twice as long. A pure decision: the clock and the randomness are passed in. Either way is
-//! right at any moment, so a wrong choice costs time only.
+//! moment. Where other workers settle on the same accounts, attempts are lost to conflicts. So the
+//! engine goes the native way, adds up how much time is lost there, and goes on in two phases when
+//! that is more than two phases cost. After a while it tries again, because the others may have
+//! gone; each time in vain makes the next while twice as long. A pure decision: the clock and the
+//! randomness are passed in. Either way is right at any moment, so a wrong choice costs time only.
 
 /// From this share of lost time on, two phases are better: they settle some 0.7 times as many
 /// transactions in the same time.
