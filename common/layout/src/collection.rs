@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
+
 use super::ids::IdKind;
 use super::path::Path;
 use super::words::Words;
@@ -98,6 +100,23 @@ impl Collection {
             Some(kind) => Value::Id(*kind),
             None => Value::Plain,
         }
+    }
+
+    /// The field that says of a document that is read whether its fields can be where they are.
+    pub(crate) fn witness(&self) -> &'static str {
+        match self.spoken.0 {
+            "state" => "state",
+            _ => "balance",
+        }
+    }
+
+    /// Whether there are objects, or nothing, on the way to all fields, as the server computes it.
+    pub(crate) fn objects(&self) -> RawDocumentBuf {
+        let is_object = |path: &str| {
+            rawdoc! { "$in": [{ "$type": format!("${path}") }, ["object", "missing"]] }
+        };
+        let all: RawArrayBuf = self.parents().into_iter().map(is_object).collect();
+        rawdoc! { "$and": all }
     }
 
     /// What has to be an object, or not there, for all fields to be where they are, the shortest

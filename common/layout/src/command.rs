@@ -171,7 +171,7 @@ impl Collection {
             match (is_computed, is_flag(value)) {
                 (true, Some(true)) => stored.append(element.key(), self.field(name)),
                 (true, Some(false)) => stored.append(element.key(), value),
-                (true, None) => stored.append(element.key(), self.expression(value)?),
+                (true, None) => stored.append(element.key(), self.reading(value)?),
                 // What stands on the way shows why a field can't be there.
                 (false, Some(true)) => {
                     let path = self.path(name);
@@ -217,11 +217,11 @@ impl Collection {
                     }
                     ("$replaceWith", expression) => {
                         made = Made::of(expression)?;
-                        self.expression(expression)?
+                        self.reading(expression)?
                     }
                     ("$group", expression) => {
                         made = Made::Own;
-                        self.expression(expression)?
+                        self.reading(expression)?
                     }
                     ("$count", name) => {
                         made = Made::Own;

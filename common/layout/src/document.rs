@@ -10,7 +10,7 @@ use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentB
 use super::collection::{Collection, Value};
 use super::ids::IdKind;
 use super::tree::{Branch, Tree};
-use super::{Raw, cstr};
+use super::{NO_OBJECT, Raw, cstr};
 
 impl Collection {
     /// A stored document as Tandem reads it. A field that stands twice stands twice. Whatever is
@@ -20,6 +20,9 @@ impl Collection {
     /// When the bytes on the way to a field are no BSON.
     pub fn read(&self, stored: &RawDocument) -> Raw<RawDocumentBuf> {
         let mut own = RawDocumentBuf::new();
+        if !self.has_objects(stored) {
+            own.append(cstr(self.witness()), NO_OBJECT);
+        }
         for (name, path) in &self.fields {
             let parts: Vec<&str> = path.parts().collect();
             self.each_at(stored, &parts, &mut |value| {
@@ -58,10 +61,8 @@ impl Collection {
             match (rest, element.value()?) {
                 ([], value) => found(value)?,
                 (rest, RawBsonRef::Document(inner)) => self.each_at(inner, rest, found)?,
-                (_, other) => {
-                    let told = format!("{name} is {} and no object", kind_of(other));
-                    found(RawBsonRef::String(&told))?;
-                }
+                // Nothing can be there, and the witness says so.
+                (_, _) => {}
             }
         }
         Ok(())
@@ -78,6 +79,19 @@ impl Collection {
                 None => RawBson::Null,
             },
             (_, value) => value.into(),
+        })
+    }
+
+    /// Whether there are objects, or nothing, on the way to all fields.
+    fn has_objects(&self, stored: &RawDocument) -> bool {
+        self.parents().into_iter().all(|path| {
+            let parts: Vec<&str> = path.split('.').collect();
+            let mut all = true;
+            let walked = self.each_at(stored, &parts, &mut |value| {
+                all &= matches!(value, RawBsonRef::Document(_));
+                Ok(())
+            });
+            all && walked.is_ok()
         })
     }
 
@@ -109,22 +123,6 @@ impl Collection {
 /// An id as text. One of another kind is no id, and so nothing.
 fn read_id(kind: IdKind, value: RawBsonRef<'_>) -> RawBson {
     kind.text(value).map_or(RawBson::Null, RawBson::String)
-}
-
-/// What a value is called.
-fn kind_of(value: RawBsonRef<'_>) -> &'static str {
-    match value {
-        RawBsonRef::Array(_) => "a list",
-        RawBsonRef::String(_) => "a text",
-        RawBsonRef::Null | RawBsonRef::Undefined => "null",
-        RawBsonRef::Boolean(_) => "true or false",
-        RawBsonRef::Double(_)
-        | RawBsonRef::Int32(_)
-        | RawBsonRef::Int64(_)
-        | RawBsonRef::Decimal128(_) => "a number",
-        RawBsonRef::DateTime(_) => "a date",
-        _ => "something else",
-    }
 }
 
 /// A list of objects with each `account` changed.

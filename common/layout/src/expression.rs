@@ -9,66 +9,32 @@ use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentB
 use super::collection::{Collection, Value};
 use super::ids::IdKind;
 use super::tree::{Branch, Tree};
-use super::{Raw, cstr};
+use super::{NO_OBJECT, Raw, cstr};
 
 /// What names the account as it is read, in the updates of accounts.
 const READ: &str = "$$read.";
 
 impl Collection {
-    /// The expression for documents as they are stored.
+    /// The expression of an update, for documents as they are stored. In those that it is for,
+    /// there are objects on the way to all fields.
     ///
     /// # Errors
     /// When the bytes are no BSON.
     pub fn expression(&self, value: RawBsonRef<'_>) -> Raw<RawBson> {
-        Ok(match value {
-            RawBsonRef::String(text) => match (text.strip_prefix(READ), text.strip_prefix('$')) {
-                (Some(name), _) => self.field_of(READ, name),
-                (None, Some(name)) if !name.starts_with('$') => self.field(name),
-                (None, _) => text.into(),
-            },
-            RawBsonRef::Array(values) => {
-                let mut stored = RawArrayBuf::new();
-                for value in values {
-                    stored.push(self.expression(value?)?);
-                }
-                stored.into()
-            }
-            RawBsonRef::Document(operators) => match merged(operators)? {
-                Some(changed) => self.merged(changed)?.into(),
-                None => self.operators(operators)?.into(),
-            },
-            other => other.into(),
-        })
+        Expressions { of: self, reads: false }.all(value)
     }
 
-    fn operators(&self, operators: &RawDocument) -> Raw<RawDocumentBuf> {
-        let mut stored = RawDocumentBuf::new();
-        for element in operators.iter_elements() {
-            let element = element?;
-            let value = match element.key().as_str() {
-                "$literal" => element.value()?.into(),
-                _ => self.expression(element.value()?)?,
-            };
-            stored.append(element.key(), value);
-        }
-        Ok(stored)
+    /// The expression of a read, for documents as they are stored, whatever is on the way.
+    ///
+    /// # Errors
+    /// When the bytes are no BSON.
+    pub(crate) fn reading(&self, value: RawBsonRef<'_>) -> Raw<RawBson> {
+        Expressions { of: self, reads: true }.all(value)
     }
 
     /// A field as Tandem reads it.
     pub(crate) fn field(&self, name: &str) -> RawBson {
-        self.field_of("$", name)
-    }
-
-    /// A field of a document that was stored, behind what names that document.
-    fn field_of(&self, document: &str, name: &str) -> RawBson {
-        let path = format!("{document}{}", self.path(name));
-        match self.value_at(name) {
-            Value::Plain => path.into(),
-            Value::Id(kind) => kind.text_of(&path),
-            Value::Legs(kind) => legs(kind, &path),
-            Value::Word(words) if words.are_plain() && words.absent.is_none() => path.into(),
-            Value::Word(words) => words.own_of(&path).into(),
-        }
+        Expressions { of: self, reads: true }.field("$", name)
     }
 
     /// A value as it is stored in a field.
@@ -92,16 +58,77 @@ impl Collection {
             _ => self.expression(value),
         }
     }
+}
+
+/// The expressions for one collection.
+#[derive(Clone, Copy)]
+struct Expressions<'a> {
+    of: &'a Collection,
+    /// Whether there may be something else than an object on the way to a field.
+    reads: bool,
+}
+
+impl Expressions<'_> {
+    fn all(self, value: RawBsonRef<'_>) -> Raw<RawBson> {
+        Ok(match value {
+            RawBsonRef::String(text) => match (text.strip_prefix(READ), text.strip_prefix('$')) {
+                (Some(name), _) => self.field(READ, name),
+                (None, Some(name)) if !name.starts_with('$') => self.field("$", name),
+                (None, _) => text.into(),
+            },
+            RawBsonRef::Array(values) => {
+                let mut stored = RawArrayBuf::new();
+                for value in values {
+                    stored.push(self.all(value?)?);
+                }
+                stored.into()
+            }
+            RawBsonRef::Document(operators) => match merged(operators)? {
+                Some(changed) => self.merged(changed)?.into(),
+                None => self.operators(operators)?.into(),
+            },
+            other => other.into(),
+        })
+    }
+
+    fn operators(self, operators: &RawDocument) -> Raw<RawDocumentBuf> {
+        let mut stored = RawDocumentBuf::new();
+        for element in operators.iter_elements() {
+            let element = element?;
+            let value = match element.key().as_str() {
+                "$literal" => element.value()?.into(),
+                _ => self.all(element.value()?)?,
+            };
+            stored.append(element.key(), value);
+        }
+        Ok(stored)
+    }
+
+    /// A field of a document that was stored, behind what names that document.
+    fn field(self, document: &str, name: &str) -> RawBson {
+        let path = format!("{document}{}", self.of.path(name));
+        let field: RawBson = match self.of.value_at(name) {
+            Value::Plain => path.into(),
+            Value::Id(kind) => kind.text_of(&path),
+            Value::Legs(kind) => legs(kind, &path),
+            Value::Word(words) if words.are_plain() && words.absent.is_none() => path.into(),
+            Value::Word(words) => words.own_of(&path).into(),
+        };
+        match self.reads && name == self.of.witness() {
+            true => rawdoc! { "$cond": [self.of.objects(), field, NO_OBJECT] }.into(),
+            false => field,
+        }
+    }
 
     /// The whole document with some fields changed. The server knows no paths here, so each object
     /// on the way is merged by itself.
-    fn merged(&self, changed: &RawDocument) -> Raw<RawDocumentBuf> {
+    fn merged(self, changed: &RawDocument) -> Raw<RawDocumentBuf> {
         let mut tree = Tree::default();
         for element in changed.iter_elements() {
             let element = element?;
             let name = element.key().as_str();
-            let value = self.assigned(name, element.value()?)?;
-            tree.grow(&self.path(name), value);
+            let value = self.of.assigned(name, element.value()?)?;
+            tree.grow(&self.of.path(name), value);
         }
         Ok(merge("$$ROOT", "$", &tree))
     }

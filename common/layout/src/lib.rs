@@ -23,6 +23,10 @@ pub use path::Path;
 /// The path under which Tandem's own fields stand in documents that others have designed.
 pub const OWN: &str = "tandem";
 
+/// What is read in place of an amount or a state where something else than an object is on the way
+/// to a field.
+const NO_OBJECT: &str = "something else than an object stands on the way to a field";
+
 /// What works on bytes, which may be no BSON.
 type Raw<T> = Result<T, bson::error::Error>;
 

@@ -35,11 +35,7 @@ impl Collection {
     /// The filter, for those documents only in which all fields can be where they are. It is for a
     /// filter of stored documents.
     fn with_objects_on_the_way(&self, filter: RawDocumentBuf) -> Raw<RawDocumentBuf> {
-        let is_object = |path: &str| {
-            rawdoc! { "$in": [{ "$type": format!("${path}") }, ["object", "missing"]] }
-        };
-        let all: RawArrayBuf = self.parents().into_iter().map(is_object).collect();
-        let condition = rawdoc! { "$expr": { "$and": all } };
+        let condition = rawdoc! { "$expr": self.objects() };
         if filter.get("$and")?.is_some() {
             return Ok(rawdoc! { "$and": [filter, condition] });
         }
