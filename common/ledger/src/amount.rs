@@ -255,6 +255,15 @@ impl Amount {
         }
     }
 
+    /// Reads an amount in a document that only Tandem writes, which writes no double.
+    #[must_use]
+    pub fn written(value: RawBsonRef<'_>) -> Option<Amount> {
+        match value {
+            RawBsonRef::Double(_) => None,
+            value => Amount::from_raw(value).ok(),
+        }
+    }
+
     /// As [`Amount::from_raw`], for a value that was read into a tree.
     ///
     /// # Errors

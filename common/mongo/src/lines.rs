@@ -16,7 +16,6 @@ use ledger::amount::Amount;
 use ledger::event::End;
 use ledger::limits::echo;
 use ledger::{LedgerError, ServerMs};
-use mongodb::bson::spec::ElementType;
 use mongodb::bson::{Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 
 use super::Store;
@@ -215,10 +214,7 @@ impl<'a> Line<'a> {
         while let Some(place) = values.next() {
             let amount = values.next().and_then(Result::ok).ok_or_else(|| self.bad_entry(id))?;
             if self.place(id, place.ok(), own)? == own.place {
-                // Only Tandem writes lines, and it writes no double.
-                let is_written = amount.element_type() != ElementType::Double;
-                let amount = Some(amount).filter(|_| is_written).map(Amount::from_raw);
-                let amount = amount.and_then(Result::ok).ok_or_else(|| self.bad_entry(id))?;
+                let amount = Amount::written(amount).ok_or_else(|| self.bad_entry(id))?;
                 if booked.replace(amount).is_some() {
                     return Err(self.bad_entry(id));
                 }

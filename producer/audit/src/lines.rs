@@ -200,7 +200,7 @@ impl<'a> Reading<'a> {
                 End::Canceled => None,
                 End::Done => {
                     let amount = values.next().and_then(Result::ok).ok_or_else(bad)?;
-                    Some(Booked::of(Amount::from_raw(amount).map_err(|_| bad())?))
+                    Some(Booked::of(Amount::written(amount).ok_or_else(bad)?))
                 }
             };
             sums[place] += booked.map_or(0, |booked| booked.nanos);

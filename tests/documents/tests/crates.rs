@@ -10,12 +10,13 @@ use documents::{root, rust_files};
 use serde_json::Value;
 
 /// Each crate of the product, and the crates of the product that it may depend on.
-const ALLOWED: [(&str, &[&str]); 16] = [
+const ALLOWED: [(&str, &[&str]); 17] = [
     ("ledger", &[]),
     ("settings", &["ledger"]),
     ("observe", &["ledger"]),
+    ("layout", &["ledger"]),
     ("flags", &["ledger", "settings"]),
-    ("mongo", &["ledger", "settings"]),
+    ("mongo", &["layout", "ledger", "settings"]),
     ("queue", &["ledger", "observe", "settings"]),
     ("client", &["ledger", "mongo", "observe", "queue", "settings"]),
     ("input", &["client", "ledger"]),
