@@ -224,8 +224,11 @@ async fn what_only_waited_while_its_workers_died_is_settled() {
     world.queues.wait_depth(SOLO, 0, s(30)).await;
     assert_eq!(world.queues.depth(DEAD).await, Some(0));
     assert!(world.store.parked(10).await.expect("MongoDB is there").is_empty());
-    let notes = world.store.lone_deaths("next life", &id).await.expect("MongoDB is there");
-    assert_eq!(notes, Some(1), "the worker that settled it has taken its note back");
+    wait_until("the worker that settled it has taken its note back", s(30), async || {
+        let notes = world.store.lone_deaths("next life", &id).await.expect("MongoDB is there");
+        notes == Some(1)
+    })
+    .await;
     drop(worker);
     world.finish().await;
 }
