@@ -23,6 +23,8 @@ pub struct Collection {
     pub(crate) rest: Path,
     /// The field that has words of its own.
     pub(crate) spoken: (&'static str, Words),
+    /// The field that says of a document that is read whether its fields can be where they are.
+    pub(crate) witness: &'static str,
     /// The fields that have ids in them, and the kinds of these. Those of lists are of their
     /// elements' field `account`.
     pub(crate) ids: BTreeMap<&'static str, IdKind>,
@@ -49,12 +51,6 @@ impl Collection {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// The kind of its documents' ids.
-    #[must_use]
-    pub fn id_kind(&self) -> IdKind {
-        self.ids.get("_id").copied().unwrap_or_default()
     }
 
     /// Where a field stands. The name may go on behind a dot.
@@ -99,14 +95,6 @@ impl Collection {
             Some(kind) if name == LEGS => Value::Legs(*kind),
             Some(kind) => Value::Id(*kind),
             None => Value::Plain,
-        }
-    }
-
-    /// The field that says of a document that is read whether its fields can be where they are.
-    pub(crate) fn witness(&self) -> &'static str {
-        match self.spoken.0 {
-            "state" => "state",
-            _ => "balance",
         }
     }
 

@@ -103,9 +103,8 @@ impl Collection {
             let element = element?;
             let value: RawBson = match (element.key().as_str(), element.value()?) {
                 (name, _) if name == kind => self.name().into(),
-                ("filter" | "query", RawBsonRef::Document(filter)) => self.filter(filter)?.into(),
-                ("sort", RawBsonRef::Document(keys)) => self.keys(keys)?.into(),
-                ("min" | "max", RawBsonRef::Document(keys)) => self.bound(keys)?.into(),
+                ("filter", RawBsonRef::Document(filter)) => self.filter(filter)?.into(),
+                ("sort" | "min" | "max", RawBsonRef::Document(keys)) => self.keys(keys)?.into(),
                 ("projection", RawBsonRef::Document(projection)) if kind == "find" => {
                     let (projection, is_own) = self.projection(projection)?;
                     if is_own {
@@ -135,18 +134,8 @@ impl Collection {
         Ok(Command { sent, answer })
     }
 
-    /// The same with the paths in place of the names.
+    /// Directions of an order, or bounds of an index.
     fn keys(&self, keys: &RawDocument) -> Raw<RawDocumentBuf> {
-        let mut stored = RawDocumentBuf::new();
-        for element in keys.iter_elements() {
-            let element = element?;
-            stored.append(cstr(&self.path(element.key().as_str())), element.value()?);
-        }
-        Ok(stored)
-    }
-
-    /// A bound of an index.
-    fn bound(&self, keys: &RawDocument) -> Raw<RawDocumentBuf> {
         let mut stored = RawDocumentBuf::new();
         for element in keys.iter_elements() {
             let element = element?;

@@ -21,7 +21,7 @@ impl Collection {
     pub fn read(&self, stored: &RawDocument) -> Raw<RawDocumentBuf> {
         let mut own = RawDocumentBuf::new();
         if !self.has_objects(stored) {
-            own.append(cstr(self.witness()), NO_OBJECT);
+            own.append(cstr(self.witness), NO_OBJECT);
         }
         for (name, path) in &self.fields {
             let parts: Vec<&str> = path.parts().collect();

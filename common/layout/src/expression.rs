@@ -114,7 +114,7 @@ impl Expressions<'_> {
             Value::Word(words) if words.are_plain() && words.absent.is_none() => path.into(),
             Value::Word(words) => words.own_of(&path).into(),
         };
-        match self.reads && name == self.of.witness() {
+        match self.reads && name == self.of.witness {
             true => rawdoc! { "$cond": [self.of.objects(), field, NO_OBJECT] }.into(),
             false => field,
         }

@@ -119,7 +119,7 @@ impl Layout {
     }
 
     fn new(written: Written) -> Result<Layout, BadLayout> {
-        let accounts = accounts(&written.accounts, written.accounts.ids);
+        let accounts = accounts(&written.accounts);
         let accounts = accounts.map_err(|problem| BadLayout(format!("accounts: {problem}")))?;
         let transactions = transactions(&written.transactions, written.accounts.ids);
         let transactions =
@@ -132,7 +132,7 @@ impl Layout {
     }
 }
 
-fn accounts(written: &WrittenAccounts, ids: IdKind) -> Result<Collection, String> {
+fn accounts(written: &WrittenAccounts) -> Result<Collection, String> {
     let statuses = Status::ALL.map(Status::as_str);
     let words = Words::new(&statuses, &written.status, Some(Status::Open.as_str()));
     let collection = Collection {
@@ -140,7 +140,8 @@ fn accounts(written: &WrittenAccounts, ids: IdKind) -> Result<Collection, String
         fields: paths(&OF_ACCOUNTS, &written.fields)?,
         rest: Path::parse(OWN)?,
         spoken: ("status", words.map_err(|problem| format!("status: {problem}"))?),
-        ids: BTreeMap::from([("_id", ids)]),
+        witness: "balance",
+        ids: BTreeMap::from([("_id", written.ids)]),
     };
     collection.check()?;
     Ok(collection)
@@ -156,6 +157,7 @@ fn transactions(written: &WrittenTransactions, accounts: IdKind) -> Result<Colle
         fields,
         rest: Path::parse(OWN)?,
         spoken: ("state", words.map_err(|problem| format!("state: {problem}"))?),
+        witness: "state",
         ids: BTreeMap::from([
             ("_id", written.ids),
             ("reverses", written.ids),

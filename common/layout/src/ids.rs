@@ -88,16 +88,6 @@ impl IdKind {
         };
         RawBson::Document(rawdoc! { "$cond": [is_kind, { "$toString": id }, null] })
     }
-
-    /// What it is called in sentences.
-    #[must_use]
-    pub fn called(self) -> &'static str {
-        match self {
-            IdKind::Text => "a text",
-            IdKind::ObjectId => "an ObjectId",
-            IdKind::Int64 => "a whole number",
-        }
-    }
 }
 
 /// The whole number that a value is or is cut down to; null where there is none.

@@ -5,8 +5,6 @@
 //! a ledger without one is spoken to as ever, at no cost. Fails where a command's bytes are no
 //! BSON.
 
-use std::borrow::Cow;
-
 use layout::{Answer, Collection, Command, Layout};
 use ledger::LedgerError;
 use mongodb::bson::{Document, RawDocumentBuf};
@@ -136,12 +134,4 @@ fn filter(stored: &Collection, rules: &Document) -> Document {
     let raw = RawDocumentBuf::try_from(rules).expect("rules of ours are BSON");
     let filter = stored.filter(&raw).expect("rules of ours are BSON");
     Document::try_from(filter).expect("rules of ours are BSON")
-}
-
-/// A document of an answer as Tandem reads it; none where its bytes are no BSON.
-pub(super) fn read<'a>(
-    answer: &Answer,
-    document: &'a mongodb::bson::RawDocument,
-) -> Option<Cow<'a, mongodb::bson::RawDocument>> {
-    answer.read(document).ok()
 }

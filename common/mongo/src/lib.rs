@@ -79,7 +79,9 @@ pub use findings::{Finding, Lack};
 pub use ground::{Harm, How, Why};
 pub use keyed::{KeyedInsert, NEEDS_REPLICA_SET as KEYS_NEED_REPLICA_SET};
 pub use ledger_settings::{Choice, LedgerSettings, Misfit};
-pub use lines::{BadLine, Booking, LINES_AT_ONCE, Line, Mention, lines_of};
+pub use lines::{
+    BadLine, Booking, LINES_AT_ONCE, Line, Mention, all_lines, lines_of, nanos_of_net,
+};
 pub use listing::{Listed, Listing};
 pub use names::{
     ACCOUNTS, BY_ACCOUNT, BY_CREATION, DUE, EVENTS, JOURNAL, NOTES, PROGRESS, REQUESTS, SETTINGS,

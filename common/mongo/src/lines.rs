@@ -23,6 +23,12 @@ use super::own::LINE;
 use super::raw::shown;
 use super::read::cstr;
 
+/// The filter for all lines. What others have put into the journal does not match.
+#[must_use]
+pub fn all_lines() -> Document {
+    doc! { "kind": LINE.condition() }
+}
+
 /// The filter for the lines that name an account.
 #[must_use]
 pub fn lines_of(account: &str) -> Document {
@@ -125,7 +131,7 @@ impl<'a> Line<'a> {
             }
         }
         let net = self.list("nets")?.into_iter().nth(own.place);
-        if net.and_then(|net| nanos(net.ok()?)) != Some(sum) {
+        if net.and_then(|net| nanos_of_net(net.ok()?)) != Some(sum) {
             let problem = format!("its net of {} is not the sum of its entries", echo(account));
             return Err(self.bad(problem));
         }
@@ -257,8 +263,10 @@ fn index(place: RawBsonRef<'_>) -> Option<usize> {
     usize::try_from(place.as_i32()?).ok()
 }
 
-/// A net in units of 10^-9. It may be larger than an amount.
-fn nanos(net: RawBsonRef<'_>) -> Option<i128> {
+/// A net of a line in units of 10^-9, which may be larger than an amount; none where it is no number
+/// that Tandem writes.
+#[must_use]
+pub fn nanos_of_net(net: RawBsonRef<'_>) -> Option<i128> {
     match net {
         RawBsonRef::Int64(units) => Some(Amount::Int(units).nanos()),
         RawBsonRef::Decimal128(sum) => Amount::nanos_of_sum(sum),

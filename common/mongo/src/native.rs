@@ -45,7 +45,7 @@ use mongodb::options::ReadConcern;
 use super::fault::CommitFailed;
 use super::names::{ACCOUNTS, TRANSACTIONS};
 use super::write::GARBLED;
-use super::{Store, fault, journal, laid_out, read, statements, words};
+use super::{Store, fault, journal, read, statements, words};
 
 const OPERATION: &str = "transact";
 
@@ -207,7 +207,7 @@ impl NativeAttempt {
         let mut found = database.run_raw_cursor_command(sent).session(&mut *session).await?;
         let mut accounts = Vec::with_capacity(most);
         while found.advance(&mut *session).await? {
-            let document = laid_out::read(&answer, found.current());
+            let document = answer.read(found.current()).ok();
             accounts.extend(document.and_then(|document| parse(&document)));
         }
         Ok(accounts)

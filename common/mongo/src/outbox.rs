@@ -182,7 +182,8 @@ impl MongoOutbox {
         let groups = together(ids.len());
         let written =
             self.store.write("stamp", TRANSACTIONS, ids, groups, Counts::Matched, statement);
-        let refused = refused::explained(&self.store, ids, written.await?).await.refused;
+        let written = refused::explained(&self.store, written.await?, |item| &ids[item]).await;
+        let refused = written.refused;
         for refused in &refused {
             let message = format!("the database refuses to stamp it: {}", refused.problem);
             let why = Parked::new(ParkCode::TransactionUnwritable, message);

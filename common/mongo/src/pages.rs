@@ -10,9 +10,9 @@ use ledger::LedgerError;
 use mongodb::Cursor;
 use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 
+use super::Store;
 use super::raw::RawId;
 use super::read::cstr;
-use super::{Store, laid_out};
 
 /// How many documents are read at a time, at least: reading a few more costs nothing.
 const PAGE_MIN: usize = 1_000;
@@ -62,7 +62,7 @@ impl Store {
         let read = async move {
             let (mut page, mut count) = (Vec::new(), 0);
             while count < most && cursor.advance().await? {
-                let document = laid_out::read(&answer, cursor.current());
+                let document = answer.read(cursor.current()).ok();
                 page.extend(document.and_then(|document| parse(&document)));
                 count += 1;
             }

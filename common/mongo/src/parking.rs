@@ -162,7 +162,7 @@ impl Store {
         let groups = each_alone(0..ids.len());
         let statement = |group: &[&TransactionId]| unpark(group[0]);
         let written = self.write("unpark", TRANSACTIONS, &ids, groups, Counts::Matched, statement);
-        let written = refused::explained(self, &ids, written.await?).await;
+        let written = refused::explained(self, written.await?, |item| &ids[item]).await;
         let refused = written.refused.into_iter().map(|r| (ids[r.item].clone(), r.problem));
         let refused: Vec<(TransactionId, String)> = refused.collect();
         let is_refused = |id: &&TransactionId| refused.iter().any(|(of, _)| of == *id);

@@ -37,7 +37,7 @@ impl MongoLedger {
         let groups = together(ids.len());
         let written =
             self.store.write(operation, TRANSACTIONS, ids, groups, Counts::Matched, statement);
-        Ok(refused::explained(&self.store, ids, written.await?).await)
+        Ok(refused::explained(&self.store, written.await?, |item| &ids[item]).await)
     }
 
     async fn on_accounts<T: OnAccount>(
@@ -103,8 +103,7 @@ impl Ledger for MongoLedger {
         let statement = |group: &[&Cancelation]| statements::cancel(group[0], claim);
         let written =
             self.store.write("cancel", TRANSACTIONS, refused, groups, Counts::Matched, statement);
-        let ids: Vec<TransactionId> = refused.iter().map(|refused| refused.id.clone()).collect();
-        Ok(refused::explained(&self.store, &ids, written.await?).await)
+        Ok(refused::explained(&self.store, written.await?, |item| &refused[item].id).await)
     }
 
     async fn release(

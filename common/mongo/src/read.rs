@@ -14,7 +14,7 @@ use ledger::transaction::{AccountId, Body, DECIDED_KEY, TransactionId};
 use ledger::{AccountRead, Content, LedgerError, Look, limits};
 use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
 
-use super::{Store, laid_out};
+use super::Store;
 
 /// The fields of a transaction that say what it asks for.
 pub(super) const CONTENT: [&str; 13] = [
@@ -185,7 +185,7 @@ impl Store {
             let mut cursor = database.run_raw_cursor_command(sent).await?;
             let mut found = Vec::new();
             while cursor.advance().await? {
-                let document = laid_out::read(&answer, cursor.current());
+                let document = answer.read(cursor.current()).ok();
                 found.extend(document.and_then(|document| parse(&document)));
             }
             Ok(found)

@@ -13,16 +13,17 @@ use ledger::{LedgerError, Written};
 use super::names::TRANSACTIONS;
 use super::{Store, read};
 
-/// The same, and for each transaction that was refused what is wrong with it.
-pub(super) async fn explained(
+/// The same, and for each transaction that was refused what is wrong with it. `id_of` is the
+/// transaction of an item.
+pub(super) async fn explained<'a>(
     store: &Store,
-    ids: &[TransactionId],
     mut written: Written,
+    id_of: impl Fn(usize) -> &'a TransactionId,
 ) -> Written {
     if written.refused.is_empty() {
         return written;
     }
-    let of: Vec<TransactionId> = written.refused.iter().map(|r| ids[r.item].clone()).collect();
+    let of: Vec<TransactionId> = written.refused.iter().map(|r| id_of(r.item).clone()).collect();
     let wrong = wrong_with(store, &of).await;
     for (refused, id) in written.refused.iter_mut().zip(&of) {
         if let Some(problem) = wrong.get(id) {

@@ -261,7 +261,7 @@ impl MongoOutbox {
         ids: &[TransactionId],
         written: &Written,
     ) -> Result<(), LedgerError> {
-        let written = &refused::explained(&self.store, ids, written.clone()).await;
+        let written = &refused::explained(&self.store, written.clone(), |item| &ids[item]).await;
         for refused in &written.refused {
             let message = format!("the database refuses to move it on: {}", refused.problem);
             let why = Parked::new(ParkCode::TransactionUnwritable, message);

@@ -17,7 +17,7 @@ use client::{Client, Error};
 use ledger::event::End;
 use ledger::limits::echo;
 use ledger::transaction::Body;
-use mongo::{JOURNAL, lines_of};
+use mongo::{JOURNAL, all_lines};
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::{ClientSession, Collection};
@@ -283,14 +283,6 @@ impl<'a> Entries<'a> {
             }
         }
     }
-}
-
-/// The filter for all lines: that for the lines of an account, of whichever it is. What others have
-/// put there does not match.
-fn all_lines() -> Document {
-    let mut filter = lines_of("");
-    filter.remove("accounts");
-    filter
 }
 
 fn name_of(line: &str) -> String {

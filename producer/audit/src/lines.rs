@@ -9,7 +9,7 @@ use ledger::amount::Amount;
 use ledger::event::End;
 use ledger::limits::{NAME_BYTES_MAX, echo};
 use ledger::transaction::{Body, ReasonCode, State, format_nanos};
-use mongo::{BadLine, Line};
+use mongo::{BadLine, Line, nanos_of_net};
 use mongodb::bson::{RawArray, RawBsonRef, RawDocument};
 
 use super::raw::state_of;
@@ -218,22 +218,13 @@ impl<'a> Reading<'a> {
         }
         let mut all = nets.into_iter().zip(accounts.iter().zip(sums));
         Ok(all.find_map(|(net, (account, sum))| {
-            let net = net.ok().and_then(nanos);
+            let net = net.ok().and_then(nanos_of_net);
             (net != Some(*sum)).then(|| {
                 let (account, sum) = (echo(account), format_nanos(*sum));
                 let net = net.map_or_else(|| "no amount".to_owned(), format_nanos);
                 format!("its net of account {account:?} is {net}, and should be {sum}")
             })
         }))
-    }
-}
-
-/// A net in units of 10^-9. It may be larger than an amount.
-fn nanos(net: RawBsonRef<'_>) -> Option<i128> {
-    match net {
-        RawBsonRef::Int64(units) => Some(Amount::Int(units).nanos()),
-        RawBsonRef::Decimal128(sum) => Amount::nanos_of_sum(sum),
-        _ => None,
     }
 }
 

@@ -32,6 +32,14 @@ async fn reason(world: &World, id: &str) -> String {
     reason.unwrap_or_else(|_| panic!("{canceled}")).to_owned()
 }
 
+/// What is paid as a sentence advises is done.
+async fn assert_settles(world: &World, paid: Document, advice: &str) {
+    let id = paid.get_str("_id").expect("an id").to_owned();
+    submit(world, &[paid]).await;
+    world.wait_final(s(30)).await;
+    assert_eq!(world.state(&id).await, State::Done, "{id}: {advice}");
+}
+
 /// The sentence why a transaction is parked.
 async fn parked(world: &World, id: &str) -> String {
     let notes = world.store.database().collection::<Document>(mongo::NOTES);
@@ -86,9 +94,7 @@ async fn what_is_wrong_with_an_account_is_told_with_a_remedy_that_helps() {
                 true => ("exact", Amount::parse("1.50").expect("a decimal")),
                 false => ("whole", Amount::Int(1)),
             };
-            submit(&world, &[pays(&after, &id, to, value)]).await;
-            world.wait_final(s(30)).await;
-            assert_eq!(world.state(&after).await, State::Done, "{after}: {reason}");
+            assert_settles(&world, pays(&after, &id, to, value), &reason).await;
         }
         world.assert_at_rest().await;
         drop(worker);
@@ -172,9 +178,7 @@ async fn what_is_wrong_with_a_value_is_told_with_a_remedy_that_helps() {
             let value = advised(&reason);
             let is_decimal = matches!(value, Bson::Decimal128(_));
             let (from, to) = if is_decimal { ("x", "y") } else { ("a", "b") };
-            submit(&world, &[pays(&after, from, to, value)]).await;
-            world.wait_final(s(30)).await;
-            assert_eq!(world.state(&after).await, State::Done, "{after}: {reason}");
+            assert_settles(&world, pays(&after, from, to, value), &reason).await;
         }
         world.assert_at_rest().await;
         drop(worker);
