@@ -215,7 +215,12 @@ async fn connect_and_run(
     let service = ("tandem-producer", instance.as_str());
     let tracing = Tracing::start(otlp_endpoint.as_deref(), trace_sample, service);
     let tracing = tracing.map_err(Error::BadInput)?;
-    let client = Client::open(&config(cli, &console).tracing(tracing.clone())).await?;
+    let config = config(cli, &console).tracing(tracing.clone());
+    let config = match &cli.command {
+        Command::Init(args) => args.schema_of(config)?,
+        _ => config,
+    };
+    let client = Client::open(&config).await?;
     let context = Context { client, console, advice: advice.clone() };
     let ran = dispatch(&context, cli, out).await;
     context.client.close().await;

@@ -6,10 +6,12 @@
 //! Missing queues are declared.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Args;
-use client::{Inspection, Slowing};
+use client::{Config, Inspection, Slowing};
 use flags::switch;
+use layout::Layout;
 use mongo::{Choice, Finding, Foreign, Unneeded};
 use serde_json::{Value, json};
 use settings::shell::laid_out;
@@ -41,6 +43,8 @@ Examples:
   producer init --apply --history on       indexes for lists and statements
   producer init --apply --exclusive-keys off     no exclusive keys: one index less to write
   producer init --accept-index reference_1     a unique index of yours stays
+  producer init --print-schema > ledger.toml   collections and fields of your own
+  producer init --schema ledger.toml
   producer init --json";
 
 /// What may be changed.
@@ -67,12 +71,30 @@ pub struct InitArgs {
     /// before; one that is there stays [default: as it is; on for a fresh database]
     #[arg(long, value_name = "on|off", value_parser = switch)]
     pub exclusive_keys: Option<bool>,
+    /// Set the ledger up in collections and fields of your own, as this file says; it never changes
+    #[arg(long, value_name = "FILE")]
+    pub schema: Option<PathBuf>,
+    /// Print a file for --schema to begin with, and do nothing else
+    #[arg(long, conflicts_with_all = ["apply", "schema"])]
+    pub print_schema: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
 impl InitArgs {
+    /// The configuration with the layout of the file that is named.
+    ///
+    /// # Errors
+    /// When the file can't be read, or is no layout.
+    pub fn schema_of(&self, config: Config) -> Result<Config, Error> {
+        let Some(file) = &self.schema else { return Ok(config) };
+        let bad = |problem: String| Error::BadInput(format!("{}: {problem}", file.display()));
+        let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
+        let layout = Layout::from_toml(&text).map_err(|error| bad(error.to_string()))?;
+        Ok(config.schema(layout))
+    }
+
     fn choice(&self) -> Choice {
         let validators = match (self.validator, self.no_validator) {
             (true, _) => Some(true),
@@ -107,6 +129,10 @@ pub async fn run(
     args: &InitArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
+    if args.print_schema {
+        out.write_all(Layout::template().as_bytes()).map_err(Error::output)?;
+        return Ok(Exit::Ok);
+    }
     context.advice.set("run the same command again: it creates what is still missing");
     let report = database(context, args).await?;
     // Checked before the queues: if the broker is away, the user still learns the state of the

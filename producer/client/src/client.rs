@@ -57,6 +57,10 @@ impl Client {
         let store = Store::connect(&config.mongo(), &config.name, OP_LIMIT)
             .await
             .map_err(|problem| Error::setting(&problem))?;
+        let store = match &config.schema {
+            Some(layout) => store.with_layout(layout.clone()),
+            None => store,
+        };
         config.amqp().validate().map_err(|problem| Error::setting(&problem))?;
         queue::parse_url(&config.amqp_url).map_err(|error| Error::setting(&error.to_string()))?;
         Ok(Client::over(store, config))

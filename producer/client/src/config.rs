@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use layout::Layout;
 use observe::Tracing;
 use settings::{AmqpSettings, MongoSettings};
 
@@ -45,6 +46,9 @@ pub struct Config {
     /// Indexes of your own that may refuse what Tandem writes, by their names; none by default.
     /// With another one that may, no client connects.
     pub accept_indexes: Vec<String>,
+    /// Where accounts and transactions stand, to set a ledger up; the settings of one that is set up
+    /// say it themselves.
+    pub schema: Option<Layout>,
     /// Makes spans of submissions; off by default.
     pub tracing: Tracing,
     /// Is called with a sentence when a server is away and is tried again. By default that is a
@@ -70,9 +74,17 @@ impl Config {
             ids_per_message: 100,
             one_document_statements: false,
             accept_indexes: Vec::new(),
+            schema: None,
             tracing: Tracing::default(),
             notes: Arc::new(|note| tracing::warn!("{note}")),
         }
+    }
+
+    /// Sets [`Config::schema`].
+    #[must_use]
+    pub fn schema(mut self, schema: Layout) -> Config {
+        self.schema = Some(schema);
+        self
     }
 
     /// Sets [`Config::database`].
