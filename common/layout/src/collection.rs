@@ -109,7 +109,8 @@ impl Collection {
 
     /// What has to be an object, or not there, for all fields to be where they are, the shortest
     /// paths first.
-    pub(crate) fn parents(&self) -> Vec<&str> {
+    #[must_use]
+    pub fn parents(&self) -> Vec<&str> {
         let named = self.fields.values().flat_map(Path::parents);
         let mut parents: Vec<&str> =
             named.chain(self.rest.parents()).chain([self.rest.as_str()]).collect();

@@ -265,7 +265,7 @@ impl Made {
     }
 }
 
-fn each(
+pub(crate) fn each(
     documents: &RawArray,
     change: impl Fn(&RawDocument) -> Raw<RawDocumentBuf>,
 ) -> Raw<RawArrayBuf> {

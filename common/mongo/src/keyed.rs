@@ -213,7 +213,7 @@ impl KeyedAttempt {
         Ok(match fault::refusals(OPERATION, &reply)?.pop() {
             None => KeyedInsert::Inserted,
             Some((DUPLICATE_KEY, refused)) => {
-                refused_by(duplicate::index_of(&reply, refused.item), refused.item)
+                refused_by(duplicate::index_of(&reply, refused.item, "_id"), refused.item)
             }
             Some((_, refused)) => KeyedInsert::Refused(refused),
         })

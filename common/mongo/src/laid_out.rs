@@ -5,12 +5,16 @@
 //! a ledger without one is spoken to as ever, at no cost. Fails where a command's bytes are no
 //! BSON.
 
+use std::sync::atomic::Ordering;
+
 use layout::{Answer, Collection, Command, Layout};
 use ledger::LedgerError;
-use mongodb::bson::{Document, RawDocumentBuf};
+use mongodb::bson::error::Error;
+use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 
 use super::Store;
 use super::ledger_settings::{LedgerSettings, Misfit};
+use super::names::{ACCOUNTS, TRANSACTIONS};
 use super::seen_index::SeenIndex;
 
 impl Store {
@@ -29,8 +33,9 @@ impl Store {
         }
     }
 
-    /// Takes in the layout that the settings name.
-    pub(super) fn learn_layout(&self, settings: &LedgerSettings) -> Result<(), Misfit> {
+    /// Takes in the layout that the settings name, and whether there are validators.
+    pub(super) fn learn(&self, settings: &LedgerSettings) -> Result<(), Misfit> {
+        self.has_validators.store(settings.validators, Ordering::Relaxed);
         let named = settings.layout.as_deref();
         let written = |layout: &Layout| layout.to_toml();
         if let Some(given) = &self.given
@@ -54,6 +59,12 @@ impl Store {
         self.stored(collection).map_or(collection, Collection::name)
     }
 
+    /// The path by which accounts are known, where that is not `_id`.
+    pub(super) fn key_path(&self) -> Option<String> {
+        let path = self.stored(ACCOUNTS)?.path("_id");
+        (path != "_id").then(|| path.into_owned())
+    }
+
     /// How the documents of a collection are laid out, if not as Tandem makes them.
     pub(super) fn stored(&self, collection: &str) -> Option<&Collection> {
         self.layout().and_then(|layout| layout.of(collection))
@@ -65,12 +76,27 @@ impl Store {
         operation: &'static str,
         command: RawDocumentBuf,
     ) -> Result<Command, LedgerError> {
-        match self.layout() {
-            None => Ok(Command { sent: command, answer: Answer::Own }),
-            Some(layout) => layout
-                .command(&command)
-                .map_err(|error| LedgerError::lasting(operation, error.to_string())),
+        let bad = |error: Error| LedgerError::lasting(operation, error.to_string());
+        let of = self.unguarded(&command);
+        let Command { mut sent, answer } = match self.layout() {
+            None => Command { sent: command, answer: Answer::Own },
+            Some(layout) => layout.command(&command).map_err(bad)?,
+        };
+        if let Some(name) = of {
+            let parents = self.stored(name).map(Collection::parents).unwrap_or_default();
+            sent = layout::with_each_field_once(&sent, &parents).map_err(bad)?;
         }
+        Ok(Command { sent, answer })
+    }
+
+    /// The collection of accounts or transactions that this command updates, if no validator keeps
+    /// documents out of it in which a field stands twice.
+    fn unguarded(&self, command: &RawDocument) -> Option<&'static str> {
+        if self.has_validators.load(Ordering::Relaxed) {
+            return None;
+        }
+        let updated = command.get_str("update").ok()?;
+        [ACCOUNTS, TRANSACTIONS].into_iter().find(|name| *name == updated)
     }
 
     /// A command that defines a collection or its indexes, as it is sent.

@@ -59,7 +59,7 @@ mod words;
 mod workers;
 mod write;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -127,6 +127,8 @@ pub struct Store {
     given: Option<Arc<Layout>>,
     /// The layout that the ledger's settings name, once they were read.
     learned: Arc<OnceLock<Option<Layout>>>,
+    /// Whether accounts and transactions have validators, as the ledger's settings said last.
+    has_validators: Arc<AtomicBool>,
     /// Whether every statement is to be for one document: asked for, or needed by the server.
     one_document: Arc<OnceCell<bool>>,
     /// Set once the ledger was seen to keep exclusive keys.
@@ -180,6 +182,7 @@ impl Store {
             newest_write: Arc::default(),
             given: None,
             learned: Arc::default(),
+            has_validators: Arc::new(AtomicBool::new(true)),
             one_document: Arc::new(OnceCell::new_with(one_document)),
             keeps_keys: Arc::default(),
             accepted_indexes: args.accept_index.clone().into(),

@@ -166,8 +166,9 @@ impl Store {
             self.limited(OPERATION, async move { database.run_raw_command(command).await }).await?;
         self.heard(&reply);
         let mut inserted = Inserted::default();
+        let id = self.stored(collection).map_or("_id".into(), |stored| stored.path("_id"));
         for (code, refused) in fault::refusals(OPERATION, &reply)? {
-            match (code, duplicate::index_of(&reply, refused.item)) {
+            match (code, duplicate::index_of(&reply, refused.item, &id)) {
                 (DUPLICATE_KEY, Some(index)) => {
                     inserted.taken.push(Refused { problem: duplicate::taken(index), ..refused });
                 }
