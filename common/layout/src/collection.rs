@@ -6,14 +6,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
+use bson::{RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 
 use super::ids::IdKind;
 use super::path::Path;
 use super::words::Words;
 
 /// What stands where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Collection {
     /// Its name in the database.
     pub(crate) name: String,
@@ -23,6 +23,8 @@ pub struct Collection {
     pub(crate) rest: Path,
     /// The field that has words of its own.
     pub(crate) spoken: (&'static str, Words),
+    /// What a field means that is not there, where that is not nothing.
+    pub(crate) missing: BTreeMap<&'static str, RawBson>,
     /// The field that says of a document that is read whether its fields can be where they are.
     pub(crate) witness: &'static str,
     /// The fields that have ids in them, and the kinds of these. Those of lists are of their
@@ -51,6 +53,12 @@ impl Collection {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What its ids are.
+    #[must_use]
+    pub fn ids(&self) -> IdKind {
+        self.ids.get("_id").copied().unwrap_or_default()
     }
 
     /// Where a field stands. The name may go on behind a dot.

@@ -42,6 +42,11 @@ impl Collection {
             }
             Ok(())
         })?;
+        for (name, value) in &self.missing {
+            if own.get(name)?.is_none() {
+                own.append(cstr(name), value.clone());
+            }
+        }
         Ok(own)
     }
 

@@ -108,7 +108,14 @@ impl Expressions<'_> {
     fn field(self, document: &str, name: &str) -> RawBson {
         let path = format!("{document}{}", self.of.path(name));
         let field: RawBson = match self.of.value_at(name) {
-            Value::Plain => path.into(),
+            Value::Plain => match self.of.missing.get(name) {
+                Some(meant) => {
+                    let is_missing = rawdoc! { "$eq": [{ "$type": path.as_str() }, "missing"] };
+                    let meant = rawdoc! { "$literal": meant.clone() };
+                    rawdoc! { "$cond": [is_missing, meant, path] }.into()
+                }
+                None => path.into(),
+            },
             Value::Id(kind) => kind.text_of(&path),
             Value::Legs(kind) => legs(kind, &path),
             Value::Word(words) if words.are_plain() && words.absent.is_none() => path.into(),

@@ -7,7 +7,9 @@
 
 use bson::oid::ObjectId;
 use bson::{RawBson, RawBsonRef, RawDocumentBuf, rawdoc};
+use ledger::hex::hex;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// What the ids of a collection are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +60,32 @@ impl IdKind {
     #[must_use]
     pub fn takes(self, text: &str) -> bool {
         self == IdKind::Text || !matches!(self.stored(text), RawBson::String(_))
+    }
+
+    /// An id that is made from a text, and always the same one: the text itself, the beginning of
+    /// its SHA-256 as an `ObjectId`, or a number below zero of the same.
+    #[must_use]
+    pub fn derived(self, text: String) -> String {
+        match self {
+            IdKind::Text => text,
+            IdKind::ObjectId => hex(&Sha256::digest(text.as_bytes())[..12]),
+            IdKind::Int64 => {
+                let digest = Sha256::digest(text.as_bytes());
+                let mut bytes: [u8; 8] = digest[..8].try_into().expect("the digest is longer");
+                bytes[0] |= 0x80;
+                i64::from_be_bytes(bytes).to_string()
+            }
+        }
+    }
+
+    /// What an id of this kind is, for people.
+    #[must_use]
+    pub fn told(self) -> &'static str {
+        match self {
+            IdKind::Text => "a text",
+            IdKind::ObjectId => "an ObjectId (24 digits, 0-9 and a-f)",
+            IdKind::Int64 => "a whole number",
+        }
     }
 
     /// The text of an id in the database; none where it is of another kind.

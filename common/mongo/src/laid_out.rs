@@ -8,13 +8,14 @@
 use std::sync::atomic::Ordering;
 
 use layout::{Answer, Collection, Command, Layout};
-use ledger::LedgerError;
+use ledger::{Effect, Fault, LedgerError};
 use mongodb::bson::error::Error;
 use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 
 use super::Store;
 use super::ledger_settings::{LedgerSettings, Misfit};
 use super::names::{ACCOUNTS, TRANSACTIONS};
+use super::schema::NotReady;
 use super::seen_index::SeenIndex;
 
 impl Store {
@@ -70,12 +71,35 @@ impl Store {
         self.layout().and_then(|layout| layout.of(collection))
     }
 
+    /// Reads the layout, if it is not known yet. A ledger that is not set up has none so far.
+    ///
+    /// # Errors
+    /// When the server is away, or the settings can't be read.
+    pub async fn know_layout(&self) -> Result<(), LedgerError> {
+        if self.given.is_some() || self.learned.get().is_some() {
+            return Ok(());
+        }
+        self.settings().await.map(drop).map_err(|error| match error {
+            NotReady::Ledger(error) => error.without_effect(),
+            other => LedgerError {
+                operation: "settings",
+                message: other.to_string(),
+                fault: Fault::Denied,
+                effect: Effect::None,
+            },
+        })
+    }
+
     /// A command as it is sent, and how its answers are read.
-    pub(super) fn sent(
+    pub(super) async fn sent(
         &self,
         operation: &'static str,
         command: RawDocumentBuf,
     ) -> Result<Command, LedgerError> {
+        let is_of_the_ledger = [ACCOUNTS, TRANSACTIONS].map(Some).contains(&target(&command));
+        if is_of_the_ledger {
+            self.know_layout().await?;
+        }
         let bad = |error: Error| LedgerError::lasting(operation, error.to_string());
         let of = self.unguarded(&command);
         let Command { mut sent, answer } = match self.layout() {
@@ -142,6 +166,12 @@ impl Store {
         }
         SeenIndex(index)
     }
+}
+
+/// The collection that a command is for.
+fn target(command: &RawDocument) -> Option<&str> {
+    let first = command.iter_elements().next()?.ok()?;
+    first.value().ok()?.as_str()
 }
 
 fn stored_index(stored: &Collection, mut index: Document) -> Document {

@@ -161,7 +161,7 @@ impl Store {
             "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
         };
         let database = self.database.clone();
-        let command = self.sent(OPERATION, command)?.sent;
+        let command = self.sent(OPERATION, command).await?.sent;
         let reply =
             self.limited(OPERATION, async move { database.run_raw_command(command).await }).await?;
         self.heard(&reply);
@@ -198,7 +198,7 @@ impl Store {
             "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
         };
         let database = self.database.clone();
-        let command = self.sent(operation, command)?.sent;
+        let command = self.sent(operation, command).await?.sent;
         let reply = self.limited(operation, async move {
             match database.run_raw_command(command).await {
                 Ok(reply) => Ok(Some(reply)),
