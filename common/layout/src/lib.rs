@@ -15,7 +15,7 @@ mod update;
 mod words;
 
 pub use collection::Collection;
-pub use command::{Answer, Command};
+pub use command::{Answer, Command, EACH_FIELD_ONCE};
 pub use file::Layout;
 pub use ids::IdKind;
 pub use path::Path;
