@@ -55,9 +55,16 @@ impl Collection {
         &self.name
     }
 
+    /// The words that stand for one of Tandem's, in the field that has words of its own.
+    #[must_use]
+    pub fn words(&self, own: &str) -> Vec<&str> {
+        let words = self.spoken.1.read_as(own).unwrap_or_default();
+        words.iter().map(String::as_str).collect()
+    }
+
     /// What its ids are.
     #[must_use]
-    pub fn ids(&self) -> IdKind {
+    pub fn id_kind(&self) -> IdKind {
         self.ids.get("_id").copied().unwrap_or_default()
     }
 

@@ -5,6 +5,8 @@
 //! read back as a value that the server takes for the same. Whole numbers of all types are the same
 //! number to the server, and here.
 
+use std::cmp::Ordering;
+
 use bson::oid::ObjectId;
 use bson::{RawBson, RawBsonRef, RawDocumentBuf, rawdoc};
 use ledger::hex::hex;
@@ -102,6 +104,20 @@ impl IdKind {
         }
     }
 
+    /// The order of two ids on the server, by their texts. What is no text of this kind comes last.
+    #[must_use]
+    pub fn order(self, one: &str, other: &str) -> Ordering {
+        match self {
+            // The server compares texts byte by byte, as Rust does, and so it does with the bytes
+            // that the digits of an `ObjectId` stand for.
+            IdKind::Text | IdKind::ObjectId => one.cmp(other),
+            IdKind::Int64 => {
+                let number = |text: &str| text.parse::<i64>().map_err(|_| text.to_owned());
+                number(one).cmp(&number(other))
+            }
+        }
+    }
+
     /// The same text as the server computes it from a path; null where the id is of another kind.
     #[must_use]
     pub fn text_of(self, path: &str) -> RawBson {
@@ -189,5 +205,16 @@ mod tests {
             assert_eq!(kind.stored(text), RawBson::from(text), "{text}");
             assert!(!kind.takes(text), "{text}");
         }
+    }
+
+    #[test]
+    fn ids_are_in_the_order_of_the_server() {
+        let order = |kind: IdKind, one: &str, other: &str| kind.order(one, other);
+        assert_eq!(order(IdKind::Text, "10", "9"), Ordering::Less);
+        assert_eq!(order(IdKind::Int64, "10", "9"), Ordering::Greater);
+        assert_eq!(order(IdKind::Int64, "-10", "-9"), Ordering::Less);
+        assert_eq!(order(IdKind::Int64, "x", "9"), Ordering::Greater);
+        let (low, high) = (ObjectId::from_bytes([9; 12]), ObjectId::from_bytes([10; 12]));
+        assert_eq!(order(IdKind::ObjectId, &low.to_hex(), &high.to_hex()), low.cmp(&high));
     }
 }

@@ -16,7 +16,7 @@ mod update;
 mod words;
 
 pub use collection::Collection;
-pub use command::{Answer, Command};
+pub use command::{Answer, Command, EACH_FIELD_ONCE};
 pub use file::Layout;
 pub use ids::IdKind;
 pub use once::{TWICE, with_each_field_once};

@@ -100,6 +100,15 @@ impl Store {
         if is_of_the_ledger {
             self.know_layout().await?;
         }
+        self.translated(operation, command)
+    }
+
+    /// The same, as far as the layout is known already.
+    pub(super) fn translated(
+        &self,
+        operation: &'static str,
+        command: RawDocumentBuf,
+    ) -> Result<Command, LedgerError> {
         let bad = |error: Error| LedgerError::lasting(operation, error.to_string());
         let of = self.unguarded(&command);
         let Command { mut sent, answer } = match self.layout() {

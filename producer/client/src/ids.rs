@@ -41,8 +41,8 @@ impl Client {
 impl Ids {
     fn of(layout: &Layout) -> Ids {
         Ids {
-            accounts: layout.accounts.ids(),
-            transactions: layout.transactions.ids(),
+            accounts: layout.accounts.id_kind(),
+            transactions: layout.transactions.id_kind(),
             currency: layout.currency().map(str::to_owned),
         }
     }

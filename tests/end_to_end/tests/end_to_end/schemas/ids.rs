@@ -41,7 +41,7 @@ async fn ids_that_tandem_makes_are_object_ids_and_the_same_ones_again() {
     let payment = one(&world, "payment", doc! { "_id": named }).await;
     assert_eq!(payment.get_str("currency").ok(), Some("EUR"));
     for _ in 0..2 {
-        world.producer(&["transaction", "reverse", id, "--wait"]).await.expect_success();
+        world.producer(&["reverse", id, "--wait"]).await.expect_success();
     }
     wait_count(&world, "payment", ids, 5).await;
 
@@ -55,7 +55,11 @@ async fn ids_that_tandem_makes_are_object_ids_and_the_same_ones_again() {
         arguments.extend(id.into_iter().flat_map(|id| ["--id", id]));
         let wrong = world.producer(&arguments).await;
         assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
-        assert!(wrong.stderr.contains(named) && wrong.stderr.contains("ObjectId"), "{}", wrong.stderr);
+        assert!(
+            wrong.stderr.contains(named) && wrong.stderr.contains("ObjectId"),
+            "{}",
+            wrong.stderr
+        );
     }
     drop(worker);
     assert_sound(&world).await;
@@ -88,7 +92,7 @@ async fn numbers_of_all_types_are_the_same_id_and_are_given_by_the_submitter() {
     assert_eq!(missing.code, Some(2), "{}", missing.stderr);
     assert!(missing.stderr.contains("Tandem makes none"), "{}", missing.stderr);
     world.producer(&["transfer", "1", "2", "1", "--id", "9", "--wait"]).await.expect_success();
-    world.producer(&["transaction", "reverse", "9", "--wait"]).await.expect_success();
+    world.producer(&["reverse", "9", "--wait"]).await.expect_success();
     wait_count(&world, "transactions", doc! { "_id": { "$lt": 0 }, "state": "done" }, 1).await;
     drop(worker);
     assert_sound(&world).await;

@@ -18,8 +18,10 @@ collection = "moves"
 async fn accounts_are_known_by_a_name_and_documents_without_one_are_none() {
     for engine in ["two-phase", "transaction", "auto"] {
         let world = world_of(BY_NAME).await;
-        let person = |name: &str, money: i32| doc! { "profile": { "name": name, "age": 7 }, "money": money };
-        let people = [person("ann", 100), person("bob", 5), doc! { "money": "none" }, doc! { "profile": 3 }];
+        let person =
+            |name: &str, money: i32| doc! { "profile": { "name": name, "age": 7 }, "money": money };
+        let people =
+            [person("ann", 100), person("bob", 5), doc! { "money": "none" }, doc! { "profile": 3 }];
         collection(&world, "people").insert_many(people).await.expect("MongoDB is there");
         let moved = |id: &str, to: &str, value: i32| {
             doc! { "_id": id, "source": "ann", "destination": to, "value": value, "state": "initial" }
@@ -39,8 +41,8 @@ async fn accounts_are_known_by_a_name_and_documents_without_one_are_none() {
             assert_eq!(age.ok(), Some(7), "{engine}: {person}");
         }
         // An account of Tandem's own making, once only, and a transfer to it.
-        world.producer(&["account", "create", "carl"]).await.expect_success();
-        world.producer(&["account", "create", "carl"]).await.expect_success();
+        world.producer(&["accounts", "create", "carl"]).await.expect_success();
+        world.producer(&["accounts", "create", "carl"]).await.expect_success();
         wait_count(&world, "people", doc! { "profile.name": "carl" }, 1).await;
         world.producer(&["transfer", "bob", "carl", "5", "--wait"]).await.expect_success();
         drop(worker);

@@ -47,7 +47,7 @@ async fn a_field_that_stands_twice_costs_its_own_transactions_only() {
         let note = one(&world, "tandem.parked", doc! { "_id": "twice" }).await;
         let message = note.get_str("message").expect("it says why");
         assert!(message.contains("twice"), "{message}");
-        let status = world.producer(&["transaction", "parked"]).await;
+        let status = world.producer(&["list", "--parked"]).await;
         assert!(status.stdout.contains("twice"), "{}", status.stdout);
         // Whatever became of the others, they have moved nothing where nothing can be moved.
         for id in ["root", "nested"] {
