@@ -112,17 +112,26 @@ pub const ROLES: [Role; 4] = [
 ];
 
 impl Role {
-    /// Each collection, and the names of the actions on its documents.
-    pub fn privileges(&self) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    /// Each collection, as it is called in the database, and the names of the actions on its
+    /// documents.
+    pub fn privileges<'a>(
+        &self,
+        store: &'a Store,
+    ) -> impl Iterator<Item = (&'a str, Vec<&'static str>)> {
+        self.own_privileges().map(|(own, actions)| (store.stored_name(own), actions))
+    }
+
+    fn own_privileges(&self) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
         let names = |actions: &[Action]| actions.iter().map(|action| action.name()).collect();
         self.privileges.iter().map(move |(collection, actions)| (*collection, names(actions)))
     }
 
-    /// The command that creates the role in this database, or changes it.
-    fn command(&self, verb: &str, database: &str) -> Document {
+    /// The command that creates the role in a ledger's database, or changes it.
+    fn command(&self, verb: &str, store: &Store) -> Document {
+        let database = store.database().name();
         let on = |collection: &str| doc! { "db": database, "collection": collection };
         let of_documents = self
-            .privileges()
+            .privileges(store)
             .map(|(collection, actions)| doc! { "resource": on(collection), "actions": actions });
         let of_all = doc! { "resource": on(""), "actions": OF_ALL.to_vec() };
         let privileges: Vec<Document> = of_documents.chain([of_all]).collect();
@@ -131,8 +140,9 @@ impl Role {
 
     /// The command as `mongosh` takes it, for a role that is not there yet.
     #[must_use]
-    pub fn shell_command(&self, database: &str) -> String {
-        let command = shell::document(&self.command("createRole", database));
+    pub fn shell_command(&self, store: &Store) -> String {
+        let database = store.database().name();
+        let command = shell::document(&self.command("createRole", store));
         format!("db.getSiblingDB({}).runCommand({command})", shell::text(database))
     }
 
@@ -155,13 +165,13 @@ impl Store {
     /// [`NotReady::NotPermitted`] when this user may not make roles; when the server is away.
     pub async fn apply_role(&self, role: &Role) -> Result<bool, NotReady> {
         let what = format!("make the role `{}`", role.name);
-        let (database, role) = (self.database.clone(), *role);
+        let database = self.database.clone();
+        let [create, update] = ["createRole", "updateRole"].map(|verb| role.command(verb, self));
         let applied = async move {
-            let name = database.name();
-            match database.run_command(role.command("createRole", name)).await {
+            match database.run_command(create).await {
                 Ok(_) => Ok(true),
                 Err(error) if fault::code_of(&error) == Some(ROLE_EXISTS) => {
-                    database.run_command(role.command("updateRole", name)).await.map(|_| false)
+                    database.run_command(update).await.map(|_| false)
                 }
                 Err(error) => Err(error),
             }
@@ -178,7 +188,7 @@ mod tests {
     fn only_the_api_changes_accounts_and_transactions_beside_workers() {
         let may = |role: &str, action: &str, collection: &str| {
             let role = ROLES.iter().find(|one| one.name == role).expect("a role");
-            role.privileges().any(|(on, names)| on == collection && names.contains(&action))
+            role.own_privileges().any(|(on, names)| on == collection && names.contains(&action))
         };
         for collection in [ACCOUNTS, TRANSACTIONS] {
             assert!(may("tandem-worker", "update", collection));
@@ -193,7 +203,7 @@ mod tests {
     #[test]
     fn workers_alone_write_lines_all_others_read_them_and_nobody_removes_one() {
         for role in ROLES {
-            let on_lines = role.privileges().find(|(on, _)| *on == JOURNAL);
+            let on_lines = role.own_privileges().find(|(on, _)| *on == JOURNAL);
             let (_, actions) = on_lines.expect("everybody reads them");
             let expected: &[&str] = match role.name {
                 // Only an update takes the server's date, and only an upsert inserts by an update.

@@ -7,7 +7,7 @@
 use std::io::Write;
 
 use clap::Args;
-use mongo::{ROLES, Role};
+use mongo::{ROLES, Role, Store};
 use queue::{Permissions, Topology, parse_url, permissions};
 use serde_json::{Value, json};
 
@@ -41,8 +41,8 @@ pub struct RolesArgs {
 }
 
 /// What is printed.
-struct Report {
-    database: String,
+struct Report<'a> {
+    store: &'a Store,
     /// Each role, and whether it is new, if it was applied.
     roles: Vec<(&'static Role, Option<bool>)>,
     virtual_host: String,
@@ -61,6 +61,15 @@ pub async fn run(
 ) -> Result<Exit, Error> {
     context.advice.set("run the same command again: it repeats what is there already");
     let amqp = parse_url(amqp_url).map_err(|error| Error::BadInput(error.to_string()))?;
+    let store = context.client.store();
+    // The schema says what the collections are called. Who may make roles may not be allowed to
+    // read it.
+    if let Err(error) = store.know_layout().await {
+        context.console.note(format!(
+            "note: the ledger's settings can't be read ({error}); if it has a schema of its own, \
+             the collections below have other names"
+        ));
+    }
     let mut roles = Vec::new();
     for role in &ROLES {
         let is_new = match args.apply {
@@ -70,7 +79,7 @@ pub async fn run(
         roles.push((role, is_new));
     }
     let report = Report {
-        database: context.client.database().to_owned(),
+        store,
         roles,
         virtual_host: amqp.vhost,
         permissions: permissions(&Topology::new(queue_prefix)).to_vec(),
@@ -80,19 +89,20 @@ pub async fn run(
     Ok(Exit::Ok)
 }
 
-impl Report {
+impl Report<'_> {
     fn text(&self, out: &mut (dyn Write + Send)) -> std::io::Result<()> {
-        writeln!(out, "Roles of MongoDB, in the database {}:", self.database)?;
+        let database = self.store.database().name();
+        writeln!(out, "Roles of MongoDB, in the database {database}:")?;
         for (role, is_new) in &self.roles {
             match is_new {
                 Some(true) => writeln!(out, "  created: {}", role.name)?,
                 Some(false) => writeln!(out, "  is as it should be: {}", role.name)?,
-                None => writeln!(out, "  {}", role.shell_command(&self.database))?,
+                None => writeln!(out, "  {}", role.shell_command(self.store))?,
             }
         }
-        writeln!(out, "Users of MongoDB, in mongosh, with authSource={}:", self.database)?;
+        writeln!(out, "Users of MongoDB, in mongosh, with authSource={database}:")?;
         for (role, _) in &self.roles {
-            writeln!(out, "  {}", role.shell_user(&self.database))?;
+            writeln!(out, "  {}", role.shell_user(database))?;
         }
         writeln!(out, "Users of RabbitMQ; add_user asks for a password:")?;
         for one in &self.permissions {
@@ -112,7 +122,7 @@ impl Report {
     fn json(&self, out: &mut (dyn Write + Send)) -> std::io::Result<()> {
         let role = |(role, is_new): &(&Role, Option<bool>)| {
             let privileges: Vec<Value> = role
-                .privileges()
+                .privileges(self.store)
                 .map(
                     |(collection, actions)| json!({ "collection": collection, "actions": actions }),
                 )
@@ -128,7 +138,7 @@ impl Report {
             })
         };
         let report = json!({
-            "database": self.database,
+            "database": self.store.database().name(),
             "roles": self.roles.iter().map(role).collect::<Vec<_>>(),
             "virtualHost": self.virtual_host,
             "permissions": self.permissions.iter().map(user).collect::<Vec<_>>(),

@@ -8,7 +8,7 @@ use harness::producer::Answer;
 use harness::wait::{s, wait_until};
 use harness::world::World;
 use mongodb::Collection;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::Document;
 
 /// A world without a ledger.
 async fn empty_world() -> World {
