@@ -26,19 +26,24 @@ impl Client {
     /// # Errors
     /// When the server is away.
     pub async fn stats(&self) -> Result<Stats, Error> {
-        let group = rawdoc! { "$group": {
+        let mut pipeline = RawArrayBuf::new();
+        let is_shared = self.store().layout().is_some();
+        if is_shared {
+            // Others have documents there, too. What has no id of the right kind is theirs.
+            pipeline.push(rawdoc! { "$match": { "_id": { "$type": "string" } } });
+        }
+        pipeline.push(rawdoc! { "$group": {
             "_id": { "state": "$state", "code": "$reason.code" },
             "count": { "$sum": 1_i64 },
-        } };
+        } });
         let counted = async {
-            let pipeline: RawArrayBuf = [group].into_iter().collect();
             let (transactions, pipeline) = self.store().computing(TRANSACTIONS, pipeline)?;
             transactions.aggregate(pipeline).await?.try_collect().await
         };
         let mut groups: Vec<Document> =
             counted.await.map_err(|error| mongo::query_failed("stats", &error))?;
-        if self.store().layout().is_some() {
-            // Others have documents there, too, and what is in no state of ours is theirs.
+        if is_shared {
+            // And what is in no state of ours.
             groups.retain(is_in_a_state);
         }
         Ok(collect(&groups))
