@@ -32,8 +32,9 @@ impl Collection {
         Expressions { of: self, reads: true }.all(value)
     }
 
-    /// A field as Tandem reads it.
-    pub(crate) fn field(&self, name: &str) -> RawBson {
+    /// A field as Tandem reads it, as the server computes it.
+    #[must_use]
+    pub fn field(&self, name: &str) -> RawBson {
         Expressions { of: self, reads: true }.field("$", name)
     }
 

@@ -104,6 +104,18 @@ impl IdKind {
         }
     }
 
+    /// The id in the database, as the server computes it from the path of a text. What is no text
+    /// of this kind stays a text.
+    #[must_use]
+    pub fn stored_of(self, path: &str) -> RawBson {
+        let to = match self {
+            IdKind::Text => return RawBson::String(path.to_owned()),
+            IdKind::ObjectId => "objectId",
+            IdKind::Int64 => "long",
+        };
+        rawdoc! { "$convert": { "input": path, "to": to, "onError": path, "onNull": path } }.into()
+    }
+
     /// The order of two ids on the server, by their texts. What is no text of this kind comes last.
     #[must_use]
     pub fn order(self, one: &str, other: &str) -> Ordering {

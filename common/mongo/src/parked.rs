@@ -13,7 +13,6 @@ use mongodb::bson::{
 
 use super::Store;
 use super::names::{NOTES, PARKED, TRANSACTIONS};
-use super::parking::unfinished_notes;
 use super::statements::raw;
 
 /// A transaction that is parked.
@@ -99,7 +98,7 @@ impl Store {
         let in_documents = self.parked_in_documents(&all, limit, "parked").await?;
         let mut parked: Vec<ParkedEntry> =
             in_documents.into_iter().map(|transaction| transaction.entry).collect();
-        let pipeline = unfinished_notes(i64::from(limit.max(1)));
+        let pipeline = self.unfinished_notes(i64::from(limit.max(1)));
         parked.extend(
             self.aggregate("parked", NOTES, pipeline, limit as usize, |note| {
                 entry(note, note, None)

@@ -218,21 +218,30 @@ fn notes_on(ids: &[RawId]) -> RawDocumentBuf {
     rawdoc! { "$or": ids, "kind": PARKED_NOTE.raw_condition() }
 }
 
-/// The notes on transactions that are there and not final, the oldest first.
-pub(super) fn unfinished_notes(limit: i64) -> RawArrayBuf {
-    let finals: RawArrayBuf =
-        [State::Done, State::Canceled].iter().map(|state| state.as_str()).collect();
-    let of = rawdoc! {
-        "from": TRANSACTIONS, "localField": "_id", "foreignField": "_id", "as": "of",
-        "pipeline": [{ "$project": { "state": 1 } }],
-    };
-    [
-        rawdoc! { "$match": PARKED_NOTE.all() },
-        rawdoc! { "$sort": { "at": 1 } },
-        rawdoc! { "$lookup": of },
-        rawdoc! { "$match": { "of": { "$ne": [] }, "of.state": { "$nin": finals } } },
-        rawdoc! { "$limit": limit },
-    ]
-    .into_iter()
-    .collect()
+impl Store {
+    /// The notes on transactions that are there and not final, the oldest first.
+    pub(super) fn unfinished_notes(&self, limit: i64) -> RawArrayBuf {
+        let finals: RawArrayBuf =
+            [State::Done, State::Canceled].iter().map(|state| state.as_str()).collect();
+        let mut stages = RawArrayBuf::new();
+        stages.push(rawdoc! { "$match": PARKED_NOTE.all() });
+        stages.push(rawdoc! { "$sort": { "at": 1 } });
+        match self.stored(TRANSACTIONS) {
+            None => stages.push(rawdoc! { "$lookup": {
+                "from": TRANSACTIONS, "localField": "_id", "foreignField": "_id", "as": "of",
+                "pipeline": [{ "$project": { "state": 1 } }],
+            } }),
+            // A note has the id as text, and the document has it as its owner wants it.
+            Some(stored) => {
+                stages.push(rawdoc! { "$set": { "of": stored.id_kind().stored_of("$_id") } });
+                stages.push(rawdoc! { "$lookup": {
+                    "from": stored.name(), "localField": "of", "foreignField": "_id", "as": "of",
+                    "pipeline": [{ "$project": { "state": stored.field("state") } }],
+                } });
+            }
+        }
+        stages.push(rawdoc! { "$match": { "of": { "$ne": [] }, "of.state": { "$nin": finals } } });
+        stages.push(rawdoc! { "$limit": limit });
+        stages
+    }
 }

@@ -17,7 +17,6 @@ use super::dates::{date_or_null, is_date};
 use super::names::{EVENTS, NOTES, TRANSACTIONS};
 use super::open::OpenSource;
 use super::own::{DUE_EVENTS, PARKED_NOTE};
-use super::parking::unfinished_notes;
 use super::raw::{number, shown};
 use super::statements::raw;
 use super::submissions::foreign;
@@ -121,7 +120,7 @@ impl Store {
         let mut pipeline = RawArrayBuf::new();
         pipeline.push(rawdoc! { "$match": PARKED_NOTE.all() });
         pipeline.push(rawdoc! { "$limit": NOTES_MAX });
-        for stage in unfinished_notes(NOTES_MAX).into_iter().flatten() {
+        for stage in self.unfinished_notes(NOTES_MAX).into_iter().flatten() {
             pipeline.push(stage);
         }
         pipeline.push(rawdoc! { "$count": "count" });

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::{Stream, TryStreamExt};
 use ledger::event::{End, Event, FIELDS};
+use mongo::TRANSACTIONS;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use queue::{Outgoing, QueueError, Taken};
 
@@ -53,16 +54,22 @@ impl Client {
     ) -> Result<impl Stream<Item = Result<Event, Error>> + Send + use<>, Error> {
         let states: Vec<Bson> = End::ALL.map(|end| Bson::from(end.state())).to_vec();
         let since = DateTime::from_system_time(since);
-        let filter = doc! { "state": { "$in": states }, "lastModified": { "$gte": since } };
+        let mut filter = doc! { "state": { "$in": states }, "lastModified": { "$gte": since } };
+        if self.store().layout().is_some() {
+            // What others have ended in the same collection was never told.
+            filter.insert("line", doc! { "$exists": true });
+        }
         let mut fields: Document =
             FIELDS.iter().map(|field| ((*field).to_owned(), Bson::from(1))).collect();
         fields.insert("state", 1);
-        let transactions = self.store().transactions().clone_with_type::<RawDocumentBuf>();
         let failed = |error| Error::from(mongo::query_failed("events", &error));
-        let found = transactions.find(filter).projection(fields).await.map_err(failed)?;
-        let event = |document: RawDocumentBuf| async move {
+        let asked = doc! { "filter": filter, "projection": fields };
+        let query = self.store().query(TRANSACTIONS, asked).map_err(failed)?;
+        let found = query.find().await.map_err(failed)?;
+        let event = move |document: RawDocumentBuf| {
+            let document = query.read(&document);
             let end = document.get_str("state").ok().and_then(End::parse);
-            Ok(end.and_then(|end| Event::of(&document, end)))
+            std::future::ready(Ok(end.and_then(|end| Event::of(&document, end))))
         };
         Ok(found.map_err(failed).try_filter_map(event))
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use futures_util::TryStreamExt;
 use ledger::transaction::State;
-use mongodb::bson::{Bson, Document, doc};
+use mongo::TRANSACTIONS;
+use mongodb::bson::{Bson, Document, RawArrayBuf, rawdoc};
 use serde::Serialize;
 
 use crate::client::Client;
@@ -25,16 +26,33 @@ impl Client {
     /// # Errors
     /// When the server is away.
     pub async fn stats(&self) -> Result<Stats, Error> {
-        let group = doc! { "$group": {
+        let mut pipeline = RawArrayBuf::new();
+        let is_shared = self.store().layout().is_some();
+        if is_shared {
+            // Others have documents there, too. What has no id of the right kind is theirs.
+            pipeline.push(rawdoc! { "$match": { "_id": { "$type": "string" } } });
+        }
+        pipeline.push(rawdoc! { "$group": {
             "_id": { "state": "$state", "code": "$reason.code" },
             "count": { "$sum": 1_i64 },
-        } };
-        let transactions = self.store().transactions();
-        let counted = async { transactions.aggregate([group]).await?.try_collect().await };
-        let groups: Vec<Document> =
+        } });
+        let counted = async {
+            let (transactions, pipeline) = self.store().computing(TRANSACTIONS, pipeline)?;
+            transactions.aggregate(pipeline).await?.try_collect().await
+        };
+        let mut groups: Vec<Document> =
             counted.await.map_err(|error| mongo::query_failed("stats", &error))?;
+        if is_shared {
+            // And what is in no state of ours.
+            groups.retain(is_in_a_state);
+        }
         Ok(collect(&groups))
     }
+}
+
+fn is_in_a_state(group: &Document) -> bool {
+    let state = group.get_document("_id").and_then(|key| key.get_str("state"));
+    state.is_ok_and(|state| State::parse(state).is_some())
 }
 
 fn collect(groups: &[Document]) -> Stats {
@@ -60,6 +78,8 @@ fn collect(groups: &[Document]) -> Stats {
 
 #[cfg(test)]
 mod tests {
+    use mongodb::bson::doc;
+
     use super::*;
 
     #[test]

@@ -17,7 +17,7 @@ use ledger::amount::Amount;
 use ledger::limits::echo;
 use ledger::transaction::AccountId;
 use ledger::{Fault, LedgerError};
-use mongo::{BY_ACCOUNT, BadLine, JOURNAL, LINES_AT_ONCE, Line, Store, fault_of, lines_of};
+use mongo::{ACCOUNTS, BY_ACCOUNT, BadLine, JOURNAL, LINES_AT_ONCE, Line, Store, fault_of, lines_of};
 use mongodb::action::Aggregate;
 use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
@@ -154,12 +154,15 @@ struct Reading<'a> {
 impl Reading<'_> {
     /// The account's opening balance and currency.
     async fn account(&mut self) -> Result<(Amount, Option<String>), Halt> {
-        let accounts = self.store.accounts().clone_with_type::<RawDocumentBuf>();
-        let found = accounts
-            .find_one(doc! { "_id": self.account.as_ref() })
-            .projection(doc! {
+        let asked = doc! {
+            "filter": { "_id": self.account.as_ref() },
+            "projection": {
                 "balance": 1, "pendingDebits": 1, "openingBalance": 1, "currency": 1,
-            })
+            },
+        };
+        let query = self.store.query(ACCOUNTS, asked)?;
+        let found = query
+            .find_one()
             // In a snapshot session the driver drops the read concern that the client is set to, so
             // each read sets it explicitly.
             .read_concern(ReadConcern::snapshot())
@@ -170,6 +173,7 @@ impl Reading<'_> {
         let id = self.account.to_string();
         let found =
             found.ok_or(Halt::Answer(Error::NotFound { kind: Kind::Account, id: id.clone() }))?;
+        let found = query.read(&found);
         let opening = opening_from_raw(&found)
             .map_err(|problem| Halt::Answer(Error::refused(&id, problem)))?;
         Ok((opening, found.get_str("currency").ok().map(str::to_owned)))

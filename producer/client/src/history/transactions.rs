@@ -8,7 +8,6 @@
 //! place in the order and is left out. The list of an account is in another order
 //! ([`super::of_account`]).
 
-use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use ledger::LedgerError;
@@ -41,8 +40,8 @@ pub(super) const CREATED: &str = "createdAt";
 /// How many transactions are read for a page.
 const READ_MAX: i32 = 20_000;
 
-/// Transactions by their places.
-type InOrder = BTreeMap<Place, Document>;
+/// Transactions with their places, in the order of the server, which alone knows that of ids.
+type InOrder = Vec<(Place, Document)>;
 
 impl Client {
     /// Transactions, newest created first; of an account, those in flight and then the others,
@@ -169,7 +168,7 @@ impl Query {
             let at = document.get_datetime(CREATED).ok()?.timestamp_millis();
             Some((Place { at, id: id_of(&document)? }, document))
         };
-        Ok(store.find("transactions", command, placed).await?.into_iter().collect())
+        store.find("transactions", command, placed).await
     }
 }
 
@@ -178,18 +177,13 @@ fn raw(document: &Document) -> Result<RawDocumentBuf, LedgerError> {
         .map_err(|error| LedgerError::lasting("transactions", error.to_string()))
 }
 
-/// The newest of what was found. One more than a page has tells that the list goes on.
+/// The first of what was found. One more than a page has tells that the list goes on.
 fn page(of: &Value, mut found: InOrder, limit: usize) -> Page<Document> {
-    let mut items = Vec::with_capacity(found.len().min(limit));
-    let mut last = None;
-    while items.len() < limit
-        && let Some((place, document)) = found.pop_last()
-    {
-        items.push(document);
-        last = Some(place);
-    }
-    let next = last.filter(|_| !found.is_empty()).map(|place| cursor::write(of, &place));
-    Page { items, next }
+    let goes_on = found.len() > limit;
+    found.truncate(limit);
+    let last = found.last().filter(|_| goes_on);
+    let next = last.map(|(place, _)| cursor::write(of, place));
+    Page { items: found.into_iter().map(|(_, document)| document).collect(), next }
 }
 
 #[cfg(test)]
@@ -202,21 +196,19 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_merged_in_order_without_repeats_and_end_when_all_is_told() {
+    fn pages_are_in_the_order_of_the_server_and_end_when_all_is_told() {
         let place = |at: i64, id: &str| Place { at, id: id.to_owned() };
         let document = |at: i64, id: &str| (place(at, id), doc! { "_id": id, "at": at });
         let list = json!(["transactions"]);
-        let first = vec![document(3, "a"), document(1, "c"), document(1, "a")];
-        let second = vec![document(2, "b"), document(1, "c"), document(1, "b")];
-        let found: InOrder = first.into_iter().chain(second).collect();
+        let found: InOrder = vec![document(3, "a"), document(1, "10"), document(1, "9")];
         let ids = |page: &Page<Document>| -> Vec<String> {
             page.items.iter().filter_map(id_of).collect()
         };
-        let page_of_four = page(&list, found.clone(), 4);
-        assert_eq!(ids(&page_of_four), ["a", "b", "c", "b"]);
-        let next = page_of_four.next.expect("one is left");
-        assert_eq!(cursor::read(&list, &next), Ok(place(1, "b")));
-        assert_eq!(page(&list, found.clone(), 5).next, None);
+        let page_of_two = page(&list, found.clone(), 2);
+        assert_eq!(ids(&page_of_two), ["a", "10"]);
+        let next = page_of_two.next.expect("one is left");
+        assert_eq!(cursor::read(&list, &next), Ok(place(1, "10")));
+        assert_eq!(page(&list, found.clone(), 3).next, None);
         assert_eq!(page(&list, InOrder::new(), 5), Page { items: vec![], next: None });
     }
 

@@ -10,7 +10,7 @@ use mongodb::bson::{DateTime, Document, doc};
 use settings::MongoSettings;
 
 /// Users with a wallet, and payments between them.
-const SCHEMA: &str = r#"
+pub(super) const SCHEMA: &str = r#"
 [accounts]
 collection = "user"
 ids = "objectId"
@@ -31,7 +31,7 @@ state = { applied = ["committed", "applied"] }
 "#;
 
 /// A world whose ledger is set up as this schema says.
-async fn world_of(schema: &str) -> World {
+pub(super) async fn world_of(schema: &str) -> World {
     let world = World::new().await;
     world.store.database().drop().await.expect("MongoDB is there");
     let mongo = MongoSettings {
@@ -46,19 +46,19 @@ async fn world_of(schema: &str) -> World {
     world
 }
 
-fn collection(world: &World, name: &str) -> Collection<Document> {
+pub(super) fn collection(world: &World, name: &str) -> Collection<Document> {
     world.store.database().collection(name)
 }
 
 /// A user as another program writes one, with fields that have names of Tandem's.
-fn user(id: ObjectId, score: i32, state: &str) -> Document {
+pub(super) fn user(id: ObjectId, score: i32, state: &str) -> Document {
     doc! {
         "_id": id, "balance": "mine", "floor": "mine, too", "state": state,
         "wallet": { "score": score, "color": "red" },
     }
 }
 
-async fn one(world: &World, name: &str, filter: Document) -> Document {
+pub(super) async fn one(world: &World, name: &str, filter: Document) -> Document {
     let found = collection(world, name).find_one(filter).await.expect("MongoDB is there");
     found.expect("the document is there")
 }

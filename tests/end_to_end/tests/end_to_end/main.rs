@@ -29,6 +29,7 @@ mod keys;
 mod lanes;
 mod large_messages;
 mod layouts;
+mod layouts_audit;
 mod lines;
 mod mark;
 mod messages;
