@@ -8,6 +8,7 @@ use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentB
 
 use super::collection::{Collection, Value};
 use super::ids::IdKind;
+use super::once::each_once;
 use super::tree::{Branch, Tree};
 use super::{NO_OBJECT, Raw, cstr};
 
@@ -84,7 +85,9 @@ impl Expressions<'_> {
                 }
                 stored.into()
             }
-            RawBsonRef::Document(operators) if is_each_once(operators)? => self.each_once().into(),
+            RawBsonRef::Document(operators) if is_each_once(operators)? => {
+                each_once(&self.of.parents()).into()
+            }
             RawBsonRef::Document(operators) => match merged(operators)? {
                 Some(changed) => self.merged(changed)?.into(),
                 None => self.operators(operators)?.into(),
@@ -127,19 +130,6 @@ impl Expressions<'_> {
             true => rawdoc! { "$cond": [self.of.objects(), field, NO_OBJECT] }.into(),
             false => field,
         }
-    }
-
-    /// Whether no field of the document stands twice, nor one within an object on the way to a
-    /// field. Whatever else is on the way has no fields.
-    fn each_once(self) -> RawDocumentBuf {
-        let once = |object: &str| rawdoc! { "$eq": [object, { "$mergeObjects": [object] }] };
-        let mut all: RawArrayBuf = [once("$$ROOT")].into_iter().collect();
-        for parent in self.of.parents() {
-            let path = format!("${parent}");
-            let is_object = rawdoc! { "$eq": [{ "$type": path.as_str() }, "object"] };
-            all.push(rawdoc! { "$cond": [is_object, once(&path), true] });
-        }
-        rawdoc! { "$and": all }
     }
 
     /// The whole document with some fields changed. The server knows no paths here, so each object
