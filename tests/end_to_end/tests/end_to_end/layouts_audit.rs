@@ -242,11 +242,6 @@ async fn accounts_known_by_a_number_or_by_a_name_are_audited_in_the_servers_orde
     for schema in [BY_NUMBER, BY_NAME] {
         let world = world_of(schema).await;
         let is_named = schema == BY_NAME;
-        if is_named {
-            let unique = IndexOptions::builder().unique(true).sparse(true).build();
-            let index = IndexModel::builder().keys(doc! { "name": 1 }).options(unique).build();
-            collection(&world, "people").create_index(index).await.expect("MongoDB is there");
-        }
         let key = |n: i32| if is_named { Bson::from(format!("Joe {n}")) } else { number(n) };
         let person = |n: i32| match is_named {
             true => doc! { "_id": n, "name": key(n), "money": 1_000 },
