@@ -92,7 +92,7 @@ impl Store {
             sent.insert("indexes", indexes.iter().map(index).collect::<Vec<_>>());
         }
         if let Ok(rules) = command.get_document("validator") {
-            sent.insert("validator", filter(stored, rules));
+            sent.insert("validator", stored_validator(stored, rules));
         }
         sent
     }
@@ -118,7 +118,15 @@ impl Store {
     }
 }
 
-fn stored_index(stored: &Collection, mut index: Document) -> Document {
+/// A validator of Tandem's for documents as they are stored, by its own mark.
+pub(super) fn stored_validator(stored: &Collection, marked: &Document) -> Document {
+    let mut rules = marked.clone();
+    rules.remove("$comment");
+    super::definitions::marked(filter(stored, &rules))
+}
+
+/// An index on documents as they are stored.
+pub(super) fn stored_index(stored: &Collection, mut index: Document) -> Document {
     if let Ok(key) = index.get_document("key") {
         let key: Document =
             key.iter().map(|(name, kind)| (stored.path(name).into_owned(), kind.clone())).collect();

@@ -118,9 +118,11 @@ impl Role {
         self.privileges.iter().map(move |(collection, actions)| (*collection, names(actions)))
     }
 
-    /// The command that creates the role in this database, or changes it.
-    fn command(&self, verb: &str, database: &str) -> Document {
-        let on = |collection: &str| doc! { "db": database, "collection": collection };
+    /// The command that creates the role in the ledger's database, or changes it.
+    fn command(&self, verb: &str, store: &Store) -> Document {
+        let database = store.database().name();
+        let on =
+            |collection: &str| doc! { "db": database, "collection": store.stored_name(collection) };
         let of_documents = self
             .privileges()
             .map(|(collection, actions)| doc! { "resource": on(collection), "actions": actions });
@@ -131,9 +133,10 @@ impl Role {
 
     /// The command as `mongosh` takes it, for a role that is not there yet.
     #[must_use]
-    pub fn shell_command(&self, database: &str) -> String {
-        let command = shell::document(&self.command("createRole", database));
-        format!("db.getSiblingDB({}).runCommand({command})", shell::text(database))
+    pub fn shell_command(&self, store: &Store) -> String {
+        let command = shell::document(&self.command("createRole", store));
+        let database = shell::text(store.database().name());
+        format!("db.getSiblingDB({database}).runCommand({command})")
     }
 
     /// The command of `mongosh` that creates a user of this role with a name like it.
@@ -155,13 +158,13 @@ impl Store {
     /// [`NotReady::NotPermitted`] when this user may not make roles; when the server is away.
     pub async fn apply_role(&self, role: &Role) -> Result<bool, NotReady> {
         let what = format!("make the role `{}`", role.name);
-        let (database, role) = (self.database.clone(), *role);
+        let [create, update] = ["createRole", "updateRole"].map(|verb| role.command(verb, self));
+        let database = self.database.clone();
         let applied = async move {
-            let name = database.name();
-            match database.run_command(role.command("createRole", name)).await {
+            match database.run_command(create).await {
                 Ok(_) => Ok(true),
                 Err(error) if fault::code_of(&error) == Some(ROLE_EXISTS) => {
-                    database.run_command(role.command("updateRole", name)).await.map(|_| false)
+                    database.run_command(update).await.map(|_| false)
                 }
                 Err(error) => Err(error),
             }

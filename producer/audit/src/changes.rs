@@ -102,7 +102,9 @@ impl Change {
         let (key, fields) = match (stored, updated) {
             (None, Some(updated)) => (key.to_owned(), updated.to_owned()),
             (None, None) => (key.to_owned(), of("fullDocument")?.to_owned()),
-            (Some(stored), Some(updated)) => (stored.read(key).ok()?, stored.updated(updated).ok()?),
+            (Some(stored), Some(updated)) => {
+                (stored.read(key).ok()?, stored.updated(updated).ok()?)
+            }
             (Some(stored), None) => {
                 (stored.read(key).ok()?, stored.read(of("fullDocument")?).ok()?)
             }
@@ -230,7 +232,8 @@ mod tests {
             let mut change = doc! { "documentKey": { "_id": "t" }, "clusterTime": at };
             change.extend(what);
             let change = RawDocumentBuf::try_from(&change).expect("plain BSON");
-            Change::read(&change, None).map(|one| (one.id.to_owned(), one.state, one.at, one.counted))
+            Change::read(&change, None)
+                .map(|one| (one.id.to_owned(), one.state, one.at, one.counted))
         };
         let of = |fields: Document| doc! { "updateDescription": { "updatedFields": fields } };
         let read = |state, counted| Some(("t".to_owned(), state, at, counted));

@@ -85,7 +85,8 @@ pub(super) async fn begin(
     options: Options,
     told: &mut ReadCount<'_>,
 ) -> Result<Begun, Error> {
-    let books = Books::new(Collections::of(client.store()), options.at_rest, options.violations_max);
+    let books =
+        Books::new(Collections::of(client.store()), options.at_rest, options.violations_max);
     let mut limits =
         Some(Limits { time: PIECE, accounts: options.accounts_at_once, marks: MARKS_MAX });
     let mut begun = Begun { books, seen: HashMap::new(), moments: Vec::new() };

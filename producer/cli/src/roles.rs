@@ -61,6 +61,17 @@ pub async fn run(
 ) -> Result<Exit, Error> {
     context.advice.set("run the same command again: it repeats what is there already");
     let amqp = parse_url(amqp_url).map_err(|error| Error::BadInput(error.to_string()))?;
+    let store = context.client.store();
+    // What the collections are called is in the ledger's settings.
+    if let Err(error) = store.check_settings().await {
+        if args.apply {
+            return Err(client::Error::from(error).into());
+        }
+        let note = format!(
+            "the ledger's settings can't be read ({error}), so collections have the names of a ledger without a schema"
+        );
+        context.client.note(&note);
+    }
     let mut roles = Vec::new();
     for role in &ROLES {
         let is_new = match args.apply {

@@ -17,7 +17,9 @@ use ledger::amount::Amount;
 use ledger::limits::echo;
 use ledger::transaction::AccountId;
 use ledger::{Fault, LedgerError};
-use mongo::{ACCOUNTS, BY_ACCOUNT, BadLine, JOURNAL, LINES_AT_ONCE, Line, Store, fault_of, lines_of};
+use mongo::{
+    ACCOUNTS, BY_ACCOUNT, BadLine, JOURNAL, LINES_AT_ONCE, Line, Store, fault_of, lines_of,
+};
 use mongodb::action::Aggregate;
 use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;

@@ -285,7 +285,10 @@ async fn accounts_known_by_a_number_or_by_a_name_are_audited_in_the_servers_orde
 
         let moved = doc! { "$inc": { "money": -1 } };
         let (field, name) = if is_named { ("name", "Joe 9") } else { ("_id", "9") };
-        collection(&world, "people").update_one(doc! { field: key(9) }, moved).await.expect("it is");
+        collection(&world, "people")
+            .update_one(doc! { field: key(9) }, moved)
+            .await
+            .expect("it is");
         let found = wrongs(&client).await;
         let named = format!("accounts/{name}: balance is ");
         assert!(found.iter().any(|one| one.starts_with(&named)), "{schema}: {found:#?}");
@@ -332,7 +335,8 @@ async fn counts_lists_and_statements_are_of_the_ledgers_own_documents() {
     assert_eq!(page.items.len() as u64, 2 * all / 10);
 
     let since = std::time::SystemTime::UNIX_EPOCH;
-    let ended: Vec<_> = client.ended_since(since).await.expect("it is").try_collect().await.expect("it is");
+    let ended: Vec<_> =
+        client.ended_since(since).await.expect("it is").try_collect().await.expect("it is");
     assert_eq!(ended.len() as u64, all);
     world.finish().await;
 }
