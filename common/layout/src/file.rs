@@ -138,6 +138,13 @@ impl Layout {
         }
     }
 
+    /// The path by which accounts are known, where that is not `_id`.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        let key = self.accounts.fields.get("_id").map(Path::as_str);
+        key.filter(|path| *path != "_id")
+    }
+
     /// The currency of what names none; none where that has none.
     #[must_use]
     pub fn currency(&self) -> Option<&str> {

@@ -4,9 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use layout::{Collection, Layout};
 use mongodb::results::CollectionSpecification;
 
 use super::definitions::is_needed;
+use super::findings::{Finding, Lack};
 use super::ledger_settings::LedgerSettings;
 use super::names::{ACCOUNTS, TRANSACTIONS};
 use super::seen_index::SeenIndex;
@@ -22,16 +24,29 @@ pub(super) struct Catalogue {
     /// The indexes that this program was told to accept. Those that the ledger has accepted are in
     /// its settings.
     pub(super) accepted: Vec<String>,
-    /// Whether accounts and transactions are in collections of the owner's own.
-    pub(super) is_laid_out: bool,
-    /// The path by which accounts are known, where that is not `_id`.
-    pub(super) key: Option<String>,
+    /// Where accounts and transactions are, if in collections of the owner's own.
+    pub(super) layout: Option<Layout>,
 }
 
 impl Catalogue {
+    /// How a collection is laid out, if not as Tandem makes it.
+    pub(super) fn stored(&self, collection: &str) -> Option<&Collection> {
+        self.layout.as_ref().and_then(|layout| layout.of(collection))
+    }
+
+    /// The name of a collection in the database.
+    pub(super) fn stored_name(&self, collection: &str) -> String {
+        self.stored(collection).map_or(collection, Collection::name).to_owned()
+    }
+
+    /// What a collection lacks.
+    pub(super) fn finding(&self, collection: &'static str, lack: Lack) -> Finding {
+        Finding { collection, stored: self.stored_name(collection), lack }
+    }
+
     /// Whether the database has any part of a ledger. Notes and settings alone do not count.
     pub(super) fn is_begun(&self) -> bool {
-        let is_own = |name: &str| self.is_laid_out && [ACCOUNTS, TRANSACTIONS].contains(&name);
+        let is_own = |name: &str| self.layout.is_some() && [ACCOUNTS, TRANSACTIONS].contains(&name);
         self.collections.keys().any(|name| is_needed(name) && !is_own(name))
     }
 }

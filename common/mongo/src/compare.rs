@@ -3,7 +3,8 @@
 //! Pure: judges a [`Catalogue`]. What others have made of its collections (`intrusions`) comes
 //! first; while a collection can hold no ledger, nothing else is found.
 
-use mongodb::bson::{Document, doc};
+use layout::{Collection, Layout};
+use mongodb::bson::Document;
 use mongodb::options::{CreateCollectionOptions, ValidationAction, ValidationLevel};
 
 use super::catalogue::Catalogue;
@@ -11,6 +12,7 @@ use super::definitions::{Definition, Fit, definitions, fit, made_by_tandem};
 use super::findings::{Finding, Lack, strict};
 use super::index::Index;
 use super::intrusions::{refusing, unsuitable, validators_on_own};
+use super::laid_out::{stored_index, stored_validator};
 use super::ledger_settings::{Choice, Known, LedgerSettings};
 use super::names::{ACCOUNTS, SETTINGS, WORKERS};
 use super::seen_index::SeenIndex;
@@ -39,25 +41,32 @@ pub(super) fn compare(seen: &Catalogue, known: Known, choice: Choice) -> Vec<Fin
         if collection == WORKERS && is_taken(seen) {
             continue;
         }
-        let mut lacks = |lack| findings.push(Finding { collection, lack });
+        let mut lacks = |lack| findings.push(seen.finding(collection, lack));
         let there = seen.collections.get(collection);
         match there {
             None => lacks(Lack::Collection),
             Some((found, _)) => {
-                let ours = definition.validator.as_ref().filter(|_| validators);
-                ours.and_then(|ours| validator(collection, &found.options, ours))
+                let ours = definition.validator.clone().filter(|_| validators);
+                let ours = ours.map(|ours| match seen.stored(collection) {
+                    Some(stored) => stored_validator(stored, &ours),
+                    None => ours,
+                });
+                let name = seen.stored_name(collection);
+                ours.and_then(|ours| validator(&name, &found.options, &ours))
                     .into_iter()
                     .for_each(&mut lacks);
             }
         }
         let indexes = there.map_or(&[][..], |(_, indexes)| indexes);
         if collection == ACCOUNTS
-            && let Some(path) = &seen.key
+            && let Some(path) = seen.layout.as_ref().and_then(Layout::key)
             && !indexes.iter().any(SeenIndex::keeps_ids_unique)
         {
-            lacks(Lack::Key { path: path.clone() });
+            lacks(Lack::Key { path: path.to_owned() });
         }
-        definition.indexes.iter().filter_map(|wanted| index(wanted, indexes)).for_each(lacks);
+        let stored = seen.stored(collection);
+        let lacking = definition.indexes.iter();
+        lacking.filter_map(|wanted| index(wanted, indexes, stored)).for_each(lacks);
     }
     let lack = match &seen.settings {
         None => Some(Lack::Settings),
@@ -76,7 +85,7 @@ pub(super) fn compare(seen: &Catalogue, known: Known, choice: Choice) -> Vec<Fin
             Ok(()) => None,
         },
     };
-    findings.extend(lack.map(|lack| Finding { collection: SETTINGS, lack }));
+    findings.extend(lack.map(|lack| seen.finding(SETTINGS, lack)));
     findings
 }
 
@@ -87,10 +96,10 @@ fn wanted(seen: &Catalogue, known: Known, choice: Choice) -> LedgerSettings {
 }
 
 /// An index that is there although the ledger does without.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unneeded {
-    /// The collection that has it.
-    pub collection: &'static str,
+    /// The collection that has it, by its name in the database.
+    pub collection: String,
     /// Its name.
     pub index: &'static str,
 }
@@ -99,7 +108,7 @@ impl Unneeded {
     /// The command of `mongosh` that drops it.
     #[must_use]
     pub fn command(&self) -> String {
-        let (collection, index) = (shell::text(self.collection), shell::text(self.index));
+        let (collection, index) = (shell::text(&self.collection), shell::text(self.index));
         format!("db.getCollection({collection}).dropIndex({index})")
     }
 }
@@ -113,6 +122,7 @@ pub(super) fn unneeded(seen: &Catalogue, known: Known, choice: Choice) -> Vec<Un
         for index in made_by_tandem(collection) {
             let is_there = there.iter().any(|there| index.is_served_by(there));
             if is_there && !indexes.contains(&index) {
+                let collection = seen.stored_name(collection);
                 unneeded.push(Unneeded { collection, index: index.name });
             }
         }
@@ -120,7 +130,7 @@ pub(super) fn unneeded(seen: &Catalogue, known: Known, choice: Choice) -> Vec<Un
     unneeded
 }
 
-fn index(wanted: &Index, there: &[SeenIndex]) -> Option<Lack> {
+fn index(wanted: &Index, there: &[SeenIndex], stored: Option<&Collection>) -> Option<Lack> {
     let name = wanted.name;
     if there.iter().any(|index| wanted.is_served_by(index)) {
         return None;
@@ -131,9 +141,12 @@ fn index(wanted: &Index, there: &[SeenIndex]) -> Option<Lack> {
     if let Some(theirs) = there.iter().find(|index| wanted.is_blocked_by(index)) {
         return Some(Lack::IndexNamed { name, theirs: theirs.name().to_owned() });
     }
-    let mut options = doc! { "name": name };
-    options.extend(wanted.options());
-    let arguments = [&wanted.key, &options].map(shell::document).join(", ");
+    let mut options = wanted.to_document();
+    if let Some(stored) = stored {
+        options = stored_index(stored, options);
+    }
+    let key = options.remove("key").and_then(|key| key.as_document().cloned());
+    let arguments = [&key.unwrap_or_default(), &options].map(shell::document).join(", ");
     Some(Lack::Index { name, arguments })
 }
 
@@ -157,7 +170,7 @@ fn validator(collection: &str, options: &CreateCollectionOptions, ours: &Documen
 
 #[cfg(test)]
 mod tests {
-    use mongodb::bson::Bson;
+    use mongodb::bson::{Bson, doc};
     use mongodb::results::CollectionSpecification;
 
     use super::super::names::{JOURNAL, TRANSACTIONS};
@@ -276,9 +289,9 @@ mod tests {
 
     #[test]
     fn accounts_that_are_known_by_another_field_need_an_index_that_keeps_it_unique() {
-        let key = Some("name".to_owned());
+        let layout = Layout::from_toml("[accounts.fields]\n_id = \"name\"").expect("it is good");
         let with = |index: Document| {
-            let mut seen = Catalogue { key: key.clone(), ..whole() };
+            let mut seen = Catalogue { layout: Some(layout.clone()), ..whole() };
             let (_, indexes) = seen.collections.get_mut(ACCOUNTS).expect("it is there");
             indexes.push(SeenIndex(index));
             kinds(&seen, true)
@@ -342,7 +355,7 @@ mod tests {
         let findings = compare(&seen, Known::THIS, off);
         let kinds: Vec<_> = findings.iter().map(Finding::kind).collect();
         assert_eq!(kinds, ["settings_exclusive_keys"]);
-        let key = Unneeded { collection: TRANSACTIONS, index: "exclusive_key" };
+        let key = Unneeded { collection: TRANSACTIONS.to_owned(), index: "exclusive_key" };
         assert_eq!(unneeded(&seen, Known::THIS, off), [key]);
         assert!(unneeded(&seen, Known::THIS, on()).is_empty());
         let (_, indexes) = seen.collections.get_mut(TRANSACTIONS).expect("it is there");
@@ -365,5 +378,49 @@ mod tests {
         let command = findings[0].command().expect("a command");
         assert!(command.starts_with("db.runCommand({\"collMod\": \"accounts\""), "{command}");
         assert!(command.contains("\"$and\": [{\"x\": 1}, {\"$comment\": \"tandem "), "{command}");
+    }
+
+    #[test]
+    fn commands_name_collections_and_fields_as_they_are_stored() {
+        let layout = layout::Layout::from_toml(
+            "[accounts]\ncollection = \"my users\"\nfields = { balance = \"wallet.sum\" }\n\
+             [transactions]\ncollection = \"payments\"\nfields = { state = \"word\" }",
+        );
+        let mut seen = whole();
+        seen.layout = Some(layout.expect("it is good"));
+        // The indexes are told by Tandem's names, and validators as they are stored.
+        for collection in [ACCOUNTS, TRANSACTIONS] {
+            let stored = seen.stored(collection).expect("it is laid out").clone();
+            let (found, _) = seen.collections.get_mut(collection).expect("it is there");
+            let rules = found.options.validator.as_ref().expect("it has one");
+            found.options.validator = Some(stored_validator(&stored, rules));
+        }
+        assert_eq!(compare(&seen, Known::THIS, on()), [], "its own validators are known");
+        let (found, _) = seen.collections.get_mut(ACCOUNTS).expect("it is there");
+        found.options.validator = Some(doc! { "x": 1 });
+        let (_, indexes) = seen.collections.get_mut(TRANSACTIONS).expect("it is there");
+        indexes.retain(|index| index.name() != "due");
+        let unique = doc! { "name": "theirs", "v": 2, "key": { "from": 1 }, "unique": true };
+        let slow = doc! { "name": "slow", "v": 2, "key": { "state": 1 } };
+        indexes.extend([SeenIndex(unique), SeenIndex(slow)]);
+
+        let findings = compare(&seen, Known::THIS, on());
+        let told: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        let commands: Vec<String> = findings.iter().filter_map(Finding::command).collect();
+        let drop = "db.getCollection(\"payments\").dropIndex(\"theirs\")";
+        assert_eq!(commands[0], drop);
+        assert!(
+            commands[1].starts_with("db.runCommand({\"collMod\": \"my users\""),
+            "{commands:?}"
+        );
+        assert!(commands[1].contains("$wallet.sum"), "{commands:?}");
+        let index = "`payments` has no index `due`: {\"tandem.dueAt\": 1}, {\"name\": \"due\", ";
+        assert!(told.iter().any(|one| one.starts_with(index)), "{told:#?}");
+        let slowing = crate::slowing::slowing(&seen);
+        let names: Vec<_> = slowing.iter().map(|one| (&*one.collection, &*one.field)).collect();
+        assert_eq!(names, [("payments", "word")]);
+        let off = Choice { exclusive_keys: Some(false), ..on() };
+        let command = unneeded(&seen, Known::THIS, off)[0].command();
+        assert_eq!(command, "db.getCollection(\"payments\").dropIndex(\"exclusive_key\")");
     }
 }

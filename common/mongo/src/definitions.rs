@@ -123,7 +123,7 @@ fn clauses(validator: &Document) -> Option<Vec<&Document>> {
 }
 
 /// Rules with the mark that makes them known as Tandem's.
-fn marked(rules: Document) -> Document {
+pub(super) fn marked(rules: Document) -> Document {
     let mut whole = doc! { "$comment": mark(&rules) };
     whole.extend(rules);
     whole

@@ -237,10 +237,18 @@ impl Store {
     ) -> Result<Vec<Source>, LedgerError> {
         let is_small = is_at_most(INLINE_BYTES_MAX as i64);
         let large = rawdoc! { "_id": "$_id", "large": { "$bsonSize": "$$ROOT" } };
-        let pipeline =
-            [matching(ids), rawdoc! { "$replaceWith": { "$cond": [is_small, "$$ROOT", large] } }];
-        let parse = move |document: &RawDocument| source(document, end);
-        let pipeline = pipeline.into_iter().collect();
+        // An answer is as it is stored, or computed. So where that differs, what is stored stands
+        // in a field.
+        let is_laid_out = self.layout().is_some();
+        let chosen = match is_laid_out {
+            true => rawdoc! { "$cond": [is_small, { "document": "$$ROOT" }, large] },
+            false => rawdoc! { "$cond": [is_small, "$$ROOT", large] },
+        };
+        let pipeline = [matching(ids), rawdoc! { "$replaceWith": chosen }].into_iter().collect();
+        let parse = move |answer: &RawDocument| {
+            let within = answer.get_document("document").ok().filter(|_| is_laid_out);
+            source(within.unwrap_or(answer), end)
+        };
         self.aggregate("events", TRANSACTIONS, pipeline, ids.len(), parse).await
     }
 

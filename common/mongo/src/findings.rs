@@ -17,8 +17,10 @@ use super::unsuitable::Unsuitable;
 /// One thing that a database lacks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// The collection that lacks it.
+    /// The collection that lacks it, by Tandem's name.
     pub collection: &'static str,
+    /// The same by its name in the database.
+    pub stored: String,
     /// What it is.
     pub lack: Lack,
 }
@@ -154,7 +156,7 @@ impl Finding {
     /// What to run in `mongosh`, where the user has to decide.
     #[must_use]
     pub fn command(&self) -> Option<String> {
-        let collection = self.collection;
+        let collection = self.stored.as_str();
         match &self.lack {
             Lack::IndexDiffers { name } => Some(drop_index(collection, name)),
             Lack::IndexNamed { theirs, .. } => Some(drop_index(collection, theirs)),
@@ -186,7 +188,7 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let collection = self.collection;
+        let collection = self.stored.as_str();
         match &self.lack {
             Lack::Collection => write!(f, "the collection `{collection}` is missing"),
             Lack::Plainness(why) => write!(

@@ -20,7 +20,9 @@ use mongodb::bson::{Bson, Document};
 
 use super::definitions::made_by_tandem;
 use super::index::Index;
-use super::names::{ACCOUNTS, EVENTS, NOTES, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS};
+use super::names::{
+    ACCOUNTS, COLLECTIONS, EVENTS, NOTES, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS,
+};
 use super::seen_index::SeenIndex;
 use super::shell;
 
@@ -105,9 +107,14 @@ impl Harm {
     }
 }
 
-/// The command of `mongosh` that drops an index.
+/// The command of `mongosh` that drops an index. A collection of the owner's own may have a name
+/// that `mongosh` takes for something else.
 pub(super) fn drop_index(collection: &str, name: &str) -> String {
-    format!("db.{collection}.dropIndex({})", shell::text(name))
+    let name = shell::text(name);
+    match COLLECTIONS.contains(&collection) {
+        true => format!("db.{collection}.dropIndex({name})"),
+        false => format!("db.getCollection({}).dropIndex({name})", shell::text(collection)),
+    }
 }
 
 /// The fields of a collection's documents that Tandem writes.

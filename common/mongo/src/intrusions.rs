@@ -20,7 +20,7 @@ pub(super) fn unsuitable(seen: &Catalogue) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for (collection, (found, _)) in there(seen).filter(|(name, _)| *name != WORKERS) {
         let all = Unsuitable::all_of(found).map(Lack::Plainness);
-        findings.extend(all.map(|lack| Finding { collection, lack }));
+        findings.extend(all.map(|lack| seen.finding(collection, lack)));
     }
     findings.extend(harms(seen).filter(Finding::removes));
     findings
@@ -33,9 +33,9 @@ fn there(seen: &Catalogue) -> impl Iterator<Item = (&'static str, &CollectionThe
 
 /// The indexes of the user's own that harm the ledger, accepted or not.
 fn harms(seen: &Catalogue) -> impl Iterator<Item = Finding> {
-    there(seen).flat_map(|(collection, (_, indexes))| {
+    there(seen).flat_map(move |(collection, (_, indexes))| {
         let harms = indexes.iter().filter_map(move |index| harm(collection, index));
-        harms.map(move |harm| Finding { collection, lack: Lack::IndexHarms(harm) })
+        harms.map(move |harm| seen.finding(collection, Lack::IndexHarms(harm)))
     })
 }
 
@@ -57,5 +57,5 @@ pub(super) fn validators_on_own(seen: &Catalogue) -> impl Iterator<Item = Findin
     };
     there(seen)
         .filter(move |(name, (found, _))| !is_needed(name) && has_rules(&found.options))
-        .map(|(collection, _)| Finding { collection, lack: Lack::ValidatorOnOwn })
+        .map(|(collection, _)| seen.finding(collection, Lack::ValidatorOnOwn))
 }

@@ -60,12 +60,6 @@ impl Store {
         self.stored(collection).map_or(collection, Collection::name)
     }
 
-    /// The path by which accounts are known, where that is not `_id`.
-    pub(super) fn key_path(&self) -> Option<String> {
-        let path = self.stored(ACCOUNTS)?.path("_id");
-        (path != "_id").then(|| path.into_owned())
-    }
-
     /// How the documents of a collection are laid out, if not as Tandem makes them.
     pub(super) fn stored(&self, collection: &str) -> Option<&Collection> {
         self.layout().and_then(|layout| layout.of(collection))
@@ -151,7 +145,7 @@ impl Store {
             sent.insert("indexes", indexes.iter().map(index).collect::<Vec<_>>());
         }
         if let Ok(rules) = command.get_document("validator") {
-            sent.insert("validator", filter(stored, rules));
+            sent.insert("validator", stored_validator(stored, rules));
         }
         sent
     }
@@ -183,7 +177,15 @@ fn target(command: &RawDocument) -> Option<&str> {
     first.value().ok()?.as_str()
 }
 
-fn stored_index(stored: &Collection, mut index: Document) -> Document {
+/// A validator of Tandem's for documents as they are stored, by its own mark.
+pub(super) fn stored_validator(stored: &Collection, marked: &Document) -> Document {
+    let mut rules = marked.clone();
+    rules.remove("$comment");
+    super::definitions::marked(filter(stored, &rules))
+}
+
+/// An index on documents as they are stored.
+pub(super) fn stored_index(stored: &Collection, mut index: Document) -> Document {
     if let Ok(key) = index.get_document("key") {
         let key: Document =
             key.iter().map(|(name, kind)| (stored.path(name).into_owned(), kind.clone())).collect();

@@ -61,9 +61,8 @@ impl Store {
         settings: Option<LedgerSettings>,
     ) -> Result<Catalogue, NotReady> {
         let accepted = self.accepted_indexes.to_vec();
-        let is_laid_out = self.layout().is_some();
-        let (collections, key) = (self.collections().await?, self.key_path());
-        Ok(Catalogue { settings, collections, accepted, is_laid_out, key })
+        let layout = self.layout().cloned();
+        Ok(Catalogue { settings, collections: self.collections().await?, accepted, layout })
     }
 
     /// The ledger's collections that are there, with their options and indexes.

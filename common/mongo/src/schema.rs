@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use layout::Layout;
 use ledger::{Effect, LedgerError};
 use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
@@ -304,7 +305,7 @@ impl Store {
         let validators = choice.validators.or(is_fresh.then_some(false));
         let choice = Choice { validators, ..choice };
         let is_router = self.is_router().await?;
-        if is_router && self.key_path().is_some() {
+        if is_router && self.layout().and_then(Layout::key).is_some() {
             return Err(NotReady::KeyOnRouter);
         }
         match (is_router, choice.exclusive_keys) {

@@ -21,16 +21,18 @@ const CHANGED: [&str; 7] =
 pub struct Slowing {
     /// Its name.
     pub index: String,
-    /// The field.
+    /// The collection, by its name in the database.
+    pub collection: String,
+    /// The field, by its path there.
     pub field: String,
 }
 
 impl std::fmt::Display for Slowing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Slowing { index, field } = self;
+        let Slowing { index, collection, field } = self;
         write!(
             f,
-            "the index `{index}` of `{TRANSACTIONS}` names `{field}`, which the end of each \
+            "the index `{index}` of `{collection}` names `{field}`, which the end of each \
              transaction changes: on MongoDB 6.0 that costs up to half as much again of the \
              database's work; drop it if nothing of yours needs it"
         )
@@ -44,7 +46,9 @@ pub(super) fn slowing(seen: &Catalogue) -> Vec<Slowing> {
     let theirs = there.iter().filter(|there| !ours.iter().any(|index| index.is_served_by(there)));
     let slowing = theirs.filter_map(|index| {
         let field = changed_by_an_end(&index.key(), &index.filter())?;
-        Some(Slowing { index: index.name().to_owned(), field })
+        let path = seen.stored(TRANSACTIONS).map(|stored| stored.path(&field).into_owned());
+        let (index, collection) = (index.name().to_owned(), seen.stored_name(TRANSACTIONS));
+        Some(Slowing { index, collection, field: path.unwrap_or(field) })
     });
     slowing.collect()
 }

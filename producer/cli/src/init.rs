@@ -234,7 +234,7 @@ fn index_of(unneeded: &Unneeded) -> Value {
 
 fn value(finding: &Finding) -> Value {
     json!({
-        "collection": finding.collection,
+        "collection": finding.stored,
         "kind": finding.kind(),
         "message": finding.to_string(),
         "command": finding.command(),

@@ -322,7 +322,7 @@ fn foreign(all: &[Foreign]) -> Vec<ForeignDocuments> {
 
 fn harmful(all: &[Finding]) -> Vec<HarmfulIndex> {
     let told = |one: &Finding| HarmfulIndex {
-        collection: one.collection.to_owned(),
+        collection: one.stored.clone(),
         removes: one.is_unsuitable(),
         problem: one.to_string(),
     };

@@ -93,7 +93,7 @@ impl World {
         self.store.apply_schema(choice).await.expect("MongoDB is there");
         let seen = self.store.inspect(Choice::default()).await.expect("MongoDB is there");
         for Unneeded { collection, index } in seen.unneeded {
-            let collection = self.store.database().collection::<Document>(collection);
+            let collection = self.store.database().collection::<Document>(&collection);
             collection.drop_index(index).await.expect("it is there");
         }
     }
