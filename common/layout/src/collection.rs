@@ -11,6 +11,7 @@ use bson::{RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 use super::ids::IdKind;
 use super::path::Path;
 use super::words::Words;
+use super::{AT_END, IN_THE_WAY};
 
 /// What stands where.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +48,11 @@ pub(crate) enum Value<'a> {
 
 /// The field whose elements have ids.
 pub(crate) const LEGS: &str = "legs";
+
+/// What is said of a path where something else than an object stands on the way to a field.
+pub(crate) fn in_the_way(path: &str) -> String {
+    format!("{IN_THE_WAY}{path}{AT_END}")
+}
 
 impl Collection {
     /// Its name in the database.
@@ -111,6 +117,23 @@ impl Collection {
             Some(kind) => Value::Id(*kind),
             None => Value::Plain,
         }
+    }
+
+    /// What is said of the first of the things on the way to fields that is no object, as the server
+    /// computes it; null where all of them are, or are not there.
+    pub(crate) fn in_the_way(&self) -> RawBson {
+        let branch = |path: &str| {
+            let is_object =
+                rawdoc! { "$in": [{ "$type": format!("${path}") }, ["object", "missing"]] };
+            rawdoc! { "case": { "$not": [is_object] }, "then": in_the_way(path) }
+        };
+        let branches: RawArrayBuf = self.parents().into_iter().map(branch).collect();
+        rawdoc! { "$switch": { "branches": branches, "default": RawBson::Null } }.into()
+    }
+
+    /// Whether it is the collection of transactions.
+    pub(crate) fn is_of_transactions(&self) -> bool {
+        self.spoken.0 == "state"
     }
 
     /// Whether there are objects, or nothing, on the way to all fields, as the server computes it.

@@ -7,10 +7,10 @@
 use bson::raw::RawElement;
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::collection::{Collection, Value};
+use super::collection::{Collection, Value, in_the_way};
 use super::ids::IdKind;
 use super::tree::{Branch, Tree};
-use super::{NO_OBJECT, Raw, cstr};
+use super::{Raw, cstr};
 
 impl Collection {
     /// A stored document as Tandem reads it. A field that stands twice stands twice. Whatever is
@@ -20,8 +20,8 @@ impl Collection {
     /// When the bytes on the way to a field are no BSON.
     pub fn read(&self, stored: &RawDocument) -> Raw<RawDocumentBuf> {
         let mut own = RawDocumentBuf::new();
-        if !self.has_objects(stored) {
-            own.append(cstr(self.witness), NO_OBJECT);
+        if let Some(path) = self.first_in_the_way(stored) {
+            own.append(cstr(self.witness), in_the_way(path));
         }
         for (name, path) in &self.fields {
             let parts: Vec<&str> = path.parts().collect();
@@ -109,16 +109,16 @@ impl Collection {
         })
     }
 
-    /// Whether there are objects, or nothing, on the way to all fields.
-    fn has_objects(&self, stored: &RawDocument) -> bool {
-        self.parents().into_iter().all(|path| {
+    /// The first of the paths on the way to fields at which something else than an object stands.
+    fn first_in_the_way(&self, stored: &RawDocument) -> Option<&str> {
+        self.parents().into_iter().find(|path| {
             let parts: Vec<&str> = path.split('.').collect();
             let mut all = true;
             let walked = self.each_at(stored, &parts, &mut |value| {
                 all &= matches!(value, RawBsonRef::Document(_));
                 Ok(())
             });
-            all && walked.is_ok()
+            !all || walked.is_err()
         })
     }
 

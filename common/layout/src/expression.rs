@@ -10,7 +10,7 @@ use super::collection::{Collection, Value};
 use super::ids::IdKind;
 use super::once::each_once;
 use super::tree::{Branch, Tree};
-use super::{NO_OBJECT, Raw, cstr};
+use super::{Raw, cstr};
 
 /// What names the account as it is read, in the updates of accounts.
 const READ: &str = "$$read.";
@@ -127,7 +127,7 @@ impl Expressions<'_> {
             Value::Word(words) => words.own_of(&path).into(),
         };
         match self.reads && name == self.of.witness {
-            true => rawdoc! { "$cond": [self.of.objects(), field, NO_OBJECT] }.into(),
+            true => rawdoc! { "$ifNull": [self.of.in_the_way(), field] }.into(),
             false => field,
         }
     }

@@ -198,7 +198,7 @@ fn transactions(
         rest: Path::parse(OWN)?,
         spoken: ("state", words.map_err(|problem| format!("state: {problem}"))?),
         missing,
-        witness: "state",
+        witness: "value",
         ids: BTreeMap::from([
             ("_id", written.ids),
             ("reverses", written.ids),

@@ -11,6 +11,7 @@ mod once;
 mod path;
 #[cfg(test)]
 mod tests;
+mod told;
 mod tree;
 mod update;
 mod words;
@@ -19,15 +20,17 @@ pub use collection::Collection;
 pub use command::{Answer, Command, EACH_FIELD_ONCE};
 pub use file::Layout;
 pub use ids::IdKind;
-pub use once::{TWICE, with_each_field_once};
+pub use once::with_each_field_once;
 pub use path::Path;
+pub use told::refusal_in;
 
 /// The path under which Tandem's own fields stand in documents that others have designed.
 pub const OWN: &str = "tandem";
 
-/// What is read in place of an amount or a state where something else than an object is on the way
-/// to a field.
-const NO_OBJECT: &str = "something else than an object stands on the way to a field";
+/// What is read in place of an amount where something else than an object is on the way to a field.
+/// The path of what is on the way follows, and [`AT_END`].
+const IN_THE_WAY: &str = "something else than an object stands at `";
+const AT_END: &str = "`";
 
 /// What works on bytes, which may be no BSON.
 type Raw<T> = Result<T, bson::error::Error>;

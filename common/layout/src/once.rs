@@ -13,7 +13,7 @@ use super::command::each;
 use super::{Raw, cstr};
 
 /// What the server's refusal says.
-pub const TWICE: &str = "a field of the document stands twice";
+pub(crate) const TWICE: &str = "a field of the document stands twice";
 
 /// An `update` command whose pipelines fail for documents in which a field stands twice. `parents`
 /// are the paths of objects on the way to fields.

@@ -71,7 +71,7 @@ fn what_is_no_id_no_word_or_no_object_is_nothing_that_tandem_takes() {
     {
         let read = read(doc! { "_id": a(), "wallet": wallet });
         let balance = read.get_str("balance").expect("a text, which is no amount");
-        assert_eq!(balance, NO_OBJECT);
+        assert_eq!(balance, "something else than an object stands at `wallet`");
     }
 }
 
@@ -122,15 +122,21 @@ fn an_update_changes_paths_and_only_where_objects_are_on_the_way() {
     };
     let stored = plain(layout().transactions.statement(&raw(&statement)).expect("BSON"));
     let stages = stored.get_array("u").expect("stages");
-    let set = stages[0].as_document().and_then(|s| s.get_document("$set").ok()).expect("a stage");
+    let fails = stages[0].as_document().and_then(|s| s.get_document("$replaceWith").ok());
+    let branches = fails.expect("the stage that refuses").to_string();
+    assert!(branches.contains("\"$how\"") && branches.contains("\"$tandem\""), "{branches}");
+    let set = stages[1].as_document().and_then(|s| s.get_document("$set").ok()).expect("a stage");
     assert_eq!(set.get_document("tandem.claim").ok(), Some(&doc! { "$literal": "$token" }));
     let word = set.get_document("word").and_then(|word| word.get_array("$cond")).expect("it is");
     assert_eq!((word[1].as_str(), word[2].as_str()), (Some("committed"), Some("$word")));
-    let gone = stages[1].as_document().and_then(|s| s.get_array("$unset").ok()).expect("a stage");
+    let gone = stages[2].as_document().and_then(|s| s.get_array("$unset").ok()).expect("a stage");
     assert_eq!(gone, &["tandem.parked".into(), "how.much".into()] as &[bson::Bson]);
+    assert_eq!(stored.get_document("q").ok(), Some(&doc! { "_id": 1_i64 }));
+    let statement = doc! { "q": { "_id": A }, "u": { "$inc": { "balance": 1 } } };
+    let stored = plain(layout().accounts.statement(&raw(&statement)).expect("BSON"));
     let objects = stored.get_document("q").and_then(|q| q.get_array("$and")).expect("conditions");
     let types = |path: &str| doc! { "$in": [{ "$type": path }, ["object", "missing"]] };
-    let expected = doc! { "$expr": { "$and": [types("$how"), types("$tandem")] } };
+    let expected = doc! { "$expr": { "$and": [types("$tandem"), types("$wallet")] } };
     assert_eq!(objects, &[expected.into()] as &[bson::Bson]);
 }
 

@@ -2,9 +2,10 @@
 //!
 //! Promises that an update changes in a document as its owner stores it what the given one changes
 //! in the same document as Tandem reads it, and nothing else. Where an object is expected on the
-//! way to a field and something else stands there, the document does not match at all: a pipeline
-//! would overwrite a scalar there and set the field in every element of a list, a merge would fail
-//! and take the whole statement with it, and so would a plain update.
+//! way to a field and something else stands there, an account does not match at all, and is looked
+//! at by itself; for a transaction the statement fails, as it does where a validator refuses the
+//! document. Otherwise a pipeline would overwrite a scalar there and set the field in every element
+//! of a list.
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
@@ -21,6 +22,9 @@ impl Collection {
         for element in statement.iter_elements() {
             let element = element?;
             match (element.key().as_str(), element.value()?) {
+                ("q", RawBsonRef::Document(filter)) if self.is_of_transactions() => {
+                    stored.append(element.key(), self.filter(filter)?);
+                }
                 ("q", RawBsonRef::Document(filter)) => {
                     let filter = self.with_objects_on_the_way(self.filter(filter)?)?;
                     stored.append(element.key(), filter);
@@ -52,6 +56,9 @@ impl Collection {
         match update {
             RawBsonRef::Array(stages) => {
                 let mut stored = RawArrayBuf::new();
+                if self.is_of_transactions() {
+                    stored.push(self.refusing());
+                }
                 for stage in stages {
                     match stage? {
                         RawBsonRef::Document(stage) => stored.push(self.stage(stage)?),
@@ -63,6 +70,15 @@ impl Collection {
             RawBsonRef::Document(operators) => Ok(self.modifiers(operators)?.into()),
             other => Ok(other.into()),
         }
+    }
+
+    /// The stage that leaves a document as it is, or fails where something else than an object is on
+    /// the way to a field. So the server refuses the document by itself, and says why.
+    fn refusing(&self) -> RawDocumentBuf {
+        let in_the_way = self.in_the_way();
+        let fails = rawdoc! { "$toLong": in_the_way.clone() };
+        let is_fine = rawdoc! { "$eq": [in_the_way, null] };
+        rawdoc! { "$replaceWith": { "$cond": [is_fine, "$$ROOT", fails] } }
     }
 
     fn stage(&self, stage: &RawDocument) -> Raw<RawDocumentBuf> {

@@ -196,10 +196,9 @@ pub(super) fn refusals(
         let code = number("code").unwrap_or_default();
         let message = error.and_then(|e| e.get_str("errmsg").ok()).unwrap_or("unknown");
         let rule = error.and_then(broken_rule);
-        let problem = match message.contains(layout::TWICE) {
-            true => format!("{}; replace it by one without", layout::TWICE),
-            false => format!("{} (code {code}){}", limits::echo(message), rule.unwrap_or_default()),
-        };
+        let problem = layout::refusal_in(message).unwrap_or_else(|| {
+            format!("{} (code {code}){}", limits::echo(message), rule.unwrap_or_default())
+        });
         let item = number("index").and_then(|index| usize::try_from(index).ok());
         let fault = if SIZE_CODES.contains(&code) { Fault::Refused } else { of_code(code) };
         match (fault, item) {

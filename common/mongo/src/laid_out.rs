@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 
 use layout::{Answer, Collection, Command, Layout};
-use ledger::{Effect, Fault, LedgerError};
+use ledger::{AccountRead, Content, Effect, Fault, LedgerError};
 use mongodb::bson::error::Error;
 use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 
@@ -124,6 +124,34 @@ impl Store {
         }
         let updated = command.get_str("update").ok()?;
         [ACCOUNTS, TRANSACTIONS].into_iter().find(|name| *name == updated)
+    }
+
+    /// What is wrong with a document, as its owner calls the fields.
+    pub(super) fn told(&self, collection: &str, problem: String) -> String {
+        match self.stored(collection) {
+            Some(stored) => stored.told(&problem),
+            None => problem,
+        }
+    }
+
+    /// The same of accounts that were read.
+    pub(super) fn told_of(&self, mut accounts: Vec<AccountRead>) -> Vec<AccountRead> {
+        for read in &mut accounts {
+            if let Err(problem) = &mut read.account {
+                *problem = self.told(ACCOUNTS, std::mem::take(problem));
+            }
+        }
+        accounts
+    }
+
+    /// The same of the contents of transactions.
+    pub(super) fn told_of_contents(&self, mut contents: Vec<Content>) -> Vec<Content> {
+        for (_, body) in &mut contents {
+            if let Err(problem) = body {
+                *problem = self.told(TRANSACTIONS, std::mem::take(problem));
+            }
+        }
+        contents
     }
 
     /// A command that defines a collection or its indexes, as it is sent.

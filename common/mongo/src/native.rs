@@ -190,7 +190,7 @@ impl NativeAttempt {
             let rest = read::accounts(&looks);
             accounts.extend(self.find(session, rest, looks.len(), read::account).await?);
         }
-        Ok(accounts)
+        Ok(self.store.told_of(accounts))
     }
 
     async fn find(

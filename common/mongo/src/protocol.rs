@@ -133,12 +133,14 @@ impl Ledger for MongoLedger {
 
     async fn bodies(&self, ids: &[TransactionId]) -> Result<Vec<Content>, LedgerError> {
         let pipeline = read::contents(ids);
-        self.store.aggregate("bodies", TRANSACTIONS, pipeline, ids.len(), read::content).await
+        let read = self.store.aggregate("bodies", TRANSACTIONS, pipeline, ids.len(), read::content);
+        Ok(self.store.told_of_contents(read.await?))
     }
 
     async fn accounts(&self, looks: &[Look]) -> Result<Vec<AccountRead>, LedgerError> {
         let pipeline = read::accounts(looks);
-        self.store.aggregate("accounts", ACCOUNTS, pipeline, looks.len(), read::account).await
+        let read = self.store.aggregate("accounts", ACCOUNTS, pipeline, looks.len(), read::account);
+        Ok(self.store.told_of(read.await?))
     }
 
     async fn forget_events(&self, lines: &[String]) -> Result<(), LedgerError> {

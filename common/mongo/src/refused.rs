@@ -56,7 +56,8 @@ async fn wrong_with(store: &Store, ids: &[TransactionId]) -> HashMap<Transaction
     let contents = store.aggregate("refused", TRANSACTIONS, pipeline, ids.len(), read::content);
     match contents.await {
         Ok(contents) => {
-            contents.into_iter().filter_map(|(id, body)| Some((id, body.err()?))).collect()
+            let contents = store.told_of_contents(contents).into_iter();
+            contents.filter_map(|(id, body)| Some((id, body.err()?))).collect()
         }
         Err(error) => {
             tracing::debug!(%error, "what was refused can't be read");

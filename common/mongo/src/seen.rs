@@ -31,6 +31,11 @@ pub(super) async fn seen(store: &Store, ids: &[TransactionId]) -> Result<Vec<See
         let rest: Vec<_> = ids.iter().filter(|id| !known.contains(id)).cloned().collect();
         seen.extend(read(&rest, with_heads(&rest)).await?);
     }
+    for seen in &mut seen {
+        if let Some(Err(problem)) = &mut seen.body {
+            *problem = store.told(TRANSACTIONS, std::mem::take(problem));
+        }
+    }
     Ok(seen)
 }
 

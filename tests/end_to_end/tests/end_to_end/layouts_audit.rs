@@ -9,11 +9,9 @@ use harness::world::World;
 use ledger::amount::Amount;
 use ledger::transaction::{ParkCode, Parked};
 use mongo::{JOURNAL, NOTES};
-use mongodb::IndexModel;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::cstr;
 use mongodb::bson::{Bson, DateTime, Document, doc, rawdoc};
-use mongodb::options::IndexOptions;
 
 use crate::layouts::{SCHEMA, collection, one, user, world_of};
 

@@ -3,6 +3,7 @@
 mod generated;
 mod ids;
 mod keys;
+mod odd;
 mod twice;
 
 use harness::producer::Answer;

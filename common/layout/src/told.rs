@@ -1,0 +1,76 @@
+//! What is wrong with a document, in the words of its owner.
+//!
+//! Owns how problems that name Tandem's fields are told to somebody whose fields have other names,
+//! and how the refusals of Tandem's own statements are read. Promises that the remedy can be
+//! followed in the owner's document.
+
+use super::collection::Collection;
+use super::once::TWICE;
+use super::{AT_END, IN_THE_WAY};
+
+/// Fields with which something may be wrong, and that stand under Tandem's own path.
+const OWN_FIELDS: [&str; 5] =
+    ["openingBalance", "pendingHolds", "captured", "reverses", "metadata"];
+
+/// What the server says of a document for which one of Tandem's own statements fails; none if
+/// something else has failed.
+#[must_use]
+pub fn refusal_in(message: &str) -> Option<String> {
+    if message.contains(TWICE) {
+        return Some(format!("{TWICE}; replace it by one without"));
+    }
+    path_in(message).map(|path| format!("{IN_THE_WAY}{path}{AT_END}"))
+}
+
+/// The path at which something else than an object stands, if that is the problem.
+fn path_in(problem: &str) -> Option<&str> {
+    let (_, path) = problem.split_once(IN_THE_WAY)?;
+    path.split_once(AT_END).map(|(path, _)| path)
+}
+
+impl Collection {
+    /// A problem that begins with one of Tandem's fields, with the path of that field.
+    #[must_use]
+    pub fn told(&self, problem: &str) -> String {
+        if let Some(path) = path_in(problem) {
+            let inner = self.fields.values().map(|field| field.as_str());
+            let inner = inner.chain([self.rest.as_str()]);
+            let within = inner.filter(|field| {
+                field
+                    .strip_prefix(path)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            });
+            let within: Vec<String> = within.map(|field| format!("`{field}`")).collect();
+            return format!(
+                "`{path}` is no object, and the ledger has its fields there ({}); make it an object, \
+                 or remove it",
+                within.join(", ")
+            );
+        }
+        let named = |name: &str| self.fields.contains_key(name) || OWN_FIELDS.contains(&name);
+        match problem.split_once(": ") {
+            Some((name, rest)) if named(name) => format!("{}: {rest}", self.path(name)),
+            Some(_) | None => problem.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Layout;
+
+    #[test]
+    fn a_problem_names_the_owners_field_or_what_is_on_the_way_to_it() {
+        let text = "[accounts.fields]\nbalance = \"wallet.sum\"\nfloor = \"wallet.least\"";
+        let accounts = Layout::from_toml(text).expect("it is good").accounts;
+        assert_eq!(accounts.told("balance: is a text"), "wallet.sum: is a text");
+        assert_eq!(accounts.told("openingBalance: 5"), "tandem.openingBalance: 5");
+        let twice = "fields: one of them is there twice";
+        assert_eq!(accounts.told(twice), twice);
+        let said =
+            format!("balance: {:?} is a text", super::super::collection::in_the_way("wallet"));
+        let told = accounts.told(&said);
+        assert!(told.starts_with("`wallet` is no object"), "{told}");
+        assert!(told.contains("(`wallet.sum`, `wallet.least`)"), "{told}");
+    }
+}
