@@ -8,6 +8,7 @@ mod file;
 mod filter;
 mod ids;
 mod path;
+mod projection;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -15,10 +16,11 @@ mod update;
 mod words;
 
 pub use collection::Collection;
-pub use command::{Answer, Command, EACH_FIELD_ONCE};
+pub use command::{Answer, Command};
 pub use file::Layout;
 pub use ids::IdKind;
 pub use path::Path;
+pub use projection::EACH_FIELD_ONCE;
 
 /// The path under which Tandem's own fields stand in documents that others have designed.
 pub const OWN: &str = "tandem";

@@ -7,7 +7,7 @@
 use std::io::Write;
 
 use clap::Args;
-use mongo::{ROLES, Role};
+use mongo::{ROLES, Role, Store};
 use queue::{Permissions, Topology, parse_url, permissions};
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ pub struct RolesArgs {
 
 /// What is printed.
 struct Report {
-    database: String,
+    store: Store,
     /// Each role, and whether it is new, if it was applied.
     roles: Vec<(&'static Role, Option<bool>)>,
     virtual_host: String,
@@ -63,14 +63,13 @@ pub async fn run(
     let amqp = parse_url(amqp_url).map_err(|error| Error::BadInput(error.to_string()))?;
     let store = context.client.store();
     // What the collections are called is in the ledger's settings.
-    if let Err(error) = store.check_settings().await {
-        if args.apply {
-            return Err(client::Error::from(error).into());
-        }
-        let note = format!(
-            "the ledger's settings can't be read ({error}), so collections have the names of a ledger without a schema"
-        );
-        context.client.note(&note);
+    if !args.apply
+        && let Err(error) = store.check_settings().await
+    {
+        context.client.note(&format!(
+            "the ledger's settings can't be read ({error}), so its collections have the names of a \
+             ledger without a schema here"
+        ));
     }
     let mut roles = Vec::new();
     for role in &ROLES {
@@ -81,7 +80,7 @@ pub async fn run(
         roles.push((role, is_new));
     }
     let report = Report {
-        database: context.client.database().to_owned(),
+        store: store.clone(),
         roles,
         virtual_host: amqp.vhost,
         permissions: permissions(&Topology::new(queue_prefix)).to_vec(),
@@ -93,17 +92,18 @@ pub async fn run(
 
 impl Report {
     fn text(&self, out: &mut (dyn Write + Send)) -> std::io::Result<()> {
-        writeln!(out, "Roles of MongoDB, in the database {}:", self.database)?;
+        let database = self.store.database().name();
+        writeln!(out, "Roles of MongoDB, in the database {database}:")?;
         for (role, is_new) in &self.roles {
             match is_new {
                 Some(true) => writeln!(out, "  created: {}", role.name)?,
                 Some(false) => writeln!(out, "  is as it should be: {}", role.name)?,
-                None => writeln!(out, "  {}", role.shell_command(&self.database))?,
+                None => writeln!(out, "  {}", role.shell_command(&self.store))?,
             }
         }
-        writeln!(out, "Users of MongoDB, in mongosh, with authSource={}:", self.database)?;
+        writeln!(out, "Users of MongoDB, in mongosh, with authSource={database}:")?;
         for (role, _) in &self.roles {
-            writeln!(out, "  {}", role.shell_user(&self.database))?;
+            writeln!(out, "  {}", role.shell_user(database))?;
         }
         writeln!(out, "Users of RabbitMQ; add_user asks for a password:")?;
         for one in &self.permissions {
@@ -124,9 +124,10 @@ impl Report {
         let role = |(role, is_new): &(&Role, Option<bool>)| {
             let privileges: Vec<Value> = role
                 .privileges()
-                .map(
-                    |(collection, actions)| json!({ "collection": collection, "actions": actions }),
-                )
+                .map(|(collection, actions)| {
+                    let collection = self.store.stored_name(collection);
+                    json!({ "collection": collection, "actions": actions })
+                })
                 .collect();
             json!({ "name": role.name, "created": is_new, "privileges": privileges })
         };
@@ -139,7 +140,7 @@ impl Report {
             })
         };
         let report = json!({
-            "database": self.database,
+            "database": self.store.database().name(),
             "roles": self.roles.iter().map(role).collect::<Vec<_>>(),
             "virtualHost": self.virtual_host,
             "permissions": self.permissions.iter().map(user).collect::<Vec<_>>(),
