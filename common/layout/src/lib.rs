@@ -9,6 +9,7 @@ mod filter;
 mod ids;
 mod once;
 mod path;
+mod projection;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -17,11 +18,12 @@ mod update;
 mod words;
 
 pub use collection::Collection;
-pub use command::{Answer, Command, EACH_FIELD_ONCE};
+pub use command::{Answer, Command};
 pub use file::Layout;
 pub use ids::IdKind;
 pub use once::with_each_field_once;
 pub use path::Path;
+pub use projection::EACH_FIELD_ONCE;
 pub use told::refusal_in;
 
 /// The path under which Tandem's own fields stand in documents that others have designed.

@@ -202,3 +202,68 @@ fn a_missing_floor_or_currency_means_what_the_layout_says() {
     assert_eq!(expression("$floor"), doc! { "$cond": [is_missing, meant, "$limit"] }.into());
     assert_eq!(expression("$balance"), "$balance".into());
 }
+
+#[test]
+fn a_field_counts_as_standing_twice_in_each_object_on_the_way() {
+    let asked = raw(&doc! { "$eq": ["$$ROOT", { "$mergeObjects": ["$$ROOT"] }] });
+    let stored = layout().accounts.reading((&*asked).into()).expect("BSON");
+    let once = |object: &str| doc! { "$eq": [object, { "$mergeObjects": [object] }] };
+    let within = |path: &str| {
+        doc! { "$cond": [{ "$eq": [{ "$type": path }, "object"] }, once(path), true] }
+    };
+    let expected = doc! { "$and": [once("$$ROOT"), within("$tandem"), within("$wallet")] };
+    assert_eq!(bson::Bson::try_from(stored).expect("BSON"), expected.into());
+}
+
+#[test]
+fn what_is_computed_beside_fields_is_read_with_those_that_were_asked_for() {
+    let find = doc! {
+        "find": "accounts", "filter": { "_id": { "$gt": "" } }, "sort": { "_id": 1 },
+        "hint": { "_id": 1 }, "min": { "_id": A },
+        "projection": { "balance": 1, "status": 1, EACH_FIELD_ONCE: { "$literal": true } },
+    };
+    let Command { sent, answer } = layout().command(&raw(&find)).expect("BSON");
+    let expected = doc! {
+        "find": "users", "filter": { "_id": { "$type": ["objectId"] } }, "sort": { "_id": 1 },
+        "hint": { "_id": 1 }, "min": { "_id": a() },
+        "projection": { "wallet": 1, "state": 1, EACH_FIELD_ONCE: { "$literal": true } },
+    };
+    assert_eq!(plain(sent), expected);
+    let found = doc! {
+        "_id": a(), "state": "blocked", "wallet": { "sum": 5, "open": ["t"] }, EACH_FIELD_ONCE: false,
+    };
+    let read = answer.read(&raw(&found)).expect("BSON").into_owned();
+    let expected = doc! { "_id": A, "balance": 5, "status": "frozen", EACH_FIELD_ONCE: false };
+    assert_eq!(plain(read), expected, "the marks were not asked for");
+}
+
+#[test]
+fn what_a_change_has_set_is_read_by_paths_and_by_objects_that_are_new() {
+    let of = layout().transactions;
+    let updated = |fields: Document| plain(of.updated(&raw(&fields)).expect("BSON"));
+    assert_eq!(
+        updated(doc! { "word": "committed", "tandem.parked.at": 5, "mine.word": "x", "tags.0": 1 }),
+        doc! { "state": "applied", "parked": { "at": 5 } }
+    );
+    assert_eq!(
+        updated(doc! { "tandem": { "attempts": 1 }, "how": { "much": 5, "else": 1 } }),
+        doc! { "value": 5, "attempts": 1 }
+    );
+}
+
+#[test]
+fn a_pipeline_that_reads_may_add_fields() {
+    let pipeline = [
+        doc! { "$set": { "marks": { "$size": "$pendingTransactions" } } },
+        doc! {
+            "$unset": "pendingTransactions",
+        },
+    ];
+    let command = doc! { "aggregate": "accounts", "pipeline": pipeline.to_vec() };
+    let sent = plain(layout().command(&raw(&command)).expect("BSON").sent);
+    let expected = vec![
+        bson::Bson::from(doc! { "$set": { "tandem.marks": { "$size": "$wallet.open" } } }),
+        doc! { "$unset": "wallet.open" }.into(),
+    ];
+    assert_eq!(sent.get_array("pipeline").ok(), Some(&expected));
+}

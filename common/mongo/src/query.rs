@@ -85,7 +85,6 @@ impl Query {
     }
 
     /// All documents that match.
-    #[must_use]
     pub fn find(&self) -> Find<'_, RawDocumentBuf> {
         let options = FindOptions::builder()
             .projection(self.projection.clone())
@@ -96,7 +95,6 @@ impl Query {
     }
 
     /// One document that matches.
-    #[must_use]
     pub fn find_one(&self) -> FindOne<'_, RawDocumentBuf> {
         let options = FindOneOptions::builder().projection(self.projection.clone());
         self.collection.find_one(self.filter.clone()).with_options(options.build())

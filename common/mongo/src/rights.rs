@@ -57,9 +57,10 @@ impl Store {
         for (collection, actions) in OF_A_WORKER {
             for action in actions {
                 let database = self.database.clone();
-                let probe = action.probe(self.stored_name(collection));
+                let stored = self.stored_name(collection);
+                let probe = action.probe(stored);
                 let run = async move { database.run_command(probe).await.map(drop) };
-                let what = format!("`{}` in the collection `{collection}`", action.name());
+                let what = format!("`{}` in the collection `{stored}`", action.name());
                 match self.permitted(&what, run).await {
                     Err(error) if collection == WORKERS && !error.passes() => {
                         tracing::warn!(%error, "no overview shows this worker");

@@ -246,6 +246,32 @@ mod tests {
     }
 
     #[test]
+    fn a_change_of_a_document_of_others_is_read_in_their_words() {
+        let layout = layout::Layout::from_toml(
+            "[transactions]\nids = \"int64\"\nfields = { state = \"now.word\" }\n\
+             state = { done = [\"paid\", \"settled\"] }",
+        );
+        let stored = layout.expect("it is good").transactions;
+        let at = Timestamp { time: 7, increment: 1 };
+        let change = |what: Document| {
+            let mut change = doc! { "documentKey": { "_id": 5.0 }, "clusterTime": at };
+            change.extend(what);
+            let change = RawDocumentBuf::try_from(&change).expect("plain BSON");
+            let read = Change::read(&change, Some(&stored));
+            read.map(|one| (one.id, one.state, one.counted))
+        };
+        let of = |fields: Document| doc! { "updateDescription": { "updatedFields": fields } };
+        let read = |state, counted| Some(("5".to_owned(), state, counted));
+        let path = of(doc! { "now.word": "settled", "tandem.attempts": 1 });
+        assert_eq!(change(path), read(State::Done, true));
+        let object = of(doc! { "now": { "word": "applied" }, "tandem": { "attempts": 1 } });
+        assert_eq!(change(object), read(State::Applied, true));
+        let whole = doc! { "fullDocument": { "now": { "word": "held" } } };
+        assert_eq!(change(whole), read(State::Held, false));
+        assert_eq!(change(of(doc! { "now.word": "done" })), None, "it is none of their words");
+    }
+
+    #[test]
     fn changes_are_looked_at_until_the_last_read_or_until_their_dates_say_that_all_have_come() {
         let at = |time, increment| Timestamp { time, increment };
         assert_eq!(end(100_000, at(130, 4)), at(130, 4));

@@ -1,14 +1,11 @@
-//! The audit, and what else reads a whole ledger, in collections and fields of its owner's own.
+//! The audit in collections and fields of its owner's own.
 
 use audit::{Options, Report};
-use client::{Client, Period, TransactionFilter};
-use futures_util::TryStreamExt;
+use client::Client;
 use harness::odd::insert_raw;
 use harness::wait::{s, wait_until};
 use harness::world::World;
-use ledger::amount::Amount;
-use ledger::transaction::{ParkCode, Parked};
-use mongo::{JOURNAL, NOTES};
+use mongo::JOURNAL;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::raw::cstr;
 use mongodb::bson::{Bson, DateTime, Document, doc, rawdoc};
@@ -27,7 +24,7 @@ ids = "objectId"
 fields = { state = "now.state", source = "from.person", destination = "to.person" }
 state = { done = ["paid", "done"], applied = ["booked"] }
 "#;
-const BY_NAME: &str = r#"
+pub(super) const BY_NAME: &str = r#"
 [accounts]
 collection = "people"
 fields = { _id = "name", balance = "money" }
@@ -38,7 +35,7 @@ fields = { source = "from.person", destination = "to.person" }
 "#;
 
 /// How many payments there are.
-const PAYMENTS: i32 = 200;
+pub(super) const PAYMENTS: i32 = 200;
 
 /// An id as a shell, a driver of long ago and one of today write it.
 fn number(id: i32) -> Bson {
@@ -112,8 +109,20 @@ fn payment(id: i32, users: &[ObjectId]) -> Document {
     }
 }
 
+/// Waits until some of the first payments have ended, so that audits come while others do.
+async fn worker_has_begun(world: &World, wave: i32) {
+    if wave == 0 {
+        wait_until("some have ended", s(60), async || {
+            let ended = doc! { "status": "done", "tandem.line": { "$exists": true } };
+            let ended = collection(world, "transaction").count_documents(ended).await;
+            ended.expect("MongoDB is there") > 0
+        })
+        .await;
+    }
+}
+
 /// Users with payments between them that have ended, beside documents of others.
-async fn settled(engine: &str) -> (World, Client, Vec<ObjectId>) {
+pub(super) async fn settled(engine: &str) -> (World, Client, Vec<ObjectId>) {
     let world = world_of(SCHEMA).await;
     let users: Vec<ObjectId> = (0..10).map(|_| ObjectId::new()).collect();
     insert(&world, "user", users.iter().map(|id| user(*id, 1_000, "active")).collect()).await;
@@ -121,12 +130,14 @@ async fn settled(engine: &str) -> (World, Client, Vec<ObjectId>) {
     let client = world.client().await;
     let worker = world.worker("one").flag("--engine", engine).flag("--sweep-ms", 200);
     let worker = worker.flag("--orphan-ms", 500).start().await;
-    insert(&world, "transaction", (1..=PAYMENTS).map(|id| payment(id, &users)).collect()).await;
     // While they settle, too, each account stands for the moment of its piece.
-    for _ in 0..5 {
+    for wave in 0..10 {
+        let ids = wave * PAYMENTS / 10 + 1..=(wave + 1) * PAYMENTS / 10;
+        insert(&world, "transaction", ids.map(|id| payment(id, &users)).collect()).await;
         let report = audited(&client, 3).await;
         assert_eq!(report.violations, [], "{engine}");
         assert_eq!((report.accounts, report.moments > 3), (11, true), "{engine}: {report:?}");
+        worker_has_begun(&world, wave).await;
     }
     let all = u64::try_from(PAYMENTS).expect("not negative") + 1;
     ended(&world, ("transaction", "status"), &["done"], all).await;
@@ -263,8 +274,8 @@ async fn accounts_known_by_a_number_or_by_a_name_are_audited_in_the_servers_orde
         let client = world.client().await;
         let worker = world.worker("one").flag("--engine", "two-phase").flag("--sweep-ms", 200);
         let worker = worker.flag("--orphan-ms", 500).start().await;
-        insert(&world, "payments", (0..100).map(payment).collect()).await;
-        for _ in 0..5 {
+        for wave in 0..10 {
+            insert(&world, "payments", (wave * 10..wave * 10 + 10).map(payment).collect()).await;
             let report = audited(&client, 2).await;
             assert_eq!(report.violations, [], "{schema}");
             assert_eq!((report.accounts, report.moments > 5), (12, true), "{schema}: {report:?}");
@@ -285,106 +296,6 @@ async fn accounts_known_by_a_number_or_by_a_name_are_audited_in_the_servers_orde
         let found = wrongs(&client).await;
         let named = format!("accounts/{name}: balance is ");
         assert!(found.iter().any(|one| one.starts_with(&named)), "{schema}: {found:#?}");
-        world.finish().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn counts_lists_and_statements_are_of_the_ledgers_own_documents() {
-    let (world, client, users) = settled("two-phase").await;
-    let stats = client.stats().await.expect("MongoDB is there");
-    let all = u64::try_from(PAYMENTS).expect("not negative");
-    assert_eq!((stats.states["done"], stats.states["initial"]), (all + 1, 0), "{stats:?}");
-    assert_eq!(stats.states.values().sum::<u64>(), all + 1, "{stats:?}");
-
-    let id = users[3].to_hex();
-    let statement = client.statement(&id, &Period::default(), 1_000, None).await;
-    let statement = statement.expect("it is an account with history");
-    assert_eq!((statement.opening, statement.closing), (Amount::Int(1_000), Amount::Int(980)));
-    assert_eq!(statement.entries.len() as u64, 2 * all / 10);
-
-    let own: Vec<String> = pages(&client).await;
-    let mut expected: Vec<String> = (1..=PAYMENTS).map(|id| id.to_string()).collect();
-    let mut listed = own.clone();
-    listed.sort();
-    expected.sort();
-    assert_eq!(listed, expected, "each is listed once");
-    let (mut names, mut cursor) = (Vec::new(), None);
-    loop {
-        let page = client.accounts(3, cursor.as_deref()).await.expect("MongoDB is there");
-        names.extend(page.items.iter().map(|one| one.get_str("_id").expect("a text").to_owned()));
-        assert!(page.items.iter().all(|one| one.get_i32("marks").ok() == Some(0)), "{page:?}");
-        cursor = page.next;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    for user in &users {
-        assert!(names.contains(&user.to_hex()), "{names:?}");
-    }
-    assert!(names.is_sorted() && !names.contains(&"a text".to_owned()), "{names:?}");
-    let of_one = TransactionFilter { account: Some(id), ..TransactionFilter::default() };
-    let page = client.transactions(&of_one, 1_000, None).await.expect("MongoDB is there");
-    assert_eq!(page.items.len() as u64, 2 * all / 10);
-
-    let since = std::time::SystemTime::UNIX_EPOCH;
-    let ended: Vec<_> =
-        client.ended_since(since).await.expect("it is").try_collect().await.expect("it is");
-    assert_eq!(ended.len() as u64, all);
-    world.finish().await;
-}
-
-/// All transactions that were created, by pages, some of which have the same moment.
-async fn pages(client: &Client) -> Vec<String> {
-    let (mut ids, mut cursor) = (Vec::new(), None);
-    loop {
-        let filter = TransactionFilter::default();
-        let page = client.transactions(&filter, 7, cursor.as_deref()).await;
-        let page = page.expect("MongoDB is there");
-        ids.extend(page.items.iter().map(|one| one.get_str("_id").expect("a text").to_owned()));
-        cursor = page.next;
-        if cursor.is_none() {
-            return ids;
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_parked_is_listed_by_its_document_and_by_the_note_beside_it() {
-    for (schema, ids) in [
-        (SCHEMA, [Bson::Double(300.0), Bson::Int32(301)]),
-        (BY_NAME, [ObjectId::new().into(), ObjectId::new().into()]),
-    ] {
-        let world = world_of(schema).await;
-        let client = world.client().await;
-        let stored = client.store().transactions();
-        let state = if schema == SCHEMA { "status" } else { "state" };
-        let waiting = ids.iter().map(|id| doc! { "_id": id, state: "initial" });
-        stored.insert_many(waiting).await.expect("MongoDB is there");
-        let text = |id: &Bson| match id {
-            Bson::ObjectId(id) => id.to_hex(),
-            other => other.to_string(),
-        };
-        let why = Parked::new(ParkCode::KillsWorker, "by a test".to_owned());
-        let first = mongo::raw_id(&text(&ids[0]));
-        client.store().park_by_id(&[first], &why).await.expect("MongoDB is there");
-        let notes = [text(&ids[1]), "9".to_owned()].map(|id| {
-            doc! {
-                "_id": id, "kind": "tandem-parked-transaction", "code": "kills_worker",
-                "message": "by a test", "at": DateTime::now(),
-            }
-        });
-        collection(&world, NOTES).insert_many(notes).await.expect("MongoDB is there");
-        let parked = client.parked(10).await.expect("MongoDB is there");
-        let found: Vec<String> = parked.iter().map(|one| one.id.to_string()).collect();
-        let expected = ids.each_ref().map(|id| format!("{:?}", text(id)));
-        assert_eq!(found, expected, "{parked:?}");
-        let noted = client.store().noted_as_parked().await.expect("MongoDB is there");
-        assert_eq!(noted, 1);
-        let ids: Vec<_> = ids.iter().map(|id| text(id).as_str().into()).collect();
-        let back = client.unpark(&ids).await.expect("MongoDB is there");
-        assert_eq!(back.back, ids);
-        assert!(client.parked(10).await.expect("MongoDB is there").is_empty());
         world.finish().await;
     }
 }

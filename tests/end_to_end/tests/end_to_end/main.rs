@@ -30,6 +30,7 @@ mod lanes;
 mod large_messages;
 mod layouts;
 mod layouts_audit;
+mod layouts_lists;
 mod lines;
 mod mark;
 mod messages;

@@ -72,6 +72,53 @@ async fn what_stands_on_the_way_to_a_field_costs_its_own_payments_only() {
     }
 }
 
+const FLAT_STATE: &str = r#"
+[accounts]
+collection = "user"
+[transactions]
+collection = "payment"
+fields = { value = "how.much" }
+"#;
+
+#[tokio::test]
+async fn a_payment_with_something_on_the_way_is_parked_alone_and_goes_on_once_it_is_mended() {
+    for engine in ["two-phase", "transaction"] {
+        let world = world_of(FLAT_STATE).await;
+        let users = [doc! { "_id": "a", "balance": 100 }, doc! { "_id": "b" }];
+        collection(&world, "user").insert_many(users).await.expect("MongoDB is there");
+        let payment = |id: &str, how: Bson, own: Bson| {
+            doc! {
+                "_id": id, "source": "a", "destination": "b", "how": how, "state": "initial",
+                "tandem": own,
+            }
+        };
+        let good = || Bson::from(doc! { "much": 1 });
+        let payments = [
+            payment("good", good(), doc! {}.into()),
+            payment("number", 5.into(), doc! {}.into()),
+            payment("list", vec![doc! { "much": 1 }].into(), doc! {}.into()),
+            payment("own", good(), "a tandem".into()),
+        ];
+        collection(&world, "payment").insert_many(payments).await.expect("MongoDB is there");
+        let worker = worker(&world, engine).start().await;
+        wait_count(&world, "payment", doc! { "state": "done" }, 1).await;
+        for (id, path) in [("number", "how"), ("list", "how"), ("own", "tandem")] {
+            wait_count(&world, "tandem.parked", doc! { "_id": id }, 1).await;
+            let note = one(&world, "tandem.parked", doc! { "_id": id }).await;
+            let told = note.get_str("message").expect("it says why");
+            assert!(told.contains(&format!("`{path}` is no object")), "{engine}, {id}: {told}");
+        }
+        let mended = doc! { "$set": { "how": good() } };
+        let payments = collection(&world, "payment");
+        let mended = payments.update_one(doc! { "_id": "number" }, mended).await;
+        mended.expect("MongoDB is there");
+        world.producer(&["unpark", "number"]).await.expect_success();
+        wait_count(&world, "payment", doc! { "state": "done" }, 2).await;
+        drop(worker);
+        world.finish().await;
+    }
+}
+
 #[tokio::test]
 async fn a_refusal_names_the_owners_own_field_its_value_and_what_to_do() {
     for engine in ["two-phase", "transaction"] {
