@@ -6,14 +6,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
+use bson::{RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 
 use super::ids::IdKind;
 use super::path::Path;
 use super::words::Words;
 
 /// What stands where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Collection {
     /// Its name in the database.
     pub(crate) name: String,
@@ -23,6 +23,8 @@ pub struct Collection {
     pub(crate) rest: Path,
     /// The field that has words of its own.
     pub(crate) spoken: (&'static str, Words),
+    /// What a field means that is not there, where that is not nothing.
+    pub(crate) missing: BTreeMap<&'static str, RawBson>,
     /// The field that says of a document that is read whether its fields can be where they are.
     pub(crate) witness: &'static str,
     /// The fields that have ids in them, and the kinds of these. Those of lists are of their
@@ -51,6 +53,19 @@ impl Collection {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The words that stand for one of Tandem's, in the field that has words of its own.
+    #[must_use]
+    pub fn words(&self, own: &str) -> Vec<&str> {
+        let words = self.spoken.1.read_as(own).unwrap_or_default();
+        words.iter().map(String::as_str).collect()
+    }
+
+    /// What its ids are.
+    #[must_use]
+    pub fn id_kind(&self) -> IdKind {
+        self.ids.get("_id").copied().unwrap_or_default()
     }
 
     /// Where a field stands. The name may go on behind a dot.
@@ -109,7 +124,8 @@ impl Collection {
 
     /// What has to be an object, or not there, for all fields to be where they are, the shortest
     /// paths first.
-    pub(crate) fn parents(&self) -> Vec<&str> {
+    #[must_use]
+    pub fn parents(&self) -> Vec<&str> {
         let named = self.fields.values().flat_map(Path::parents);
         let mut parents: Vec<&str> =
             named.chain(self.rest.parents()).chain([self.rest.as_str()]).collect();

@@ -15,6 +15,10 @@ use super::{Raw, cstr};
 /// The field of an answer in which a whole document may stand.
 const WITHIN: &str = "document";
 
+/// The name that a projection gives to something that it computes beside fields that are read as
+/// they are: whether no field of the document stands twice.
+pub const EACH_FIELD_ONCE: &str = "tandemEachFieldOnce";
+
 /// A command as it is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Command {
@@ -31,6 +35,9 @@ pub enum Answer {
     Own,
     /// They are as they are stored.
     Stored(Collection),
+    /// They are as they are stored, and [`EACH_FIELD_ONCE`] is beside their fields. Of these only
+    /// some are asked for.
+    Beside(Collection, Vec<String>),
     /// They have a field with a document as it is stored.
     Within(Collection),
     /// They are keys of an index.
@@ -46,6 +53,19 @@ impl Answer {
         match self {
             Answer::Own => Ok(Cow::Borrowed(document)),
             Answer::Stored(collection) => collection.read(document).map(Cow::Owned),
+            Answer::Beside(collection, asked) => {
+                let mut own = RawDocumentBuf::new();
+                for element in collection.read(document)?.iter_elements() {
+                    let element = element?;
+                    if asked.iter().any(|name| name == element.key().as_str()) {
+                        own.append(element.key(), element.value()?);
+                    }
+                }
+                if let Some(each_once) = document.get(EACH_FIELD_ONCE)? {
+                    own.append(cstr(EACH_FIELD_ONCE), each_once);
+                }
+                Ok(Cow::Owned(own))
+            }
             Answer::Within(collection) => {
                 let mut own = RawDocumentBuf::new();
                 for element in document.iter_elements() {
@@ -104,12 +124,12 @@ impl Collection {
             let value: RawBson = match (element.key().as_str(), element.value()?) {
                 (name, _) if name == kind => self.name().into(),
                 ("filter", RawBsonRef::Document(filter)) => self.filter(filter)?.into(),
-                ("sort" | "min" | "max", RawBsonRef::Document(keys)) => self.keys(keys)?.into(),
+                ("sort" | "hint" | "min" | "max", RawBsonRef::Document(keys)) => {
+                    self.keys(keys)?.into()
+                }
                 ("projection", RawBsonRef::Document(projection)) if kind == "find" => {
-                    let (projection, is_own) = self.projection(projection)?;
-                    if is_own {
-                        answer = Answer::Own;
-                    }
+                    let (projection, made) = self.projection(projection)?;
+                    answer = made.unwrap_or(answer);
                     projection.into()
                 }
                 ("returnKey", RawBsonRef::Boolean(true)) => {
@@ -145,43 +165,66 @@ impl Collection {
         Ok(stored)
     }
 
-    /// A projection, and whether what it yields is as Tandem reads it. If one field is computed,
-    /// all of them are.
-    fn projection(&self, projection: &RawDocument) -> Raw<(RawDocumentBuf, bool)> {
-        let mut is_computed = false;
+    /// A projection, and how what it yields is read, if not as it is stored. If one field is
+    /// computed, all of them are, but for [`EACH_FIELD_ONCE`].
+    fn projection(&self, projection: &RawDocument) -> Raw<(RawDocumentBuf, Option<Answer>)> {
+        let (mut is_computed, mut asked) = (false, vec!["_id".to_owned()]);
         for element in projection.iter_elements() {
-            let value = element?.value()?;
-            is_computed |= matches!(value, RawBsonRef::Document(_) | RawBsonRef::String(_));
+            let element = element?;
+            let (name, value) = (element.key().as_str(), element.value()?);
+            let is_expression = matches!(value, RawBsonRef::Document(_) | RawBsonRef::String(_));
+            is_computed |= is_expression && name != EACH_FIELD_ONCE;
+            asked.push(name.split('.').next().unwrap_or_default().to_owned());
+        }
+        if is_computed {
+            return Ok((self.computed(projection)?, Some(Answer::Own)));
         }
         let mut stored = RawDocumentBuf::new();
         for element in projection.iter_elements() {
             let element = element?;
             let (name, value) = (element.key().as_str(), element.value()?);
-            match (is_computed, is_flag(value)) {
-                (true, Some(true)) => stored.append(element.key(), self.field(name)),
-                (true, Some(false)) => stored.append(element.key(), value),
-                (true, None) => stored.append(element.key(), self.reading(value)?),
+            match is_flag(value) {
+                None => stored.append(element.key(), self.reading(value)?),
                 // What stands on the way shows why a field can't be there.
-                (false, Some(true)) => {
+                Some(true) => {
                     let path = self.path(name);
                     let top = path.split('.').next().unwrap_or_default();
                     if stored.get(top)?.is_none() {
                         stored.append(cstr(top), value);
                     }
                 }
-                (false, _) => stored.append(cstr(&self.path(name)), value),
+                Some(false) => stored.append(cstr(&self.path(name)), value),
             }
-        }
-        if is_computed && projection.get("_id")?.is_none() {
-            stored.append(cstr("_id"), self.field("_id"));
         }
         // The key is read whatever was asked for.
         let key = self.path("_id");
         let hides_id = matches!(stored.get("_id")?, Some(value) if is_flag(value) == Some(false));
-        if !is_computed && key != "_id" && !hides_id && stored.get(&key)?.is_none() {
-            stored.append(cstr(&key), 1);
+        if key != "_id" && !hides_id {
+            let top = key.split('.').next().unwrap_or_default();
+            if stored.get(top)?.is_none() {
+                stored.append(cstr(top), 1);
+            }
         }
-        Ok((stored, is_computed))
+        let has_once = projection.get(EACH_FIELD_ONCE)?.is_some();
+        Ok((stored, has_once.then(|| Answer::Beside(self.clone(), asked))))
+    }
+
+    /// A projection whose fields are all computed.
+    fn computed(&self, projection: &RawDocument) -> Raw<RawDocumentBuf> {
+        let mut stored = RawDocumentBuf::new();
+        for element in projection.iter_elements() {
+            let element = element?;
+            let (name, value) = (element.key().as_str(), element.value()?);
+            match is_flag(value) {
+                Some(true) => stored.append(element.key(), self.field(name)),
+                Some(false) => stored.append(element.key(), value),
+                None => stored.append(element.key(), self.reading(value)?),
+            }
+        }
+        if projection.get("_id")?.is_none() {
+            stored.append(cstr("_id"), self.field("_id"));
+        }
+        Ok(stored)
     }
 
     /// A pipeline that reads, and what its documents are made of.
@@ -200,10 +243,12 @@ impl Collection {
                     ("$match", RawBsonRef::Document(filter)) => self.filter(filter)?.into(),
                     ("$sort", RawBsonRef::Document(keys)) => self.keys(keys)?.into(),
                     ("$project", RawBsonRef::Document(projection)) => {
-                        let (projection, computed) = self.projection(projection)?;
-                        made = if computed { Made::Own } else { made };
+                        let (projection, answer) = self.projection(projection)?;
+                        made = if answer.is_some() { Made::Own } else { made };
                         projection.into()
                     }
+                    ("$set", RawBsonRef::Document(set)) => self.set(set)?.into(),
+                    ("$unset", names) => self.names(names)?,
                     ("$replaceWith", expression) => {
                         made = Made::of(expression)?;
                         self.reading(expression)?
@@ -223,6 +268,19 @@ impl Collection {
             stages.push(stored);
         }
         Ok((stages, made))
+    }
+}
+
+impl Collection {
+    /// Fields that a pipeline which reads adds to a document as it is stored.
+    fn set(&self, set: &RawDocument) -> Raw<RawDocumentBuf> {
+        let mut stored = RawDocumentBuf::new();
+        for element in set.iter_elements() {
+            let element = element?;
+            let path = self.path(element.key().as_str());
+            stored.append(cstr(&path), self.reading(element.value()?)?);
+        }
+        Ok(stored)
     }
 }
 
@@ -265,7 +323,7 @@ impl Made {
     }
 }
 
-fn each(
+pub(crate) fn each(
     documents: &RawArray,
     change: impl Fn(&RawDocument) -> Raw<RawDocumentBuf>,
 ) -> Raw<RawArrayBuf> {

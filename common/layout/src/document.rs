@@ -42,7 +42,34 @@ impl Collection {
             }
             Ok(())
         })?;
+        for (name, value) in &self.missing {
+            if own.get(name)?.is_none() {
+                own.append(cstr(name), value.clone());
+            }
+        }
         Ok(own)
+    }
+
+    /// The fields that a change has set, as Tandem reads them: those that the server names in
+    /// `updatedFields`, each by its path, or by that of an object that is new.
+    ///
+    /// # Errors
+    /// When the bytes are no BSON.
+    pub fn updated(&self, fields: &RawDocument) -> Raw<RawDocumentBuf> {
+        let mut tree = Tree::default();
+        for element in fields.iter_elements() {
+            let element = element?;
+            // What is none of Tandem's may be a number in a list, or anything.
+            let path = element.key().as_str();
+            if self.is_on_the_way(path) || self.name_of(path).is_some() {
+                tree.grow(path, element.value()?.into());
+            }
+        }
+        self.read(&built(&tree))
+    }
+
+    fn is_on_the_way(&self, path: &str) -> bool {
+        self.parents().contains(&path)
     }
 
     /// What is at a path: each of them where a name stands twice.

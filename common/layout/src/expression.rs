@@ -83,6 +83,7 @@ impl Expressions<'_> {
                 }
                 stored.into()
             }
+            RawBsonRef::Document(operators) if is_each_once(operators)? => self.each_once().into(),
             RawBsonRef::Document(operators) => match merged(operators)? {
                 Some(changed) => self.merged(changed)?.into(),
                 None => self.operators(operators)?.into(),
@@ -108,7 +109,14 @@ impl Expressions<'_> {
     fn field(self, document: &str, name: &str) -> RawBson {
         let path = format!("{document}{}", self.of.path(name));
         let field: RawBson = match self.of.value_at(name) {
-            Value::Plain => path.into(),
+            Value::Plain => match self.of.missing.get(name) {
+                Some(meant) => {
+                    let is_missing = rawdoc! { "$eq": [{ "$type": path.as_str() }, "missing"] };
+                    let meant = rawdoc! { "$literal": meant.clone() };
+                    rawdoc! { "$cond": [is_missing, meant, path] }.into()
+                }
+                None => path.into(),
+            },
             Value::Id(kind) => kind.text_of(&path),
             Value::Legs(kind) => legs(kind, &path),
             Value::Word(words) if words.are_plain() && words.absent.is_none() => path.into(),
@@ -118,6 +126,19 @@ impl Expressions<'_> {
             true => rawdoc! { "$cond": [self.of.objects(), field, NO_OBJECT] }.into(),
             false => field,
         }
+    }
+
+    /// Whether no field of the document stands twice, nor one within an object on the way to a
+    /// field. Whatever else is on the way has no fields.
+    fn each_once(self) -> RawDocumentBuf {
+        let once = |object: &str| rawdoc! { "$eq": [object, { "$mergeObjects": [object] }] };
+        let mut all: RawArrayBuf = [once("$$ROOT")].into_iter().collect();
+        for parent in self.of.parents() {
+            let path = format!("${parent}");
+            let is_object = rawdoc! { "$eq": [{ "$type": path.as_str() }, "object"] };
+            all.push(rawdoc! { "$cond": [is_object, once(&path), true] });
+        }
+        rawdoc! { "$and": all }
     }
 
     /// The whole document with some fields changed. The server knows no paths here, so each object
@@ -147,6 +168,17 @@ fn merge(object: &str, prefix: &str, tree: &Tree) -> RawDocumentBuf {
         }
     }
     rawdoc! { "$mergeObjects": [object, changed] }
+}
+
+/// Whether it is `{$eq: ["$$ROOT", {$mergeObjects: ["$$ROOT"]}]}`, by which Tandem asks whether a
+/// field of a document stands twice: merging keeps only the first of them.
+fn is_each_once(operators: &RawDocument) -> Raw<bool> {
+    let Some(RawBsonRef::Array(sides)) = operators.get("$eq")? else { return Ok(false) };
+    let [RawBsonRef::String("$$ROOT"), RawBsonRef::Document(other)] = of_array(sides)?[..] else {
+        return Ok(false);
+    };
+    let Some(RawBsonRef::Array(merged)) = other.get("$mergeObjects")? else { return Ok(false) };
+    Ok(matches!(of_array(merged)?[..], [RawBsonRef::String("$$ROOT")]))
 }
 
 /// What `{$mergeObjects: ["$$ROOT", {…}]}` changes, if it is that.

@@ -7,8 +7,10 @@
 
 use std::collections::BTreeMap;
 
+use bson::RawBson;
 use ledger::account::Status;
-use ledger::transaction::State;
+use ledger::amount::Amount;
+use ledger::transaction::{State, check_name};
 use serde::{Deserialize, Serialize};
 
 use super::OWN;
@@ -30,15 +32,15 @@ const OF_ACCOUNTS: [&str; 8] = [
 ];
 
 /// The same of a transaction; its `_id` is always `_id`.
-const OF_TRANSACTIONS: [&str; 7] =
-    ["source", "destination", "value", LEGS, "state", "lastModified", "application"];
+const OF_TRANSACTIONS: [&str; 8] =
+    ["source", "destination", "value", LEGS, "currency", "state", "lastModified", "application"];
 
 /// No longer name of a collection is taken, in bytes. The server's limit is of name and database
 /// together.
 const NAME_BYTES_MAX: usize = 120;
 
 /// Where a ledger lives.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     /// Its accounts.
     pub accounts: Collection,
@@ -67,6 +69,24 @@ struct WrittenAccounts {
     fields: BTreeMap<String, String>,
     #[serde(default)]
     status: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    missing: WrittenMissing,
+}
+
+/// What a field means that is not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenMissing {
+    floor: Option<WrittenFloor>,
+    currency: Option<String>,
+}
+
+/// Minor units, a decimal as a text, or `"none"`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum WrittenFloor {
+    Whole(i64),
+    Text(String),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,10 +138,16 @@ impl Layout {
         }
     }
 
+    /// The currency of what names none; none where that has none.
+    #[must_use]
+    pub fn currency(&self) -> Option<&str> {
+        self.written.accounts.missing.currency.as_deref()
+    }
+
     fn new(written: Written) -> Result<Layout, BadLayout> {
         let accounts = accounts(&written.accounts);
         let accounts = accounts.map_err(|problem| BadLayout(format!("accounts: {problem}")))?;
-        let transactions = transactions(&written.transactions, written.accounts.ids);
+        let transactions = transactions(&written.transactions, &written.accounts);
         let transactions =
             transactions.map_err(|problem| BadLayout(format!("transactions: {problem}")))?;
         if accounts.name == transactions.name {
@@ -140,6 +166,7 @@ fn accounts(written: &WrittenAccounts) -> Result<Collection, String> {
         fields: paths(&OF_ACCOUNTS, &written.fields)?,
         rest: Path::parse(OWN)?,
         spoken: ("status", words.map_err(|problem| format!("status: {problem}"))?),
+        missing: missing(&written.missing).map_err(|problem| format!("missing.{problem}"))?,
         witness: "balance",
         ids: BTreeMap::from([("_id", written.ids)]),
     };
@@ -147,7 +174,13 @@ fn accounts(written: &WrittenAccounts) -> Result<Collection, String> {
     Ok(collection)
 }
 
-fn transactions(written: &WrittenTransactions, accounts: IdKind) -> Result<Collection, String> {
+fn transactions(
+    written: &WrittenTransactions,
+    accounts: &WrittenAccounts,
+) -> Result<Collection, String> {
+    let currency = accounts.missing.currency.iter();
+    let missing = currency.map(|name| ("currency", name.as_str().into())).collect();
+    let accounts = accounts.ids;
     let states = State::ALL.map(State::as_str);
     let words = Words::new(&states, &written.state, None);
     let mut fields = paths(&OF_TRANSACTIONS, &written.fields)?;
@@ -157,6 +190,7 @@ fn transactions(written: &WrittenTransactions, accounts: IdKind) -> Result<Colle
         fields,
         rest: Path::parse(OWN)?,
         spoken: ("state", words.map_err(|problem| format!("state: {problem}"))?),
+        missing,
         witness: "state",
         ids: BTreeMap::from([
             ("_id", written.ids),
@@ -168,6 +202,40 @@ fn transactions(written: &WrittenTransactions, accounts: IdKind) -> Result<Colle
     };
     collection.check()?;
     Ok(collection)
+}
+
+fn missing(written: &WrittenMissing) -> Result<BTreeMap<&'static str, RawBson>, String> {
+    let mut missing = BTreeMap::new();
+    if let Some(floor) = &written.floor {
+        let amount = match floor {
+            WrittenFloor::Whole(floor) => Some(Amount::Int(*floor)),
+            WrittenFloor::Text(floor) if floor == "none" => None,
+            WrittenFloor::Text(floor) => Some(decimal(floor)?),
+        };
+        if let Some(amount) = amount {
+            Amount::from_bson(&amount.into()).map_err(|error| format!("floor: {error}"))?;
+        }
+        // Without a word for it, it is zero.
+        if !amount.is_some_and(Amount::is_zero) {
+            missing.insert("floor", amount.map_or(RawBson::Null, RawBson::from));
+        }
+    }
+    if let Some(currency) = &written.currency {
+        check_name("currency", currency).map_err(|error| error.to_string())?;
+        missing.insert("currency", currency.as_str().into());
+    }
+    Ok(missing)
+}
+
+fn decimal(text: &str) -> Result<Amount, String> {
+    let bad = || {
+        format!(
+            "floor: {:?} is no amount; write minor units as a number without quotes, a decimal \
+             like \"-12.50\", or \"none\"",
+            ledger::limits::echo(text)
+        )
+    };
+    Amount::parse_decimal(text).map_err(|_| bad())
 }
 
 fn named(given: Option<&str>, default: &str) -> Result<String, String> {
@@ -254,6 +322,10 @@ mod tests {
     #[test]
     fn a_layout_that_would_mix_fields_up_is_refused_with_its_place() {
         for (bad, named) in [
+            ("[accounts.missing]\nfloor = \"ten\"", "missing.floor"),
+            ("[accounts.missing]\nfloor = 9223372036854775807", "missing.floor"),
+            ("[accounts.missing]\ncurrency = \"\"", "missing.currency"),
+            ("[accounts.missing]\nbalance = 0", "balance"),
             ("[accounts]\nfields = { balance = \"status\" }", "both at status"),
             ("[accounts]\nfields = { balance = \"status.x\" }", "leads through status"),
             ("[accounts]\nfields = { balance = \"tandem\" }", "own fields stand"),

@@ -7,6 +7,7 @@
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::collection::{Collection, LEGS, Value};
+use super::ids::IdKind;
 use super::words::Words;
 use super::{Raw, cstr};
 
@@ -84,6 +85,11 @@ fn condition(kind: Value<'_>, value: RawBsonRef<'_>) -> Raw<RawBson> {
             ("$type", Value::Id(kind), RawBsonRef::String("string")) => {
                 let types: RawArrayBuf = kind.types().iter().copied().collect();
                 stored.append(cstr(name), types);
+            }
+            // All ids of the kind: a list begins so, and an empty text is below all of them.
+            ("$gt" | "$gte", Value::Id(kind), RawBsonRef::String("")) if kind != IdKind::Text => {
+                let types: RawArrayBuf = kind.types().iter().copied().collect();
+                stored.append(cstr("$type"), types);
             }
             (_, Value::Id(_), RawBsonRef::Array(values)) => {
                 let mut all = RawArrayBuf::new();

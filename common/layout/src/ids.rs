@@ -5,9 +5,13 @@
 //! read back as a value that the server takes for the same. Whole numbers of all types are the same
 //! number to the server, and here.
 
+use std::cmp::Ordering;
+
 use bson::oid::ObjectId;
 use bson::{RawBson, RawBsonRef, RawDocumentBuf, rawdoc};
+use ledger::hex::hex;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// What the ids of a collection are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +64,32 @@ impl IdKind {
         self == IdKind::Text || !matches!(self.stored(text), RawBson::String(_))
     }
 
+    /// An id that is made from a text, and always the same one: the text itself, the beginning of
+    /// its SHA-256 as an `ObjectId`, or a number below zero of the same.
+    #[must_use]
+    pub fn derived(self, text: String) -> String {
+        match self {
+            IdKind::Text => text,
+            IdKind::ObjectId => hex(&Sha256::digest(text.as_bytes())[..12]),
+            IdKind::Int64 => {
+                let digest = Sha256::digest(text.as_bytes());
+                let mut bytes: [u8; 8] = digest[..8].try_into().expect("the digest is longer");
+                bytes[0] |= 0x80;
+                i64::from_be_bytes(bytes).to_string()
+            }
+        }
+    }
+
+    /// What an id of this kind is, for people.
+    #[must_use]
+    pub fn told(self) -> &'static str {
+        match self {
+            IdKind::Text => "a text",
+            IdKind::ObjectId => "an ObjectId (24 digits, 0-9 and a-f)",
+            IdKind::Int64 => "a whole number",
+        }
+    }
+
     /// The text of an id in the database; none where it is of another kind.
     #[must_use]
     pub fn text(self, stored: RawBsonRef<'_>) -> Option<String> {
@@ -71,6 +101,20 @@ impl IdKind {
             (IdKind::Int64, RawBsonRef::Double(id)) => whole_double(id).map(|id| id.to_string()),
             (IdKind::Int64, RawBsonRef::Decimal128(id)) => whole_decimal(&id.to_string()),
             _ => None,
+        }
+    }
+
+    /// The order of two ids on the server, by their texts. What is no text of this kind comes last.
+    #[must_use]
+    pub fn order(self, one: &str, other: &str) -> Ordering {
+        match self {
+            // The server compares texts byte by byte, as Rust does, and so it does with the bytes
+            // that the digits of an `ObjectId` stand for.
+            IdKind::Text | IdKind::ObjectId => one.cmp(other),
+            IdKind::Int64 => {
+                let number = |text: &str| text.parse::<i64>().map_err(|_| text.to_owned());
+                number(one).cmp(&number(other))
+            }
         }
     }
 
@@ -161,5 +205,16 @@ mod tests {
             assert_eq!(kind.stored(text), RawBson::from(text), "{text}");
             assert!(!kind.takes(text), "{text}");
         }
+    }
+
+    #[test]
+    fn ids_are_in_the_order_of_the_server() {
+        let order = |kind: IdKind, one: &str, other: &str| kind.order(one, other);
+        assert_eq!(order(IdKind::Text, "10", "9"), Ordering::Less);
+        assert_eq!(order(IdKind::Int64, "10", "9"), Ordering::Greater);
+        assert_eq!(order(IdKind::Int64, "-10", "-9"), Ordering::Less);
+        assert_eq!(order(IdKind::Int64, "x", "9"), Ordering::Greater);
+        let (low, high) = (ObjectId::from_bytes([9; 12]), ObjectId::from_bytes([10; 12]));
+        assert_eq!(order(IdKind::ObjectId, &low.to_hex(), &high.to_hex()), low.cmp(&high));
     }
 }

@@ -7,6 +7,7 @@ mod expression;
 mod file;
 mod filter;
 mod ids;
+mod once;
 mod path;
 #[cfg(test)]
 mod tests;
@@ -15,9 +16,10 @@ mod update;
 mod words;
 
 pub use collection::Collection;
-pub use command::{Answer, Command};
+pub use command::{Answer, Command, EACH_FIELD_ONCE};
 pub use file::Layout;
 pub use ids::IdKind;
+pub use once::{TWICE, with_each_field_once};
 pub use path::Path;
 
 /// The path under which Tandem's own fields stand in documents that others have designed.

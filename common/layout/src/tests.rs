@@ -172,3 +172,27 @@ fn answers_are_read_as_their_command_makes_them() {
         assert!(is_as_expected(answer(made)), "{replaced}");
     }
 }
+
+#[test]
+fn a_missing_floor_or_currency_means_what_the_layout_says() {
+    let text = "[accounts.missing]\nfloor = \"none\"\ncurrency = \"EUR\"\n[accounts.fields]\nfloor = \"limit\"";
+    let Layout { accounts, transactions, .. } = Layout::from_toml(text).expect("it is good");
+    let read = |of: &Collection, document| plain(of.read(&raw(&document)).expect("BSON"));
+    let euros = doc! { "_id": "a", "floor": bson::Bson::Null, "currency": "EUR" };
+    let sorted = |document: &Document| -> std::collections::BTreeMap<String, bson::Bson> {
+        document.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    assert_eq!(sorted(&read(&accounts, doc! { "_id": "a" })), sorted(&euros));
+    let other = doc! { "_id": "a", "limit": -5_i64, "currency": "USD" };
+    let read_as = doc! { "_id": "a", "floor": -5_i64, "currency": "USD" };
+    assert_eq!(sorted(&read(&accounts, other)), sorted(&read_as));
+    assert_eq!(read(&transactions, doc! { "_id": "t" }).get_str("currency").ok(), Some("EUR"));
+    let expression = |text: &str| {
+        let stored = accounts.expression(bson::RawBsonRef::String(text)).expect("BSON");
+        bson::Bson::try_from(stored).expect("BSON")
+    };
+    let is_missing = doc! { "$eq": [{ "$type": "$limit" }, "missing"] };
+    let meant = doc! { "$literal": bson::Bson::Null };
+    assert_eq!(expression("$floor"), doc! { "$cond": [is_missing, meant, "$limit"] }.into());
+    assert_eq!(expression("$balance"), "$balance".into());
+}

@@ -87,7 +87,7 @@ impl Collection {
         Ok(stored)
     }
 
-    fn names(&self, names: RawBsonRef<'_>) -> Raw<RawBson> {
+    pub(crate) fn names(&self, names: RawBsonRef<'_>) -> Raw<RawBson> {
         match names {
             RawBsonRef::String(name) => Ok(self.path(name).into_owned().into()),
             RawBsonRef::Array(names) => {

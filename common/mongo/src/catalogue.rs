@@ -24,6 +24,8 @@ pub(super) struct Catalogue {
     pub(super) accepted: Vec<String>,
     /// Whether accounts and transactions are in collections of the owner's own.
     pub(super) is_laid_out: bool,
+    /// The path by which accounts are known, where that is not `_id`.
+    pub(super) key: Option<String>,
 }
 
 impl Catalogue {

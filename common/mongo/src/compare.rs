@@ -12,7 +12,7 @@ use super::findings::{Finding, Lack, strict};
 use super::index::Index;
 use super::intrusions::{refusing, unsuitable, validators_on_own};
 use super::ledger_settings::{Choice, Known, LedgerSettings};
-use super::names::{SETTINGS, WORKERS};
+use super::names::{ACCOUNTS, SETTINGS, WORKERS};
 use super::seen_index::SeenIndex;
 use super::shell;
 use super::unsuitable::Unsuitable;
@@ -51,6 +51,12 @@ pub(super) fn compare(seen: &Catalogue, known: Known, choice: Choice) -> Vec<Fin
             }
         }
         let indexes = there.map_or(&[][..], |(_, indexes)| indexes);
+        if collection == ACCOUNTS
+            && let Some(path) = &seen.key
+            && !indexes.iter().any(SeenIndex::keeps_ids_unique)
+        {
+            lacks(Lack::Key { path: path.clone() });
+        }
         definition.indexes.iter().filter_map(|wanted| index(wanted, indexes)).for_each(lacks);
     }
     let lack = match &seen.settings {
@@ -151,9 +157,10 @@ fn validator(collection: &str, options: &CreateCollectionOptions, ours: &Documen
 
 #[cfg(test)]
 mod tests {
+    use mongodb::bson::Bson;
     use mongodb::results::CollectionSpecification;
 
-    use super::super::names::{ACCOUNTS, JOURNAL, TRANSACTIONS};
+    use super::super::names::{JOURNAL, TRANSACTIONS};
     use super::*;
 
     fn with(validator: Document) -> CollectionSpecification {
@@ -184,7 +191,7 @@ mod tests {
             settings: Some(settings),
             collections: collections.collect(),
             accepted: vec![],
-            is_laid_out: false,
+            ..Catalogue::default()
         }
     }
 
@@ -265,6 +272,32 @@ mod tests {
         assert_eq!(change(WORKERS, everlasting), [(WORKERS, "index_differs")]);
         let unset = Catalogue { settings: None, ..whole() };
         assert_eq!(kinds(&unset, true), [(SETTINGS, "settings")]);
+    }
+
+    #[test]
+    fn accounts_that_are_known_by_another_field_need_an_index_that_keeps_it_unique() {
+        let key = Some("name".to_owned());
+        let with = |index: Document| {
+            let mut seen = Catalogue { key: key.clone(), ..whole() };
+            let (_, indexes) = seen.collections.get_mut(ACCOUNTS).expect("it is there");
+            indexes.push(SeenIndex(index));
+            kinds(&seen, true)
+        };
+        let unique = doc! { "name": "theirs", "key": { "_id": 1 }, "unique": true };
+        assert_eq!(with(unique.clone()), []);
+        assert_eq!(with(doc! { "sparse": true, "key": { "_id": -1.0 }, "unique": true }), []);
+        let lacking = [(ACCOUNTS, "key")];
+        assert_eq!(with(doc! { "key": { "_id": 1 } }), lacking);
+        assert_eq!(with(doc! { "key": { "_id": 1, "x": 1 }, "unique": true }), lacking);
+        assert_eq!(with(doc! { "key": { "_id": "hashed" }, "unique": true }), lacking);
+        for option in ["partialFilterExpression", "collation", "hidden"] {
+            let mut index = unique.clone();
+            index.insert(
+                option,
+                if option == "hidden" { true.into() } else { Bson::from(doc! { "x": 1 }) },
+            );
+            assert_eq!(with(index), lacking, "{option}");
+        }
     }
 
     #[test]

@@ -16,14 +16,15 @@ pub(super) fn index_in(message: &str) -> Option<&str> {
     Some(index).filter(|index| !index.starts_with("_id_"))
 }
 
-/// The same for a document of an insert, by the position that the error names.
-pub(super) fn index_of(reply: &Document, item: usize) -> Option<&str> {
+/// The same for a document of an insert, by the position that the error names. `id` is the path of
+/// the field by which the documents are known.
+pub(super) fn index_of<'a>(reply: &'a Document, item: usize, id: &str) -> Option<&'a str> {
     let errors = reply.get_array("writeErrors").ok()?;
     let of_item = |error: &&Document| {
         error.get_i32("index").is_ok_and(|index| usize::try_from(index) == Ok(item))
     };
     let error = errors.iter().filter_map(|error| error.as_document()).find(of_item)?;
-    let is_id = |key: &Document| key.len() == 1 && key.contains_key("_id");
+    let is_id = |key: &Document| key.len() == 1 && key.contains_key(id);
     match error.get_document("keyPattern") {
         Ok(key) if is_id(key) => None,
         Ok(_) | Err(_) => index_in(error.get_str("errmsg").ok()?),
@@ -58,8 +59,9 @@ mod tests {
         let errors = [error(3, doc! { "_id": 1 }, "mine"), error(5, doc! { "x": 1 }, "x_1")];
         let reply = doc! { "writeErrors": errors.to_vec() };
         assert_eq!(
-            (index_of(&reply, 3), index_of(&reply, 5), index_of(&reply, 4)),
+            (index_of(&reply, 3, "_id"), index_of(&reply, 5, "_id"), index_of(&reply, 4, "_id")),
             (None, Some("x_1"), None)
         );
+        assert_eq!(index_of(&reply, 5, "x"), None, "documents that are known by x");
     }
 }

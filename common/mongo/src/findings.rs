@@ -38,6 +38,11 @@ pub enum Lack {
         /// The arguments of `createIndex`.
         arguments: String,
     },
+    /// A unique index over the field by which accounts are known, in the owner's own documents.
+    Key {
+        /// The path of the field.
+        path: String,
+    },
     /// An index of this name is there with another definition.
     IndexDiffers {
         /// The name.
@@ -128,6 +133,7 @@ impl Finding {
             Lack::Collection => "collection",
             Lack::Plainness(why) => why.kind(),
             Lack::Index { .. } => "index",
+            Lack::Key { .. } => "key",
             Lack::IndexDiffers { .. } => "index_differs",
             Lack::IndexNamed { .. } => "index_named",
             Lack::IndexHarms(harm) => harm.kind(),
@@ -164,6 +170,7 @@ impl Finding {
             Lack::Collection
             | Lack::Plainness(_)
             | Lack::Index { .. }
+            | Lack::Key { .. }
             | Lack::Validator
             | Lack::ValidatorVersion
             | Lack::ValidatorLax { ours: true }
@@ -190,6 +197,11 @@ impl fmt::Display for Finding {
             Lack::Index { name, arguments } => {
                 write!(f, "`{collection}` has no index `{name}`: {arguments}")
             }
+            Lack::Key { path } => write!(
+                f,
+                "`{collection}` has no index that keeps `{path}` unique, by which its accounts are \
+                 known (a partial or hidden one, and one with a collation, can't serve)"
+            ),
             Lack::IndexDiffers { name } => write!(
                 f,
                 "the index `{name}` of `{collection}` is defined otherwise: drop it, then run \

@@ -207,13 +207,13 @@ impl KeyedAttempt {
             "maxTimeMS": self.store.op_limit_ms(),
             "comment": format!("tandem {OPERATION}"),
         };
-        let command = self.store.sent(OPERATION, command)?.sent;
+        let command = self.store.sent(OPERATION, command).await?.sent;
         let database = self.store.database();
         let reply = database.run_raw_command(command).session(&mut *session).await?;
         Ok(match fault::refusals(OPERATION, &reply)?.pop() {
             None => KeyedInsert::Inserted,
             Some((DUPLICATE_KEY, refused)) => {
-                refused_by(duplicate::index_of(&reply, refused.item), refused.item)
+                refused_by(duplicate::index_of(&reply, refused.item, "_id"), refused.item)
             }
             Some((_, refused)) => KeyedInsert::Refused(refused),
         })

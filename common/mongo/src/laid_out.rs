@@ -5,12 +5,17 @@
 //! a ledger without one is spoken to as ever, at no cost. Fails where a command's bytes are no
 //! BSON.
 
+use std::sync::atomic::Ordering;
+
 use layout::{Answer, Collection, Command, Layout};
-use ledger::LedgerError;
-use mongodb::bson::{Document, RawDocumentBuf};
+use ledger::{Effect, Fault, LedgerError};
+use mongodb::bson::error::Error;
+use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 
 use super::Store;
 use super::ledger_settings::{LedgerSettings, Misfit};
+use super::names::{ACCOUNTS, TRANSACTIONS};
+use super::schema::NotReady;
 use super::seen_index::SeenIndex;
 
 impl Store {
@@ -29,8 +34,9 @@ impl Store {
         }
     }
 
-    /// Takes in the layout that the settings name.
-    pub(super) fn learn_layout(&self, settings: &LedgerSettings) -> Result<(), Misfit> {
+    /// Takes in the layout that the settings name, and whether there are validators.
+    pub(super) fn learn(&self, settings: &LedgerSettings) -> Result<(), Misfit> {
+        self.has_validators.store(settings.validators, Ordering::Relaxed);
         let named = settings.layout.as_deref();
         let written = |layout: &Layout| layout.to_toml();
         if let Some(given) = &self.given
@@ -54,23 +60,76 @@ impl Store {
         self.stored(collection).map_or(collection, Collection::name)
     }
 
+    /// The path by which accounts are known, where that is not `_id`.
+    pub(super) fn key_path(&self) -> Option<String> {
+        let path = self.stored(ACCOUNTS)?.path("_id");
+        (path != "_id").then(|| path.into_owned())
+    }
+
     /// How the documents of a collection are laid out, if not as Tandem makes them.
     pub(super) fn stored(&self, collection: &str) -> Option<&Collection> {
         self.layout().and_then(|layout| layout.of(collection))
     }
 
+    /// Reads the layout, if it is not known yet. A ledger that is not set up has none so far.
+    ///
+    /// # Errors
+    /// When the server is away, or the settings can't be read.
+    pub async fn know_layout(&self) -> Result<(), LedgerError> {
+        if self.given.is_some() || self.learned.get().is_some() {
+            return Ok(());
+        }
+        self.settings().await.map(drop).map_err(|error| match error {
+            NotReady::Ledger(error) => error.without_effect(),
+            other => LedgerError {
+                operation: "settings",
+                message: other.to_string(),
+                fault: Fault::Denied,
+                effect: Effect::None,
+            },
+        })
+    }
+
     /// A command as it is sent, and how its answers are read.
-    pub(super) fn sent(
+    pub(super) async fn sent(
         &self,
         operation: &'static str,
         command: RawDocumentBuf,
     ) -> Result<Command, LedgerError> {
-        match self.layout() {
-            None => Ok(Command { sent: command, answer: Answer::Own }),
-            Some(layout) => layout
-                .command(&command)
-                .map_err(|error| LedgerError::lasting(operation, error.to_string())),
+        let is_of_the_ledger = [ACCOUNTS, TRANSACTIONS].map(Some).contains(&target(&command));
+        if is_of_the_ledger {
+            self.know_layout().await?;
         }
+        self.translated(operation, command)
+    }
+
+    /// The same, as far as the layout is known already.
+    pub(super) fn translated(
+        &self,
+        operation: &'static str,
+        command: RawDocumentBuf,
+    ) -> Result<Command, LedgerError> {
+        let bad = |error: Error| LedgerError::lasting(operation, error.to_string());
+        let of = self.unguarded(&command);
+        let Command { mut sent, answer } = match self.layout() {
+            None => Command { sent: command, answer: Answer::Own },
+            Some(layout) => layout.command(&command).map_err(bad)?,
+        };
+        if let Some(name) = of {
+            let parents = self.stored(name).map(Collection::parents).unwrap_or_default();
+            sent = layout::with_each_field_once(&sent, &parents).map_err(bad)?;
+        }
+        Ok(Command { sent, answer })
+    }
+
+    /// The collection of accounts or transactions that this command updates, if no validator keeps
+    /// documents out of it in which a field stands twice.
+    fn unguarded(&self, command: &RawDocument) -> Option<&'static str> {
+        if self.has_validators.load(Ordering::Relaxed) {
+            return None;
+        }
+        let updated = command.get_str("update").ok()?;
+        [ACCOUNTS, TRANSACTIONS].into_iter().find(|name| *name == updated)
     }
 
     /// A command that defines a collection or its indexes, as it is sent.
@@ -116,6 +175,12 @@ impl Store {
         }
         SeenIndex(index)
     }
+}
+
+/// The collection that a command is for.
+fn target(command: &RawDocument) -> Option<&str> {
+    let first = command.iter_elements().next()?.ok()?;
+    first.value().ok()?.as_str()
 }
 
 fn stored_index(stored: &Collection, mut index: Document) -> Document {

@@ -36,6 +36,7 @@ mod parking;
 mod postings;
 mod progress;
 mod protocol;
+mod query;
 mod raw;
 mod read;
 mod refused;
@@ -59,7 +60,7 @@ mod words;
 mod workers;
 mod write;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -94,6 +95,7 @@ pub use parked::{ParkedEntry, ParkedFilter, ParkedTransaction, Volume};
 pub use parking::Unparked;
 pub use progress::{Below, Progress};
 pub use protocol::MongoLedger;
+pub use query::Query;
 pub use raw::{RawId, raw_id};
 pub use read::Fields;
 pub use requests::{Request, Under};
@@ -127,6 +129,8 @@ pub struct Store {
     given: Option<Arc<Layout>>,
     /// The layout that the ledger's settings name, once they were read.
     learned: Arc<OnceLock<Option<Layout>>>,
+    /// Whether accounts and transactions have validators, as the ledger's settings said last.
+    has_validators: Arc<AtomicBool>,
     /// Whether every statement is to be for one document: asked for, or needed by the server.
     one_document: Arc<OnceCell<bool>>,
     /// Set once the ledger was seen to keep exclusive keys.
@@ -180,6 +184,7 @@ impl Store {
             newest_write: Arc::default(),
             given: None,
             learned: Arc::default(),
+            has_validators: Arc::new(AtomicBool::new(true)),
             one_document: Arc::new(OnceCell::new_with(one_document)),
             keeps_keys: Arc::default(),
             accepted_indexes: args.accept_index.clone().into(),

@@ -163,7 +163,8 @@ impl Listing {
             command.append(cstr("hint"), hint);
         }
         let database = self.store.database().clone();
-        let Command { sent, answer } = self.store.sent(LIST, self.store.reading(LIST, command))?;
+        let Command { sent, answer } =
+            self.store.sent(LIST, self.store.reading(LIST, command)).await?;
         self.answer = answer;
         let find = async move { database.run_raw_cursor_command(sent).await };
         self.store.limited(LIST, find).await.map_err(LedgerError::without_effect)

@@ -62,7 +62,8 @@ impl Store {
     ) -> Result<Catalogue, NotReady> {
         let accepted = self.accepted_indexes.to_vec();
         let is_laid_out = self.layout().is_some();
-        Ok(Catalogue { settings, collections: self.collections().await?, accepted, is_laid_out })
+        let (collections, key) = (self.collections().await?, self.key_path());
+        Ok(Catalogue { settings, collections, accepted, is_laid_out, key })
     }
 
     /// The ledger's collections that are there, with their options and indexes.

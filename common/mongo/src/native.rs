@@ -202,7 +202,7 @@ impl NativeAttempt {
     ) -> Result<Vec<AccountRead>, Halt> {
         let operation = format!("{OPERATION} read");
         let command = self.store.aggregation(&operation, ACCOUNTS, pipeline, most);
-        let Command { sent, answer } = self.store.sent(OPERATION, command)?;
+        let Command { sent, answer } = self.store.sent(OPERATION, command).await?;
         let database = self.store.database();
         let mut found = database.run_raw_cursor_command(sent).session(&mut *session).await?;
         let mut accounts = Vec::with_capacity(most);
@@ -263,7 +263,7 @@ pub(super) async fn update(
             "maxTimeMS": store.op_limit_ms(),
             "comment": format!("tandem {operation} {collection}"),
         };
-        let command = store.sent(operation, command)?.sent;
+        let command = store.sent(operation, command).await?.sent;
         let database = store.database();
         let reply = match database.run_raw_command(command).session(&mut *session).await {
             Err(error) if fault::is_garbled(&error) => {

@@ -33,7 +33,8 @@ impl Store {
         let page = most.max(PAGE_MIN);
         command.append(cstr("batchSize"), i32::try_from(page).unwrap_or(i32::MAX));
         let database = self.database.clone();
-        let Command { sent, answer } = self.sent(operation, self.reading(operation, command))?;
+        let Command { sent, answer } =
+            self.sent(operation, self.reading(operation, command)).await?;
         let open = async move { database.run_raw_cursor_command(sent).await };
         let mut cursor = self.limited(operation, open).await?;
         let mut unnoted = Vec::new();

@@ -180,7 +180,7 @@ impl Store {
         parse: impl Fn(&RawDocument) -> Option<T> + Send + 'static,
     ) -> Result<Vec<T>, LedgerError> {
         let database = self.database.clone();
-        let Command { sent, answer } = self.sent(operation, command)?;
+        let Command { sent, answer } = self.sent(operation, command).await?;
         self.limited(operation, async move {
             let mut cursor = database.run_raw_cursor_command(sent).await?;
             let mut found = Vec::new();

@@ -10,10 +10,11 @@ use ledger::limits;
 use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind};
 
-use super::Store;
 use super::names::WORKERS;
 use super::roles::{Action, OF_A_WORKER};
-use super::schema::NotReady;
+use super::schema::{KEY, NotReady};
+use super::write::DUPLICATE_KEY;
+use super::{Store, duplicate};
 
 const UNAUTHORIZED: i32 = 13;
 /// An index is there under another name, or with other options.
@@ -91,6 +92,9 @@ fn refusal(what: String, error: &Error) -> Option<NotReady> {
             let said = limits::echo(&command.message).into_owned();
             match command.code {
                 UNAUTHORIZED => Some(NotReady::NotPermitted { what, said }),
+                DUPLICATE_KEY if duplicate::index_in(&command.message) == Some(KEY) => {
+                    Some(NotReady::KeyTwice(said))
+                }
                 code if INDEX_TAKEN.contains(&code) => Some(NotReady::IndexTaken(said)),
                 _ => None,
             }

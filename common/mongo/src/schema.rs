@@ -26,6 +26,9 @@ pub(super) const NAMESPACE_NOT_FOUND: i32 = 26;
 const NAMESPACE_EXISTS: i32 = 48;
 const DUPLICATE_KEY: i32 = 11_000;
 
+/// The name of the index that keeps the field unique by which accounts are known.
+pub(super) const KEY: &str = "tandem_key";
+
 /// How long `producer init --apply` waits for an index of a large collection.
 const INDEX_LIMIT: Duration = Duration::from_secs(4 * 3_600);
 
@@ -68,6 +71,18 @@ pub enum NotReady {
     /// Exclusive keys are asked for on a sharded cluster.
     #[error("{}; leave out --exclusive-keys on", keyed::NEEDS_REPLICA_SET)]
     KeysOnRouter,
+    /// Accounts are known by another field than `_id`, on a sharded cluster.
+    #[error(
+        "on the router of a sharded cluster, accounts can be known by `_id` only: no index keeps \
+         another field unique on all shards; leave `_id` out of accounts.fields in the schema"
+    )]
+    KeyOnRouter,
+    /// Two accounts have the same value in the field by which they are known.
+    #[error(
+        "two accounts have the same value in the field by which they are known ({0}); give one of \
+         them another value, then run the command again"
+    )]
+    KeyTwice(String),
     /// It is of another version.
     #[error("{0}")]
     Misfit(#[from] Misfit),
@@ -87,6 +102,8 @@ impl NotReady {
             | NotReady::IndexTaken(_)
             | NotReady::Alone
             | NotReady::KeysOnRouter
+            | NotReady::KeyOnRouter
+            | NotReady::KeyTwice(_)
             | NotReady::Misfit(_)
             | NotReady::Unfit(_) => Effect::None,
         }
@@ -102,6 +119,8 @@ impl NotReady {
             | NotReady::IndexTaken(_)
             | NotReady::Alone
             | NotReady::KeysOnRouter
+            | NotReady::KeyOnRouter
+            | NotReady::KeyTwice(_)
             | NotReady::Misfit(_)
             | NotReady::Unfit(_) => self,
         }
@@ -117,6 +136,8 @@ impl NotReady {
             | NotReady::IndexTaken(_)
             | NotReady::Alone
             | NotReady::KeysOnRouter
+            | NotReady::KeyOnRouter
+            | NotReady::KeyTwice(_)
             | NotReady::Misfit(_)
             | NotReady::Unfit(_) => false,
         }
@@ -282,7 +303,11 @@ impl Store {
         let is_fresh = self.given.is_some() && self.learned.get().is_none();
         let validators = choice.validators.or(is_fresh.then_some(false));
         let choice = Choice { validators, ..choice };
-        match (self.is_router().await?, choice.exclusive_keys) {
+        let is_router = self.is_router().await?;
+        if is_router && self.key_path().is_some() {
+            return Err(NotReady::KeyOnRouter);
+        }
+        match (is_router, choice.exclusive_keys) {
             (false, _) => Ok(choice),
             (true, Some(true)) => Err(NotReady::KeysOnRouter),
             (true, Some(false) | None) => Ok(Choice { exclusive_keys: Some(false), ..choice }),
@@ -320,7 +345,7 @@ impl Store {
         let find = async move { collection.find_one(doc! { "_id": ID }).await };
         let found = self.permitted("read the collection `tandem.settings`", find).await?;
         let settings = found.as_ref().map(LedgerSettings::from_document).transpose()?;
-        settings.iter().try_for_each(|settings| self.learn_layout(settings))?;
+        settings.iter().try_for_each(|settings| self.learn(settings))?;
         match settings.as_ref().map(|settings| settings.fits(Known::THIS)) {
             Some(Err(
                 misfit @ (Misfit::Unknown(_) | Misfit::Outdated(_) | Misfit::Unreadable(_)),
@@ -382,6 +407,12 @@ fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Do
                 let mut change = strict(name);
                 change.extend(validator.map(|rules| ("validator".to_owned(), rules.into())));
                 Some(change)
+            }
+            // Documents without the field are no accounts, so they are left out.
+            Lack::Key { .. } => {
+                let index =
+                    doc! { "name": KEY, "key": { "_id": 1 }, "unique": true, "sparse": true };
+                Some(doc! { "createIndexes": name, "indexes": [index] })
             }
             Lack::Index { .. }
             | Lack::Plainness(_)

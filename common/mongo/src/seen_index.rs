@@ -30,6 +30,16 @@ impl SeenIndex {
         !matches!(self.0.get(option), None | Some(Bson::Boolean(false) | Bson::Null))
     }
 
+    /// Whether it keeps the ids of a collection unique, and serves queries for several ids. A
+    /// partial one is not used for `$in`, nor is one with a collation.
+    pub(super) fn keeps_ids_unique(&self) -> bool {
+        let key = self.key();
+        let is_of_ids =
+            key.len() == 1 && key.get("_id").is_some_and(|kind| kind.as_str().is_none());
+        let is_narrow = ["partialFilterExpression", "collation", "hidden"];
+        is_of_ids && self.is("unique") && !is_narrow.iter().any(|option| self.is(option))
+    }
+
     /// After how many seconds the server removes its documents, as it was written.
     pub(super) fn expire_after(&self) -> Option<&Bson> {
         self.0.get("expireAfterSeconds")

@@ -161,13 +161,14 @@ impl Store {
             "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
         };
         let database = self.database.clone();
-        let command = self.sent(OPERATION, command)?.sent;
+        let command = self.sent(OPERATION, command).await?.sent;
         let reply =
             self.limited(OPERATION, async move { database.run_raw_command(command).await }).await?;
         self.heard(&reply);
         let mut inserted = Inserted::default();
+        let id = self.stored(collection).map_or("_id".into(), |stored| stored.path("_id"));
         for (code, refused) in fault::refusals(OPERATION, &reply)? {
-            match (code, duplicate::index_of(&reply, refused.item)) {
+            match (code, duplicate::index_of(&reply, refused.item, &id)) {
                 (DUPLICATE_KEY, Some(index)) => {
                     inserted.taken.push(Refused { problem: duplicate::taken(index), ..refused });
                 }
@@ -197,7 +198,7 @@ impl Store {
             "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
         };
         let database = self.database.clone();
-        let command = self.sent(operation, command)?.sent;
+        let command = self.sent(operation, command).await?.sent;
         let reply = self.limited(operation, async move {
             match database.run_raw_command(command).await {
                 Ok(reply) => Ok(Some(reply)),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use client::{Origin, Receipt, Standing, Submission};
+use client::{Ids, Origin, Receipt, Standing, Submission};
 use futures_util::future::join_all;
 use input::Transfer;
 use input::content::ContentDigest;
@@ -83,7 +83,9 @@ pub async fn submit(call: Call) -> Result<Answer, Problem> {
     let (received, submitter) = (call.received.clone(), call.submitter.clone());
     let most = call.api.settings.items_max;
     // A large array takes a while to read, and other requests are not to wait for that.
-    let reading = tokio::task::spawn_blocking(move || many(&received, most, submitter.as_ref()));
+    let ids = call.api.client.ids();
+    let read = move || many(&received, most, submitter.as_ref(), &ids);
+    let reading = tokio::task::spawn_blocking(read);
     let read = reading.await.map_err(|_| Problem::new(Code::Internal, "reading it broke down"))?;
     let mut array = read?;
     call.api.gate.check()?;
@@ -100,6 +102,7 @@ pub fn many(
     received: &Received,
     most: usize,
     submitter: Option<&Arc<str>>,
+    of_ledger: &Ids,
 ) -> Result<Array, Problem> {
     let key = received.key()?.map(|key| Key::new(Form::Array, submitter, key));
     let request = key.as_ref().map(Key::request);
@@ -120,7 +123,10 @@ pub fn many(
         let content =
             ContentDigest::of(&body).map_err(|problem| Problem::field("metadata", problem))?;
         let origin = if id.is_some() { &own } else { &made };
-        let id = id.unwrap_or_else(|| ids.next(content));
+        let id = match id {
+            Some(id) => id,
+            None => of_ledger.made(ids.next(content))?,
+        };
         contents.push((id.clone(), content));
         Ok(Submission::of(body).with_id(id).with_origin(Some(origin.clone())))
     };

@@ -117,7 +117,7 @@ async fn broken(
         let find = || client.store().documents("compare", TRANSACTIONS, part, Fields::All);
         for stored in client.insist(find).await? {
             let id = stored.get_str("_id").unwrap_or_default();
-            if ids.get(id).is_some_and(|submission| submission.differs_from(&stored)) {
+            if ids.get(id).is_some_and(|own| own.differs_from(&stored, &client.ids())) {
                 changed.push(id.to_owned());
             }
         }

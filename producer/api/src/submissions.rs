@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use client::{Error, Origin, Outcome, Receipt, Standing, Submission};
+use client::{Error, Ids, Origin, Outcome, Receipt, Standing, Submission};
 use input::{Defaults, Flaw, Kind, Record, TRANSFER, Transfer, parse_transfer};
 use ledger::transaction::State;
 use ledger::uri;
@@ -29,13 +29,17 @@ pub const APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 /// `POST /v1/transactions`
 pub async fn submit(call: Call) -> Result<Answer, Problem> {
     let wait = call.wait()?;
-    let one = one(&call, call.submitter.as_ref())?;
+    let one = one(&call, call.submitter.as_ref(), &call.api.client.ids())?;
     single(&call, one, wait).await
 }
 
 /// Reads the transaction of a request. It must have an id of its own or a key, because a caller
 /// whose answer gets lost has to send it again, and without an id that would be paid twice.
-pub fn one(received: &Received, submitter: Option<&Arc<str>>) -> Result<Submission, Problem> {
+pub fn one(
+    received: &Received,
+    submitter: Option<&Arc<str>>,
+    ids: &Ids,
+) -> Result<Submission, Problem> {
     let key = received.key()?.map(|key| Key::new(Form::Single, submitter, key));
     if received.is_array() {
         let problem = "is an array; send arrays to POST /v1/transactions/batch".to_owned();
@@ -45,7 +49,7 @@ pub fn one(received: &Received, submitter: Option<&Arc<str>>) -> Result<Submissi
     let id_from_key = id.is_none();
     let id = match (id, &key) {
         (Some(id), None) => id,
-        (None, Some(key)) => key.id(),
+        (None, Some(key)) => ids.made(key.id())?,
         (Some(_), Some(_)) => {
             let problem = "stands beside an Idempotency-Key; give one of them";
             return Err(Problem::field("id", problem));

@@ -14,6 +14,7 @@ use super::chunks::Chunks;
 use super::close::{Book, Ledger, Sums};
 use super::findings::{Count, Findings, Rule};
 use super::raw::{REPEATED, holds_of, id_of, repeats_a_field};
+use super::shared::Collections;
 
 /// All that were taken in.
 #[derive(Default)]
@@ -43,6 +44,11 @@ struct Place {
 }
 
 impl Accounts {
+    /// None was taken in yet.
+    pub fn new(collections: Collections) -> Accounts {
+        Accounts { pieces: Chunks::new(collections), ..Accounts::default() }
+    }
+
     /// Takes an account in.
     pub fn take(&mut self, document: &RawDocument, findings: &mut Findings) {
         let id: Arc<str> = id_of(document).into();

@@ -33,6 +33,7 @@ use super::effects::{Effect, contradiction, parts};
 use super::findings::{Findings, Rule};
 use super::keys::{self, Contest, Keys};
 use super::raw::{REPEATED, id_of, repeats_a_field, state_of};
+use super::shared::Collections;
 
 /// The most parked transactions that are named.
 const PARKED_SHOWN_MAX: usize = 20;
@@ -70,9 +71,9 @@ pub(super) struct Closed {
 }
 
 impl Books {
-    pub fn new(at_rest: bool, findings_max: usize) -> Books {
+    pub fn new(collections: Collections, at_rest: bool, findings_max: usize) -> Books {
         Books {
-            accounts: Accounts::default(),
+            accounts: Accounts::new(collections),
             keys: Keys::default(),
             at_rest,
             transactions: 0,

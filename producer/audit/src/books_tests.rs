@@ -43,7 +43,7 @@ fn raw(document: &Document) -> RawDocumentBuf {
 }
 
 fn closed(at_rest: bool, accounts: &[Document], transactions: &[Document]) -> Closed {
-    let mut books = Books::new(at_rest, 100);
+    let mut books = Books::new(Collections::default(), at_rest, 100);
     accounts.iter().for_each(|document| books.account(&raw(document)));
     transactions.iter().for_each(|document| books.transaction(&raw(document), Over::All, true));
     let contests = books.take_contests();
@@ -181,7 +181,7 @@ fn money_that_changes_its_currency_is_found() {
 
 #[test]
 fn violations_beyond_the_limit_are_counted() {
-    let mut books = Books::new(false, 1);
+    let mut books = Books::new(Collections::default(), false, 1);
     for id in ["a", "b", "c"] {
         books.account(&raw(&account(id, -1, 0, 0, &[])));
     }
@@ -199,7 +199,7 @@ fn a_document_that_can_not_be_read_is_a_finding_of_its_own() {
     bytes[at] = 0xff;
     let spoiled = RawDocumentBuf::from_bytes(bytes).expect("the lengths are right");
     let long = "x".repeat(9_000_000);
-    let mut books = Books::new(false, 100);
+    let mut books = Books::new(Collections::default(), false, 100);
     books.account(&spoiled);
     books.account(&raw(&doc! { "_id": { "n": 7 }, "status": &long }));
     books.transaction(&spoiled, Over::All, true);
@@ -388,7 +388,7 @@ fn keyed(document: &Document) -> Option<(String, String)> {
 
 #[test]
 fn a_key_that_passes_from_one_transaction_to_the_next_is_no_violation() {
-    let mut books = Books::new(false, 100);
+    let mut books = Books::new(Collections::default(), false, 100);
     let keyed = |id: &str| {
         let mut document = transfer(id, State::Initial);
         document.insert("exclusiveKey", "a-for-b");
@@ -404,7 +404,7 @@ fn a_key_that_passes_from_one_transaction_to_the_next_is_no_violation() {
 
 #[test]
 fn a_transaction_that_has_changed_since_the_moment_is_counted_and_has_no_effect() {
-    let mut books = Books::new(false, 100);
+    let mut books = Books::new(Collections::default(), false, 100);
     for id in ["a", "b"] {
         books.account(&raw(&account(id, 100, 0, 0, &[])));
     }

@@ -9,10 +9,13 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use client::{Error, Server};
+use layout::Collection as Stored;
 use ledger::transaction::State;
 use mongo::{code_of, error_in_words};
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, Timestamp, doc, serialize_to_document};
+use mongodb::bson::{
+    Bson, Document, RawDocument, RawDocumentBuf, Timestamp, doc, serialize_to_document,
+};
 use mongodb::change_stream::event::ResumeToken;
 use mongodb::error::Error as DriverError;
 
@@ -36,9 +39,10 @@ pub(super) async fn probe(
 }
 
 /// Tells which of the `unclear` ones became held, applied or done after the first moment, and when.
-/// `latest_ms` is the latest of their dates.
+/// `latest_ms` is the latest of their dates. With the collection comes how it is laid out, if not
+/// as Tandem makes it.
 pub(super) async fn of(
-    transactions: &Collection<Document>,
+    (transactions, stored): (&Collection<Document>, Option<&Stored>),
     first: Timestamp,
     latest_ms: i64,
     unclear: &HashSet<&str>,
@@ -48,13 +52,13 @@ pub(super) async fn of(
     let behind = Timestamp { time: first.time, increment: first.increment.saturating_add(1) };
     let mut changes = transactions
         .watch()
-        .pipeline(pipeline())
+        .pipeline(stored.map_or_else(pipeline, pipeline_of))
         .start_at_operation_time(behind)
         .max_await_time(AWAIT)
         .batch_size(BATCH)
         .await
         .map_err(explained)?
-        .with_type::<Document>();
+        .with_type::<RawDocumentBuf>();
     let mut changed = HashMap::<String, Changes>::new();
     loop {
         match changes.next_if_any().await.map_err(explained)? {
@@ -62,10 +66,10 @@ pub(super) async fn of(
                 if change.get_timestamp("clusterTime").is_ok_and(|at| at > end) {
                     break;
                 }
-                if let Some(Change { id, state, at, counted }) = Change::read(&change)
-                    && unclear.contains(id)
+                if let Some(Change { id, state, at, counted }) = Change::read(&change, stored)
+                    && unclear.contains(id.as_str())
                 {
-                    changed.entry(id.to_owned()).or_default().add(state, at, counted);
+                    changed.entry(id).or_default().add(state, at, counted);
                 }
             }
             // The server's documentation promises that places compare as texts.
@@ -80,8 +84,8 @@ pub(super) async fn of(
 }
 
 /// What one change says.
-struct Change<'a> {
-    id: &'a str,
+struct Change {
+    id: String,
     state: State,
     at: Timestamp,
     /// Whether it wrote `attempts`. Of the updates that make a transaction done, only that of a
@@ -89,26 +93,38 @@ struct Change<'a> {
     counted: bool,
 }
 
-impl Change<'_> {
-    fn read(change: &Document) -> Option<Change<'_>> {
+impl Change {
+    fn read(change: &RawDocument, stored: Option<&Stored>) -> Option<Change> {
         let of = |field| change.get_document(field).ok();
         let updated = of("updateDescription");
         let updated = updated.and_then(|update| update.get_document("updatedFields").ok());
-        let state = updated.or_else(|| of("fullDocument"))?.get_str("state");
+        let key = of("documentKey")?;
+        let (key, fields) = match (stored, updated) {
+            (None, Some(updated)) => (key.to_owned(), updated.to_owned()),
+            (None, None) => (key.to_owned(), of("fullDocument")?.to_owned()),
+            (Some(stored), Some(updated)) => {
+                (stored.read(key).ok()?, stored.updated(updated).ok()?)
+            }
+            (Some(stored), None) => {
+                (stored.read(key).ok()?, stored.read(of("fullDocument")?).ok()?)
+            }
+        };
         Some(Change {
-            id: change.get_document("documentKey").ok()?.get_str("_id").ok()?,
-            state: State::parse(state.ok()?)?,
+            id: key.get_str("_id").ok()?.to_owned(),
+            state: State::parse(fields.get_str("state").ok()?)?,
             at: change.get_timestamp("clusterTime").ok()?,
-            counted: updated.is_some_and(|fields| fields.contains_key("attempts")),
+            counted: updated.is_some() && matches!(fields.get("attempts"), Ok(Some(_))),
         })
     }
 }
 
+/// The states that are asked for.
+const STATES: [State; 3] = [State::Held, State::Applied, State::Done];
+
 /// Changes that make a transaction held, applied or done.
-fn pipeline() -> [Document; 2] {
-    let states = [State::Held, State::Applied, State::Done].map(Bson::from).to_vec();
-    let states = doc! { "$in": states };
-    [
+fn pipeline() -> Vec<Document> {
+    let states = doc! { "$in": STATES.map(Bson::from).to_vec() };
+    vec![
         doc! { "$match": { "$or": [
             { "operationType": "update", "updateDescription.updatedFields.state": &states },
             { "operationType": { "$in": ["insert", "replace"] }, "fullDocument.state": &states },
@@ -121,6 +137,31 @@ fn pipeline() -> [Document; 2] {
             "fullDocument.state": 1,
         } },
     ]
+}
+
+/// The same where states are elsewhere and have other words. An update names a field by its path,
+/// and one of a new object by that of the object; a name with a dot in it can't be in a filter.
+fn pipeline_of(stored: &Stored) -> Vec<Document> {
+    let path = stored.path("state");
+    let words: Vec<&str> = STATES.iter().flat_map(|state| stored.words(state.as_str())).collect();
+    let fields = "$updateDescription.updatedFields";
+    let is_word = |state: Bson| doc! { "$in": [state, { "$literal": &words }] };
+    let at = |name: &str| doc! { "$getField": { "field": { "$literal": name }, "input": fields } };
+    let mut became = vec![is_word(at(&path).into())];
+    for (dot, _) in path.match_indices('.') {
+        let within = format!("$$object{}", &path[dot..]);
+        let object = doc! { "object": at(&path[..dot]) };
+        became.push(doc! { "$let": { "vars": object, "in": is_word(within.into()) } });
+    }
+    let full = format!("fullDocument.{path}");
+    let mut inserted = doc! { "operationType": { "$in": ["insert", "replace"] } };
+    inserted.insert(&full, doc! { "$in": &words });
+    let mut wanted = doc! {
+        "documentKey._id": 1, "clusterTime": 1, "updateDescription.updatedFields": 1,
+    };
+    wanted.insert(full, 1);
+    let updated = doc! { "operationType": "update", "$expr": { "$or": became } };
+    vec![doc! { "$match": { "$or": [updated, inserted] } }, doc! { "$project": wanted }]
 }
 
 /// Everything that was read before this is asked happened until then. A stream comes as far: a
@@ -190,7 +231,9 @@ mod tests {
         let change = |what: Document| {
             let mut change = doc! { "documentKey": { "_id": "t" }, "clusterTime": at };
             change.extend(what);
-            Change::read(&change).map(|one| (one.id.to_owned(), one.state, one.at, one.counted))
+            let change = RawDocumentBuf::try_from(&change).expect("plain BSON");
+            Change::read(&change, None)
+                .map(|one| (one.id.to_owned(), one.state, one.at, one.counted))
         };
         let of = |fields: Document| doc! { "updateDescription": { "updatedFields": fields } };
         let read = |state, counted| Some(("t".to_owned(), state, at, counted));

@@ -5,10 +5,13 @@
 //! do the transactions that move something on its accounts just then. A leg is judged by the state
 //! that its transaction had when the piece of its account was read.
 
+use super::shared::Collections;
+
 /// Where pieces end, in order.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
     ends: Vec<String>,
+    accounts: Collections,
 }
 
 /// The pieces for which a transaction is taken in.
@@ -22,10 +25,14 @@ pub(super) enum Over<'a> {
 }
 
 impl Chunks {
+    /// None has ended yet.
+    pub fn new(accounts: Collections) -> Chunks {
+        Chunks { ends: Vec::new(), accounts }
+    }
+
     /// The piece that an account of this `_id` belongs to, whether it exists or not.
     pub fn of(&self, account: &str) -> usize {
-        // The server compares texts byte by byte, as Rust does.
-        self.ends.partition_point(|end| end.as_str() < account)
+        self.ends.partition_point(|end| self.accounts.order(end, account).is_lt())
     }
 
     /// The account at which the last piece ends that has an end.

@@ -217,7 +217,7 @@ struct Audited {
 /// does.
 fn audit(life: &Life, plan: Plan, excess: i64) -> Audited {
     let Life { is_hold, scenes, .. } = life;
-    let mut books = Books::new(false, 100);
+    let mut books = Books::new(crate::shared::Collections::default(), false, 100);
     let mut seen = Vec::new();
     for (piece, moment) in plan.moments.into_iter().enumerate() {
         let scene = &scenes[moment];
@@ -298,7 +298,7 @@ fn a_hold_that_lacks_its_mark_is_found_by_the_later_read() {
 
 #[test]
 fn accounts_that_are_forgotten_and_read_anew_are_counted_once() {
-    let mut books = Books::new(false, 100);
+    let mut books = Books::new(crate::shared::Collections::default(), false, 100);
     let (a, mut b) = (account("a"), account("b"));
     b.pending_transactions.insert("nobody".into());
     books.account(&raw_account(&a, false, "a"));

@@ -17,7 +17,7 @@ use client::{Client, Error};
 use ledger::event::End;
 use ledger::limits::echo;
 use ledger::transaction::Body;
-use mongo::{JOURNAL, all_lines};
+use mongo::{JOURNAL, Store, TRANSACTIONS, all_lines};
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::{ClientSession, Collection};
@@ -26,7 +26,8 @@ use super::failed;
 use super::findings::{Findings, Rule};
 use super::lines::{self, Entry, Written, line_of};
 use super::progress::{BATCH, ReadCount};
-use super::raw::{id_of, state_of, transaction_fields};
+use super::raw::{id_of, state_of};
+use super::shared::Collections;
 use super::tallies::{Named, Seen, Tallies};
 
 /// Lines that differ are looked at when they have so many entries or bytes together.
@@ -36,7 +37,7 @@ const BYTES_AT_ONCE: usize = 8 << 20;
 /// The comparison while documents and lines are being read.
 pub(super) struct Journal {
     journal: Collection<Document>,
-    transactions: Collection<Document>,
+    store: Store,
     /// Each read comes after what was read before.
     pub session: ClientSession,
     tallies: Tallies,
@@ -62,7 +63,7 @@ impl Journal {
         let session = store.database().client().start_session().await.map_err(failed)?;
         Ok(Journal {
             journal,
-            transactions: store.transactions(),
+            store: store.clone(),
             session,
             tallies: Tallies::default(),
             lines: 0,
@@ -140,12 +141,14 @@ impl Journal {
         let mut named: Vec<Named> = lines.iter().map(|_| Named::default()).collect();
         let mut entries = Entries::of(&lines, findings);
         let ids: Vec<Bson> = entries.by_id.keys().copied().map(Bson::from).collect();
+        let fields = Collections::of(&self.store).transaction_fields();
         for some in ids.chunks(ENTRIES_AT_ONCE) {
-            let find = self.transactions.find(doc! { "_id": { "$in": some } });
-            let find = find.projection(transaction_fields()).batch_size(BATCH);
+            let asked = doc! { "filter": { "_id": { "$in": some } }, "projection": &fields };
+            let query = self.store.query(TRANSACTIONS, asked)?;
+            let find = query.find().batch_size(BATCH);
             let mut cursor = find.session(&mut self.session).await?;
             while cursor.advance(&mut self.session).await? {
-                let transaction = cursor.current();
+                let transaction = &*query.read(cursor.current());
                 let id = id_of(transaction);
                 for (at, entry) in entries.by_id.remove(id.as_str()).unwrap_or_default() {
                     let line = lines[at].0.id;
@@ -182,13 +185,16 @@ impl Journal {
         findings: &mut Findings,
         told: &mut ReadCount<'_>,
     ) -> Result<(), DriverError> {
-        let find = self.transactions.find(doc! { "line": { "$exists": true } });
-        let find = find.projection(doc! { "line": 1, "state": 1 }).batch_size(BATCH);
+        let asked = doc! {
+            "filter": { "line": { "$exists": true } }, "projection": { "line": 1, "state": 1 },
+        };
+        let query = self.store.query(TRANSACTIONS, asked)?;
+        let find = query.find().batch_size(BATCH);
         let mut cursor = find.session(&mut self.session).await?;
         let mut strays = Vec::new();
         while cursor.advance(&mut self.session).await? {
             told.one("accounts, transactions and lines");
-            let transaction = cursor.current();
+            let transaction = &*query.read(cursor.current());
             let is_final = state_of(transaction).and_then(End::of).is_some();
             if let Some(line) = line_of(transaction).filter(|_| is_final)
                 && self.tallies.is_left(line)

@@ -18,6 +18,7 @@ mod moment;
 mod progress;
 mod raw;
 mod scan;
+mod shared;
 mod tallies;
 
 use std::time::Instant;

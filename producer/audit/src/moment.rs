@@ -14,17 +14,17 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use client::{Client, Error, Server};
-use mongo::{code_of, error_in_words};
+use mongo::{ACCOUNTS, Query, TRANSACTIONS, code_of, error_in_words};
 use mongodb::ClientSession;
-use mongodb::action::Find;
-use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, Timestamp, doc};
+use mongodb::bson::{Bson, RawDocument, RawDocumentBuf, Timestamp, doc};
 use mongodb::error::Error as DriverError;
-use mongodb::options::{Hint, ReadConcern};
+use mongodb::options::ReadConcern;
 
 use super::books::Books;
 use super::chunks::Over;
 use super::progress::{BATCH, ReadCount};
-use super::raw::{account_fields, id_of, transaction_fields};
+use super::raw::id_of;
+use super::shared::Collections;
 use super::{Options, failed};
 
 /// How long the accounts of a piece are read at first: their transactions take some time, too, and
@@ -85,7 +85,8 @@ pub(super) async fn begin(
     options: Options,
     told: &mut ReadCount<'_>,
 ) -> Result<Begun, Error> {
-    let books = Books::new(options.at_rest, options.violations_max);
+    let books =
+        Books::new(Collections::of(client.store()), options.at_rest, options.violations_max);
     let mut limits =
         Some(Limits { time: PIECE, accounts: options.accounts_at_once, marks: MARKS_MAX });
     let mut begun = Begun { books, seen: HashMap::new(), moments: Vec::new() };
@@ -216,22 +217,20 @@ impl Reading {
         told: &mut ReadCount<'_>,
     ) -> Result<Option<String>, DriverError> {
         let begun = Instant::now();
-        let accounts = client.store().accounts();
-        let mut find = accounts.find(doc! {}).projection(account_fields());
-        find = find.sort(doc! { "_id": 1 }).hint(Hint::Keys(doc! { "_id": 1 }));
+        let collections = Collections::of(client.store());
         let after = books.accounts.last_end().map(str::to_owned);
-        if let Some(after) = &after {
-            // A condition on `_id` would find texts only.
-            find = find.min(doc! { "_id": after });
-        }
+        let asked = collections.accounts_behind(after.as_deref());
+        let query = client.store().query(ACCOUNTS, asked)?;
         let (mut end, mut count) = (None, 0);
         let take = |account: &RawDocument| {
             let id = account.get_str("_id").ok();
             if after.is_some() && id == after.as_deref() {
                 return true;
             }
-            told.one("accounts");
-            books.account(account);
+            if collections.has_account(account) {
+                told.one("accounts");
+                books.account(account);
+            }
             count += 1;
             let is_enough = limits.is_some_and(|limits| {
                 count >= limits.accounts
@@ -242,7 +241,7 @@ impl Reading {
             end = id.filter(|_| is_enough).map(str::to_owned);
             end.is_none()
         };
-        self.each(find, take).await?;
+        self.each(&query, take).await?;
         Ok(end)
     }
 
@@ -253,18 +252,18 @@ impl Reading {
         books: &Books,
         told: &mut ReadCount<'_>,
     ) -> Result<Vec<RawDocumentBuf>, DriverError> {
-        let transactions = client.store().transactions();
+        let fields = Collections::of(client.store()).transaction_fields();
         let mut found = Vec::new();
         let marked: Vec<Bson> = books.accounts.marked().map(Bson::from).collect();
         for some in marked.chunks(BATCH as usize) {
-            let filter = doc! { "_id": { "$in": some } };
-            let find = transactions.find(filter).projection(transaction_fields());
+            let asked = doc! { "filter": { "_id": { "$in": some } }, "projection": &fields };
+            let query = client.store().query(TRANSACTIONS, asked)?;
             let take = |transaction: &RawDocument| {
                 told.one("accounts");
                 found.push(transaction.to_owned());
                 true
             };
-            self.each(find, take).await?;
+            self.each(&query, take).await?;
         }
         Ok(found)
     }
@@ -273,15 +272,15 @@ impl Reading {
     /// a finding and does not end the audit.
     async fn each(
         &mut self,
-        find: Find<'_, Document>,
+        query: &Query,
         mut take: impl FnMut(&RawDocument) -> bool,
     ) -> Result<(), DriverError> {
         let find = match &self.level {
-            Some(level) => find.read_concern(level.clone()),
-            None => find,
+            Some(level) => query.find().read_concern(level.clone()),
+            None => query.find(),
         };
         let mut cursor = find.batch_size(BATCH).session(&mut self.session).await?;
-        while cursor.advance(&mut self.session).await? && take(cursor.current()) {}
+        while cursor.advance(&mut self.session).await? && take(&query.read(cursor.current())) {}
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! What the audit reads of a document whose other fields may be anything.
 
+pub(super) use layout::EACH_FIELD_ONCE;
 use ledger::limits::echo;
 use ledger::transaction::State;
 use mongodb::bson::{Bson, Document, RawBson, RawBsonRef, RawDocument, doc};
@@ -29,9 +30,6 @@ pub(super) fn transaction_fields() -> Document {
 fn each_field_once() -> Document {
     doc! { "$eq": ["$$ROOT", { "$mergeObjects": ["$$ROOT"] }] }
 }
-
-/// The name of a field that the query adds: false if a field of the document occurs twice.
-pub(super) const EACH_FIELD_ONCE: &str = "tandemEachFieldOnce";
 
 /// What is wrong with a document that has a field twice.
 pub(super) const REPEATED: &str = "has a field twice; the next update of it may end the MongoDB server (seen \

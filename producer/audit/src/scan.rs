@@ -20,6 +20,7 @@ use std::time::Instant;
 use client::{Client, Error};
 use ledger::limits::NAME_BYTES_MAX;
 use ledger::transaction::State;
+use mongo::TRANSACTIONS;
 use mongodb::bson::{Bson, RawDocument, Timestamp, doc};
 use mongodb::error::Error as DriverError;
 
@@ -30,7 +31,8 @@ use super::journal::Journal;
 use super::keys::{Contest, key_of};
 use super::moment::Begun;
 use super::progress::{BATCH, Progress, ReadCount};
-use super::raw::{id_of, state_of, transaction_fields};
+use super::raw::{id_of, state_of};
+use super::shared::Collections;
 use super::{Options, changes, failed, moment};
 
 /// What was read.
@@ -55,6 +57,7 @@ pub(super) async fn scan(
     let first = moments.iter().min().copied();
     let since = Since { seen, moments, first, begun };
     let transactions = client.store().transactions();
+    let stored = client.store().layout().map(|layout| &layout.transactions);
     if let Some(first) = first {
         // A right that is missing would else show after hours, and not on a ledger at rest.
         changes::probe(&transactions, first).await?;
@@ -65,7 +68,7 @@ pub(super) async fn scan(
         && !unclear.before.is_empty()
     {
         let ids = unclear.before.keys().map(String::as_str).collect();
-        let changed = changes::of(&transactions, first, unclear.latest_ms, &ids).await?;
+        let changed = changes::of((&transactions, stored), first, unclear.latest_ms, &ids).await?;
         let read = read_again(client, &since, &unclear.before, &changed, &mut books);
         read.await.map_err(failed)?;
     }
@@ -152,14 +155,20 @@ async fn go_through(
     journal: &mut Journal,
     told: &mut ReadCount<'_>,
 ) -> Result<Unclear, DriverError> {
-    let transactions = client.store().transactions();
-    let find = transactions.find(doc! {}).projection(transaction_fields()).batch_size(BATCH);
+    let collections = Collections::of(client.store());
+    let asked = doc! { "projection": collections.transaction_fields() };
+    let query = client.store().query(TRANSACTIONS, asked)?;
+    let find = query.find().batch_size(BATCH);
     let mut cursor = find.session(&mut journal.session).await?;
     let mut unclear = Unclear::default();
     while cursor.advance(&mut journal.session).await? {
-        let transaction = cursor.current();
-        journal.take(transaction, since.is_recent(transaction), books.findings());
+        let transaction = &*query.read(cursor.current());
         let seen = since.seen(transaction);
+        // What an account has a mark of is a transaction, or has been one.
+        if seen.is_empty() && !collections.has_transaction(transaction) {
+            continue;
+        }
+        journal.take(transaction, since.is_recent(transaction), books.findings());
         // Without snapshots there is one piece, and what was read with it is not read for another.
         let is_over = seen.len() >= since.moments.len().max(1);
         if is_over {
@@ -185,7 +194,7 @@ async fn read_again(
     changed: &HashMap<String, Changes>,
     books: &mut Books,
 ) -> Result<(), DriverError> {
-    let transactions = client.store().transactions();
+    let fields = Collections::of(client.store()).transaction_fields();
     let (moments, last) = (&since.moments, since.moments.iter().max());
     let changed = |id: &str| changed.get(id).copied().unwrap_or_default();
     let mut ids = Vec::new();
@@ -199,10 +208,11 @@ async fn read_again(
         }
     }
     for some in ids.chunks(BATCH as usize) {
-        let find = transactions.find(doc! { "_id": { "$in": some } });
-        let mut cursor = find.projection(transaction_fields()).batch_size(BATCH).await?;
+        let asked = doc! { "filter": { "_id": { "$in": some } }, "projection": &fields };
+        let query = client.store().query(TRANSACTIONS, asked)?;
+        let mut cursor = query.find().batch_size(BATCH).await?;
         while cursor.advance().await? {
-            let transaction = cursor.current();
+            let transaction = &*query.read(cursor.current());
             let (id, seen) = (id_of(transaction), since.seen(transaction));
             if let Some(before) = unclear.get(&id) {
                 let from = before.since(changed(&id));
@@ -216,15 +226,17 @@ async fn read_again(
 
 /// Looks whether those that were seen with a key first still have it.
 async fn compare_keys(client: &Client, books: &mut Books) -> Result<(), DriverError> {
-    let transactions = client.store().transactions();
     let contests = books.take_contests();
     for some in contests.chunks(BATCH as usize) {
         let first: Vec<&Bson> = some.iter().map(Contest::first).collect();
-        let find = transactions.find(doc! { "_id": { "$in": first } });
-        let mut cursor = find.projection(doc! { "state": 1, "exclusiveKey": 1 }).await?;
+        let asked = doc! {
+            "filter": { "_id": { "$in": first } }, "projection": { "state": 1, "exclusiveKey": 1 },
+        };
+        let query = client.store().query(TRANSACTIONS, asked)?;
+        let mut cursor = query.find().await?;
         let mut still = HashSet::new();
         while cursor.advance().await? {
-            let transaction = cursor.current();
+            let transaction = &*query.read(cursor.current());
             still.extend(key_of(transaction).map(|key| (id_of(transaction), key.to_owned())));
         }
         books.compare_keys(some, &still);

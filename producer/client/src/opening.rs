@@ -54,28 +54,25 @@ impl Client {
         &self,
         accounts: &[Account],
     ) -> Result<Vec<Result<Opened, Error>>, Error> {
+        let ids = self.known_ids().await?;
         let mut results = Vec::with_capacity(accounts.len());
         for accounts in accounts.chunks(CHUNK) {
-            let attempt = |earlier| open(self.store(), accounts, earlier);
-            let answers = self.insist_write(attempt).await;
+            let fit: Vec<Result<Account, Error>> =
+                accounts.iter().cloned().map(|account| ids.fit_account(account)).collect();
+            let accounts: Vec<Account> =
+                fit.iter().filter_map(|fit| fit.as_ref().ok().cloned()).collect();
+            let attempt = |earlier| open(self.store(), &accounts, earlier);
+            let answers = match accounts.is_empty() {
+                true => Ok((vec![], Effect::None)),
+                false => self.insist_write(attempt).await,
+            };
             // Those of the pieces before this one are there.
             let answers =
                 answers.map_err(|e| if results.is_empty() { e } else { e.after_a_write() });
-            let (answers, _) = answers?;
-            results.extend(accounts.iter().zip(answers).map(|(account, answer)| {
-                let id = account.id.to_string();
-                match answer {
-                    Answer::Created => Ok(Opened::Created),
-                    Answer::Unchanged => Ok(Opened::Unchanged),
-                    Answer::Conflict { differs, problem } => {
-                        Err(Error::Conflict { id, problem, differs })
-                    }
-                    Answer::Refused(problem) => {
-                        let problem = format!("the server refuses it: {problem}");
-                        Err(Error::Refused { id, problem })
-                    }
-                    Answer::Open(said) => Err(Error::open(&id, &said)),
-                }
+            let mut answers = answers?.0.into_iter();
+            results.extend(fit.into_iter().map(|fit| {
+                let account = fit?;
+                told(&account, answers.next().expect("one for each that was sent"))
             }));
         }
         Ok(results)
@@ -97,6 +94,20 @@ impl Client {
         let read = || self.store().documents("account", ACCOUNTS, &ids, Fields::All);
         let not_found = || Error::NotFound { kind: Kind::Account, id: id.to_owned() };
         self.insist(read).await?.pop().ok_or_else(not_found)
+    }
+}
+
+fn told(account: &Account, answer: Answer) -> Result<Opened, Error> {
+    let id = account.id.to_string();
+    match answer {
+        Answer::Created => Ok(Opened::Created),
+        Answer::Unchanged => Ok(Opened::Unchanged),
+        Answer::Conflict { differs, problem } => Err(Error::Conflict { id, problem, differs }),
+        Answer::Refused(problem) => {
+            let problem = format!("the server refuses it: {problem}");
+            Err(Error::Refused { id, problem })
+        }
+        Answer::Open(said) => Err(Error::open(&id, &said)),
     }
 }
 

@@ -40,9 +40,9 @@ impl Client {
         id: &str,
         origin: Option<Arc<Origin>>,
     ) -> Result<Receipt, Error> {
-        let body = self.reversed(id).await?;
+        let (body, ids) = (self.reversed(id).await?, self.known_ids().await?);
         for attempt in 1..=ATTEMPTS_MAX {
-            let reversal = reversal_id(id, attempt);
+            let reversal = ids.of_reversal(reversal_id(id, attempt));
             let existing = match self.transaction(&reversal).await? {
                 Some(existing) => existing,
                 None => {

@@ -15,6 +15,7 @@ use observe::TraceParent;
 
 use crate::differences::differences;
 use crate::error::Error;
+use crate::ids::Ids;
 
 use crate::origin::{KeyedArray, Origin};
 
@@ -36,6 +37,8 @@ pub struct Submission {
     /// None where the terms are those of the body. They are checked together, when all are known.
     terms: Option<Box<Terms>>,
     origin: Option<Arc<Origin>>,
+    /// Whether nobody has given its id.
+    pub(crate) has_new_id: bool,
     /// The span under which its trace goes on.
     pub(crate) trace: Option<Box<TraceParent>>,
 }
@@ -67,13 +70,14 @@ impl Submission {
 
     fn new(body: Result<Body, Error>) -> Submission {
         let id = uuid::Uuid::now_v7().to_string().into();
-        Submission { id, body, terms: None, origin: None, trace: None }
+        Submission { id, body, terms: None, origin: None, has_new_id: true, trace: None }
     }
 
-    /// The same under an id of the caller's: its idempotency key. The default is a new UUIDv7.
+    /// The same under an id of the caller's: its idempotency key. The default is a new UUIDv7; where
+    /// the schema says that ids are `ObjectId`s, it is one that is made from it.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<TransactionId>) -> Submission {
-        self.id = id.into();
+        (self.id, self.has_new_id) = (id.into(), false);
         self
     }
 
@@ -148,9 +152,11 @@ impl Submission {
         self.origin = Some(Arc::new(Origin { array: Some(array.clone()), ..origin }));
     }
 
-    /// Whether what is stored has other content.
-    pub fn differs_from(&self, stored: &RawDocument) -> bool {
-        match (self.clone().into_order(), Body::from_raw(stored)) {
+    /// Whether what is stored in a ledger of such ids has other content.
+    #[must_use]
+    pub fn differs_from(&self, stored: &RawDocument, ids: &Ids) -> bool {
+        let own = self.clone().into_order().and_then(|order| ids.fit(order));
+        match (own, Body::from_raw(stored)) {
             (Ok(order), Ok(stored)) => !differences(&order.body, &stored).is_empty(),
             (_, _) => true,
         }
@@ -251,7 +257,7 @@ impl Order {
 
 impl From<Order> for Submission {
     fn from(Order { id, body, origin }: Order) -> Submission {
-        Submission { id, body: Ok(body), terms: None, origin, trace: None }
+        Submission { id, body: Ok(body), terms: None, origin, has_new_id: false, trace: None }
     }
 }
 

@@ -9,6 +9,7 @@ use observe::{Span, SpanKind};
 use crate::client::Client;
 use crate::error::{Effect, Error, Server};
 use crate::group::{Answered, GROUP_MAX, SMALL_MAX};
+use crate::ids::Ids;
 use crate::submission::{Order, Receipt, Submission};
 
 impl Client {
@@ -20,7 +21,8 @@ impl Client {
     /// [`Error::Invalid`], [`Error::Conflict`] and [`Error::Refused`] are about this transaction.
     /// [`Error::Unavailable`] leaves open whether it was submitted: submit a clone again.
     pub async fn submit(&self, submission: Submission) -> Result<Receipt, Error> {
-        let mut answers = self.groups().put(vec![self.entry(submission)?], None).await;
+        let ids = self.known_ids().await?;
+        let mut answers = self.groups().put(vec![self.entry(submission, &ids)?], None).await;
         answer(answers.pop().expect("one for the submission")).await
     }
 
@@ -30,10 +32,14 @@ impl Client {
         &self,
         submissions: impl IntoIterator<Item = Submission>,
     ) -> Vec<Result<Receipt, Error>> {
+        let ids = match self.known_ids().await {
+            Ok(ids) => ids,
+            Err(error) => return submissions.into_iter().map(|_| Err(error.clone())).collect(),
+        };
         let (mut answers, mut errors) = (Vec::new(), Vec::new());
         let (mut part, mut call) = (Vec::new(), None);
         for submission in submissions {
-            match self.entry(submission) {
+            match self.entry(submission, &ids) {
                 Ok(entry) => part.push(entry),
                 Err(error) => errors.push((answers.len() + errors.len() + part.len(), error)),
             }
@@ -48,9 +54,14 @@ impl Client {
         in_order(answers, errors).await
     }
 
-    fn entry(&self, mut submission: Submission) -> Result<(Order, Option<Span>), Error> {
+    fn entry(&self, mut submission: Submission, ids: &Ids) -> Result<(Order, Option<Span>), Error> {
         let trace = submission.trace.take();
-        let order = submission.into_order()?;
+        let has_new_id = submission.has_new_id;
+        let mut order = submission.into_order()?;
+        if has_new_id {
+            order.id = ids.made(order.id.to_string())?.into();
+        }
+        let order = ids.fit(order)?;
         let tracing = &self.config().tracing;
         let span = tracing.begin("submit", SpanKind::Producer, trace.as_deref());
         if let Some(span) = &span {

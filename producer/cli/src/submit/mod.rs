@@ -125,6 +125,8 @@ pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Err
 
     context.advice.set(advice(transfers.batch()));
     context.client.ensure_schema().await?;
+    let transfers = transfers.with_ids(context, context.client.ids()).await?;
+    require_valid(transfers.checked(), args.skip_invalid, &context.console)?;
     context.client.ensure_queue().await?;
     let transfers = Arc::new(transfers);
     let Progressed { counts, outcomes, pending } = pipeline::run(context, &transfers, args).await?;

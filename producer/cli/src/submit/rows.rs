@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use client::Order;
+use client::{Body, Ids, Order};
 use input::Defaults;
 use input::content::Occurrences;
-use input::files::{Checked, Identity, Input, Rows, TRANSFERS, parse_transfer};
+use input::files::{Checked, Identity, Input, Parsed, Rows, TRANSFERS, parse_transfer};
 use tokio::sync::mpsc::Sender;
 
 use super::SubmitArgs;
@@ -27,6 +27,8 @@ pub(super) struct Transfers {
     input: Input,
     checked: Checked,
     defaults: Defaults,
+    /// What the ledger's schema says of ids, once it is known.
+    ids: Ids,
     batch: Batch,
 }
 
@@ -71,9 +73,24 @@ impl Transfers {
             let input = Input::open(&file, format, TRANSFERS)?;
             let checked = check(&input, &console, |record| parse_transfer(record, &defaults))?;
             let batch = batch.unwrap_or_else(|| Batch::of_file(&checked.digest));
-            Ok(Transfers { input, checked, defaults, batch })
+            Ok(Transfers { input, checked, defaults, ids: Ids::default(), batch })
         });
         opening.await.map_err(|panicked| Error::Failed(panicked.to_string()))?
+    }
+
+    /// The same, with its rows checked once more against what the ledger's schema says of ids.
+    pub async fn with_ids(self, context: &Context, ids: Ids) -> Result<Transfers, Error> {
+        if ids.is_plain() {
+            return Ok(self);
+        }
+        let console = context.console.clone();
+        let checking = tokio::task::spawn_blocking(move || {
+            let Transfers { input, defaults, batch, .. } = self;
+            let of = |record| in_ledger(parse_transfer(record, &defaults)?, &ids);
+            let checked = check(&input, &console, of)?;
+            Ok(Transfers { input, checked, defaults, ids, batch })
+        });
+        checking.await.map_err(|panicked| Error::Failed(panicked.to_string()))?
     }
 
     pub fn checked(&self) -> &Checked {
@@ -125,6 +142,21 @@ impl Transfers {
     }
 }
 
+/// A row that fits the ledger's schema.
+fn in_ledger(row: Parsed<Body>, ids: &Ids) -> Result<Parsed<Body>, String> {
+    if ids.is_plain() {
+        return Ok(row);
+    }
+    let told = |error: client::Error| error.to_string();
+    let id = match &row.identity {
+        Identity::Key(id) => id.clone(),
+        Identity::Content(_) => ids.made("row".to_owned()).map_err(told)?,
+    };
+    let order = Order { id: id.into(), body: row.value, origin: None };
+    let fit = ids.fit(order).map_err(told)?;
+    Ok(Parsed { identity: row.identity, value: fit.body })
+}
+
 impl Orders<'_> {
     /// The next row.
     ///
@@ -132,15 +164,18 @@ impl Orders<'_> {
     /// When the file can't be read. A bad row is a row.
     pub fn next(&mut self) -> Result<Option<Read>, Error> {
         let Some(row) = self.rows.next_row()? else { return Ok(None) };
-        let Transfers { checked, defaults, batch, .. } = self.transfers;
+        let Transfers { checked, defaults, ids, batch, .. } = self.transfers;
         let (line, bytes) = (row.line, row.bytes);
-        let parsed = checked.parse(row, |record| parse_transfer(record, defaults));
-        let order = parsed.map(|parsed| {
+        let parse = |record| in_ledger(parse_transfer(record, defaults)?, ids);
+        let order = checked.parse(row, parse).and_then(|parsed| {
             let id = match parsed.identity {
                 Identity::Key(id) => id,
-                Identity::Content(content) => batch.id(content, self.occurrences.next(content)),
+                Identity::Content(content) => {
+                    let id = batch.id(content, self.occurrences.next(content));
+                    ids.made(id).map_err(|error| error.to_string())?
+                }
             };
-            Order { id: id.into(), body: parsed.value, origin: None }
+            Ok(Order { id: id.into(), body: parsed.value, origin: None })
         });
         Ok(Some(Read { line, bytes, order }))
     }

@@ -64,11 +64,14 @@ pub async fn transfer(
     args: &TransferArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
-    let submission = submission(args)?;
-    let id = submission.id().to_owned();
-    advise(context, args, &id);
+    let body = body(args)?;
     context.client.ensure_schema().await?;
-    let receipt = submit(context, submission).await?;
+    let id = match &args.id {
+        Some(id) => id.clone(),
+        None => context.client.ids().made(uuid::Uuid::now_v7().to_string())?,
+    };
+    advise(context, args, &id);
+    let receipt = submit(context, Submission::of(body).with_id(id.as_str())).await?;
     note_unpublished(context, receipt.unpublished.as_ref());
     let outcome = match receipt.known {
         None => "submitted",
@@ -100,7 +103,7 @@ fn advise(context: &Context, args: &TransferArgs, id: &str) {
     context.advice.set(Todo::with(todo, flags));
 }
 
-fn submission(args: &TransferArgs) -> Result<Submission, Error> {
+fn body(args: &TransferArgs) -> Result<Body, Error> {
     let value = Kind::from_flag(args.decimal)
         .parse(&args.value)
         .map_err(|error| Error::BadInput(format!("value: {error}")))?;
@@ -108,10 +111,10 @@ fn submission(args: &TransferArgs) -> Result<Submission, Error> {
         check_name("currency", currency)?;
     }
     let body = Body::transfer(&args.source, &args.destination, value)?;
-    let body = body.in_currency(args.currency.clone()).with_terms(args.terms.terms())?;
-    let id = args.id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
-    check_name("id", &id)?;
-    Ok(Submission::of(body).with_id(id))
+    if let Some(id) = &args.id {
+        check_name("id", id)?;
+    }
+    Ok(body.in_currency(args.currency.clone()).with_terms(args.terms.terms())?)
 }
 
 async fn submit(context: &Context, submission: Submission) -> Result<Receipt, Error> {

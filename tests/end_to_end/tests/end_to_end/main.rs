@@ -49,6 +49,7 @@ mod rights;
 mod roles;
 mod schedules;
 mod schema;
+mod schemas;
 mod secrets;
 mod settle;
 mod sweeper;

@@ -7,7 +7,7 @@ use api::{
     Code, Problem, Received, accounts, bulk, events, holds, routes, submissions, transactions,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use client::{Capture, Submission};
+use client::{Capture, Ids, Submission};
 use fuzz::json::{Json, crowds, leaves, write};
 use fuzz::judge::{Memory, told, within};
 use fuzz::transfers::names;
@@ -195,8 +195,8 @@ fn submitted(operation: &str, input: &[u8], received: &Received) -> Result<Verdi
         Err(problem) => return refused(&problem),
     }
     let read = within(MEMORY, input, || match operation {
-        "submit" => submissions::one(received, None).map(|one| vec![Ok(one)]),
-        _ => bulk::many(received, ITEMS_MAX, None).map(|array| array.items),
+        "submit" => submissions::one(received, None, &Ids::default()).map(|one| vec![Ok(one)]),
+        _ => bulk::many(received, ITEMS_MAX, None, &Ids::default()).map(|array| array.items),
     })?;
     let mut verdict = Verdict::default();
     match read {

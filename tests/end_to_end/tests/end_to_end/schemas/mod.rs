@@ -1,0 +1,56 @@
+//! Ledgers that a schema file sets up, by the programs as an operator runs them.
+
+mod ids;
+mod keys;
+mod twice;
+
+use harness::producer::Answer;
+use harness::wait::{s, wait_until};
+use harness::world::World;
+use mongodb::Collection;
+use mongodb::bson::{Document, doc};
+
+/// A world without a ledger.
+async fn empty_world() -> World {
+    let world = World::new().await;
+    world.store.database().drop().await.expect("MongoDB is there");
+    world
+}
+
+/// Sets a ledger up as this schema says.
+async fn init(world: &World, schema: &str) -> Answer {
+    let file = world.directory().join("ledger.toml");
+    std::fs::write(&file, schema).expect("the directory is there");
+    world.producer(&["init", "--schema", file.to_str().expect("it is text")]).await
+}
+
+async fn world_of(schema: &str) -> World {
+    let world = empty_world().await;
+    init(&world, schema).await.expect_success();
+    world
+}
+
+fn collection(world: &World, name: &str) -> Collection<Document> {
+    world.store.database().collection(name)
+}
+
+async fn one(world: &World, name: &str, filter: Document) -> Document {
+    let found = collection(world, name).find_one(filter).await.expect("MongoDB is there");
+    found.expect("the document is there")
+}
+
+/// Waits until so many documents match.
+async fn wait_count(world: &World, name: &str, filter: Document, count: u64) {
+    let what = format!("{count} documents of {name} match {filter}");
+    wait_until(&what, s(60), async || {
+        let found = collection(world, name).count_documents(filter.clone()).await;
+        found.expect("MongoDB is there") == count
+    })
+    .await;
+}
+
+/// The audit finds nothing.
+async fn assert_sound(world: &World) {
+    let audit = world.producer(&["audit", "--at-rest"]).await;
+    assert_eq!(audit.code, Some(0), "{}\n{}", audit.stdout, audit.stderr);
+}
