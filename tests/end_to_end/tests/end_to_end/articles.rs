@@ -1,5 +1,8 @@
 //! Articles on two-phase commits in MongoDB, settled as they write them: `mongosh` runs their own
-//! statements from `articles/`, under the schemas of `deploy/schemas`. Nobody sends a message.
+//! statements from `articles/`, `producer init` gets the schema of the same name from
+//! `deploy/schemas`, and a worker finds the transactions by itself. Nobody sends a message.
+
+use std::collections::BTreeSet;
 
 use harness::deployment::root;
 use harness::wait::{s, wait_until};
@@ -21,10 +24,14 @@ struct Article {
     account: [&'static str; 3],
     /// The field of a transaction's state.
     state: &'static str,
-    /// How each transaction ends: what finds it, and its state.
-    ends: [(Document, &'static str); 2],
+    /// What finds the transfer that has to be `done`.
+    paid: Document,
+    /// What finds the one that is refused, its state in the end, and why.
+    refused: (Document, &'static str, &'static str),
     /// What each account holds in the end.
     balances: Vec<(&'static str, Bson)>,
+    /// The fields that Tandem may add to these documents.
+    added: &'static [&'static str],
 }
 
 impl Article {
@@ -34,16 +41,20 @@ impl Article {
             let world = World::new().await;
             world.store.database().drop().await.expect("MongoDB is there");
             self.run_statements(&world).await;
+            let written = self.fields(&world).await;
             let schema = root().join(format!("deploy/schemas/{}.toml", self.name));
             let schema = schema.to_str().expect("UTF-8");
-            let init = ["init", "--schema", schema, "--apply", "--no-validator"];
-            world.producer(&init).await.expect_success();
+            world.producer(&["init", "--schema", schema]).await.expect_success();
             let worker = world.worker("one").flag("--engine", engine).flag("--sweep-ms", 200);
             let worker = worker.flag("--orphan-ms", 500).start().await;
             let context = format!("{} by {engine}", self.name);
             self.assert_ends(&world, &context).await;
             self.assert_balances(&world, &context).await;
             drop(worker);
+            let mut added = &self.fields(&world).await - &written;
+            added.retain(|field| !self.added.contains(&field.as_str()));
+            assert!(added.is_empty(), "{context}: {added:?} were added");
+            self.assert_audited(&world, &context).await;
             world.finish().await;
         }
     }
@@ -68,33 +79,60 @@ impl Article {
     }
 
     async fn assert_ends(&self, world: &World, context: &str) {
-        let [_, transactions] = self.collections.map(|name| collection(world, name));
-        for (found_by, state) in &self.ends {
+        let [_, transactions] = self.collections;
+        let (refused, canceled, reason) = &self.refused;
+        for (found_by, state) in [(&self.paid, "done"), (refused, *canceled)] {
             let what = format!("{context}: {found_by} is {state}");
             wait_until(&what, s(60), async || {
-                let found = transactions.find_one(found_by.clone()).await;
-                let found = found.expect("MongoDB is there").expect("it was inserted");
-                found.get_str(self.state).ok() == Some(*state)
+                let found = one(world, transactions, found_by.clone()).await;
+                found.get_str(self.state).ok() == Some(state)
             })
             .await;
         }
+        let refused = one(world, transactions, refused.clone()).await;
+        let own = refused.get_document("tandem").and_then(|own| own.get_document("reason"));
+        let code = own.and_then(|reason| reason.get_str("code"));
+        assert_eq!(code.ok(), Some(*reason), "{context}: {refused}");
     }
 
     async fn assert_balances(&self, world: &World, context: &str) {
         let [key, balance, marks] = self.account;
-        let [accounts, _] = self.collections.map(|name| collection(world, name));
+        let [accounts, _] = self.collections;
         let first = format!("{marks}.0");
         wait_until(&format!("{context}: no mark is left"), s(30), async || {
-            let marked = accounts.count_documents(doc! { &first: { "$exists": true } }).await;
+            let marked = doc! { &first: { "$exists": true } };
+            let marked = collection(world, accounts).count_documents(marked).await;
             marked.expect("MongoDB is there") == 0
         })
         .await;
         for (id, expected) in &self.balances {
-            let found = accounts.find_one(doc! { key: *id }).await;
-            let account = found.expect("MongoDB is there").expect("it was inserted");
+            let account = one(world, accounts, doc! { key: *id }).await;
             let held = account.get(balance).map(Amount::from_bson);
             assert_eq!(held, Some(Amount::from_bson(expected)), "{context}: {account}");
         }
+    }
+
+    /// The audit has read all documents, and finds nothing.
+    async fn assert_audited(&self, world: &World, context: &str) {
+        let audit = world.producer(&["audit", "--at-rest", "--json"]).await;
+        assert!(audit.is_success(), "{context}: {}\n{}", audit.stdout, audit.stderr);
+        let report = audit.json();
+        let read = ["accounts", "transactions"].map(|field| report[field].as_u64());
+        let there = [self.balances.len() as u64, 2].map(Some);
+        assert_eq!(read, there, "{context}: {report}");
+    }
+
+    /// The names of all fields in both collections.
+    async fn fields(&self, world: &World) -> BTreeSet<String> {
+        let mut fields = BTreeSet::new();
+        for name in self.collections {
+            let mut found = collection(world, name).find(doc! {}).await.expect("MongoDB is there");
+            while found.advance().await.expect("MongoDB is there") {
+                let document = found.deserialize_current().expect("BSON");
+                fields.extend(document.keys().cloned());
+            }
+        }
+        fields
     }
 }
 
@@ -102,30 +140,43 @@ fn collection(world: &World, name: &str) -> Collection<Document> {
     world.store.database().collection(name)
 }
 
+async fn one(world: &World, name: &str, filter: Document) -> Document {
+    let found = collection(world, name).find_one(filter).await.expect("MongoDB is there");
+    found.expect("the document is there")
+}
+
 fn decimal(text: &str) -> Bson {
     Bson::Decimal128(text.parse().expect("a decimal"))
 }
 
-/// The MongoDB manual's tutorial, by one of its schemas.
-fn tutorial(name: &'static str) -> Article {
-    Article {
-        name,
+#[tokio::test]
+async fn the_manuals_transfer_ends_as_its_tutorial_says() {
+    let article = Article {
+        name: "two-phase-commits",
         collections: ["accounts", "transactions"],
         account: ["_id", "balance", "pendingTransactions"],
         state: "state",
-        ends: [(doc! { "_id": 1 }, "done"), (doc! { "_id": 2 }, "canceled")],
+        paid: doc! { "_id": 1 },
+        refused: (doc! { "_id": 2 }, "canceled", "insufficient_funds"),
         balances: vec![("A", 900.into()), ("B", 1_100.into())],
-    }
+        added: &["application", "tandem"],
+    };
+    article.settles().await;
 }
 
 #[tokio::test]
-async fn the_manuals_transfer_ends_as_its_tutorial_says() {
-    tutorial("two-phase-commits").settles().await;
-}
-
-#[tokio::test]
-async fn the_manuals_transfer_ends_as_well_with_the_doubles_of_an_old_shell() {
-    tutorial("pending-sums").settles().await;
+async fn the_manuals_balances_may_fall_below_zero_and_be_doubles_of_an_old_shell() {
+    let article = Article {
+        name: "balances-below-zero",
+        collections: ["accounts", "transactions"],
+        account: ["_id", "balance", "pendingTransactions"],
+        state: "state",
+        paid: doc! { "_id": 1 },
+        refused: (doc! { "_id": 2 }, "canceled", "account_not_found"),
+        balances: vec![("A", (-100).into()), ("B", 2_100.into())],
+        added: &["application", "pendingCredits", "pendingDebits", "tandem"],
+    };
+    article.settles().await;
 }
 
 #[tokio::test]
@@ -135,8 +186,10 @@ async fn joe_pays_peter_by_name() {
         collections: ["accounts", "transactions"],
         account: ["name", "balance", "pendingTransactions"],
         state: "state",
-        ends: [(doc! { "amount": 100 }, "done"), (doc! { "amount": 2_000 }, "canceled")],
+        paid: doc! { "amount": 100 },
+        refused: (doc! { "amount": 2_000 }, "canceled", "insufficient_funds"),
         balances: vec![("Joe Moneylender", 900.into()), ("Peter Bum", 1_100.into())],
+        added: &["application", "tandem"],
     };
     article.settles().await;
 }
@@ -148,8 +201,10 @@ async fn users_give_points_to_all_but_those_who_are_locked() {
         collections: ["user", "transaction"],
         account: ["name", "score", "pendingTransactions"],
         state: "state",
-        ends: [(doc! { "to": "B" }, "done"), (doc! { "to": "C" }, "canceled")],
+        paid: doc! { "to": "B" },
+        refused: (doc! { "to": "C" }, "canceled", "account_frozen"),
         balances: vec![("allenny.iteye.com", 90.into()), ("B", 10.into()), ("C", 0.into())],
+        added: &["pendingTransactions", "tandem"],
     };
     article.settles().await;
 }
@@ -161,8 +216,10 @@ async fn classes_with_capitals_and_decimals_settle_as_their_driver_writes_them()
         collections: ["UserAccounts", "TransactionCollection"],
         account: ["_id", "Balance", "PendingTransactions"],
         state: "State",
-        ends: [(doc! { "_id": "AForB" }, "done"), (doc! { "_id": "BForA" }, "cancelled")],
+        paid: doc! { "_id": "AForB" },
+        refused: (doc! { "_id": "BForA" }, "cancelled", "insufficient_funds"),
         balances: vec![("A", decimal("900")), ("B", decimal("1100"))],
+        added: &["tandem"],
     };
     article.settles().await;
 }

@@ -1,9 +1,0 @@
-// The statements of the MongoDB manual's tutorial "Perform Two Phase Commits", with numbers as the
-// shell `mongo` of its time wrote them: each of them is a double.
-
-db.accounts.insert( [ { _id: "A", balance: Double(1000), pendingTransactions: [] }, { _id: "B", balance: Double(1000), pendingTransactions: [] } ] )
-
-db.transactions.insert( { _id: Double(1), source: "A", destination: "B", value: Double(100), state: "initial", lastModified: new Date() } )
-
-// One that A can't pay.
-db.transactions.insert( { _id: Double(2), source: "A", destination: "B", value: Double(2000), state: "initial", lastModified: new Date() } )
