@@ -10,7 +10,11 @@ use harness::world::World;
 use ledger::amount::Amount;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
+use mongodb::change_stream::ChangeStream;
+use mongodb::change_stream::event::ChangeStreamEvent;
 use tokio::process::Command;
+
+type Changes = ChangeStream<ChangeStreamEvent<Document>>;
 
 const ENGINES: [&str; 2] = ["two-phase", "transaction"];
 
@@ -24,8 +28,8 @@ struct Article {
     account: [&'static str; 3],
     /// The field of a transaction's state.
     state: &'static str,
-    /// What finds the transfer that has to be `done`.
-    paid: Document,
+    /// What finds the transfer that has to be `done`, and the state before.
+    paid: (Document, &'static str),
     /// What finds the one that is refused, its state in the end, and why.
     refused: (Document, &'static str, &'static str),
     /// What each account holds in the end.
@@ -45,10 +49,14 @@ impl Article {
             let schema = root().join(format!("deploy/schemas/{}.toml", self.name));
             let schema = schema.to_str().expect("UTF-8");
             world.producer(&["init", "--schema", schema]).await.expect_success();
+            let changes = collection(&world, self.collections[1]).watch().await;
             let worker = world.worker("one").flag("--engine", engine).flag("--sweep-ms", 200);
             let worker = worker.flag("--orphan-ms", 500).start().await;
             let context = format!("{} by {engine}", self.name);
             self.assert_ends(&world, &context).await;
+            if engine == "two-phase" {
+                self.assert_states(&world, changes.expect("MongoDB is there")).await;
+            }
             self.assert_balances(&world, &context).await;
             drop(worker);
             let mut added = &self.fields(&world).await - &written;
@@ -81,7 +89,7 @@ impl Article {
     async fn assert_ends(&self, world: &World, context: &str) {
         let [_, transactions] = self.collections;
         let (refused, canceled, reason) = &self.refused;
-        for (found_by, state) in [(&self.paid, "done"), (refused, *canceled)] {
+        for (found_by, state) in [(&self.paid.0, "done"), (refused, *canceled)] {
             let what = format!("{context}: {found_by} is {state}");
             wait_until(&what, s(60), async || {
                 let found = one(world, transactions, found_by.clone()).await;
@@ -93,6 +101,28 @@ impl Article {
         let own = refused.get_document("tandem").and_then(|own| own.get_document("reason"));
         let code = own.and_then(|reason| reason.get_str("code"));
         assert_eq!(code.ok(), Some(*reason), "{context}: {refused}");
+    }
+
+    /// The transfer that is paid went through the states that the article gives it. The other engine
+    /// needs none between the claim and the end.
+    async fn assert_states(&self, world: &World, mut changes: Changes) {
+        let (paid, committed) = &self.paid;
+        let id = one(world, self.collections[1], paid.clone()).await.remove("_id");
+        let mut states: Vec<String> = vec![];
+        let whole = async {
+            while states.last().is_none_or(|state| state != "done") {
+                let Some(change) = changes.next_if_any().await.expect("MongoDB is there") else {
+                    continue;
+                };
+                let is_paid =
+                    change.document_key.as_ref().and_then(|key| key.get("_id")) == id.as_ref();
+                let updated = change.update_description.map(|update| update.updated_fields);
+                let state = updated.as_ref().and_then(|fields| fields.get_str(self.state).ok());
+                states.extend(state.filter(|_| is_paid).map(str::to_owned));
+            }
+        };
+        tokio::time::timeout(s(60), whole).await.expect("the changes are told");
+        assert_eq!(states, ["pending", *committed, "done"], "{}", self.name);
     }
 
     async fn assert_balances(&self, world: &World, context: &str) {
@@ -156,7 +186,7 @@ async fn the_manuals_transfer_ends_as_its_tutorial_says() {
         collections: ["accounts", "transactions"],
         account: ["_id", "balance", "pendingTransactions"],
         state: "state",
-        paid: doc! { "_id": 1 },
+        paid: (doc! { "_id": 1 }, "applied"),
         refused: (doc! { "_id": 2 }, "canceled", "insufficient_funds"),
         balances: vec![("A", 900.into()), ("B", 1_100.into())],
         added: &["application", "tandem"],
@@ -171,7 +201,7 @@ async fn the_manuals_balances_may_fall_below_zero_and_be_doubles_of_an_old_shell
         collections: ["accounts", "transactions"],
         account: ["_id", "balance", "pendingTransactions"],
         state: "state",
-        paid: doc! { "_id": 1 },
+        paid: (doc! { "_id": 1 }, "applied"),
         refused: (doc! { "_id": 2 }, "canceled", "account_not_found"),
         balances: vec![("A", (-100).into()), ("B", 2_100.into())],
         added: &["application", "pendingCredits", "pendingDebits", "tandem"],
@@ -186,7 +216,7 @@ async fn joe_pays_peter_by_name() {
         collections: ["accounts", "transactions"],
         account: ["name", "balance", "pendingTransactions"],
         state: "state",
-        paid: doc! { "amount": 100 },
+        paid: (doc! { "amount": 100 }, "committed"),
         refused: (doc! { "amount": 2_000 }, "canceled", "insufficient_funds"),
         balances: vec![("Joe Moneylender", 900.into()), ("Peter Bum", 1_100.into())],
         added: &["application", "tandem"],
@@ -201,7 +231,7 @@ async fn users_give_points_to_all_but_those_who_are_locked() {
         collections: ["user", "transaction"],
         account: ["name", "score", "pendingTransactions"],
         state: "state",
-        paid: doc! { "to": "B" },
+        paid: (doc! { "to": "B" }, "committed"),
         refused: (doc! { "to": "C" }, "canceled", "account_frozen"),
         balances: vec![("allenny.iteye.com", 90.into()), ("B", 10.into()), ("C", 0.into())],
         added: &["pendingTransactions", "tandem"],
@@ -216,7 +246,7 @@ async fn classes_with_capitals_and_decimals_settle_as_their_driver_writes_them()
         collections: ["UserAccounts", "TransactionCollection"],
         account: ["_id", "Balance", "PendingTransactions"],
         state: "State",
-        paid: doc! { "_id": "AForB" },
+        paid: (doc! { "_id": "AForB" }, "applied"),
         refused: (doc! { "_id": "BForA" }, "cancelled", "insufficient_funds"),
         balances: vec![("A", decimal("900")), ("B", decimal("1100"))],
         added: &["tandem"],
