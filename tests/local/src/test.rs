@@ -28,7 +28,8 @@ Examples:
   deploy/test --test-threads 1      what comes after `cargo test --workspace --no-fail-fast --`
   deploy/test --rabbitmq 4 broker:: on RabbitMQ 4 of Debian 13, which is fetched once, as root
 
-TANDEM_MONGOD and TANDEM_RABBITMQ_SERVER name programs of other versions than those that are found.
+TANDEM_MONGOD, TANDEM_RABBITMQ_SERVER and TANDEM_MONGOSH name programs of other versions than those
+that are found.
 
 A server named by TANDEM_MONGODB_URI or TANDEM_AMQP_URL is used instead of an own one.
 Tests see these variables, and

@@ -8,6 +8,7 @@ mod addresses;
 mod advice;
 mod alarms;
 mod api;
+mod articles;
 mod audit;
 mod batches;
 mod broker;
