@@ -103,7 +103,7 @@ impl Collection {
             }
             (Value::Word(words), RawBsonRef::String(word)) => match words.own(word) {
                 Some(own) => own.into(),
-                None => RawBson::Null,
+                None => words.unknown(word),
             },
             (_, value) => value.into(),
         })

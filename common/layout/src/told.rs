@@ -6,6 +6,7 @@
 
 use super::collection::Collection;
 use super::once::TWICE;
+use super::words::NO_WORD;
 use super::{AT_END, IN_THE_WAY};
 
 /// Fields with which something may be wrong, and that stand under Tandem's own path.
@@ -47,11 +48,17 @@ impl Collection {
                 within.join(", ")
             );
         }
-        let named = |name: &str| self.fields.contains_key(name) || OWN_FIELDS.contains(&name);
-        match problem.split_once(": ") {
-            Some((name, rest)) if named(name) => format!("{}: {rest}", self.path(name)),
-            Some(_) | None => problem.to_owned(),
+        let (field, words) = &self.spoken;
+        if let Some((said, _)) = problem.split_once(NO_WORD)
+            && let Some((_, word)) = said.split_once('"')
+        {
+            let path = self.path(field);
+            return format!("{path}: \"{word}\" is no word of the schema; it has {}", words.told());
         }
+        let named = |name: &str| self.fields.contains_key(name) || OWN_FIELDS.contains(&name);
+        let end = problem.find([':', ' ']).unwrap_or(problem.len());
+        let (name, rest) = problem.split_at(end);
+        if named(name) { format!("{}{rest}", self.path(name)) } else { problem.to_owned() }
     }
 }
 
@@ -65,6 +72,11 @@ mod tests {
         let accounts = Layout::from_toml(text).expect("it is good").accounts;
         assert_eq!(accounts.told("balance: is a text"), "wallet.sum: is a text");
         assert_eq!(accounts.told("openingBalance: 5"), "tandem.openingBalance: 5");
+        let unknown = format!("status \"asleep{}\" is not open", super::NO_WORD);
+        let told = accounts.told(&unknown);
+        assert!(
+            told.starts_with("status: \"asleep\" is no word of the schema; it has \"open\" for")
+        );
         let twice = "fields: one of them is there twice";
         assert_eq!(accounts.told(twice), twice);
         let said =

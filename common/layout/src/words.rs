@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 
+/// What is said of a word that stands for nothing.
+pub(crate) const NO_WORD: &str = ", which is no word of the schema";
+
 /// The words of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words {
@@ -70,8 +73,37 @@ impl Words {
         self.all.iter().find(stands).map(|(own, _)| *own)
     }
 
-    /// Tandem's word as the server computes it from a path. It is null for a word that stands for
-    /// nothing.
+    /// What is read in place of a word that stands for nothing: nothing, or where that would have a
+    /// meaning, a text that is none of Tandem's words.
+    pub(crate) fn unknown(&self, word: &str) -> RawBson {
+        match self.absent {
+            Some(_) => format!("{word}{NO_WORD}").into(),
+            None => RawBson::Null,
+        }
+    }
+
+    /// The same as the server computes it.
+    fn unknown_of(&self, path: &str) -> RawBson {
+        match self.absent {
+            Some(_) => {
+                let is_text = rawdoc! { "$eq": [{ "$type": path }, "string"] };
+                rawdoc! { "$cond": [is_text, { "$concat": [path, NO_WORD] }, path] }.into()
+            }
+            None => RawBson::Null,
+        }
+    }
+
+    /// Each of Tandem's words with those that stand for it, for people.
+    pub(crate) fn told(&self) -> String {
+        let one = |(own, words): &(&str, Vec<String>)| {
+            let words: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+            format!("{} for {own}", words.join(" or "))
+        };
+        self.all.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Tandem's word as the server computes it from a path. For a word that stands for nothing see
+    /// [`Words::unknown`].
     pub(crate) fn own_of(&self, path: &str) -> RawDocumentBuf {
         let branch = |(own, words): &(&'static str, Vec<String>)| {
             let words: RawArrayBuf = words.iter().map(String::as_str).collect();
@@ -81,7 +113,7 @@ impl Words {
         if let Some(absent) = self.absent {
             branches.push(rawdoc! { "case": { "$lte": [path, null] }, "then": absent });
         }
-        rawdoc! { "$switch": { "branches": branches, "default": RawBson::Null } }
+        rawdoc! { "$switch": { "branches": branches, "default": self.unknown_of(path) } }
     }
 }
 

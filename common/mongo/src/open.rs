@@ -311,7 +311,8 @@ fn projection() -> RawDocumentBuf {
     let no_date = rawdoc! { "$cond": [nothing, null, false] };
     rawdoc! {
         "_id": 0,
-        "id": { "_id": "$_id" },
+        // What is no id of the ledger's kind is parked by what is stored.
+        "id": { "_id": { "$ifNull": ["$_id", "$$ROOT._id"] } },
         "state": 1,
         "created": date_or_null("$createdAt"),
         "takeover": { "$cond": [is_date("$takeoverAt"), "$takeoverAt", no_date] },

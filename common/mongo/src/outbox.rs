@@ -8,6 +8,7 @@
 //! others. A transaction found here may be on the queue as well: publishing an id twice is
 //! harmless.
 
+use layout::{Collection, IdKind};
 use ledger::transaction::{ParkCode, Parked, State, TransactionId, check_name};
 use ledger::{LedgerError, ServerMs};
 use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
@@ -118,7 +119,15 @@ impl MongoOutbox {
         }
         if !invalid.is_empty() {
             tracing::warn!(transactions = invalid.len(), "parked: no message can hold their ids");
-            let message = "its _id is not a text of 1 to 200 bytes without control characters";
+            let kind = self.store.stored(TRANSACTIONS).map(Collection::id_kind).unwrap_or_default();
+            let message = match kind {
+                IdKind::Text => {
+                    "its _id is not a text of 1 to 200 bytes without control characters"
+                }
+                IdKind::ObjectId | IdKind::Int64 => {
+                    "its _id is not of the kind of the ledger's ids"
+                }
+            };
             let why = Parked::new(ParkCode::InvalidId, message);
             self.store.park_by_id(&invalid, &why).await?;
         }

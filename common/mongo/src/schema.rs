@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use layout::Layout;
+use layout::{IdKind, Layout};
 use ledger::{Effect, LedgerError};
 use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
@@ -78,6 +78,12 @@ pub enum NotReady {
          another field unique on all shards; leave `_id` out of accounts.fields in the schema"
     )]
     KeyOnRouter,
+    /// Validators are asked for where ids are no texts.
+    #[error(
+        "Tandem's validators are for ids that are texts, and those of the schema are not; leave out \
+         --validator"
+    )]
+    ValidatorOfIds,
     /// Two accounts have the same value in the field by which they are known.
     #[error(
         "two accounts have the same value in the field by which they are known ({0}); give one of \
@@ -104,6 +110,7 @@ impl NotReady {
             | NotReady::Alone
             | NotReady::KeysOnRouter
             | NotReady::KeyOnRouter
+            | NotReady::ValidatorOfIds
             | NotReady::KeyTwice(_)
             | NotReady::Misfit(_)
             | NotReady::Unfit(_) => Effect::None,
@@ -121,6 +128,7 @@ impl NotReady {
             | NotReady::Alone
             | NotReady::KeysOnRouter
             | NotReady::KeyOnRouter
+            | NotReady::ValidatorOfIds
             | NotReady::KeyTwice(_)
             | NotReady::Misfit(_)
             | NotReady::Unfit(_) => self,
@@ -138,6 +146,7 @@ impl NotReady {
             | NotReady::Alone
             | NotReady::KeysOnRouter
             | NotReady::KeyOnRouter
+            | NotReady::ValidatorOfIds
             | NotReady::KeyTwice(_)
             | NotReady::Misfit(_)
             | NotReady::Unfit(_) => false,
@@ -304,6 +313,12 @@ impl Store {
         let is_fresh = self.given.is_some() && self.learned.get().is_none();
         let validators = choice.validators.or(is_fresh.then_some(false));
         let choice = Choice { validators, ..choice };
+        let has_texts = |layout: &Layout| {
+            [&layout.accounts, &layout.transactions].iter().all(|of| of.id_kind() == IdKind::Text)
+        };
+        if choice.validators == Some(true) && !self.layout().is_none_or(has_texts) {
+            return Err(NotReady::ValidatorOfIds);
+        }
         let is_router = self.is_router().await?;
         if is_router && self.layout().and_then(Layout::key).is_some() {
             return Err(NotReady::KeyOnRouter);

@@ -88,6 +88,15 @@ async fn numbers_of_all_types_are_the_same_id_and_are_given_by_the_submitter() {
     let moves = [foreign(7.0.into(), 1.0.into()), foreign(8_i64.into(), 1.into())];
     collection(&world, "transactions").insert_many(moves).await.expect("MongoDB is there");
     wait_count(&world, "transactions", doc! { "state": "done" }, 2).await;
+    // No number of the ledger's: one is parked, and nothing else is disturbed by the others.
+    let odd = [
+        foreign(1.5.into(), 1.into()),
+        foreign("7".into(), 1.into()),
+        foreign(ObjectId::new().into(), 1.into()),
+    ];
+    collection(&world, "transactions").insert_many(odd).await.expect("MongoDB is there");
+    let parked = doc! { "_id": 1.5, "tandem.parked.code": "invalid_id" };
+    wait_count(&world, "transactions", parked, 1).await;
     let missing = world.producer(&["transfer", "1", "2", "1"]).await;
     assert_eq!(missing.code, Some(2), "{}", missing.stderr);
     assert!(missing.stderr.contains("Tandem makes none"), "{}", missing.stderr);
@@ -95,6 +104,9 @@ async fn numbers_of_all_types_are_the_same_id_and_are_given_by_the_submitter() {
     world.producer(&["reverse", "9", "--wait"]).await.expect_success();
     wait_count(&world, "transactions", doc! { "_id": { "$lt": 0 }, "state": "done" }, 1).await;
     drop(worker);
+    let odd = doc! { "_id": { "$in": [Bson::from(1.5), Bson::from("7")] } };
+    let odd = collection(&world, "transactions").delete_many(odd).await.expect("MongoDB is there");
+    assert_eq!(odd.deleted_count, 2);
     assert_sound(&world).await;
     world.finish().await;
 }

@@ -129,6 +129,8 @@ async fn a_refusal_names_the_owners_own_field_its_value_and_what_to_do() {
             doc! { "_id": "half", "wallet": { "score": 12.5 } },
             doc! { "_id": "text", "wallet": { "score": "12" } },
             doc! { "_id": "mixed", "wallet": { "score": 5 }, "floor": half },
+            doc! { "_id": "asleep", "flags": { "state": "asleep" } },
+            doc! { "_id": "numbered", "flags": { "state": 1 } },
         ];
         collection(&world, "user").insert_many(users).await.expect("MongoDB is there");
         let mut payments = vec![
@@ -137,16 +139,22 @@ async fn a_refusal_names_the_owners_own_field_its_value_and_what_to_do() {
             payment("3", "mixed", 1),
             payment("4", "a", 1.5),
         ];
-        payments.push(payment("5", "a", "7"));
+        payments.extend([
+            payment("5", "a", "7"),
+            payment("6", "asleep", 1),
+            payment("7", "numbered", 1),
+        ]);
         collection(&world, "payment").insert_many(payments).await.expect("MongoDB is there");
         let worker = worker(&world, engine).start().await;
-        wait_count(&world, "payment", doc! { "how.far": "canceled" }, 5).await;
+        wait_count(&world, "payment", doc! { "how.far": "canceled" }, 7).await;
         for (id, field, value, advice) in [
             ("1", "wallet.score", "12.5", "NumberDecimal(\"12.5\")"),
             ("2", "wallet.score", "\"12\"", "NumberLong"),
             ("3", "floor", "0.5", ""),
             ("4", "how.much", "1.5", "NumberDecimal(\"1.5\")"),
             ("5", "how.much", "\"7\"", "NumberLong"),
+            ("6", "flags.state", "\"asleep\"", "\"frozen\" for frozen"),
+            ("7", "flags.state", "Int32", ""),
         ] {
             let told = told(&world, id).await;
             println!("{engine} {id}: {told}");
@@ -176,4 +184,34 @@ async fn an_index_that_removes_payments_stops_the_setup() {
         assert!(told.contains("remove documents") && told.contains("payment"), "{field}: {told}");
         world.finish().await;
     }
+}
+
+#[tokio::test]
+async fn validators_are_set_where_they_are_asked_for_and_ids_are_texts() {
+    let world = empty_world().await;
+    let file = world.directory().join("ledger.toml");
+    let init = async |schema: &str| {
+        std::fs::write(&file, schema).expect("the directory is there");
+        let file = file.to_str().expect("it is text");
+        world.producer(&["init", "--schema", file, "--validator"]).await
+    };
+    let refused = init(&NESTED.replace("[transactions]", "[transactions]\nids = \"int64\"")).await;
+    assert_ne!(refused.code, Some(0));
+    assert!(refused.stderr.contains("leave out --validator"), "{}", refused.stderr);
+    init(NESTED).await.expect_success();
+    let users = collection(&world, "user");
+    for bad in [
+        doc! { "_id": "text", "wallet": { "score": "5" } },
+        doc! { "_id": "half", "wallet": { "score": 0.5 } },
+        doc! { "_id": "status", "flags": { "state": "sleeping" } },
+    ] {
+        let inserted = users.insert_one(&bad).await;
+        assert!(inserted.is_err(), "{bad}");
+    }
+    let good = [doc! { "_id": "a", "wallet": { "score": 100 } }, doc! { "_id": "b", "wallet": {} }];
+    users.insert_many(good).await.expect("they can be read");
+    let worker = worker(&world, "auto").start().await;
+    world.producer(&["transfer", "a", "b", "5", "--wait"]).await.expect_success();
+    drop(worker);
+    world.finish().await;
 }
