@@ -116,6 +116,18 @@ impl Layout {
         Layout::new(written)
     }
 
+    /// Whether it is that of documents as Tandem makes them.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        Layout::new(Written::default()).is_ok_and(|default| self.is_same(&default))
+    }
+
+    /// Whether the other one says the same, in whatever words.
+    #[must_use]
+    pub fn is_same(&self, other: &Layout) -> bool {
+        self.accounts == other.accounts && self.transactions == other.transactions
+    }
+
     /// A file to begin with, in which every key has a comment.
     #[must_use]
     pub fn template() -> &'static str {
@@ -318,7 +330,9 @@ mod tests {
     fn the_file_to_begin_with_names_everything_as_it_is_without_a_file() {
         let named = read(Layout::template()).expect("it is good");
         let plain = read("").expect("it is good");
-        assert_eq!((named.accounts, named.transactions), (plain.accounts, plain.transactions));
+        assert!(named.is_same(&plain) && named.is_default());
+        let other = read("[accounts]\ncollection = \"users\"").expect("it is good");
+        assert!(!other.is_default());
         let written: Written = toml::from_str(Layout::template()).expect("it is good");
         assert_eq!(written.accounts.fields.len(), OF_ACCOUNTS.len());
         assert_eq!(written.accounts.status.len(), Status::ALL.len());

@@ -30,28 +30,27 @@ impl Store {
     pub fn layout(&self) -> Option<&Layout> {
         match self.learned.get() {
             Some(learned) => learned.as_ref(),
-            None => self.given.as_deref(),
+            None => self.given.as_deref().filter(|given| !given.is_default()),
         }
     }
 
     /// Takes in the layout that the settings name, and whether there are validators.
     pub(super) fn learn(&self, settings: &LedgerSettings) -> Result<(), Misfit> {
         self.has_validators.store(settings.validators, Ordering::Relaxed);
-        let named = settings.layout.as_deref();
-        let written = |layout: &Layout| layout.to_toml();
+        let named = settings.layout.as_deref().map(Layout::from_toml).transpose();
+        let named = named.map_err(|why| Misfit::Unreadable(format!("`layout`: {why}")))?;
+        let is_same = |one: Option<&Layout>, other: Option<&Layout>| match (one, other) {
+            (None, None) => true,
+            (Some(one), Some(other)) => one.is_same(other),
+            (Some(_), None) | (None, Some(_)) => false,
+        };
         if let Some(given) = &self.given
-            && named != Some(&written(given))
+            && !is_same(named.as_ref(), Some(&**given).filter(|given| !given.is_default()))
         {
             return Err(Misfit::Layout);
         }
-        let known = match named.map(Layout::from_toml).transpose() {
-            Ok(layout) => self.learned.get_or_init(|| layout),
-            Err(problem) => return Err(Misfit::Unreadable(format!("`layout`: {problem}"))),
-        };
-        match known.as_ref().map(written).as_deref() == named {
-            true => Ok(()),
-            false => Err(Misfit::LayoutChanged),
-        }
+        let known = self.learned.get_or_init(|| named.clone());
+        if is_same(named.as_ref(), known.as_ref()) { Ok(()) } else { Err(Misfit::LayoutChanged) }
     }
 
     /// The name of a collection in the database.

@@ -274,7 +274,7 @@ impl Store {
             return Ok(());
         }
         let choice = self.possible(choice).await?;
-        let layout = self.given.as_ref().map(|layout| layout.to_toml());
+        let layout = self.layout().map(Layout::to_toml);
         let settings = LedgerSettings { layout, ..LedgerSettings::new(Known::THIS, choice) };
         self.write_settings(doc! { "$setOnInsert": settings.to_document() }).await?;
         // Another program may have been first, and may have chosen otherwise.
@@ -310,7 +310,7 @@ impl Store {
     /// On a sharded cluster no index can keep the keys of all shards unique. A collection of the
     /// owner's own gets no validator unless it is asked for: other programs write into it.
     async fn possible(&self, choice: Choice) -> Result<Choice, NotReady> {
-        let is_fresh = self.given.is_some() && self.learned.get().is_none();
+        let is_fresh = self.layout().is_some() && self.learned.get().is_none();
         let validators = choice.validators.or(is_fresh.then_some(false));
         let choice = Choice { validators, ..choice };
         let has_texts = |layout: &Layout| {

@@ -1,9 +1,11 @@
 //! Ledgers that a schema file sets up, by the programs as an operator runs them.
 
 mod generated;
+mod http;
 mod ids;
 mod keys;
 mod odd;
+mod setup;
 mod twice;
 
 use harness::producer::Answer;
