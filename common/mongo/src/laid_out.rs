@@ -15,7 +15,7 @@ use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 use super::Store;
 use super::ledger_settings::{LedgerSettings, Misfit};
 use super::names::{ACCOUNTS, TRANSACTIONS};
-use super::schema::NotReady;
+use super::not_ready::NotReady;
 use super::seen_index::SeenIndex;
 
 impl Store {

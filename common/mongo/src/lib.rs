@@ -26,6 +26,7 @@ mod listing;
 mod looking;
 mod names;
 mod native;
+mod not_ready;
 mod numbers;
 mod open;
 mod outbox;
@@ -88,6 +89,7 @@ pub use names::{
     ACCOUNTS, BY_ACCOUNT, BY_CREATION, DUE, EVENTS, JOURNAL, NOTES, PROGRESS, REQUESTS, SETTINGS,
     TRANSACTIONS, WORKERS,
 };
+pub use not_ready::NotReady;
 pub use open::{Open, OpenSource, OpenSources, Piece, Place, Takeover, open_sources};
 pub use outbox::{MongoOutbox, Stranded, Swept};
 pub use own::{FOREIGN_MAX, Foreign};
@@ -101,7 +103,7 @@ pub use read::Fields;
 pub use requests::{Request, Under};
 pub use resting::{FirstDue, Resting};
 pub use roles::{ROLES, Role};
-pub use schema::{Inspection, NotReady};
+pub use schema::Inspection;
 pub use slowing::Slowing;
 pub use unfinished::{OldestOne, Unfinished};
 pub use unsuitable::Unsuitable;

@@ -17,7 +17,8 @@ use super::findings::Finding;
 use super::intrusions::{refusing, unsuitable};
 use super::ledger_settings::LedgerSettings;
 use super::names::COLLECTIONS;
-use super::schema::{NAMESPACE_NOT_FOUND, NotReady, code};
+use super::not_ready::NotReady;
+use super::schema::{NAMESPACE_NOT_FOUND, code};
 use super::seen_index::SeenIndex;
 
 impl Store {

@@ -11,8 +11,9 @@ use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind};
 
 use super::names::WORKERS;
+use super::not_ready::NotReady;
 use super::roles::{Action, OF_A_WORKER};
-use super::schema::{KEY, NotReady};
+use super::schema::KEY;
 use super::write::DUPLICATE_KEY;
 use super::{Store, duplicate};
 

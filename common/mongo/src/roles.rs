@@ -10,7 +10,7 @@ use mongodb::bson::{Document, doc};
 use super::names::{
     ACCOUNTS, EVENTS, JOURNAL, NOTES, PROGRESS, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS,
 };
-use super::schema::NotReady;
+use super::not_ready::NotReady;
 use super::{Store, fault, shell};
 
 /// The server's answer to the creation of a role that is there.

@@ -6,176 +6,12 @@
 use std::collections::BTreeMap;
 
 use harness::world::World;
-use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc};
-use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
 
+use super::drawn::{Collection, Drawn, at};
 use super::{assert_sound, collection, one, wait_count, world_of};
 
 const USUAL: std::ops::Range<u64> = 0..4;
-const KINDS: [&str; 3] = ["text", "objectId", "int64"];
-
-/// A schema, and how its owner writes documents.
-struct Drawn {
-    of_accounts: Collection,
-    of_transactions: Collection,
-    /// The word for a frozen account.
-    frozen: String,
-    /// Words for the states that the owner writes and reads.
-    words: BTreeMap<&'static str, String>,
-    decimals: bool,
-    numbers: Numbers,
-    ids: i64,
-}
-
-/// One of the two collections.
-struct Collection {
-    name: String,
-    ids: &'static str,
-    paths: BTreeMap<&'static str, String>,
-}
-
-/// How the owner writes whole numbers.
-#[derive(Clone, Copy)]
-enum Numbers {
-    Int32,
-    Int64,
-    Double,
-}
-
-impl Drawn {
-    fn new(seed: u64) -> Drawn {
-        let mut random = StdRng::seed_from_u64(seed);
-        let mut of_accounts = Collection::new(
-            &mut random,
-            "accounts",
-            &[
-                "balance",
-                "pendingTransactions",
-                "pendingDebits",
-                "pendingCredits",
-                "floor",
-                "status",
-            ],
-        );
-        let key = if random.random_bool(0.4) { "who.key" } else { "_id" };
-        of_accounts.paths.insert("_id", key.to_owned());
-        let mut of_transactions = Collection::new(
-            &mut random,
-            "transactions",
-            &["source", "destination", "value", "legs", "state", "lastModified", "application"],
-        );
-        of_transactions.paths.insert("_id", "_id".to_owned());
-        let mut words = BTreeMap::new();
-        for own in ["initial", "done", "canceled"] {
-            let word = if random.random_bool(0.5) { own.to_owned() } else { format!("w {own}") };
-            words.insert(own, word);
-        }
-        let frozen = if random.random_bool(0.5) { "frozen" } else { "gelocked" }.to_owned();
-        let numbers =
-            *[Numbers::Int32, Numbers::Int64, Numbers::Double].choose(&mut random).expect("some");
-        let decimals = random.random_bool(0.3);
-        Drawn { of_accounts, of_transactions, frozen, words, decimals, numbers, ids: 0 }
-    }
-
-    fn to_toml(&self) -> String {
-        let words =
-            self.words.iter().map(|(own, word)| format!("{own} = [{word:?}, \"also {own}\"]"));
-        let words: Vec<String> = words.collect();
-        format!(
-            "[accounts]\n{}[accounts.status]\nfrozen = [{:?}]\n[transactions]\n{}\
-             [transactions.state]\n{}\n",
-            self.of_accounts.to_toml(),
-            self.frozen,
-            self.of_transactions.to_toml(),
-            words.join("\n")
-        )
-    }
-
-    /// An amount as the owner writes it.
-    fn number(&self, value: i32) -> Bson {
-        match (self.decimals, self.numbers) {
-            (true, _) => Bson::Decimal128(format!("{value}.00").parse().expect("a decimal")),
-            (false, Numbers::Int32) => value.into(),
-            (false, Numbers::Int64) => i64::from(value).into(),
-            (false, Numbers::Double) => f64::from(value).into(),
-        }
-    }
-
-    /// A new id: its text, and how it is stored.
-    fn id(&mut self, kind: &str) -> (String, Bson) {
-        self.ids += 1;
-        match kind {
-            "objectId" => {
-                let id = ObjectId::new();
-                (id.to_hex(), id.into())
-            }
-            "int64" => (self.ids.to_string(), self.ids.into()),
-            _ => (format!("$id.{}", self.ids), format!("$id.{}", self.ids).into()),
-        }
-    }
-
-    /// A document of the owner's, with fields that have names of Tandem's.
-    fn document(of: &Collection, fields: &[(&'static str, Bson)]) -> Document {
-        let mut document = doc! { "claim": "a complaint" };
-        for (name, value) in fields {
-            put(&mut document, &of.paths[name], value.clone());
-        }
-        document
-    }
-}
-
-impl Collection {
-    fn new(random: &mut StdRng, name: &str, fields: &[&'static str]) -> Collection {
-        let suffix = ["", ".of us", "2024", ".events"].choose(random).expect("some");
-        let parents = ["", "", "w.", "w.deep.", "Größe.", "tandem."];
-        let mut paths = BTreeMap::new();
-        for field in fields {
-            let path = match *parents.choose(random).expect("some") {
-                // Under Tandem's own path a field keeps its name.
-                "tandem." => format!("tandem.{field}"),
-                parent => format!("{parent}f-{field}"),
-            };
-            paths.insert(*field, path);
-        }
-        let ids = KINDS.choose(random).expect("some");
-        Collection { name: format!("{name}{suffix}"), ids, paths }
-    }
-
-    fn to_toml(&self) -> String {
-        let fields = self.paths.iter().filter(|(_, path)| *path != "_id");
-        let fields: Vec<String> = fields.map(|(name, path)| format!("{name} = {path:?}")).collect();
-        format!(
-            "collection = {:?}\nids = {:?}\nfields = {{ {} }}\n",
-            self.name,
-            self.ids,
-            fields.join(", ")
-        )
-    }
-}
-
-/// Puts a value at a path.
-fn put(document: &mut Document, path: &str, value: Bson) {
-    match path.split_once('.') {
-        None => drop(document.insert(path, value)),
-        Some((name, rest)) => {
-            let mut inner = document.get_document(name).cloned().unwrap_or_default();
-            put(&mut inner, rest, value);
-            document.insert(name, inner);
-        }
-    }
-}
-
-/// What is at a path.
-fn at<'a>(document: &'a Document, path: &str) -> Option<&'a Bson> {
-    match path.split_once('.') {
-        None => document.get(path),
-        Some((name, rest)) => at(document.get_document(name).ok()?, rest),
-    }
-}
-
 /// A ledger of a drawn schema, in which money moves.
 struct Ledger {
     world: World,
@@ -185,6 +21,8 @@ struct Ledger {
     a: (String, Bson),
     b: (String, Bson),
     frozen: (String, Bson),
+    /// An account with a list or a number on the way to a field, if there is a way.
+    odd: Option<Bson>,
 }
 
 impl Ledger {
@@ -201,15 +39,24 @@ impl Ledger {
             }
             accounts.push(Drawn::document(&drawn.of_accounts, &fields));
         }
-        // Nobody's trouble: no account, and an account with something else on the way.
+        // Nobody's trouble: no account.
         accounts.push(doc! { "w": [1], "Größe": 5 });
+        let parent = drawn.of_accounts.parent().map(str::to_owned);
+        let odd = parent.map(|parent| {
+            let id = drawn.id(kind).1;
+            let mut account = Drawn::document(&drawn.of_accounts, &[("_id", id.clone())]);
+            let on_the_way = if seed % 2 == 0 { Bson::from(7) } else { vec![7].into() };
+            account.insert(parent, on_the_way);
+            accounts.push(account);
+            id
+        });
         collection(&world, &drawn.of_accounts.name)
             .insert_many(accounts)
             .await
             .expect("MongoDB is there");
         let expected = [(&a, 1_000), (&b, 100), (&frozen, 0)];
         let expected = expected.map(|(id, balance)| (id.0.clone(), balance)).into();
-        Ledger { world, drawn, expected, a, b, frozen }
+        Ledger { world, drawn, expected, a, b, frozen, odd }
     }
 
     fn moved(&mut self, value: i32) {
@@ -222,12 +69,11 @@ impl Ledger {
         let kind = self.drawn.of_transactions.ids;
         let mut payments = Vec::new();
         let nobody = self.drawn.id(self.drawn.of_accounts.ids).1;
-        for (to, value) in [
-            (self.b.1.clone(), 10),
-            (self.frozen.1.clone(), 5),
-            (nobody, 5),
-            (self.b.1.clone(), 9_999),
-        ] {
+        let good = (self.b.1.clone(), 10);
+        let mut refused = vec![(self.frozen.1.clone(), 5), (nobody, 5), (self.b.1.clone(), 9_999)];
+        refused.extend(self.odd.clone().map(|odd| (odd, 5)));
+        let count = refused.len() as u64;
+        for (to, value) in refused.into_iter().chain([good]) {
             let fields = [
                 ("_id", self.drawn.id(kind).1),
                 ("source", self.a.1.clone()),
@@ -239,10 +85,10 @@ impl Ledger {
         }
         let name = &self.drawn.of_transactions.name;
         let before = self.count("done").await;
-        let refused = self.count("canceled").await;
+        let canceled = self.count("canceled").await;
         collection(&self.world, name).insert_many(payments).await.expect("MongoDB is there");
         self.wait("done", before + 1).await;
-        self.wait("canceled", refused + 3).await;
+        self.wait("canceled", canceled + count).await;
         self.moved(10);
     }
 

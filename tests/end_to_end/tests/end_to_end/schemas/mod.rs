@@ -1,5 +1,6 @@
 //! Ledgers that a schema file sets up, by the programs as an operator runs them.
 
+mod drawn;
 mod generated;
 mod http;
 mod ids;
