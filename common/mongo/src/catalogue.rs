@@ -44,6 +44,14 @@ impl Catalogue {
         Finding { collection, stored: self.stored_name(collection), lack }
     }
 
+    /// Whether a ledger is to be set up among documents of others: Tandem writes its settings before
+    /// it makes a collection.
+    pub(super) fn is_of_others(&self) -> bool {
+        let is_there = |name: &&str| self.collections.contains_key(*name);
+        let is_made = [ACCOUNTS, TRANSACTIONS].iter().any(is_there);
+        self.settings.is_none() && (is_made || self.layout.is_some())
+    }
+
     /// Whether the database has any part of a ledger. Notes and settings alone do not count.
     pub(super) fn is_begun(&self) -> bool {
         let is_own = |name: &str| self.layout.is_some() && [ACCOUNTS, TRANSACTIONS].contains(&name);

@@ -13,6 +13,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 
 use super::Store;
+use super::catalogue::Catalogue;
 use super::compare::{Unneeded, compare, unneeded};
 use super::definitions::{Definition, definitions};
 use super::findings::{Finding, Lack, strict};
@@ -67,8 +68,8 @@ impl Store {
         let as_it_is = Choice::default();
         let mut inspection = self.inspect(as_it_is).await?;
         if inspection.unfinished && !inspection.findings.is_empty() {
-            let findings = self.inspect(choice).await?.findings;
-            self.set_up(&findings, choice, self.op_limit).await?;
+            let (inspection_of, choice) = self.look(choice).await?;
+            self.set_up(&inspection_of.findings, choice, self.op_limit).await?;
             inspection = self.inspect(as_it_is).await?;
         }
         as_needed(inspection.findings)
@@ -88,14 +89,19 @@ impl Store {
     /// # Errors
     /// When the server is away or refuses, or the settings are of a newer version.
     pub async fn inspect(&self, choice: Choice) -> Result<Inspection, NotReady> {
+        self.look(choice).await.map(|(inspection, _)| inspection)
+    }
+
+    /// The same, and what the owner's choice comes to in this database.
+    async fn look(&self, choice: Choice) -> Result<(Inspection, Choice), NotReady> {
         // First, because it tells a wrong login from other errors.
         let mut settings = self.settings().await?;
         if self.is_alone().await? {
             return Err(NotReady::Alone);
         }
-        let choice = self.possible(choice).await?;
         loop {
             let seen = self.seen(settings).await?;
+            let choice = self.possible(choice, &seen).await?;
             let findings = compare(&seen, Known::THIS, choice);
             // Another program may have begun to set the database up between the two reads. The
             // settings are written first; so if they are unchanged, the user has created the
@@ -110,7 +116,8 @@ impl Store {
                 let unneeded = unneeded(&seen, Known::THIS, choice);
                 let (accepted, _) = refusing(&seen);
                 let slowing = slowing(&seen);
-                return Ok(Inspection { unfinished, findings, accepted, unneeded, slowing });
+                let inspection = Inspection { unfinished, findings, accepted, unneeded, slowing };
+                return Ok((inspection, choice));
             }
             settings = after;
         }
@@ -123,8 +130,8 @@ impl Store {
     /// # Errors
     /// As [`Store::inspect`].
     pub async fn apply_schema(&self, choice: Choice) -> Result<(), NotReady> {
-        let findings = self.inspect(choice).await?.findings;
-        self.set_up(&findings, choice, INDEX_LIMIT).await
+        let (inspection, choice) = self.look(choice).await?;
+        self.set_up(&inspection.findings, choice, INDEX_LIMIT).await
     }
 
     async fn set_up(
@@ -136,7 +143,6 @@ impl Store {
         if findings.iter().any(Finding::is_unsuitable) {
             return Ok(());
         }
-        let choice = self.possible(choice).await?;
         let layout = self.layout().map(Layout::to_toml);
         let settings = LedgerSettings { layout, ..LedgerSettings::new(Known::THIS, choice) };
         self.write_settings(doc! { "$setOnInsert": settings.to_document() }).await?;
@@ -170,11 +176,11 @@ impl Store {
         self.write_settings(raise).await
     }
 
-    /// On a sharded cluster no index can keep the keys of all shards unique. A collection of the
-    /// owner's own gets no validator unless it is asked for: other programs write into it.
-    async fn possible(&self, choice: Choice) -> Result<Choice, NotReady> {
-        let is_fresh = self.layout().is_some() && self.learned.get().is_none();
-        let validators = choice.validators.or(is_fresh.then_some(false));
+    /// On a sharded cluster no index can keep the keys of all shards unique. Collections that
+    /// others have made, or write into by a schema of theirs, get no validator unless it is asked
+    /// for: it would refuse what they write.
+    async fn possible(&self, choice: Choice, seen: &Catalogue) -> Result<Choice, NotReady> {
+        let validators = choice.validators.or(seen.is_of_others().then_some(false));
         let choice = Choice { validators, ..choice };
         let has_texts = |layout: &Layout| {
             [&layout.accounts, &layout.transactions].iter().all(|of| of.id_kind() == IdKind::Text)

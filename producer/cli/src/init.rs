@@ -56,7 +56,8 @@ pub struct InitArgs {
     /// Do without Tandem's validators, from now on; those that are there stay
     #[arg(long, conflicts_with = "validator")]
     pub no_validator: bool,
-    /// Have Tandem's validators after all, where --no-validator was said before
+    /// Have Tandem's validators, where others have made the collections or --no-validator was said
+    /// before; only where ids are texts [default: as it is; on where Tandem makes the collections]
     #[arg(long)]
     pub validator: bool,
     /// Have workers publish an event for each transaction that ends, from now on, or not; stop all

@@ -108,7 +108,7 @@ async fn a_validator_of_the_users_own_is_never_overwritten() {
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
     assert!(refused.stderr.contains("--apply"), "{}", refused.stderr);
 
-    let told = init(&world, &["--history", "off"]).await;
+    let told = init(&world, &["--history", "off", "--validator"]).await;
     assert_eq!(told.code, Some(1));
     assert_eq!(
         missing(&told),
@@ -128,7 +128,7 @@ async fn a_validator_of_the_users_own_is_never_overwritten() {
     );
     assert_eq!(validator(&world, "transactions").await, None, "it was created unasked");
 
-    let applied = init(&world, &["--apply"]).await;
+    let applied = init(&world, &["--apply", "--validator"]).await;
     assert_eq!(applied.code, Some(1), "the user has to decide");
     assert_eq!(missing(&applied), ["accounts: validator_foreign"]);
     assert_eq!(validator(&world, "accounts").await, Some(foreign()));
@@ -147,6 +147,31 @@ async fn a_validator_of_the_users_own_is_never_overwritten() {
     assert_eq!(validator(&world, "accounts").await, Some(both));
     let worker = world.worker("one").start().await;
     drop(worker);
+    world.finish().await;
+}
+
+/// It would refuse what their owner inserts next.
+#[tokio::test]
+async fn collections_of_others_get_no_validator_unless_it_is_asked_for() {
+    let world = empty_world().await;
+    let accounts = world.store.database().collection::<Document>("accounts");
+    let theirs = doc! { "_id": 5, "login": "ann", "balance": "none" };
+    accounts.insert_one(&theirs).await.expect("MongoDB is there");
+    let told = init(&world, &[]).await;
+    assert!(missing(&told).iter().all(|lack| !lack.contains("validator")), "{:?}", missing(&told));
+    assert_eq!(init(&world, &["--apply"]).await.code, Some(0));
+    for collection in ["accounts", "transactions"] {
+        assert_eq!(validator(&world, collection).await, None);
+    }
+    let next = doc! { "_id": 6, "login": "bob", "balance": "none" };
+    accounts.insert_one(next).await.expect("nobody refuses it");
+    let good = [doc! { "_id": "a", "balance": 5 }, doc! { "_id": "b" }];
+    accounts.insert_many(good).await.expect("nobody refuses them");
+    let worker = world.worker("one").start().await;
+    world.producer(&["transfer", "a", "b", "1", "--wait"]).await.expect_success();
+    drop(worker);
+    let found = accounts.find_one(doc! { "_id": 5 }).await.expect("MongoDB is there");
+    assert_eq!(found, Some(theirs));
     world.finish().await;
 }
 
