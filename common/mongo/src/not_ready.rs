@@ -77,19 +77,7 @@ impl NotReady {
     /// What is known of the effect of what has failed.
     #[must_use]
     pub fn effect(&self) -> Effect {
-        match self {
-            NotReady::Ledger(error) => error.effect,
-            NotReady::Login(_)
-            | NotReady::NotPermitted { .. }
-            | NotReady::IndexTaken(_)
-            | NotReady::Alone
-            | NotReady::KeysOnRouter
-            | NotReady::KeyOnRouter
-            | NotReady::ValidatorOfIds
-            | NotReady::KeyTwice(_)
-            | NotReady::Misfit(_)
-            | NotReady::Unfit(_) => Effect::None,
-        }
+        self.of_server().map_or(Effect::None, |error| error.effect)
     }
 
     /// The same of a look, or of a step before what was asked for.
@@ -97,24 +85,21 @@ impl NotReady {
     pub fn without_effect(self) -> NotReady {
         match self {
             NotReady::Ledger(error) => NotReady::Ledger(error.without_effect()),
-            NotReady::Login(_)
-            | NotReady::NotPermitted { .. }
-            | NotReady::IndexTaken(_)
-            | NotReady::Alone
-            | NotReady::KeysOnRouter
-            | NotReady::KeyOnRouter
-            | NotReady::ValidatorOfIds
-            | NotReady::KeyTwice(_)
-            | NotReady::Misfit(_)
-            | NotReady::Unfit(_) => self,
+            other => other,
         }
     }
 
     /// Whether waiting may help.
     #[must_use]
     pub fn passes(&self) -> bool {
+        self.of_server().is_some_and(LedgerError::passes)
+    }
+
+    /// The error of the server itself. All others are judgements, which have no effect and do not
+    /// pass.
+    fn of_server(&self) -> Option<&LedgerError> {
         match self {
-            NotReady::Ledger(error) => error.passes(),
+            NotReady::Ledger(error) => Some(error),
             NotReady::Login(_)
             | NotReady::NotPermitted { .. }
             | NotReady::IndexTaken(_)
@@ -124,7 +109,7 @@ impl NotReady {
             | NotReady::ValidatorOfIds
             | NotReady::KeyTwice(_)
             | NotReady::Misfit(_)
-            | NotReady::Unfit(_) => false,
+            | NotReady::Unfit(_) => None,
         }
     }
 }
