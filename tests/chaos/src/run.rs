@@ -321,7 +321,7 @@ async fn judged(site: &Site, said: Said<'_>, happened: &[Happened]) -> Result<Ju
         happened.iter().flat_map(|one| one.met.iter().flatten()).map(String::as_str).collect();
     let judged = judge(store, said, &asked).await;
     let mut judged = judged.map_err(|error| error.to_string())?;
-    judged.violations.extend(rest::problems(&store.accounts(), &store.transactions()).await);
+    judged.violations.extend(rest::problems(store).await);
     let mut audit = Command::new(program("producer"));
     audit.args(["audit", "--at-rest"]);
     audit.env("TANDEM_MONGODB_URI", &site.servers.database.uri).env("TANDEM_DATABASE", &site.name);
