@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use layout::Layout;
 use mongo::{Store, TRANSACTIONS};
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 use settings::MongoSettings;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -42,7 +42,8 @@ impl Watcher {
         let names = field.names;
         let transactions =
             store.database().collection::<Document>(field.store.stored_name(TRANSACTIONS));
-        let pipeline = pipeline(names, field.store.layout());
+        let layout = field.store.layout().cloned();
+        let pipeline = pipeline(names, layout.as_ref());
         let stream = transactions.watch().pipeline(pipeline).await;
         let mut stream = stream.map_err(|error| error.to_string())?.with_type::<Document>();
         let (tell, seen) = unbounded_channel();
@@ -50,6 +51,9 @@ impl Watcher {
             while let Some(Ok(event)) = stream.next().await {
                 let key = event.get_document("documentKey").ok().and_then(|key| key.get("_id"));
                 let Some(id) = key.and_then(|id| names.text(id)) else { continue };
+                if !is_decision(layout.as_ref(), &event) {
+                    continue;
+                }
                 if tell.send((id, Instant::now())).is_err() {
                     return;
                 }
@@ -71,32 +75,63 @@ impl Drop for Watcher {
     }
 }
 
+/// Without a layout, events of the decision only; with one, all of the transfers that are observed.
 fn pipeline(names: Names, layout: Option<&Layout>) -> [Document; 2] {
-    let updated = match layout {
-        None => doc! { "updateDescription.updatedFields.state": { "$in": DECIDED.to_vec() } },
-        // The names of what was updated are paths, and the path of a filter would lead into them.
-        Some(layout) => {
-            let state = layout.transactions.path("state");
-            let field = doc! { "$literal": state.as_ref() };
-            let updated = "$updateDescription.updatedFields";
-            let word = doc! { "$getField": { "field": field, "input": updated } };
-            doc! { "$expr": { "$in": [word, words(layout)] } }
-        }
-    };
-    let (state, decided) = match layout {
-        None => ("fullDocument.state".to_owned(), DECIDED.to_vec()),
-        Some(layout) => {
-            (format!("fullDocument.{}", layout.transactions.path("state")), words(layout))
-        }
-    };
-    let replaced = doc! { "operationType": "replace", state: { "$in": decided } };
+    let sampled = names.sampled();
+    if layout.is_some() {
+        let fields = doc! { "documentKey": 1, "fullDocument": 1, "updateDescription": 1 };
+        return [doc! { "$match": { "documentKey._id": sampled } }, doc! { "$project": fields }];
+    }
+    let decided = doc! { "$in": DECIDED.to_vec() };
     [
-        doc! { "$match": { "documentKey._id": names.sampled(), "$or": [updated, replaced] } },
+        doc! { "$match": {
+            "documentKey._id": sampled,
+            "$or": [
+                { "updateDescription.updatedFields.state": &decided },
+                { "operationType": "replace", "fullDocument.state": &decided },
+            ],
+        } },
         doc! { "$project": { "documentKey": 1 } },
     ]
 }
 
-/// The owner's words for those states.
-fn words(layout: &Layout) -> Vec<&str> {
-    DECIDED.into_iter().flat_map(|state| layout.transactions.words(state)).collect()
+/// Whether an event is of the decision. What was updated may be named by the path of the state, or
+/// by that of an object on the way to it, so the server can't tell.
+fn is_decision(layout: Option<&Layout>, event: &Document) -> bool {
+    let Some(Layout { transactions, .. }) = layout else { return true };
+    let updated =
+        event.get_document("updateDescription").and_then(|u| u.get_document("updatedFields"));
+    let own = match (updated, event.get_document("fullDocument")) {
+        (Ok(updated), _) => {
+            RawDocumentBuf::try_from(updated).and_then(|raw| transactions.updated(&raw))
+        }
+        (Err(_), Ok(whole)) => {
+            RawDocumentBuf::try_from(whole).and_then(|raw| transactions.read(&raw))
+        }
+        (Err(_), Err(_)) => return false,
+    };
+    own.is_ok_and(|own| own.get_str("state").is_ok_and(|state| DECIDED.contains(&state)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_is_seen_whatever_part_of_the_document_was_updated() {
+        let schema =
+            "[transactions]\nfields = { state = \"how.far\" }\nstate = { done = [\"paid\"] }";
+        let layout = Layout::from_toml(schema).expect("it is good");
+        let updated = |fields| doc! { "updateDescription": { "updatedFields": fields } };
+        for (event, decided) in [
+            (updated(doc! { "how.far": "paid" }), true),
+            (updated(doc! { "how": { "far": "applied", "much": 5 } }), true),
+            (updated(doc! { "how.far": "pending" }), false),
+            (updated(doc! { "tandem.claim": "x" }), false),
+            (doc! { "fullDocument": { "how": { "far": "canceled" } } }, true),
+            (doc! {}, false),
+        ] {
+            assert_eq!(is_decision(Some(&layout), &event), decided, "{event}");
+        }
+    }
 }
