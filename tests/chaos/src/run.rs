@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use layout::Layout;
 use mongodb::bson::{Bson, doc};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
@@ -62,6 +63,8 @@ pub struct Options {
     pub neighbour: bool,
     /// The engines of the workers, by turns.
     pub engines: Vec<String>,
+    /// The layout of the ledger, if it is not Tandem's own.
+    pub layout: Option<Layout>,
 }
 
 /// When the parts of a run began, in Unix milliseconds.
