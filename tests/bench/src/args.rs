@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use layout::Layout;
 
 use super::contender::Contender;
 use super::tandem::Crew;
@@ -39,7 +40,7 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
     pub workload: Vec<Workload>,
 
-    /// Only these parts; growth, scale and sustained are done only when they are named
+    /// Only these parts; growth, scale, undated and sustained are done only when they are named
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     pub part: Vec<Part>,
 
@@ -88,6 +89,10 @@ pub struct Args {
     #[arg(long)]
     pub no_keys: bool,
 
+    /// Tandem's ledger is one of this schema
+    #[arg(long, value_name = "FILE")]
+    pub schema: Option<PathBuf>,
+
     /// Where the load comes from
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -103,7 +108,7 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  deploy/bench --json bench.json --picture .       everything but growth, scale and sustained
+  deploy/bench --json bench.json --picture .       all but growth, scale, undated, sustained
   deploy/bench --quick                             a look at everything (a few minutes)
   deploy/bench --only tandem,native --workload uniform,half-hot --part throughput --repeat 5
   deploy/bench --only tandem --part throughput --worker-args '--lanes 4 --batch-size 2000'
@@ -111,6 +116,8 @@ Examples:
   deploy/bench --only tandem --part throughput --history off      what lists and statements cost
   deploy/bench --part latency --only auto,native --rates 500,1000,2000    latency at these rates
   deploy/bench --only auto-full --part throughput --no-keys       without the index of keys
+  deploy/bench --only auto-full --part throughput --schema tests/bench/schemas/by-name.toml
+  deploy/bench --part undated                      what others insert without a message
   deploy/bench --part growth                       backlog and accounts in several steps
   deploy/bench --part scale                        1 to 8 workers, near and 10 ms away
   deploy/bench --part sustained --only tandem,native --seconds 600        ten minutes of each
@@ -175,6 +182,8 @@ pub enum Part {
     Growth,
     /// 1 to 8 workers, near the servers and far away
     Scale,
+    /// Transfers that somebody inserts without a date and without a message
+    Undated,
     /// The first and the last minute of ten
     Sustained,
 }
@@ -249,7 +258,7 @@ impl Args {
         match part {
             _ if !self.part.is_empty() => self.part.contains(&part),
             Part::Growth => self.growth,
-            Part::Scale | Part::Sustained => false,
+            Part::Scale | Part::Undated | Part::Sustained => false,
             Part::Throughput | Part::Latency | Part::Idle | Part::Book | Part::Backlog => true,
         }
     }
@@ -296,6 +305,18 @@ impl Args {
         Ok(Crew { workers: self.workers, flags, servers: None })
     }
 
+    /// The layout of Tandem's ledger, if it is to have one.
+    ///
+    /// # Errors
+    /// When the file can't be read, or is no schema.
+    pub fn layout(&self) -> Result<Option<Layout>, String> {
+        let Some(path) = &self.schema else { return Ok(None) };
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+        let layout =
+            text.and_then(|text| Layout::from_toml(&text).map_err(|error| error.to_string()));
+        layout.map(Some).map_err(|problem| format!("--schema {}: {problem}", path.display()))
+    }
+
     /// The servers' processes.
     #[must_use]
     pub fn pids(&self) -> ServerPids {
@@ -326,7 +347,7 @@ mod tests {
 
     #[test]
     fn what_takes_long_is_done_only_when_it_is_named() {
-        for part in [Part::Growth, Part::Scale, Part::Sustained] {
+        for part in [Part::Growth, Part::Scale, Part::Undated, Part::Sustained] {
             assert!(!parse("bench").wants(part));
         }
         assert!(!parse("bench --growth").wants(Part::Sustained));

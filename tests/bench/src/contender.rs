@@ -241,7 +241,7 @@ impl Task<'_> {
         load: &Arc<Load>,
     ) -> Result<Measured, String> {
         tandem::prepare(field, load.accounts).await;
-        let file = load.write(&field.world.directory()).map_err(|error| error.to_string())?;
+        let file = field.write(load)?;
         let total = load.transfers.len();
         let crew = self.contender.crew(self.crew);
         let (mut workers, submitted, before, begun);

@@ -189,7 +189,7 @@ async fn submit_part(
     progress: &Progress,
 ) -> Result<(), String> {
     let part = source.next().await;
-    let file = part.write(&field.world.directory()).map_err(|error| error.to_string())?;
+    let file = field.write(&part)?;
     tandem::submit(field, Workload::Uniform, &file).await?;
     source.books.add(&part.transfers);
     progress.submitted.fetch_add(part.transfers.len() as u64, Ordering::Relaxed);

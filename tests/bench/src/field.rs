@@ -5,23 +5,39 @@
 //! have written is on disk before it starts, and nothing of it is left.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
+use harness::laid_out;
 use harness::servers::Servers;
 use harness::world::World;
-use mongo::{Choice, Store};
+use layout::Layout;
+use mongo::{ACCOUNTS, Choice, Store, TRANSACTIONS};
 use mongodb::bson::{Bson, Document, doc};
 use settings::MongoSettings;
 
 use super::args::{Events, History};
 use super::counters::Counters;
+use super::names::Names;
 use super::usage::{Cpu, ServerPids};
-use super::workload::{Books, OPENING, account_id};
+use super::workload::{Books, Load, OPENING, account_id};
 
 /// Enough connections for every concurrency that is tried.
 const CONNECTIONS_MAX: u32 = 256;
 const OP_LIMIT: Duration = Duration::from_secs(30);
+
+/// How the database of a run is set up.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// What becomes of events.
+    pub events: Events,
+    /// Whether there are indexes for lists and statements.
+    pub history: History,
+    /// Whether there is no index for exclusive keys.
+    pub no_keys: bool,
+    /// The layout of its documents, if it is not Tandem's own.
+    pub layout: Option<Layout>,
+}
 
 /// A fresh database for one run.
 pub struct Field {
@@ -29,6 +45,8 @@ pub struct Field {
     pub world: World,
     /// The same database, with connections enough for many operations at once.
     pub store: Store,
+    /// Its ids.
+    pub names: Names,
     /// The servers' processes.
     pub pids: ServerPids,
 }
@@ -44,14 +62,10 @@ impl Field {
     ///
     /// # Panics
     /// When a server is away.
-    pub async fn new(
-        servers: &Servers,
-        pids: ServerPids,
-        events: Events,
-        history: History,
-        no_keys: bool,
-    ) -> Field {
-        let world = World::on(servers.clone()).await;
+    pub async fn new(servers: &Servers, pids: ServerPids, setup: &Setup) -> Field {
+        let Setup { events, history, no_keys, layout } = setup.clone();
+        let names = Names::of(layout.as_ref());
+        let world = World::of_layout(servers.clone(), layout.clone()).await;
         if events == Events::Heard {
             world.queues.bind_named("heard", "transaction.*").await;
         }
@@ -69,7 +83,19 @@ impl Field {
             database: Some(world.name.clone()),
         };
         let store = Store::connect(&mongo, "bench", OP_LIMIT).await.expect("a valid URI");
-        Field { world, store, pids }
+        let store = match layout {
+            Some(layout) => store.with_layout(layout),
+            None => store,
+        };
+        Field { world, store, names, pids }
+    }
+
+    /// Writes the file of a load; returns its path.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn write(&self, load: &Load) -> Result<PathBuf, String> {
+        load.write(&self.world.directory(), self.names).map_err(|error| error.to_string())
     }
 
     /// Writes everything so far to disk, so that it does not count for the next run.
@@ -123,10 +149,10 @@ impl Field {
 
     async fn wrong_balances(&self, expected: &[i64]) -> Vec<String> {
         let mut problems = Vec::new();
+        let expected = expected.iter().enumerate();
         let mut left: HashMap<String, i64> =
-            expected.iter().enumerate().map(|(n, balance)| (account_id(n), *balance)).collect();
-        let mut all = self.store.accounts().find(doc! {}).await.expect("accounts can be read");
-        while let Some(account) = all.try_next().await.expect("accounts can be read") {
+            expected.map(|(number, balance)| (self.names.account(number), *balance)).collect();
+        let all = laid_out::each(&self.store, ACCOUNTS, doc! {}, |account| {
             let id = account.get_str("_id").unwrap_or("?");
             let balance = account.get("balance").and_then(Bson::as_i64);
             match left.remove(id) {
@@ -136,16 +162,16 @@ impl Field {
             if account.get_array("pendingTransactions").is_ok_and(|marks| !marks.is_empty()) {
                 problems.push(format!("{id} still has marks"));
             }
-        }
+        });
+        all.await.expect("accounts can be read");
         problems.extend(left.keys().map(|id| format!("{id} is gone")));
         problems
     }
 
     async fn ends(&self) -> HashMap<String, usize> {
         let by_state = doc! { "$group": { "_id": "$state", "count": { "$sum": 1_i64 } } };
-        let counted = self.store.transactions().aggregate([by_state]).await;
-        let counted: Vec<Document> =
-            counted.expect("it counts").try_collect().await.expect("it counts");
+        let counted = laid_out::compute(&self.store, TRANSACTIONS, &[by_state]).await;
+        let counted = counted.expect("it counts");
         let entry = |document: Document| {
             let count = document.get_i64("count").ok()?;
             Some((document.get_str("_id").ok()?.to_owned(), usize::try_from(count).ok()?))

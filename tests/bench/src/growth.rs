@@ -65,7 +65,7 @@ pub async fn backlogs(bench: &mut Bench, sizes: &[usize]) {
     for size in [SMALL].iter().chain(sizes.iter().filter(|size| **size > SMALL)) {
         let times = if *size == SMALL { SMALL_TIMES } else { 1 };
         for _ in 0..times {
-            let field = bench.field().await;
+            let field = bench.field(Contender::Tandem).await;
             match backlog(bench, &field, *size).await {
                 Ok(backlog) => {
                     say(line(&backlog));
@@ -102,7 +102,7 @@ async fn backlog(bench: &Bench, field: &Field, size: usize) -> Result<Backlog, S
     tandem::prepare(field, bench.args.accounts).await;
     let file = {
         let load = Load::generate(Workload::Uniform, bench.args.accounts, size, bench.args.seed);
-        load.write(&field.world.directory()).map_err(|error| error.to_string())?
+        field.write(&load)?
     };
     let submitted = tandem::submit(field, Workload::Uniform, &file).await?;
     field.settle_down().await;
@@ -161,7 +161,7 @@ async fn step(bench: &mut Bench, accounts: usize) {
     let load = Load::generate(workload, accounts, scale.transfers, bench.args.seed);
     let (limit, crew) = (scale.baseline_limit, &bench.crew);
     let task = Task { workload, contender, repeat: 0, size: 0, limit, crew };
-    let field = bench.field().await;
+    let field = bench.field(contender).await;
     match task.run(&field, &Arc::new(load)).await {
         Ok(run) => {
             let (cost, rate) = (run.cpu_per_1000.total(), run.per_s);

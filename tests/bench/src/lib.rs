@@ -1,7 +1,7 @@
 //! The benchmark: several ways to settle the same transfers, on the same servers, in one run.
 //!
 //! - [`args`]: the command line, and how much of everything.
-//! - [`workload`], [`feed`]: the transfers, and handing them out.
+//! - [`workload`], [`feed`]: the transfers, and handing them out; [`names`]: their ids.
 //! - [`field`]: a fresh database for each run, and the check of its books.
 //! - [`contender`]: who takes part, and one run. Those of this program: [`baseline`] with
 //!   `articles`, `native`, `native_batch`; the real thing: [`tandem`].
@@ -10,6 +10,7 @@
 //! - [`latency`] with its `situations`, `submitter` and `watch`: from submission to `applied`.
 //! - [`growth`]: large backlogs, many accounts; `drain`: the cost of settling a backlog.
 //! - [`scale`]: more workers, near and far.
+//! - [`undated`]: transfers that somebody else inserts, without a date and a message.
 //! - [`sustained`] with its `endurance` and `source`: what is left of the rate after ten minutes.
 //! - [`returns`]: how soon consumers are back after their broker, with its program `returns`.
 //! - [`load`]: how much the HTTP API takes in, with its program `load`.
@@ -33,6 +34,7 @@ pub mod holds;
 pub mod latency;
 pub mod load;
 pub mod markdown;
+pub mod names;
 mod native;
 mod native_batch;
 pub mod output;
@@ -48,16 +50,19 @@ pub mod sustained;
 pub mod table;
 pub mod tandem;
 pub mod throughput;
+pub mod undated;
 pub mod usage;
 mod watch;
 pub mod workload;
 
 use std::time::Instant;
 
+use layout::Layout;
 use mongodb::bson::doc;
 
 use self::args::{Args, Part};
-use self::field::Field;
+use self::contender::{Contender, Kind};
+use self::field::{Field, Setup};
 use self::report::{Machine, Report};
 use self::tandem::Crew;
 use harness::servers::Servers;
@@ -67,6 +72,7 @@ pub struct Bench {
     args: Args,
     servers: Servers,
     crew: Crew,
+    layout: Option<Layout>,
     report: Report,
     earlier: Vec<Report>,
 }
@@ -81,9 +87,10 @@ impl Bench {
     /// When the environment names no servers.
     pub fn new(args: Args) -> Result<Bench, String> {
         let crew = args.crew()?;
+        let layout = args.layout()?;
         let earlier = report::read_all(&args.with)?;
         let servers = Servers::from_env();
-        Ok(Bench { args, servers, crew, report: Report::default(), earlier })
+        Ok(Bench { args, servers, crew, layout, report: Report::default(), earlier })
     }
 
     /// Runs every part that is wanted.
@@ -122,6 +129,11 @@ impl Bench {
             scale::run(&mut self).await;
             self.took("scale", begun);
         }
+        if self.args.wants(Part::Undated) {
+            let begun = Instant::now();
+            undated::run(&mut self).await;
+            self.took("undated", begun);
+        }
         if self.args.wants(Part::Sustained) {
             let begun = Instant::now();
             sustained::run(&mut self).await;
@@ -154,7 +166,7 @@ impl Bench {
     }
 
     async fn machine(&self) -> Machine {
-        let field = self.field().await;
+        let field = self.field(Contender::Tandem).await;
         let built = field.store.database().run_command(doc! { "buildInfo": 1 }).await;
         let version = built.expect("MongoDB is there");
         let machine = Machine::here(version.get_str("version").unwrap_or("unknown"));
@@ -162,9 +174,23 @@ impl Bench {
         machine
     }
 
-    async fn field(&self) -> Field {
+    /// A fresh field for a contender; a baseline has documents of its own.
+    async fn field(&self, contender: Contender) -> Field {
+        self.field_of(&self.setup(contender)).await
+    }
+
+    async fn field_of(&self, setup: &Setup) -> Field {
+        Field::new(&self.servers, self.args.pids(), setup).await
+    }
+
+    /// How a contender's database is set up.
+    fn setup(&self, contender: Contender) -> Setup {
         let Args { events, history, no_keys, .. } = self.args;
-        Field::new(&self.servers, self.args.pids(), events, history, no_keys).await
+        let layout = match contender.kind() {
+            Kind::Baseline(_) => None,
+            Kind::Tandem { .. } => self.layout.clone(),
+        };
+        Setup { events, history, no_keys, layout }
     }
 
     fn took(&mut self, part: &str, begun: Instant) {

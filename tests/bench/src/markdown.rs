@@ -1,7 +1,7 @@
 //! The tables in Markdown: printed on the console, and copied into the README of this crate.
 //!
 //! - `curve`: latency against the rate of arrival.
-//! - `lasting`: long runs, and more workers.
+//! - `lasting`: long runs, more workers, and what has no message.
 
 mod curve;
 mod lasting;
@@ -39,6 +39,7 @@ fn write_all(report: &Report, text: &mut String) -> Result {
     backlogs(&report.backlogs, text)?;
     steps(&report.steps, text)?;
     lasting::replicas(&report.replicas, text)?;
+    lasting::undated(&report.undated, text)?;
     lasting::sustained(&report.sustained, text)
 }
 

@@ -12,6 +12,7 @@ use super::scale::Replicas;
 use super::summary::Summary;
 use super::sustained::Sustained;
 use super::table::{self, Row};
+use super::undated::Undated;
 use super::workload::Workload;
 
 /// Everything that one benchmark has measured.
@@ -37,6 +38,9 @@ pub struct Report {
     pub steps: Vec<Step>,
     /// Every number of workers.
     pub replicas: Vec<Replicas>,
+    /// What others inserted without a date.
+    #[serde(default)]
+    pub undated: Vec<Undated>,
     /// Every long run.
     pub sustained: Vec<Sustained>,
     /// Failures: runs without figures, and why.
@@ -127,6 +131,9 @@ impl Report {
         earlier.seconds.append(&mut self.seconds);
         replace(&mut earlier.latencies, &mut self.latencies, Latency::is_again);
         replace(&mut earlier.replicas, &mut self.replicas, Replicas::is_again);
+        replace(&mut earlier.undated, &mut self.undated, |one, other| {
+            one.contender == other.contender
+        });
         replace(&mut earlier.sustained, &mut self.sustained, |one, other| {
             one.contender == other.contender
         });
@@ -150,6 +157,7 @@ impl Report {
         let problems = problems.chain(self.backlogs.iter().map(|backlog| &backlog.problems));
         let problems = problems.chain(self.steps.iter().map(|step| &step.run.problems));
         let problems = problems.chain(self.replicas.iter().map(|replicas| &replicas.problems));
+        let problems = problems.chain(self.undated.iter().map(|run| &run.problems));
         let problems = problems.chain(self.sustained.iter().map(|run| &run.problems));
         let mut problems = problems.chain(self.runs.iter().map(|run| &run.problems));
         self.failures.is_empty() && problems.all(Vec::is_empty)

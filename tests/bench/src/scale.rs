@@ -85,7 +85,7 @@ pub async fn run(bench: &mut Bench) {
 }
 
 async fn one(bench: &mut Bench, contender: Contender, workers: usize, round_trip: Duration) {
-    let field = bench.field().await;
+    let field = bench.field(contender).await;
     let ran = measure(bench, &field, contender, workers, round_trip).await;
     field.finish().await;
     match ran {
@@ -112,7 +112,7 @@ async fn measure(
     let total = bench.args.scale().transfers.max(least);
     tandem::prepare(field, accounts).await;
     let load = Load::generate(Workload::Uniform, accounts, total, bench.args.seed);
-    let file = load.write(&field.world.directory()).map_err(|error| error.to_string())?;
+    let file = field.write(&load)?;
     tandem::submit(field, Workload::Uniform, &file).await?;
     field.settle_down().await;
     let distance = match round_trip {

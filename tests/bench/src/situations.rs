@@ -124,7 +124,7 @@ async fn one(
         None => throughput::uniform_size(bench, contender).await,
     };
     let task = Task { workload, contender, situation, arrivals, size, crew: &bench.crew };
-    let field = bench.field().await;
+    let field = bench.field(contender).await;
     let ran = task.run(&field, load).await;
     field.finish().await;
     match ran {

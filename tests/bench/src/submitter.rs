@@ -15,6 +15,7 @@ use tokio::task::{JoinError, JoinSet};
 use super::feed::Arrivals;
 use super::field::Field;
 use super::latency::Seen;
+use super::names::Names;
 use super::watch::Watcher;
 use super::workload::{Load, SAMPLE, Transfer};
 
@@ -25,6 +26,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub struct Submitter {
     client: Client,
+    names: Names,
 }
 
 impl Submitter {
@@ -45,7 +47,7 @@ impl Submitter {
             client.ensure_queue().await
         };
         ready.await.map_err(|error| error.to_string())?;
-        Ok(Submitter { client })
+        Ok(Submitter { client, names: field.names })
     }
 
     /// Submits each transfer when it arrives, and observes.
@@ -60,10 +62,10 @@ impl Submitter {
     ) -> Result<Seen, String> {
         let begun = Instant::now();
         let submitting = tokio::spawn(self.clone().submit_all(load.clone(), arrivals, begun));
-        let mut awaited: HashMap<&str, usize> = HashMap::new();
+        let mut awaited: HashMap<String, usize> = HashMap::new();
         for (number, transfer) in load.transfers.iter().enumerate() {
             if transfer.id.starts_with(SAMPLE) {
-                awaited.insert(&transfer.id, number);
+                awaited.insert(self.names.transfer(&transfer.id), number);
             }
         }
         let mut latencies = Vec::with_capacity(awaited.len());
@@ -96,13 +98,14 @@ impl Submitter {
         let mut latencies = Vec::new();
         for (number, transfer) in load.transfers.iter().enumerate() {
             pause().await;
+            let awaited = self.names.transfer(&transfer.id);
             let submitted = Instant::now();
             self.submit(std::slice::from_ref(transfer)).await?;
             loop {
                 let Some((id, seen)) = watcher.next(LIMIT).await else {
                     return Err(format!("{} was not seen applied", transfer.id));
                 };
-                if id == transfer.id {
+                if id == awaited {
                     latencies.push((number, seen.saturating_duration_since(submitted)));
                     break;
                 }
@@ -144,8 +147,10 @@ impl Submitter {
     }
 
     async fn submit(&self, transfers: &[Transfer]) -> Result<(), String> {
-        let submission =
-            |transfer: &Transfer| Submission::of(transfer.body()).with_id(transfer.id.as_str());
+        let submission = |transfer: &Transfer| {
+            let id = self.names.transfer(&transfer.id);
+            Submission::of(transfer.body(self.names)).with_id(id.as_str())
+        };
         for submitted in self.client.submit_all(transfers.iter().map(submission)).await {
             let receipt = submitted.map_err(|error| error.to_string())?;
             if let Some(error) = receipt.unpublished {

@@ -67,7 +67,7 @@ pub async fn run(bench: &mut Bench) {
     let contenders = throughput::available(bench.args.contenders());
     for contender in contenders.into_iter().filter(named).collect::<Vec<_>>() {
         let size = throughput::uniform_size(bench, contender).await;
-        let field = bench.field().await;
+        let field = bench.field(contender).await;
         let ran = measure(bench, &field, contender, size).await;
         field.finish().await;
         match ran {

@@ -17,7 +17,7 @@ use ledger::amount::Amount;
 use ledger::transaction::State;
 
 use super::field::Field;
-use super::workload::{OPENING, Workload, account_id};
+use super::workload::{OPENING, Workload};
 
 /// How long nothing may happen before a run counts as stuck.
 const STUCK: Duration = Duration::from_secs(60);
@@ -186,7 +186,7 @@ fn peak_mib(pid: u32) -> f64 {
 /// When the database refuses.
 pub async fn prepare(field: &Field, accounts: usize) {
     const CHUNK: usize = 10_000;
-    let open = |number| Account::new(&account_id(number), Amount::Int(OPENING));
+    let open = |number| Account::new(&field.names.account(number), Amount::Int(OPENING));
     for first in (0..accounts).step_by(CHUNK) {
         let chunk: Vec<Account> = (first..accounts.min(first + CHUNK)).map(open).collect();
         field.world.open(&chunk).await;

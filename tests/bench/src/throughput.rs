@@ -119,7 +119,7 @@ async fn best_size(
     };
     let mut best = (0.0, default_size(contender));
     for size in baseline.sizes() {
-        let field = bench.field().await;
+        let field = bench.field(contender).await;
         let pace = super::feed::Pace::Flood(bench.args.scale().trial);
         let prepared = baseline::prepare(&field, baseline, loads.baseline.accounts).await;
         if prepared.is_ok()
@@ -168,7 +168,7 @@ async fn measure(
 ) -> Result<Run, String> {
     let limit = bench.args.scale().baseline_limit;
     let task = Task { workload, contender, repeat, size, limit, crew: &bench.crew };
-    let field = bench.field().await;
+    let field = bench.field(contender).await;
     let ran = task.run(&field, loads.of(contender)).await;
     field.finish().await;
     ran

@@ -14,6 +14,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
+use super::names::Names;
+
 /// The opening balance of every account, in minor units.
 pub const OPENING: i64 = 1_000_000_000;
 /// More money than all accounts have together.
@@ -89,14 +91,14 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// The transfer as the producer submits it.
+    /// The transfer as the producer submits it, with ids as the ledger has them.
     ///
     /// # Panics
     /// When it is not a valid transaction: a mistake in this file.
     #[must_use]
-    pub fn body(&self) -> Body {
+    pub fn body(&self, names: Names) -> Body {
         let legs = self.legs.iter().map(|(account, amount)| Leg {
-            account: account_id(*account).into(),
+            account: names.account(*account).into(),
             amount: Amount::Int(*amount),
         });
         Body::new(legs.collect()).expect("legs of distinct accounts that sum to zero")
@@ -141,11 +143,12 @@ impl Load {
         books
     }
 
-    /// Writes the producer's input file: CSV where every transfer has two legs, else JSON lines.
+    /// Writes the producer's input file: CSV where every transfer has two legs, else JSON lines. Ids
+    /// are as the ledger has them.
     ///
     /// # Errors
     /// When the file can't be written.
-    pub fn write(&self, directory: &Path) -> std::io::Result<std::path::PathBuf> {
+    pub fn write(&self, directory: &Path, names: Names) -> std::io::Result<std::path::PathBuf> {
         let simple = self.transfers.iter().all(|transfer| transfer.legs.len() == 2);
         let path = directory.join(if simple { "transfers.csv" } else { "transfers.jsonl" });
         let mut file = BufWriter::new(std::fs::File::create(&path)?);
@@ -153,12 +156,13 @@ impl Load {
             writeln!(file, "id,source,destination,value")?;
         }
         for Transfer { id, legs, .. } in &self.transfers {
+            let id = names.transfer(id);
             if simple {
-                let (source, destination) = (account_id(legs[0].0), account_id(legs[1].0));
+                let (source, destination) = (names.account(legs[0].0), names.account(legs[1].0));
                 writeln!(file, "{id},{source},{destination},{}", legs[1].1)?;
             } else {
                 let legs = legs.iter().map(|(account, amount)| {
-                    serde_json::json!({ "account": account_id(*account), "amount": amount })
+                    serde_json::json!({ "account": names.account(*account), "amount": amount })
                 });
                 let legs: Vec<_> = legs.collect();
                 writeln!(file, "{}", serde_json::json!({ "id": id, "legs": legs }))?;
@@ -313,7 +317,7 @@ mod tests {
         for workload in Workload::value_variants() {
             let load = load(*workload);
             for transfer in &load.transfers {
-                assert_eq!(transfer.body().legs().len(), transfer.legs.len());
+                assert_eq!(transfer.body(Names::default()).legs().len(), transfer.legs.len());
                 let value = -transfer.legs[0].1;
                 assert_eq!(transfer.refused, value > OPENING * 1_000, "{workload:?}");
             }

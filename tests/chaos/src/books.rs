@@ -9,12 +9,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use futures_util::TryStreamExt;
 use harness::deployment::{MARK, root};
+use harness::laid_out;
 use harness::process::{Process, Signal};
 use harness::queues::Queues;
 use ledger::amount::Amount;
-use mongo::Store;
+use mongo::{ACCOUNTS, Store, TRANSACTIONS};
 use mongodb::bson::{Document, doc};
 use serde::Deserialize;
 
@@ -86,8 +86,7 @@ impl Books {
         };
         let mut wrong = Vec::new();
         let failed = |error: mongodb::error::Error| error.to_string();
-        let accounts = store.accounts().find(doc! {}).await.map_err(failed)?;
-        let documents: Vec<Document> = accounts.try_collect().await.map_err(failed)?;
+        let documents = laid_out::find(store, ACCOUNTS, doc! {}).await.map_err(failed)?;
         for document in documents {
             let account = document.get_str("_id").unwrap_or_default();
             let Some(balance) = kept.balances.get(account) else { continue };
@@ -99,7 +98,7 @@ impl Books {
             }
         }
         let ended = doc! { "state": { "$in": ["done", "canceled"] } };
-        let ended = store.transactions().count_documents(ended).await.map_err(failed)?;
+        let ended = laid_out::count(store, TRANSACTIONS, ended).await.map_err(failed)?;
         if whole && ended != kept.events {
             wrong.push(format!("{ended} transactions have ended, and {} are told of", kept.events));
         }

@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use futures_util::TryStreamExt;
-use mongo::Store;
-use mongodb::bson::{Document, doc};
+use harness::laid_out;
+use mongo::{ACCOUNTS, Store, TRANSACTIONS};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::Error;
 
 use super::clerk::Answered;
@@ -124,8 +125,8 @@ pub async fn judge(store: &Store, said: Said<'_>, asked: &HashSet<&str>) -> Resu
 }
 
 async fn find(store: &Store, ids: Vec<String>) -> Result<HashMap<String, Found>, Error> {
-    let found: Vec<Document> =
-        store.transactions().find(doc! { "_id": { "$in": ids } }).await?.try_collect().await?;
+    let asked = doc! { "filter": { "_id": { "$in": ids } } };
+    let found = laid_out::find(store, TRANSACTIONS, asked).await?;
     Ok(found.iter().map(Found::read).map(|found| (found.id.clone(), found)).collect())
 }
 
@@ -188,7 +189,7 @@ impl Judged {
 
     async fn reversals(&mut self, store: &Store, asked: &HashSet<&str>) -> Result<(), Error> {
         let filter = doc! { "reverses": { "$exists": true } };
-        let all: Vec<Document> = store.transactions().find(filter).await?.try_collect().await?;
+        let all = laid_out::find(store, TRANSACTIONS, doc! { "filter": filter }).await?;
         let reversals: Vec<Found> = all.iter().map(Found::read).collect();
         let originals: Vec<String> =
             reversals.iter().filter_map(|reversal| reversal.reverses.clone()).collect();
@@ -257,12 +258,19 @@ impl Judged {
         let fields = doc! { "state": 1, "reason": 1 };
         for some in neighbour.written.chunks(500) {
             let ids: Vec<_> = some.iter().map(|written| written.id.clone()).collect();
-            let transactions = store.transactions();
-            let find = transactions.find(doc! { "_id": { "$in": ids } });
-            let all: Vec<Document> = find.projection(fields.clone()).await?.try_collect().await?;
+            let filter = doc! { "_id": { "$in": ids } };
+            let asked = doc! { "filter": filter, "projection": &fields };
+            let query = store.query(TRANSACTIONS, asked)?;
+            let all: Vec<RawDocumentBuf> = query.find().await?.try_collect().await?;
             for written in some {
-                let there = all.iter().find(|document| document.get("_id") == Some(&written.id));
-                let there = there.map(Found::read);
+                // Some have an id that is none, so it is looked for as it is stored.
+                let id = |found: &RawDocumentBuf| {
+                    let id = found.get("_id").ok().flatten();
+                    id.and_then(|id| Bson::try_from(id).ok())
+                };
+                let there = all.iter().find(|found| id(found).as_ref() == Some(&written.id));
+                let there = there.map(|found| Document::try_from(query.read(found).as_ref()));
+                let there = there.transpose().map_err(Error::custom)?.as_ref().map(Found::read);
                 self.violations.extend(of_neighbour(written, there.as_ref()));
                 let Some(there) = there else { continue };
                 self.neighbours += 1;
@@ -276,7 +284,7 @@ impl Judged {
     }
 
     async fn accounts(&mut self, store: &Store) -> Result<(), Error> {
-        let all: Vec<Document> = store.accounts().find(doc! {}).await?.try_collect().await?;
+        let all = laid_out::find(store, ACCOUNTS, doc! {}).await?;
         for account in &all {
             let id = account.get_str("_id").unwrap_or_default();
             match self.balances.remove(id) {

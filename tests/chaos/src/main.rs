@@ -1,6 +1,6 @@
 //! Runs chaos on servers of its own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chaos::home::Home;
@@ -10,6 +10,7 @@ use chaos::timeline::timeline;
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use harness::console::{Failure, Timings, conclude};
 use harness::deployment;
+use layout::{IdKind, Layout};
 
 /// Runs Tandem on real servers while everything fails, and judges the result.
 #[derive(Parser)]
@@ -22,6 +23,7 @@ Examples:
   deploy/chaos --seed 7                    other faults, other transactions
   deploy/chaos --cluster                   three brokers instead of one
   deploy/chaos --engine auto,two-phase     every other worker chooses its engine
+  deploy/chaos --schema tests/chaos/schema.toml    nothing is called as by itself
   deploy/chaos --neighbour                 somebody writes odd documents and messages all the time
 
 A tenth of the time (15 s to 120 s) is calm, for comparison. Then a worker, a producer or the
@@ -56,6 +58,9 @@ struct Args {
     /// How workers settle, by turns: `two-phase`, `transaction`, `auto`
     #[arg(long, value_name = "ENGINE,...", value_delimiter = ',', default_value = "two-phase")]
     engine: Vec<String>,
+    /// The ledger is one of this schema, whose ids are texts
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
     /// Write the report as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -71,20 +76,42 @@ async fn main() {
         let problem = "--minutes must be between 0.5 and 600";
         Args::command().error(ErrorKind::ValueValidation, problem).exit();
     }
-    conclude(chaos(args)).await
+    let layout = match layout(args.schema.as_deref()) {
+        Ok(layout) => layout,
+        Err(problem) => Args::command().error(ErrorKind::ValueValidation, problem).exit(),
+    };
+    conclude(chaos(args, layout)).await
+}
+
+/// The layout in this file.
+fn layout(file: Option<&Path>) -> Result<Option<Layout>, String> {
+    let Some(file) = file else { return Ok(None) };
+    let bad = |problem: String| format!("--schema {}: {problem}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
+    let layout = Layout::from_toml(&text).map_err(|error| bad(error.to_string()))?;
+    let kinds = [layout.accounts.id_kind(), layout.transactions.id_kind()];
+    match kinds == [IdKind::Text; 2] {
+        true => Ok(Some(layout)),
+        false => Err(bad("the ids of a run say what they are, so they have to be texts".into())),
+    }
 }
 
 /// One run; its exit code.
-async fn chaos(args: Args) -> Result<i32, Failure> {
+async fn chaos(args: Args, layout: Option<Layout>) -> Result<i32, Failure> {
     let mut timings = Timings::default();
     let mut home = Home::take(&deployment::local().join("chaos"))?;
     let servers = timings.part("servers", Servers::start(&home, args.cluster)).await?;
-    let code = timings.part("chaos", on_servers(args, &home, servers)).await?;
+    let code = timings.part("chaos", on_servers(args, layout, &home, servers)).await?;
     home.well = code == 0;
     Ok(code)
 }
 
-async fn on_servers(args: Args, home: &Home, servers: Servers) -> Result<i32, Failure> {
+async fn on_servers(
+    args: Args,
+    layout: Option<Layout>,
+    home: &Home,
+    servers: Servers,
+) -> Result<i32, Failure> {
     let options = Options {
         length: Duration::from_secs_f64(60.0 * args.minutes),
         seed: args.seed,
@@ -92,6 +119,7 @@ async fn on_servers(args: Args, home: &Home, servers: Servers) -> Result<i32, Fa
         home: home.path().to_owned(),
         neighbour: args.neighbour,
         engines: args.engine,
+        layout,
     };
     let report = run(&options, servers).await.map_err(Failure)?;
     println!("{report}");

@@ -4,7 +4,11 @@
 //! that only accounts of the neighbour's own are made unreadable. Its transactions also name the
 //! load's accounts: so good accounts are touched by odd transactions, never the other way round.
 
-use harness::odd::{self, AccountFault, account_faults, bookkeeping_faults, filled_up, large};
+use harness::laid_out;
+use harness::odd::{
+    self, AccountFault, FILLING, account_faults, bookkeeping_faults, filled_up, large,
+};
+use mongo::{Store, TRANSACTIONS};
 use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawDocumentBuf, doc};
 use queue::{SOLO, WORK};
 use rand::Rng;
@@ -15,6 +19,9 @@ use super::load::{self, CURRENCY};
 
 /// The beginning of all ids of the neighbour.
 pub const PREFIX: &str = "neighbour-";
+
+/// The bytes that are left in a transaction without room.
+const SPARE: usize = 60;
 
 /// How many accounts the neighbour has.
 const ACCOUNTS: usize = 20;
@@ -37,6 +44,28 @@ pub enum End {
     Deleted,
 }
 
+/// A change that makes a transaction sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mend {
+    /// It gets a date of creation.
+    Dated,
+    /// It loses this field.
+    Without(&'static str),
+}
+
+impl Mend {
+    /// The update, for documents as their owner stores them.
+    #[must_use]
+    pub fn stored(self, store: &Store) -> Document {
+        let path = |field: &str| laid_out::path(store, TRANSACTIONS, field);
+        match self {
+            Mend::Dated => doc! { "$set": { path("createdAt"): DateTime::now() } },
+            Mend::Without(FILLING) => doc! { "$unset": { FILLING: "" } },
+            Mend::Without(field) => doc! { "$unset": { path(field): "" } },
+        }
+    }
+}
+
 /// A transaction of the neighbour.
 #[derive(Clone, Debug)]
 pub struct OddTransaction {
@@ -48,8 +77,29 @@ pub struct OddTransaction {
     pub legs: Vec<(String, i64)>,
     /// How it must end.
     pub end: End,
-    /// The update that makes it possible to claim and read it at the end.
-    pub mend: Option<Document>,
+    /// What makes it possible to claim and read it at the end.
+    pub mend: Option<Mend>,
+}
+
+impl OddTransaction {
+    /// What is inserted, as the owner stores it.
+    ///
+    /// # Panics
+    /// When it can't be stored: a mistake in this file.
+    #[must_use]
+    pub fn stored(&self, store: &Store) -> RawDocumentBuf {
+        if store.layout().is_none() {
+            return self.document.clone();
+        }
+        if self.mend == Some(Mend::Without(FILLING)) {
+            // As large again as it was, by a field that is nobody's.
+            let mut own = Document::try_from(&self.document).expect("it is sound but for its size");
+            own.remove(FILLING);
+            let full = filled_up(laid_out::stored(store, TRANSACTIONS, own), SPARE);
+            return RawDocumentBuf::try_from(&full).expect("a document has bytes");
+        }
+        odd::stored(store, TRANSACTIONS, &self.document)
+    }
 }
 
 /// One step of the neighbour.
@@ -136,10 +186,11 @@ fn transaction(rng: &mut StdRng, number: u32) -> OddTransaction {
             let faults = bookkeeping_faults();
             let (_, fields) = &faults[rng.random_range(0..faults.len())];
             let mend = if fields.contains_key("createdAt") {
-                Some(doc! { "$set": { "createdAt": DateTime::now() } })
+                Mend::Dated
             } else {
-                unset("attempts")
+                Mend::Without("attempts")
             };
+            let mend = Some(mend);
             sound.with(fields, End::Either, mend)
         }
         700..850 => {
@@ -159,11 +210,6 @@ fn transaction(rng: &mut StdRng, number: u32) -> OddTransaction {
         995..998 => sound.with(&doc! { "currency": large() }, End::Canceled, None),
         _ => sound.without_room(),
     }
-}
-
-/// The update that removes a field.
-fn unset(field: &str) -> Option<Document> {
-    Some(doc! { "$unset": { field: "" } })
 }
 
 /// A field that makes a transfer invalid.
@@ -200,13 +246,13 @@ impl Sound {
         document
     }
 
-    fn with(&self, fields: &Document, end: End, mend: Option<Document>) -> OddTransaction {
+    fn with(&self, fields: &Document, end: End, mend: Option<Mend>) -> OddTransaction {
         let mut document = self.document();
         document.extend(fields.clone());
         self.odd(&document, end, mend)
     }
 
-    fn odd(&self, document: &Document, end: End, mend: Option<Document>) -> OddTransaction {
+    fn odd(&self, document: &Document, end: End, mend: Option<Mend>) -> OddTransaction {
         OddTransaction {
             id: document.get("_id").cloned().unwrap_or(Bson::Null),
             document: RawDocumentBuf::try_from(document).expect("a document has bytes"),
@@ -218,11 +264,11 @@ impl Sound {
 
     /// It is so large that no claim can be written into it.
     fn without_room(&self) -> OddTransaction {
-        self.odd(&filled_up(self.document(), 60), End::Either, unset("padding"))
+        self.odd(&filled_up(self.document(), SPARE), End::Either, Some(Mend::Without(FILLING)))
     }
 
     fn with_bytes_that_are_no_text(&self) -> OddTransaction {
-        let odd = self.with(&doc! {}, End::Canceled, unset("currency"));
+        let odd = self.with(&doc! {}, End::Canceled, Some(Mend::Without("currency")));
         OddTransaction { document: odd::with_bytes_that_are_no_text(self.document()), ..odd }
     }
 

@@ -13,13 +13,14 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::Duration;
 
+use harness::laid_out;
 use harness::odd::AccountFault;
 use harness::process::program;
 use harness::queues::Queues;
 use ledger::account::Account;
 use ledger::amount::Amount;
 use ledger::transaction::{ParkCode, State};
-use mongo::Store;
+use mongo::{ACCOUNTS, Store, TRANSACTIONS};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::error::Error;
 use rand::SeedableRng;
@@ -28,7 +29,7 @@ use tokio::process::Command;
 use tokio::sync::watch;
 
 use super::load::{CURRENCY, OPENING};
-use super::mischief::{End, Mischief, OddTransaction, PREFIX, accounts, next};
+use super::mischief::{End, Mend, Mischief, OddTransaction, PREFIX, accounts, next};
 
 /// The pause between two steps.
 const PACE: Duration = Duration::from_millis(200);
@@ -49,7 +50,7 @@ pub struct Written {
     /// Whether the server has acknowledged it.
     pub certain: bool,
     /// The update that makes it possible to claim and read it at the end.
-    pub mend: Option<Document>,
+    pub mend: Option<Mend>,
 }
 
 /// A program that writes odd documents and messages beside Tandem.
@@ -79,7 +80,8 @@ impl Neighbour {
     ) -> Result<Neighbour, String> {
         let documents = accounts().into_iter().map(|id| {
             let account = Account::new(&id, Amount::Int(OPENING));
-            Account { currency: Some(CURRENCY.to_owned()), ..account }.to_document(DateTime::now())
+            let account = Account { currency: Some(CURRENCY.to_owned()), ..account };
+            laid_out::stored(&store, ACCOUNTS, account.to_document(DateTime::now()))
         });
         let opened = store.accounts().insert_many(documents).await;
         opened.map_err(|error| format!("the neighbour's accounts: {error}"))?;
@@ -126,7 +128,8 @@ impl Neighbour {
 
     async fn insert(&mut self, odd: OddTransaction) -> bool {
         let transactions = self.store.transactions().clone_with_type::<RawDocumentBuf>();
-        let insert = transactions.insert_one(&odd.document).bypass_document_validation(true);
+        let document = odd.stored(&self.store);
+        let insert = transactions.insert_one(&document).bypass_document_validation(true);
         let certain = insert.await.is_ok();
         let OddTransaction { id, legs, end, mend, .. } = odd;
         self.wrong.push(self.written.len());
@@ -141,26 +144,38 @@ impl Neighbour {
 
     /// Makes an account unreadable; returns whether it was readable before.
     async fn spoil(&self, account: &str, fault: &AccountFault) -> Result<bool, Error> {
-        let field = fault.field();
-        let keep = doc! { "field": field, "value": format!("${field}") };
+        let field = laid_out::path(&self.store, ACCOUNTS, fault.field());
+        let keep = doc! { "field": &field, "value": format!("${field}") };
         let wrong = doc! { "$literal": fault.value() };
         let update = vec![doc! { "$set": { SPOILED: keep } }, doc! { "$set": { field: wrong } }];
-        let whole = doc! { "_id": account, SPOILED: { "$exists": false } };
+        let mut whole = self.account(account);
+        whole.insert(SPOILED, doc! { "$exists": false });
         let accounts = self.store.accounts();
         let spoil = accounts.update_one(whole, update);
         Ok(spoil.bypass_document_validation(true).await?.modified_count == 1)
     }
 
+    fn account(&self, id: &str) -> Document {
+        laid_out::filter(&self.store, ACCOUNTS, doc! { "_id": id })
+    }
+
+    /// Where a field of a transaction stands.
+    fn path(&self, field: &str) -> String {
+        laid_out::path(&self.store, TRANSACTIONS, field)
+    }
+
     /// Repairs an account; returns whether it was unreadable.
     async fn mend(&self, account: &str) -> Result<bool, Error> {
         let accounts = self.store.accounts();
-        let spoiled = doc! { "_id": account, SPOILED: { "$exists": true } };
+        let mut spoiled = self.account(account);
+        spoiled.insert(SPOILED, doc! { "$exists": true });
         let Some(found) = accounts.find_one(spoiled).await? else { return Ok(false) };
         let Some(field) = found.get_document(SPOILED).ok().and_then(|s| s.get_str("field").ok())
         else {
             return Ok(false);
         };
-        let of_field = doc! { "_id": account, format!("{SPOILED}.field"): field };
+        let mut of_field = self.account(account);
+        of_field.insert(format!("{SPOILED}.field"), field);
         let update = vec![
             doc! { "$set": { field: format!("${SPOILED}.value") } },
             doc! { "$unset": SPOILED },
@@ -217,14 +232,16 @@ impl Neighbour {
             "state": { "$in": [State::Pending, State::Canceling] },
             "parked.code": ParkCode::TransactionUnreadable.as_str(),
         };
+        let unreadable = laid_out::filter(&self.store, TRANSACTIONS, unreadable);
         let transactions = self.store.transactions();
         let ids = transactions.distinct("_id", unreadable.clone()).await?;
         let mut legs = accounts().into_iter();
         let mut leg = |amount: i64| doc! { "account": legs.next(), "amount": amount };
         let mut readable = doc! { "createdAt": "$$NOW", "legs": [leg(-1), leg(1)] };
         for kept in ["_id", "state", "reason", "attempts", "leaseUntil", "takeoverAt", "parked"] {
-            readable.insert(kept, format!("${kept}"));
+            readable.insert(kept, format!("${}", self.path(kept)));
         }
+        let readable = laid_out::stored(&self.store, TRANSACTIONS, readable);
         let update = vec![doc! { "$replaceWith": readable }];
         transactions.update_many(unreadable, update).bypass_document_validation(true).await?;
         Ok(ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect())
@@ -236,14 +253,17 @@ impl Neighbour {
         let itself = doc! { "_id": &written.id };
         // No worker claims it before its takeover time is a date.
         let mut timeless = itself.clone();
-        timeless.insert("takeoverAt", doc! { "$exists": true, "$not": { "$type": "date" } });
-        let dated = doc! { "$currentDate": { "takeoverAt": true } };
+        let takeover_at = self.path("takeoverAt");
+        let no_date = doc! { "$exists": true, "$not": { "$type": "date" } };
+        timeless.insert(&takeover_at, no_date);
+        let dated = doc! { "$currentDate": { takeover_at: true } };
         transactions.update_one(timeless, dated).bypass_document_validation(true).await?;
         if written.end == End::Deleted {
             // One that was canceled stays: its line names it.
             let with_state = |state: State| {
-                let mut filter = itself.clone();
-                filter.insert("state", state);
+                let mut filter = doc! { "state": state };
+                filter = laid_out::filter(&self.store, TRANSACTIONS, filter);
+                filter.extend(itself.clone());
                 filter
             };
             transactions.delete_one(with_state(State::Initial)).await?;
@@ -255,7 +275,7 @@ impl Neighbour {
         if let Some(mend) = &written.mend {
             // Final transactions, too: some readers read all documents, and need valid text in
             // them.
-            let update = transactions.update_one(itself, mend.clone());
+            let update = transactions.update_one(itself, mend.stored(&self.store));
             update.bypass_document_validation(true).await?;
         }
         Ok(true)

@@ -7,9 +7,11 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
+use layout::Layout;
 use ledger::transaction::State;
-use mongo::{OpenSource, PROGRESS, Place, Progress, Store, open_sources};
+use mongo::{OpenSource, PROGRESS, Place, Progress, Store, TRANSACTIONS, open_sources};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
+use mongodb::error::Error;
 use mongodb::options::Hint;
 use settings::MongoSettings;
 
@@ -72,7 +74,11 @@ impl Observer {
     ///
     /// # Errors
     /// When the connection string makes no sense.
-    pub async fn new(uri: &str, database: &str) -> Result<Observer, String> {
+    pub async fn new(
+        uri: &str,
+        database: &str,
+        layout: Option<Layout>,
+    ) -> Result<Observer, String> {
         let mongo = MongoSettings {
             mongodb_uri: uri.to_owned(),
             database: Some(database.to_owned()),
@@ -80,6 +86,10 @@ impl Observer {
             accept_index: vec![],
         };
         let store = Store::connect(&mongo, "chaos", Duration::from_secs(20)).await?;
+        let store = match layout {
+            Some(layout) => store.with_layout(layout),
+            None => store,
+        };
         Ok(Observer { store })
     }
 
@@ -119,7 +129,7 @@ impl Observer {
                 found.extend(find(&store, filter, hint).await?);
             }
             found.extend(waiting(&store, Some(now_ms())).await?);
-            Ok::<_, mongodb::error::Error>(found)
+            Ok::<_, Error>(found)
         });
         let found = tokio::time::timeout(LIMIT, asking).await.ok()?.ok()?.ok()?;
         Some(found.iter().filter_map(Unfinished::read).collect())
@@ -127,17 +137,14 @@ impl Observer {
 }
 
 /// How far the sweepers have come.
-async fn mark(store: &Store) -> Result<Option<Place>, mongodb::error::Error> {
+async fn mark(store: &Store) -> Result<Option<Place>, Error> {
     let progress = store.database().collection::<RawDocumentBuf>(PROGRESS);
     let found = progress.find_one(Progress::filter()).await?;
     Ok(found.and_then(|found| Progress::read(&found).mark))
 }
 
 /// What is held or scheduled; with a moment, only that whose moment has come by then.
-async fn waiting(
-    store: &Store,
-    until_ms: Option<i64>,
-) -> Result<Vec<Document>, mongodb::error::Error> {
+async fn waiting(store: &Store, until_ms: Option<i64>) -> Result<Vec<Document>, Error> {
     let mut due = doc! { "$type": "date" };
     if let Some(ms) = until_ms {
         due.insert("$lte", DateTime::from_millis(ms));
@@ -146,20 +153,15 @@ async fn waiting(
     find(store, doc! { "dueAt": due, "state": { "$in": states } }, "due").await
 }
 
-async fn find(
-    store: &Store,
-    filter: Document,
-    index: &str,
-) -> Result<Vec<Document>, mongodb::error::Error> {
-    let transactions = store.transactions();
+async fn find(store: &Store, filter: Document, index: &str) -> Result<Vec<Document>, Error> {
     let fields = ["application", "claim", "state", "hold", "confirmedAt", "dueAt"];
     let fields: Document = fields.into_iter().map(|field| (field.to_owned(), 1.into())).collect();
-    let find = transactions
-        .find(filter)
-        .hint(Hint::Name(index.to_owned()))
-        .projection(fields)
-        .max_time(LIMIT);
-    find.await?.try_collect().await
+    let asked = doc! { "filter": filter, "projection": fields };
+    let query = store.query(TRANSACTIONS, asked)?;
+    let find = query.find().hint(Hint::Name(index.to_owned())).max_time(LIMIT);
+    let found: Vec<RawDocumentBuf> = find.await?.try_collect().await?;
+    let read = |found: &RawDocumentBuf| Document::try_from(query.read(found).as_ref());
+    found.iter().map(read).collect::<Result<_, _>>().map_err(Error::custom)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use layout::Layout;
 use mongodb::bson::{Bson, doc};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
@@ -62,6 +63,8 @@ pub struct Options {
     pub neighbour: bool,
     /// The engines of the workers, by turns.
     pub engines: Vec<String>,
+    /// The layout of the ledger, if it is not Tandem's own.
+    pub layout: Option<Layout>,
 }
 
 /// When the parts of a run began, in Unix milliseconds.
@@ -321,7 +324,7 @@ async fn judged(site: &Site, said: Said<'_>, happened: &[Happened]) -> Result<Ju
         happened.iter().flat_map(|one| one.met.iter().flatten()).map(String::as_str).collect();
     let judged = judge(store, said, &asked).await;
     let mut judged = judged.map_err(|error| error.to_string())?;
-    judged.violations.extend(rest::problems(&store.accounts(), &store.transactions()).await);
+    judged.violations.extend(rest::problems(store).await);
     let mut audit = Command::new(program("producer"));
     audit.args(["audit", "--at-rest"]);
     audit.env("TANDEM_MONGODB_URI", &site.servers.database.uri).env("TANDEM_DATABASE", &site.name);

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use harness::laid_out;
 use harness::queues::Queues;
 use ledger::account::{Account, Status};
 use ledger::amount::Amount;
+use mongo::ACCOUNTS;
 use mongodb::bson::DateTime;
 use queue::Publisher;
 use settings::AmqpSettings;
@@ -46,7 +48,7 @@ impl Site {
     /// When the servers can't be used.
     pub async fn new(options: &Options, servers: Servers) -> Result<Site, String> {
         let name = format!("chaos_{}", now_ms());
-        let observer = Observer::new(&servers.database.uri, &name).await?;
+        let observer = Observer::new(&servers.database.uri, &name, options.layout.clone()).await?;
         open(&observer).await?;
         let amqp =
             AmqpSettings { amqp_url: servers.brokers[0].url.clone(), queue_prefix: name.clone() };
@@ -116,12 +118,14 @@ impl Site {
 
 async fn open(observer: &Observer) -> Result<(), String> {
     observer.store.ensure_schema().await.map_err(|error| error.to_string())?;
+    let store = &observer.store;
     let documents = accounts().into_iter().map(|id| {
         let account = Account::new(&id, Amount::Int(OPENING));
         let status = if id == FROZEN { Status::Frozen } else { Status::Open };
         let currency = Some(CURRENCY.to_owned());
-        Account { status, currency, ..account }.to_document(DateTime::now())
+        let account = Account { status, currency, ..account }.to_document(DateTime::now());
+        laid_out::stored(store, ACCOUNTS, account)
     });
-    let inserted = observer.store.accounts().insert_many(documents).await;
+    let inserted = store.accounts().insert_many(documents).await;
     inserted.map(|_| ()).map_err(|error| error.to_string())
 }

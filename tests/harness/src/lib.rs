@@ -11,6 +11,7 @@
 //! - [`certificates`]: a certificate authority of a test's own.
 //! - [`failing`]: a MongoDB of a test's own that fails on demand.
 //! - [`replica_set`]: a MongoDB of a test's own, which is backed up and restored.
+//! - [`laid_out`]: documents that their owner has designed, written and read past Tandem.
 //! - [`rest`]: the rules that hold when everything has come to rest, checked from the documents.
 //! - [`queues`]: the broker's side as a test sees it: raw messages, dead letters.
 //! - [`subscriber`]: somebody who hears of outcomes.
@@ -29,6 +30,7 @@ pub mod figures;
 
 pub mod http;
 pub mod interrupt;
+pub mod laid_out;
 pub mod odd;
 pub mod process;
 pub mod producer;

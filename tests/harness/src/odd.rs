@@ -6,12 +6,16 @@
 
 use ledger::account::Account;
 use ledger::amount::Amount;
+use mongo::Store;
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawDocumentBuf, doc, rawdoc};
 use mongodb::error::Error;
 
 /// The least size of a string that counts as large: more than half of a command or a reply.
 pub const LARGE_BYTES: usize = 9 * 1024 * 1024;
+
+/// The field that fills a document up.
+pub const FILLING: &str = "padding";
 
 /// The most bytes that the server lets a document have.
 const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -87,9 +91,9 @@ pub fn filled_up(mut document: Document, spare: usize) -> Document {
     let size = |document: &Document| {
         RawDocumentBuf::try_from(document).expect("a document has bytes").as_bytes().len()
     };
-    document.insert("padding", "");
+    document.insert(FILLING, "");
     let room = DOCUMENT_BYTES_MAX.checked_sub(size(&document) + spare).expect("it has room");
-    document.insert("padding", "x".repeat(room));
+    document.insert(FILLING, "x".repeat(room));
     document
 }
 
@@ -116,13 +120,40 @@ pub fn with_a_name_that_is_no_text(mut document: Document) -> RawDocumentBuf {
 /// Four bytes that no document has otherwise.
 const PLACE_OF_NO_TEXT: &str = "@@@@";
 
+/// Four bytes that are not UTF-8.
+const NO_TEXT: &[u8] = &[0xff; 4];
+
 fn without_text_there(document: &Document) -> RawDocumentBuf {
-    const PLACE: &[u8] = PLACE_OF_NO_TEXT.as_bytes();
     let raw = RawDocumentBuf::try_from(document).expect("a document has bytes");
-    let mut bytes = raw.into_bytes();
-    let at = bytes.windows(PLACE.len()).position(|some| some == PLACE).expect("it was put there");
-    bytes[at..at + PLACE.len()].fill(0xff);
+    replaced(raw, PLACE_OF_NO_TEXT.as_bytes(), NO_TEXT)
+}
+
+/// The same document, with these bytes for those.
+fn replaced(document: RawDocumentBuf, these: &[u8], those: &[u8]) -> RawDocumentBuf {
+    let mut bytes = document.into_bytes();
+    let at = bytes.windows(these.len()).position(|some| some == these).expect("they are there");
+    bytes[at..at + these.len()].copy_from_slice(those);
     RawDocumentBuf::from_bytes(bytes).expect("its frame is whole")
+}
+
+/// An odd document as its owner stores it, with everything in it that is odd.
+///
+/// # Panics
+/// When it is no document at all.
+#[must_use]
+pub fn stored(store: &Store, collection: &str, own: &RawDocumentBuf) -> RawDocumentBuf {
+    let Some(owner) = store.layout().and_then(|layout| layout.of(collection)) else {
+        return own.clone();
+    };
+    match owner.store(own) {
+        Ok(stored) => stored,
+        // What is no text can't be read on its way, either.
+        Err(_) => {
+            let text = replaced(own.clone(), NO_TEXT, PLACE_OF_NO_TEXT.as_bytes());
+            let stored = owner.store(&text).expect("all else of it is BSON");
+            replaced(stored, PLACE_OF_NO_TEXT.as_bytes(), NO_TEXT)
+        }
+    }
 }
 
 /// A transaction of 1 whose first leg names account and amount twice: a reader that takes the first

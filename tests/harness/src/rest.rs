@@ -1,15 +1,17 @@
 //! Rules 1 to 5 of `ARCHITECTURE.md`, which hold at rest, checked from the documents alone.
 //!
-//! A second, independent audit: it reads raw documents and shares no code with the audit of
-//! `producer`, so each of the two tests the other. What is scheduled or held may be left: nothing
-//! of the one is posted, and of the other its debits. Returns a sentence for each violation.
+//! A second, independent audit: it reads whole documents and shares no code with the audit of
+//! `producer` but the translation of those that somebody else has designed, so each of the two
+//! tests the other. What is scheduled or held may be left: nothing of the one is posted, and of the
+//! other its debits. Returns a sentence for each violation.
 
 use std::collections::BTreeMap;
 
-use futures_util::TryStreamExt;
 use ledger::amount::Amount;
-use mongodb::Collection;
+use mongo::{ACCOUNTS, Store, TRANSACTIONS};
 use mongodb::bson::{Bson, Document, doc};
+
+use crate::laid_out::each;
 
 /// What is left of transactions that are not final.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,19 +37,12 @@ struct Books {
 ///
 /// # Panics
 /// When the database can't be read.
-pub async fn problems(
-    accounts: &Collection<Document>,
-    transactions: &Collection<Document>,
-) -> Vec<String> {
+pub async fn problems(store: &Store) -> Vec<String> {
     let mut books = Books::default();
-    let mut all = accounts.find(doc! {}).await.expect("the accounts can be read");
-    while let Some(account) = all.try_next().await.expect("the accounts can be read") {
-        books.account(&account);
-    }
-    let mut all = transactions.find(doc! {}).await.expect("the transactions can be read");
-    while let Some(transaction) = all.try_next().await.expect("the transactions can be read") {
-        books.transaction(&transaction);
-    }
+    let all = each(store, ACCOUNTS, doc! {}, |account| books.account(&account)).await;
+    all.expect("the accounts can be read");
+    let all = each(store, TRANSACTIONS, doc! {}, |found| books.transaction(&found)).await;
+    all.expect("the transactions can be read");
     books.close()
 }
 

@@ -8,15 +8,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use client::{Client, Config};
+use layout::Layout;
 use ledger::account::Account;
 use ledger::amount::Amount;
 use ledger::message::Message;
 use ledger::transaction::{Body, Leg, State, TransactionId};
-use mongo::{Choice, Store, Unneeded};
+use mongo::{ACCOUNTS, Choice, Store, TRANSACTIONS, Unneeded};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use queue::{Outgoing, Publisher};
 use settings::{AmqpSettings, MongoSettings};
 
+use crate::laid_out;
 use crate::process::Process;
 use crate::producer::{self, Answer};
 use crate::proxy::{ByteProxy, MongoProxy};
@@ -54,7 +56,15 @@ impl World {
     /// # Panics
     /// When they are away.
     pub async fn on(servers: Servers) -> World {
-        World::named(unique_name(), servers).await
+        World::of_layout(servers, None).await
+    }
+
+    /// A fresh world on these servers whose ledger has this layout, if it is to have one.
+    ///
+    /// # Panics
+    /// When they are away.
+    pub async fn of_layout(servers: Servers, layout: Option<Layout>) -> World {
+        World::named(unique_name(), servers, layout).await
     }
 
     /// The same world, with connections of its own to a broker that was restarted.
@@ -62,10 +72,10 @@ impl World {
     /// # Panics
     /// When a server is away.
     pub async fn with_fresh_publisher(&self) -> World {
-        World::named(self.name.clone(), self.servers.clone()).await
+        World::named(self.name.clone(), self.servers.clone(), self.store.layout().cloned()).await
     }
 
-    async fn named(name: String, servers: Servers) -> World {
+    async fn named(name: String, servers: Servers, layout: Option<Layout>) -> World {
         let mongo = MongoSettings {
             mongodb_uri: servers.mongodb_uri.clone(),
             database: Some(name.clone()),
@@ -74,6 +84,10 @@ impl World {
         };
         let store = Store::connect(&mongo, "tests", Duration::from_secs(20)).await;
         let store = store.expect("the connection string is valid");
+        let store = match layout {
+            Some(layout) => store.with_layout(layout),
+            None => store,
+        };
         store.ensure_schema().await.expect("MongoDB is there");
         let amqp = AmqpSettings { amqp_url: servers.amqp_url.clone(), queue_prefix: name.clone() };
         let publisher = Publisher::new(&amqp, "tests");
@@ -201,7 +215,10 @@ impl World {
     /// # Panics
     /// When the database refuses.
     pub async fn open(&self, accounts: &[Account]) {
-        let documents = accounts.iter().map(|account| account.to_document(DateTime::now()));
+        let document = |account: &Account| {
+            laid_out::stored(&self.store, ACCOUNTS, account.to_document(DateTime::now()))
+        };
+        let documents: Vec<_> = accounts.iter().map(document).collect();
         let inserted = self.store.accounts().insert_many(documents).await;
         inserted.expect("accounts can be inserted");
     }
@@ -212,7 +229,10 @@ impl World {
     /// When the database refuses.
     pub async fn insert(&self, transactions: &[(TransactionId, Body)]) {
         let now = DateTime::now();
-        let documents = transactions.iter().map(|(id, body)| body.to_document(id, now));
+        let document = |(id, body): &(TransactionId, Body)| {
+            laid_out::stored(&self.store, TRANSACTIONS, body.to_document(id, now))
+        };
+        let documents: Vec<_> = transactions.iter().map(document).collect();
         let inserted = self.store.transactions().insert_many(documents).await;
         inserted.expect("transactions can be inserted");
     }
@@ -239,7 +259,7 @@ impl World {
     /// # Panics
     /// When there is no such transaction.
     pub async fn transaction(&self, id: &str) -> Document {
-        let found = self.store.transactions().find_one(doc! { "_id": id }).await;
+        let found = laid_out::one(&self.store, TRANSACTIONS, id).await;
         found.expect("MongoDB is there").expect("the transaction is there")
     }
 
@@ -264,7 +284,7 @@ impl World {
     /// # Panics
     /// When there is no such account.
     pub async fn balance(&self, id: &str) -> Amount {
-        let found = self.store.accounts().find_one(doc! { "_id": id }).await;
+        let found = laid_out::one(&self.store, ACCOUNTS, id).await;
         let account = found.expect("MongoDB is there").expect("the account is there");
         Amount::from_bson(account.get("balance").expect("a balance")).expect("an amount")
     }
@@ -276,7 +296,7 @@ impl World {
     pub async fn count(&self, states: &[State]) -> u64 {
         let states: Vec<Bson> = states.iter().copied().map(Bson::from).collect();
         let filter = doc! { "state": { "$in": states } };
-        self.store.transactions().count_documents(filter).await.expect("MongoDB is there")
+        laid_out::count(&self.store, TRANSACTIONS, filter).await.expect("MongoDB is there")
     }
 
     /// Waits until a transaction is in a state; returns how long that took.
@@ -295,7 +315,7 @@ impl World {
 
     /// The violations that the harness's own check finds.
     pub async fn problems(&self) -> Vec<String> {
-        rest::problems(&self.store.accounts(), &self.store.transactions()).await
+        rest::problems(&self.store).await
     }
 
     /// Asserts that rules 1–5 hold, by the producer's audit and by the harness's own check.

@@ -114,7 +114,7 @@ impl Ground {
     /// What is wrong with the books, by the harness's own check.
     pub async fn broken_rules(&self) -> Vec<String> {
         let store = &self.world.store;
-        rest::problems(&store.accounts(), &store.transactions()).await
+        rest::problems(store).await
     }
 
     /// What is wrong with the books, by that and by the audit of the client.

@@ -1,4 +1,4 @@
-//! Long runs, and more workers.
+//! Long runs, more workers, and what has no message.
 
 use std::fmt::{Result, Write};
 
@@ -7,6 +7,7 @@ use harness::figures::thousands;
 use super::heading;
 use crate::scale::Replicas;
 use crate::sustained::Sustained;
+use crate::undated::Undated;
 
 /// A row for each number of workers.
 pub(super) fn replicas(all: &[Replicas], text: &mut String) -> Result {
@@ -40,6 +41,24 @@ pub(super) fn replicas(all: &[Replicas], text: &mut String) -> Result {
             one.cpu_per_1000.mongod,
             one.cpu_per_1000.worker,
             one.cpu_per_1000.client
+        )?;
+    }
+    Ok(())
+}
+
+/// A row for each contender.
+pub(super) fn undated(all: &[Undated], text: &mut String) -> Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    heading(text, "without date and message", &["transfers", "transfers/s", "first after s"])?;
+    for run in all.iter().filter(|run| run.problems.is_empty()) {
+        let (title, transfers) = (run.contender.title(), run.transfers);
+        writeln!(
+            text,
+            "| {title} | {transfers} | {} | {:.1} |",
+            thousands(run.per_s),
+            run.first_s
         )?;
     }
     Ok(())

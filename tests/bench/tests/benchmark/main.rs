@@ -8,9 +8,10 @@ use std::sync::Arc;
 use bench::args::{Events, History};
 use bench::baseline::{self, Baseline};
 use bench::feed::Pace;
-use bench::field::Field;
+use bench::field::{Field, Setup};
 use bench::usage::ServerPids;
 use bench::workload::{Load, Workload};
+use harness::deployment::root;
 use harness::process::program;
 use harness::servers::{self, Servers};
 use harness::wait::s;
@@ -23,9 +24,7 @@ async fn books_that_do_not_balance_are_found_for_every_baseline() {
     for baseline in
         [Baseline::Articles, Baseline::Native, Baseline::NativeLean, Baseline::NativeBatch]
     {
-        let (events, history) = (Events::Unheard, History::Default);
-        let pids = ServerPids::default();
-        let field = Field::new(&Servers::from_env(), pids, events, history, false).await;
+        let field = Field::new(&Servers::from_env(), ServerPids::default(), &setup()).await;
         baseline::prepare(&field, baseline, load.accounts).await.expect("prepared");
         let pace = Pace::Flood(s(60));
         let driven = baseline::drive(&field, baseline, 8, &load, pace).await.expect("driven");
@@ -40,6 +39,11 @@ async fn books_that_do_not_balance_are_found_for_every_baseline() {
         assert!(problems.contains(id), "{baseline:?}: {problems:?}");
         field.finish().await;
     }
+}
+
+fn setup() -> Setup {
+    let (events, history) = (Events::Unheard, History::Default);
+    Setup { events, history, no_keys: false, layout: None }
 }
 
 async fn canceled(field: &Field) -> usize {
@@ -133,6 +137,24 @@ fn the_program_measures_every_part_and_writes_its_files() {
         assert!(tables.contains(&heading), "{tables}");
     }
     std::fs::remove_dir_all(home).expect("the directory is ours");
+}
+
+#[test]
+fn ledgers_whose_documents_others_have_designed_are_measured_and_audited() {
+    for schema in ["objectids-nested", "by-name"] {
+        let home = home();
+        let schema = root().join(format!("tests/bench/schemas/{schema}.toml"));
+        let schema = format!("--schema={}", schema.display());
+        let arguments =
+            ["--part=idle,undated", "--only=auto", "--transfers=300", "--accounts=200", &schema];
+        let (report, tables) = measured(&home, &arguments);
+        assert_figures(&report, &["idle_p50_ms"]);
+        let undated = report["undated"].as_array().expect("a list");
+        assert_eq!(undated.len(), 1, "{report}");
+        assert!(undated[0]["per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{}", undated[0]);
+        assert!(tables.contains("| without date and message |"), "{tables}");
+        std::fs::remove_dir_all(home).expect("the directory is ours");
+    }
 }
 
 #[test]
