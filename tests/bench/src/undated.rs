@@ -3,7 +3,8 @@
 //! Everything is there before the workers start, in the fields that its owner would write. No
 //! message tells of it, and no index by creation leads to it, so the sweepers have to find it: the
 //! time runs from the start of the workers to the last end, and their first look is part of it.
-//! Without a schema, it is one that changes nothing but the place of Tandem's own fields.
+//! Without a schema, it is one that changes the names of the collections, and so the place of
+//! Tandem's own fields.
 
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,9 @@ use super::{Bench, say, throughput};
 
 /// Who is measured if nobody is named.
 const CONTENDERS: [Contender; 2] = [Contender::Tandem, Contender::Auto];
+/// The collections of others, if no schema names them.
+const OF_OTHERS: &str =
+    "[accounts]\ncollection = \"user\"\n[transactions]\ncollection = \"payment\"";
 /// Documents of one insert.
 const CHUNK: usize = 10_000;
 
@@ -51,7 +55,7 @@ pub async fn run(bench: &mut Bench) {
     for contender in contenders.into_iter().filter(named).collect::<Vec<_>>() {
         let setup = bench.setup(contender);
         // The validators of a ledger as Tandem makes it would refuse what has no date.
-        let of_others = || Layout::from_toml("").expect("a file may leave everything out");
+        let of_others = || Layout::from_toml(OF_OTHERS).expect("it is good");
         let layout = Some(setup.layout.unwrap_or_else(of_others));
         let setup = Setup { layout, ..setup };
         let field = bench.field_of(&setup).await;
