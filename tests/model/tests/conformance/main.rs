@@ -1,6 +1,7 @@
 //! The model speaks for MongoDB: random sequences of ledger operations run against the model of the
 //! simulator and a real MongoDB, and every answer and every document has to agree.
 //!
+//! A quarter of the sequences runs on ledgers whose documents others have designed ([`schemas`]).
 //! A failing sequence shrinks to a short one, is printed, and is replayed by its number:
 //!
 //! ```sh
@@ -17,6 +18,7 @@ mod hands;
 mod model;
 mod operation;
 mod real;
+mod schemas;
 mod sequence;
 mod terms;
 mod written;
@@ -26,6 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use client::{Client, Config as ClientConfig};
+use harness::servers::Servers;
 use harness::world::World;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
@@ -33,6 +36,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use model::Model;
 use operation::HOUR;
 use real::Real;
+use schemas::{SCHEMAS, Schema};
 use sequence::Sequence;
 use terms::Terms;
 
@@ -121,31 +125,45 @@ fn report(total: &Coverage, sequences: u64, seconds: f64) {
     }
 }
 
-/// One database, and the sequences that are run on it one after the other.
+/// The databases, and the sequences that are run on them one after the other.
 struct Runner {
     runtime: tokio::runtime::Runtime,
+    /// A ledger of each schema, as far as one was needed.
+    grounds: [Option<Ground>; SCHEMAS.len()],
+    coverage: Coverage,
+}
+
+/// One database.
+struct Ground {
     world: World,
     real: Real,
-    coverage: Coverage,
+}
+
+impl Ground {
+    async fn new(schema: &Schema) -> Ground {
+        let world = World::of_layout(Servers::from_env(), schema.layout()).await;
+        let servers = &world.servers;
+        let config = ClientConfig::new(&servers.mongodb_uri, &servers.amqp_url)
+            .database(&world.name)
+            .queue_prefix(&world.name)
+            .name("conformance");
+        hands::let_hands_in(&world.store).await;
+        let client = Client::over(world.store.clone(), &config);
+        Ground { world, real: Real::new(client) }
+    }
 }
 
 impl Runner {
     fn new() -> Runner {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime can be made");
-        let world = runtime.block_on(World::new());
-        let servers = &world.servers;
-        let config = ClientConfig::new(&servers.mongodb_uri, &servers.amqp_url)
-            .database(&world.name)
-            .queue_prefix(&world.name)
-            .name("conformance");
-        runtime.block_on(hands::let_hands_in(&world.store));
-        let client = Client::over(world.store.clone(), &config);
-        Runner { runtime, world, real: Real::new(client), coverage: Coverage::new() }
+        Runner { runtime, grounds: Default::default(), coverage: Coverage::new() }
     }
 
     fn finish(self) -> Coverage {
-        self.runtime.block_on(self.world.finish());
+        for ground in self.grounds.into_iter().flatten() {
+            self.runtime.block_on(ground.world.finish());
+        }
         self.coverage
     }
 
@@ -157,11 +175,15 @@ impl Runner {
             Config { max_shrink_iters: 2_000, failure_persistence: None, ..Config::default() };
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
         let mut shrinking = TestRunner::new_with_rng(config, rng);
-        let tree = sequence::sequences(OPERATIONS_MAX).new_tree(&mut shrinking);
+        let at = schemas::of_sequence(number);
+        let schema = &SCHEMAS[at];
+        let ground = || self.runtime.block_on(Ground::new(schema));
+        let Ground { real, .. } = self.grounds[at].get_or_insert_with(ground);
+        let tree = sequence::sequences(OPERATIONS_MAX, &schema.names).new_tree(&mut shrinking);
         let tree = tree.expect("the strategy refuses nothing");
         let coverage = std::cell::RefCell::new(Coverage::new());
         let checked = shrinking.run_one(tree, |sequence| {
-            let checked = self.runtime.block_on(check(&self.real, &sequence));
+            let checked = self.runtime.block_on(check(real, &sequence));
             add(&mut coverage.borrow_mut(), &checked.map_err(TestCaseError::fail)?);
             Ok(())
         });
@@ -169,6 +191,7 @@ impl Runner {
         checked.map(|_| ()).map_err(|error| match error {
             TestError::Fail(reason, shortest) => format!(
                 "model and MongoDB differ:\n{}\nin this sequence, the shortest found:\n{shortest}\
+                 on schema {at}\n\
                  replay: TANDEM_CONFORMANCE_FIRST={number} TANDEM_CONFORMANCE_SEQUENCES=1 \
                  deploy/test model_and_mongodb",
                 reason.message()

@@ -18,7 +18,8 @@ use model::sim::submit::{self, Habits, Step};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::fields::{self, Answer, Shown};
-use crate::operation::{BROKEN, HOUR, KEYS, LINES, Lease, Operation, TRANSACTIONS, account_names};
+use crate::operation::{BROKEN, HOUR, KEYS, LINES, Lease, Operation};
+use crate::schemas::Names;
 use crate::sequence::Sequence;
 use crate::terms::{Terms, broken, contents};
 use crate::written::{self, Others};
@@ -36,24 +37,27 @@ pub struct Model {
     stored: BTreeMap<AccountId, Others>,
     /// The times of each transaction by their fields, which the model itself does not keep.
     times: BTreeMap<TransactionId, BTreeMap<&'static str, ServerMs>>,
+    names: &'static Names,
 }
 
 impl Model {
     /// A model of the documents that the sequence starts from.
     pub fn new(sequence: &Sequence) -> Model {
+        let names = sequence.names;
         let mut books = Books::default();
         for account in &sequence.accounts {
             books.accounts.insert(account.id.clone(), account.clone());
         }
-        let problem = Body::from_document(&broken()).map_err(|error| error.to_string());
-        let template = Transaction::initial(BROKEN.into(), sequence.bodies[0].clone(), 0);
+        let problem = Body::from_document(&broken(names)).map_err(|error| error.to_string());
+        let template =
+            Transaction::initial(names.transactions[BROKEN].into(), sequence.bodies[0].clone(), 0);
         let state = State::Initial;
         let broken = Transaction { body: problem, state, due_at: None, ..template };
         books.transactions.insert(broken.id.clone(), broken);
         let server = Server::new(books, Terms::lease(Lease::Holds), None);
         let ids = sequence.accounts.iter().map(|account| account.id.clone());
         let stored = ids.zip(sequence.stored.iter().cloned()).collect();
-        Model { server, stored, times: BTreeMap::new() }
+        Model { server, stored, times: BTreeMap::new(), names }
     }
 
     /// Every document, as the ledger would have written it.
@@ -64,7 +68,7 @@ impl Model {
             shown.insert(account.id.to_string(), fields::of(&document, terms.begun));
         }
         for transaction in self.server.primary.transactions.values() {
-            let mut document = written(transaction);
+            let mut document = written(transaction, self.names);
             for (field, at) in self.times.get(&transaction.id).into_iter().flatten() {
                 document.insert(*field, DateTime::from_millis(*at));
             }
@@ -107,7 +111,7 @@ impl Model {
         match operation {
             Operation::Insert { transaction, content } => {
                 let body = terms.sequence.bodies[*content].clone();
-                let id = TRANSACTIONS[*transaction];
+                let id = terms.transaction(*transaction);
                 match body.terms().exclusive_key.is_some() {
                     true => self.submit_keyed(&id.into(), &body, created_at),
                     false => self.insert(id, body, created_at),
@@ -115,7 +119,7 @@ impl Model {
             }
             Operation::InsertBeside { first, second, commits } => {
                 let content =
-                    |at: usize| (TRANSACTIONS[at].into(), terms.sequence.bodies[at].clone());
+                    |at: usize| (terms.transaction(at).into(), terms.sequence.bodies[at].clone());
                 self.insert_beside(content(*first), content(*second), *commits, created_at)
             }
             Operation::Holder(key) => {
@@ -127,34 +131,34 @@ impl Model {
                 }
             }
             Operation::RequestCancel(at) => {
-                let id: TransactionId = TRANSACTIONS[*at].into();
+                let id: TransactionId = terms.transaction(*at).into();
                 self.request(&Request::AskCancel(id.clone()), now);
                 let found = self.server.primary.transactions.get(&id);
                 found.map_or(Answer::Refused, |found| Answer::Is(found.state))
             }
             Operation::Confirm(at) => {
-                let confirm = Request::Confirm(TRANSACTIONS[*at].into(), terms.captured(*at));
+                let confirm = Request::Confirm(terms.transaction(*at).into(), terms.captured(*at));
                 self.answer(terms, &confirm, now)
             }
             Operation::Rest(ids, by, not_before) => {
                 let not_before = terms.at(*not_before);
-                self.answer(terms, &Request::Rest(Terms::ids(ids), by.claim(), not_before), now)
+                self.answer(terms, &Request::Rest(terms.ids(ids), by.claim(), not_before), now)
             }
-            Operation::MakeDue(ids) => self.each(ids, Request::MakeDue, now),
-            Operation::Expire(ids) => self.each(ids, Request::Expire, now),
+            Operation::MakeDue(ids) => self.each(terms.ids(ids), Request::MakeDue, now),
+            Operation::Expire(ids) => self.each(terms.ids(ids), Request::Expire, now),
             Operation::Reschedule(at, when) => {
-                let request = Request::Reschedule(TRANSACTIONS[*at].into(), terms.at(*when));
+                let request = Request::Reschedule(terms.transaction(*at).into(), terms.at(*when));
                 self.answer(terms, &request, now)
             }
             Operation::SetStatus(at, to) => {
-                let id: AccountId = account_names()[*at].into();
+                let id: AccountId = terms.account(*at).into();
                 self.request(&Request::SetStatus(id.clone(), *to), now);
                 let status = self.server.primary.accounts.get(&id).map(|account| account.status);
                 if status == Some(*to) { Answer::Has(*to) } else { Answer::Refused }
             }
             Operation::Claim(ids, by, lease) => {
                 self.server.lease = Terms::lease(*lease);
-                let ids = Terms::ids(ids);
+                let ids = terms.ids(ids);
                 let claimed = self.request(&Request::Claim(ids.clone(), by.claim(), now), now);
                 let Reply::Written(Written { refused, .. }) = claimed else {
                     unreachable!("a claim answers what it wrote")
@@ -163,13 +167,13 @@ impl Model {
                 Answer::claimed(Claimed { seen, refused }, terms.begun)
             }
             Operation::Unclaim(ids, by) => {
-                self.request(&Request::Unclaim(Terms::ids(ids), by.claim()), now);
+                self.request(&Request::Unclaim(terms.ids(ids), by.claim()), now);
                 Answer::Released
             }
-            Operation::Read(ids) => self.answer(terms, &Request::Read(Terms::ids(ids)), now),
-            Operation::Bodies(ids) => self.answer(terms, &Request::Bodies(Terms::ids(ids)), now),
+            Operation::Read(ids) => self.answer(terms, &Request::Read(terms.ids(ids)), now),
+            Operation::Bodies(ids) => self.answer(terms, &Request::Bodies(terms.ids(ids)), now),
             Operation::Accounts(at, marks) => {
-                let request = Request::Accounts(Terms::looks(at, marks));
+                let request = Request::Accounts(terms.looks(at, marks));
                 self.answer(terms, &request, now)
             }
             Operation::Post { ids, grouping, before, settled } => {
@@ -181,35 +185,35 @@ impl Model {
                 self.answer(terms, &Request::Remove(*kind, removals), now)
             }
             Operation::Commit(guard, ids, by) => {
-                self.answer(terms, &Request::Commit(*guard, Terms::ids(ids), by.claim()), now)
+                self.answer(terms, &Request::Commit(*guard, terms.ids(ids), by.claim()), now)
             }
             Operation::End(ends, by, under) => {
-                let contents = self.server.primary.bodies(&Terms::ids(&operation.transactions()));
-                let line = Terms::line(terms.heading(*by, *under), ends, &contents);
+                let contents = self.server.primary.bodies(&terms.ids(&operation.transactions()));
+                let line = terms.line(terms.heading(*by, *under), ends, &contents);
                 self.answer(terms, &Request::End(0, line, by.claim()), now)
             }
             Operation::Cancel(refused, by) => {
-                self.answer(terms, &Request::Cancel(Terms::cancelations(refused), by.claim()), now)
+                self.answer(terms, &Request::Cancel(terms.cancelations(refused), by.claim()), now)
             }
             Operation::Forget(line) => {
                 self.request(&Request::Forget(vec![LINES[*line].to_owned()]), now);
                 Answer::Released
             }
             Operation::Transact(ids, by, under) => {
-                let contents = contents(self.server.primary.bodies(&Terms::ids(ids)));
+                let contents = contents(self.server.primary.bodies(&terms.ids(ids)));
                 let heading = terms.heading(*by, *under);
                 self.answer(terms, &Request::Transact(0, contents, heading), now)
             }
             Operation::Park(each, by, code) => {
-                self.answer(terms, &Request::Park(Terms::parkings(each, *by, *code)), now)
+                self.answer(terms, &Request::Park(terms.parkings(each, *by, *code)), now)
             }
             Operation::ParkById(ids) => {
                 let why = Terms::kills_workers();
-                self.request(&Request::ParkById(Terms::ids(ids), why), now);
+                self.request(&Request::ParkById(terms.ids(ids), why), now);
                 Answer::Released
             }
             Operation::Unpark(at) => {
-                let id: TransactionId = TRANSACTIONS[*at].into();
+                let id: TransactionId = terms.transaction(*at).into();
                 match self.request(&Request::Unpark(id.clone()), now) {
                     Reply::Written(written) if !written.refused.is_empty() => Answer::Refused,
                     Reply::Written(written) if written.count > 0 => {
@@ -220,11 +224,11 @@ impl Model {
                 }
             }
             Operation::SpoilAccount(at, oddity) => {
-                self.server.spoil(&account_names()[*at].into(), *oddity);
+                self.server.spoil(&terms.account(*at).into(), *oddity);
                 Answer::Edited
             }
             Operation::SpoilTransaction(at, oddity) => {
-                let id: TransactionId = TRANSACTIONS[*at].into();
+                let id: TransactionId = terms.transaction(*at).into();
                 // An edit by hand does not find a missing document.
                 if self.server.primary.transactions.contains_key(&id) {
                     self.server.spoil(&id, *oddity);
@@ -239,7 +243,7 @@ impl Model {
             Operation::Release { ids, by, after, not_before } => {
                 let (after, not_before) = (Terms::delay(*after), terms.at(*not_before));
                 let claim: Claim = by.claim();
-                self.request(&Request::Release(Terms::ids(ids), claim, after, not_before), now);
+                self.request(&Request::Release(terms.ids(ids), claim, after, not_before), now);
                 Answer::Released
             }
         }
@@ -255,7 +259,7 @@ impl Model {
             return true;
         }
         let odd = &self.server.primary.odd;
-        let is_odd = |at: &usize| odd.is_mendable(&TRANSACTIONS[*at].into());
+        let is_odd = |at: &usize| odd.is_mendable(&self.names.transactions[*at].into());
         match operation {
             Operation::Insert { .. }
             | Operation::InsertBeside { .. }
@@ -265,7 +269,7 @@ impl Model {
             | Operation::Expire(_)
             | Operation::Reschedule(..) => operation.transactions().iter().any(is_odd),
             Operation::Claim(ids, _, lease) => *lease == Lease::Over && ids.iter().any(is_odd),
-            Operation::SetStatus(at, _) => odd.is_mendable(&account_names()[*at].into()),
+            Operation::SetStatus(at, _) => odd.is_mendable(&self.names.accounts[*at].into()),
             _ => false,
         }
     }
@@ -273,12 +277,12 @@ impl Model {
     /// One request for each.
     fn each(
         &mut self,
-        ids: &[usize],
+        ids: Vec<TransactionId>,
         request: fn(TransactionId) -> Request,
         now: ServerMs,
     ) -> Answer {
         let mut count = 0;
-        for id in Terms::ids(ids) {
+        for id in ids {
             if let Reply::Written(written) = self.request(&request(id), now) {
                 count += written.count;
             }
@@ -473,12 +477,12 @@ fn note_times(
 }
 
 /// A transaction of the model as a document.
-fn written(transaction: &Transaction) -> Document {
+fn written(transaction: &Transaction, names: &Names) -> Document {
     let Transaction { id, body, state, claim, application, reason, never_posted, .. } = transaction;
     let created_at = DateTime::from_millis(transaction.created_at);
     let mut document = match body {
         Ok(body) => body.to_document(id, created_at),
-        Err(_) => broken(),
+        Err(_) => broken(names),
     };
     document.insert("state", *state);
     document.remove(DUE_AT);

@@ -11,16 +11,16 @@ use model::sim::odd::Oddity;
 pub const ACCOUNTS: [&str; 4] = ["a", "$balance", "c.d", "$$NOW"];
 
 /// An account that is never there.
-const MISSING: &str = "nobody";
+pub const MISSING: &str = "nobody";
 
 /// The transactions, by index; the last is in the database from the start and is invalid.
-pub const TRANSACTIONS: [&str; 6] = ["t0", "$state", "t.2", "$$ROOT", "large", BROKEN];
+pub const TRANSACTIONS: [&str; 6] = ["t0", "$state", "t.2", "$$ROOT", "large", "broken"];
 
 /// The one whose content is too large to be read together with others.
 pub const LARGE: usize = 4;
 
-/// The transaction that breaks the rules of a body.
-pub const BROKEN: &str = "broken";
+/// The one that breaks the rules of a body.
+pub const BROKEN: usize = 5;
 
 /// The exclusive keys.
 pub const KEYS: [&str; 2] = ["one key", "$exclusiveKey"];

@@ -6,21 +6,24 @@ use client::insert::{self, Expect};
 use client::known;
 use client::{Change, Client, Error, Order};
 use futures_util::TryStreamExt;
+use harness::laid_out;
 use ledger::account::Status;
 use ledger::{Fault, Ledger, LedgerError, ServerMs};
 use model::sim::keyed::Inserted;
-use mongo::{KeyedInsert, MongoLedger, MongoOutbox, Store, Unparked, raw_id};
+use mongo::{
+    ACCOUNTS, KeyedInsert, MongoLedger, MongoOutbox, Store, TRANSACTIONS, Unparked, raw_id,
+};
 use mongodb::Collection;
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::error::{ErrorKind, WriteFailure};
 use mongodb::options::ReadConcern;
 use tokio::sync::Semaphore;
 
 use crate::fields::{self, Answer, Shown};
 use crate::hands;
-use crate::operation::{KEYS, LINES, Lease, Operation, TRANSACTIONS, When, account_names};
+use crate::operation::{KEYS, LINES, Lease, Operation, When};
 use crate::sequence::Sequence;
-use crate::terms::{Terms, broken, contents};
+use crate::terms::{FOREIGN, Terms, broken, contents};
 use crate::written;
 
 /// So many different stamps there are: less than half an hour in milliseconds.
@@ -59,12 +62,19 @@ impl Real {
             collection.insert_many(documents).await.expect("documents can be inserted");
         };
         let accounts = sequence.accounts.iter().zip(&sequence.stored);
-        let accounts = accounts.map(|(account, others)| written::document(account, others));
+        let accounts = accounts.map(|(account, others)| {
+            let mut stored = written::document(account, others);
+            let foreign = stored.remove(FOREIGN.0);
+            stored = laid_out::stored(self.store(), ACCOUNTS, stored);
+            stored.extend(foreign.map(|value| (FOREIGN.0.to_owned(), value)));
+            stored
+        });
         let accounts = accounts.collect();
+        let broken = laid_out::stored(self.store(), TRANSACTIONS, broken(sequence.names));
         let (notes, events, journal) = (self.notes(), self.events(), self.journal());
         tokio::join!(
             replaced(self.store().accounts(), accounts),
-            replaced(self.store().transactions(), vec![broken()]),
+            replaced(self.store().transactions(), vec![broken]),
             async { notes.delete_many(doc! {}).await.expect("notes can be deleted") },
             async { events.delete_many(doc! {}).await.expect("notes can be deleted") },
             async { journal.delete_many(doc! {}).await.expect("lines can be deleted") },
@@ -92,11 +102,10 @@ impl Real {
             let found = collection.find(doc! {}).await.expect("MongoDB is there");
             found.try_collect::<Vec<_>>().await.expect("MongoDB is there")
         };
-        let (accounts, transactions) =
-            tokio::join!(all(self.store().accounts()), all(self.store().transactions()));
+        let (accounts, transactions) = tokio::join!(self.read(ACCOUNTS), self.read(TRANSACTIONS));
         let shown = |document: &Document| {
             let id = document.get_str("_id").expect("ids are strings");
-            let mut document = hands::undone(document);
+            let mut document = document.clone();
             // Where a hold was, a count stays.
             if document.get("pendingHolds").and_then(Bson::as_i64) == Some(0) {
                 document.remove("pendingHolds");
@@ -120,6 +129,23 @@ impl Real {
         documents.chain(noted).chain(lines.iter().map(named("the line"))).collect()
     }
 
+    /// All accounts or transactions as Tandem reads them once they are mended, with
+    /// the field of the user's own.
+    async fn read(&self, collection: &str) -> Vec<Document> {
+        let query = self.store().query(collection, doc! {}).expect("the query is BSON");
+        let found = query.find().await.expect("MongoDB is there");
+        let found: Vec<RawDocumentBuf> = found.try_collect().await.expect("MongoDB is there");
+        let read = |found: &RawDocumentBuf| {
+            let stored = Document::try_from(found).expect("it is BSON");
+            let stored = hands::undone(self.store(), collection, stored);
+            let raw = RawDocumentBuf::try_from(&stored).expect("it is BSON");
+            let mut own = Document::try_from(query.read(&raw).as_ref()).expect("it is BSON");
+            own.extend(stored.get(FOREIGN.0).map(|value| (FOREIGN.0.to_owned(), value.clone())));
+            own
+        };
+        found.iter().map(read).collect()
+    }
+
     /// Runs one operation.
     pub async fn run(
         &self,
@@ -136,7 +162,7 @@ impl Real {
         match operation {
             Operation::Insert { transaction, content } => {
                 let order = Order {
-                    id: TRANSACTIONS[*transaction].into(),
+                    id: terms.transaction(*transaction).into(),
                     body: terms.sequence.bodies[*content].clone(),
                     origin: None,
                 };
@@ -145,54 +171,54 @@ impl Real {
             Operation::InsertBeside { first, second, commits } => {
                 let document = |at: usize| {
                     let created_at = DateTime::from_millis(created_at);
-                    terms.sequence.bodies[at].to_document(TRANSACTIONS[at], created_at)
+                    terms.sequence.bodies[at].to_document(terms.transaction(at), created_at)
                 };
                 self.insert_beside(document(*first), document(*second), *commits).await
             }
             Operation::Holder(key) => {
                 self.store().holder_of_key(KEYS[*key]).await.map(Answer::Holder)
             }
-            Operation::RequestCancel(at) => Ok(self.request_cancel(TRANSACTIONS[*at]).await),
+            Operation::RequestCancel(at) => Ok(self.request_cancel(terms.transaction(*at)).await),
             Operation::Confirm(at) => {
                 let captured = terms.captured(*at);
                 self.store()
-                    .confirm_holds(&[(TRANSACTIONS[*at].into(), captured)])
+                    .confirm_holds(&[(terms.transaction(*at).into(), captured)])
                     .await
                     .map(Answer::written)
             }
             Operation::Rest(ids, by, not_before) => {
                 let not_before = terms.at(*not_before);
-                let rested = ledger.rest(&Terms::ids(ids), &by.claim(), not_before).await;
+                let rested = ledger.rest(&terms.ids(ids), &by.claim(), not_before).await;
                 rested.map(Answer::written)
             }
             Operation::MakeDue(ids) => {
                 // A stamp of its own: by it a call knows what it has moved.
                 let stamp = terms.at(When::Future) + created_at.rem_euclid(STAMPS);
-                let moved = self.outbox().make_due(&Terms::ids(ids), stamp).await;
+                let moved = self.outbox().make_due(&terms.ids(ids), stamp).await;
                 moved.map(|moved| Answer::Written(moved.len(), BTreeSet::new()))
             }
             Operation::Expire(ids) => {
-                let expired = self.outbox().expire(&Terms::ids(ids)).await;
+                let expired = self.outbox().expire(&terms.ids(ids)).await;
                 expired.map(|count| Answer::Written(count, BTreeSet::new()))
             }
             Operation::Reschedule(at, when) => {
                 let not_before = DateTime::from_millis(terms.at(*when));
-                let done = self.store().reschedule(TRANSACTIONS[*at], not_before).await;
+                let done = self.store().reschedule(terms.transaction(*at), not_before).await;
                 done.map(|done| Answer::Written(done.into(), BTreeSet::new()))
             }
-            Operation::SetStatus(at, to) => Ok(self.set_status(account_names()[*at], *to).await),
+            Operation::SetStatus(at, to) => Ok(self.set_status(terms.account(*at), *to).await),
             Operation::Claim(ids, by, _) => {
-                let claimed = ledger.claim(&Terms::ids(ids), &by.claim()).await;
+                let claimed = ledger.claim(&terms.ids(ids), &by.claim()).await;
                 claimed.map(|claimed| Answer::claimed(claimed, terms.begun))
             }
             Operation::Unclaim(ids, by) => {
-                let given = ledger.unclaim(&Terms::ids(ids), &by.claim()).await;
+                let given = ledger.unclaim(&terms.ids(ids), &by.claim()).await;
                 given.map(|()| Answer::Released)
             }
-            Operation::Read(ids) => ledger.read(&Terms::ids(ids)).await.map(seen),
-            Operation::Bodies(ids) => ledger.bodies(&Terms::ids(ids)).await.map(Answer::bodies),
+            Operation::Read(ids) => ledger.read(&terms.ids(ids)).await.map(seen),
+            Operation::Bodies(ids) => ledger.bodies(&terms.ids(ids)).await.map(Answer::bodies),
             Operation::Accounts(at, marks) => {
-                ledger.accounts(&Terms::looks(at, marks)).await.map(Answer::accounts)
+                ledger.accounts(&terms.looks(at, marks)).await.map(Answer::accounts)
             }
             Operation::Post { ids, grouping, before, settled } => {
                 let postings = terms.riding(terms.postings(ids, *grouping), settled);
@@ -202,57 +228,57 @@ impl Real {
                 ledger.remove(*kind, &terms.removals(ids, *grouping)).await.map(Answer::written)
             }
             Operation::Commit(guard, ids, by) => {
-                ledger.commit(*guard, &Terms::ids(ids), &by.claim()).await.map(Answer::written)
+                ledger.commit(*guard, &terms.ids(ids), &by.claim()).await.map(Answer::written)
             }
             Operation::End(ends, by, under) => {
-                let contents = ledger.bodies(&Terms::ids(&operation.transactions())).await?;
-                let line = Terms::line(terms.heading(*by, *under), ends, &contents);
+                let contents = ledger.bodies(&terms.ids(&operation.transactions())).await?;
+                let line = terms.line(terms.heading(*by, *under), ends, &contents);
                 or_refused(ledger.end(&line, &by.claim()).await.map(Answer::Ended))
             }
             Operation::Cancel(refused, by) => {
-                ledger.cancel(&Terms::cancelations(refused), &by.claim()).await.map(Answer::written)
+                ledger.cancel(&terms.cancelations(refused), &by.claim()).await.map(Answer::written)
             }
             Operation::Forget(line) => {
                 let forgotten = ledger.forget_events(&[LINES[*line].to_owned()]).await;
                 forgotten.map(|()| Answer::Released)
             }
             Operation::Transact(ids, by, under) => {
-                let contents = contents(ledger.bodies(&Terms::ids(ids)).await?);
+                let contents = contents(ledger.bodies(&terms.ids(ids)).await?);
                 let transacted = ledger.transact(&contents, &terms.heading(*by, *under)).await;
                 or_refused(transacted.map(Answer::transacted))
             }
             Operation::Park(each, by, code) => {
-                ledger.park(&Terms::parkings(each, *by, *code)).await.map(Answer::parked)
+                ledger.park(&terms.parkings(each, *by, *code)).await.map(Answer::parked)
             }
             Operation::ParkById(ids) => {
-                let ids: Vec<_> = ids.iter().map(|at| raw_id(TRANSACTIONS[*at])).collect();
+                let ids: Vec<_> = ids.iter().map(|at| raw_id(terms.transaction(*at))).collect();
                 let parked = self.store().park_by_id(&ids, &Terms::kills_workers()).await;
                 parked.map(|()| Answer::Released)
             }
             Operation::Unpark(at) => {
-                let back = self.store().unpark(&[TRANSACTIONS[*at].into()]).await;
+                let back = self.store().unpark(&[terms.transaction(*at).into()]).await;
                 back.map(|Unparked { back, refused }| match refused.is_empty() {
                     true => Answer::parked(back),
                     false => Answer::Refused,
                 })
             }
             Operation::SpoilAccount(at, oddity) => {
-                hands::spoil(&self.store().accounts(), account_names()[*at], *oddity).await;
+                hands::spoil(self.store(), ACCOUNTS, terms.account(*at), *oddity).await;
                 Ok(Answer::Edited)
             }
             Operation::SpoilTransaction(at, oddity) => {
-                hands::spoil(&self.store().transactions(), TRANSACTIONS[*at], *oddity).await;
+                hands::spoil(self.store(), TRANSACTIONS, terms.transaction(*at), *oddity).await;
                 Ok(Answer::Edited)
             }
             Operation::Mend => {
-                hands::mend(&self.store().accounts()).await;
-                hands::mend(&self.store().transactions()).await;
+                hands::mend(self.store(), ACCOUNTS).await;
+                hands::mend(self.store(), TRANSACTIONS).await;
                 Ok(Answer::Edited)
             }
             Operation::Release { ids, by, after, not_before } => {
                 let (after, not_before) = (Terms::delay(*after), terms.at(*not_before));
                 let released =
-                    ledger.release(&Terms::ids(ids), &by.claim(), after, not_before).await;
+                    ledger.release(&terms.ids(ids), &by.claim(), after, not_before).await;
                 released.map(|()| Answer::Released)
             }
         }
@@ -289,6 +315,7 @@ impl Real {
         let mut session = session.expect("MongoDB is there");
         let started = session.start_transaction().read_concern(ReadConcern::local()).await;
         started.expect("a transaction can be started");
+        let first = laid_out::stored(self.store(), TRANSACTIONS, first);
         let first = match transactions.insert_one(first).session(&mut session).await {
             Ok(_) => Inserted::Open,
             Err(error) if is_duplicate(&error) => Inserted::Duplicate,

@@ -21,9 +21,9 @@ use proptest::sample::{select, subsequence};
 
 use crate::chance::{claimant, entitled, grouping, guard, ids, operation};
 use crate::operation::{
-    ACCOUNTS, Claimant, Entitled, Grouping, KEYS, LARGE, Lease, Operation, TRANSACTIONS, When,
-    account_names,
+    Claimant, Entitled, Grouping, KEYS, LARGE, Lease, Operation, TRANSACTIONS, When,
 };
+use crate::schemas::Names;
 use crate::written::{Others, Ways, others};
 
 /// The documents and operations of one sequence.
@@ -37,20 +37,23 @@ pub struct Sequence {
     pub bodies: Vec<Body>,
     /// What is done, in this order.
     pub operations: Vec<Operation>,
+    /// What accounts and transactions are called.
+    pub names: &'static Names,
 }
 
 /// All sequences of up to so many operations.
-pub fn sequences(operations_max: usize) -> impl Strategy<Value = Sequence> {
-    let accounts = ACCOUNTS.map(|name| (account(name), ways()));
+pub fn sequences(operations_max: usize, names: &'static Names) -> impl Strategy<Value = Sequence> {
+    let [a, b, c, d, _] = names.accounts;
+    let accounts = [a, b, c, d].map(|name| (account(name), ways()));
     let key = prop::option::weighted(0.4, select(&KEYS[..]));
-    let bodies = vec((body(), terms(), key).prop_map(on_terms), TRANSACTIONS.len());
+    let bodies = vec((body(names), terms(), key).prop_map(on_terms), TRANSACTIONS.len());
     let parts = vec(part(), 1..=operations_max);
     (accounts, bodies, parts).prop_map(move |(accounts, mut bodies, parts)| {
-        bodies[LARGE] = large();
+        bodies[LARGE] = large(names);
         let operations = parts.into_iter().flatten().take(operations_max).collect();
         let stored = accounts.iter().map(|(account, ways)| others(account, ways)).collect();
         let accounts = accounts.into_iter().map(|(account, _)| account).collect();
-        Sequence { accounts, stored, bodies, operations }
+        Sequence { accounts, stored, bodies, operations, names }
     })
 }
 
@@ -275,7 +278,7 @@ fn currency() -> impl Strategy<Value = Option<String>> {
     ]
 }
 
-fn body() -> impl Strategy<Value = Body> {
+fn body(names: &'static Names) -> impl Strategy<Value = Body> {
     let small = int(&[1, 2, 5, 7, 10]);
     let large = int(&[MAX, MAX - 1, MAX / 2]);
     let fine = decimal(&["1", "0.000000001", "0.01", "1.50", "10", "1000000000000000000"]);
@@ -285,14 +288,14 @@ fn body() -> impl Strategy<Value = Body> {
         1 => (large, Just(Amount::Int(3))),
         3 => (fine, decimal(&["0.000000001", "0.5"])),
     ];
-    let accounts = subsequence(account_names(), 2..=3).prop_shuffle();
+    let accounts = subsequence(names.accounts.to_vec(), 2..=3).prop_shuffle();
     (accounts, values, currency(), prop::bool::weighted(0.2), holding()).prop_map(
-        |(accounts, (value, part), currency, tagged, terms)| {
+        move |(accounts, (value, part), currency, tagged, terms)| {
             let body = legs(&accounts, value, part).in_currency(currency);
             let mut body = body.with_terms(terms).expect("a hold or none");
             if tagged {
                 body.metadata = Some(doc! { "path": "$balance" });
-                body.reverses = Some("$reverses".to_owned());
+                body.reverses = Some(names.reversed.to_owned());
             }
             body
         },
@@ -309,12 +312,13 @@ fn holding() -> impl Strategy<Value = Terms> {
     })
 }
 
-/// Money from many accounts to one that exists; the others' names are as long as names may be.
-fn large() -> Body {
+/// Money from many accounts to one that exists.
+fn large(names: &Names) -> Body {
     let leg =
         |account: String, amount| Leg { account: account.into(), amount: Amount::Int(amount) };
-    let mut legs: Vec<_> = (0..30).map(|number| leg(format!("{number:0>200}"), -1)).collect();
-    legs.push(leg(ACCOUNTS[0].to_owned(), 30));
+    let mut legs: Vec<_> = names.many().map(|account| leg(account, -1)).collect();
+    let sum = i64::try_from(legs.len()).expect("a few");
+    legs.push(leg(names.accounts[0].to_owned(), sum));
     Body::new(legs).expect("the legs sum to zero")
 }
 

@@ -9,9 +9,8 @@ use ledger::transaction::{
 use ledger::{Cancelation, Content, LeaseMs, Look, Parking, Posting, Removal, ServerMs};
 use mongodb::bson::{DateTime, Document, doc};
 
-use crate::operation::{
-    BROKEN, Claimant, Entitled, Grouping, HOUR, LINES, Lease, TRANSACTIONS, When, account_names,
-};
+use crate::operation::{BROKEN, Claimant, Entitled, Grouping, HOUR, LINES, Lease, When};
+use crate::schemas::Names;
 use crate::sequence::Sequence;
 
 /// A field of the user's own on an account; postings must keep it.
@@ -30,6 +29,16 @@ pub struct Terms<'a> {
 impl<'a> Terms<'a> {
     pub fn new(sequence: &'a Sequence, begun: ServerMs) -> Terms<'a> {
         Terms { sequence, begun }
+    }
+
+    /// What an account is called.
+    pub fn account(&self, at: usize) -> &'static str {
+        self.sequence.names.accounts[at]
+    }
+
+    /// What a transaction is called.
+    pub fn transaction(&self, at: usize) -> &'static str {
+        self.sequence.names.transactions[at]
     }
 
     pub fn at(&self, when: When) -> ServerMs {
@@ -54,26 +63,26 @@ impl<'a> Terms<'a> {
         }
     }
 
-    pub fn ids(ids: &[usize]) -> Vec<TransactionId> {
-        ids.iter().map(|at| TRANSACTIONS[*at].into()).collect()
+    pub fn ids(&self, ids: &[usize]) -> Vec<TransactionId> {
+        ids.iter().map(|at| self.transaction(*at).into()).collect()
     }
 
     /// Looks at accounts. Each asks about other marks: about all but every n-th, where n accounts
     /// are looked at.
-    pub fn looks(at: &[usize], marks: &[usize]) -> Vec<Look> {
+    pub fn looks(&self, at: &[usize], marks: &[usize]) -> Vec<Look> {
         let asked = |nth: usize| {
             let marks = marks.iter().enumerate();
             let asked = marks.filter(|(mark, _)| at.len() == 1 || mark % at.len() != nth);
-            asked.map(|(_, mark)| TRANSACTIONS[*mark].into()).collect()
+            asked.map(|(_, mark)| self.transaction(*mark).into()).collect()
         };
-        let look = |(nth, at): (usize, &usize)| (account_names()[*at].into(), asked(nth));
+        let look = |(nth, at): (usize, &usize)| (self.account(*at).into(), asked(nth));
         at.iter().enumerate().map(look).collect()
     }
 
     /// Decisions to cancel; what makes no sense was never posted.
-    pub fn cancelations(refused: &[(usize, ReasonCode)]) -> Vec<Cancelation> {
+    pub fn cancelations(&self, refused: &[(usize, ReasonCode)]) -> Vec<Cancelation> {
         let cancelation = |(at, code): &(usize, _)| Cancelation {
-            id: TRANSACTIONS[*at].into(),
+            id: self.transaction(*at).into(),
             reason: Reason::new(*code, MESSAGE),
             never_posted: *code == ReasonCode::Invalid,
             unconfirmed: *code == ReasonCode::Expired,
@@ -91,9 +100,9 @@ impl<'a> Terms<'a> {
     }
 
     /// A line of ends, with the contents that were read. One that is not there has no content.
-    pub fn line(heading: Heading, ends: &[(usize, End)], contents: &[Content]) -> Line {
+    pub fn line(&self, heading: Heading, ends: &[(usize, End)], contents: &[Content]) -> Line {
         let entry = |(at, end): &(usize, End)| {
-            let id: TransactionId = TRANSACTIONS[*at].into();
+            let id: TransactionId = self.transaction(*at).into();
             let content = contents.iter().find(|(other, _)| *other == id);
             Entry::of(&id, *end, content.and_then(|(_, body)| body.as_ref().ok()))
         };
@@ -101,10 +110,15 @@ impl<'a> Terms<'a> {
     }
 
     /// Transactions to be parked, as they are given.
-    pub fn parkings(each: &[(usize, State)], by: Option<Claimant>, code: ParkCode) -> Vec<Parking> {
+    pub fn parkings(
+        &self,
+        each: &[(usize, State)],
+        by: Option<Claimant>,
+        code: ParkCode,
+    ) -> Vec<Parking> {
         let claim = by.map(|by| by.claim().token);
         let parking = |(at, state): &(usize, State)| Parking {
-            id: TRANSACTIONS[*at].into(),
+            id: self.transaction(*at).into(),
             state: *state,
             claim: claim.clone(),
             why: Parked::new(code, MESSAGE),
@@ -134,7 +148,7 @@ impl<'a> Terms<'a> {
             let body = confirmed(&self.sequence.bodies[*at]);
             let legs_max = if grouping == Grouping::FirstLeg { 1 } else { body.legs().len() };
             for marked in body.marked().take(legs_max) {
-                let single = (single(TRANSACTIONS[*at], &body, marked.leg), marked.released);
+                let single = (single(self.transaction(*at), &body, marked.leg), marked.released);
                 let joined = grouping == Grouping::PerAccount
                     && postings.iter_mut().any(|posting| join(posting, &single));
                 if !joined {
@@ -224,8 +238,8 @@ fn join(one: &mut (Posting, Amount), other: &(Posting, Amount)) -> bool {
 }
 
 /// The transaction that exists from the start.
-pub fn broken() -> Document {
-    let now = DateTime::from_millis(0);
-    doc! { "_id": BROKEN, "source": "a", "destination": "a", "value": 5_i64,
-    "state": State::Initial, "createdAt": now, "lastModified": now }
+pub fn broken(names: &Names) -> Document {
+    let (now, account) = (DateTime::from_millis(0), names.accounts[0]);
+    doc! { "_id": names.transactions[BROKEN], "source": account, "destination": account,
+    "value": 5_i64, "state": State::Initial, "createdAt": now, "lastModified": now }
 }
