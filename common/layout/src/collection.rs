@@ -10,6 +10,7 @@ use bson::{RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 
 use super::ids::IdKind;
 use super::path::Path;
+use super::places::Places;
 use super::words::Words;
 use super::{AT_END, IN_THE_WAY};
 
@@ -24,6 +25,8 @@ pub struct Collection {
     pub(crate) rest: Path,
     /// The field that has words of its own.
     pub(crate) spoken: (&'static str, Words),
+    /// Where all of these stand.
+    pub(crate) places: Places,
     /// What a field means that is not there, where that is not nothing.
     pub(crate) missing: BTreeMap<&'static str, RawBson>,
     /// The field that says of a document that is read whether its fields can be where they are.

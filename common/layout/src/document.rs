@@ -4,11 +4,11 @@
 //! reason that its owner understands; and that what is stored is read again as it was. Works on
 //! bytes, so that no other field of a foreign document can disturb the reading.
 
-use bson::raw::RawElement;
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::collection::{Collection, Value, in_the_way};
 use super::ids::IdKind;
+use super::places::{Place, Places};
 use super::tree::{Branch, Tree};
 use super::{Raw, cstr};
 
@@ -19,29 +19,17 @@ impl Collection {
     /// # Errors
     /// When the bytes on the way to a field are no BSON.
     pub fn read(&self, stored: &RawDocument) -> Raw<RawDocumentBuf> {
-        let mut own = RawDocumentBuf::new();
-        if let Some(path) = self.first_in_the_way(stored) {
+        let (mut own, mut in_way) = (RawDocumentBuf::new(), None);
+        self.read_within(&self.places, stored, &mut own, &mut in_way)?;
+        if let Some(path) = in_way {
+            // Whoever reads takes the first of two.
+            let read = std::mem::take(&mut own);
             own.append(cstr(self.witness), in_the_way(path));
-        }
-        for (name, path) in &self.fields {
-            let parts: Vec<&str> = path.parts().collect();
-            self.each_at(stored, &parts, &mut |value| {
-                own.append(cstr(name), self.read_value(name, value)?);
-                Ok(())
-            })?;
-        }
-        let parts: Vec<&str> = self.rest.parts().collect();
-        self.each_at(stored, &parts, &mut |value| {
-            let RawBsonRef::Document(rest) = value else { return Ok(()) };
-            for element in rest.iter_elements() {
+            for element in read.iter_elements() {
                 let element = element?;
-                let name = element.key().as_str();
-                if !self.fields.contains_key(name) {
-                    own.append(element.key(), self.read_value(name, element.value()?)?);
-                }
+                own.append(element.key(), element.value()?);
             }
-            Ok(())
-        })?;
+        }
         for (name, value) in &self.missing {
             if own.get(name)?.is_none() {
                 own.append(cstr(name), value.clone());
@@ -72,24 +60,40 @@ impl Collection {
         self.parents().contains(&path)
     }
 
-    /// What is at a path: each of them where a name stands twice.
-    fn each_at<'a>(
-        &self,
-        document: &'a RawDocument,
-        path: &[&str],
-        found: &mut impl FnMut(RawBsonRef<'_>) -> Raw<()>,
+    /// Reads the fields within an object, and what else than an object is on the way to others.
+    fn read_within<'a>(
+        &'a self,
+        places: &'a Places,
+        object: &RawDocument,
+        own: &mut RawDocumentBuf,
+        in_way: &mut Option<&'a str>,
     ) -> Raw<()> {
-        let [name, rest @ ..] = path else { return Ok(()) };
-        for element in document.iter_elements() {
-            let element: RawElement<'a> = element?;
-            if element.key().as_str() != *name {
-                continue;
+        for element in object.iter_elements() {
+            let element = element?;
+            let Some(place) = places.get(element.key().as_str()) else { continue };
+            match (place, element.value()?) {
+                (Place::Field(name), value) => {
+                    own.append(cstr(name), self.read_value(name, value)?);
+                }
+                (Place::Object(_, inner), RawBsonRef::Document(object)) => {
+                    self.read_within(inner, object, own, in_way)?;
+                }
+                (Place::Own(_), RawBsonRef::Document(object)) => self.read_own(object, own)?,
+                (Place::Object(path, _) | Place::Own(path), _) => {
+                    in_way.get_or_insert(path);
+                }
             }
-            match (rest, element.value()?) {
-                ([], value) => found(value)?,
-                (rest, RawBsonRef::Document(inner)) => self.each_at(inner, rest, found)?,
-                // Nothing can be there, and the witness says so.
-                (_, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Reads the fields that stand under Tandem's own path.
+    fn read_own(&self, object: &RawDocument, own: &mut RawDocumentBuf) -> Raw<()> {
+        for element in object.iter_elements() {
+            let element = element?;
+            let name = element.key().as_str();
+            if self.fields.get(name).is_none_or(|path| self.rest.begins(path)) {
+                own.append(element.key(), self.read_value(name, element.value()?)?);
             }
         }
         Ok(())
@@ -106,19 +110,6 @@ impl Collection {
                 None => words.unknown(word),
             },
             (_, value) => value.into(),
-        })
-    }
-
-    /// The first of the paths on the way to fields at which something else than an object stands.
-    fn first_in_the_way(&self, stored: &RawDocument) -> Option<&str> {
-        self.parents().into_iter().find(|path| {
-            let parts: Vec<&str> = path.split('.').collect();
-            let mut all = true;
-            let walked = self.each_at(stored, &parts, &mut |value| {
-                all &= matches!(value, RawBsonRef::Document(_));
-                Ok(())
-            });
-            !all || walked.is_err()
         })
     }
 

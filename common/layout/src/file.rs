@@ -17,6 +17,7 @@ use super::OWN;
 use super::collection::{Collection, LEGS};
 use super::ids::IdKind;
 use super::path::Path;
+use super::places::Places;
 use super::words::Words;
 
 /// The fields of an account that its owner may name. All others are Tandem's own.
@@ -180,10 +181,12 @@ impl Layout {
 fn accounts(written: &WrittenAccounts) -> Result<Collection, String> {
     let statuses = Status::ALL.map(Status::as_str);
     let words = Words::new(&statuses, &written.status, Some(Status::Open.as_str()));
+    let (fields, rest) = (paths(&OF_ACCOUNTS, &written.fields)?, Path::parse(OWN)?);
     let collection = Collection {
         name: named(written.collection.as_deref(), "accounts")?,
-        fields: paths(&OF_ACCOUNTS, &written.fields)?,
-        rest: Path::parse(OWN)?,
+        places: Places::new(&fields, &rest),
+        fields,
+        rest,
         spoken: ("status", words.map_err(|problem| format!("status: {problem}"))?),
         missing: missing(&written.missing).map_err(|problem| format!("missing.{problem}"))?,
         witness: "balance",
@@ -204,10 +207,12 @@ fn transactions(
     let words = Words::new(&states, &written.state, None);
     let mut fields = paths(&OF_TRANSACTIONS, &written.fields)?;
     fields.insert("_id", Path::parse("_id")?);
+    let rest = Path::parse(OWN)?;
     let collection = Collection {
         name: named(written.collection.as_deref(), "transactions")?,
+        places: Places::new(&fields, &rest),
         fields,
-        rest: Path::parse(OWN)?,
+        rest,
         spoken: ("state", words.map_err(|problem| format!("state: {problem}"))?),
         missing,
         witness: "value",

@@ -9,6 +9,7 @@ mod filter;
 mod ids;
 mod once;
 mod path;
+mod places;
 mod projection;
 #[cfg(test)]
 mod tests;

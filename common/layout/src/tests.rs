@@ -133,7 +133,10 @@ fn an_update_changes_paths_and_only_where_objects_are_on_the_way() {
     let gone = stages[2].as_document().and_then(|s| s.get_array("$unset").ok()).expect("a stage");
     assert_eq!(gone, &["tandem.parked".into(), "how.much".into()] as &[bson::Bson]);
     assert_eq!(stored.get_document("q").ok(), Some(&doc! { "_id": 1_i64 }));
-    let statement = doc! { "q": { "_id": A }, "u": { "$inc": { "balance": 1 } } };
+    let plain_one = doc! { "q": { "_id": A }, "u": { "$inc": { "balance": 1 } } };
+    let stored = plain(layout().accounts.statement(&raw(&plain_one)).expect("BSON"));
+    assert_eq!(stored, doc! { "q": { "_id": a() }, "u": { "$inc": { "wallet.sum": 1 } } });
+    let statement = doc! { "q": { "_id": A }, "u": [{ "$set": { "balance": 1 } }] };
     let stored = plain(layout().accounts.statement(&raw(&statement)).expect("BSON"));
     let objects = stored.get_document("q").and_then(|q| q.get_array("$and")).expect("conditions");
     let types = |path: &str| doc! { "$in": [{ "$type": path }, ["object", "missing"]] };

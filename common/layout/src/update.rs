@@ -18,11 +18,15 @@ impl Collection {
     /// # Errors
     /// When the bytes are no BSON.
     pub fn statement(&self, statement: &RawDocument) -> Raw<RawDocumentBuf> {
+        let is_pipeline = matches!(statement.get("u")?, Some(RawBsonRef::Array(_)));
+        // A plain update of what is on the way is refused by the server itself, and a condition
+        // beside `_id` would cost it a plan for each statement.
+        let is_plain = self.is_of_transactions() || !is_pipeline;
         let mut stored = RawDocumentBuf::new();
         for element in statement.iter_elements() {
             let element = element?;
             match (element.key().as_str(), element.value()?) {
-                ("q", RawBsonRef::Document(filter)) if self.is_of_transactions() => {
+                ("q", RawBsonRef::Document(filter)) if is_plain => {
                     stored.append(element.key(), self.filter(filter)?);
                 }
                 ("q", RawBsonRef::Document(filter)) => {
