@@ -92,6 +92,7 @@ pub async fn run(
     progress: impl Fn(u64, &str) + Send + Sync,
 ) -> Result<Report, Error> {
     let begun = Instant::now();
+    client.insist(|| client.store().know_layout()).await?;
     let Scanned { books, moments, lines } = scan::scan(client, options, &progress).await?;
     let closed = books.close();
     Ok(Report {

@@ -26,6 +26,7 @@ impl Client {
     /// # Errors
     /// When the server is away.
     pub async fn stats(&self) -> Result<Stats, Error> {
+        self.known_ids().await?;
         let mut pipeline = RawArrayBuf::new();
         let is_shared = self.store().layout().is_some();
         if is_shared {
