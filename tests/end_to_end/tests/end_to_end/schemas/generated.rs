@@ -45,7 +45,7 @@ impl Ledger {
         let odd = parent.map(|parent| {
             let id = drawn.id(kind).1;
             let mut account = Drawn::document(&drawn.of_accounts, &[("_id", id.clone())]);
-            let on_the_way = if seed % 2 == 0 { Bson::from(7) } else { vec![7].into() };
+            let on_the_way = if seed.is_multiple_of(2) { Bson::from(7) } else { vec![7].into() };
             account.insert(parent, on_the_way);
             accounts.push(account);
             id
