@@ -11,8 +11,8 @@ use bson::{RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 use super::ids::IdKind;
 use super::path::Path;
 use super::places::Places;
+use super::told::in_the_way;
 use super::words::Words;
-use super::{AT_END, IN_THE_WAY};
 
 /// What stands where.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,9 +52,9 @@ pub(crate) enum Value<'a> {
 /// The field whose elements have ids.
 pub(crate) const LEGS: &str = "legs";
 
-/// What is said of a path where something else than an object stands on the way to a field.
-pub(crate) fn in_the_way(path: &str) -> String {
-    format!("{IN_THE_WAY}{path}{AT_END}")
+/// Whether an object or nothing is at a path, as the server computes it.
+fn is_object(path: &str) -> RawDocumentBuf {
+    rawdoc! { "$in": [{ "$type": format!("${path}") }, ["object", "missing"]] }
 }
 
 impl Collection {
@@ -126,9 +126,7 @@ impl Collection {
     /// computes it; null where all of them are, or are not there.
     pub(crate) fn in_the_way(&self) -> RawBson {
         let branch = |path: &str| {
-            let is_object =
-                rawdoc! { "$in": [{ "$type": format!("${path}") }, ["object", "missing"]] };
-            rawdoc! { "case": { "$not": [is_object] }, "then": in_the_way(path) }
+            rawdoc! { "case": { "$not": [is_object(path)] }, "then": in_the_way(path) }
         };
         let branches: RawArrayBuf = self.parents().into_iter().map(branch).collect();
         rawdoc! { "$switch": { "branches": branches, "default": RawBson::Null } }.into()
@@ -141,9 +139,6 @@ impl Collection {
 
     /// Whether there are objects, or nothing, on the way to all fields, as the server computes it.
     pub(crate) fn objects(&self) -> RawDocumentBuf {
-        let is_object = |path: &str| {
-            rawdoc! { "$in": [{ "$type": format!("${path}") }, ["object", "missing"]] }
-        };
         let all: RawArrayBuf = self.parents().into_iter().map(is_object).collect();
         rawdoc! { "$and": all }
     }

@@ -204,9 +204,7 @@ impl Collection {
         }
         Ok((stages, made))
     }
-}
 
-impl Collection {
     /// Fields that a pipeline which reads adds to a document as it is stored.
     fn set(&self, set: &RawDocument) -> Raw<RawDocumentBuf> {
         let mut stored = RawDocumentBuf::new();

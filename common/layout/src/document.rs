@@ -6,9 +6,10 @@
 
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::collection::{Collection, Value, in_the_way};
+use super::collection::{Collection, Value};
 use super::ids::IdKind;
 use super::places::{Place, Places};
+use super::told::in_the_way;
 use super::tree::{Branch, Tree};
 use super::{Raw, cstr};
 

@@ -30,11 +30,6 @@ pub use told::refusal_in;
 /// The path under which Tandem's own fields stand in documents that others have designed.
 pub const OWN: &str = "tandem";
 
-/// What is read in place of an amount where something else than an object is on the way to a field.
-/// The path of what is on the way follows, and [`AT_END`].
-const IN_THE_WAY: &str = "something else than an object stands at `";
-const AT_END: &str = "`";
-
 /// What works on bytes, which may be no BSON.
 type Raw<T> = Result<T, bson::error::Error>;
 

@@ -10,6 +10,7 @@
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::command::each;
+use super::update::refusing;
 use super::{Raw, cstr};
 
 /// What the server's refusal says.
@@ -41,7 +42,7 @@ fn guarded_statement(statement: &RawDocument, parents: &[&str]) -> Raw<RawDocume
         let element = element?;
         match (element.key().as_str(), element.value()?) {
             ("u", RawBsonRef::Array(stages)) => {
-                let mut all: RawArrayBuf = [refusing(parents)].into_iter().collect();
+                let mut all: RawArrayBuf = [refusing_twice(parents)].into_iter().collect();
                 for stage in stages {
                     all.push(stage?);
                 }
@@ -53,12 +54,10 @@ fn guarded_statement(statement: &RawDocument, parents: &[&str]) -> Raw<RawDocume
     Ok(guarded)
 }
 
-/// The stage that leaves a document as it is, or fails.
-fn refusing(parents: &[&str]) -> RawDocumentBuf {
-    // The text has something of the document in it: a constant would fail for every document.
+/// The stage that fails for a document in which a field stands twice.
+fn refusing_twice(parents: &[&str]) -> RawDocumentBuf {
     let said = rawdoc! { "$concat": [TWICE, ", beside its _id of the type ", { "$type": "$_id" }] };
-    let fails = rawdoc! { "$toLong": said };
-    rawdoc! { "$replaceWith": { "$cond": [each_once(parents), "$$ROOT", fails] } }
+    refusing(each_once(parents), said)
 }
 
 /// Whether no field of a document stands twice, nor one of the objects on the way to fields:
@@ -96,7 +95,7 @@ mod tests {
             "update": "users",
             "updates": [
                 {
-                    "q": { "_id": 1 }, "u": [refusing(&["wallet"]), { "$set": { "a": 1 } }],
+                    "q": { "_id": 1 }, "u": [refusing_twice(&["wallet"]), { "$set": { "a": 1 } }],
                     "multi": true,
                 },
                 { "q": { "_id": 2 }, "u": { "$inc": { "a": 1 } } },

@@ -59,11 +59,6 @@ impl Path {
         format!("{}.{name}", self.0)
     }
 
-    /// Its names.
-    pub fn parts(&self) -> impl Iterator<Item = &str> {
-        self.0.split('.')
-    }
-
     /// What has to be an object, or not there, for the field to be there: all paths on the way,
     /// the shortest first.
     pub fn parents(&self) -> impl Iterator<Item = &str> {

@@ -6,8 +6,13 @@
 
 use super::collection::Collection;
 use super::once::TWICE;
+use super::path::Path;
 use super::words::NO_WORD;
-use super::{AT_END, IN_THE_WAY};
+
+/// What is read in place of an amount where something else than an object is on the way to a field.
+/// The path of what is on the way follows, and [`AT_END`].
+const IN_THE_WAY: &str = "something else than an object stands at `";
+const AT_END: &str = "`";
 
 /// Fields with which something may be wrong, and that stand under Tandem's own path.
 const OWN_FIELDS: [&str; 5] =
@@ -20,7 +25,12 @@ pub fn refusal_in(message: &str) -> Option<String> {
     if message.contains(TWICE) {
         return Some(format!("{TWICE}; replace it by one without"));
     }
-    path_in(message).map(|path| format!("{IN_THE_WAY}{path}{AT_END}"))
+    path_in(message).map(in_the_way)
+}
+
+/// What is said of a path where something else than an object stands on the way to a field.
+pub(crate) fn in_the_way(path: &str) -> String {
+    format!("{IN_THE_WAY}{path}{AT_END}")
 }
 
 /// The path at which something else than an object stands, if that is the problem.
@@ -34,13 +44,10 @@ impl Collection {
     #[must_use]
     pub fn told(&self, problem: &str) -> String {
         if let Some(path) = path_in(problem) {
-            let inner = self.fields.values().map(|field| field.as_str());
-            let inner = inner.chain([self.rest.as_str()]);
-            let within = inner.filter(|field| {
-                field
-                    .strip_prefix(path)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            });
+            let leads_to = |field: &&Path| field.parents().any(|parent| parent == path);
+            let within = self.fields.values().filter(leads_to);
+            // Tandem's own object is itself on the way.
+            let within = within.chain(Some(&self.rest).filter(|own| own.as_str() == path));
             let within: Vec<String> = within.map(|field| format!("`{field}`")).collect();
             return format!(
                 "`{path}` is no object, and the ledger has its fields there ({}); make it an object, \
@@ -79,8 +86,7 @@ mod tests {
         );
         let twice = "fields: one of them is there twice";
         assert_eq!(accounts.told(twice), twice);
-        let said =
-            format!("balance: {:?} is a text", super::super::collection::in_the_way("wallet"));
+        let said = format!("balance: {:?} is a text", super::in_the_way("wallet"));
         let told = accounts.told(&said);
         assert!(told.starts_with("`wallet` is no object"), "{told}");
         assert!(told.contains("(`wallet.sum`, `wallet.least`)"), "{told}");

@@ -12,6 +12,13 @@ use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc
 use super::collection::{Collection, Value};
 use super::{Raw, cstr};
 
+/// The stage that leaves a document as it is, or fails with what is said of it. That has to be
+/// computed from the document: a constant would fail for every document.
+pub(crate) fn refusing(is_fine: RawDocumentBuf, said: impl Into<RawBson>) -> RawDocumentBuf {
+    let fails = rawdoc! { "$toLong": said.into() };
+    rawdoc! { "$replaceWith": { "$cond": [is_fine, "$$ROOT", fails] } }
+}
+
 impl Collection {
     /// A statement of an `update` command.
     ///
@@ -80,9 +87,7 @@ impl Collection {
     /// the way to a field. So the server refuses the document by itself, and says why.
     fn refusing(&self) -> RawDocumentBuf {
         let in_the_way = self.in_the_way();
-        let fails = rawdoc! { "$toLong": in_the_way.clone() };
-        let is_fine = rawdoc! { "$eq": [in_the_way, null] };
-        rawdoc! { "$replaceWith": { "$cond": [is_fine, "$$ROOT", fails] } }
+        refusing(rawdoc! { "$eq": [in_the_way.clone(), null] }, in_the_way)
     }
 
     fn stage(&self, stage: &RawDocument) -> Raw<RawDocumentBuf> {

@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 
 use layout::{Answer, Collection, Command, Layout};
-use ledger::{AccountRead, Content, Effect, Fault, LedgerError};
+use ledger::{AccountRead, Content, LedgerError};
 use mongodb::bson::error::Error;
 use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 
@@ -69,18 +69,16 @@ impl Store {
     /// # Errors
     /// When the server is away, or the settings can't be read.
     pub async fn know_layout(&self) -> Result<(), LedgerError> {
-        if self.given.is_some() || self.learned.get().is_some() {
-            return Ok(());
+        let known = self.learn_once().await;
+        known.map_err(|error| error.without_effect().into_ledger("settings"))
+    }
+
+    /// The same, with what keeps a program from working on this database.
+    pub(super) async fn learn_once(&self) -> Result<(), NotReady> {
+        match self.given.is_some() || self.learned.get().is_some() {
+            true => Ok(()),
+            false => self.settings().await.map(drop),
         }
-        self.settings().await.map(drop).map_err(|error| match error {
-            NotReady::Ledger(error) => error.without_effect(),
-            other => LedgerError {
-                operation: "settings",
-                message: other.to_string(),
-                fault: Fault::Denied,
-                effect: Effect::None,
-            },
-        })
     }
 
     /// A command as it is sent, and how its answers are read.

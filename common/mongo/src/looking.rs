@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::TryStreamExt;
-use ledger::{Effect, Fault, LedgerError};
+use ledger::LedgerError;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::results::CollectionType;
@@ -46,15 +46,7 @@ impl Store {
             let seen = self.seen(self.settings().await?).await?;
             Ok(unsuitable(&seen).into_iter().chain(refusing(&seen).1).collect())
         };
-        look().await.map_err(|error: NotReady| match error {
-            NotReady::Ledger(error) => error,
-            other => LedgerError {
-                operation: "look at the indexes",
-                message: other.to_string(),
-                fault: Fault::Denied,
-                effect: Effect::None,
-            },
-        })
+        look().await.map_err(|error: NotReady| error.into_ledger("look at the indexes"))
     }
 
     pub(super) async fn seen(

@@ -2,7 +2,7 @@
 //!
 //! Pure. Owns what is known of the effect of such a failure, and whether waiting may help.
 
-use ledger::{Effect, LedgerError};
+use ledger::{Effect, Fault, LedgerError};
 
 use super::findings::Finding;
 use super::keyed;
@@ -86,6 +86,17 @@ impl NotReady {
         match self {
             NotReady::Ledger(error) => NotReady::Ledger(error.without_effect()),
             other => other,
+        }
+    }
+
+    /// The same as an error of the ledger, of this operation.
+    pub(super) fn into_ledger(self, operation: &'static str) -> LedgerError {
+        match self {
+            NotReady::Ledger(error) => error,
+            other => {
+                let (message, fault) = (other.to_string(), Fault::Denied);
+                LedgerError { operation, message, fault, effect: Effect::None }
+            }
         }
     }
 

@@ -165,7 +165,7 @@ impl Store {
     /// [`NotReady::NotPermitted`] when this user may not make roles; when the server is away.
     pub async fn apply_role(&self, role: &Role) -> Result<bool, NotReady> {
         // What the collections are called.
-        self.settings().await?;
+        self.learn_once().await?;
         let what = format!("make the role `{}`", role.name);
         let database = self.database.clone();
         let [create, update] = ["createRole", "updateRole"].map(|verb| role.command(verb, self));

@@ -23,10 +23,10 @@ use super::ledger_settings::{Choice, ID, Known, LedgerSettings, Misfit};
 use super::not_ready::NotReady;
 use super::own::LEDGER_SETTINGS;
 use super::slowing::{Slowing, slowing};
+use super::write::DUPLICATE_KEY;
 
 pub(super) const NAMESPACE_NOT_FOUND: i32 = 26;
 const NAMESPACE_EXISTS: i32 = 48;
-const DUPLICATE_KEY: i32 = 11_000;
 
 /// The name of the index that keeps the field unique by which accounts are known.
 pub(super) const KEY: &str = "tandem_key";

@@ -113,11 +113,12 @@ async fn broken(
     let own = there.into_iter().filter(|id| !ids[id.as_str()].has_id_from_key());
     let own: Vec<&str> = own.map(String::as_str).collect();
     let mut changed = Vec::new();
+    let of_ledger = client.ids();
     for part in own.chunks(READ_MAX) {
         let find = || client.store().documents("compare", TRANSACTIONS, part, Fields::All);
         for stored in client.insist(find).await? {
             let id = stored.get_str("_id").unwrap_or_default();
-            if ids.get(id).is_some_and(|own| own.differs_from(&stored, &client.ids())) {
+            if ids.get(id).is_some_and(|own| own.differs_from(&stored, &of_ledger)) {
                 changed.push(id.to_owned());
             }
         }

@@ -7,7 +7,8 @@
 use futures_util::TryStreamExt;
 use layout::Collection;
 use mongo::{Query, Store};
-use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, doc};
+use mongodb::bson::error::Error as BsonError;
+use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, doc};
 use mongodb::error::Error;
 
 /// Who stores the documents of a collection in another way than Tandem, if anybody.
@@ -21,10 +22,19 @@ fn owner<'a>(store: &'a Store, collection: &str) -> Option<&'a Collection> {
 /// When it is no BSON.
 #[must_use]
 pub fn stored(store: &Store, collection: &str, own: Document) -> Document {
-    let Some(owner) = owner(store, collection) else { return own };
-    let own = RawDocumentBuf::try_from(&own).expect("a document of a test is BSON");
-    let stored = owner.store(&own).expect("a document of a test is BSON");
-    Document::try_from(stored).expect("a document of a test is BSON")
+    match owner(store, collection) {
+        Some(owner) => changed(&own, |own| owner.store(own)),
+        None => own,
+    }
+}
+
+fn changed(
+    own: &Document,
+    change: impl Fn(&RawDocument) -> Result<RawDocumentBuf, BsonError>,
+) -> Document {
+    const BSON: &str = "what a test says is BSON";
+    let stored = change(&RawDocumentBuf::try_from(own).expect(BSON)).expect(BSON);
+    Document::try_from(stored).expect(BSON)
 }
 
 /// A filter for documents as the owner stores them.
@@ -33,10 +43,10 @@ pub fn stored(store: &Store, collection: &str, own: Document) -> Document {
 /// When it is no BSON.
 #[must_use]
 pub fn filter(store: &Store, collection: &str, own: Document) -> Document {
-    let Some(owner) = owner(store, collection) else { return own };
-    let own = RawDocumentBuf::try_from(&own).expect("a filter of a test is BSON");
-    let stored = owner.filter(&own).expect("a filter of a test is BSON");
-    Document::try_from(stored).expect("a filter of a test is BSON")
+    match owner(store, collection) {
+        Some(owner) => changed(&own, |own| owner.filter(own)),
+        None => own,
+    }
 }
 
 /// Where a field stands in the documents of a collection.

@@ -125,8 +125,15 @@ pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Err
 
     context.advice.set(advice(transfers.batch()));
     context.client.ensure_schema().await?;
-    let transfers = transfers.with_ids(context, context.client.ids()).await?;
-    require_valid(transfers.checked(), args.skip_invalid, &context.console)?;
+    let ids = context.client.ids();
+    let transfers = match ids.is_plain() {
+        true => transfers,
+        false => {
+            let transfers = transfers.with_ids(context, ids).await?;
+            require_valid(transfers.checked(), args.skip_invalid, &context.console)?;
+            transfers
+        }
+    };
     context.client.ensure_queue().await?;
     let transfers = Arc::new(transfers);
     let Progressed { counts, outcomes, pending } = pipeline::run(context, &transfers, args).await?;

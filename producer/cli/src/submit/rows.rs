@@ -80,9 +80,6 @@ impl Transfers {
 
     /// The same, with its rows checked once more against what the ledger's schema says of ids.
     pub async fn with_ids(self, context: &Context, ids: Ids) -> Result<Transfers, Error> {
-        if ids.is_plain() {
-            return Ok(self);
-        }
         let console = context.console.clone();
         let checking = tokio::task::spawn_blocking(move || {
             let Transfers { input, defaults, batch, .. } = self;

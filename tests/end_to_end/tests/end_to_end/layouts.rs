@@ -1,13 +1,12 @@
 //! Ledgers in collections and fields of their owner's own.
 
+use harness::servers::Servers;
 use harness::wait::{s, wait_until};
 use harness::world::World;
 use layout::Layout;
-use mongo::Store;
 use mongodb::Collection;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{DateTime, Document, doc};
-use settings::MongoSettings;
 
 /// Users with a wallet, and payments between them.
 pub(super) const SCHEMA: &str = r#"
@@ -32,18 +31,8 @@ state = { applied = ["committed", "applied"] }
 
 /// A world whose ledger is set up as this schema says.
 pub(super) async fn world_of(schema: &str) -> World {
-    let world = World::new().await;
-    world.store.database().drop().await.expect("MongoDB is there");
-    let mongo = MongoSettings {
-        mongodb_uri: world.servers.mongodb_uri.clone(),
-        database: Some(world.name.clone()),
-        one_document_statements: false,
-        accept_index: vec![],
-    };
-    let store = Store::connect(&mongo, "tests", s(20)).await.expect("the address is valid");
-    let store = store.with_layout(Layout::from_toml(schema).expect("the schema is good"));
-    store.ensure_schema().await.expect("MongoDB is there");
-    world
+    let layout = Layout::from_toml(schema).expect("the schema is good");
+    World::of_layout(Servers::from_env(), Some(layout)).await
 }
 
 pub(super) fn collection(world: &World, name: &str) -> Collection<Document> {

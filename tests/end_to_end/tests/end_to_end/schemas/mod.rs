@@ -12,8 +12,9 @@ mod twice;
 use harness::producer::Answer;
 use harness::wait::{s, wait_until};
 use harness::world::World;
-use mongodb::Collection;
 use mongodb::bson::Document;
+
+use crate::layouts::{collection, one};
 
 /// A world without a ledger.
 async fn empty_world() -> World {
@@ -33,15 +34,6 @@ async fn world_of(schema: &str) -> World {
     let world = empty_world().await;
     init(&world, schema).await.expect_success();
     world
-}
-
-fn collection(world: &World, name: &str) -> Collection<Document> {
-    world.store.database().collection(name)
-}
-
-async fn one(world: &World, name: &str, filter: Document) -> Document {
-    let found = collection(world, name).find_one(filter).await.expect("MongoDB is there");
-    found.expect("the document is there")
 }
 
 /// Waits until so many documents match.
