@@ -46,7 +46,9 @@ async fn paid(world: &World, amount: i64) {
 async fn a_corrected_file_is_paid_once() {
     let world = world().await;
     let wrong = ["a,b,1", "a,b,oops", "a,b,3", "a,b,1"];
-    let first = submit(&world, &wrong, &["--skip-invalid"]).await.expect_success().json();
+    let first = submit(&world, &wrong, &["--skip-invalid"]).await.expect_success();
+    assert_eq!(first.stderr.matches("oops").count(), 1, "{}", first.stderr);
+    let first = first.json();
     assert_counts(&first, 3, 0);
     let corrected = ["a,b,1", "a,b,2", "a,b,3", "a,b,1"];
     let again = submit(&world, &corrected, &["--batch", &batch(&first)]).await;
