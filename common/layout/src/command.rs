@@ -10,8 +10,9 @@ use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentB
 
 use super::collection::Collection;
 use super::file::Layout;
+use super::once::KeptOnce;
 use super::projection::EACH_FIELD_ONCE;
-use super::{Raw, cstr};
+use super::{Raw, cstr, with_room};
 
 /// The field of an answer in which a whole document may stand.
 const WITHIN: &str = "document";
@@ -64,7 +65,7 @@ impl Answer {
                 Ok(Cow::Owned(own))
             }
             Answer::Within(collection) => {
-                let mut own = RawDocumentBuf::new();
+                let mut own = with_room(document.as_bytes().len());
                 for element in document.iter_elements() {
                     let element = element?;
                     match (element.key().as_str(), element.value()?) {
@@ -92,11 +93,12 @@ impl Answer {
 
 impl Layout {
     /// The command as it is sent. One for another collection than those of accounts and
-    /// transactions stays as it is.
+    /// transactions stays as it is. Its pipelines look for fields that stand twice if these are not
+    /// `kept_once` by a validator.
     ///
     /// # Errors
     /// When the bytes are no BSON.
-    pub fn command(&self, command: &RawDocument) -> Raw<Command> {
+    pub fn command(&self, command: &RawDocument, kept_once: KeptOnce) -> Raw<Command> {
         let first = command.iter_elements().next().transpose()?;
         let named = match &first {
             Some(first) => match first.value()? {
@@ -106,16 +108,16 @@ impl Layout {
             None => None,
         };
         match named {
-            Some((kind, collection)) => collection.command(kind, command),
+            Some((kind, collection)) => collection.command(kind, command, kept_once),
             None => Ok(Command { sent: command.to_owned(), answer: Answer::Own }),
         }
     }
 }
 
 impl Collection {
-    fn command(&self, kind: &str, command: &RawDocument) -> Raw<Command> {
+    fn command(&self, kind: &str, command: &RawDocument, kept_once: KeptOnce) -> Raw<Command> {
         let mut answer = if kind == "find" { Answer::Stored(self.clone()) } else { Answer::Own };
-        let mut sent = RawDocumentBuf::new();
+        let mut sent = with_room(command.as_bytes().len());
         for element in command.iter_elements() {
             let element = element?;
             let value: RawBson = match (element.key().as_str(), element.value()?) {
@@ -139,12 +141,15 @@ impl Collection {
                     pipeline.into()
                 }
                 ("updates", RawBsonRef::Array(updates)) => {
-                    each(updates, |update| self.statement(update))?.into()
+                    each(updates, |update| self.statement(update, kept_once))?.into()
                 }
                 ("documents", RawBsonRef::Array(documents)) => {
                     each(documents, |document| self.store(document))?.into()
                 }
-                (_, other) => other.into(),
+                (_, other) => {
+                    sent.append(element.key(), other);
+                    continue;
+                }
             };
             sent.append(element.key(), value);
         }
@@ -153,7 +158,7 @@ impl Collection {
 
     /// Directions of an order, or bounds of an index.
     fn keys(&self, keys: &RawDocument) -> Raw<RawDocumentBuf> {
-        let mut stored = RawDocumentBuf::new();
+        let mut stored = with_room(keys.as_bytes().len());
         for element in keys.iter_elements() {
             let element = element?;
             let name = element.key().as_str();
@@ -171,7 +176,7 @@ impl Collection {
                 stages.push(stage);
                 continue;
             }
-            let mut stored = RawDocumentBuf::new();
+            let mut stored = with_room(stage.as_bytes().len());
             for element in stage.iter_elements() {
                 let element = element?;
                 let value: RawBson = match (element.key().as_str(), element.value()?) {

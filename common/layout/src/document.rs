@@ -11,7 +11,7 @@ use super::ids::IdKind;
 use super::places::{Place, Places};
 use super::told::in_the_way;
 use super::tree::{Branch, Tree};
-use super::{Raw, cstr};
+use super::{Raw, cstr, with_room};
 
 impl Collection {
     /// A stored document as Tandem reads it. A field that stands twice stands twice. Whatever is
@@ -20,7 +20,7 @@ impl Collection {
     /// # Errors
     /// When the bytes on the way to a field are no BSON.
     pub fn read(&self, stored: &RawDocument) -> Raw<RawDocumentBuf> {
-        let (mut own, mut in_way) = (RawDocumentBuf::new(), None);
+        let (mut own, mut in_way) = (with_room(stored.as_bytes().len()), None);
         self.read_within(&self.places, stored, &mut own, &mut in_way)?;
         if let Some(path) = in_way {
             // Whoever reads takes the first of two.
@@ -74,7 +74,7 @@ impl Collection {
             let Some(place) = places.get(element.key().as_str()) else { continue };
             match (place, element.value()?) {
                 (Place::Field(name), value) => {
-                    own.append(cstr(name), self.read_value(name, value)?);
+                    self.read_value(own, name, value)?;
                 }
                 (Place::Object(_, inner), RawBsonRef::Document(object)) => {
                     self.read_within(inner, object, own, in_way)?;
@@ -94,24 +94,27 @@ impl Collection {
             let element = element?;
             let name = element.key().as_str();
             if self.fields.get(name).is_none_or(|path| self.rest.begins(path)) {
-                own.append(element.key(), self.read_value(name, element.value()?)?);
+                self.read_value(own, name, element.value()?)?;
             }
         }
         Ok(())
     }
 
-    fn read_value(&self, name: &str, value: RawBsonRef<'_>) -> Raw<RawBson> {
-        Ok(match (self.value(name), value) {
-            (Value::Id(kind), value) => read_id(kind, value),
+    fn read_value(&self, own: &mut RawDocumentBuf, name: &str, value: RawBsonRef<'_>) -> Raw<()> {
+        let name_of = cstr(name);
+        match (self.value(name), value) {
+            (Value::Id(IdKind::Text), RawBsonRef::String(_)) => own.append(name_of, value),
+            (Value::Id(kind), value) => own.append(name_of, read_id(kind, value)),
             (Value::Legs(kind), RawBsonRef::Array(legs)) => {
-                each_account(legs, |account| read_id(kind, account))?.into()
+                own.append(name_of, each_account(legs, |account| read_id(kind, account))?);
             }
             (Value::Word(words), RawBsonRef::String(word)) => match words.own(word) {
-                Some(own) => own.into(),
-                None => words.unknown(word),
+                Some(word) => own.append(name_of, word),
+                None => own.append(name_of, words.unknown(word)),
             },
-            (_, value) => value.into(),
-        })
+            (_, value) => own.append(name_of, value),
+        }
+        Ok(())
     }
 
     /// A document of Tandem's as it is stored.
@@ -152,7 +155,7 @@ fn each_account(legs: &RawArray, changed: impl Fn(RawBsonRef<'_>) -> RawBson) ->
             all.push(RawBson::Null);
             continue;
         };
-        let mut one = RawDocumentBuf::new();
+        let mut one = with_room(leg.as_bytes().len());
         for element in leg.iter_elements() {
             let element = element?;
             match element.key().as_str() {

@@ -10,7 +10,7 @@ use super::collection::{Collection, Value};
 use super::ids::IdKind;
 use super::once::each_once;
 use super::tree::{Branch, Tree};
-use super::{Raw, cstr};
+use super::{Raw, cstr, with_room};
 
 /// What names the account as it is read, in the updates of accounts.
 const READ: &str = "$$read.";
@@ -85,11 +85,9 @@ impl Expressions<'_> {
                 }
                 stored.into()
             }
-            RawBsonRef::Document(operators) if is_each_once(operators)? => {
-                each_once(&self.of.parents()).into()
-            }
-            RawBsonRef::Document(operators) => match merged(operators)? {
-                Some(changed) => self.merged(changed)?.into(),
+            RawBsonRef::Document(operators) => match Known::of(operators)? {
+                Some(Known::EachOnce) => each_once(&self.of.parents()).into(),
+                Some(Known::Merged(changed)) => self.merged(changed)?.into(),
                 None => self.operators(operators)?.into(),
             },
             other => other.into(),
@@ -97,14 +95,13 @@ impl Expressions<'_> {
     }
 
     fn operators(self, operators: &RawDocument) -> Raw<RawDocumentBuf> {
-        let mut stored = RawDocumentBuf::new();
+        let mut stored = with_room(operators.as_bytes().len());
         for element in operators.iter_elements() {
             let element = element?;
-            let value = match element.key().as_str() {
-                "$literal" => element.value()?.into(),
-                _ => self.all(element.value()?)?,
-            };
-            stored.append(element.key(), value);
+            match (element.key().as_str(), element.value()?) {
+                ("$literal", value) => stored.append(element.key(), value),
+                (_, value) => stored.append(element.key(), self.all(value)?),
+            }
         }
         Ok(stored)
     }
@@ -161,24 +158,32 @@ fn merge(object: &str, prefix: &str, tree: &Tree) -> RawDocumentBuf {
     rawdoc! { "$mergeObjects": [object, changed] }
 }
 
-/// Whether it is `{$eq: ["$$ROOT", {$mergeObjects: ["$$ROOT"]}]}`, by which Tandem asks whether a
-/// field of a document stands twice: merging keeps only the first of them.
-fn is_each_once(operators: &RawDocument) -> Raw<bool> {
-    let Some(RawBsonRef::Array(sides)) = operators.get("$eq")? else { return Ok(false) };
-    let [RawBsonRef::String("$$ROOT"), RawBsonRef::Document(other)] = of_array(sides)?[..] else {
-        return Ok(false);
-    };
-    let Some(RawBsonRef::Array(merged)) = other.get("$mergeObjects")? else { return Ok(false) };
-    Ok(matches!(of_array(merged)?[..], [RawBsonRef::String("$$ROOT")]))
+/// An expression that is not made of those of its parts.
+enum Known<'a> {
+    /// `{$eq: ["$$ROOT", {$mergeObjects: ["$$ROOT"]}]}`, by which Tandem asks whether a field of a
+    /// document stands twice: merging keeps only the first of them.
+    EachOnce,
+    /// `{$mergeObjects: ["$$ROOT", {…}]}`, and what it changes.
+    Merged(&'a RawDocument),
 }
 
-/// What `{$mergeObjects: ["$$ROOT", {…}]}` changes, if it is that.
-fn merged(operators: &RawDocument) -> Raw<Option<&RawDocument>> {
-    let Some(RawBsonRef::Array(merged)) = operators.get("$mergeObjects")? else { return Ok(None) };
-    Ok(match of_array(merged)?.as_slice() {
-        [RawBsonRef::String("$$ROOT"), RawBsonRef::Document(changed)] => Some(changed),
-        _ => None,
-    })
+impl Known<'_> {
+    fn of(operators: &RawDocument) -> Raw<Option<Known<'_>>> {
+        let Some(first) = operators.iter_elements().next().transpose()? else { return Ok(None) };
+        let parts = match (first.key().as_str(), first.value()?) {
+            ("$eq" | "$mergeObjects", RawBsonRef::Array(parts)) => of_array(parts)?,
+            _ => return Ok(None),
+        };
+        let [RawBsonRef::String("$$ROOT"), RawBsonRef::Document(other)] = parts[..] else {
+            return Ok(None);
+        };
+        if first.key().as_str() == "$mergeObjects" {
+            return Ok(Some(Known::Merged(other)));
+        }
+        let Some(RawBsonRef::Array(merged)) = other.get("$mergeObjects")? else { return Ok(None) };
+        let is_root = matches!(of_array(merged)?[..], [RawBsonRef::String("$$ROOT")]);
+        Ok(is_root.then_some(Known::EachOnce))
+    }
 }
 
 /// The parts of `{$cond: [when, then, otherwise]}`, if it is that.

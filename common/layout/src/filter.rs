@@ -9,7 +9,7 @@ use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentB
 use super::collection::{Collection, LEGS, Value};
 use super::ids::IdKind;
 use super::words::Words;
-use super::{Raw, cstr};
+use super::{Raw, cstr, with_room};
 
 impl Collection {
     /// The filter for documents as they are stored.
@@ -17,7 +17,7 @@ impl Collection {
     /// # Errors
     /// When the bytes are no BSON.
     pub fn filter(&self, filter: &RawDocument) -> Raw<RawDocumentBuf> {
-        let mut stored = RawDocumentBuf::new();
+        let mut stored = with_room(filter.as_bytes().len());
         for element in filter.iter_elements() {
             let element = element?;
             let (name, value) = (element.key().as_str(), element.value()?);
@@ -70,7 +70,7 @@ fn condition(kind: Value<'_>, value: RawBsonRef<'_>) -> Raw<RawBson> {
     if !first.is_some_and(|first| is_operator(first.key().as_str())) {
         return Ok(value.into());
     }
-    let mut stored = RawDocumentBuf::new();
+    let mut stored = with_room(operators.as_bytes().len());
     for element in operators.iter_elements() {
         let element = element?;
         let (name, value) = (element.key().as_str(), element.value()?);

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 
 use bson::oid::ObjectId;
 use bson::{RawBson, RawBsonRef, RawDocumentBuf, rawdoc};
-use ledger::hex::hex;
+use ledger::hex::{from_hex, hex};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -35,10 +35,7 @@ impl IdKind {
     pub fn stored(self, text: &str) -> RawBson {
         let stored = match self {
             IdKind::Text => None,
-            IdKind::ObjectId => is_hex(text)
-                .then(|| ObjectId::parse_str(text).ok())
-                .flatten()
-                .map(RawBson::ObjectId),
+            IdKind::ObjectId => from_hex(text).map(ObjectId::from_bytes).map(RawBson::ObjectId),
             IdKind::Int64 => text
                 .parse::<i64>()
                 .ok()
@@ -95,7 +92,7 @@ impl IdKind {
     pub fn text(self, stored: RawBsonRef<'_>) -> Option<String> {
         match (self, stored) {
             (IdKind::Text, RawBsonRef::String(text)) => Some(text.to_owned()),
-            (IdKind::ObjectId, RawBsonRef::ObjectId(id)) => Some(id.to_hex()),
+            (IdKind::ObjectId, RawBsonRef::ObjectId(id)) => Some(hex(&id.bytes())),
             (IdKind::Int64, RawBsonRef::Int64(id)) => Some(id.to_string()),
             (IdKind::Int64, RawBsonRef::Int32(id)) => Some(id.to_string()),
             (IdKind::Int64, RawBsonRef::Double(id)) => whole_double(id).map(|id| id.to_string()),
@@ -165,10 +162,6 @@ fn whole_decimal(id: &str) -> Option<String> {
 
 fn from_scientific(id: &str) -> Result<rust_decimal::Decimal, rust_decimal::Error> {
     rust_decimal::Decimal::from_scientific(id)
-}
-
-fn is_hex(text: &str) -> bool {
-    text.len() == 24 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[cfg(test)]

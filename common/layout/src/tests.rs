@@ -121,7 +121,9 @@ fn an_update_changes_paths_and_only_where_objects_are_on_the_way() {
         ],
         "multi": true,
     };
-    let stored = plain(layout().transactions.statement(&raw(&statement)).expect("BSON"));
+    let stored = plain(
+        layout().transactions.statement(&raw(&statement), KeptOnce::ByValidator).expect("BSON"),
+    );
     let stages = stored.get_array("u").expect("stages");
     let fails = stages[0].as_document().and_then(|s| s.get_document("$replaceWith").ok());
     let branches = fails.expect("the stage that refuses").to_string();
@@ -134,14 +136,36 @@ fn an_update_changes_paths_and_only_where_objects_are_on_the_way() {
     assert_eq!(gone, &["tandem.parked".into(), "how.much".into()] as &[bson::Bson]);
     assert_eq!(stored.get_document("q").ok(), Some(&doc! { "_id": 1_i64 }));
     let plain_one = doc! { "q": { "_id": A }, "u": { "$inc": { "balance": 1 } } };
-    let stored = plain(layout().accounts.statement(&raw(&plain_one)).expect("BSON"));
+    let stored =
+        plain(layout().accounts.statement(&raw(&plain_one), KeptOnce::ByValidator).expect("BSON"));
     assert_eq!(stored, doc! { "q": { "_id": a() }, "u": { "$inc": { "wallet.sum": 1 } } });
     let statement = doc! { "q": { "_id": A }, "u": [{ "$set": { "balance": 1 } }] };
-    let stored = plain(layout().accounts.statement(&raw(&statement)).expect("BSON"));
+    let stored =
+        plain(layout().accounts.statement(&raw(&statement), KeptOnce::ByValidator).expect("BSON"));
     let objects = stored.get_document("q").and_then(|q| q.get_array("$and")).expect("conditions");
     let types = |path: &str| doc! { "$in": [{ "$type": path }, ["object", "missing"]] };
     let expected = doc! { "$expr": { "$and": [types("$tandem"), types("$wallet")] } };
     assert_eq!(objects, &[expected.into()] as &[bson::Bson]);
+}
+
+#[test]
+fn without_a_validator_one_stage_looks_for_what_stands_twice_and_for_what_is_on_the_way() {
+    let statement = raw(&doc! { "q": { "_id": "1" }, "u": [{ "$set": { "claim": "t" } }] });
+    let layout = layout();
+    let stages = |collection: &Collection, kept_once| {
+        let stored = plain(collection.statement(&statement, kept_once).expect("BSON"));
+        stored.get_array("u").expect("stages").clone()
+    };
+    for collection in [&layout.accounts, &layout.transactions] {
+        let [guard, set] = &stages(collection, KeptOnce::ByPipeline)[..] else { panic!("two") };
+        assert_eq!(Some(set), stages(collection, KeptOnce::ByValidator).last());
+        let guard = guard.to_string();
+        for parent in collection.parents() {
+            let once = format!(r#"["${parent}", {{ "$mergeObjects": ["${parent}"] }}]"#);
+            assert!(guard.contains(&once), "{once} in {guard}");
+        }
+        assert_eq!(guard.contains("missing"), collection.is_of_transactions(), "{guard}");
+    }
 }
 
 #[test]
@@ -163,7 +187,9 @@ fn a_whole_account_is_merged_object_by_object() {
 #[test]
 fn answers_are_read_as_their_command_makes_them() {
     let layout = layout();
-    let answer = |command: Document| layout.command(&raw(&command)).expect("BSON").answer;
+    let answer = |command: Document| {
+        layout.command(&raw(&command), KeptOnce::ByValidator).expect("BSON").answer
+    };
     let own = |answer: Answer| matches!(answer, Answer::Own);
     assert!(matches!(answer(doc! { "find": "accounts", "filter": {} }), Answer::Stored(_)));
     assert!(own(answer(doc! { "find": "accounts", "projection": { "id": { "x": "$_id" } } })));
@@ -226,7 +252,8 @@ fn what_is_computed_beside_fields_is_read_with_those_that_were_asked_for() {
         "hint": { "_id": 1 }, "min": { "_id": A },
         "projection": { "balance": 1, "status": 1, EACH_FIELD_ONCE: { "$literal": true } },
     };
-    let Command { sent, answer } = layout().command(&raw(&find)).expect("BSON");
+    let Command { sent, answer } =
+        layout().command(&raw(&find), KeptOnce::ByValidator).expect("BSON");
     let expected = doc! {
         "find": "users", "filter": { "_id": { "$type": ["objectId"] } }, "sort": { "_id": 1 },
         "hint": { "_id": 1 }, "min": { "_id": a() },
@@ -264,7 +291,7 @@ fn a_pipeline_that_reads_may_add_fields() {
         },
     ];
     let command = doc! { "aggregate": "accounts", "pipeline": pipeline.to_vec() };
-    let sent = plain(layout().command(&raw(&command)).expect("BSON").sent);
+    let sent = plain(layout().command(&raw(&command), KeptOnce::ByValidator).expect("BSON").sent);
     let expected = vec![
         bson::Bson::from(doc! { "$set": { "tandem.marks": { "$size": "$wallet.open" } } }),
         doc! { "$unset": "wallet.open" }.into(),

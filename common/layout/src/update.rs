@@ -10,7 +10,8 @@
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::collection::{Collection, Value};
-use super::{Raw, cstr};
+use super::once::{KeptOnce, objects_once, refusing_twice, twice};
+use super::{Raw, cstr, with_room};
 
 /// The stage that leaves a document as it is, or fails with what is said of it. That has to be
 /// computed from the document: a constant would fail for every document.
@@ -24,12 +25,16 @@ impl Collection {
     ///
     /// # Errors
     /// When the bytes are no BSON.
-    pub fn statement(&self, statement: &RawDocument) -> Raw<RawDocumentBuf> {
+    pub(crate) fn statement(
+        &self,
+        statement: &RawDocument,
+        kept_once: KeptOnce,
+    ) -> Raw<RawDocumentBuf> {
         let is_pipeline = matches!(statement.get("u")?, Some(RawBsonRef::Array(_)));
         // A plain update of what is on the way is refused by the server itself, and a condition
         // beside `_id` would cost it a plan for each statement.
         let is_plain = self.is_of_transactions() || !is_pipeline;
-        let mut stored = RawDocumentBuf::new();
+        let mut stored = with_room(statement.as_bytes().len());
         for element in statement.iter_elements() {
             let element = element?;
             match (element.key().as_str(), element.value()?) {
@@ -40,7 +45,7 @@ impl Collection {
                     let filter = self.with_objects_on_the_way(self.filter(filter)?)?;
                     stored.append(element.key(), filter);
                 }
-                ("u", update) => stored.append(element.key(), self.update(update)?),
+                ("u", update) => stored.append(element.key(), self.update(update, kept_once)?),
                 (_, other) => stored.append(element.key(), other),
             }
         }
@@ -63,12 +68,12 @@ impl Collection {
     ///
     /// # Errors
     /// When the bytes are no BSON.
-    pub fn update(&self, update: RawBsonRef<'_>) -> Raw<RawBson> {
+    pub(crate) fn update(&self, update: RawBsonRef<'_>, kept_once: KeptOnce) -> Raw<RawBson> {
         match update {
             RawBsonRef::Array(stages) => {
                 let mut stored = RawArrayBuf::new();
-                if self.is_of_transactions() {
-                    stored.push(self.refusing());
+                if let Some(refusing) = self.refusing(kept_once) {
+                    stored.push(refusing);
                 }
                 for stage in stages {
                     match stage? {
@@ -84,19 +89,28 @@ impl Collection {
     }
 
     /// The stage that leaves a document as it is, or fails where something else than an object is on
-    /// the way to a field. So the server refuses the document by itself, and says why.
-    fn refusing(&self) -> RawDocumentBuf {
-        let in_the_way = self.in_the_way();
-        refusing(rawdoc! { "$eq": [in_the_way.clone(), null] }, in_the_way)
+    /// the way to a field, or a field stands twice. So the server refuses the document by itself,
+    /// and says why. One stage for both: each costs the server a document.
+    fn refusing(&self, kept_once: KeptOnce) -> Option<RawDocumentBuf> {
+        match (self.is_of_transactions(), kept_once) {
+            (true, KeptOnce::ByValidator) => Some(refusing(self.objects(), self.in_the_way())),
+            (true, KeptOnce::ByPipeline) => {
+                let said = rawdoc! { "$ifNull": [self.in_the_way(), twice()] };
+                Some(refusing(objects_once(&self.parents()), said))
+            }
+            // Of accounts those with something on the way do not match.
+            (false, KeptOnce::ByPipeline) => Some(refusing_twice(&self.parents())),
+            (false, KeptOnce::ByValidator) => None,
+        }
     }
 
     fn stage(&self, stage: &RawDocument) -> Raw<RawDocumentBuf> {
-        let mut stored = RawDocumentBuf::new();
+        let mut stored = with_room(stage.as_bytes().len());
         for element in stage.iter_elements() {
             let element = element?;
             let value = match (element.key().as_str(), element.value()?) {
                 ("$set", RawBsonRef::Document(set)) => {
-                    let mut fields = RawDocumentBuf::new();
+                    let mut fields = with_room(set.as_bytes().len());
                     for field in set.iter_elements() {
                         let field = field?;
                         let name = field.key().as_str();
@@ -127,7 +141,7 @@ impl Collection {
     }
 
     fn modifiers(&self, operators: &RawDocument) -> Raw<RawDocumentBuf> {
-        let mut stored = RawDocumentBuf::new();
+        let mut stored = with_room(operators.as_bytes().len());
         for element in operators.iter_elements() {
             let element = element?;
             let operator = element.key().as_str();
@@ -135,15 +149,17 @@ impl Collection {
                 stored.append(element.key(), element.value()?);
                 continue;
             };
-            let mut changed = RawDocumentBuf::new();
+            let mut changed = with_room(fields.as_bytes().len());
             for field in fields.iter_elements() {
                 let field = field?;
                 let (name, value) = (field.key().as_str(), field.value()?);
-                let value = match (operator, value) {
-                    ("$rename", RawBsonRef::String(to)) => self.path(to).into_owned().into(),
-                    (_, value) => self.plain(name, value),
-                };
-                changed.append(cstr(&self.path(name)), value);
+                let path = self.path(name);
+                match (operator, value) {
+                    ("$rename", RawBsonRef::String(to)) => {
+                        changed.append(cstr(&path), self.path(to).as_ref());
+                    }
+                    (_, value) => changed.append(cstr(&path), self.plain(name, value)),
+                }
             }
             stored.append(element.key(), changed);
         }

@@ -1,9 +1,31 @@
 //! Bytes as text.
 
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 /// Two hexadecimal digits for each byte, in lower case.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0x0f)]).collect()
+}
+
+/// The bytes of such a text; none where it is another text, or has not so many.
+#[must_use]
+pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let half = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if pairs.len() != N || !rest.is_empty() {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = half(*high)? << 4 | half(*low)?;
+    }
+    Some(bytes)
 }
 
 #[cfg(test)]
@@ -14,5 +36,13 @@ mod tests {
     fn each_byte_has_two_digits() {
         assert_eq!(hex(&[]), "");
         assert_eq!(hex(&[0, 0x0a, 0xff]), "000aff");
+    }
+
+    #[test]
+    fn digits_are_read_back_and_nothing_else_is() {
+        assert_eq!(from_hex("000aff"), Some([0, 0x0a, 0xff]));
+        for other in ["", "000af", "000aff0", "000aff00", "000aFF", "000agf", " 00aff", "00é0"] {
+            assert_eq!(from_hex::<3>(other), None, "{other:?}");
+        }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
-use layout::{Answer, Collection, Command, Layout};
+use layout::{Answer, Collection, Command, KeptOnce, Layout};
 use ledger::{AccountRead, Content, LedgerError};
 use mongodb::bson::error::Error;
 use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
@@ -101,26 +101,21 @@ impl Store {
         command: RawDocumentBuf,
     ) -> Result<Command, LedgerError> {
         let bad = |error: Error| LedgerError::lasting(operation, error.to_string());
-        let of = self.unguarded(&command);
-        let Command { mut sent, answer } = match self.layout() {
-            None => Command { sent: command, answer: Answer::Own },
-            Some(layout) => layout.command(&command).map_err(bad)?,
-        };
-        if let Some(name) = of {
-            let parents = self.stored(name).map(Collection::parents).unwrap_or_default();
-            sent = layout::with_each_field_once(&sent, &parents).map_err(bad)?;
+        match self.layout() {
+            Some(layout) => layout.command(&command, self.kept_once()).map_err(bad),
+            None if self.kept_once() == KeptOnce::ByPipeline && is_update(&command) => {
+                let sent = layout::with_each_field_once(&command).map_err(bad)?;
+                Ok(Command { sent, answer: Answer::Own })
+            }
+            None => Ok(Command { sent: command, answer: Answer::Own }),
         }
-        Ok(Command { sent, answer })
     }
 
-    /// The collection of accounts or transactions that this command updates, if no validator keeps
-    /// documents out of it in which a field stands twice.
-    fn unguarded(&self, command: &RawDocument) -> Option<&'static str> {
-        if self.has_validators.load(Ordering::Relaxed) {
-            return None;
+    fn kept_once(&self) -> KeptOnce {
+        match self.has_validators.load(Ordering::Relaxed) {
+            true => KeptOnce::ByValidator,
+            false => KeptOnce::ByPipeline,
         }
-        let updated = command.get_str("update").ok()?;
-        [ACCOUNTS, TRANSACTIONS].into_iter().find(|name| *name == updated)
     }
 
     /// What is wrong with a document, as its owner calls the fields.
@@ -194,6 +189,11 @@ impl Store {
         }
         SeenIndex(index)
     }
+}
+
+/// Whether a command updates accounts or transactions.
+fn is_update(command: &RawDocument) -> bool {
+    command.get_str("update").is_ok_and(|name| [ACCOUNTS, TRANSACTIONS].contains(&name))
 }
 
 /// The collection that a command is for.
