@@ -181,7 +181,7 @@ impl Store {
         let SeenIndex(mut index) = seen;
         let name = |path: &str| match stored.name_of(path) {
             Some(name) => name.into_owned(),
-            None => format!("not Tandem's: {path}"),
+            None => format!("{NOT_TANDEMS}{path}"),
         };
         if let Ok(key) = index.get_document("key") {
             let key: Document = key.iter().map(|(path, kind)| (name(path), kind.clone())).collect();
@@ -193,6 +193,18 @@ impl Store {
             index.insert("partialFilterExpression", own);
         }
         SeenIndex(index)
+    }
+}
+
+/// What stands before a path at which Tandem has no field.
+const NOT_TANDEMS: &str = "not Tandem's: ";
+
+/// A path of [`Store::own_index`] as it is stored.
+pub(super) fn stored_path(stored: Option<&Collection>, own: &str) -> String {
+    match (stored, own.strip_prefix(NOT_TANDEMS)) {
+        (None, _) => own.to_owned(),
+        (Some(_), Some(path)) => path.to_owned(),
+        (Some(stored), None) => stored.path(own).into_owned(),
     }
 }
 
