@@ -5,6 +5,7 @@
 //! ignores. If the hash does not fit, somebody else has written or edited the validator, and Tandem
 //! never overwrites it.
 
+use layout::{Collection, Layout};
 use ledger::hex::hex;
 use ledger::transaction::DUE_AT;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -23,8 +24,13 @@ pub(super) struct Definition {
     pub(super) indexes: Vec<Index>,
 }
 
-/// All of them, with or without the indexes that a ledger may do without.
-pub(super) fn definitions(settings: &LedgerSettings) -> Vec<Definition> {
+/// All of them, with or without the indexes that a ledger may do without. Validators check ids by
+/// the kinds of the layout, and name Tandem's own fields.
+pub(super) fn definitions(settings: &LedgerSettings, layout: Option<&Layout>) -> Vec<Definition> {
+    let ids = |of: fn(&Layout) -> &Collection| {
+        layout.map(|layout| of(layout).id_kind()).unwrap_or_default()
+    };
+    let (accounts, own) = (ids(|layout| &layout.accounts), ids(|layout| &layout.transactions));
     let define = |name, rules, indexes| {
         let validator = Some(marked(rules));
         Definition { name, validator, indexes }
@@ -35,8 +41,8 @@ pub(super) fn definitions(settings: &LedgerSettings) -> Vec<Definition> {
     }
     let by_account = settings.history.then(journal::index);
     vec![
-        define(ACCOUNTS, validators::accounts(), vec![]),
-        define(TRANSACTIONS, validators::transactions(), indexes),
+        define(ACCOUNTS, validators::accounts(accounts), vec![]),
+        define(TRANSACTIONS, validators::transactions(accounts, own), indexes),
         // No validator: whoever reads a line checks it.
         Definition { name: JOURNAL, validator: None, indexes: by_account.into_iter().collect() },
         Definition { name: WORKERS, validator: None, indexes: vec![workers::index()] },

@@ -5,6 +5,7 @@
 //! a ledger without one is spoken to as ever, at no cost. Fails where a command's bytes are no
 //! BSON.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 use layout::{Answer, Collection, Command, Layout};
@@ -57,6 +58,12 @@ impl Store {
     #[must_use]
     pub fn stored_name<'a>(&'a self, collection: &'a str) -> &'a str {
         self.stored(collection).map_or(collection, Collection::name)
+    }
+
+    /// Where a field stands in the documents of a collection.
+    #[must_use]
+    pub fn stored_path<'a>(&'a self, collection: &str, field: &'a str) -> Cow<'a, str> {
+        self.stored(collection).map_or(Cow::Borrowed(field), |stored| stored.path(field))
     }
 
     /// How the documents of a collection are laid out, if not as Tandem makes them.

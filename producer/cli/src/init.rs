@@ -57,7 +57,7 @@ pub struct InitArgs {
     #[arg(long, conflicts_with = "validator")]
     pub no_validator: bool,
     /// Have Tandem's validators, where others have made the collections or --no-validator was said
-    /// before; only where ids are texts [default: as it is; on where Tandem makes the collections]
+    /// before [default: as it is; on where Tandem makes the collections and fields]
     #[arg(long)]
     pub validator: bool,
     /// Have workers publish an event for each transaction that ends, from now on, or not; stop all
