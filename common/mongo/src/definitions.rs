@@ -150,6 +150,7 @@ fn mark(rules: &Document) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ledger_settings::{Choice, Known};
     use super::super::seen_index::SeenIndex;
     use super::super::slowing::changed_by_an_end;
     use super::*;
@@ -171,6 +172,17 @@ mod tests {
         let mut edited = other;
         edited.insert("a", 5);
         assert!(matches!(fit(Some(&edited), &ours), Fit::Foreign(_)));
+    }
+
+    /// Each other byte would be another version to every ledger that is there.
+    #[test]
+    fn the_validators_of_a_ledger_without_a_schema_are_those_that_ledgers_have() {
+        let settings = LedgerSettings::new(Known::THIS, Choice::default());
+        let validators = definitions(&settings, None).into_iter().filter_map(|one| one.validator);
+        let marks: Vec<Bson> =
+            validators.filter_map(|mut rules| rules.remove("$comment")).collect();
+        let known = ["tandem 84b45432d9873c6a", "tandem c7bb354c322f15eb"];
+        assert_eq!(marks, known.map(Bson::from));
     }
 
     #[test]

@@ -131,7 +131,8 @@ impl Store {
     }
 
     /// What is wrong with a document, as its owner calls the fields.
-    pub(super) fn told(&self, collection: &str, problem: String) -> String {
+    #[must_use]
+    pub fn told(&self, collection: &str, problem: String) -> String {
         match self.stored(collection) {
             Some(stored) => stored.told(&problem),
             None => problem,

@@ -46,7 +46,7 @@ pub struct Inspection {
     pub accepted: Vec<Finding>,
     /// The indexes for lists and statements that a ledger without history still has.
     pub unneeded: Vec<Unneeded>,
-    /// The indexes of the user's own that make each end of a transaction dearer.
+    /// The indexes of the user's own that make each posting or each end of a transaction dearer.
     pub slowing: Vec<Slowing>,
 }
 

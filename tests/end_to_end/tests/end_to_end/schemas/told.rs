@@ -93,11 +93,12 @@ async fn a_list_of_accounts_says_what_stands_on_the_way_as_one_account_does() {
             assert_eq!((&item["balance"], &item["invalid"]), (&json!("5"), &Value::Null));
             continue;
         };
-        let notice = format!("stands at `{path}`");
-        for said in [&item["invalid"], &lines[at]["balance"]] {
-            assert!(said.as_str().is_some_and(|said| said.contains(&notice)), "{path}: {said}");
-        }
+        let notice = format!("`{path}` is no object");
+        let said = item["invalid"].as_str().expect("it says what is wrong");
+        assert!(said.contains(&notice) && said.contains("make it an object"), "{path}: {said}");
         assert!(page.contains(&notice), "{path}: {page}");
+        let line = lines[at]["balance"].as_str().expect("a notice in place of an amount");
+        assert!(line.contains(&format!("stands at `{path}`")), "{line}");
     }
     drop(api);
     world.finish().await;

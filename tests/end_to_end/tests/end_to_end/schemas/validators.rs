@@ -254,3 +254,33 @@ async fn a_schema_gets_validators_only_where_they_are_asked_for() {
         world.finish().await;
     }
 }
+
+#[tokio::test]
+async fn what_was_there_before_the_validators_is_told_and_costs_nothing_else() {
+    for kind in kinds().into_iter().filter(|kind| kind.name != "text") {
+        for engine in ["two-phase", "transaction"] {
+            let world = super::world_of(&SCHEMA.replace("KIND", kind.name)).await;
+            let what = format!("{}, {engine}", kind.name);
+            let [a, b, c, d] = &kind.good;
+            let users = [doc! { "_id": a, "wallet": { "score": 100 } }, doc! { "_id": b }];
+            collection(&world, "user").insert_many(users).await.expect("MongoDB is there");
+            let payments = [
+                with(&payment(c, a, b, 1), "how.much", &"12.50".into()),
+                payment(&1.5.into(), a, b, 1),
+                payment(d, a, b, 1),
+            ];
+            collection(&world, "payment").insert_many(payments).await.expect("MongoDB is there");
+            world.producer(&["init", "--validator", "--apply"]).await.expect_success();
+            let worker = world.worker("one").flag("--engine", engine).flag("--sweep-ms", 200);
+            let worker = worker.flag("--orphan-ms", 500).start().await;
+            wait_count(&world, "payment", doc! { "_id": d, "how.far": "done" }, 1).await;
+            let unwritable = doc! { "code": "transaction_unwritable" };
+            wait_count(&world, "tandem.parked", unwritable, 1).await;
+            let parked = world.producer(&["list", "--parked"]).await.expect_success().stdout;
+            println!("{what}: {parked}");
+            assert!(parked.contains("how.much: \"12.50\" is a text"), "{what}: {parked}");
+            drop(worker);
+            world.finish().await;
+        }
+    }
+}
