@@ -36,7 +36,7 @@ pub(super) fn compare(seen: &Catalogue, known: Known, choice: Choice) -> Vec<Fin
     }
     findings.extend(refusing(seen).1);
     findings.extend(validators_on_own(seen));
-    for definition in &definitions(&wanted) {
+    for definition in &definitions(&wanted, seen.layout.as_ref()) {
         let collection = definition.name;
         if collection == WORKERS && is_taken(seen) {
             continue;
@@ -115,7 +115,7 @@ impl Unneeded {
 
 /// The indexes that are there although the ledger does without.
 pub(super) fn unneeded(seen: &Catalogue, known: Known, choice: Choice) -> Vec<Unneeded> {
-    let wanted = definitions(&wanted(seen, known, choice));
+    let wanted = definitions(&wanted(seen, known, choice), seen.layout.as_ref());
     let mut unneeded = Vec::new();
     for Definition { name: collection, indexes, .. } in wanted {
         let there = seen.collections.get(collection).map_or(&[][..], |(_, indexes)| indexes);
@@ -194,7 +194,7 @@ mod tests {
 
     fn whole_as(choice: Choice) -> Catalogue {
         let settings = LedgerSettings::new(Known::THIS, choice);
-        let collections = definitions(&settings).into_iter().map(|definition| {
+        let collections = definitions(&settings, None).into_iter().map(|definition| {
             let model = |index: &Index| SeenIndex(index.to_document());
             let indexes = definition.indexes.iter().map(model).collect();
             let validator = definition.validator.unwrap_or_default();

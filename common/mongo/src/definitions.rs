@@ -5,6 +5,7 @@
 //! ignores. If the hash does not fit, somebody else has written or edited the validator, and Tandem
 //! never overwrites it.
 
+use layout::{Collection, Layout};
 use ledger::hex::hex;
 use ledger::transaction::DUE_AT;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -23,8 +24,13 @@ pub(super) struct Definition {
     pub(super) indexes: Vec<Index>,
 }
 
-/// All of them, with or without the indexes that a ledger may do without.
-pub(super) fn definitions(settings: &LedgerSettings) -> Vec<Definition> {
+/// All of them, with or without the indexes that a ledger may do without. Validators check ids by
+/// the kinds of the layout, and name Tandem's own fields.
+pub(super) fn definitions(settings: &LedgerSettings, layout: Option<&Layout>) -> Vec<Definition> {
+    let ids = |of: fn(&Layout) -> &Collection| {
+        layout.map(|layout| of(layout).id_kind()).unwrap_or_default()
+    };
+    let (accounts, own) = (ids(|layout| &layout.accounts), ids(|layout| &layout.transactions));
     let define = |name, rules, indexes| {
         let validator = Some(marked(rules));
         Definition { name, validator, indexes }
@@ -35,8 +41,8 @@ pub(super) fn definitions(settings: &LedgerSettings) -> Vec<Definition> {
     }
     let by_account = settings.history.then(journal::index);
     vec![
-        define(ACCOUNTS, validators::accounts(), vec![]),
-        define(TRANSACTIONS, validators::transactions(), indexes),
+        define(ACCOUNTS, validators::accounts(accounts), vec![]),
+        define(TRANSACTIONS, validators::transactions(accounts, own), indexes),
         // No validator: whoever reads a line checks it.
         Definition { name: JOURNAL, validator: None, indexes: by_account.into_iter().collect() },
         Definition { name: WORKERS, validator: None, indexes: vec![workers::index()] },
@@ -144,6 +150,8 @@ fn mark(rules: &Document) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ledger_settings::{Choice, Known};
+    use super::super::seen_index::SeenIndex;
     use super::super::slowing::changed_by_an_end;
     use super::*;
 
@@ -166,11 +174,27 @@ mod tests {
         assert!(matches!(fit(Some(&edited), &ours), Fit::Foreign(_)));
     }
 
+    /// Each other byte would be another version to every ledger that is there.
+    #[test]
+    fn the_validators_of_a_ledger_without_a_schema_are_those_that_ledgers_have() {
+        let settings = LedgerSettings::new(Known::THIS, Choice::default());
+        let validators = definitions(&settings, None).into_iter().filter_map(|one| one.validator);
+        let marks: Vec<Bson> =
+            validators.filter_map(|mut rules| rules.remove("$comment")).collect();
+        let known = ["tandem 84b45432d9873c6a", "tandem c7bb354c322f15eb"];
+        assert_eq!(marks, known.map(Bson::from));
+    }
+
     #[test]
     fn no_index_of_transactions_names_a_field_that_an_end_changes() {
         for index in made_by_tandem(TRANSACTIONS) {
-            assert_eq!(changed_by_an_end(&index.key, &index.filter), None, "{}", index.name);
+            let seen = SeenIndex(index.to_document());
+            assert_eq!(changed_by_an_end(&seen), None, "{}", index.name);
         }
+        let changed = |key: &Document, filter: &Document| {
+            let index = doc! { "key": key, "partialFilterExpression": filter };
+            changed_by_an_end(&SeenIndex(index))
+        };
         for (key, filter) in [
             (doc! { "state": 1 }, doc! {}),
             (doc! { "createdAt": 1 }, doc! { "state": "initial" }),
@@ -178,8 +202,8 @@ mod tests {
             (doc! { "lastModified.x": 1 }, doc! {}),
             (doc! { "$**": 1 }, doc! {}),
         ] {
-            assert!(changed_by_an_end(&key, &filter).is_some(), "{key} {filter}");
+            assert!(changed(&key, &filter).is_some(), "{key} {filter}");
         }
-        assert_eq!(changed_by_an_end(&doc! { "reference": 1 }, &doc! { "stated": 1 }), None);
+        assert_eq!(changed(&doc! { "reference": 1 }, &doc! { "stated": 1 }), None);
     }
 }

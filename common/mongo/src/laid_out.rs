@@ -5,6 +5,7 @@
 //! a ledger without one is spoken to as ever, at no cost. Fails where a command's bytes are no
 //! BSON.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 use layout::{Answer, Collection, Command, KeptOnce, Layout};
@@ -57,6 +58,12 @@ impl Store {
     #[must_use]
     pub fn stored_name<'a>(&'a self, collection: &'a str) -> &'a str {
         self.stored(collection).map_or(collection, Collection::name)
+    }
+
+    /// Where a field stands in the documents of a collection.
+    #[must_use]
+    pub fn stored_path<'a>(&'a self, collection: &str, field: &'a str) -> Cow<'a, str> {
+        self.stored(collection).map_or(Cow::Borrowed(field), |stored| stored.path(field))
     }
 
     /// How the documents of a collection are laid out, if not as Tandem makes them.
@@ -119,7 +126,8 @@ impl Store {
     }
 
     /// What is wrong with a document, as its owner calls the fields.
-    pub(super) fn told(&self, collection: &str, problem: String) -> String {
+    #[must_use]
+    pub fn told(&self, collection: &str, problem: String) -> String {
         match self.stored(collection) {
             Some(stored) => stored.told(&problem),
             None => problem,
@@ -176,7 +184,7 @@ impl Store {
         let SeenIndex(mut index) = seen;
         let name = |path: &str| match stored.name_of(path) {
             Some(name) => name.into_owned(),
-            None => format!("not Tandem's: {path}"),
+            None => format!("{NOT_TANDEMS}{path}"),
         };
         if let Ok(key) = index.get_document("key") {
             let key: Document = key.iter().map(|(path, kind)| (name(path), kind.clone())).collect();
@@ -194,6 +202,18 @@ impl Store {
 /// Whether a command updates accounts or transactions.
 fn is_update(command: &RawDocument) -> bool {
     command.get_str("update").is_ok_and(|name| [ACCOUNTS, TRANSACTIONS].contains(&name))
+}
+
+/// What stands before a path at which Tandem has no field.
+const NOT_TANDEMS: &str = "not Tandem's: ";
+
+/// A path of [`Store::own_index`] as it is stored.
+pub(super) fn stored_path(stored: Option<&Collection>, own: &str) -> String {
+    match (stored, own.strip_prefix(NOT_TANDEMS)) {
+        (None, _) => own.to_owned(),
+        (Some(_), Some(path)) => path.to_owned(),
+        (Some(stored), None) => stored.path(own).into_owned(),
+    }
 }
 
 /// The collection that a command is for.

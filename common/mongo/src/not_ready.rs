@@ -53,12 +53,6 @@ pub enum NotReady {
          another field unique on all shards; leave `_id` out of accounts.fields in the schema"
     )]
     KeyOnRouter,
-    /// Validators are asked for where ids are no texts.
-    #[error(
-        "Tandem's validators are for ids that are texts, and those of the schema are not; leave out \
-         --validator"
-    )]
-    ValidatorOfIds,
     /// Two accounts have the same value in the field by which they are known.
     #[error(
         "two accounts have the same value in the field by which they are known ({0}); give one of \
@@ -117,7 +111,6 @@ impl NotReady {
             | NotReady::Alone
             | NotReady::KeysOnRouter
             | NotReady::KeyOnRouter
-            | NotReady::ValidatorOfIds
             | NotReady::KeyTwice(_)
             | NotReady::Misfit(_)
             | NotReady::Unfit(_) => None,

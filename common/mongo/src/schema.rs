@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use layout::{IdKind, Layout};
+use layout::Layout;
 use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 
@@ -46,7 +46,7 @@ pub struct Inspection {
     pub accepted: Vec<Finding>,
     /// The indexes for lists and statements that a ledger without history still has.
     pub unneeded: Vec<Unneeded>,
-    /// The indexes of the user's own that make each end of a transaction dearer.
+    /// The indexes of the user's own that make each posting or each end of a transaction dearer.
     pub slowing: Vec<Slowing>,
 }
 
@@ -152,7 +152,7 @@ impl Store {
             let found = findings.iter().filter(|f| f.collection == name && f.applies());
             found.map(|finding| finding.lack.clone()).collect::<Vec<_>>()
         };
-        for definition in definitions(&settings) {
+        for definition in definitions(&settings, self.layout()) {
             let lacks = lacking(definition.name);
             for command in commands(&definition, &lacks, settings.validators) {
                 let is_index = command.contains_key("createIndexes");
@@ -182,12 +182,6 @@ impl Store {
     async fn possible(&self, choice: Choice, seen: &Catalogue) -> Result<Choice, NotReady> {
         let validators = choice.validators.or(seen.is_of_others().then_some(false));
         let choice = Choice { validators, ..choice };
-        let has_texts = |layout: &Layout| {
-            [&layout.accounts, &layout.transactions].iter().all(|of| of.id_kind() == IdKind::Text)
-        };
-        if choice.validators == Some(true) && !self.layout().is_none_or(has_texts) {
-            return Err(NotReady::ValidatorOfIds);
-        }
         let is_router = self.is_router().await?;
         if is_router && self.layout().and_then(Layout::key).is_some() {
             return Err(NotReady::KeyOnRouter);

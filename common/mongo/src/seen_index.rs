@@ -25,6 +25,11 @@ impl SeenIndex {
         self.0.get_document("partialFilterExpression").cloned().unwrap_or_default()
     }
 
+    /// What a wildcard has of a document, as it was written; empty for everything.
+    pub(super) fn projection(&self) -> Document {
+        self.0.get_document("wildcardProjection").cloned().unwrap_or_default()
+    }
+
     /// Whether an option is set.
     pub(super) fn is(&self, option: &str) -> bool {
         !matches!(self.0.get(option), None | Some(Bson::Boolean(false) | Bson::Null))

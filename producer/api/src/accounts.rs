@@ -115,7 +115,8 @@ pub async fn show(call: Call) -> Result<Answer, Problem> {
 /// `GET /v1/accounts`
 pub async fn list(call: Call) -> Result<Answer, Problem> {
     let page = call.api.client.accounts(call.limit()?, call.text("cursor")).await?;
-    let items = page.items.iter().map(Account::listed).collect();
+    let told = |problem| call.api.client.wrong_with_account(problem);
+    let items = page.items.iter().map(|one| Account::listed(one).told(told)).collect();
     Ok(Answer::json(StatusCode::OK, &Accounts { items, next: page.next }))
 }
 
@@ -161,5 +162,5 @@ async fn change(call: &Call, change: Change) -> Result<Answer, Problem> {
 async fn find(api: &Api, id: &str) -> Result<Account, Error> {
     let document = readable(&api.client.account_document(id).await?);
     let reserved = api.client.reserved(&document).await?;
-    Ok(Account::of(&document, &reserved))
+    Ok(Account::of(&document, &reserved).told(|problem| api.client.wrong_with_account(problem)))
 }

@@ -36,10 +36,15 @@ impl Default for Asked {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Stats {
-    /// By state.
+    /// By state. Under a schema, of the final ones those that a worker has ended.
     states: BTreeMap<String, u64>,
-    /// The canceled ones, by the code of their reason.
+    /// The canceled ones of these, by the code of their reason.
     reasons: BTreeMap<String, u64>,
+    /// The final ones that no worker has ended, by state: they were final before Tandem came. Only
+    /// under a schema.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    ended_by_others: Option<BTreeMap<String, u64>>,
     /// How many seconds ago they were counted.
     age_seconds: u64,
 }
@@ -118,8 +123,8 @@ pub async fn stats(call: Call) -> Result<Answer, Problem> {
             counts.insert((Instant::now(), counted)).clone()
         }
     };
-    let (states, reasons) = (counted.states, counted.reasons);
-    let stats = Stats { states, reasons, age_seconds: at.elapsed().as_secs() };
+    let client::Stats { states, reasons, ended_by_others } = counted;
+    let stats = Stats { states, reasons, ended_by_others, age_seconds: at.elapsed().as_secs() };
     Ok(Answer::json(StatusCode::OK, &stats))
 }
 

@@ -90,6 +90,7 @@ pub enum Command {
     #[command(after_help = transactions::LIST_HELP)]
     List(transactions::ListArgs),
     /// Count transactions by state and reason
+    #[command(after_help = transactions::STATS_HELP)]
     Stats(transactions::StatsArgs),
     /// Show how fast it goes, what waits, who works and what is wrong, as it changes
     #[cfg(feature = "top")]

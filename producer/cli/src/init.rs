@@ -57,7 +57,7 @@ pub struct InitArgs {
     #[arg(long, conflicts_with = "validator")]
     pub no_validator: bool,
     /// Have Tandem's validators, where others have made the collections or --no-validator was said
-    /// before; only where ids are texts [default: as it is; on where Tandem makes the collections]
+    /// before [default: as it is; on where Tandem makes the collections and fields]
     #[arg(long)]
     pub validator: bool,
     /// Have workers publish an event for each transaction that ends, from now on, or not; stop all
@@ -117,7 +117,7 @@ struct Report {
     foreign: Vec<Foreign>,
     /// Indexes that the ledger does without, and still has.
     unneeded: Vec<Unneeded>,
-    /// Indexes of the user's own that make each end of a transaction dearer.
+    /// Indexes of the user's own that make each posting or each end of a transaction dearer.
     slowing: Vec<Slowing>,
 }
 
@@ -222,7 +222,12 @@ fn foreign(foreign: &Foreign) -> Value {
 }
 
 fn slowing(slowing: &Slowing) -> Value {
-    json!({ "index": slowing.index, "field": slowing.field, "message": slowing.to_string() })
+    json!({
+        "collection": slowing.collection,
+        "index": slowing.index,
+        "field": slowing.field,
+        "message": slowing.to_string(),
+    })
 }
 
 fn index_of(unneeded: &Unneeded) -> Value {

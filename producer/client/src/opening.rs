@@ -85,7 +85,14 @@ impl Client {
     /// server stays away.
     pub async fn account(&self, id: &str) -> Result<Account, Error> {
         let document = self.account_document(id).await?;
-        Account::from_raw(&document).map_err(|problem| Error::refused(id, problem))
+        let told = |problem| Error::refused(id, self.wrong_with_account(problem));
+        Account::from_raw(&document).map_err(told)
+    }
+
+    /// What is wrong with an account's document, as its owner calls the fields.
+    #[must_use]
+    pub fn wrong_with_account(&self, problem: String) -> String {
+        self.store().told(ACCOUNTS, problem)
     }
 
     /// Reads an account's document, whatever it holds.

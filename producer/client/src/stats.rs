@@ -1,10 +1,14 @@
 //! How many transactions there are, by state and by reason.
+//!
+//! In collections that others have documents in, what was final before Tandem came is counted apart:
+//! the end that a worker writes names its line, and nobody else's does.
 
 use std::collections::BTreeMap;
 
 use futures_util::TryStreamExt;
 use ledger::transaction::State;
 use mongo::TRANSACTIONS;
+use mongodb::bson::raw::cstr;
 use mongodb::bson::{Bson, Document, RawArrayBuf, rawdoc};
 use serde::Serialize;
 
@@ -14,10 +18,15 @@ use crate::error::Error;
 /// How many transactions there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
-    /// By state; every state has an entry.
+    /// By state; every state has an entry. Under a schema, of the final ones those that a worker
+    /// has ended.
     pub states: BTreeMap<String, u64>,
-    /// The canceled ones, by the code of their reason.
+    /// The canceled ones of these, by the code of their reason.
     pub reasons: BTreeMap<String, u64>,
+    /// The final ones that no worker has ended, by state; only under a schema, where others may
+    /// have made them final.
+    #[serde(rename = "endedByOthers", skip_serializing_if = "Option::is_none")]
+    pub ended_by_others: Option<BTreeMap<String, u64>>,
 }
 
 impl Client {
@@ -27,16 +36,8 @@ impl Client {
     /// When the server is away.
     pub async fn stats(&self) -> Result<Stats, Error> {
         self.known_ids().await?;
-        let mut pipeline = RawArrayBuf::new();
         let is_shared = self.store().layout().is_some();
-        if is_shared {
-            // Others have documents there, too. What has no id of the right kind is theirs.
-            pipeline.push(rawdoc! { "$match": { "_id": { "$type": "string" } } });
-        }
-        pipeline.push(rawdoc! { "$group": {
-            "_id": { "state": "$state", "code": "$reason.code" },
-            "count": { "$sum": 1_i64 },
-        } });
+        let pipeline = pipeline(is_shared);
         let counted = async {
             let (transactions, pipeline) = self.store().computing(TRANSACTIONS, pipeline)?;
             transactions.aggregate(pipeline).await?.try_collect().await
@@ -44,23 +45,38 @@ impl Client {
         let mut groups: Vec<Document> =
             counted.await.map_err(|error| mongo::query_failed("stats", &error))?;
         if is_shared {
-            // And what is in no state of ours.
-            groups.retain(is_in_a_state);
+            // What is in no state of ours is somebody else's.
+            groups.retain(|group| state_in(group).is_some());
         }
-        Ok(collect(&groups))
+        Ok(collect(&groups, is_shared))
     }
 }
 
-fn is_in_a_state(group: &Document) -> bool {
-    let state = group.get_document("_id").and_then(|key| key.get_str("state"));
-    state.is_ok_and(|state| State::parse(state).is_some())
+fn pipeline(is_shared: bool) -> RawArrayBuf {
+    let mut pipeline = RawArrayBuf::new();
+    let mut key = rawdoc! { "state": "$state", "code": "$reason.code" };
+    if is_shared {
+        // Others have documents there, too. What has no id of the right kind is theirs.
+        pipeline.push(rawdoc! { "$match": { "_id": { "$type": "string" } } });
+        key.append(cstr!("hasLine"), rawdoc! { "$eq": [{ "$type": "$line" }, "string"] });
+    }
+    pipeline.push(rawdoc! { "$group": { "_id": key, "count": { "$sum": 1_i64 } } });
+    pipeline
 }
 
-fn collect(groups: &[Document]) -> Stats {
+fn state_in(group: &Document) -> Option<State> {
+    let state = group.get_document("_id").and_then(|key| key.get_str("state"));
+    state.ok().and_then(State::parse)
+}
+
+fn collect(groups: &[Document], is_shared: bool) -> Stats {
     let mut stats = Stats::default();
     for state in State::ALL {
         stats.states.insert(state.as_str().to_owned(), 0);
     }
+    let ends = State::ALL.into_iter().filter(|state| state.is_final());
+    let none = ends.map(|state| (state.as_str().to_owned(), 0));
+    stats.ended_by_others = is_shared.then(|| none.collect());
     for group in groups {
         let Ok(key) = group.get_document("_id") else { continue };
         let count = match group.get("count") {
@@ -68,6 +84,14 @@ fn collect(groups: &[Document]) -> Stats {
             Some(_) | None => 0,
         };
         let state = key.get_str("state").unwrap_or("unknown");
+        let is_final = state_in(group).is_some_and(State::is_final);
+        if let Some(others) = &mut stats.ended_by_others
+            && is_final
+            && !key.get_bool("hasLine").unwrap_or_default()
+        {
+            *others.entry(state.to_owned()).or_default() += count;
+            continue;
+        }
         *stats.states.entry(state.to_owned()).or_default() += count;
         if state == State::Canceled.as_str() {
             let code = key.get_str("code").unwrap_or("unknown");
@@ -88,16 +112,38 @@ mod tests {
         let group = |state: &str, code: Bson, count: i64| {
             doc! { "_id": { "state": state, "code": code }, "count": count }
         };
-        let stats = collect(&[
+        let groups = [
             group("done", Bson::Null, 5),
             group("canceled", "insufficient_funds".into(), 2),
             group("canceled", "requested".into(), 1),
             group("canceling", "requested".into(), 4),
-        ]);
+        ];
+        let stats = collect(&groups, false);
         assert_eq!(stats.states.len(), State::ALL.len());
         assert_eq!((stats.states["done"], stats.states["canceled"]), (5, 3));
         assert_eq!((stats.states["canceling"], stats.states["initial"]), (4, 0));
         let reasons = [("insufficient_funds".to_owned(), 2), ("requested".to_owned(), 1)];
         assert_eq!(stats.reasons, BTreeMap::from(reasons));
+        assert_eq!(stats.ended_by_others, None, "nobody else has ended any");
+    }
+
+    #[test]
+    fn what_no_worker_has_ended_is_counted_apart_only_where_others_have_documents() {
+        let group = |state: &str, has_line: bool, count: i64| {
+            let key = doc! { "state": state, "code": "requested", "hasLine": has_line };
+            doc! { "_id": key, "count": count }
+        };
+        let groups = [
+            group("done", true, 5),
+            group("done", false, 70),
+            group("canceled", true, 2),
+            group("canceled", false, 30),
+            group("initial", false, 4),
+        ];
+        let stats = collect(&groups, true);
+        assert_eq!((stats.states["done"], stats.states["canceled"]), (5, 2));
+        assert_eq!((stats.states["initial"], stats.reasons["requested"]), (4, 2));
+        let others = [("canceled".to_owned(), 30), ("done".to_owned(), 70)];
+        assert_eq!(stats.ended_by_others, Some(others.into()));
     }
 }

@@ -30,7 +30,10 @@ pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
         (table("Accounts by name", &heads, html! {
             @for one in items(&answer, "items") {
                 tr {
-                    th scope="row" { (account(text(one, "id"))) }
+                    th scope="row" {
+                        (account(text(one, "id")))
+                        @if let Some(invalid) = one["invalid"].as_str() { p.problem { (invalid) } }
+                    }
                     td { (state(text(one, "status"))) }
                     @for name in ["balance", "available", "pendingDebits", "pendingCredits"] {
                         td.number { (text(one, name)) }

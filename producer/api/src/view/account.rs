@@ -96,6 +96,11 @@ impl Account {
         Account::new(&whole, marks.unwrap_or_default())
     }
 
+    /// The same, with what is wrong with it told otherwise.
+    pub fn told(self, told: impl Fn(String) -> String) -> Account {
+        Account { invalid: self.invalid.map(told), ..self }
+    }
+
     fn new(document: &Document, marks: u64) -> Account {
         let account = Account {
             id: id(document),

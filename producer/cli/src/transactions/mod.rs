@@ -18,7 +18,7 @@ pub use parked::{UnparkArgs, unpark};
 pub use reschedule::{RESCHEDULE_HELP, RescheduleArgs, reschedule};
 pub use reverse::{ReverseArgs, reverse};
 pub use show::{LIST_HELP, ListArgs, StatusArgs, list, status};
-pub use stats::{StatsArgs, stats};
+pub use stats::{HELP as STATS_HELP, StatsArgs, stats};
 pub use transfer::{HELP as TRANSFER_HELP, TransferArgs, transfer};
 
 use std::io::Write;

@@ -8,6 +8,11 @@ use client::State;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 
+pub const HELP: &str = "\
+Under a schema, others may have documents in the same collection. What is final there and was ended by
+no worker, as it was before Tandem came, is counted apart: `ended by others`, or `endedByOthers` with
+--json. The states and reasons are then of what workers have ended or still have to.";
+
 /// How to print.
 #[derive(Args, Clone, Debug)]
 pub struct StatsArgs {
@@ -37,6 +42,9 @@ pub async fn stats(
     }
     for (reason, count) in &stats.reasons {
         writeln!(out, "  canceled: {reason:<22} {count:>12}").map_err(Error::output)?;
+    }
+    for (state, count) in stats.ended_by_others.iter().flatten() {
+        writeln!(out, "  ended by others: {state:<15} {count:>12}").map_err(Error::output)?;
     }
     Ok(Exit::Ok)
 }

@@ -1,7 +1,10 @@
 //! The list of accounts.
+//!
+//! The number of marks stands beside the document, and not in it: under a schema the place for it in
+//! the document may be within something that is no object, and the list would hide that.
 
 use mongo::ACCOUNTS;
-use mongodb::bson::{Document, RawArrayBuf, rawdoc};
+use mongodb::bson::{Document, RawArrayBuf, RawDocument, rawdoc};
 use serde_json::json;
 
 use super::cursor::{self, Place};
@@ -26,10 +29,11 @@ impl Client {
         let of = json!(["accounts"]);
         let after: Option<Place> = cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
         let after = after.map_or_else(String::new, |place| place.id);
+        self.known_ids().await?;
         let read = || {
-            let pipeline = pipeline(&after, limit);
-            let shown = |document: &_| Some(readable(document));
-            self.store().aggregate("accounts", ACCOUNTS, pipeline, limit + 1, shown)
+            let marks = self.store().stored_path(ACCOUNTS, MARKS);
+            let pipeline = pipeline(&after, limit, &marks);
+            self.store().aggregate("accounts", ACCOUNTS, pipeline, limit + 1, listed)
         };
         let mut items = self.insist(read).await?;
         let goes_on = items.len() > limit;
@@ -40,17 +44,28 @@ impl Client {
     }
 }
 
+/// The field of an account's marks.
+const MARKS: &str = "pendingTransactions";
+
 /// A name is a text: a document with another `_id` is no account that a transaction can have.
-fn pipeline(after: &str, limit: usize) -> RawArrayBuf {
-    let marks = "$pendingTransactions";
-    let count = rawdoc! { "$cond": [{ "$isArray": marks }, { "$size": marks }, 0] };
+/// `stored_marks` is where the marks stand in the document.
+fn pipeline(after: &str, limit: usize, stored_marks: &str) -> RawArrayBuf {
+    let marks = format!("${MARKS}");
+    let count = rawdoc! { "$cond": [{ "$isArray": &*marks }, { "$size": &*marks }, 0] };
     [
         rawdoc! { "$match": { "_id": { "$gt": after } } },
         rawdoc! { "$sort": { "_id": 1 } },
         rawdoc! { "$limit": and_one(limit) },
-        rawdoc! { "$set": { "marks": count } },
-        rawdoc! { "$unset": "pendingTransactions" },
+        rawdoc! { "$replaceWith": { "document": "$$ROOT", "marks": count } },
+        rawdoc! { "$unset": format!("document.{stored_marks}") },
     ]
     .into_iter()
     .collect()
+}
+
+/// The document with the number of its marks.
+fn listed(found: &RawDocument) -> Option<Document> {
+    let mut account = readable(found.get_document("document").ok()?);
+    account.insert("marks", found.get_i32("marks").ok()?);
+    Some(account)
 }

@@ -7,7 +7,8 @@ use mongodb::error::{Error, ErrorKind, WriteFailure};
 
 const FAILED_VALIDATION: i32 = 121;
 
-fn is_refused<T>(written: Result<T, Error>) -> bool {
+/// Whether the server has refused a write because of a validator.
+pub(super) fn is_refused<T>(written: Result<T, Error>) -> bool {
     let kind = written.map_err(|error| error.kind);
     matches!(kind.map_err(|kind| *kind), Err(ErrorKind::Write(WriteFailure::WriteError(error)))
         if error.code == FAILED_VALIDATION)

@@ -7,7 +7,9 @@ mod ids;
 mod keys;
 mod odd;
 mod setup;
+mod told;
 mod twice;
+mod validators;
 
 use harness::producer::Answer;
 use harness::wait::{s, wait_until};

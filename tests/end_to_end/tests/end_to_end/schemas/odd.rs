@@ -185,33 +185,3 @@ async fn an_index_that_removes_payments_stops_the_setup() {
         world.finish().await;
     }
 }
-
-#[tokio::test]
-async fn validators_are_set_where_they_are_asked_for_and_ids_are_texts() {
-    let world = empty_world().await;
-    let file = world.directory().join("ledger.toml");
-    let init = async |schema: &str| {
-        std::fs::write(&file, schema).expect("the directory is there");
-        let file = file.to_str().expect("it is text");
-        world.producer(&["init", "--schema", file, "--validator"]).await
-    };
-    let refused = init(&NESTED.replace("[transactions]", "[transactions]\nids = \"int64\"")).await;
-    assert_ne!(refused.code, Some(0));
-    assert!(refused.stderr.contains("leave out --validator"), "{}", refused.stderr);
-    init(NESTED).await.expect_success();
-    let users = collection(&world, "user");
-    for bad in [
-        doc! { "_id": "text", "wallet": { "score": "5" } },
-        doc! { "_id": "half", "wallet": { "score": 0.5 } },
-        doc! { "_id": "status", "flags": { "state": "sleeping" } },
-    ] {
-        let inserted = users.insert_one(&bad).await;
-        assert!(inserted.is_err(), "{bad}");
-    }
-    let good = [doc! { "_id": "a", "wallet": { "score": 100 } }, doc! { "_id": "b", "wallet": {} }];
-    users.insert_many(good).await.expect("they can be read");
-    let worker = worker(&world, "auto").start().await;
-    world.producer(&["transfer", "a", "b", "5", "--wait"]).await.expect_success();
-    drop(worker);
-    world.finish().await;
-}
