@@ -62,7 +62,7 @@ fn refusing_twice(parents: &[&str]) -> RawDocumentBuf {
 
 /// Whether no field of a document stands twice, nor one of the objects on the way to fields:
 /// `$mergeObjects` of one object keeps only the first of each name. It fails for what is no object.
-pub(crate) fn each_once(parents: &[&str]) -> RawDocumentBuf {
+pub fn each_once(parents: &[&str]) -> RawDocumentBuf {
     let once = |object: &str| rawdoc! { "$eq": [object, { "$mergeObjects": [object] }] };
     let mut all: RawArrayBuf = [once("$$ROOT")].into_iter().collect();
     for parent in parents {
