@@ -126,9 +126,12 @@ impl Look<'_> {
         let mut all = 0;
         for (name, _) in [self.accounts, self.transactions] {
             let collection = self.client.store().database().collection::<RawDocumentBuf>(name);
-            if self.there.can_be_read(name) {
+            let count = || async {
                 let count = collection.estimated_document_count().await;
-                all += count.map_err(|error| failed(&error))?;
+                count.map_err(|error| mongo::query_failed("count", &error))
+            };
+            if self.there.can_be_read(name) {
+                all += self.client.insist(count).await?;
             }
         }
         Ok(all)

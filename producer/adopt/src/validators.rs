@@ -1,12 +1,16 @@
 //! Validators of the owner's own: whether they would refuse what Tandem writes.
 //!
-//! Owns what Tandem is known to write, and trying it: the server computes, for some documents that
-//! the validator takes today, the same documents with Tandem's fields, and says how many of these
-//! the validator takes. Nothing is written. So the answer is as exact as the validator, and is for
-//! the documents that were tried.
+//! Owns what Tandem is known to write, and trying it: the server computes, for those of the first
+//! documents that the validator takes today, the same documents with Tandem's fields, and says how
+//! many of these the validator takes. Nothing is written. So the answer is as exact as the validator,
+//! and is for the documents that were tried. A validator that can't be tried is named with the
+//! reason.
+
+use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use ledger::transaction::State;
+use mongo::error_in_words;
 use mongodb::Database;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::error::Error as DriverError;
@@ -16,6 +20,9 @@ use super::shape::Shape;
 
 /// How many documents of a collection are tried.
 pub const TRIED_MAX: i64 = 100;
+
+/// How long the server may try one thing.
+const TRY_LIMIT: Duration = Duration::from_secs(30);
 
 /// A validator of the owner's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -28,6 +35,8 @@ pub struct Validator {
     pub tried: u64,
     /// What of Tandem's writing it would refuse.
     pub refuses: Vec<String>,
+    /// Why it was not tried.
+    pub not_looked_at: Option<String>,
 }
 
 /// Something that Tandem writes.
@@ -98,8 +107,11 @@ pub(super) async fn look(
             == Some(mongodb::options::ValidationAction::Warn)
             || options.validation_level == Some(mongodb::options::ValidationLevel::Off);
         let writes = if at == 0 { of_accounts(shape) } else { of_transactions(shape) };
-        let (tried, refuses) = attempt(database, name, rules, writes).await?;
-        validators.push(Validator { collection: name.to_owned(), only_warns, tried, refuses });
+        let attempted = attempt(database, name, rules, writes).await;
+        let not_looked_at = attempted.as_ref().err().map(error_in_words);
+        let (tried, refuses) = attempted.unwrap_or_default();
+        let collection = name.to_owned();
+        validators.push(Validator { collection, only_warns, tried, refuses, not_looked_at });
     }
     Ok(validators)
 }
@@ -116,12 +128,13 @@ async fn attempt(
     rules: &Document,
     writes: Vec<Write>,
 ) -> Result<(u64, Vec<String>), DriverError> {
-    let tried = taken(database, name, vec![doc! { "$match": rules }]).await?;
+    let some = doc! { "$limit": TRIED_MAX };
+    let tried = taken(database, name, vec![some.clone(), doc! { "$match": rules }]).await?;
     let mut refuses = Vec::new();
     for Write { what, set } in writes {
         let stages = vec![
+            some.clone(),
             doc! { "$match": rules },
-            doc! { "$limit": TRIED_MAX },
             doc! { "$set": set },
             doc! { "$match": rules },
         ];
@@ -132,15 +145,14 @@ async fn attempt(
     Ok((tried, refuses))
 }
 
-/// How many documents a pipeline yields, of so many that are tried.
+/// How many documents a pipeline yields.
 async fn taken(
     database: &Database,
     name: &str,
     mut stages: Vec<Document>,
 ) -> Result<u64, DriverError> {
-    stages.push(doc! { "$limit": TRIED_MAX });
     stages.push(doc! { "$count": "count" });
-    let all = database.collection::<Document>(name).aggregate(stages).await?;
+    let all = database.collection::<Document>(name).aggregate(stages).max_time(TRY_LIMIT).await?;
     let counted: Vec<Document> = all.try_collect().await?;
     let count = counted.first().and_then(|counted| counted.get("count"));
     let count = count.and_then(|count| count.as_i64().or(count.as_i32().map(i64::from)));
@@ -151,10 +163,15 @@ impl Validator {
     /// What it says to people.
     #[must_use]
     pub fn told(&self) -> String {
-        let Validator { collection, only_warns, tried, refuses } = self;
+        let Validator { collection, only_warns, tried, refuses, not_looked_at } = self;
         let validator = format!("`{collection}` has a validator of your own");
+        if let Some(why) = not_looked_at {
+            return format!("{validator}, which could not be tried: {why}");
+        }
         match (tried, refuses.as_slice(), only_warns) {
-            (0, ..) => format!("{validator}; there is no document to try it on"),
+            (0, ..) => {
+                format!("{validator}, and takes none of the documents that it was tried on")
+            }
             (_, [], _) => format!("{validator}, which takes what Tandem writes ({tried} tried)"),
             (_, refuses, true) => {
                 format!("{validator}, which would warn of {}", refuses.join(", "))
