@@ -26,6 +26,7 @@ pub use looked::{BYTES_MAX, Looked, Sample, Stored, Unit};
 pub use number::{Number, PLACES_MAX, classify};
 pub use pages::PIECE_LIMIT;
 pub use report::{Documents, Noted, Report, Seen};
+pub use resume::RESUME_BYTES_MAX;
 pub use shape::Shape;
 pub use tally::{Counted, SAMPLES_MAX, Tally};
 pub use transaction::transaction;

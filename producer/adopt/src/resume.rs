@@ -5,7 +5,7 @@
 //! another database, schema or reading is refused. Fails with the name of the file.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use ledger::hex::hex;
@@ -17,6 +17,9 @@ use super::tally::Tally;
 
 /// The version of the file.
 const VERSION: u32 = 1;
+
+/// The largest file that is read, in bytes. All classes with their samples take a tenth of it.
+pub const RESUME_BYTES_MAX: usize = 4 << 20;
 
 /// What a look is at. Counts of one can't be added to those of another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,7 +111,13 @@ impl Kept {
     /// The state in the file, or a new one if there is no file yet.
     pub(super) fn load(&self, looked_at: LookedAt) -> Result<State, Error> {
         let Some(file) = &self.file else { return Ok(State::new(looked_at)) };
-        let text = match fs::read(file) {
+        // One byte more shows that there is more.
+        let most = RESUME_BYTES_MAX as u64 + 1;
+        let read = |file: fs::File| {
+            let mut text = Vec::new();
+            file.take(most).read_to_end(&mut text).map(|_| text)
+        };
+        let text = match fs::File::open(file).and_then(read) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(State::new(looked_at));
@@ -121,6 +130,9 @@ impl Kept {
                 file.display()
             )))
         };
+        if text.len() > RESUME_BYTES_MAX {
+            return refused("is no file of `producer adopt --resume`");
+        }
         match serde_json::from_slice::<State>(&text) {
             Err(_) => refused("is no file of `producer adopt --resume`"),
             Ok(state) if state.version != VERSION => refused("is of another version of Tandem"),
@@ -194,8 +206,11 @@ mod tests {
         for other in [looked_at("b", None), looked_at("a", Some(2))] {
             assert!(matches!(kept.load(other), Err(Error::Refused(_))));
         }
-        fs::write(&file, "x").expect("it can be written");
-        assert!(matches!(kept.load(looked_at("a", None)), Err(Error::Refused(_))));
+        let long = format!("{}{}", fs::read_to_string(&file).expect("text"), " ".repeat(4 << 20));
+        for odd in ["x", "{}", &long] {
+            fs::write(&file, odd).expect("it can be written");
+            assert!(matches!(kept.load(looked_at("a", None)), Err(Error::Refused(_))));
+        }
         kept.remove().expect("it can be removed");
         kept.remove().expect("it is gone");
         assert_eq!(kept.load(looked_at("a", None)).expect("a new one").accounts.read, 0);

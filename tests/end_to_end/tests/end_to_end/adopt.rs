@@ -254,6 +254,9 @@ async fn a_look_that_was_killed_goes_on_and_says_the_same_as_one_that_was_not() 
     }
     let other = world.producer(&["adopt", "--dry-run", "--places", "2", "--resume", name]).await;
     assert_eq!(other.code, Some(2), "{}", other.stderr);
+    // What was counted stays counted, so nobody sees that the first account is gone.
+    let first = collection(&world, "accounts").delete_one(doc! { "_id": 0 }).await;
+    assert_eq!(first.expect("MongoDB is there").deleted_count, 1);
     let resumed = world.producer(&flags).await;
     assert_eq!(timeless(resumed.json()), whole);
     assert!(!file.exists(), "the file of a look that has ended is removed");
