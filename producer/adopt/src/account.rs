@@ -52,8 +52,11 @@ pub fn account(stored: Stored<'_>, shape: Shape<'_>, places: Option<u32>) -> Loo
     if looked.verdict() == Verdict::Fits
         && let Err(problem) = Account::from_raw(&read)
     {
-        looked.unit = None;
         looked.add(Class::NotReadable, "", shape.told(problem));
+    }
+    // What Tandem leaves alone says nothing about the units of the others.
+    if looked.verdict() == Verdict::Cannot {
+        looked.unit = None;
     }
     looked
 }

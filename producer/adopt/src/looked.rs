@@ -47,7 +47,7 @@ pub struct Looked {
     pub id: String,
     /// Its classes, each with what was seen.
     pub classes: Vec<(Class, Sample)>,
-    /// Whether its balance is a whole number, or a decimal.
+    /// Whether its balance is whole or a decimal, if it is read as it stands.
     pub unit: Option<Unit>,
 }
 

@@ -1,5 +1,6 @@
 //! `producer adopt --dry-run`: what fits of a collection that was there before Tandem.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
@@ -45,6 +46,13 @@ fn expected(counts: &[(&str, u64)]) -> Vec<(String, u64)> {
     counts.iter().map(|(code, count)| ((*code).to_owned(), *count)).collect()
 }
 
+/// Documents may be megabytes, and a failure shows them.
+fn digest(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// Everything that is in the database: collections, their options, indexes and documents.
 async fn everything(world: &World) -> Vec<String> {
     let database = world.store.database();
@@ -57,6 +65,7 @@ async fn everything(world: &World) -> Vec<String> {
         let documents = collection.find(doc! {}).await.expect("MongoDB is there");
         let documents = documents.with_type::<RawDocumentBuf>();
         let documents: Vec<_> = documents.try_collect().await.expect("MongoDB is there");
+        let documents: Vec<_> = documents.iter().map(|found| digest(found.as_bytes())).collect();
         all.push(format!("{} {:?} {indexes:?} {documents:?}", found.name, found.options));
     }
     all.sort();
