@@ -131,10 +131,10 @@ impl Kept {
             )))
         };
         if text.len() > RESUME_BYTES_MAX {
-            return refused("is no file of `producer adopt --resume`");
+            return refused("is no file of an interrupted look");
         }
         match serde_json::from_slice::<State>(&text) {
-            Err(_) => refused("is no file of `producer adopt --resume`"),
+            Err(_) => refused("is no file of an interrupted look"),
             Ok(state) if state.version != VERSION => refused("is of another version of Tandem"),
             Ok(state) if state.looked_at != looked_at => {
                 refused("is of another database, schema or --places")
