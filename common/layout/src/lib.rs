@@ -24,7 +24,7 @@ pub use collection::Collection;
 pub use command::{Answer, Command};
 pub use file::Layout;
 pub use ids::IdKind;
-pub use once::{KeptOnce, with_each_field_once};
+pub use once::{KeptOnce, each_once, with_each_field_once};
 pub use path::Path;
 pub use projection::EACH_FIELD_ONCE;
 pub use told::refusal_in;

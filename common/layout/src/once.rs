@@ -84,7 +84,7 @@ pub(crate) fn objects_once(parents: &[&str]) -> RawDocumentBuf {
 
 /// Whether no field of a document stands twice, nor one of the objects on the way to fields:
 /// `$mergeObjects` of one object keeps only the first of each name. It fails for what is no object.
-pub(crate) fn each_once(parents: &[&str]) -> RawDocumentBuf {
+pub fn each_once(parents: &[&str]) -> RawDocumentBuf {
     let mut all: RawArrayBuf = [once("$$ROOT")].into_iter().collect();
     for parent in parents {
         all.push(if_object(parent, |_| true.into()));

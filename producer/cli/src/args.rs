@@ -15,7 +15,7 @@ use settings::{AmqpSettings, MongoSettings, TraceSettings};
 use super::serve;
 #[cfg(feature = "top")]
 use super::top;
-use super::{accounts, audit, dead_letters, events, init, roles, submit, transactions};
+use super::{accounts, adopt, audit, dead_letters, events, init, roles, submit, transactions};
 use crate::advice::Advice;
 use crate::console::Console;
 use crate::context::Context;
@@ -72,6 +72,9 @@ pub enum Command {
     /// Set up a fresh database and the queues, or say what an existing database lacks
     #[command(after_help = init::HELP)]
     Init(init::InitArgs),
+    /// Look at accounts and transactions that you already have: what fits, what to repair
+    #[command(after_help = adopt::HELP)]
+    Adopt(adopt::AdoptArgs),
     /// Show the rights that each program needs, as roles and users of both servers
     #[command(after_help = roles::HELP)]
     Roles(roles::RolesArgs),
@@ -171,6 +174,8 @@ impl Command {
             Command::Top(_) => Check::Own,
             // Those that write set a fresh database up when they have read their input.
             Command::Init(_)
+            // Looks at databases without a ledger, too.
+            | Command::Adopt(_)
             | Command::Roles(_)
             | Command::Submit(_)
             | Command::Transfer(_)
@@ -219,6 +224,7 @@ async fn connect_and_run(
     let config = config(cli, &console).tracing(tracing.clone());
     let config = match &cli.command {
         Command::Init(args) => args.schema_of(config)?,
+        Command::Adopt(args) => args.schema_of(config)?,
         _ => config,
     };
     let client = Client::open(&config).await?;
@@ -266,6 +272,7 @@ async fn dispatch(
     }
     match command {
         Command::Init(args) => init::run(context, args, out).await,
+        Command::Adopt(args) => adopt::run(context, args, out).await,
         Command::Roles(args) => {
             let AmqpSettings { amqp_url, queue_prefix } = cli.amqp.clone().into();
             roles::run(context, args, (&amqp_url, &queue_prefix), out).await

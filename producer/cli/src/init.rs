@@ -6,7 +6,7 @@
 //! Missing queues are declared.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use client::{Config, Inspection, Slowing};
@@ -89,11 +89,7 @@ impl InitArgs {
     /// # Errors
     /// When the file can't be read, or is no layout.
     pub fn schema_of(&self, config: Config) -> Result<Config, Error> {
-        let Some(file) = &self.schema else { return Ok(config) };
-        let bad = |problem: String| Error::BadInput(format!("{}: {problem}", file.display()));
-        let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
-        let layout = Layout::from_toml(&text).map_err(|error| bad(error.to_string()))?;
-        Ok(config.schema(layout))
+        with_schema(self.schema.as_deref(), config)
     }
 
     fn choice(&self) -> Choice {
@@ -105,6 +101,18 @@ impl InitArgs {
         let (events, history) = (self.events, self.history);
         Choice { validators, events, history, exclusive_keys: self.exclusive_keys }
     }
+}
+
+/// The configuration with the schema in a file, if one is named.
+///
+/// # Errors
+/// When the file can't be read, or is no schema.
+pub fn with_schema(file: Option<&Path>, config: Config) -> Result<Config, Error> {
+    let Some(file) = file else { return Ok(config) };
+    let bad = |problem: String| Error::BadInput(format!("{}: {problem}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
+    let layout = Layout::from_toml(&text).map_err(|error| bad(error.to_string()))?;
+    Ok(config.schema(layout))
 }
 
 /// The result of the command.

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod accounts;
+mod adopt;
 mod advice;
 mod args;
 mod audit;

@@ -178,6 +178,13 @@ fn files() -> Vec<Limit> {
             "the others are counted",
             "problems_are_counted_beyond_those_that_are_shown",
         ),
+        limit(
+            "the file of `adopt --resume`",
+            bytes(adopt::RESUME_BYTES_MAX),
+            "RESUME_BYTES_MAX",
+            "exit code 2",
+            "what_was_saved_is_loaded_and_a_file_of_something_else_is_refused",
+        ),
         limit("lines of a file", u32::MAX, "u32", "exit code 1; it says to split the file", ""),
     ]
 }

@@ -10,7 +10,7 @@ use documents::{root, rust_files};
 use serde_json::Value;
 
 /// Each crate of the product, and the crates of the product that it may depend on.
-const ALLOWED: [(&str, &[&str]); 17] = [
+const ALLOWED: [(&str, &[&str]); 18] = [
     ("ledger", &[]),
     ("settings", &["ledger"]),
     ("observe", &["ledger"]),
@@ -21,6 +21,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     ("client", &["layout", "ledger", "mongo", "observe", "queue", "settings"]),
     ("input", &["client", "ledger"]),
     ("audit", &["client", "layout", "ledger", "mongo"]),
+    ("adopt", &["client", "layout", "ledger", "mongo"]),
     ("overview", &["client", "ledger", "mongo", "queue", "settings"]),
     (
         "api",
@@ -33,6 +34,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     (
         "producer_cli",
         &[
+            "adopt",
             "api",
             "audit",
             "client",
@@ -56,7 +58,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
 /// Crates of others that only some of ours may depend on.
 const ONLY: [(&str, &[&str]); 4] = [
     ("clap", &["flags", "producer_cli", "worker_cli"]),
-    ("mongodb", &["audit", "client", "mongo"]),
+    ("mongodb", &["adopt", "audit", "client", "mongo"]),
     ("lapin", &["queue", "worker"]),
     ("backoff", &["ledger"]),
 ];

@@ -5,6 +5,7 @@
 //! name is the promise that it holds.
 
 mod addresses;
+mod adopt;
 mod advice;
 mod alarms;
 mod api;

@@ -19,7 +19,7 @@ use mongodb::bson::Document;
 use crate::layouts::{collection, one};
 
 /// A world without a ledger.
-async fn empty_world() -> World {
+pub(super) async fn empty_world() -> World {
     let world = World::new().await;
     world.store.database().drop().await.expect("MongoDB is there");
     world

@@ -1,0 +1,131 @@
+//! The classes of an account as others store it.
+//!
+//! Owns [`account`]. Promises that an account of which nothing is said but what fits is one that
+//! the ledger reads: at the end the ledger's own reading is asked. Pure.
+
+use ledger::account::{Account, Status};
+use mongodb::bson::{RawBsonRef, RawDocument};
+use rust_decimal::Decimal;
+
+use super::class::{Class, Verdict};
+use super::looked::{Looked, Stored, Unit, id_of};
+use super::number::{Number, shown, value};
+use super::shape::{Shape, at, present};
+
+/// The fields of an account that are read, by Tandem's names.
+pub(super) const FIELDS: [&str; 10] = [
+    "_id",
+    "balance",
+    "pendingDebits",
+    "pendingCredits",
+    "floor",
+    "pendingTransactions",
+    "status",
+    "currency",
+    "openingBalance",
+    "pendingHolds",
+];
+
+/// The numbers beside the balance.
+const OTHERS: [&str; 3] = ["pendingDebits", "pendingCredits", "floor"];
+
+/// Says of which classes an account is. `places` is how many decimal places its numbers have that
+/// are no decimals; none means that they are minor units.
+#[must_use]
+pub fn account(stored: Stored<'_>, shape: Shape<'_>, places: Option<u32>) -> Looked {
+    let document = stored.document;
+    let mut looked = Looked::new(id_of(document, shape));
+    looked.whole(stored, shape);
+    let Ok(read) = shape.read(document) else {
+        looked.add(Class::Corrupt, "", "its bytes can't be read".to_owned());
+        return looked;
+    };
+    let is_in_the_way =
+        |(class, _): &(Class, _)| matches!(class, Class::ScalarOnTheWay | Class::ArrayOnTheWay);
+    if looked.classes.iter().any(is_in_the_way) {
+        return looked;
+    }
+    looked.id(document, shape);
+    numbers(&mut looked, document, &read, shape, places);
+    status(&mut looked, document, &read, shape);
+    marks(&mut looked, document, shape);
+    if looked.verdict() == Verdict::Fits
+        && let Err(problem) = Account::from_raw(&read)
+    {
+        looked.add(Class::NotReadable, "", shape.told(problem));
+    }
+    // What Tandem leaves alone says nothing about the units of the others.
+    if looked.verdict() == Verdict::Cannot {
+        looked.unit = None;
+    }
+    looked
+}
+
+fn numbers(
+    looked: &mut Looked,
+    document: &RawDocument,
+    read: &RawDocument,
+    shape: Shape<'_>,
+    places: Option<u32>,
+) {
+    let path = shape.path("balance");
+    match looked.number(document, &path, places) {
+        Number::Missing => looked.add(Class::BalanceMissing, &path, "missing".to_owned()),
+        Number::Whole => looked.unit = Some(Unit::Whole),
+        Number::Decimal => looked.unit = Some(Unit::Decimal),
+        Number::Odd(..) => {}
+    }
+    for name in OTHERS {
+        looked.number(document, &shape.path(name), places);
+    }
+    let floor_path = shape.path("floor");
+    let Some(floor) = floor_of(read) else { return };
+    let Some(held) = present(document, &path) else {
+        if floor > Decimal::ZERO {
+            looked.add(Class::BelowFloor, &path, format!("nothing, and its floor is {floor}"));
+        }
+        return;
+    };
+    // The schema's floor counts minor units, and one in the document what the balance counts.
+    let scale = match (at(document, &floor_path), held, places) {
+        (Some(_), _, _) | (None, RawBsonRef::Decimal128(_), _) | (None, _, None) => 0,
+        (None, _, Some(places)) => places,
+    };
+    let balance = value(held).and_then(|held| held.checked_mul(10_i64.pow(scale).into()));
+    if balance.is_some_and(|balance| balance < floor) {
+        let told = format!("{}, and its floor is {floor}", shown(held));
+        looked.add(Class::BelowFloor, &path, told);
+    }
+}
+
+/// The lowest balance that an account may have; none where there is no limit, or none is known.
+fn floor_of(read: &RawDocument) -> Option<Decimal> {
+    match read.get("floor") {
+        Ok(None) => Some(Decimal::ZERO),
+        Ok(Some(RawBsonRef::Null)) | Err(_) => None,
+        Ok(Some(floor)) => value(floor),
+    }
+}
+
+fn status(looked: &mut Looked, document: &RawDocument, read: &RawDocument, shape: Shape<'_>) {
+    let path = shape.path("status");
+    let Some(stored) = present(document, &path) else { return };
+    if read.get_str("status").ok().and_then(Status::parse).is_none() {
+        looked.add(Class::UnknownStatus, &path, shown(stored));
+    }
+}
+
+fn marks(looked: &mut Looked, document: &RawDocument, shape: Shape<'_>) {
+    let path = shape.path("pendingTransactions");
+    match present(document, &path) {
+        None => {}
+        Some(RawBsonRef::Array(marks)) => {
+            // Tandem writes an opening with the first mark that it sets.
+            let is_tandems = present(document, &shape.path("openingBalance")).is_some();
+            if let (false, Some(Ok(mark))) = (is_tandems, marks.into_iter().next()) {
+                looked.add(Class::MarksUnclaimed, &path, shown(mark));
+            }
+        }
+        Some(other) => looked.add(Class::MarksNoList, &path, shown(other)),
+    }
+}

@@ -1,0 +1,251 @@
+//! Numbers as others store them: which fit, and what the others would become.
+//!
+//! Owns the classes of a stored number, and how one with a fraction is read as minor units. Promises
+//! that a number which it calls fit is one that the ledger reads as the amount it means. Pure.
+
+use std::str::FromStr;
+
+use ledger::amount::{Amount, AmountError};
+use ledger::limits::echo;
+use mongodb::bson::RawBsonRef;
+use rust_decimal::{Decimal, RoundingStrategy};
+
+use super::class::Class;
+
+/// How many places a number may be said to have.
+pub const PLACES_MAX: u32 = Amount::PLACES_MAX;
+
+/// What a stored number is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// It is not there, or null.
+    Missing,
+    /// Whole minor units.
+    Whole,
+    /// A decimal.
+    Decimal,
+    /// None of these: its class, and the amount that it would become, as `mongosh` takes it.
+    Odd(Class, Option<String>),
+}
+
+/// Says what a stored number is. With `places`, numbers that are no decimals count units of which
+/// each has 10^`places` minor units.
+#[must_use]
+pub fn classify(value: Option<RawBsonRef<'_>>, places: Option<u32>) -> Number {
+    match value {
+        None | Some(RawBsonRef::Null) => Number::Missing,
+        Some(RawBsonRef::Int32(units)) => whole(units.into(), places),
+        Some(RawBsonRef::Int64(units)) => whole(units, places),
+        Some(RawBsonRef::Double(double)) => of_double(double, places),
+        Some(value @ RawBsonRef::Decimal128(_)) => of_decimal(value),
+        Some(RawBsonRef::String(text)) => of_text(text, places),
+        Some(RawBsonRef::Array(_)) => Number::Odd(Class::ListAsNumber, None),
+        Some(_) => Number::Odd(Class::NoNumber, None),
+    }
+}
+
+fn whole(units: i64, places: Option<u32>) -> Number {
+    if units.unsigned_abs() > Amount::MAX.unsigned_abs() {
+        return Number::Odd(Class::TooLarge, None);
+    }
+    match places {
+        // Zero is zero in every unit.
+        Some(places) if places > 0 && units != 0 => {
+            minor(Class::MajorUnits, Decimal::from(units), places)
+        }
+        Some(_) | None => Number::Whole,
+    }
+}
+
+fn of_double(double: f64, places: Option<u32>) -> Number {
+    if !double.is_finite() {
+        return Number::Odd(Class::NotFinite, None);
+    }
+    if double.abs() >= Amount::DOUBLE_MAX as f64 {
+        return Number::Odd(Class::DoubleTooLarge, None);
+    }
+    if double.fract() == 0.0 {
+        return whole(double as i64, places);
+    }
+    let Some(places) = places else {
+        return Number::Odd(Class::Fraction, None);
+    };
+    let text = double.to_string();
+    let has = text.split_once('.').map_or(0, |(_, behind)| behind.len());
+    let class = if has > places as usize { Class::FractionRounds } else { Class::FractionExact };
+    minor(class, meant(double), places)
+}
+
+/// The decimal that somebody has meant by a double: its shortest text.
+fn meant(double: f64) -> Decimal {
+    let text = double.to_string();
+    let read = Decimal::from_str(&text).or_else(|_| Decimal::from_str(&format!("{double:.20}")));
+    // Only a number that is all but zero has more digits than a decimal.
+    read.unwrap_or(Decimal::ZERO)
+}
+
+/// The minor units of a number, halves to the even one.
+fn minor(class: Class, units: Decimal, places: u32) -> Number {
+    let rounded = units.round_dp_with_strategy(places, RoundingStrategy::MidpointNearestEven);
+    let scaled = Decimal::from(10_i64.pow(places)).checked_mul(rounded);
+    match scaled.filter(|scaled| scaled.abs() <= Decimal::from(Amount::MAX)) {
+        Some(scaled) => Number::Odd(class, Some(format!("NumberLong(\"{}\")", scaled.normalize()))),
+        None => Number::Odd(Class::TooLarge, None),
+    }
+}
+
+fn of_decimal(value: RawBsonRef<'_>) -> Number {
+    match Amount::from_raw(value) {
+        Ok(_) => Number::Decimal,
+        Err(AmountError::TooPrecise(text)) => {
+            let rounded = Decimal::from_str(&text).or_else(|_| Decimal::from_scientific(&text));
+            let rounded = rounded.map(|decimal| decimal.round_dp(Amount::PLACES_MAX).normalize());
+            let becomes = rounded.ok().map(|decimal| format!("NumberDecimal(\"{decimal}\")"));
+            Number::Odd(Class::DecimalPlaces, becomes)
+        }
+        Err(AmountError::TooLarge(_)) => Number::Odd(Class::TooLarge, None),
+        Err(AmountError::NotANumber(_) | AmountError::Float(_) | AmountError::Stored { .. }) => {
+            Number::Odd(Class::NotFinite, None)
+        }
+    }
+}
+
+fn of_text(text: &str, places: Option<u32>) -> Number {
+    match (Amount::parse(text), places) {
+        (Ok(_), Some(places)) => {
+            let units = Decimal::from_str(text).unwrap_or(Decimal::ZERO);
+            minor(Class::NumericText, units, places)
+        }
+        (Ok(Amount::Int(units)), None) => {
+            Number::Odd(Class::NumericText, Some(format!("NumberLong(\"{units}\")")))
+        }
+        (Ok(Amount::Decimal(decimal)), None) => {
+            Number::Odd(Class::NumericText, Some(format!("NumberDecimal(\"{decimal}\")")))
+        }
+        (Err(AmountError::TooLarge(_)), _) => Number::Odd(Class::TooLarge, None),
+        (Err(AmountError::TooPrecise(_)), _) => Number::Odd(Class::NumericText, None),
+        (
+            Err(AmountError::NotANumber(_) | AmountError::Float(_) | AmountError::Stored { .. }),
+            _,
+        ) => Number::Odd(Class::NoNumber, None),
+    }
+}
+
+/// The value of a number, to be compared with a floor; none where it has none.
+pub(super) fn value(stored: RawBsonRef<'_>) -> Option<Decimal> {
+    match stored {
+        RawBsonRef::Double(double) if double.is_finite() && double.abs() <= Amount::MAX as f64 => {
+            Some(meant(double))
+        }
+        RawBsonRef::String(text) => Amount::parse(text).ok().and(Decimal::from_str(text).ok()),
+        RawBsonRef::Int32(units) => Some(units.into()),
+        RawBsonRef::Int64(units) => Some(units.into()),
+        RawBsonRef::Decimal128(decimal) => {
+            let text = decimal.to_string();
+            Decimal::from_str(&text).or_else(|_| Decimal::from_scientific(&text)).ok()
+        }
+        _ => None,
+    }
+}
+
+/// A stored value in few characters.
+pub(super) fn shown(value: RawBsonRef<'_>) -> String {
+    match value {
+        RawBsonRef::Int32(number) => number.to_string(),
+        RawBsonRef::Int64(number) => number.to_string(),
+        RawBsonRef::Double(number) => echo(&number.to_string()).into_owned(),
+        RawBsonRef::Decimal128(number) => number.to_string(),
+        RawBsonRef::String(text) => format!("{:?}", echo(text)),
+        RawBsonRef::Boolean(flag) => flag.to_string(),
+        RawBsonRef::Null => "null".to_owned(),
+        RawBsonRef::ObjectId(id) => id.to_hex(),
+        // Of anything else only the type is shown: it may be megabytes.
+        other => format!("{:?}", other.element_type()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::{RawBson, rawdoc};
+
+    use super::*;
+
+    fn odd(class: Class, becomes: &str) -> Number {
+        Number::Odd(class, (!becomes.is_empty()).then(|| becomes.to_owned()))
+    }
+
+    fn of(value: impl Into<RawBson>, places: Option<u32>) -> Number {
+        classify(Some(value.into().as_raw_bson_ref()), places)
+    }
+
+    fn decimal(text: &str) -> RawBson {
+        RawBson::Decimal128(text.parse().expect("a decimal"))
+    }
+
+    #[test]
+    fn each_kind_of_number_has_its_class() {
+        let two_53 = Amount::DOUBLE_MAX as f64;
+        for (value, expected) in [
+            (RawBson::Int32(5), Number::Whole),
+            (RawBson::Int64(-5), Number::Whole),
+            (RawBson::Int64(Amount::MAX), Number::Whole),
+            (RawBson::Int64(Amount::MAX + 1), odd(Class::TooLarge, "")),
+            (RawBson::Int64(i64::MIN), odd(Class::TooLarge, "")),
+            (RawBson::Double(5.0), Number::Whole),
+            (RawBson::Double(-0.0), Number::Whole),
+            (RawBson::Double(12.5), odd(Class::Fraction, "")),
+            (RawBson::Double(two_53 - 1.0), Number::Whole),
+            (RawBson::Double(two_53), odd(Class::DoubleTooLarge, "")),
+            (RawBson::Double(-1e300), odd(Class::DoubleTooLarge, "")),
+            (RawBson::Double(f64::NAN), odd(Class::NotFinite, "")),
+            (RawBson::Double(f64::NEG_INFINITY), odd(Class::NotFinite, "")),
+            (decimal("12.50"), Number::Decimal),
+            (decimal("7"), Number::Decimal),
+            (decimal("NaN"), odd(Class::NotFinite, "")),
+            (decimal("-Infinity"), odd(Class::NotFinite, "")),
+            (decimal("1E+19"), odd(Class::TooLarge, "")),
+            (decimal("0.1234567895"), odd(Class::DecimalPlaces, "NumberDecimal(\"0.12345679\")")),
+            ("1250".into(), odd(Class::NumericText, "NumberLong(\"1250\")")),
+            ("12.50".into(), odd(Class::NumericText, "NumberDecimal(\"12.50\")")),
+            ("99999999999999999999".into(), odd(Class::TooLarge, "")),
+            ("twelve".into(), odd(Class::NoNumber, "")),
+            ("".into(), odd(Class::NoNumber, "")),
+            (RawBson::Boolean(true), odd(Class::NoNumber, "")),
+            (rawdoc! { "x": 1 }.into(), odd(Class::NoNumber, "")),
+            (mongodb::bson::rawbson!([1, 2]), odd(Class::ListAsNumber, "")),
+            (RawBson::Null, Number::Missing),
+        ] {
+            let told = format!("{value:?}");
+            assert_eq!(of(value, None), expected, "{told}");
+        }
+        assert_eq!(classify(None, None), Number::Missing);
+    }
+
+    #[test]
+    fn places_say_what_a_number_means_and_halves_go_to_the_even_unit() {
+        let long = |units: &str| format!("NumberLong(\"{units}\")");
+        for (value, places, class, units) in [
+            (RawBson::Double(12.5), 2, Class::FractionExact, "1250"),
+            (RawBson::Double(0.1), 2, Class::FractionExact, "10"),
+            (RawBson::Double(-0.07), 2, Class::FractionExact, "-7"),
+            (RawBson::Double(12.345), 2, Class::FractionRounds, "1234"),
+            (RawBson::Double(12.355), 2, Class::FractionRounds, "1236"),
+            (RawBson::Double(0.1 + 0.2), 2, Class::FractionRounds, "30"),
+            (RawBson::Double(1e-300), 2, Class::FractionRounds, "0"),
+            (RawBson::Double(2.5), 0, Class::FractionRounds, "2"),
+            (RawBson::Double(100.0), 2, Class::MajorUnits, "10000"),
+            (RawBson::Int32(100), 2, Class::MajorUnits, "10000"),
+            (RawBson::Int64(-3), 2, Class::MajorUnits, "-300"),
+            ("12.5".into(), 2, Class::NumericText, "1250"),
+            ("12".into(), 2, Class::NumericText, "1200"),
+        ] {
+            let told = format!("{value:?} at {places}");
+            assert_eq!(of(value, Some(places)), odd(class, &long(units)), "{told}");
+        }
+        assert_eq!(of(0, Some(2)), Number::Whole);
+        assert_eq!(of(7, Some(0)), Number::Whole);
+        assert_eq!(of(decimal("1.5"), Some(2)), Number::Decimal);
+        assert_eq!(of(Amount::MAX, Some(2)), odd(Class::TooLarge, ""));
+        assert_eq!(of(9e15 - 0.5, Some(9)), odd(Class::TooLarge, ""));
+    }
+}
