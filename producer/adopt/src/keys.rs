@@ -20,7 +20,7 @@ use super::tally::SAMPLES_MAX;
 /// How long the server may group the documents.
 pub const KEYS_LIMIT: Duration = Duration::from_secs(600);
 
-/// What the server says when that time is over, and when the user may not.
+/// The server's code when that time is over.
 const TIME_LIMIT: i32 = 50;
 
 /// Ids that several documents have.

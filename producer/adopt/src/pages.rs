@@ -31,21 +31,32 @@ impl Pages<'_> {
         &self,
         place: Option<&RawDocument>,
     ) -> Result<Vec<RawDocumentBuf>, Error> {
-        let command = self.command(place);
+        let mut found = self.read(self.command(place)).await?;
+        let Some(place) = place else { return Ok(found) };
+        // The place itself comes first, unless it was removed meanwhile.
+        if found.first().and_then(|first| place_of(first)).as_deref() != Some(place) {
+            return Ok(found);
+        }
+        found.remove(0);
+        if found.is_empty() {
+            // The answer may be full with the place alone: an answer has 16 MB at most.
+            let mut command = self.command(Some(place));
+            command.append(cstr!("skip"), 1);
+            found = self.read(command).await?;
+        }
+        Ok(found)
+    }
+
+    /// The first documents of what a command finds, as many as one answer holds: so a piece takes
+    /// no more memory than that, however large the documents are.
+    async fn read(&self, command: RawDocumentBuf) -> Result<Vec<RawDocumentBuf>, Error> {
         let database = self.client.store().database();
         let read = async || {
             let cursor = database.run_raw_cursor_command(command.clone()).await?;
             cursor.with_type::<RawDocumentBuf>().try_collect::<Vec<_>>().await
         };
         let read = || async { read().await.map_err(|error| mongo::query_failed("look", &error)) };
-        let mut found: Vec<RawDocumentBuf> = self.client.insist(read).await?;
-        // The place itself comes first, unless it was removed meanwhile.
-        if let (Some(place), Some(first)) = (place, found.first())
-            && place_of(first).as_deref() == Some(place)
-        {
-            found.remove(0);
-        }
-        Ok(found)
+        self.client.insist(read).await
     }
 
     fn command(&self, place: Option<&RawDocument>) -> RawDocumentBuf {

@@ -398,3 +398,14 @@ async fn indexes_and_validators_that_would_hurt_or_cost_are_named() {
     assert_eq!(report["validators"][0]["tried"], 1);
     world.finish().await;
 }
+
+#[tokio::test]
+async fn documents_of_which_one_fills_an_answer_end_no_look_early() {
+    let world = empty_world().await;
+    for id in ["a", "b", "c"] {
+        let marks = ["x".repeat(9 << 20)];
+        fill(&world, "accounts", vec![doc! { "_id": id, "pendingTransactions": marks }]).await;
+    }
+    let answer = look(&world, &["--json"]).await;
+    assert_eq!(answer.json()["accounts"]["read"], 3, "{}", answer.stderr);
+}
