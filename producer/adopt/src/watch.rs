@@ -2,8 +2,8 @@
 //!
 //! Owns the change streams on both collections, and telling an update of Tandem's from that of an
 //! old processor. A worker of Tandem claims a transaction before it moves it, and the claim stays
-//! counted in the document; it changes a balance only together with the marks, and writes an
-//! opening with the first. Whatever moves otherwise is somebody else's. Promises to read nothing
+//! counted in the document; it changes a balance only together with the marks or in a native
+//! transaction, and writes an opening with the first. Whatever moves otherwise is somebody else's. Promises to read nothing
 //! but changes, for as long as it is told. Where the server gives no change stream, it says so.
 
 use std::time::{Duration, Instant};
@@ -94,7 +94,6 @@ struct Seen {
 }
 
 async fn changes(watched: Watched<'_>, kind: Kind, limit: Duration) -> Result<Seen, DriverError> {
-    let begun = Instant::now();
     let (name, shape) = match kind {
         Kind::Account => watched.accounts,
         Kind::Transaction => watched.transactions,
@@ -109,7 +108,7 @@ async fn changes(watched: Watched<'_>, kind: Kind, limit: Duration) -> Result<Se
         .max_await_time(AWAIT)
         .await?
         .with_type::<RawDocumentBuf>();
-    let (mut seen, mut read) = (Seen::default(), 0);
+    let (mut seen, mut read, begun) = (Seen::default(), 0, Instant::now());
     while begun.elapsed() < limit && read < CHANGES_MAX && stream.is_alive() {
         let Some(change) = stream.next_if_any().await? else { continue };
         read += 1;
@@ -136,7 +135,10 @@ fn moved(change: &RawDocument, kind: Kind, shape: Shape<'_>, is_ledger: bool) ->
     let name = *names.iter().find(|name| has_changed(name))?;
     let own = |name: &str| present(document, &shape.path(name)).is_some();
     let is_tandems = match kind {
-        Kind::Account => has_changed("pendingTransactions") && own("openingBalance"),
+        Kind::Account => {
+            let is_native = change.get("txnNumber").is_ok_and(|number| number.is_some());
+            (is_native || has_changed("pendingTransactions")) && own("openingBalance")
+        }
         // A refusal or a cancellation before any claim is dated.
         Kind::Transaction => ["claim", "attempts", "decidedAt"].iter().any(|name| own(name)),
     };
@@ -179,6 +181,7 @@ fn touches(change: &RawDocument, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use layout::Layout;
+    use mongodb::bson::raw::cstr;
     use mongodb::bson::rawdoc;
 
     use super::*;
@@ -214,6 +217,10 @@ mod tests {
         assert!(is_moved(&alone, Kind::Account, true));
         assert!(!is_moved(&posted, Kind::Account, true));
         assert!(is_moved(&posted, Kind::Account, false));
+        let mut native = alone;
+        native.append(cstr!("txnNumber"), 1_i64);
+        assert!(!is_moved(&native, Kind::Account, true));
+        assert!(is_moved(&native, Kind::Account, false));
     }
 
     #[test]

@@ -245,7 +245,7 @@ async fn a_look_that_was_killed_goes_on_and_says_the_same_as_one_that_was_not() 
     assert_eq!(whole["accounts"]["read"], 6_000);
     let file = world.directory().join("look.json");
     let name = file.to_str().expect("it is text");
-    let flags = ["adopt", "--dry-run", "--watch", "0", "--json", "--piece", "20", "--resume", name];
+    let flags = ["adopt", "--dry-run", "--watch", "0", "--json", "--piece", "10", "--resume", name];
     for signal in [Signal::Kill, Signal::Int] {
         let mut killed = world.spawn_producer(&flags, &[]);
         let before = std::fs::read(&file).ok();
@@ -297,8 +297,8 @@ async fn an_old_processor_that_is_at_work_is_named() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         });
-        let answer = look(&world, &["--json", "--watch", "3"]).await;
-        let told = look(&world, &["--watch", "3"]).await.stdout;
+        let answer = look(&world, &["--json", "--watch", "6"]).await;
+        let told = look(&world, &["--watch", "6"]).await.stdout;
         old.abort();
         let report = answer.json();
         assert_eq!(answer.code, Some(1), "{report}");
@@ -314,23 +314,25 @@ async fn an_old_processor_that_is_at_work_is_named() {
 
 #[tokio::test]
 async fn a_worker_of_tandems_is_no_old_processor() {
-    let world = World::new().await;
-    world.accounts(&[("a", 1_000), ("b", 0)]).await;
-    let worker = world.worker("one").start().await;
-    let looking = look(&world, &["--json", "--watch", "4"]);
-    let paying = async {
-        for _ in 0..4 {
-            world.producer(&["transfer", "a", "b", "1", "--wait"]).await.expect_success();
+    for engine in ["two-phase", "auto"] {
+        let world = World::new().await;
+        world.accounts(&[("a", 1_000), ("b", 0)]).await;
+        let worker = world.worker("one").flag("--engine", engine).start().await;
+        let looking = look(&world, &["--json", "--watch", "4"]);
+        let paying = async {
+            for _ in 0..4 {
+                world.producer(&["transfer", "a", "b", "1", "--wait"]).await.expect_success();
+            }
+        };
+        let (answer, ()) = tokio::join!(looking, paying);
+        let report = answer.json();
+        assert_eq!(report["moved"]["not_looked_at"], Value::Null, "{report}");
+        for moved in ["accounts", "transactions"] {
+            assert_eq!(report["moved"][moved], 0, "{engine}: {report}");
         }
-    };
-    let (answer, ()) = tokio::join!(looking, paying);
-    let report = answer.json();
-    assert_eq!(report["moved"]["not_looked_at"], Value::Null, "{report}");
-    for moved in ["accounts", "transactions"] {
-        assert_eq!(report["moved"][moved], 0, "{report}");
+        drop(worker);
+        world.finish().await;
     }
-    drop(worker);
-    world.finish().await;
 }
 
 #[tokio::test]
