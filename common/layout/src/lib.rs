@@ -25,7 +25,7 @@ pub use command::{Answer, Command};
 pub use file::Layout;
 pub use ids::IdKind;
 pub use once::{KeptOnce, each_once, with_each_field_once};
-pub use path::Path;
+pub use path::{Path, is_within};
 pub use projection::EACH_FIELD_ONCE;
 pub use told::refusal_in;
 

@@ -68,9 +68,14 @@ impl Path {
     /// Whether the other path is this one or leads through it.
     #[must_use]
     pub fn begins(&self, other: &Path) -> bool {
-        let rest = other.0.strip_prefix(&self.0);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        is_within(&other.0, &self.0)
     }
+}
+
+/// Whether a path is another one, or leads on from it.
+#[must_use]
+pub fn is_within(path: &str, object: &str) -> bool {
+    path.strip_prefix(object).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 impl fmt::Display for Path {

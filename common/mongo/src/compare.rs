@@ -195,7 +195,7 @@ mod tests {
     fn whole_as(choice: Choice) -> Catalogue {
         let settings = LedgerSettings::new(Known::THIS, choice);
         let collections = definitions(&settings, None).into_iter().map(|definition| {
-            let model = |index: &Index| SeenIndex(index.to_document());
+            let model = |index: &Index| SeenIndex::new(index.to_document());
             let indexes = definition.indexes.iter().map(model).collect();
             let validator = definition.validator.unwrap_or_default();
             (definition.name.to_owned(), (with(validator), indexes))
@@ -261,12 +261,12 @@ mod tests {
         );
         assert_eq!(
             change(TRANSACTIONS, |_, indexes| drop(
-                indexes[0].0.insert("key", doc! { "takeoverAt": -1 })
+                indexes[0].own.insert("key", doc! { "takeoverAt": -1 })
             )),
             [(TRANSACTIONS, "index_differs")]
         );
         let renamed: Change = |_, indexes| {
-            indexes[0].0.insert("name", "takeoverAt_1");
+            indexes[0].own.insert("name", "takeoverAt_1");
         };
         assert_eq!(change(TRANSACTIONS, renamed), [(TRANSACTIONS, "index_named")]);
         let capped_and_more: Change = |options, indexes| {
@@ -280,7 +280,7 @@ mod tests {
         };
         assert_eq!(change(WORKERS, own), [], "somebody else uses the name");
         let everlasting: Change = |_, indexes| {
-            indexes[0].0.remove("expireAfterSeconds");
+            indexes[0].own.remove("expireAfterSeconds");
         };
         assert_eq!(change(WORKERS, everlasting), [(WORKERS, "index_differs")]);
         let unset = Catalogue { settings: None, ..whole() };
@@ -293,7 +293,7 @@ mod tests {
         let with = |index: Document| {
             let mut seen = Catalogue { layout: Some(layout.clone()), ..whole() };
             let (_, indexes) = seen.collections.get_mut(ACCOUNTS).expect("it is there");
-            indexes.push(SeenIndex(index));
+            indexes.push(SeenIndex::new(index));
             // The validators are those of a ledger without a layout.
             let kinds = kinds(&seen, true).into_iter();
             kinds.filter(|(_, kind)| !kind.starts_with("validator")).collect::<Vec<_>>()
@@ -403,8 +403,9 @@ mod tests {
         let (_, indexes) = seen.collections.get_mut(TRANSACTIONS).expect("it is there");
         indexes.retain(|index| index.name() != "due");
         let unique = doc! { "name": "theirs", "v": 2, "key": { "from": 1 }, "unique": true };
-        let slow = doc! { "name": "slow", "v": 2, "key": { "state": 1 } };
-        indexes.extend([SeenIndex(unique), SeenIndex(slow)]);
+        let slow = |field: &str| doc! { "name": "slow", "v": 2, "key": { field: 1 } };
+        let slow = SeenIndex::laid_out(slow("state"), slow("word"));
+        indexes.extend([SeenIndex::new(unique), slow]);
 
         let findings = compare(&seen, Known::THIS, on());
         let told: Vec<String> = findings.iter().map(ToString::to_string).collect();

@@ -135,7 +135,8 @@ pub(super) fn marked(rules: Document) -> Document {
     whole
 }
 
-fn is_marked(validator: &Document) -> bool {
+/// Whether a validator is one that Tandem has written, of whatever version.
+pub fn is_marked(validator: &Document) -> bool {
     let mut rules = validator.clone();
     rules.remove("$comment").is_some_and(|comment| comment == Bson::from(mark(&rules)))
 }
@@ -188,12 +189,12 @@ mod tests {
     #[test]
     fn no_index_of_transactions_names_a_field_that_an_end_changes() {
         for index in made_by_tandem(TRANSACTIONS) {
-            let seen = SeenIndex(index.to_document());
+            let seen = SeenIndex::new(index.to_document());
             assert_eq!(changed_by_an_end(&seen), None, "{}", index.name);
         }
         let changed = |key: &Document, filter: &Document| {
             let index = doc! { "key": key, "partialFilterExpression": filter };
-            changed_by_an_end(&SeenIndex(index))
+            changed_by_an_end(&SeenIndex::new(index))
         };
         for (key, filter) in [
             (doc! { "state": 1 }, doc! {}),

@@ -276,7 +276,7 @@ mod tests {
 
     fn judged(collection: &str, mut index: Document) -> Option<How> {
         index.insert("name", "theirs");
-        harm(collection, &SeenIndex(index)).map(|harm| harm.how)
+        harm(collection, &SeenIndex::new(index)).map(|harm| harm.how)
     }
 
     fn on(collection: &str, key: Document, options: Document) -> Option<How> {
@@ -371,9 +371,9 @@ mod tests {
         for collection in [TRANSACTIONS, WORKERS] {
             for own in made_by_tandem(collection) {
                 let mut index = own.to_document();
-                assert_eq!(harm(collection, &SeenIndex(index.clone())), None, "{}", own.name);
+                assert_eq!(harm(collection, &SeenIndex::new(index.clone())), None, "{}", own.name);
                 index.insert("expireAfterSeconds", 1);
-                let harm = harm(collection, &SeenIndex(index)).expect("it removes");
+                let harm = harm(collection, &SeenIndex::new(index)).expect("it removes");
                 assert!(harm.removes(), "{}", own.name);
             }
         }

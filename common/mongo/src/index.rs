@@ -97,7 +97,7 @@ mod tests {
         let there = |change: fn(&mut Document)| {
             let mut there = index.to_document();
             change(&mut there);
-            let there = SeenIndex(there);
+            let there = SeenIndex::new(there);
             (index.is_served_by(&there), index.is_blocked_by(&there))
         };
         assert_eq!(there(|_| {}), (true, true));

@@ -179,12 +179,12 @@ impl Store {
     }
 
     /// An index of a collection as it would be on documents as Tandem makes them.
-    pub(super) fn own_index(&self, collection: &str, seen: SeenIndex) -> SeenIndex {
-        let Some(stored) = self.stored(collection) else { return seen };
-        let SeenIndex(mut index) = seen;
+    pub(super) fn own_index(&self, collection: &str, listed: Document) -> SeenIndex {
+        let Some(stored) = self.stored(collection) else { return SeenIndex::new(listed) };
+        let mut index = listed.clone();
         let name = |path: &str| match stored.name_of(path) {
             Some(name) => name.into_owned(),
-            None => format!("{NOT_TANDEMS}{path}"),
+            None => format!("not Tandem's: {path}"),
         };
         if let Ok(key) = index.get_document("key") {
             let key: Document = key.iter().map(|(path, kind)| (name(path), kind.clone())).collect();
@@ -195,25 +195,13 @@ impl Store {
                 filter.iter().map(|(path, rule)| (name(path), rule.clone())).collect();
             index.insert("partialFilterExpression", own);
         }
-        SeenIndex(index)
+        SeenIndex::laid_out(index, listed)
     }
 }
 
 /// Whether a command updates accounts or transactions.
 fn is_update(command: &RawDocument) -> bool {
     command.get_str("update").is_ok_and(|name| [ACCOUNTS, TRANSACTIONS].contains(&name))
-}
-
-/// What stands before a path at which Tandem has no field.
-const NOT_TANDEMS: &str = "not Tandem's: ";
-
-/// A path of [`Store::own_index`] as it is stored.
-pub(super) fn stored_path(stored: Option<&Collection>, own: &str) -> String {
-    match (stored, own.strip_prefix(NOT_TANDEMS)) {
-        (None, _) => own.to_owned(),
-        (Some(_), Some(path)) => path.to_owned(),
-        (Some(stored), None) => stored.path(own).into_owned(),
-    }
 }
 
 /// The collection that a command is for.

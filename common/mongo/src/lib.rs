@@ -75,6 +75,7 @@ use tokio::sync::OnceCell;
 
 pub use backlog::{BACKLOG_MAX, Backlog};
 pub use compare::Unneeded;
+pub use definitions::is_marked as is_tandems_validator;
 pub use due::{Due, DueNote, Source};
 pub use fault::{code_of, of_error as fault_of, of_query as query_failed};
 pub use findings::{Finding, Lack};
@@ -99,7 +100,7 @@ pub use progress::{Below, Progress};
 pub use protocol::MongoLedger;
 pub use query::Query;
 pub use raw::{RawId, raw_id};
-pub use read::Fields;
+pub use read::{ACCOUNT as ACCOUNT_FIELDS, CONTENT as CONTENT_FIELDS, Fields};
 pub use requests::{Request, Under};
 pub use resting::{FirstDue, Resting};
 pub use roles::{ROLES, Role};

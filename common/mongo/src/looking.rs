@@ -19,7 +19,6 @@ use super::ledger_settings::LedgerSettings;
 use super::names::COLLECTIONS;
 use super::not_ready::NotReady;
 use super::schema::{NAMESPACE_NOT_FOUND, code};
-use super::seen_index::SeenIndex;
 
 impl Store {
     /// Looks again, while a program works, whether something removes documents of the ledger.
@@ -79,13 +78,7 @@ impl Store {
             let collection: Collection<Document> = self.database.collection(&found.name);
             let list = async move {
                 match collection.list_indexes().await {
-                    Ok(indexes) => {
-                        indexes
-                            .with_type::<Document>()
-                            .map_ok(SeenIndex)
-                            .try_collect::<Vec<_>>()
-                            .await
-                    }
+                    Ok(indexes) => indexes.with_type::<Document>().try_collect::<Vec<_>>().await,
                     // The collection was dropped after it was listed.
                     Err(error) if code(&error) == Some(NAMESPACE_NOT_FOUND) => Ok(vec![]),
                     Err(error) => Err(error),

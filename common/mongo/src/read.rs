@@ -17,7 +17,7 @@ use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, Timestam
 use super::Store;
 
 /// The fields of a transaction that say what it asks for.
-pub(super) const CONTENT: [&str; 13] = [
+pub const CONTENT: [&str; 13] = [
     "source",
     "destination",
     "value",
@@ -34,7 +34,7 @@ pub(super) const CONTENT: [&str; 13] = [
 ];
 
 /// The fields of an account that its rules rest on, beside its marks.
-const ACCOUNT: [&str; 8] = [
+pub const ACCOUNT: [&str; 8] = [
     "balance",
     "pendingDebits",
     "pendingCredits",

@@ -7,32 +7,52 @@ use mongodb::bson::{Bson, Document};
 
 /// An index that is there, whoever has made it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct SeenIndex(pub(super) Document);
+pub(super) struct SeenIndex {
+    /// As it would be on documents as Tandem makes them.
+    pub(super) own: Document,
+    /// As the server lists it, if that is otherwise.
+    listed: Option<Document>,
+}
 
 impl SeenIndex {
+    /// One of documents as Tandem makes them.
+    pub(super) fn new(own: Document) -> SeenIndex {
+        SeenIndex { own, listed: None }
+    }
+
+    /// One that the server lists so, and that would be `own` on documents as Tandem makes them.
+    pub(super) fn laid_out(own: Document, listed: Document) -> SeenIndex {
+        SeenIndex { own, listed: Some(listed) }
+    }
+
+    /// The same with the paths of documents as they are stored.
+    pub(super) fn as_listed(&self) -> SeenIndex {
+        SeenIndex::new(self.listed.as_ref().unwrap_or(&self.own).clone())
+    }
+
     /// Its name; empty if it has none, as on no server known.
     pub(super) fn name(&self) -> &str {
-        self.0.get_str("name").unwrap_or_default()
+        self.own.get_str("name").unwrap_or_default()
     }
 
     /// Its fields, each with its direction or kind.
     pub(super) fn key(&self) -> Document {
-        self.0.get_document("key").cloned().unwrap_or_default()
+        self.own.get_document("key").cloned().unwrap_or_default()
     }
 
     /// Which documents it has; empty for all.
     pub(super) fn filter(&self) -> Document {
-        self.0.get_document("partialFilterExpression").cloned().unwrap_or_default()
+        self.own.get_document("partialFilterExpression").cloned().unwrap_or_default()
     }
 
     /// What a wildcard has of a document, as it was written; empty for everything.
     pub(super) fn projection(&self) -> Document {
-        self.0.get_document("wildcardProjection").cloned().unwrap_or_default()
+        self.own.get_document("wildcardProjection").cloned().unwrap_or_default()
     }
 
     /// Whether an option is set.
     pub(super) fn is(&self, option: &str) -> bool {
-        !matches!(self.0.get(option), None | Some(Bson::Boolean(false) | Bson::Null))
+        !matches!(self.own.get(option), None | Some(Bson::Boolean(false) | Bson::Null))
     }
 
     /// Whether it keeps the ids of a collection unique, and serves queries for several ids. A
@@ -47,7 +67,7 @@ impl SeenIndex {
 
     /// After how many seconds the server removes its documents, as it was written.
     pub(super) fn expire_after(&self) -> Option<&Bson> {
-        self.0.get("expireAfterSeconds")
+        self.own.get("expireAfterSeconds")
     }
 
     /// The same as a whole number, if it is one.
@@ -63,7 +83,7 @@ impl SeenIndex {
 
     /// The version of its format: 2 since MongoDB 3.4.
     pub(super) fn version(&self) -> i64 {
-        let version = self.0.get("v");
+        let version = self.own.get("v");
         let whole =
             version.and_then(Bson::as_i32).map(i64::from).or(version.and_then(Bson::as_i64));
         whole.or(version.and_then(Bson::as_f64).map(|version| version as i64)).unwrap_or(2)
@@ -71,7 +91,7 @@ impl SeenIndex {
 
     /// The fields that an index of texts has.
     pub(super) fn weights(&self) -> Vec<String> {
-        let weights = self.0.get_document("weights");
+        let weights = self.own.get_document("weights");
         weights.map_or_else(|_| Vec::new(), |weights| weights.keys().cloned().collect())
     }
 }

@@ -7,12 +7,11 @@
 //! of an object in which a field stands, of something within the field, or a wildcard. Pure: such
 //! an index harms nothing else, so it is told and nothing is refused.
 
-use layout::Collection;
+use layout::{Collection, is_within};
 use mongodb::bson::{Bson, Document};
 
 use super::catalogue::Catalogue;
 use super::definitions::made_by_tandem;
-use super::laid_out::stored_path;
 use super::names::{ACCOUNTS, TRANSACTIONS};
 use super::seen_index::SeenIndex;
 
@@ -86,7 +85,7 @@ pub(super) fn slowing(seen: &Catalogue) -> Vec<Slowing> {
         let is_theirs =
             move |there: &&SeenIndex| !ours.iter().any(|index| index.is_served_by(there));
         there.iter().filter(is_theirs).filter_map(move |index| {
-            let watched = Watched::of(index, stored);
+            let watched = Watched::of(&index.as_listed());
             Some(Slowing {
                 field: watched.first_of(changed, stored)?,
                 index: index.name().to_owned(),
@@ -113,12 +112,10 @@ enum Watched {
 }
 
 impl Watched {
-    fn of(index: &SeenIndex, stored: Option<&Collection>) -> Watched {
-        let own = |document: &Document| -> Document {
-            document.iter().map(|(name, rule)| (stored_path(stored, name), rule.clone())).collect()
-        };
-        let mut paths = fields_of(&own(&index.filter()));
-        for field in own(&index.key()).keys().chain(&index.weights()) {
+    /// Those of an index as the server lists it.
+    fn of(index: &SeenIndex) -> Watched {
+        let mut paths = fields_of(&index.filter());
+        for field in index.key().keys().chain(&index.weights()) {
             match field.strip_suffix(WILDCARD) {
                 None => paths.push(field.clone()),
                 Some("") => match included(&index.projection()) {
@@ -134,19 +131,17 @@ impl Watched {
 
     /// The first of Tandem's fields that is among them, by its path.
     fn first_of(&self, fields: &[&str], stored: Option<&Collection>) -> Option<String> {
-        let mut all = fields.iter().map(|field| stored_path(stored, field));
-        all.find(|field| match self {
+        let stored_path = |field: &&str| match stored {
+            Some(stored) => stored.path(field).into_owned(),
+            None => (*field).to_owned(),
+        };
+        fields.iter().map(stored_path).find(|field| match self {
             Watched::All { .. } => true,
             Watched::Paths(paths) => {
                 paths.iter().any(|path| is_within(path, field) || is_within(field, path))
             }
         })
     }
-}
-
-/// Whether a path is another one, or leads on from it.
-fn is_within(path: &str, object: &str) -> bool {
-    path.strip_prefix(object).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The fields that a filter names, those within `$and` and `$or` included.
@@ -205,7 +200,7 @@ fn leaves(object: &str, projection: &Document) -> Vec<(String, bool)> {
 /// index of transactions as Tandem makes them.
 #[cfg(test)]
 pub(super) fn changed_by_an_end(index: &SeenIndex) -> Option<String> {
-    Watched::of(index, None).first_of(&CHANGED, None)
+    Watched::of(index).first_of(&CHANGED, None)
 }
 
 #[cfg(test)]
@@ -217,7 +212,7 @@ mod tests {
     #[test]
     fn a_wildcard_is_of_what_its_projection_leaves_and_an_exclusion_is_of_everything() {
         let first = |index: Document| {
-            let watched = Watched::of(&SeenIndex(index), None);
+            let watched = Watched::of(&SeenIndex::new(index));
             watched.first_of(&["how.far", "tandem.claim"], None)
         };
         let of = |key: Document| first(doc! { "key": key });

@@ -4,6 +4,7 @@
 //! the ledger reads: at the end the ledger's own reading is asked. Pure.
 
 use ledger::account::{Account, Status};
+use mongo::ACCOUNT_FIELDS;
 use mongodb::bson::{RawBsonRef, RawDocument};
 use rust_decimal::Decimal;
 
@@ -13,18 +14,9 @@ use super::number::{Number, shown, value};
 use super::shape::{Shape, at, present};
 
 /// The fields of an account that are read, by Tandem's names.
-pub(super) const FIELDS: [&str; 10] = [
-    "_id",
-    "balance",
-    "pendingDebits",
-    "pendingCredits",
-    "floor",
-    "pendingTransactions",
-    "status",
-    "currency",
-    "openingBalance",
-    "pendingHolds",
-];
+pub(super) fn fields() -> impl Iterator<Item = &'static str> {
+    ["_id", "pendingTransactions"].into_iter().chain(ACCOUNT_FIELDS)
+}
 
 /// The numbers beside the balance.
 const OTHERS: [&str; 3] = ["pendingDebits", "pendingCredits", "floor"];

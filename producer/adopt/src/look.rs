@@ -141,11 +141,11 @@ impl Look<'_> {
         let (collection, projection) = match stage {
             Stage::Accounts => {
                 let (name, shape) = self.accounts;
-                (name, shape.projection(&account::FIELDS, &[]))
+                (name, shape.projection(account::fields(), &[]))
             }
             Stage::Transactions => {
                 let (name, shape) = self.transactions;
-                (name, shape.projection(&transaction::FIELDS, &transaction::ENDED))
+                (name, shape.projection(transaction::fields(), &transaction::ENDED))
             }
             Stage::Rest => return None,
         };

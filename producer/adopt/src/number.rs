@@ -98,9 +98,8 @@ fn of_decimal(value: RawBsonRef<'_>) -> Number {
     match Amount::from_raw(value) {
         Ok(_) => Number::Decimal,
         Err(AmountError::TooPrecise(text)) => {
-            let rounded = Decimal::from_str(&text).or_else(|_| Decimal::from_scientific(&text));
-            let rounded = rounded.map(|decimal| decimal.round_dp(Amount::PLACES_MAX).normalize());
-            let becomes = rounded.ok().map(|decimal| format!("NumberDecimal(\"{decimal}\")"));
+            let rounded = decimal(&text).map(|exact| exact.round_dp(Amount::PLACES_MAX));
+            let becomes = rounded.map(|fits| format!("NumberDecimal(\"{}\")", fits.normalize()));
             Number::Odd(Class::DecimalPlaces, becomes)
         }
         Err(AmountError::TooLarge(_)) => Number::Odd(Class::TooLarge, None),
@@ -131,6 +130,11 @@ fn of_text(text: &str, places: Option<u32>) -> Number {
     }
 }
 
+/// The value of a stored decimal, by its text, which may have an exponent.
+fn decimal(text: &str) -> Option<Decimal> {
+    Decimal::from_str(text).or_else(|_| Decimal::from_scientific(text)).ok()
+}
+
 /// The value of a number, to be compared with a floor; none where it has none.
 pub(super) fn value(stored: RawBsonRef<'_>) -> Option<Decimal> {
     match stored {
@@ -140,10 +144,7 @@ pub(super) fn value(stored: RawBsonRef<'_>) -> Option<Decimal> {
         RawBsonRef::String(text) => Amount::parse(text).ok().and(Decimal::from_str(text).ok()),
         RawBsonRef::Int32(units) => Some(units.into()),
         RawBsonRef::Int64(units) => Some(units.into()),
-        RawBsonRef::Decimal128(decimal) => {
-            let text = decimal.to_string();
-            Decimal::from_str(&text).or_else(|_| Decimal::from_scientific(&text)).ok()
-        }
+        RawBsonRef::Decimal128(stored) => decimal(&stored.to_string()),
         _ => None,
     }
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use ledger::hex::hex;
+use ledger::hex::{all_from_hex, hex};
 use mongodb::bson::{RawDocument, RawDocumentBuf};
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +70,7 @@ impl State {
     pub(super) fn place(&self) -> Result<Option<RawDocumentBuf>, Error> {
         let broken = || Error::File("the file of --resume has no place in it".to_owned());
         let Some(digits) = &self.place else { return Ok(None) };
-        let bytes = unhex(digits).ok_or_else(broken)?;
+        let bytes = all_from_hex(digits).ok_or_else(broken)?;
         RawDocumentBuf::from_bytes(bytes).map(Some).map_err(|_| broken())
     }
 
@@ -170,12 +170,6 @@ impl Kept {
 
 fn failed(file: &Path, error: &std::io::Error) -> Error {
     Error::File(format!("{}: {error}", file.display()))
-}
-
-fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let pairs = digits.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    digits.len().is_multiple_of(2).then(|| pairs.map(byte).collect())?
 }
 
 #[cfg(test)]

@@ -61,7 +61,11 @@ impl<'a> Shape<'a> {
 
     /// What is read of a document: the fields with these names, its size, and whether no field
     /// stands twice, which is not asked of documents whose state is one of `ended`.
-    pub(super) fn projection(self, names: &[&str], ended: &[State]) -> RawDocumentBuf {
+    pub(super) fn projection<'n>(
+        self,
+        names: impl Iterator<Item = &'n str>,
+        ended: &[State],
+    ) -> RawDocumentBuf {
         let mut tops: Vec<String> = vec!["_id".to_owned()];
         for name in names {
             // What stands on the way to a field shows why the field is not there.

@@ -4,6 +4,7 @@
 //! is one that the ledger reads, and that what is over is only counted. Pure.
 
 use ledger::transaction::{Body, State};
+use mongo::CONTENT_FIELDS;
 use mongodb::bson::RawDocument;
 
 use super::class::{Class, Verdict};
@@ -12,26 +13,9 @@ use super::number::shown;
 use super::shape::{Shape, present};
 
 /// The fields of a transaction that are read, by Tandem's names. Its metadata may be large.
-pub(super) const FIELDS: [&str; 18] = [
-    "_id",
-    "state",
-    "source",
-    "destination",
-    "value",
-    "legs",
-    "currency",
-    "claim",
-    "attempts",
-    "hold",
-    "holdExpiresAt",
-    "notBefore",
-    "submittedNotBefore",
-    "expiresAt",
-    "exclusiveKey",
-    "decidedKey",
-    "captured",
-    "reverses",
-];
+pub(super) fn fields() -> impl Iterator<Item = &'static str> {
+    ["_id", "state", "claim", "attempts", "reverses"].into_iter().chain(CONTENT_FIELDS)
+}
 
 /// The states that are over.
 pub(super) const ENDED: [State; 2] = [State::Done, State::Canceled];

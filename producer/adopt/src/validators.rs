@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use ledger::transaction::State;
-use mongo::error_in_words;
+use mongo::{error_in_words, is_tandems_validator};
 use mongodb::Database;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::error::Error as DriverError;
@@ -100,9 +100,8 @@ pub(super) async fn look(
     for (at, (name, shape)) in collections.into_iter().enumerate() {
         let found = listed.iter().find(|found| found.name == name);
         let Some(options) = found.map(|found| &found.options) else { continue };
-        let Some(rules) = options.validator.as_ref().filter(|rules| !is_tandems(rules)) else {
-            continue;
-        };
+        let is_theirs = |rules: &&Document| !rules.is_empty() && !is_tandems_validator(rules);
+        let Some(rules) = options.validator.as_ref().filter(is_theirs) else { continue };
         let only_warns = options.validation_action
             == Some(mongodb::options::ValidationAction::Warn)
             || options.validation_level == Some(mongodb::options::ValidationLevel::Off);
@@ -114,12 +113,6 @@ pub(super) async fn look(
         validators.push(Validator { collection, only_warns, tried, refuses, not_looked_at });
     }
     Ok(validators)
-}
-
-/// Whether there is no validator, or it is one of Tandem's, which say so.
-fn is_tandems(rules: &Document) -> bool {
-    let comment = rules.get_str("$comment");
-    rules.is_empty() || comment.is_ok_and(|comment| comment.starts_with("tandem"))
 }
 
 async fn attempt(

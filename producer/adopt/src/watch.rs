@@ -8,6 +8,7 @@
 
 use std::time::{Duration, Instant};
 
+use layout::is_within;
 use mongo::error_in_words;
 use mongodb::Database;
 use mongodb::bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
@@ -155,10 +156,7 @@ fn touches(change: &RawDocument, path: &str) -> bool {
     if change.get_str("operationType").is_ok_and(|kind| kind == "replace") {
         return true;
     }
-    let leads = |one: &str, other: &str| {
-        other.strip_prefix(one).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
-    let is_near = |named: &str| leads(path, named) || leads(named, path);
+    let is_near = |named: &str| is_within(named, path) || is_within(path, named);
     let Ok(update) = change.get_document("updateDescription") else { return false };
     let updated = update.get_document("updatedFields").ok();
     let updated = updated.is_some_and(|fields| {

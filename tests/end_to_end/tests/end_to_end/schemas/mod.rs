@@ -25,11 +25,16 @@ pub(super) async fn empty_world() -> World {
     world
 }
 
-/// Sets a ledger up as this schema says.
-async fn init(world: &World, schema: &str) -> Answer {
+/// The path of a file with this schema, which takes the place of the one before.
+pub(super) fn schema_file(world: &World, schema: &str) -> String {
     let file = world.directory().join("ledger.toml");
     std::fs::write(&file, schema).expect("the directory is there");
-    world.producer(&["init", "--schema", file.to_str().expect("it is text")]).await
+    file.to_str().expect("it is text").to_owned()
+}
+
+/// Sets a ledger up as this schema says.
+async fn init(world: &World, schema: &str) -> Answer {
+    world.producer(&["init", "--schema", &schema_file(world, schema)]).await
 }
 
 async fn world_of(schema: &str) -> World {

@@ -6,7 +6,7 @@ use mongodb::Collection;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawBson, RawDocumentBuf, doc, rawdoc};
 
-use super::{assert_sound, collection, empty_world, one, wait_count};
+use super::{assert_sound, collection, empty_world, one, schema_file, wait_count};
 use crate::schema::is_refused;
 
 const SCHEMA: &str = r#"
@@ -60,10 +60,7 @@ async fn world_of(kind: &Kind) -> World {
 }
 
 async fn init(world: &World, schema: &str) -> Answer {
-    let file = world.directory().join("ledger.toml");
-    std::fs::write(&file, schema).expect("the directory is there");
-    let file = file.to_str().expect("it is text");
-    world.producer(&["init", "--schema", file, "--validator"]).await
+    world.producer(&["init", "--schema", &schema_file(world, schema), "--validator"]).await
 }
 
 fn payment(id: &Bson, from: &Bson, to: &Bson, value: i64) -> Document {

@@ -1,13 +1,14 @@
 //! `producer adopt --dry-run`: what fits of a collection that was there before Tandem.
 
+mod moves;
+mod pieces;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use harness::odd::insert_raw;
-use harness::process::Signal;
 use harness::producer::Answer;
-use harness::wait::{s, wait_until};
 use harness::world::World;
 use mongodb::IndexModel;
 use mongodb::bson::oid::ObjectId;
@@ -17,7 +18,7 @@ use mongodb::options::IndexOptions;
 use serde_json::Value;
 
 use crate::layouts::{SCHEMA, collection};
-use crate::schemas::empty_world;
+use crate::schemas::{empty_world, schema_file};
 
 async fn fill(world: &World, name: &str, documents: Vec<Document>) {
     collection(world, name).insert_many(documents).await.expect("MongoDB is there");
@@ -173,12 +174,6 @@ fn user(at: u8, score: impl Into<Bson>) -> Document {
     doc! { "_id": ObjectId::from_bytes([at; 12]), "wallet": { "score": score }, "state": "active" }
 }
 
-async fn schema_file(world: &World, schema: &str) -> String {
-    let file = world.directory().join("ledger.toml");
-    std::fs::write(&file, schema).expect("the directory is there");
-    file.to_str().expect("it is text").to_owned()
-}
-
 #[tokio::test]
 async fn a_schema_says_where_to_look_before_and_after_the_ledger_is_set_up() {
     let world = empty_world().await;
@@ -189,7 +184,7 @@ async fn a_schema_says_where_to_look_before_and_after_the_ledger_is_set_up() {
     fill(&world, "user", users).await;
     let payment = |id: i64, word: &str| doc! { "_id": id, "from": 1, "score": 5, "status": word };
     fill(&world, "transaction", vec![payment(1, "committed"), payment(2, "done")]).await;
-    let file = schema_file(&world, SCHEMA).await;
+    let file = schema_file(&world, SCHEMA);
     let before = everything(&world).await;
     let classes = expected(&[
         ("fraction", 1),
@@ -208,7 +203,7 @@ async fn a_schema_says_where_to_look_before_and_after_the_ledger_is_set_up() {
     world.producer(&["init", "--schema", &file]).await.expect_success();
     let report = look(&world, &["--json"]).await.json();
     assert_eq!(counts(&report["accounts"]), classes);
-    let other = schema_file(&world, &SCHEMA.replace("wallet.score", "wallet.points")).await;
+    let other = schema_file(&world, &SCHEMA.replace("wallet.score", "wallet.points"));
     let refused = look(&world, &["--schema", &other]).await;
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
     assert!(refused.stderr.contains("set up with another schema"), "{}", refused.stderr);
@@ -224,117 +219,6 @@ async fn only_looking_is_there_and_says_so() {
     world.finish().await;
 }
 
-/// The same report, without how long it took.
-fn timeless(mut report: Value) -> Value {
-    report["seconds"] = Value::Null;
-    report
-}
-
-#[tokio::test]
-async fn a_look_that_was_killed_goes_on_and_says_the_same_as_one_that_was_not() {
-    let world = empty_world().await;
-    let account = |at: i32| match at % 3 {
-        // Ids of several types, each of which has its own place in the order.
-        0 => doc! { "_id": at, "balance": 0 },
-        1 => doc! { "_id": format!("a{at}"), "balance": f64::from(at) + 0.5 },
-        _ => doc! { "_id": { "n": at }, "balance": 0 },
-    };
-    fill(&world, "accounts", (0..6_000).map(account).collect()).await;
-    fill(&world, "transactions", odd_transactions()).await;
-    let whole = timeless(look(&world, &["--json"]).await.json());
-    assert_eq!(whole["accounts"]["read"], 6_000);
-    let file = world.directory().join("look.json");
-    let name = file.to_str().expect("it is text");
-    let flags = ["adopt", "--dry-run", "--watch", "0", "--json", "--piece", "10", "--resume", name];
-    for signal in [Signal::Kill, Signal::Int] {
-        let mut killed = world.spawn_producer(&flags, &[]);
-        let before = std::fs::read(&file).ok();
-        wait_until("a piece was counted", s(30), async || {
-            std::fs::read(&file).is_ok_and(|now| Some(now) != before)
-        })
-        .await;
-        killed.signal(signal);
-        let code = killed.exit(s(30)).await.code();
-        if signal == Signal::Int {
-            assert_eq!(code, Some(130), "{}", killed.log());
-            assert!(killed.log().contains("it goes on where it stopped"), "{}", killed.log());
-        }
-        assert!(file.exists(), "it came to its end before it was killed");
-    }
-    let other = world.producer(&["adopt", "--dry-run", "--places", "2", "--resume", name]).await;
-    assert_eq!(other.code, Some(2), "{}", other.stderr);
-    // What was counted stays counted, so nobody sees that the first account is gone.
-    let first = collection(&world, "accounts").delete_one(doc! { "_id": 0 }).await;
-    assert_eq!(first.expect("MongoDB is there").deleted_count, 1);
-    let resumed = world.producer(&flags).await;
-    assert_eq!(timeless(resumed.json()), whole);
-    assert!(!file.exists(), "the file of a look that has ended is removed");
-    world.finish().await;
-}
-
-#[tokio::test]
-async fn an_old_processor_that_is_at_work_is_named() {
-    for is_ledger in [false, true] {
-        let world = empty_world().await;
-        fill(&world, "accounts", vec![doc! { "_id": "a", "balance": 5 }]).await;
-        fill(&world, "transactions", odd_transactions()).await;
-        if is_ledger {
-            world.producer(&["init", "--apply"]).await.expect_success();
-        }
-        let quiet = look(&world, &["--json", "--watch", "1"]).await.json();
-        assert_eq!(quiet["moved"]["transactions"], 0, "{quiet}");
-        let (accounts, transactions) =
-            (collection(&world, "accounts"), collection(&world, "transactions"));
-        let old = tokio::spawn(async move {
-            for at in 0.. {
-                let state = if at % 2 == 0 { "pending" } else { "initial" };
-                let moved = doc! { "$set": { "state": state } };
-                let moved = transactions.update_one(doc! { "_id": "t1" }, moved).await;
-                moved.expect("MongoDB is there");
-                let paid = doc! { "$inc": { "balance": 1 } };
-                let paid = accounts.update_one(doc! { "_id": "a" }, paid).await;
-                paid.expect("MongoDB is there");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        });
-        let answer = look(&world, &["--json", "--watch", "6"]).await;
-        let told = look(&world, &["--watch", "6"]).await.stdout;
-        old.abort();
-        let report = answer.json();
-        assert_eq!(answer.code, Some(1), "{report}");
-        for moved in ["accounts", "transactions"] {
-            assert!(report["moved"][moved].as_u64() > Some(0), "{report}");
-        }
-        assert_eq!(report["moved"]["samples"][0]["id"], "t1", "{report}");
-        assert_eq!(report["moved"]["samples"][0]["path"], "state", "{report}");
-        assert!(told.contains("an old processor is at work"), "{told}");
-        world.finish().await;
-    }
-}
-
-#[tokio::test]
-async fn a_worker_of_tandems_is_no_old_processor() {
-    for engine in ["two-phase", "auto"] {
-        let world = World::new().await;
-        world.accounts(&[("a", 1_000), ("b", 0)]).await;
-        let worker = world.worker("one").flag("--engine", engine).start().await;
-        let looking = look(&world, &["--json", "--watch", "4"]);
-        let paying = async {
-            for _ in 0..4 {
-                world.producer(&["transfer", "a", "b", "1", "--wait"]).await.expect_success();
-            }
-        };
-        let (answer, ()) = tokio::join!(looking, paying);
-        let report = answer.json();
-        assert_eq!(report["moved"]["not_looked_at"], Value::Null, "{report}");
-        for moved in ["accounts", "transactions"] {
-            assert_eq!(report["moved"][moved], 0, "{engine}: {report}");
-        }
-        drop(worker);
-        world.finish().await;
-    }
-}
-
 #[tokio::test]
 async fn ids_that_two_accounts_have_are_counted_unless_an_index_keeps_them_unique() {
     let world = empty_world().await;
@@ -342,7 +226,7 @@ async fn ids_that_two_accounts_have_are_counted_unless_an_index_keeps_them_uniqu
     let people = people.map(|name| doc! { "name": name, "balance": 5 });
     let nameless = [doc! { "balance": 5 }, doc! { "balance": 5, "name": Bson::Null }];
     fill(&world, "accounts", people.into_iter().chain(nameless).collect()).await;
-    let file = schema_file(&world, "[accounts]\nfields = { _id = \"name\" }").await;
+    let file = schema_file(&world, "[accounts]\nfields = { _id = \"name\" }");
     let answer = look(&world, &["--json", "--schema", &file]).await;
     assert_eq!(answer.code, Some(1), "{}", answer.stderr);
     let keys = &answer.json()["keys"];
@@ -399,15 +283,4 @@ async fn indexes_and_validators_that_would_hurt_or_cost_are_named() {
     assert_eq!(refuses(1), "the state \"canceling\", the state \"canceled\"");
     assert_eq!(report["validators"][0]["tried"], 1);
     world.finish().await;
-}
-
-#[tokio::test]
-async fn documents_of_which_one_fills_an_answer_end_no_look_early() {
-    let world = empty_world().await;
-    for id in ["a", "b", "c"] {
-        let marks = ["x".repeat(9 << 20)];
-        fill(&world, "accounts", vec![doc! { "_id": id, "pendingTransactions": marks }]).await;
-    }
-    let answer = look(&world, &["--json"]).await;
-    assert_eq!(answer.json()["accounts"]["read"], 3, "{}", answer.stderr);
 }
