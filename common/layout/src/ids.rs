@@ -102,7 +102,7 @@ impl IdKind {
     }
 
     /// The id in the database, as the server computes it from the path of a text. What is no text
-    /// of this kind stays a text.
+    /// of this kind stays as it is: the server would cut 1.5 down to 1.
     #[must_use]
     pub fn stored_of(self, path: &str) -> RawBson {
         let to = match self {
@@ -110,7 +110,11 @@ impl IdKind {
             IdKind::ObjectId => "objectId",
             IdKind::Int64 => "long",
         };
-        rawdoc! { "$convert": { "input": path, "to": to, "onError": path, "onNull": path } }.into()
+        let id =
+            rawdoc! { "$convert": { "input": path, "to": to, "onError": null, "onNull": null } };
+        let is_text = rawdoc! { "$eq": [{ "$toString": "$$id" }, path] };
+        let either = rawdoc! { "$cond": [is_text, "$$id", path] };
+        rawdoc! { "$let": { "vars": { "id": id }, "in": either } }.into()
     }
 
     /// The order of two ids on the server, by their texts. What is no text of this kind comes last.

@@ -2,13 +2,14 @@
 //!
 //! The servers live in a fresh directory under `.local/` that is removed at the end, with every
 //! process that the tests have left behind, whatever the outcome. Logs are kept when tests fail.
+//! When a server ends by itself or the broker takes no messages any more, so does the run.
 //! A run that was itself killed is cleaned up after by the next one. The exit code is cargo's.
 
 use std::ffi::OsString;
 
 use clap::Parser;
 use harness::console::{Failure, Timings};
-use harness::deployment::{self, Deployment};
+use harness::deployment::{self, Deployment, health};
 use tokio::process::Command;
 
 use crate::command::run;
@@ -69,7 +70,14 @@ async fn on_servers(
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
         tests.env("RUST_TEST_THREADS", TEST_THREADS);
     }
-    timings.part("tests", run(&mut tests, directory.path())).await
+    let tests = async {
+        tokio::select! {
+            code = run(&mut tests, directory.path()) => code,
+            // Each test would wait for its deadline, and blame what it tests.
+            ill = health::until_ill(&servers) => Err(ill),
+        }
+    };
+    timings.part("tests", tests).await
 }
 
 async fn build(directory: &RunDirectory) -> Result<(), Failure> {

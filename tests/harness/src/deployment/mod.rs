@@ -9,6 +9,7 @@
 //! - [`ports`], [`directory`], [`programs`]: what a server needs on this machine.
 //! - [`mongodb`], [`rabbitmq`]: how each server is started, and when it serves.
 //! - [`cluster`]: several nodes as one broker.
+//! - [`health`]: whether they still serve.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use crate::console::{Failure, say};
 pub mod cluster;
 pub mod daemon;
 pub mod directory;
+pub mod health;
 pub mod identity;
 pub mod mark;
 pub mod mongodb;

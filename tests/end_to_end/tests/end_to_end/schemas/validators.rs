@@ -273,9 +273,14 @@ async fn what_was_there_before_the_validators_is_told_and_costs_nothing_else() {
             wait_count(&world, "payment", doc! { "_id": d, "how.far": "done" }, 1).await;
             let unwritable = doc! { "code": "transaction_unwritable" };
             wait_count(&world, "tandem.parked", unwritable, 1).await;
+            let fractions = u64::from(kind.name == "int64");
+            wait_count(&world, "tandem.parked", doc! { "code": "invalid_id" }, fractions).await;
             let parked = world.producer(&["list", "--parked"]).await.expect_success().stdout;
             println!("{what}: {parked}");
             assert!(parked.contains("how.much: \"12.50\" is a text"), "{what}: {parked}");
+            // A fraction is an id of no other kind than numbers.
+            let is_told = parked.contains("1.5") && parked.contains("invalid_id");
+            assert_eq!(is_told, kind.name == "int64", "{what}: {parked}");
             drop(worker);
             world.finish().await;
         }
