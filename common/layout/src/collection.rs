@@ -77,6 +77,19 @@ impl Collection {
         self.ids.get("_id").copied().unwrap_or_default()
     }
 
+    /// The path under which everything stands that its owner has not named.
+    #[must_use]
+    pub fn own_path(&self) -> &str {
+        self.rest.as_str()
+    }
+
+    /// The names of fields that stand directly under that path and that its owner has named.
+    pub fn named_within(&self) -> impl Iterator<Item = &'static str> {
+        let is_within = |name: &str, path: &Path| *path.as_str() == *self.rest.join(name);
+        let within = self.fields.iter().filter(move |(name, path)| is_within(name, path));
+        within.map(|(name, _)| *name)
+    }
+
     /// Where a field stands. The name may go on behind a dot.
     #[must_use]
     pub fn path(&self, name: &str) -> Cow<'_, str> {

@@ -329,6 +329,9 @@ mod tests {
         assert_eq!(transactions.name_of("tandem.source"), None);
         assert_eq!(transactions.name_of("source"), None);
         assert_eq!(accounts.parents(), ["tandem", "wallet"]);
+        assert_eq!(accounts.own_path(), "tandem");
+        assert_eq!(accounts.named_within().collect::<Vec<_>>(), ["floor"]);
+        assert_eq!(transactions.named_within().count(), 0);
     }
 
     #[test]

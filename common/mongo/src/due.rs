@@ -102,6 +102,20 @@ impl Store {
         Ok(self.find("event is due", find, |_| Some(())).await?.pop().is_some())
     }
 
+    /// Whether there is a note at all: some event is not confirmed yet.
+    ///
+    /// # Errors
+    /// When the server is away or refuses.
+    pub async fn has_notes(&self) -> Result<bool, LedgerError> {
+        let find = rawdoc! {
+            "find": EVENTS,
+            "filter": DUE_EVENTS.all(),
+            "projection": { "_id": 1 },
+            "limit": 1_i64,
+        };
+        Ok(self.find("due", find, |_| Some(())).await?.pop().is_some())
+    }
+
     /// The notes that are due by the server's clock, at most so many: those first that are due for
     /// the longest time, so that notes whose events are refused again and again hold up no other.
     ///

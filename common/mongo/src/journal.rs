@@ -10,7 +10,8 @@
 //!
 //! `nets` has the sum of what the line books on each account, in the same order. `at` is the
 //! server's clock. Promises that a line is never written over: a second one of the same name fails
-//! and takes the whole transaction with it. `super::lines` reads them.
+//! and takes the whole transaction with it. `super::lines` reads them. Nothing removes a line but the
+//! way back from a ledger ([`Store::remove_lines`]).
 
 use std::collections::BTreeMap;
 
@@ -19,13 +20,14 @@ use ledger::event::End;
 use ledger::journal::{Entry, Line, Net};
 use ledger::transaction::AccountId;
 use mongodb::ClientSession;
-use mongodb::bson::{Decimal128, RawArrayBuf, RawBson, doc, rawdoc};
+use mongodb::bson::{Decimal128, RawArrayBuf, RawBson, RawDocument, doc, rawdoc};
 
 use super::due::note;
 use super::index::Index;
 use super::names::{BY_ACCOUNT, EVENTS, JOURNAL};
 use super::native::{Halt, Statement, update};
 use super::own::LINE;
+use super::read::cstr;
 use super::write::DUPLICATE_KEY;
 use super::{Store, fault};
 use ledger::{Fault, LedgerError};
@@ -51,6 +53,46 @@ pub(super) async fn write(
     let Some(note) = note(line) else { return Ok(()) };
     let written = update(store, session, operation, EVENTS, vec![note]).await;
     written.map_err(|halt| of_a_line(operation, halt))
+}
+
+impl Store {
+    /// Removes some lines, for whoever gives a ledger up: at most so many. Returns how many there
+    /// were. What others have put into the journal stays.
+    ///
+    /// # Errors
+    /// When the server is away or refuses.
+    pub async fn remove_lines(&self, most: u32) -> Result<usize, LedgerError> {
+        const OPERATION: &str = "remove lines";
+        let find = rawdoc! {
+            "find": JOURNAL,
+            "filter": LINE.all(),
+            "projection": { "_id": 1 },
+            "limit": i64::from(most),
+        };
+        let id = |line: &RawDocument| Some(RawBson::from(line.get("_id").ok()??.to_owned()));
+        let ids = self.find(OPERATION, find, id).await.map_err(LedgerError::without_effect)?;
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let (count, limit) = (ids.len(), self.op_limit_ms());
+        let mut filter = LINE.all();
+        filter.append(cstr("_id"), rawdoc! { "$in": RawArrayBuf::from_iter(ids) });
+        let command = rawdoc! {
+            "delete": JOURNAL,
+            "deletes": [{ "q": filter, "limit": 0 }],
+            "maxTimeMS": limit,
+            "comment": format!("tandem {OPERATION}"),
+            "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
+        };
+        let database = self.database.clone();
+        let reply = self.limited(OPERATION, async move { database.run_raw_command(command).await });
+        let reply = reply.await?;
+        self.heard(&reply);
+        match fault::refusals(OPERATION, &reply)?.pop() {
+            Some((_, refused)) => Err(LedgerError::lasting(OPERATION, refused.problem)),
+            None => Ok(count),
+        }
+    }
 }
 
 /// What the server says against a line speaks against no transaction in it.

@@ -9,6 +9,15 @@
 
 use mongodb::bson::{RawArrayBuf, rawdoc};
 
+/// Fields of a transaction that nobody but Tandem writes. One that is final and has none of them
+/// was ended by others.
+pub const WRITTEN_FIELDS: [&str; 7] =
+    ["createdAt", "attempts", "decidedAt", "line", "reason", "parked", "captured"];
+
+/// The field by which `producer adopt` says of a transaction that others had ended it: it has dated
+/// it (`createdAt`), and Tandem has written nothing else of it.
+pub const ENDED_BY_OTHERS: &str = "endedByOthers";
+
 /// What is none, as the value of `$nor`: a filter can have that beside any other condition.
 pub(super) fn foreign() -> RawArrayBuf {
     let no_text = rawdoc! { "$not": { "$type": "string" } };

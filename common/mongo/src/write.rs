@@ -51,6 +51,21 @@ pub(super) const GARBLED: &str = "the server refuses it with an answer that is n
 /// The `_id` exists.
 pub(super) const DUPLICATE_KEY: i32 = 11_000;
 
+/// Which collection a command changes, and in which words it speaks of the documents.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Target<'a> {
+    /// By Tandem's name. Where there is a layout, it translates the command.
+    Own(&'a str),
+    /// By the name in the database, with paths and ids as they are stored.
+    Stored(&'a str),
+}
+
+impl<'a> From<&'a str> for Target<'a> {
+    fn from(name: &'a str) -> Target<'a> {
+        Target::Own(name)
+    }
+}
+
 impl Counts {
     fn of(self, reply: &Document) -> usize {
         let field = match self {
@@ -67,16 +82,16 @@ impl Store {
     ///
     /// # Errors
     /// When a command failed, or is not known to be durable; some of it may have run.
-    pub(super) async fn write<T>(
+    pub(super) async fn write<'a, T>(
         &self,
         operation: &'static str,
-        collection: &str,
+        collection: impl Into<Target<'a>>,
         items: &[T],
         groups: Vec<Vec<usize>>,
         counts: Counts,
         statement: impl Fn(&[&T]) -> RawDocumentBuf,
     ) -> Result<Written, LedgerError> {
-        let mut written = Written::default();
+        let (collection, mut written) = (collection.into(), Written::default());
         let mut groups = groups;
         if self.one_document_a_statement().await? {
             groups = each_alone(groups.into_iter().flatten());
@@ -139,6 +154,24 @@ impl Store {
         self.write(operation, collection, &raw, groups, Counts::Matched, statement).await
     }
 
+    /// The same with documents as they are stored: of a collection by its name in the database,
+    /// with paths and ids that no layout translates. No statement may be a pipeline, because nothing
+    /// keeps those away from documents in which a field stands twice.
+    ///
+    /// # Errors
+    /// As [`Store::change`].
+    pub async fn change_stored(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        statements: &[RawDocumentBuf],
+    ) -> Result<Written, LedgerError> {
+        let groups = each_alone(0..statements.len());
+        let statement = |group: &[&RawDocumentBuf]| group[0].clone();
+        let target = Target::Stored(collection);
+        self.write(operation, target, statements, groups, Counts::Matched, statement).await
+    }
+
     /// Inserts documents, all that can be.
     ///
     /// # Errors
@@ -184,10 +217,11 @@ impl Store {
     async fn update(
         &self,
         operation: &'static str,
-        collection: &str,
+        target: Target<'_>,
         updates: RawArrayBuf,
     ) -> Result<Option<Document>, LedgerError> {
         let limit = self.op_limit_ms();
+        let (Target::Own(collection) | Target::Stored(collection)) = target;
         let command = rawdoc! {
             "update": collection,
             "updates": updates,
@@ -198,7 +232,10 @@ impl Store {
             "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
         };
         let database = self.database.clone();
-        let command = self.sent(operation, command).await?.sent;
+        let command = match target {
+            Target::Own(_) => self.sent(operation, command).await?.sent,
+            Target::Stored(_) => command,
+        };
         let reply = self.limited(operation, async move {
             match database.run_raw_command(command).await {
                 Ok(reply) => Ok(Some(reply)),

@@ -21,8 +21,12 @@ pub(super) fn fields() -> impl Iterator<Item = &'static str> {
 /// The numbers beside the balance.
 const OTHERS: [&str; 3] = ["pendingDebits", "pendingCredits", "floor"];
 
+/// The sums of what is in flight.
+pub(super) const PENDING: [&str; 2] = ["pendingDebits", "pendingCredits"];
+
 /// Says of which classes an account is. `places` is how many decimal places its numbers have that
-/// are no decimals; none means that they are minor units.
+/// are no decimals; none means that they are minor units. An account with an opening counts minor
+/// units, whatever `places` says: nothing reads its numbers as larger units a second time.
 #[must_use]
 pub fn account(stored: Stored<'_>, shape: Shape<'_>, places: Option<u32>) -> Looked {
     let document = stored.document;
@@ -38,6 +42,7 @@ pub fn account(stored: Stored<'_>, shape: Shape<'_>, places: Option<u32>) -> Loo
         return looked;
     }
     looked.id(document, shape);
+    let places = places.filter(|_| !is_adopted(document, shape));
     numbers(&mut looked, document, &read, shape, places);
     status(&mut looked, document, &read, shape);
     marks(&mut looked, document, shape);
@@ -51,6 +56,12 @@ pub fn account(stored: Stored<'_>, shape: Shape<'_>, places: Option<u32>) -> Loo
         looked.unit = None;
     }
     looked
+}
+
+/// Whether it has an opening. Tandem writes one with its first update, and `producer adopt` with
+/// the balance.
+pub(super) fn is_adopted(document: &RawDocument, shape: Shape<'_>) -> bool {
+    present(document, &shape.path("openingBalance")).is_some()
 }
 
 fn numbers(
@@ -108,12 +119,17 @@ fn status(looked: &mut Looked, document: &RawDocument, read: &RawDocument, shape
 }
 
 fn marks(looked: &mut Looked, document: &RawDocument, shape: Shape<'_>) {
+    let is_tandems = is_adopted(document, shape);
+    for path in PENDING.map(|name| shape.path(name)) {
+        let pending = present(document, &path).filter(|_| !is_tandems);
+        if let Some(pending) = pending.filter(|sum| value(*sum).is_some_and(|sum| !sum.is_zero())) {
+            looked.add(Class::PendingUnclaimed, &path, shown(pending));
+        }
+    }
     let path = shape.path("pendingTransactions");
     match present(document, &path) {
         None => {}
         Some(RawBsonRef::Array(marks)) => {
-            // Tandem writes an opening with the first mark that it sets.
-            let is_tandems = present(document, &shape.path("openingBalance")).is_some();
             if let (false, Some(Ok(mark))) = (is_tandems, marks.into_iter().next()) {
                 looked.add(Class::MarksUnclaimed, &path, shown(mark));
             }

@@ -75,6 +75,8 @@ pub enum Class {
     MarksNoList,
     /// Marks that Tandem has not set.
     MarksUnclaimed,
+    /// Pending sums that Tandem has not written.
+    PendingUnclaimed,
     /// A transaction in flight that no worker of Tandem has claimed.
     InFlightUnclaimed,
     /// Anything else that Tandem does not read.
@@ -129,6 +131,7 @@ impl Class {
             | Class::NoId
             | Class::MarksNoList
             | Class::MarksUnclaimed
+            | Class::PendingUnclaimed
             | Class::InFlightUnclaimed
             | Class::NotReadable => Verdict::NeedsRepair,
             Class::ListAsNumber
@@ -167,6 +170,7 @@ impl Class {
             Class::NoId => "no_id",
             Class::MarksNoList => "marks_no_list",
             Class::MarksUnclaimed => "marks_unclaimed",
+            Class::PendingUnclaimed => "pending_unclaimed",
             Class::InFlightUnclaimed => "in_flight_unclaimed",
             Class::NotReadable => "not_readable",
             Class::ListAsNumber => "list_as_number",
@@ -224,6 +228,9 @@ impl Class {
             Class::MarksNoList => "Make it a list, or remove it.",
             Class::MarksUnclaimed => {
                 "Let the old processor end these transactions, so that their marks are gone."
+            }
+            Class::PendingUnclaimed => {
+                "Let the old processor end what is pending, so that the sum is 0 or not there."
             }
             Class::InFlightUnclaimed => {
                 "Let the old processor end it before a worker of Tandem runs."

@@ -1,13 +1,21 @@
 #![doc = include_str!("../README.md")]
 
 mod account;
+mod adopting;
 mod class;
+mod common;
+mod counts;
+mod dating;
 mod indexes;
 mod keys;
 mod look;
 mod looked;
 mod number;
 mod pages;
+mod plan;
+mod rate;
+mod ready;
+mod removal;
 mod report;
 mod resume;
 mod shape;
@@ -15,25 +23,37 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod undo;
 mod validators;
+mod walk;
 mod watch;
 
 pub use account::account;
+pub use adopting::{Adopted, Adoption, adopt};
 pub use class::{Class, Verdict};
+pub use counts::{Counts, Reason};
+pub use dating::dating;
 pub use keys::{KEYS_LIMIT, Keys};
 pub use look::{At, look};
 pub use looked::{BYTES_MAX, Looked, Sample, Stored, Unit};
-pub use number::{Number, PLACES_MAX, classify};
+pub use number::{Becomes, Number, PLACES_MAX, classify};
 pub use pages::PIECE_LIMIT;
+pub use plan::{Change, Plan, Repairs, plan};
+pub use rate::Bucket;
+pub use ready::SILENT_MS;
 pub use report::{Documents, Noted, Report, Seen};
 pub use resume::RESUME_BYTES_MAX;
 pub use shape::Shape;
 pub use tally::{Counted, SAMPLES_MAX, Tally};
 pub use transaction::transaction;
+pub use undo::{Undo, Undone, undo};
 pub use validators::{TRIED_MAX, Validator};
+pub use walk::{AT_ONCE_MAX, ROUNDS_MAX};
 pub use watch::{CHANGES_MAX, Moved};
 
 use std::path::PathBuf;
+
+use common::{remaining, seconds, settings, stored};
 
 /// How to look.
 #[derive(Clone, Debug)]
@@ -54,7 +74,7 @@ impl Default for Options {
     }
 }
 
-/// Why a look has not come to its end.
+/// Why a look, an adoption or the way back has not come to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A server.
@@ -66,6 +86,9 @@ pub enum Error {
     /// The file is of something else.
     #[error("{0}")]
     Refused(String),
+    /// Nothing was written: something has to be seen to first, and it says what.
+    #[error("{0}")]
+    NotNow(String),
 }
 
 /// A query that failed, and is not tried again.

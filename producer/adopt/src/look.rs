@@ -5,20 +5,23 @@
 
 use std::time::{Duration, Instant};
 
-use client::{Client, Error as ClientError};
-use layout::{EACH_FIELD_ONCE, Layout};
-use mongo::{ACCOUNTS, LedgerSettings, TRANSACTIONS};
-use mongodb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use client::Client;
+use layout::Layout;
+use mongo::{ACCOUNTS, TRANSACTIONS};
+use mongodb::bson::RawDocument;
 use sha2::{Digest, Sha256};
 
 use super::indexes::{self, There};
 use super::looked::{Looked, Stored};
-use super::pages::{Pages, place_of};
+use super::pages::{Pages, estimate, place_of};
 use super::report::{Documents, Report, notes};
 use super::resume::{Kept, LookedAt, Stage, State};
-use super::shape::{BYTES, Shape};
+use super::shape::Shape;
 use super::watch::{Watched, watch};
-use super::{Error, Options, account, failed, keys, transaction, validators};
+use super::{
+    Error, Options, account, failed, keys, remaining, seconds, settings, stored, transaction,
+    validators,
+};
 
 /// How far a look is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,17 +64,7 @@ pub async fn look(
     look.walk(&mut state, &progress).await?;
     let report = look.rest(&state, layout.as_ref(), settings.is_some(), &progress).await?;
     look.kept.remove()?;
-    let seconds = (begun.elapsed().as_secs_f64() * 1_000.0).round() / 1_000.0;
-    Ok(Report { seconds, ..report }.judged())
-}
-
-/// The settings of the ledger, if one is set up, and with them its schema.
-async fn settings(client: &Client) -> Result<Option<LedgerSettings>, ClientError> {
-    let settings = || async {
-        let settings = client.store().check_settings().await;
-        settings.map_err(mongo::NotReady::without_effect)
-    };
-    client.insist(settings).await
+    Ok(Report { seconds: seconds(begun), ..report }.judged())
 }
 
 struct Look<'a> {
@@ -97,7 +90,9 @@ impl Look<'_> {
 
     /// Reads both collections, piece by piece, from where the state is.
     async fn walk(&self, state: &mut State, progress: &impl Fn(At)) -> Result<(), Error> {
-        let of = self.estimate().await?;
+        let names = [self.accounts.0, self.transactions.0];
+        let names = names.into_iter().filter(|name| self.there.can_be_read(name));
+        let of = estimate(self.client, names).await?;
         let (begun, before) = (Instant::now(), state.accounts.read + state.transactions.read);
         while let Some(pages) = self.pages(state.stage) {
             let place = state.place()?;
@@ -119,22 +114,6 @@ impl Look<'_> {
             progress(At { read, of, what: what(state.stage), remaining });
         }
         Ok(())
-    }
-
-    /// How many documents there are, by the server's own count, which may be off after a crash.
-    async fn estimate(&self) -> Result<u64, Error> {
-        let mut all = 0;
-        for (name, _) in [self.accounts, self.transactions] {
-            let collection = self.client.store().database().collection::<RawDocumentBuf>(name);
-            let count = || async {
-                let count = collection.estimated_document_count().await;
-                count.map_err(|error| mongo::query_failed("count", &error))
-            };
-            if self.there.can_be_read(name) {
-                all += self.client.insist(count).await?;
-            }
-        }
-        Ok(all)
     }
 
     fn pages(&self, stage: Stage) -> Option<Pages<'_>> {
@@ -218,39 +197,5 @@ fn what(stage: Stage) -> &'static str {
     match stage {
         Stage::Accounts => "accounts",
         Stage::Transactions | Stage::Rest => "transactions",
-    }
-}
-
-/// A document of a piece, with what the projection has computed.
-fn stored(document: &RawDocument) -> Stored<'_> {
-    let bytes = match document.get(BYTES) {
-        Ok(Some(RawBsonRef::Int32(bytes))) => i64::from(bytes),
-        Ok(Some(RawBsonRef::Int64(bytes))) => bytes,
-        Ok(_) | Err(_) => 0,
-    };
-    let repeats = matches!(document.get(EACH_FIELD_ONCE), Ok(Some(RawBsonRef::Boolean(false))));
-    Stored { document, bytes: u64::try_from(bytes).unwrap_or_default(), repeats }
-}
-
-/// How long the rest takes, at the speed so far.
-fn remaining(elapsed: Duration, read: u64, left: u64) -> Option<Duration> {
-    if read == 0 {
-        return None;
-    }
-    #[expect(clippy::cast_precision_loss, reason = "a time for people")]
-    let share = left as f64 / read as f64;
-    Some(Duration::from_secs((elapsed.as_secs_f64() * share).round() as u64))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_remaining_time_is_that_of_the_speed_so_far() {
-        assert_eq!(remaining(Duration::from_secs(5), 0, 10), None);
-        let at = |read, left| remaining(Duration::from_secs(5), read, left);
-        assert_eq!(at(100, 200), Some(Duration::from_secs(10)));
-        assert_eq!(at(100, 0), Some(Duration::ZERO));
     }
 }

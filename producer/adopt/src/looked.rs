@@ -91,7 +91,7 @@ impl Looked {
         let value = at(document, path);
         let number = classify(value, places);
         if let (Number::Odd(class, becomes), Some(value)) = (&number, value) {
-            self.push(*class, path, shown(value), becomes.clone());
+            self.push(*class, path, shown(value), becomes.map(|becomes| becomes.to_string()));
         }
         number
     }

@@ -3,11 +3,13 @@
 //! Owns the classes of a stored number, and how one with a fraction is read as minor units. Promises
 //! that a number which it calls fit is one that the ledger reads as the amount it means. Pure.
 
+use std::fmt;
 use std::str::FromStr;
 
 use ledger::amount::{Amount, AmountError};
 use ledger::limits::echo;
 use mongodb::bson::RawBsonRef;
+use rust_decimal::prelude::ToPrimitive;
 use rust_decimal::{Decimal, RoundingStrategy};
 
 use super::class::Class;
@@ -24,8 +26,26 @@ pub enum Number {
     Whole,
     /// A decimal.
     Decimal,
-    /// None of these: its class, and the amount that it would become, as `mongosh` takes it.
-    Odd(Class, Option<String>),
+    /// None of these: its class, and what it would become, if that is known.
+    Odd(Class, Option<Becomes>),
+}
+
+/// What a number would become. Its text is what `mongosh` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Becomes {
+    /// The amount.
+    pub amount: Amount,
+    /// Whether the number has more places than the amount.
+    pub rounds: bool,
+}
+
+impl fmt::Display for Becomes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.amount {
+            Amount::Int(units) => write!(f, "NumberLong(\"{units}\")"),
+            Amount::Decimal(decimal) => write!(f, "NumberDecimal(\"{decimal}\")"),
+        }
+    }
 }
 
 /// Says what a stored number is. With `places`, numbers that are no decimals count units of which
@@ -88,8 +108,13 @@ fn meant(double: f64) -> Decimal {
 fn minor(class: Class, units: Decimal, places: u32) -> Number {
     let rounded = units.round_dp_with_strategy(places, RoundingStrategy::MidpointNearestEven);
     let scaled = Decimal::from(10_i64.pow(places)).checked_mul(rounded);
-    match scaled.filter(|scaled| scaled.abs() <= Decimal::from(Amount::MAX)) {
-        Some(scaled) => Number::Odd(class, Some(format!("NumberLong(\"{}\")", scaled.normalize()))),
+    let scaled = scaled.and_then(|scaled| scaled.to_i64());
+    match scaled.filter(|scaled| scaled.unsigned_abs() <= Amount::MAX.unsigned_abs()) {
+        Some(scaled) => {
+            // Only a number that is all but zero is read as zero without being it.
+            let rounds = rounded != units || class == Class::FractionRounds;
+            Number::Odd(class, Some(Becomes { amount: Amount::Int(scaled), rounds }))
+        }
         None => Number::Odd(Class::TooLarge, None),
     }
 }
@@ -99,7 +124,10 @@ fn of_decimal(value: RawBsonRef<'_>) -> Number {
         Ok(_) => Number::Decimal,
         Err(AmountError::TooPrecise(text)) => {
             let rounded = decimal(&text).map(|exact| exact.round_dp(Amount::PLACES_MAX));
-            let becomes = rounded.map(|fits| format!("NumberDecimal(\"{}\")", fits.normalize()));
+            let becomes = rounded.map(|fits| {
+                let amount = Amount::Decimal(fits.normalize());
+                Becomes { amount, rounds: true }
+            });
             Number::Odd(Class::DecimalPlaces, becomes)
         }
         Err(AmountError::TooLarge(_)) => Number::Odd(Class::TooLarge, None),
@@ -115,11 +143,8 @@ fn of_text(text: &str, places: Option<u32>) -> Number {
             let units = Decimal::from_str(text).unwrap_or(Decimal::ZERO);
             minor(Class::NumericText, units, places)
         }
-        (Ok(Amount::Int(units)), None) => {
-            Number::Odd(Class::NumericText, Some(format!("NumberLong(\"{units}\")")))
-        }
-        (Ok(Amount::Decimal(decimal)), None) => {
-            Number::Odd(Class::NumericText, Some(format!("NumberDecimal(\"{decimal}\")")))
+        (Ok(amount), None) => {
+            Number::Odd(Class::NumericText, Some(Becomes { amount, rounds: false }))
         }
         (Err(AmountError::TooLarge(_)), _) => Number::Odd(Class::TooLarge, None),
         (Err(AmountError::TooPrecise(_)), _) => Number::Odd(Class::NumericText, None),
@@ -171,12 +196,30 @@ mod tests {
 
     use super::*;
 
-    fn odd(class: Class, becomes: &str) -> Number {
-        Number::Odd(class, (!becomes.is_empty()).then(|| becomes.to_owned()))
+    /// A number as it is told: its class, and the text of what it would become.
+    #[derive(Debug, PartialEq)]
+    enum Told {
+        Fits(Number),
+        Odd(Class, String),
     }
 
-    fn of(value: impl Into<RawBson>, places: Option<u32>) -> Number {
-        classify(Some(value.into().as_raw_bson_ref()), places)
+    impl From<Number> for Told {
+        fn from(number: Number) -> Told {
+            match number {
+                Number::Odd(class, becomes) => {
+                    Told::Odd(class, becomes.map(|becomes| becomes.to_string()).unwrap_or_default())
+                }
+                Number::Missing | Number::Whole | Number::Decimal => Told::Fits(number),
+            }
+        }
+    }
+
+    fn odd(class: Class, becomes: &str) -> Told {
+        Told::Odd(class, becomes.to_owned())
+    }
+
+    fn of(value: impl Into<RawBson>, places: Option<u32>) -> Told {
+        classify(Some(value.into().as_raw_bson_ref()), places).into()
     }
 
     fn decimal(text: &str) -> RawBson {
@@ -187,21 +230,21 @@ mod tests {
     fn each_kind_of_number_has_its_class() {
         let two_53 = Amount::DOUBLE_MAX as f64;
         for (value, expected) in [
-            (RawBson::Int32(5), Number::Whole),
-            (RawBson::Int64(-5), Number::Whole),
-            (RawBson::Int64(Amount::MAX), Number::Whole),
+            (RawBson::Int32(5), Told::Fits(Number::Whole)),
+            (RawBson::Int64(-5), Told::Fits(Number::Whole)),
+            (RawBson::Int64(Amount::MAX), Told::Fits(Number::Whole)),
             (RawBson::Int64(Amount::MAX + 1), odd(Class::TooLarge, "")),
             (RawBson::Int64(i64::MIN), odd(Class::TooLarge, "")),
-            (RawBson::Double(5.0), Number::Whole),
-            (RawBson::Double(-0.0), Number::Whole),
+            (RawBson::Double(5.0), Told::Fits(Number::Whole)),
+            (RawBson::Double(-0.0), Told::Fits(Number::Whole)),
             (RawBson::Double(12.5), odd(Class::Fraction, "")),
-            (RawBson::Double(two_53 - 1.0), Number::Whole),
+            (RawBson::Double(two_53 - 1.0), Told::Fits(Number::Whole)),
             (RawBson::Double(two_53), odd(Class::DoubleTooLarge, "")),
             (RawBson::Double(-1e300), odd(Class::DoubleTooLarge, "")),
             (RawBson::Double(f64::NAN), odd(Class::NotFinite, "")),
             (RawBson::Double(f64::NEG_INFINITY), odd(Class::NotFinite, "")),
-            (decimal("12.50"), Number::Decimal),
-            (decimal("7"), Number::Decimal),
+            (decimal("12.50"), Told::Fits(Number::Decimal)),
+            (decimal("7"), Told::Fits(Number::Decimal)),
             (decimal("NaN"), odd(Class::NotFinite, "")),
             (decimal("-Infinity"), odd(Class::NotFinite, "")),
             (decimal("1E+19"), odd(Class::TooLarge, "")),
@@ -214,7 +257,7 @@ mod tests {
             (RawBson::Boolean(true), odd(Class::NoNumber, "")),
             (rawdoc! { "x": 1 }.into(), odd(Class::NoNumber, "")),
             (mongodb::bson::rawbson!([1, 2]), odd(Class::ListAsNumber, "")),
-            (RawBson::Null, Number::Missing),
+            (RawBson::Null, Told::Fits(Number::Missing)),
         ] {
             let told = format!("{value:?}");
             assert_eq!(of(value, None), expected, "{told}");
@@ -243,10 +286,31 @@ mod tests {
             let told = format!("{value:?} at {places}");
             assert_eq!(of(value, Some(places)), odd(class, &long(units)), "{told}");
         }
-        assert_eq!(of(0, Some(2)), Number::Whole);
-        assert_eq!(of(7, Some(0)), Number::Whole);
-        assert_eq!(of(decimal("1.5"), Some(2)), Number::Decimal);
+        assert_eq!(of(0, Some(2)), Told::Fits(Number::Whole));
+        assert_eq!(of(7, Some(0)), Told::Fits(Number::Whole));
+        assert_eq!(of(decimal("1.5"), Some(2)), Told::Fits(Number::Decimal));
         assert_eq!(of(Amount::MAX, Some(2)), odd(Class::TooLarge, ""));
         assert_eq!(of(9e15 - 0.5, Some(9)), odd(Class::TooLarge, ""));
+    }
+
+    #[test]
+    fn what_a_repair_would_lose_is_known() {
+        let rounds = |value: RawBson, places| match classify(Some(value.as_raw_bson_ref()), places)
+        {
+            Number::Odd(_, Some(becomes)) => becomes.rounds,
+            other => panic!("{value:?} is {other:?}"),
+        };
+        for (value, places, expected) in [
+            (RawBson::Double(12.5), Some(2), false),
+            (RawBson::Double(12.345), Some(2), true),
+            (RawBson::Double(1e-300), Some(2), true),
+            (RawBson::Int32(7), Some(2), false),
+            ("12.5".into(), Some(2), false),
+            ("12.345".into(), Some(2), true),
+            ("12.345".into(), None, false),
+            (decimal("0.1234567895"), None, true),
+        ] {
+            assert_eq!(rounds(value.clone(), places), expected, "{value:?}");
+        }
     }
 }

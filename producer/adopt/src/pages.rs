@@ -59,6 +59,17 @@ impl Pages<'_> {
         self.client.insist(read).await
     }
 
+    /// The documents that a filter names, of which there are no more than a few hundred.
+    pub(super) async fn named(&self, filter: RawDocumentBuf) -> Result<Vec<RawDocumentBuf>, Error> {
+        self.read(rawdoc! {
+            "find": self.collection,
+            "filter": filter,
+            "projection": self.projection.clone(),
+            "readConcern": { "level": "majority" },
+        })
+        .await
+    }
+
     fn command(&self, place: Option<&RawDocument>) -> RawDocumentBuf {
         // One more, because the place itself is read, too.
         let most = i64::from(self.most) + 1;
@@ -79,6 +90,23 @@ impl Pages<'_> {
         }
         command
     }
+}
+
+/// How many documents collections have, by the server's own count, which may be off after a crash.
+pub(super) async fn estimate<'a>(
+    client: &Client,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Result<u64, Error> {
+    let mut all = 0;
+    for name in names {
+        let collection = client.store().database().collection::<RawDocumentBuf>(name);
+        let count = || async {
+            let count = collection.estimated_document_count().await;
+            count.map_err(|error| mongo::query_failed("count", &error))
+        };
+        all += client.insist(count).await?;
+    }
+    Ok(all)
 }
 
 /// The place of a document: `{_id: …}` with the bytes of its `_id`, which may be a text that is not

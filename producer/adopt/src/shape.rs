@@ -29,6 +29,17 @@ impl<'a> Shape<'a> {
         self.0.map_or_else(|| name.to_owned(), |stored| stored.path(name).into_owned())
     }
 
+    /// The path under which everything of Tandem's stands that the owner has not named; empty for
+    /// documents as Tandem makes them.
+    pub(super) fn own_path(self) -> &'a str {
+        self.0.map(Collection::own_path).unwrap_or_default()
+    }
+
+    /// What the owner has named under that path.
+    pub(super) fn named_within(self) -> Vec<&'static str> {
+        self.0.map(|stored| stored.named_within().collect()).unwrap_or_default()
+    }
+
     pub(super) fn id_kind(self) -> IdKind {
         self.0.map(Collection::id_kind).unwrap_or_default()
     }
@@ -59,12 +70,10 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// What is read of a document: the fields with these names, its size, and whether no field
-    /// stands twice, which is not asked of documents whose state is one of `ended`.
-    pub(super) fn projection<'n>(
+    /// What is read of a document: the fields with these names.
+    pub(super) fn plain_projection<'n>(
         self,
         names: impl Iterator<Item = &'n str>,
-        ended: &[State],
     ) -> RawDocumentBuf {
         let mut tops: Vec<String> = vec!["_id".to_owned()];
         for name in names {
@@ -79,6 +88,17 @@ impl<'a> Shape<'a> {
         for top in &tops {
             projection.append(cstr(top), 1);
         }
+        projection
+    }
+
+    /// What is read of a document: the fields with these names, its size, and whether no field
+    /// stands twice, which is not asked of documents whose state is one of `ended`.
+    pub(super) fn projection<'n>(
+        self,
+        names: impl Iterator<Item = &'n str>,
+        ended: &[State],
+    ) -> RawDocumentBuf {
+        let mut projection = self.plain_projection(names);
         projection.append(cstr(BYTES), rawdoc! { "$bsonSize": "$$ROOT" });
         let once = layout::each_once(&self.parents());
         let once = match ended {

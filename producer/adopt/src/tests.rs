@@ -97,6 +97,19 @@ fn marks_are_told_from_those_that_tandem_has_set() {
 }
 
 #[test]
+fn what_is_pending_is_told_from_what_tandem_has_posted_and_an_adopted_account_counts_minor_units() {
+    let of =
+        |document: RawDocumentBuf| codes(&account(stored(&document), Shape::default(), Some(2)));
+    let old = rawdoc! { "_id": "a", "balance": 0, "pendingCredits": 5.5 };
+    assert_eq!(of(old), [Class::FractionExact, Class::PendingUnclaimed]);
+    let own = rawdoc! {
+        "_id": "a", "balance": 7_i64, "pendingCredits": 5_i64, "openingBalance": 7_i64,
+    };
+    assert_eq!(of(own), []);
+    assert_eq!(of(rawdoc! { "_id": "a", "balance": 7_i64 }), [Class::MajorUnits]);
+}
+
+#[test]
 fn an_account_of_a_schema_is_looked_at_by_its_paths_words_and_kind_of_ids() {
     let layout = layout(NESTED);
     let shape = Shape::new(Some(&layout.accounts));

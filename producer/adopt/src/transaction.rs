@@ -14,13 +14,15 @@ use super::shape::{Shape, present};
 
 /// The fields of a transaction that are read, by Tandem's names. Its metadata may be large.
 pub(super) fn fields() -> impl Iterator<Item = &'static str> {
-    ["_id", "state", "claim", "attempts", "reverses"].into_iter().chain(CONTENT_FIELDS)
+    let own = ["_id", "state", "claim", "attempts", "createdAt", "reverses"];
+    own.into_iter().chain(CONTENT_FIELDS)
 }
 
 /// The states that are over.
 pub(super) const ENDED: [State; 2] = [State::Done, State::Canceled];
 
-/// Says of which classes a transaction is. `places` is as for accounts.
+/// Says of which classes a transaction is. `places` is as for accounts; what Tandem has dated when
+/// it was submitted counts minor units.
 #[must_use]
 pub fn transaction(stored: Stored<'_>, shape: Shape<'_>, places: Option<u32>) -> Looked {
     let document = stored.document;
@@ -70,6 +72,8 @@ fn waiting(
     looked.id(stored.document, shape);
     // Legs have amounts of their own.
     if present(stored.document, &shape.path("legs")).is_none() {
+        let is_tandems = present(stored.document, &shape.path("createdAt")).is_some();
+        let places = places.filter(|_| !is_tandems);
         looked.number(stored.document, &shape.path("value"), places);
     }
     if looked.verdict() == Verdict::Fits

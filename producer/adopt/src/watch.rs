@@ -3,8 +3,10 @@
 //! Owns the change streams on both collections, and telling an update of Tandem's from that of an
 //! old processor. A worker of Tandem claims a transaction before it moves it, and the claim stays
 //! counted in the document; it changes a balance only together with the marks or in a native
-//! transaction, and writes an opening with the first. Whatever moves otherwise is somebody else's. Promises to read nothing
-//! but changes, for as long as it is told. Where the server gives no change stream, it says so.
+//! transaction, and writes an opening with the first. Whatever moves otherwise is somebody else's:
+//! an old processor, or, where nothing but a balance has changed, perhaps a program that adds to
+//! balances and may go on with that. Promises to read nothing but changes, for as long as it is
+//! told. Where the server gives no change stream, it says so.
 
 use std::time::{Duration, Instant};
 
@@ -34,6 +36,8 @@ pub struct Moved {
     pub seconds: u64,
     /// How many changes of accounts were not Tandem's.
     pub accounts: u64,
+    /// How many of these have changed the balance, and nothing else that an old processor writes.
+    pub balances: u64,
     /// How many changes of transactions were not Tandem's.
     pub transactions: u64,
     /// Some of them.
@@ -73,10 +77,12 @@ pub(super) async fn watch(watched: Watched<'_>, seconds: u64) -> Moved {
     match both {
         (Ok(accounts), Ok(transactions)) => {
             let (of_accounts, of_transactions) = (accounts.count, transactions.count);
+            let balances = accounts.balances;
             let all = transactions.samples.into_iter().chain(accounts.samples);
             Moved {
                 seconds,
                 accounts: of_accounts,
+                balances,
                 transactions: of_transactions,
                 samples: all.collect(),
                 not_looked_at: None,
@@ -91,7 +97,22 @@ pub(super) async fn watch(watched: Watched<'_>, seconds: u64) -> Moved {
 #[derive(Default)]
 struct Seen {
     count: u64,
+    balances: u64,
     samples: Vec<Sample>,
+}
+
+/// A change that is not Tandem's.
+struct Change {
+    sample: Sample,
+    is_balance_alone: bool,
+}
+
+impl Moved {
+    /// Whether an old processor is at work. A balance that changes alone may be anybody's.
+    #[must_use]
+    pub fn is_processor(&self) -> bool {
+        self.transactions > 0 || self.accounts > self.balances
+    }
 }
 
 async fn changes(watched: Watched<'_>, kind: Kind, limit: Duration) -> Result<Seen, DriverError> {
@@ -113,10 +134,11 @@ async fn changes(watched: Watched<'_>, kind: Kind, limit: Duration) -> Result<Se
     while begun.elapsed() < limit && read < CHANGES_MAX && stream.is_alive() {
         let Some(change) = stream.next_if_any().await? else { continue };
         read += 1;
-        if let Some(sample) = moved(&change, kind, shape, watched.is_ledger) {
+        if let Some(change) = moved(&change, kind, shape, watched.is_ledger) {
             seen.count += 1;
+            seen.balances += u64::from(change.is_balance_alone);
             if seen.samples.len() < SAMPLES_MAX {
-                seen.samples.push(sample);
+                seen.samples.push(change.sample);
             }
         }
     }
@@ -124,7 +146,7 @@ async fn changes(watched: Watched<'_>, kind: Kind, limit: Duration) -> Result<Se
 }
 
 /// What a change has moved without a claim, if anything.
-fn moved(change: &RawDocument, kind: Kind, shape: Shape<'_>, is_ledger: bool) -> Option<Sample> {
+fn moved(change: &RawDocument, kind: Kind, shape: Shape<'_>, is_ledger: bool) -> Option<Change> {
     // It may have been removed since.
     let document =
         change.get_document("fullDocument").or(change.get_document("documentKey")).ok()?;
@@ -148,7 +170,9 @@ fn moved(change: &RawDocument, kind: Kind, shape: Shape<'_>, is_ledger: bool) ->
     }
     let path = shape.path(name);
     let value = at(document, &path).map(shown).unwrap_or_default();
-    Some(Sample { id: id_of(document, shape), path, value, becomes: None })
+    let sample = Sample { id: id_of(document, shape), path, value, becomes: None };
+    let is_balance_alone = names.iter().filter(|name| has_changed(name)).eq(&["balance"]);
+    Some(Change { sample, is_balance_alone })
 }
 
 /// Whether a change is one of this path, of an object on the way to it, or of something in it.
@@ -215,6 +239,11 @@ mod tests {
         assert!(is_moved(&alone, Kind::Account, true));
         assert!(!is_moved(&posted, Kind::Account, true));
         assert!(is_moved(&posted, Kind::Account, false));
+        let is_alone = |change: &RawDocument| {
+            let change = moved(change, Kind::Account, Shape::default(), false);
+            change.is_some_and(|change| change.is_balance_alone)
+        };
+        assert!(is_alone(&alone) && !is_alone(&posted));
         let mut native = alone;
         native.append(cstr!("txnNumber"), 1_i64);
         assert!(!is_moved(&native, Kind::Account, true));

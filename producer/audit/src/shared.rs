@@ -11,14 +11,10 @@ use std::cmp::Ordering;
 
 use layout::IdKind;
 use ledger::transaction::{State, check_name};
-use mongo::Store;
+use mongo::{ENDED_BY_OTHERS, Store, WRITTEN_FIELDS};
 use mongodb::bson::{Document, RawBsonRef, RawDocument, doc};
 
 use super::raw::{self, state_of};
-
-/// Fields of a transaction that only Tandem writes.
-const WRITTEN: [&str; 7] =
-    ["createdAt", "attempts", "decidedAt", "line", "reason", "parked", "captured"];
 
 /// Whose the collections are, and what the ids of accounts are there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,7 +59,8 @@ impl Collections {
     pub fn transaction_fields(self) -> Document {
         let mut fields = raw::transaction_fields();
         if self.is_shared {
-            let written = WRITTEN.iter().filter(|field| !matches!(**field, "reason" | "parked"));
+            let written = WRITTEN_FIELDS.iter().chain([&ENDED_BY_OTHERS]);
+            let written = written.filter(|field| !matches!(**field, "reason" | "parked"));
             fields.extend(written.map(|field| ((*field).to_owned(), 1.into())));
         }
         fields
@@ -99,13 +96,17 @@ impl Collections {
     }
 
     /// Whether a document is to be a transaction: it has an id of the right kind and a state of
-    /// ours, and has not been ended by others before Tandem has seen it.
+    /// ours, and has not been ended by others before Tandem has seen it. `producer adopt` dates
+    /// those, and says so in the document.
     pub fn has_transaction(self, document: &RawDocument) -> bool {
         if !self.is_shared {
             return true;
         }
         let is_open = state_of(document).is_some_and(|state: State| !state.is_final());
-        let is_written = || WRITTEN.iter().any(|field| is_there(document, field));
+        let is_only_dated = is_there(document, ENDED_BY_OTHERS);
+        let says = |field: &&str| !(is_only_dated && **field == *"createdAt");
+        let mut written = WRITTEN_FIELDS.iter().filter(|field| says(field));
+        let mut is_written = || written.any(|field| is_there(document, field));
         has_name(document) && (is_open || is_written())
     }
 }
@@ -160,6 +161,10 @@ mod tests {
             (doc! { "_id": "1", "state": "done" }, false),
             (doc! { "_id": "1", "state": "canceled", "attempts": 1 }, true),
             (doc! { "_id": "1", "state": "done", "line": "l" }, true),
+            (doc! { "_id": "1", "state": "done", "createdAt": 5 }, true),
+            (doc! { "_id": "1", "state": "done", "createdAt": 5, "endedByOthers": true }, false),
+            (doc! { "_id": "1", "state": "done", "line": "l", "endedByOthers": true }, true),
+            (doc! { "_id": "1", "state": "initial", "endedByOthers": true }, true),
             (doc! { "_id": "1" }, false),
         ];
         for (document, is_transaction) in cases {

@@ -1,0 +1,57 @@
+//! Whether documents may be written: what has to be there, and who must not be at work.
+//!
+//! Owns the refusals of [`adopt`](super::adopt) and [`undo`](super::undo) that come before any
+//! write. Each says what to do. Fails also when the server is away.
+
+use client::Client;
+use layout::Layout;
+
+use super::{Error, settings};
+
+/// A worker that has said nothing for so long is not there, in milliseconds. It says something every
+/// few seconds.
+pub const SILENT_MS: i64 = 10_000;
+
+/// The layout of a ledger that is set up with a schema.
+pub(super) async fn layout(client: &Client) -> Result<&Layout, Error> {
+    let not_set_up = "there is no ledger in this database yet: write a schema that says where accounts \
+                      and transactions are, set the ledger up with `producer init --schema FILE`, \
+                      then run the same command again; `producer adopt --dry-run` looks before that";
+    let refused = |problem: &str| Err(Error::NotNow(problem.to_owned()));
+    client.check_ground().await?;
+    match settings(client).await? {
+        None => return refused(not_set_up),
+        Some(settings) if !settings.complete => {
+            return refused(
+                "the ledger is not set up to the end: run `producer init` again, then the same \
+                 command",
+            );
+        }
+        Some(_) => {}
+    }
+    match client.store().layout() {
+        Some(layout) => Ok(layout),
+        None => refused(
+            "this ledger has no schema, so Tandem's fields do not stand apart from your own, and \
+             nothing could take them away again. There is nothing to adopt: the first update by a \
+             worker writes the opening of an account that has none; what has to be repaired before \
+             is named by `producer adopt --dry-run`",
+        ),
+    }
+}
+
+/// Nobody settles.
+pub(super) async fn no_worker(client: &Client, why: &str) -> Result<(), Error> {
+    let seen = client.insist(|| client.store().workers()).await?;
+    let now = client.database_now().await?;
+    let is_here =
+        |activity: &str, seen_at: i64| activity != "stopped" && now - seen_at <= SILENT_MS;
+    let here = seen.iter().find(|worker| is_here(&worker.report.activity, worker.seen_at));
+    let Some(worker) = here else { return Ok(()) };
+    let (name, seconds) = (&worker.report.name, (now - worker.seen_at).max(0) / 1_000);
+    Err(Error::NotNow(format!(
+        "a worker of Tandem is at work ({name:?}, seen {seconds} s ago), and {why}: stop all workers \
+         (SIGTERM), then run the same command again; one that was killed counts as gone after {} s",
+        SILENT_MS / 1_000
+    )))
+}

@@ -1,0 +1,179 @@
+//! The order of the way back: whether it may be, accounts, transactions, lines.
+//!
+//! Owns [`undo`]. Promises that nothing is removed while anything of Tandem's is in flight, that
+//! balances stay as they are, and that the same again goes on after an interruption. Lines come
+//! last: they name transactions that name them, so without these they would be wrong in every audit
+//! of a later adoption. Settings, and what others have put into Tandem's collections, stay.
+
+use std::time::Instant;
+
+use client::Client;
+use mongo::{ACCOUNTS, TRANSACTIONS};
+use serde::Serialize;
+
+use super::counts::Counts;
+use super::look::At;
+use super::looked::{Looked, Stored};
+use super::pages::{Pages, estimate};
+use super::plan::Plan;
+use super::shape::Shape;
+use super::walk::{Pace, Planner, Walk};
+use super::{Error, ready, remaining, removal};
+
+/// How many lines are removed with one command.
+const LINES_AT_ONCE: u32 = 1_000;
+
+/// How to go back.
+#[derive(Clone, Copy, Debug)]
+pub struct Undo {
+    /// How many documents are read at a time.
+    pub piece: u32,
+    /// How many documents are written in a second at most; none is no limit.
+    pub rate: Option<u32>,
+}
+
+/// What was taken away.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Undone {
+    /// Whether nothing is left.
+    pub complete: bool,
+    /// The database.
+    pub database: String,
+    /// The accounts.
+    pub accounts: Counts,
+    /// The transactions.
+    pub transactions: Counts,
+    /// How many lines of the journal were removed.
+    pub lines: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Takes away what Tandem has added. `progress` is told after each piece how far it is.
+///
+/// # Errors
+/// [`Error::NotNow`] when nothing was removed because something has to be seen to first; when a
+/// server stays away. What was removed stays removed.
+pub async fn undo(
+    client: &Client,
+    how: Undo,
+    progress: impl Fn(At) + Send + Sync,
+) -> Result<Undone, Error> {
+    let begun = Instant::now();
+    let layout = ready::layout(client).await?;
+    ready::no_worker(client, "it would write again what is taken away").await?;
+    no_events(client).await?;
+    let names = [ACCOUNTS, TRANSACTIONS].map(|name| client.store().stored_name(name));
+    let shapes = [&layout.accounts, &layout.transactions].map(|stored| Shape::new(Some(stored)));
+    let of = 2 * estimate(client, names).await?;
+    let mut over =
+        Over { client, how, names, shapes, read: 0, of, begun, pace: Pace::new(how.rate) };
+    for (at, planner) in planners(&shapes).iter().enumerate() {
+        let looking = |stored: Stored<'_>| looked_at(planner(stored));
+        let counts = over.walk(at, &looking, &progress).await?;
+        in_flight(&counts)?;
+    }
+    let [of_accounts, of_transactions] = planners(&shapes);
+    let accounts = over.walk(0, &*of_accounts, &progress).await?;
+    let transactions = over.walk(1, &*of_transactions, &progress).await?;
+    let complete = accounts.left + transactions.left == 0;
+    let mut lines = 0;
+    if complete {
+        lines = remove_lines(client).await?;
+    }
+    let database = client.database().to_owned();
+    Ok(Undone { complete, database, accounts, transactions, lines, seconds: super::seconds(begun) })
+}
+
+type BoxedPlanner<'a> = Box<dyn Fn(Stored<'_>) -> (Looked, Plan) + Sync + Send + 'a>;
+
+fn planners<'a>(shapes: &'a [Shape<'a>; 2]) -> [BoxedPlanner<'a>; 2] {
+    [
+        Box::new(|stored| removal::of_account(stored, shapes[0])),
+        Box::new(|stored| removal::of_transaction(stored, shapes[1])),
+    ]
+}
+
+/// The same where nothing is written yet.
+fn looked_at((looked, plan): (Looked, Plan)) -> (Looked, Plan) {
+    match plan {
+        Plan::Left => (looked, Plan::Left),
+        Plan::Done | Plan::Write(_) => (looked, Plan::Done),
+    }
+}
+
+fn in_flight(counts: &Counts) -> Result<(), Error> {
+    let Some(sample) = counts.reasons.iter().flat_map(|reason| reason.samples.first()).next()
+    else {
+        return Ok(());
+    };
+    Err(Error::NotNow(format!(
+        "{} documents are in flight, for example {} with {} at `{}`; nothing was removed: let a worker \
+         of Tandem end them (confirm or release holds, cancel what is scheduled, unpark what is \
+         parked), stop it, then run the same command again",
+        counts.left, sample.id, sample.value, sample.path
+    )))
+}
+
+/// All events were told: they are read from lines.
+async fn no_events(client: &Client) -> Result<(), Error> {
+    match client.insist(|| client.store().has_notes()).await? {
+        false => Ok(()),
+        true => Err(Error::NotNow(
+            "not all events were told yet, and they are read from what would be taken away; nothing \
+             was removed: run a worker until `producer top` shows no event that is due, stop it, then \
+             run the same command again"
+                .to_owned(),
+        )),
+    }
+}
+
+async fn remove_lines(client: &Client) -> Result<u64, Error> {
+    let mut removed = 0;
+    loop {
+        let some = client.insist(|| client.store().remove_lines(LINES_AT_ONCE)).await?;
+        if some == 0 {
+            return Ok(removed);
+        }
+        removed += some as u64;
+    }
+}
+
+struct Over<'a> {
+    client: &'a Client,
+    how: Undo,
+    names: [&'a str; 2],
+    shapes: [Shape<'a>; 2],
+    read: u64,
+    of: u64,
+    begun: Instant,
+    pace: Pace,
+}
+
+impl Over<'_> {
+    async fn walk(
+        &mut self,
+        at: usize,
+        plan: Planner<'_>,
+        progress: &impl Fn(At),
+    ) -> Result<Counts, Error> {
+        let (shape, is_accounts) = (self.shapes[at], at == 0);
+        let (projection, what) = match is_accounts {
+            true => (shape.plain_projection(removal::of_accounts()), "accounts"),
+            false => (shape.plain_projection(removal::of_transactions()), "transactions"),
+        };
+        let (before, of, begun) = (self.read, self.of, self.begun);
+        let collection = self.names[at];
+        let pages = Pages { client: self.client, collection, projection, most: self.how.piece };
+        let pace = &mut self.pace;
+        let mut walk = Walk { client: self.client, operation: "undo", pages, plan, pace };
+        let told = |read| {
+            let read = before + read;
+            let remaining = remaining(begun.elapsed(), read, of.saturating_sub(read));
+            progress(At { read, of, what, remaining });
+        };
+        let counts = walk.run(told).await?;
+        self.read += counts.read;
+        Ok(counts)
+    }
+}
