@@ -18,9 +18,9 @@ use super::plan::{Change, Plan};
 use super::rate::Bucket;
 use super::{Error, stored};
 
-/// How many documents are written with one command. A larger command would keep other writers
-/// waiting for longer.
-pub const AT_ONCE_MAX: usize = 250;
+/// How many documents are written with one command. A larger one is no faster, and keeps other
+/// writers waiting for longer.
+pub const AT_ONCE_MAX: usize = 50;
 
 /// How often a document is read again that others have changed between reading and writing.
 pub const ROUNDS_MAX: u32 = 20;

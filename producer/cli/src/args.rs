@@ -72,7 +72,7 @@ pub enum Command {
     /// Set up a fresh database and the queues, or say what an existing database lacks
     #[command(after_help = init::HELP)]
     Init(init::InitArgs),
-    /// Look at accounts and transactions that you already have: what fits, what to repair
+    /// Make a ledger of accounts and transactions that you already have, after a look; or go back
     #[command(after_help = adopt::HELP)]
     Adopt(adopt::AdoptArgs),
     /// Show the rights that each program needs, as roles and users of both servers

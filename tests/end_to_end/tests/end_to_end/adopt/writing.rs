@@ -163,7 +163,8 @@ async fn what_others_had_ended_is_dated_and_the_look_at_what_has_no_date_passes_
     assert_eq!(again["transactions"]["written"], 0, "{again}");
     assert_eq!(everything(&world).await, all);
     // An audit takes none of them for one of Tandem's, and counts keep them apart.
-    let ended = collection(&world, "transaction").delete_many(doc! { "_id": { "$in": [7, 8] } }).await;
+    let ended =
+        collection(&world, "transaction").delete_many(doc! { "_id": { "$in": [7, 8] } }).await;
     assert_eq!(ended.expect("MongoDB is there").deleted_count, 2);
     let audit = world.producer(&["audit", "--json"]).await.json();
     assert_eq!(audit["violations"], json!([]), "{audit}");
