@@ -159,7 +159,7 @@ impl Store {
     /// keeps those away from documents in which a field stands twice.
     ///
     /// # Errors
-    /// As [`Store::change`].
+    /// When a command failed, or is not known to be durable; some of it may have run.
     pub async fn change_stored(
         &self,
         operation: &'static str,
