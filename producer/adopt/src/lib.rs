@@ -48,7 +48,7 @@ pub use tally::{Counted, SAMPLES_MAX, Tally};
 pub use transaction::transaction;
 pub use undo::{Undo, Undone, undo};
 pub use validators::{TRIED_MAX, Validator};
-pub use walk::{AT_ONCE_MAX, ROUNDS_MAX};
+pub use walk::{AT_ONCE, AT_ONCE_MAX, ROUNDS_MAX};
 pub use watch::{CHANGES_MAX, Moved};
 
 use std::path::PathBuf;

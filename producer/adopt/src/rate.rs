@@ -8,6 +8,9 @@ use std::time::Duration;
 /// The burst: so much of a second's documents may be written at once.
 const BURST: Duration = Duration::from_millis(100);
 
+/// The documents of so much time go into one command: the lower the rate, the less others wait.
+const COMMAND: Duration = Duration::from_millis(5);
+
 /// A bucket that fills at a rate, and may be overdrawn: then the next has to wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
@@ -27,8 +30,8 @@ impl Bucket {
     /// How many documents may be written with one command, at most `most`.
     #[must_use]
     pub fn at_once(&self, most: usize) -> usize {
-        let burst = (self.per_second * BURST.as_secs_f64()) as usize;
-        burst.clamp(1, most.max(1))
+        let count = (self.per_second * COMMAND.as_secs_f64()) as usize;
+        count.clamp(1, most.max(1))
     }
 
     /// Takes so many, at a moment after the beginning. Returns how long to wait before they are
@@ -73,8 +76,8 @@ mod tests {
     }
 
     #[test]
-    fn a_command_has_no_more_documents_than_a_burst() {
-        assert_eq!(Bucket::new(1_000).at_once(500), 100);
+    fn the_lower_the_rate_the_smaller_a_command() {
+        assert_eq!(Bucket::new(1_000).at_once(500), 5);
         assert_eq!(Bucket::new(1_000_000).at_once(500), 500);
         assert_eq!(Bucket::new(3).at_once(500), 1);
     }

@@ -58,7 +58,7 @@ Examples:
   producer adopt --dry-run --resume look.json     the same command goes on where it stopped
   producer adopt --dry-run --json | jq '.accounts.classes[] | {code, count}'
   producer adopt --places 2
-  producer adopt --rate 2000     beside programs that must not notice
+  producer adopt --rate 100000     as fast as it goes, where nobody waits
   producer adopt --json | jq '.accounts.reasons[] | {code, count}'
   producer adopt --undo";
 
@@ -88,8 +88,8 @@ pub struct AdoptArgs {
     /// Read so many documents at a time
     #[arg(long, value_name = "DOCUMENTS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub piece: u32,
-    /// Write so many documents in a second at most [default: as fast as one command after the other
-    /// goes]
+    /// Write so many documents in a second at most; above 5000 others wait longer for it [default:
+    /// one small command after the other]
     #[arg(long, value_name = "DOCUMENTS", conflicts_with = "dry_run", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
     /// Take away what was added, and leave balances as they are
