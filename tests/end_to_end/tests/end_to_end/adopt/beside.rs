@@ -157,7 +157,7 @@ async fn balances_stay_exact_while_an_old_writer_adds_to_them_and_through_the_wa
         let (ids, mut holds) = accounts(&world).await;
         let writer = OldWriter::start(collection(&world, "user"), ids.clone());
         for killed in 1..=3_u64 {
-            let flags = ["adopt", "--watch", "0", "--piece", "50", "--rate", "200"];
+            let flags = ["adopt", "--watch", "0", "--piece", "50", "--rate", "60"];
             let mut adopting = world.spawn_producer(&flags, &[]);
             let enough = killed * 60;
             wait_until("some are adopted", s(30), async || openings(&world).await >= enough).await;

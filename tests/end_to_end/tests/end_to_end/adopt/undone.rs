@@ -85,7 +85,7 @@ async fn killed_it_goes_on_and_lines_go_last() {
         let journal = collection(&world, "tandem.journal");
         journal.count_documents(doc! {}).await.expect("MongoDB is there")
     };
-    let flags = ["adopt", "--undo", "--yes", "--piece", "50", "--rate", "200"];
+    let flags = ["adopt", "--undo", "--yes", "--piece", "50", "--rate", "60"];
     let mut undoing = world.spawn_producer(&flags, &[]);
     wait_until("some are removed", s(30), async || openings(&world).await < 300).await;
     undoing.kill();

@@ -187,7 +187,7 @@ async fn numbers_are_never_scaled_twice_however_often_it_is_killed() {
         .map(|at| doc! { "_id": ObjectId::new(), "wallet": { "score": score(at) }, "n": at });
     fill(&world, "user", users.collect()).await;
     for killed in 1..=3_u64 {
-        let flags = ["adopt", "--watch", "0", "--places", "2", "--piece", "50", "--rate", "300"];
+        let flags = ["adopt", "--watch", "0", "--places", "2", "--piece", "50", "--rate", "100"];
         let mut adopting = world.spawn_producer(&flags, &[]);
         let enough = killed * 100;
         wait_until("some are adopted", s(30), async || openings(&world).await >= enough).await;
