@@ -157,6 +157,29 @@ state = { done = ["paid"] }
     }
 
     #[test]
+    fn the_update_compares_that_nothing_came_into_flight_meanwhile() {
+        let filter = |plan: Plan| match plan {
+            Plan::Write(change) => change.statement.get_document("q").expect("a filter").to_owned(),
+            Plan::Done | Plan::Left => panic!("{plan:?} removes nothing"),
+        };
+        let nothing = |what: RawBson| {
+            let values: RawArrayBuf = [RawBson::Null, what].into_iter().collect();
+            rawdoc! { "$in": values }
+        };
+        let adopted = rawdoc! { "_id": "a", "tandem": { "openingBalance": 5 } };
+        let expected = rawdoc! {
+            "_id": { "$eq": "a" },
+            "pendingTransactions": nothing(RawArrayBuf::new().into()),
+            "pendingDebits": nothing(0.into()),
+            "pendingCredits": nothing(0.into()),
+        };
+        assert_eq!(filter(account(&adopted)), expected);
+        let paid = rawdoc! { "_id": "t", "state": "paid", "tandem": { "line": "l" } };
+        let expected = rawdoc! { "_id": { "$eq": "t" }, "state": { "$eq": "paid", "$type": 2 } };
+        assert_eq!(filter(transaction(&paid)), expected);
+    }
+
+    #[test]
     fn what_is_in_flight_stays_as_it_is() {
         for more in [
             rawdoc! { "_id": "a", "pendingTransactions": ["t"], "tandem": { "x": 1 } },
