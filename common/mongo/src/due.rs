@@ -21,12 +21,12 @@ use mongodb::bson::{
     Regex, doc, rawdoc,
 };
 
+use super::Store;
 use super::names::{EVENTS, JOURNAL, TRANSACTIONS};
 use super::native::Statement;
 use super::own::{DUE_EVENTS, LINE};
 use super::raw::raw_id;
 use super::read::{can_be_looked_up, cstr, fields, is_at_most, matching};
-use super::{Store, fault};
 
 /// How long a sweeper has for the events that it has taken, in milliseconds.
 const TAKEN_MS: i64 = 30_000;
@@ -225,18 +225,10 @@ impl Store {
     /// # Errors
     /// As [`Store::events_confirmed`].
     pub async fn forget_events(&self, lines: &[String]) -> Result<(), LedgerError> {
-        let limit = self.op_limit_ms();
-        let ours = doc! { "_id": { "$in": lines }, "kind": DUE_EVENTS.condition() };
-        let command = doc! {
-            "delete": EVENTS,
-            "deletes": [{ "q": ours, "limit": 0 }],
-            "maxTimeMS": limit,
-            "comment": "tandem confirm",
-            "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
-        };
-        let database = self.database.clone();
-        let reply = self.limited("confirm", async move { database.run_command(command).await });
-        fault::refusals("confirm", &reply.await?).map(drop)
+        let lines = lines.iter().map(String::as_str).collect::<RawArrayBuf>();
+        let mut ours = DUE_EVENTS.all();
+        ours.append(cstr("_id"), rawdoc! { "$in": lines });
+        self.delete("confirm", EVENTS, ours).await.map(drop)
     }
 
     /// What the events of transactions are made of. Ids without a document are left out: somebody

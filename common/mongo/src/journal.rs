@@ -74,21 +74,9 @@ impl Store {
         if ids.is_empty() {
             return Ok(0);
         }
-        let (count, limit) = (ids.len(), self.op_limit_ms());
-        let mut filter = LINE.all();
+        let (count, mut filter) = (ids.len(), LINE.all());
         filter.append(cstr("_id"), rawdoc! { "$in": RawArrayBuf::from_iter(ids) });
-        let command = rawdoc! {
-            "delete": JOURNAL,
-            "deletes": [{ "q": filter, "limit": 0 }],
-            "maxTimeMS": limit,
-            "comment": format!("tandem {OPERATION}"),
-            "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
-        };
-        let database = self.database.clone();
-        let reply = self.limited(OPERATION, async move { database.run_raw_command(command).await });
-        let reply = reply.await?;
-        self.heard(&reply);
-        match fault::refusals(OPERATION, &reply)?.pop() {
+        match self.delete(OPERATION, JOURNAL, filter).await?.pop() {
             Some((_, refused)) => Err(LedgerError::lasting(OPERATION, refused.problem)),
             None => Ok(count),
         }

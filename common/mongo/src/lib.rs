@@ -110,7 +110,7 @@ pub use submissions::{ENDED_BY_OTHERS, WRITTEN_FIELDS};
 pub use unfinished::{OldestOne, Unfinished};
 pub use unsuitable::Unsuitable;
 pub use words::of_error as error_in_words;
-pub use workers::{SeenWorker, WorkerReport};
+pub use workers::{SILENT_MS, SeenWorker, WorkerReport};
 pub use write::Inserted;
 
 use layout::Layout;

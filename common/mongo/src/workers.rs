@@ -24,6 +24,10 @@ const KEPT_S: i32 = 24 * 3_600;
 /// The time limit of the write, in milliseconds: the next one comes soon.
 const REPORT_LIMIT_MS: i64 = 1_000;
 
+/// A worker that has said nothing for so long is not there, in milliseconds. It says something every
+/// few seconds.
+pub const SILENT_MS: i64 = 10_000;
+
 /// The most buckets of a histogram, and the most reasons, that are read of one document.
 const ENTRIES_MAX: usize = 64;
 
@@ -72,6 +76,14 @@ pub struct SeenWorker {
     pub started_at: Option<ServerMs>,
     /// When it said so.
     pub seen_at: ServerMs,
+}
+
+impl SeenWorker {
+    /// Whether it is at work at this moment of the server's clock.
+    #[must_use]
+    pub fn is_here(&self, now: ServerMs) -> bool {
+        self.report.activity != "stopped" && now - self.seen_at <= SILENT_MS
+    }
 }
 
 /// By the time of the last write, for the server to remove old ones and for reads to find the

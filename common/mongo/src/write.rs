@@ -212,6 +212,32 @@ impl Store {
         Ok(inserted)
     }
 
+    /// Deletes what a filter names in a collection of Tandem's own. Returns what the server has
+    /// refused to delete, with the code.
+    ///
+    /// # Errors
+    /// When the command failed, or is not known to be durable; any of it may be gone.
+    pub(super) async fn delete(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        filter: RawDocumentBuf,
+    ) -> Result<Vec<(i32, Refused)>, LedgerError> {
+        let limit = self.op_limit_ms();
+        let command = rawdoc! {
+            "delete": collection,
+            "deletes": [{ "q": filter, "limit": 0 }],
+            "maxTimeMS": limit,
+            "comment": format!("tandem {operation}"),
+            "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
+        };
+        let database = self.database.clone();
+        let reply =
+            self.limited(operation, async move { database.run_raw_command(command).await }).await?;
+        self.heard(&reply);
+        fault::refusals(operation, &reply)
+    }
+
     /// Sends one `update` command; its answer may name statements that failed. `None` if the answer
     /// can't be read.
     async fn update(

@@ -9,17 +9,17 @@ use std::time::Instant;
 use client::Client;
 use layout::Collection;
 use mongo::{ACCOUNTS, TRANSACTIONS};
-use mongodb::bson::{DateTime, RawDocumentBuf};
+use mongodb::bson::DateTime;
 use serde::Serialize;
 
 use super::counts::Counts;
+use super::course::{Course, How};
 use super::look::At;
-use super::pages::{Pages, estimate};
+use super::pages::estimate;
 use super::plan::{Repairs, plan};
 use super::shape::Shape;
-use super::walk::{Pace, Planner, Walk};
 use super::watch::{Moved, Watched, watch};
-use super::{Error, account, dating, ready, remaining};
+use super::{Error, account, dating, ready};
 
 /// How to adopt.
 #[derive(Clone, Copy, Debug)]
@@ -72,20 +72,20 @@ pub async fn adopt(
     let moved = no_processor(client, (accounts, transactions), adoption.watch_s).await?;
     let now = DateTime::from_millis(client.database_now().await?);
     let names = [ACCOUNTS, TRANSACTIONS].map(|name| client.store().stored_name(name));
-    let (of, mut pace) = (estimate(client, names).await?, Pace::new(adoption.rate));
-    let over = Over { client, adoption, begun: Instant::now(), of, progress: &progress };
+    let Adoption { piece, rate, .. } = adoption;
+    let how = How { operation: "adopt", piece, rate, of: estimate(client, names).await? };
+    let mut course = Course::new(client, how, progress);
 
     let shape = Shape::new(Some(accounts));
     let fields = shape.projection(account::fields(), &[]);
     let of_accounts = |stored: super::Stored<'_>| plan(stored, shape, adoption.repairs);
-    let accounts = over.walk(names[0], fields, &of_accounts, &mut pace, 0).await?;
+    let accounts = course.walk("accounts", names[0], fields, &of_accounts).await?;
 
     let shape = Shape::new(Some(transactions));
     let fields = shape.projection(dating::fields(), &super::transaction::ENDED);
     let places = adoption.repairs.places;
     let of_transactions = |stored: super::Stored<'_>| dating::dating(stored, shape, places, now);
-    let before = accounts.read;
-    let transactions = over.walk(names[1], fields, &of_transactions, &mut pace, before).await?;
+    let transactions = course.walk("transactions", names[1], fields, &of_transactions).await?;
     Ok(Adopted {
         complete: accounts.left + transactions.left == 0,
         database: client.database().to_owned(),
@@ -95,36 +95,6 @@ pub async fn adopt(
         moved,
         seconds: super::seconds(begun),
     })
-}
-
-struct Over<'a, P> {
-    client: &'a Client,
-    adoption: Adoption,
-    begun: Instant,
-    of: u64,
-    progress: &'a P,
-}
-
-impl<P: Fn(At)> Over<'_, P> {
-    async fn walk(
-        &self,
-        collection: &str,
-        projection: RawDocumentBuf,
-        plan: Planner<'_>,
-        pace: &mut Pace,
-        before: u64,
-    ) -> Result<Counts, Error> {
-        let what = if before == 0 { "accounts" } else { "transactions" };
-        let pages =
-            Pages { client: self.client, collection, projection, most: self.adoption.piece };
-        let mut walk = Walk { client: self.client, operation: "adopt", pages, plan, pace };
-        let progress = |read| {
-            let (read, of) = (before + read, self.of);
-            let remaining = remaining(self.begun.elapsed(), read, of.saturating_sub(read));
-            (self.progress)(At { read, of, what, remaining });
-        };
-        walk.run(progress).await
-    }
 }
 
 /// Watches, and refuses where an old processor is at work. A program that only adds to balances is

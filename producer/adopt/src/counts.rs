@@ -10,7 +10,6 @@ use serde::Serialize;
 use super::class::{Class, Verdict};
 use super::looked::{Looked, Sample};
 use super::tally::SAMPLES_MAX;
-use super::walk::sample;
 
 /// What is said of a document that others have changed each time.
 const BUSY: &str = "busy";
@@ -98,4 +97,9 @@ impl Counts {
             reason.samples.push(sample);
         }
     }
+}
+
+/// Something that was refused or busy, to be shown.
+fn sample(id: String, value: String) -> Sample {
+    Sample { id, path: String::new(), value, becomes: None }
 }

@@ -8,14 +8,14 @@
 
 use ledger::account::Account;
 use ledger::amount::Amount;
-use mongodb::bson::raw::{CString, cstr};
+use mongodb::bson::raw::CString;
 use mongodb::bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::account::{PENDING, account, is_adopted};
 use super::class::{Class, Verdict};
 use super::looked::{Looked, Stored};
 use super::number::{Number, classify};
-use super::shape::{Shape, at};
+use super::shape::{Shape, at, cstr};
 
 /// Which numbers are repaired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,24 +122,16 @@ impl Written {
     /// The guarded update; none where a number or the `_id` can't be taken out of the document.
     fn statement(&self, document: &RawDocument, shape: Shape<'_>) -> Option<RawDocumentBuf> {
         let balance = self.balance.clone()?;
-        let nothing = |what: RawBson| {
-            let values: RawArrayBuf = [RawBson::Null, what].into_iter().collect();
-            rawdoc! { "$in": values }
-        };
         let mut filter = its_id(document)?;
-        let mut guard =
-            |name: &str, condition: RawBson| filter.append(path(shape, name), condition);
-        guard("openingBalance", RawBson::Null);
-        guard("balance", unchanged(at(document, &shape.path("balance"))).into());
-        guard("pendingTransactions", nothing(RawArrayBuf::new().into()).into());
-        for name in PENDING {
-            guard(name, nothing(0.into()).into());
-        }
+        let stored = |name: &str| unchanged(at(document, &shape.path(name)));
+        filter.append(path(shape, "openingBalance"), RawBson::Null);
+        filter.append(path(shape, "balance"), stored("balance"));
+        guard_against_flight(&mut filter, shape);
         let mut set = RawDocumentBuf::new();
         set.append(path(shape, "balance"), balance.clone());
         set.append(path(shape, "openingBalance"), balance);
         if let Some(floor) = &self.floor {
-            guard("floor", unchanged(at(document, &shape.path("floor"))).into());
+            filter.append(path(shape, "floor"), stored("floor"));
             set.append(path(shape, "floor"), floor.clone());
         }
         Some(rawdoc! { "q": filter, "u": { "$set": set } })
@@ -158,11 +150,10 @@ impl Written {
                 after.append(element.key(), value);
             }
         }
-        if let Some(balance) = &self.balance {
-            after.append(cstr!("balance"), balance.clone());
-        }
-        if let Some(floor) = &self.floor {
-            after.append(cstr!("floor"), floor.clone());
+        for (name, value) in new {
+            if let Some(value) = value {
+                after.append(cstr(name), value.clone());
+            }
         }
         Account::from_raw(&after).map(drop)
     }
@@ -172,6 +163,16 @@ impl Written {
 pub(super) fn its_id(document: &RawDocument) -> Option<RawDocumentBuf> {
     let id = RawBson::from(document.get("_id").ok()??);
     Some(rawdoc! { "_id": { "$eq": id } })
+}
+
+/// Adds the conditions that an account has no marks, and that nothing is pending on it.
+pub(super) fn guard_against_flight(filter: &mut RawDocumentBuf, shape: Shape<'_>) {
+    let nothing = |what: RawBson| {
+        let values: RawArrayBuf = [RawBson::Null, what].into_iter().collect();
+        rawdoc! { "$in": values }
+    };
+    filter.append(path(shape, "pendingTransactions"), nothing(RawArrayBuf::new().into()));
+    PENDING.iter().for_each(|name| filter.append(path(shape, name), nothing(0.into())));
 }
 
 /// The condition that a field is as it was read, in its type, too: to a filter, 5 equals 5.0.

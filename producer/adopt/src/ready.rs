@@ -5,12 +5,9 @@
 
 use client::Client;
 use layout::Layout;
+use mongo::SILENT_MS;
 
 use super::{Error, settings};
-
-/// A worker that has said nothing for so long is not there, in milliseconds. It says something every
-/// few seconds.
-pub const SILENT_MS: i64 = 10_000;
 
 /// The layout of a ledger that is set up with a schema.
 pub(super) async fn layout(client: &Client) -> Result<&Layout, Error> {
@@ -44,10 +41,7 @@ pub(super) async fn layout(client: &Client) -> Result<&Layout, Error> {
 pub(super) async fn no_worker(client: &Client, why: &str) -> Result<(), Error> {
     let seen = client.insist(|| client.store().workers()).await?;
     let now = client.database_now().await?;
-    let is_here =
-        |activity: &str, seen_at: i64| activity != "stopped" && now - seen_at <= SILENT_MS;
-    let here = seen.iter().find(|worker| is_here(&worker.report.activity, worker.seen_at));
-    let Some(worker) = here else { return Ok(()) };
+    let Some(worker) = seen.iter().find(|worker| worker.is_here(now)) else { return Ok(()) };
     let (name, seconds) = (&worker.report.name, (now - worker.seen_at).max(0) / 1_000);
     Err(Error::NotNow(format!(
         "a worker of Tandem is at work ({name:?}, seen {seconds} s ago), and {why}: stop all workers \

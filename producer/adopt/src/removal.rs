@@ -6,14 +6,14 @@
 //! exactly that. Pure.
 
 use ledger::transaction::State;
-use mongodb::bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
+use mongodb::bson::{RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::account::PENDING;
 use super::class::Class;
 use super::looked::{Looked, Stored, id_of};
 use super::number::{shown, value};
-use super::plan::{Change, Plan, its_id, path, unchanged};
-use super::shape::{Shape, at, present};
+use super::plan::{Change, Plan, guard_against_flight, its_id, path, unchanged};
+use super::shape::{Shape, at, cstr, present};
 
 /// The fields of an account that are read, by Tandem's names.
 pub(super) fn of_accounts() -> impl Iterator<Item = &'static str> {
@@ -44,15 +44,7 @@ pub fn of_account(stored: Stored<'_>, shape: Shape<'_>) -> (Looked, Plan) {
             return (looked, Plan::Left);
         }
     }
-    let guard = |filter: &mut RawDocumentBuf| {
-        let nothing = |what: RawBson| {
-            let values: RawArrayBuf = [RawBson::Null, what].into_iter().collect();
-            rawdoc! { "$in": values }
-        };
-        filter.append(path(shape, "pendingTransactions"), nothing(RawArrayBuf::new().into()));
-        PENDING.iter().for_each(|name| filter.append(path(shape, name), nothing(0.into())));
-    };
-    (looked, removal(document, shape, guard))
+    (looked, removal(document, shape, |filter| guard_against_flight(filter, shape)))
 }
 
 /// Says what becomes of a transaction.
@@ -96,12 +88,8 @@ fn removal(
     let Some(mut filter) = its_id(document) else { return Plan::Left };
     guard(&mut filter);
     let mut unset = RawDocumentBuf::new();
-    for path in gone {
-        // A name with a dot or a dollar in it can't be told by a path, and none of Tandem's has one.
-        match mongodb::bson::raw::CString::try_from(path) {
-            Ok(path) => unset.append(path, ""),
-            Err(_) => return Plan::Left,
-        }
+    for path in &gone {
+        unset.append(cstr(path), "");
     }
     let statement = rawdoc! { "q": filter, "u": { "$unset": unset } };
     Plan::Write(Change { statement, repaired: Vec::new() })
@@ -110,6 +98,7 @@ fn removal(
 #[cfg(test)]
 mod tests {
     use layout::Layout;
+    use mongodb::bson::{RawArrayBuf, RawBson};
 
     use super::*;
 

@@ -135,6 +135,6 @@ pub(super) fn present<'a>(document: &'a RawDocument, path: &str) -> Option<RawBs
     at(document, path).filter(|value| !matches!(value, RawBsonRef::Null))
 }
 
-fn cstr(name: &str) -> &mongodb::bson::raw::CStr {
-    name.try_into().expect("a name of a schema has no zero byte")
+pub(super) fn cstr(name: &str) -> &mongodb::bson::raw::CStr {
+    name.try_into().expect("no name of a field has a zero byte")
 }

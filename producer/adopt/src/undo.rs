@@ -12,13 +12,17 @@ use mongo::{ACCOUNTS, TRANSACTIONS};
 use serde::Serialize;
 
 use super::counts::Counts;
+use super::course::{Course, How};
 use super::look::At;
 use super::looked::{Looked, Stored};
-use super::pages::{Pages, estimate};
+use super::pages::estimate;
 use super::plan::Plan;
 use super::shape::Shape;
-use super::walk::{Pace, Planner, Walk};
-use super::{Error, ready, remaining, removal};
+use super::walk::Planner;
+use super::{Error, ready, removal};
+
+/// What the documents of the collections are called.
+const WHAT: [&str; 2] = ["accounts", "transactions"];
 
 /// How many lines are removed with one command.
 const LINES_AT_ONCE: u32 = 1_000;
@@ -65,17 +69,23 @@ pub async fn undo(
     no_events(client).await?;
     let names = [ACCOUNTS, TRANSACTIONS].map(|name| client.store().stored_name(name));
     let shapes = [&layout.accounts, &layout.transactions].map(|stored| Shape::new(Some(stored)));
-    let of = 2 * estimate(client, names).await?;
-    let mut over =
-        Over { client, how, names, shapes, read: 0, of, begun, pace: Pace::new(how.rate) };
-    for (at, planner) in planners(&shapes).iter().enumerate() {
-        let looking = |stored: Stored<'_>| looked_at(planner(stored));
-        let counts = over.walk(at, &looking, &progress).await?;
-        in_flight(&counts)?;
+    let fields = [
+        shapes[0].plain_projection(removal::of_accounts()),
+        shapes[1].plain_projection(removal::of_transactions()),
+    ];
+    let of_account = |stored: Stored<'_>| removal::of_account(stored, shapes[0]);
+    let of_transaction = |stored: Stored<'_>| removal::of_transaction(stored, shapes[1]);
+    let Undo { piece, rate } = how;
+    let how = How { operation: "undo", piece, rate, of: 2 * estimate(client, names).await? };
+    let mut course = Course::new(client, how, progress);
+    let planners: [Planner<'_>; 2] = [&of_account, &of_transaction];
+    for at in [0, 1] {
+        let looking = |stored: Stored<'_>| looked_at(planners[at](stored));
+        in_flight(&course.walk(WHAT[at], names[at], fields[at].clone(), &looking).await?)?;
     }
-    let [of_accounts, of_transactions] = planners(&shapes);
-    let accounts = over.walk(0, &*of_accounts, &progress).await?;
-    let transactions = over.walk(1, &*of_transactions, &progress).await?;
+    let [of_accounts, of_transactions] = fields;
+    let accounts = course.walk(WHAT[0], names[0], of_accounts, planners[0]).await?;
+    let transactions = course.walk(WHAT[1], names[1], of_transactions, planners[1]).await?;
     let complete = accounts.left + transactions.left == 0;
     let mut lines = 0;
     if complete {
@@ -83,15 +93,6 @@ pub async fn undo(
     }
     let database = client.database().to_owned();
     Ok(Undone { complete, database, accounts, transactions, lines, seconds: super::seconds(begun) })
-}
-
-type BoxedPlanner<'a> = Box<dyn Fn(Stored<'_>) -> (Looked, Plan) + Sync + Send + 'a>;
-
-fn planners<'a>(shapes: &'a [Shape<'a>; 2]) -> [BoxedPlanner<'a>; 2] {
-    [
-        Box::new(|stored| removal::of_account(stored, shapes[0])),
-        Box::new(|stored| removal::of_transaction(stored, shapes[1])),
-    ]
 }
 
 /// The same where nothing is written yet.
@@ -136,44 +137,5 @@ async fn remove_lines(client: &Client) -> Result<u64, Error> {
             return Ok(removed);
         }
         removed += some as u64;
-    }
-}
-
-struct Over<'a> {
-    client: &'a Client,
-    how: Undo,
-    names: [&'a str; 2],
-    shapes: [Shape<'a>; 2],
-    read: u64,
-    of: u64,
-    begun: Instant,
-    pace: Pace,
-}
-
-impl Over<'_> {
-    async fn walk(
-        &mut self,
-        at: usize,
-        plan: Planner<'_>,
-        progress: &impl Fn(At),
-    ) -> Result<Counts, Error> {
-        let (shape, is_accounts) = (self.shapes[at], at == 0);
-        let (projection, what) = match is_accounts {
-            true => (shape.plain_projection(removal::of_accounts()), "accounts"),
-            false => (shape.plain_projection(removal::of_transactions()), "transactions"),
-        };
-        let (before, of, begun) = (self.read, self.of, self.begun);
-        let collection = self.names[at];
-        let pages = Pages { client: self.client, collection, projection, most: self.how.piece };
-        let pace = &mut self.pace;
-        let mut walk = Walk { client: self.client, operation: "undo", pages, plan, pace };
-        let told = |read| {
-            let read = before + read;
-            let remaining = remaining(begun.elapsed(), read, of.saturating_sub(read));
-            progress(At { read, of, what, remaining });
-        };
-        let counts = walk.run(told).await?;
-        self.read += counts.read;
-        Ok(counts)
     }
 }

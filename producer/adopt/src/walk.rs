@@ -12,7 +12,7 @@ use client::Client;
 use mongodb::bson::{RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::counts::Counts;
-use super::looked::{Looked, Sample, Stored};
+use super::looked::{Looked, Stored};
 use super::pages::{Pages, place_of};
 use super::plan::{Change, Plan};
 use super::rate::Bucket;
@@ -181,9 +181,4 @@ impl Walk<'_> {
         }
         Ok(open)
     }
-}
-
-/// Something that was refused or busy, to be shown.
-pub(super) fn sample(id: String, value: String) -> Sample {
-    Sample { id, path: String::new(), value, becomes: None }
 }

@@ -24,9 +24,6 @@ const MINUTE: usize = 30;
 /// looks, so of a single step it may be missing, or in it twice.
 const SMOOTHED: usize = 3;
 
-/// A worker counts as gone, and adds nothing to the rate, when it was not seen for so long.
-pub const SILENT_MS: i64 = 10_000;
-
 /// The most different reasons that are kept of one step: Tandem has fewer.
 const REASONS_MAX: usize = 100;
 
@@ -224,8 +221,7 @@ impl Step {
         let track = |rate| Track { counted: report.clone(), seen_at: *seen_at, rate };
         let (before, since) = match before {
             Some(before) if before.seen_at >= *seen_at => {
-                let is_here = now - seen_at <= SILENT_MS && report.activity != "stopped";
-                let rate = if is_here { before.rate } else { Some(Rate::default()) };
+                let rate = if worker.is_here(now) { before.rate } else { Some(Rate::default()) };
                 return Track { rate, ..before };
             }
             Some(before) => (before.counted, before.seen_at),

@@ -9,10 +9,10 @@ use bson::DateTime;
 use ledger::ServerMs;
 use ledger::limits::WORKERS_MAX;
 use ledger::transaction::State;
-use mongo::{FOREIGN_MAX, Finding, FirstDue, Foreign, Resting, SeenWorker, Unfinished};
+use mongo::{FOREIGN_MAX, Finding, FirstDue, Foreign, Resting, SILENT_MS, SeenWorker, Unfinished};
 use queue::{DEAD, Level};
 
-use super::flow::{Flow, SILENT_MS, Step};
+use super::flow::{Flow, Step};
 use super::problems::problems;
 use super::types::{
     Activity, Backlog, Connection, Connections, Count, Dead, Due, ForeignDocuments, HarmfulIndex,

@@ -1,0 +1,67 @@
+//! Both collections, gone over one after the other, and how far that is.
+//!
+//! Owns the progress that is told, and the pace that all walks of a run share. Fails as a walk does.
+
+use std::time::Instant;
+
+use client::Client;
+use mongodb::bson::RawDocumentBuf;
+
+use super::counts::Counts;
+use super::look::At;
+use super::pages::Pages;
+use super::walk::{Pace, Planner, Walk};
+use super::{Error, remaining};
+
+/// How collections are gone over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// What the writes are called in the server's logs.
+    pub(super) operation: &'static str,
+    /// How many documents are read at a time.
+    pub(super) piece: u32,
+    /// How many documents are written in a second at most; none is no limit.
+    pub(super) rate: Option<u32>,
+    /// How many documents will be read in all walks, about.
+    pub(super) of: u64,
+}
+
+/// One walk after the other.
+pub(super) struct Course<'a, P> {
+    client: &'a Client,
+    how: How,
+    pace: Pace,
+    begun: Instant,
+    read: u64,
+    progress: P,
+}
+
+impl<'a, P: Fn(At)> Course<'a, P> {
+    /// `progress` is told after each piece how far it is.
+    pub(super) fn new(client: &'a Client, how: How, progress: P) -> Course<'a, P> {
+        let (pace, begun) = (Pace::new(how.rate), Instant::now());
+        Course { client, how, pace, begun, read: 0, progress }
+    }
+
+    /// Goes over the next collection; `what` is what its documents are called.
+    pub(super) async fn walk(
+        &mut self,
+        what: &'static str,
+        collection: &str,
+        projection: RawDocumentBuf,
+        plan: Planner<'_>,
+    ) -> Result<Counts, Error> {
+        let Course { client, how: How { operation, piece, of, .. }, begun, .. } = *self;
+        let (before, progress) = (self.read, &self.progress);
+        let pages = Pages { client, collection, projection, most: piece };
+        let mut walk = Walk { client, operation, pages, plan, pace: &mut self.pace };
+        let told = |read| {
+            let read = before + read;
+            let remaining = remaining(begun.elapsed(), read, of.saturating_sub(read));
+            progress(At { read, of, what, remaining });
+        };
+        let counts = walk.run(told).await?;
+        self.read += counts.read;
+        Ok(counts)
+    }
+}
