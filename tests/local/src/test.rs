@@ -2,7 +2,7 @@
 //!
 //! The servers live in a fresh directory under `.local/` that is removed at the end, with every
 //! process that the tests have left behind, whatever the outcome. Logs are kept when tests fail.
-//! When a server ends by itself or the broker takes no messages any more, so does the run.
+//! When a server ends by itself or the broker serves no more, so does the run.
 //! A run that was itself killed is cleaned up after by the next one. The exit code is cargo's.
 
 use std::ffi::OsString;

@@ -82,6 +82,28 @@ async fn a_restarted_broker_loses_nothing_and_is_consumed_from_within_ten_second
     fresh.finish().await;
 }
 
+/// What the tests' servers are started with against an error of RabbitMQ, by which one test's
+/// queues can break those of all others (`deploy/operating.md`, "given up dead lettering").
+#[tokio::test]
+async fn a_broker_of_the_tests_goes_on_dead_lettering_though_its_workers_crash() {
+    const CRASH: &str = "[begin [exit(Worker, kill) || {_, Worker, _, _} <- \
+        supervisor:which_children(rabbit_fifo_dlx_sup)], timer:sleep(200) end \
+        || _ <- lists:seq(1, 10)].";
+    let shared = Servers::from_env();
+    let broker = OwnBroker::start(&format!("crashes-{}", uuid::Uuid::new_v4().simple())).await;
+    let servers = Servers { amqp_url: broker.amqp_url.clone(), ..shared };
+    let before = World::on(servers.clone()).await;
+    broker.control(&["eval", CRASH]).await;
+    // Queues that are there go on even where it has given up; new ones are refused.
+    let after = World::on(servers).await;
+    after.accounts(&[("a", 100), ("b", 0)]).await;
+    let worker = after.worker("one").start().await;
+    settles_one(&after, "after", s(60)).await;
+    drop(worker);
+    before.finish().await;
+    after.finish().await;
+}
+
 #[tokio::test]
 async fn a_deleted_work_queue_is_declared_again_and_consumed_from_within_ten_seconds() {
     let world = world_with_money().await;

@@ -175,7 +175,7 @@ async fn what_others_had_ended_is_dated_and_the_look_at_what_has_no_date_passes_
 
 #[tokio::test]
 async fn numbers_are_never_scaled_twice_however_often_it_is_killed() {
-    const COUNT: u32 = 600;
+    const COUNT: u32 = 900;
     let world = world_of(SCHEMA).await;
     let score = |at: u32| match at % 3 {
         0 => Bson::from(at),
@@ -202,7 +202,8 @@ async fn numbers_are_never_scaled_twice_however_often_it_is_killed() {
     let accounts = &report["accounts"];
     let sum = ["written", "done_before"].map(|name| accounts[name].as_u64().expect("a count"));
     assert_eq!(sum.iter().sum::<u64>(), u64::from(COUNT), "{report}");
-    assert_eq!(sum[1], opened, "{report}");
+    // The server may still have been busy with a command of the one that was killed.
+    assert!(sum[1] >= opened, "{opened} when it was killed for the last time: {report}");
     let again = adopt(&world, &["--places", "2", "--json"]).await.expect_success().json();
     assert_eq!(again["accounts"]["written"], 0, "{again}");
     for at in 0..COUNT {
