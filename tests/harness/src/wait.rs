@@ -1,13 +1,16 @@
 //! Waiting for a condition with a deadline, instead of sleeping and hoping.
 //!
-//! Promises to look often, and to look once more after the deadline, so that a machine that was
+//! Promises to look often, less often the longer it waits, and to look once more after the deadline, so that a machine that was
 //! stopped for a while does not fail a test. Panics with the name of the condition.
 //! A limit is no promise of speed: a test that holds one compares the time that the wait took.
 
 use std::time::{Duration, Instant};
 
-/// The pause between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The shortest and the longest pause between two looks. Tests share two cores: those that wait
+/// must not take from the others what they wait for.
+const PAUSE: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
+/// A pause is this part of the time that was waited already.
+const PAUSE_PART: u32 = 20;
 
 /// A limit is what a machine needs that does nothing else. Tests run beside others, and some
 /// machines are slow, so a wait lasts up to so many times as long.
@@ -29,7 +32,7 @@ pub async fn eventually<T>(
             return found;
         }
         assert!(!late, "waited {limit:?} in vain until {what}");
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep((begun.elapsed() / PAUSE_PART).clamp(PAUSE[0], PAUSE[1])).await;
     }
 }
 
