@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod address;
+mod adjustments;
 mod backlog;
 mod catalogue;
 mod client_requests;
@@ -73,6 +74,7 @@ use mongodb::options::{
 use mongodb::{Client, Collection, Database};
 use tokio::sync::OnceCell;
 
+pub use adjustments::{Adjusted, Adjustment};
 pub use backlog::{BACKLOG_MAX, Backlog};
 pub use compare::Unneeded;
 pub use definitions::is_marked as is_tandems_validator;

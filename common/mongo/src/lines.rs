@@ -110,6 +110,11 @@ impl<'a> Line<'a> {
         Ok(Line { id, at: at.timestamp_millis(), application, document })
     }
 
+    /// As it is stored.
+    pub(super) fn document(&self) -> &'a RawDocument {
+        self.document
+    }
+
     /// A line without a moment, of which no more than its `_id` has to be known.
     #[must_use]
     pub fn undated(document: &RawDocument) -> BadLine {

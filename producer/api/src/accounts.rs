@@ -1,7 +1,7 @@
 //! Accounts: creating them, looking at them, their statements, and changing their status.
 
 use axum::http::{HeaderValue, StatusCode, header};
-use client::{Change, Entry, Error, Opened, Period, readable};
+use client::{Adjusted, Change, Entry, Error, Opened, Period, readable};
 use input::{ACCOUNT, Kind, Record, parse_account};
 use ledger::account::Account as Stored;
 use ledger::{json, uri};
@@ -52,7 +52,7 @@ pub struct Statement {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Booked {
-    /// The transaction.
+    /// The transaction, or the name of an adjustment.
     id: String,
     /// When it was done.
     #[schema(format = DateTime)]
@@ -63,6 +63,20 @@ pub struct Booked {
     balance: Money,
     /// The other accounts of it, at most ten.
     counterparties: Vec<String>,
+    /// If it is no transaction, but what a person has booked because another program had moved the
+    /// balance: why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    adjustment: Option<Adjustment>,
+}
+
+/// Why something was booked that no transaction has moved.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Adjustment {
+    /// The reason that was given.
+    reason: String,
+    /// Who has given it.
+    by: String,
 }
 
 impl From<Entry> for Booked {
@@ -73,6 +87,7 @@ impl From<Entry> for Booked {
             amount: entry.amount.into(),
             balance: entry.balance.into(),
             counterparties: entry.counterparties.iter().map(ToString::to_string).collect(),
+            adjustment: entry.adjusted.map(|Adjusted { reason, by }| Adjustment { reason, by }),
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use audit::{Options, Report};
+use audit::{Options, Report, Sum};
 use axum::http::StatusCode;
 use serde::Serialize;
 use tokio::sync::{Mutex, Semaphore};
@@ -65,7 +65,7 @@ pub struct Violation {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Audit {
-    /// Whether every rule holds.
+    /// Whether every rule holds, and nothing is unexplained.
     ok: bool,
     /// Accounts looked at.
     accounts: u64,
@@ -81,12 +81,39 @@ pub struct Audit {
     violation_count: u64,
     /// The first hundred.
     violations: Vec<Violation>,
+    /// In collections that other programs write, too: on how many accounts they have moved balances.
+    /// No rule is broken by it.
+    unexplained_accounts: u64,
+    /// By how much, per currency.
+    unexplained: Vec<Unexplained>,
     /// Whether each account stands for one moment.
     snapshot: bool,
     /// At how many moments the accounts were read; 0 without snapshots.
     moments: usize,
     /// How long it took.
     seconds: f64,
+}
+
+/// What other programs have moved in one currency.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Unexplained {
+    /// The currency, if the accounts have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    currency: Option<String>,
+    /// Whether amounts are decimals, and not minor units.
+    decimal: bool,
+    /// On how many accounts.
+    accounts: u64,
+    /// By how much their balances are more than what is explained.
+    amount: String,
+}
+
+impl From<Sum> for Unexplained {
+    fn from(sum: Sum) -> Unexplained {
+        let Sum { currency, decimal, accounts, amount } = sum;
+        Unexplained { currency, decimal, accounts, amount }
+    }
 }
 
 impl From<Report> for Audit {
@@ -97,7 +124,7 @@ impl From<Report> for Audit {
             message: finding.message,
         });
         Audit {
-            ok: report.violation_count == 0,
+            ok: report.violation_count == 0 && report.unexplained.accounts == 0,
             accounts: report.accounts,
             transactions: report.transactions,
             in_flight: report.in_flight,
@@ -105,6 +132,8 @@ impl From<Report> for Audit {
             parked: report.parked,
             violation_count: report.violation_count,
             violations: violations.collect(),
+            unexplained_accounts: report.unexplained.accounts,
+            unexplained: report.unexplained.sums.into_iter().map(Unexplained::from).collect(),
             snapshot: report.snapshot,
             moments: report.moments,
             seconds: report.seconds,

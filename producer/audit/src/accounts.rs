@@ -11,7 +11,7 @@ use ledger::limits::echo;
 use mongodb::bson::RawDocument;
 
 use super::chunks::Chunks;
-use super::close::{Book, Ledger, Sums};
+use super::close::{Book, Difference, Ledger, Sums};
 use super::findings::{Count, Findings, Rule};
 use super::raw::{REPEATED, holds_of, id_of, repeats_a_field};
 use super::shared::Collections;
@@ -25,6 +25,8 @@ pub(super) struct Accounts {
     pub ledgers: Vec<Ledger>,
     names: BTreeMap<(Option<String>, bool), usize>,
     pieces: Chunks,
+    /// Whether programs that stay may change balances.
+    others_write: bool,
     /// Where the accounts of the last piece begin.
     piece: Place,
     /// Marks of the last piece whose transaction has not been read yet, with the accounts that have
@@ -46,7 +48,8 @@ struct Place {
 impl Accounts {
     /// None was taken in yet.
     pub fn new(collections: Collections) -> Accounts {
-        Accounts { pieces: Chunks::new(collections), ..Accounts::default() }
+        let others_write = collections.is_shared();
+        Accounts { pieces: Chunks::new(collections), others_write, ..Accounts::default() }
     }
 
     /// Takes an account in.
@@ -102,6 +105,8 @@ impl Accounts {
             marks,
             floor: account.floor.map(ledger::amount::Amount::nanos),
             ledger,
+            adjustments: 0,
+            is_adjusted_later: false,
         });
         self.by_id.insert(id, Some(at));
         for mark in account.pending_transactions {
@@ -175,8 +180,44 @@ impl Accounts {
         self.marks.remove(transaction).unwrap_or_default()
     }
 
-    /// Compares what was found with what it should be.
-    pub fn close(&mut self, at_rest: bool, findings: &mut Findings) {
+    /// Takes in what a person has booked on an account, which has a book at this place. `is_later`
+    /// means that the difference was seen after the account was read.
+    pub fn adjust(&mut self, at: usize, nanos: i128, is_later: bool) {
+        let book = &mut self.books[at];
+        book.adjustments += 1;
+        if is_later {
+            book.is_adjusted_later = true;
+        } else {
+            book.expected.balance += nanos;
+            self.ledgers[book.ledger].opening += nanos;
+        }
+    }
+
+    /// What others have moved, where they may: it speaks against no sum.
+    fn differences(&mut self) -> Vec<Difference> {
+        let mut names = vec![None; self.ledgers.len()];
+        self.names.iter().for_each(|(name, at)| names[*at] = Some(name));
+        let mut differences = Vec::new();
+        for book in &self.books {
+            let nanos = book.unexplained();
+            let name = names[book.ledger].filter(|_| self.others_write && nanos != 0);
+            if let Some((currency, is_int)) = name {
+                let (currency, is_int) = (currency.clone(), *is_int);
+                let (account, adjustments) = (book.id.clone(), book.adjustments);
+                let piece = self.pieces.of(&account);
+                let one = Difference { account, nanos, is_int, currency, adjustments, piece };
+                differences.push(one);
+            }
+            if name.is_some() || book.is_adjusted_later {
+                self.ledgers[book.ledger].opening += book.found.balance - book.expected.balance;
+            }
+        }
+        differences
+    }
+
+    /// Compares what was found with what it should be. Returns what others have moved, where they
+    /// may.
+    pub fn close(&mut self, at_rest: bool, findings: &mut Findings) -> Vec<Difference> {
         self.unknown.sort();
         for (id, books) in &self.unknown {
             for at in books {
@@ -185,11 +226,13 @@ impl Accounts {
                 findings.add(Rule::Marks, || format!("accounts/{}", echo(account)), message);
             }
         }
+        let differences = self.differences();
         for book in &self.books {
-            book.close(at_rest, findings);
+            book.close(at_rest, self.others_write, findings);
         }
         for ((currency, _), at) in &self.names {
             self.ledgers[*at].close(currency.as_deref(), findings);
         }
+        differences
     }
 }

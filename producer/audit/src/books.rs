@@ -25,13 +25,16 @@ use std::collections::HashSet;
 
 use ledger::limits::echo;
 use ledger::transaction::{Body, BodyError, State};
-use mongodb::bson::RawDocument;
+use mongodb::bson::{RawDocument, Timestamp};
 
 use super::accounts::Accounts;
 use super::chunks::Over;
+use super::close::Difference;
 use super::effects::{Effect, contradiction, parts};
 use super::findings::{Findings, Rule};
+use super::journal::name_of;
 use super::keys::{self, Contest, Keys};
+use super::lines::Adjustment;
 use super::raw::{REPEATED, id_of, repeats_a_field, state_of};
 use super::shared::Collections;
 
@@ -68,6 +71,8 @@ pub(super) struct Closed {
     pub resting: u64,
     pub parked: Parked,
     pub findings: Findings,
+    /// What others have moved, where they may.
+    pub differences: Vec<Difference>,
 }
 
 impl Books {
@@ -181,6 +186,23 @@ impl Books {
         &mut self.findings
     }
 
+    /// Takes in what a person has booked, at this line. The accounts were read at these moments.
+    pub fn adjust(&mut self, line: &str, adjustment: Adjustment<'_>, moments: &[Timestamp]) {
+        let Adjustment { account, nanos, seen_at } = adjustment;
+        let moment = moments.get(self.accounts.piece_of(account));
+        let is_later = moment.is_some_and(|moment| *moment < seen_at);
+        match self.accounts.find(account) {
+            Some(Some(at)) => self.accounts.adjust(at, nanos, is_later),
+            // The account's document is broken, which was reported already.
+            Some(None) => {}
+            None if is_later => {}
+            None => {
+                let message = format!("adjusts accounts/{}, which is not there", echo(account));
+                self.findings.add(Rule::Line, || name_of(line), message);
+            }
+        }
+    }
+
     /// The keys with which two transactions were seen so far.
     pub fn take_contests(&mut self) -> Vec<Contest> {
         self.keys.take_contests()
@@ -290,8 +312,9 @@ impl Books {
     /// Compares what was found with what it should be.
     pub fn close(mut self) -> Closed {
         self.end_piece();
-        self.accounts.close(self.at_rest, &mut self.findings);
+        let differences = self.accounts.close(self.at_rest, &mut self.findings);
         Closed {
+            differences,
             accounts: self.accounts.count(),
             transactions: self.transactions,
             in_flight: self.in_flight,

@@ -8,6 +8,7 @@ use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
 use super::*;
 use crate::keys::key_of;
 use crate::raw::EACH_FIELD_ONCE;
+use crate::shared::SHARED;
 
 /// An account that opened with 100: its balance, pending sums and marks.
 fn account(id: &str, balance: i64, debits: i64, credits: i64, marks: &[&str]) -> Document {
@@ -415,4 +416,44 @@ fn a_transaction_that_has_changed_since_the_moment_is_counted_and_has_no_effect(
     let closed = books.close();
     assert_eq!(closed.findings.count(), 0, "{:?}", closed.findings.into_kept());
     assert_eq!((closed.transactions, closed.in_flight, closed.resting), (11, 4, 2));
+}
+
+/// What is unexplained of account "1", which opened with 100 and holds 450, and how much its rules
+/// and sums are broken, once these adjustments were taken in: amounts, and seconds.
+fn adjusted(adjustments: &[(i64, u32)]) -> (Vec<(i128, u64)>, u64) {
+    let at = |time| Timestamp { time, increment: 1 };
+    let mut books = Books::new(SHARED, false, 100);
+    books.account(&raw(&account("1", 450, 0, 0, &[])));
+    for (amount, seen_at) in adjustments {
+        let (nanos, seen_at) = (Amount::Int(*amount).nanos(), at(*seen_at));
+        books.adjust("l", Adjustment { account: "1", nanos, seen_at }, &[at(7)]);
+    }
+    let closed = books.close();
+    let told = closed.differences.iter().map(|one| (one.nanos / 1_000_000_000, one.adjustments));
+    (told.collect(), closed.findings.count())
+}
+
+#[test]
+fn where_others_write_a_difference_is_no_violation_and_an_adjustment_explains_it() {
+    assert_eq!(adjusted(&[]), (vec![(350, 0)], 0));
+    assert_eq!(adjusted(&[(300, 6)]), (vec![(50, 1)], 0));
+    assert_eq!(adjusted(&[(300, 6), (50, 7)]), (vec![], 0));
+    assert_eq!(adjusted(&[(360, 7)]), (vec![(-10, 1)], 0));
+}
+
+#[test]
+fn what_was_adjusted_after_the_account_was_read_says_nothing_about_it() {
+    assert_eq!(adjusted(&[(350, 8)]), (vec![], 0));
+    assert_eq!(adjusted(&[(300, 6), (1_000, 8)]), (vec![], 0));
+}
+
+#[test]
+fn an_adjustment_of_an_account_that_is_not_there_is_named() {
+    let at = |time| Timestamp { time, increment: 1 };
+    let mut books = Books::new(SHARED, false, 100);
+    books.adjust("l", Adjustment { account: "1", nanos: 1, seen_at: at(7) }, &[at(7)]);
+    books.adjust("m", Adjustment { account: "2", nanos: 1, seen_at: at(8) }, &[at(7)]);
+    let found = books.close().findings.into_kept();
+    let named: Vec<_> = found.iter().map(|one| (one.rule, one.document.as_str())).collect();
+    assert_eq!(named, [(Rule::Line, "tandem.journal/l")]);
 }

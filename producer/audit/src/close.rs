@@ -19,6 +19,10 @@ pub(super) struct Book {
     pub floor: Option<i128>,
     /// Where its ledger stands among the ledgers.
     pub ledger: usize,
+    /// How many adjustments it has had.
+    pub adjustments: u64,
+    /// Whether one of them is of a later moment than this: then its balance says nothing here.
+    pub is_adjusted_later: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +32,21 @@ pub(super) struct Sums {
     pub credits: i128,
     /// How many marks are debits of holds.
     pub holds: i64,
+}
+
+/// What others have moved on an account, where they may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Difference {
+    pub account: Arc<str>,
+    /// By how much, in units of 10^-9.
+    pub nanos: i128,
+    /// Whether the account is of minor units.
+    pub is_int: bool,
+    pub currency: Option<String>,
+    /// How many adjustments it has had.
+    pub adjustments: u64,
+    /// In which piece of the accounts it was read.
+    pub piece: usize,
 }
 
 /// The accounts of one currency and kind of amount: money never leaves them.
@@ -41,8 +60,14 @@ pub(super) struct Ledger {
 }
 
 impl Book {
-    /// Compares the account with what its transactions explain.
-    pub fn close(&self, at_rest: bool, findings: &mut Findings) {
+    /// By how much its balance is more than what its transactions and adjustments explain.
+    pub fn unexplained(&self) -> i128 {
+        if self.is_adjusted_later { 0 } else { self.found.balance - self.expected.balance }
+    }
+
+    /// Compares the account with what its transactions explain. Where others write balances, a
+    /// difference there breaks no rule.
+    pub fn close(&self, at_rest: bool, others_write: bool, findings: &mut Findings) {
         let Book { id, found, expected, floor, marks, .. } = self;
         if at_rest && *marks > 0 {
             let message = format!("{marks} marks are left");
@@ -53,8 +78,9 @@ impl Book {
                 format!("pendingHolds is {}, and should be {}", found.holds, expected.holds);
             findings.add(Rule::Marks, || format!("accounts/{}", echo(id)), message);
         }
+        let balance = if others_write { found.balance } else { found.balance - self.unexplained() };
         for (rule, field, found, expected) in [
-            (Rule::Balance, "balance", found.balance, expected.balance),
+            (Rule::Balance, "balance", found.balance, balance),
             (Rule::Marks, "pendingDebits", found.debits, expected.debits),
             (Rule::Marks, "pendingCredits", found.credits, expected.credits),
         ] {

@@ -19,6 +19,11 @@ pub fn page(report: &Report, ended: SystemTime) -> prometheus::Result<String> {
             "Violations of the ledger's rules that the last audit found.",
             report.violation_count as f64,
         ),
+        (
+            "tandem_audit_unexplained_accounts",
+            "Accounts whose balance other programs have moved, in collections that they share.",
+            report.unexplained.accounts as f64,
+        ),
         ("tandem_audit_accounts", "Accounts that it read.", report.accounts as f64),
         ("tandem_audit_transactions", "Transactions that it read.", report.transactions as f64),
         ("tandem_audit_seconds", "Seconds that it took.", report.seconds),

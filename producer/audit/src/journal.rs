@@ -8,8 +8,9 @@
 //!
 //! Promises that a line which was written meanwhile is no finding. Line and final states are one
 //! write, so whoever has read a line sees the final states, and the other way round, in the order
-//! of one session: after a fail-over, too. What others have put into the journal is left out. Fails
-//! with the error of a read.
+//! of one session: after a fail-over, too. A line that a person has booked, because others had moved
+//! a balance, has no transaction, and goes to the books. What others have put into the journal is
+//! left out. Fails with the error of a read.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,10 +19,11 @@ use ledger::event::End;
 use ledger::limits::echo;
 use ledger::transaction::Body;
 use mongo::{JOURNAL, Store, TRANSACTIONS, all_lines};
-use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, Timestamp, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::{ClientSession, Collection};
 
+use super::books::Books;
 use super::failed;
 use super::findings::{Findings, Rule};
 use super::lines::{self, Entry, Written, line_of};
@@ -89,35 +91,40 @@ impl Journal {
     }
 
     /// Reads the journal once all transactions were taken in; returns how many lines there are.
+    /// `moments` are those at which the pieces of the accounts were read.
     pub async fn compare(
         mut self,
-        findings: &mut Findings,
+        books: &mut Books,
+        moments: &[Timestamp],
         told: &mut ReadCount<'_>,
     ) -> Result<u64, DriverError> {
         let find = self.journal.find(all_lines()).batch_size(BATCH);
         let mut cursor = find.session(&mut self.session).await?;
         while cursor.advance(&mut self.session).await? {
             told.one("accounts, transactions and lines");
-            self.line(cursor.current(), findings);
+            self.line(cursor.current(), books, moments);
             if self.differing.is_enough() {
-                self.look(findings).await?;
+                self.look(books.findings()).await?;
             }
         }
-        self.look(findings).await?;
+        self.look(books.findings()).await?;
         if !self.tallies.is_empty() {
-            self.name_strays(findings, told).await?;
+            self.name_strays(books.findings(), told).await?;
         }
         Ok(self.lines)
     }
 
-    fn line(&mut self, document: &RawDocument, findings: &mut Findings) {
+    fn line(&mut self, document: &RawDocument, books: &mut Books, moments: &[Timestamp]) {
         self.lines += 1;
         match lines::read(document) {
             Ok(line) => {
                 if let Some(problem) = &line.wrong_net {
-                    findings.add(Rule::Line, || name_of(line.id), problem.clone());
+                    books.findings().add(Rule::Line, || name_of(line.id), problem.clone());
                 }
-                if let Some(seen) = self.tallies.compare(&line) {
+                // No transaction stands behind it.
+                if let Some(adjustment) = line.adjustment {
+                    books.adjust(line.id, adjustment, moments);
+                } else if let Some(seen) = self.tallies.compare(&line) {
                     self.differing.add(document, line.entries.len(), seen);
                 }
             }
@@ -127,7 +134,7 @@ impl Journal {
                     self.tallies.forget(id);
                 }
                 let message = format!("can't be read: {}", bad.problem);
-                findings.add(Rule::Line, || name_of(&bad.id), message);
+                books.findings().add(Rule::Line, || name_of(&bad.id), message);
             }
         }
     }
@@ -291,6 +298,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-fn name_of(line: &str) -> String {
+/// How a line is named.
+pub(super) fn name_of(line: &str) -> String {
     format!("{JOURNAL}/{}", echo(line))
 }

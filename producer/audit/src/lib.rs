@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod absorbing;
 mod accounts;
 mod bearing;
 mod books;
@@ -25,11 +26,16 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use close::Difference;
 use scan::Scanned;
 
+pub use absorbing::{
+    AbsorbError, Absorbed, Differences, Moved, REASON_BYTES_MAX, Sum, Unexplained, check_reason,
+};
 pub use findings::{Finding, Rule};
 
 use client::{Client, Error};
+use mongodb::bson::Timestamp;
 use mongodb::error::Error as DriverError;
 
 /// How to audit.
@@ -71,6 +77,8 @@ pub struct Report {
     pub violations: Vec<Finding>,
     /// How many there are in all.
     pub violation_count: u64,
+    /// What others have moved in collections that they share: no rule is broken by it.
+    pub unexplained: Unexplained,
     /// Whether each account stands for one moment.
     pub snapshot: bool,
     /// At how many moments the accounts were read; 0 without snapshots.
@@ -91,11 +99,27 @@ pub async fn run(
     options: Options,
     progress: impl Fn(u64, &str) + Send + Sync,
 ) -> Result<Report, Error> {
+    Ok(find(client, options, progress).await?.report)
+}
+
+/// An audit with all differences that it has found.
+struct Found {
+    report: Report,
+    differences: Vec<Difference>,
+    /// When each piece of the accounts was read.
+    moments: Vec<Timestamp>,
+}
+
+async fn find(
+    client: &Client,
+    options: Options,
+    progress: impl Fn(u64, &str) + Send + Sync,
+) -> Result<Found, Error> {
     let begun = Instant::now();
     client.insist(|| client.store().know_layout()).await?;
     let Scanned { books, moments, lines } = scan::scan(client, options, &progress).await?;
     let closed = books.close();
-    Ok(Report {
+    let report = Report {
         accounts: closed.accounts,
         transactions: closed.transactions,
         lines,
@@ -105,10 +129,16 @@ pub async fn run(
         parked_ids: closed.parked.ids,
         violation_count: closed.findings.count(),
         violations: closed.findings.into_kept(),
-        snapshot: moments > 0,
-        moments,
-        seconds: (begun.elapsed().as_secs_f64() * 1_000.0).round() / 1_000.0,
-    })
+        unexplained: Unexplained::of(&closed.differences),
+        snapshot: !moments.is_empty(),
+        moments: moments.len(),
+        seconds: seconds_since(begun),
+    };
+    Ok(Found { report, differences: closed.differences, moments })
+}
+
+fn seconds_since(begun: Instant) -> f64 {
+    (begun.elapsed().as_secs_f64() * 1_000.0).round() / 1_000.0
 }
 
 /// A query that failed, and is not tried again.

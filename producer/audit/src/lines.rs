@@ -10,7 +10,7 @@ use ledger::event::End;
 use ledger::limits::{NAME_BYTES_MAX, echo};
 use ledger::transaction::{Body, ReasonCode, State, format_nanos};
 use mongo::{BadLine, Line, nanos_of_net};
-use mongodb::bson::{RawArray, RawBsonRef, RawDocument};
+use mongodb::bson::{RawArray, RawBsonRef, RawDocument, Timestamp};
 
 use super::raw::state_of;
 
@@ -42,8 +42,20 @@ struct Booked {
 pub(super) struct Written<'a> {
     pub id: &'a str,
     pub entries: Vec<Entry<'a>>,
+    /// What it books although no transaction does.
+    pub adjustment: Option<Adjustment<'a>>,
     /// What is wrong with its nets.
     pub wrong_net: Option<String>,
+}
+
+/// What a person has booked on an account, because others had moved its balance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Adjustment<'a> {
+    pub account: &'a str,
+    /// In units of 10^-9.
+    pub nanos: i128,
+    /// When the difference was seen.
+    pub seen_at: Timestamp,
 }
 
 impl<'a> Entry<'a> {
@@ -150,7 +162,8 @@ pub(super) fn read(document: &RawDocument) -> Result<Written<'_>, BadLine> {
         }
     }
     let wrong_net = reading.wrong_net(&accounts, &sums)?;
-    Ok(Written { id: reading.line.id, entries, wrong_net })
+    let adjustment = reading.adjustment(&entries)?;
+    Ok(Written { id: reading.line.id, entries, adjustment, wrong_net })
 }
 
 struct Reading<'a> {
@@ -207,6 +220,21 @@ impl<'a> Reading<'a> {
             legs.push(Leg { account: accounts[place], booked });
         }
         Ok(Entry { id, end, legs })
+    }
+
+    /// What it is as an adjustment: one entry, named like the line, of one account.
+    fn adjustment(&self, entries: &[Entry<'a>]) -> Result<Option<Adjustment<'a>>, BadLine> {
+        let Some(said) = self.line.adjusted()? else { return Ok(None) };
+        let leg = match entries {
+            [Entry { id, legs, .. }] if *id == self.line.id => legs.first(),
+            _ => None,
+        };
+        match leg {
+            Some(Leg { account, booked: Some(Booked { nanos, .. }) }) => {
+                Ok(Some(Adjustment { account, nanos: *nanos, seen_at: said.seen_at }))
+            }
+            _ => Err(self.line.bad("it is an adjustment, and has other entries".to_owned())),
+        }
     }
 
     /// The first net that is not the sum of what the entries book.

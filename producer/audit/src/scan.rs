@@ -9,7 +9,8 @@
 //!    hold may have been decided meanwhile.
 //! 4. Exclusive keys that two transactions seemed to have at once, because they were read one after
 //!    the other.
-//! 5. The lines of the journal (`journal`), against what the transactions of step 2 say of them.
+//! 5. The lines of the journal (`journal`), against what the transactions of step 2 say of them, and
+//!    what people have booked there without a transaction.
 //!
 //! Memory grows with accounts, marks, keys and lines, and with what ends while the audit runs and
 //! in the minute around.
@@ -38,8 +39,8 @@ use super::{Options, changes, failed, moment};
 /// What was read.
 pub(super) struct Scanned {
     pub books: Books,
-    /// At how many moments; none without snapshots.
-    pub moments: usize,
+    /// When each piece of the accounts was read; empty without snapshots.
+    pub moments: Vec<Timestamp>,
     /// How many lines of the journal.
     pub lines: u64,
 }
@@ -73,8 +74,9 @@ pub(super) async fn scan(
         read.await.map_err(failed)?;
     }
     compare_keys(client, &mut books).await.map_err(failed)?;
-    let lines = journal.compare(books.findings(), &mut told).await.map_err(failed)?;
-    Ok(Scanned { books, moments: since.moments.len(), lines })
+    let compared = journal.compare(&mut books, &since.moments, &mut told).await;
+    let lines = compared.map_err(failed)?;
+    Ok(Scanned { books, moments: since.moments, lines })
 }
 
 /// Transactions of which only the server's log tells at which moments they were held or applied.

@@ -35,6 +35,11 @@ impl Collections {
         }
     }
 
+    /// Whether programs of the owner's may write there, too.
+    pub fn is_shared(self) -> bool {
+        self.is_shared
+    }
+
     /// The read of the accounts behind this one, in the order of their ids.
     pub fn accounts_behind(self, after: Option<&str>) -> Document {
         let mut asked = doc! { "projection": raw::account_fields(), "sort": { "_id": 1 } };
@@ -120,12 +125,14 @@ fn is_there(document: &RawDocument, field: &str) -> bool {
 }
 
 #[cfg(test)]
+pub(super) const SHARED: Collections =
+    Collections { is_shared: true, has_key: false, ids: IdKind::Int64 };
+
+#[cfg(test)]
 mod tests {
     use mongodb::bson::{Bson, RawDocumentBuf};
 
     use super::*;
-
-    const SHARED: Collections = Collections { is_shared: true, has_key: false, ids: IdKind::Int64 };
 
     fn raw(document: Document) -> RawDocumentBuf {
         RawDocumentBuf::try_from(&document).expect("plain BSON")

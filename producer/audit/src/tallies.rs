@@ -135,7 +135,8 @@ mod tests {
 
     fn line<'a>(entries: &[(&'a str, &'a Body)]) -> Written<'a> {
         let entry = |(id, body): &(&'a str, &'a Body)| Entry::of(id, End::Done, Some(body));
-        Written { id: "l", entries: entries.iter().map(entry).collect(), wrong_net: None }
+        let entries = entries.iter().map(entry).collect();
+        Written { id: "l", entries, adjustment: None, wrong_net: None }
     }
 
     #[test]
@@ -159,8 +160,10 @@ mod tests {
             assert!(!tallies.is_left("l"));
             assert_eq!(tallies.is_empty(), documents.is_empty());
         }
-        let of =
-            |end| Written { id: "l", entries: vec![Entry::of("v", end, None)], wrong_net: None };
+        let of = |end| {
+            let entries = vec![Entry::of("v", end, None)];
+            Written { id: "l", entries, adjustment: None, wrong_net: None }
+        };
         for (end, is_same) in [(End::Canceled, true), (End::Done, false)] {
             let mut tallies = Tallies::default();
             tallies.take("l", &Entry::of("v", End::Canceled, None), false);

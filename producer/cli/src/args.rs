@@ -189,6 +189,7 @@ impl Command {
                 accounts::Command::Show(_)
                 | accounts::Command::List(_)
                 | accounts::Command::Statement(_)
+                | accounts::Command::Absorb(_)
                 | accounts::Command::Freeze(_)
                 | accounts::Command::Unfreeze(_)
                 | accounts::Command::Close(_) => Check::Database,

@@ -5,8 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use ::audit::{Options, Report, exposition};
+use ::audit::{Options, Report, Sum, Unexplained, exposition};
 use clap::Args;
+use ledger::limits::echo;
 
 use crate::context::Context;
 use crate::exit::{Error, Exit};
@@ -18,6 +19,10 @@ whole effect, or canceled without any. 3 no account is below its floor. 4 marks 
 those of transactions in flight or on hold. 5 each balance is its opening plus what done transactions
 have moved: their legs, or what was captured of a hold. 9 no two undecided transactions have the same
 exclusive key. 11 each end is in one line of the journal, which says the same.
+
+In collections that other programs write, too, a balance that they have moved breaks no rule. It is told
+as unexplained by Tandem, and the exit code is 1 unless --others-write is said. `producer accounts
+absorb` books it.
 
 Examples:
   producer audit                 on a live database; transactions in flight are only counted
@@ -31,6 +36,9 @@ pub struct AuditArgs {
     /// Count unfinished transactions and marks as violations, but for what is scheduled or on hold
     #[arg(long)]
     pub at_rest: bool,
+    /// Exit with 0 also when other programs have moved balances, in collections that they share
+    #[arg(long)]
+    pub others_write: bool,
     /// Print at most so many violations; all are counted
     #[arg(long, default_value_t = 100)]
     pub limit: usize,
@@ -67,7 +75,8 @@ pub async fn run(
     } else {
         print(&report, out)?;
     }
-    Ok(if report.violation_count > 0 { Exit::Failed } else { Exit::Ok })
+    let unexplained = report.unexplained.accounts > 0 && !args.others_write;
+    Ok(if report.violation_count > 0 || unexplained { Exit::Failed } else { Exit::Ok })
 }
 
 /// Replaces the file as a whole: whoever reads it sees the old page or the new one.
@@ -86,6 +95,17 @@ fn write_metrics(file: &Path, report: &Report) -> Result<(), Error> {
     })
 }
 
+/// What other programs have moved, in a few words.
+pub fn unexplained(moved: &Unexplained) -> String {
+    let sum = |sum: &Sum| {
+        let sign = if sum.amount.starts_with('-') { "" } else { "+" };
+        let currency = sum.currency.as_deref().map(|name| format!(" {}", echo(name)));
+        let on = if sum.accounts == 1 { "account" } else { "accounts" };
+        format!("{sign}{}{} on {} {on}", sum.amount, currency.unwrap_or_default(), sum.accounts)
+    };
+    moved.sums.iter().map(sum).collect::<Vec<_>>().join(", ")
+}
+
 fn print(report: &Report, out: &mut (dyn Write + Send)) -> Result<(), Error> {
     for finding in &report.violations {
         writeln!(out, "{finding}").map_err(Error::output)?;
@@ -99,7 +119,19 @@ fn print(report: &Report, out: &mut (dyn Write + Send)) -> Result<(), Error> {
         let more = if report.parked > more { ", …" } else { "" };
         writeln!(out, "{} parked: {named}{more}", report.parked).map_err(Error::output)?;
     }
+    let moved = &report.unexplained;
+    if moved.accounts > 0 {
+        let first: Vec<String> = moved
+            .first
+            .iter()
+            .map(|one| format!("{} {}", echo(&one.account), one.amount))
+            .collect();
+        let more = if moved.accounts > first.len() as u64 { ", …" } else { "" };
+        let (sums, first) = (unexplained(moved), first.join(", "));
+        writeln!(out, "unexplained by Tandem: {sums} ({first}{more})").map_err(Error::output)?;
+    }
     let verdict = match report.violation_count {
+        0 if moved.accounts > 0 => "no rule is broken".to_owned(),
         0 => "the books balance".to_owned(),
         1 => "1 violation".to_owned(),
         count => format!("{count} violations"),

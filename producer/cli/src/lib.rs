@@ -3,6 +3,7 @@
 mod accounts;
 mod adopt;
 mod advice;
+mod agree;
 mod args;
 mod audit;
 mod console;

@@ -63,7 +63,9 @@ pub use client::Client;
 pub use config::{Config, Notes};
 pub use dead_letters::{Asked, Fate, Replay};
 pub use error::{AttemptError, Effect, Error, Kind, SETTINGS, Server, in_words};
-pub use history::{Entry, LIMIT_MAX, Page, Period, Statement, TransactionFilter};
+pub use history::{
+    Adjusted, Adjustment, Entry, LIMIT_MAX, Page, Period, Statement, TransactionFilter,
+};
 pub use hold::{Capture, Decided};
 pub use ids::Ids;
 pub use ledger::account::{Account, Status};

@@ -103,8 +103,10 @@ async fn statement(visit: &Visit, id: &str) -> Markup {
             @for entry in booked {
                 tr {
                     td { (moment(text(entry, "bookedAt"))) }
-                    th scope="row" { (transaction(text(entry, "id"))) }
-                    td { @for with in items(entry, "counterparties") { (account(with.as_str().unwrap_or_default())) " " } }
+                    @let why = &entry["adjustment"];
+                    th scope="row" { @if why.is_object() { (text(entry, "id")) } @else { (transaction(text(entry, "id"))) } }
+                    td { @if why.is_object() { "adjusted by " (text(why, "by")) ": " (text(why, "reason")) }
+                        @for with in items(entry, "counterparties") { (account(with.as_str().unwrap_or_default())) " " } }
                     td.number { (text(entry, "amount")) }
                     td.number { (text(entry, "balance")) }
                 }

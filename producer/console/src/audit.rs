@@ -110,10 +110,19 @@ fn found_by(job: &Job, found: &Value) -> Markup {
     let number = |name: &str| grouped(found[name].as_u64().unwrap_or_default());
     html! {
         @if found["ok"] == true { p.fine { "Every rule holds." } }
+        @else if found["violationCount"] == 0 { p.fine { "No rule is broken." } }
         @else { p.problem role="alert" { b { (number("violationCount")) " violations. " } "Money may be wrong: read the part about audits in operating.md before you change anything." } }
         p { (number("accounts")) " accounts and " (number("transactions")) " transactions, "
             (number("inFlight")) " of them in flight, " (number("resting")) " scheduled or on hold and " (number("parked")) " parked, in "
             (found["seconds"]) " s. Started by " b { (job.by) } "." }
+        @if found["unexplainedAccounts"].as_u64().is_some_and(|accounts| accounts > 0) {
+            p.problem { b { "Unexplained by Tandem: " } "other programs have moved "
+                @for (at, sum) in items(found, "unexplained").iter().enumerate() {
+                    @if at > 0 { ", " }
+                    (text(sum, "amount")) " " (text(sum, "currency")) " on " (grouped(sum["accounts"].as_u64().unwrap_or_default())) " accounts"
+                }
+                ". producer accounts absorb books that, with a reason." }
+        }
         @if found["snapshot"] != true { p { "The reads saw different moments: look again when the ledger is at rest." } }
         @if !items(found, "violations").is_empty() {
             (table("Violations, at most 100", &["Rule", "Document", "What is wrong"], html! {

@@ -2,6 +2,7 @@
 //!
 //! Every change is one guarded update, so it is right whatever workers do at the same moment.
 
+mod absorb;
 mod import;
 mod statement;
 mod status;
@@ -16,6 +17,7 @@ use ledger::json;
 use ledger::limits::echo;
 
 pub use import::import;
+pub use statement::why;
 
 use client::holds;
 use input::{Kind, Record, parse_account};
@@ -41,6 +43,9 @@ pub enum Command {
     /// List what was booked on an account, with the balance after each entry
     #[command(after_help = statement::HELP)]
     Statement(statement::StatementArgs),
+    /// Book what other programs have moved, with a reason
+    #[command(after_help = absorb::HELP)]
+    Absorb(absorb::AbsorbArgs),
     /// Refuse new postings until unfrozen
     Freeze(Ids),
     /// Take postings again
@@ -172,6 +177,7 @@ pub async fn run(
         Command::Show(args) => show(context, args, out).await,
         Command::List(args) => list(context, args, out).await,
         Command::Statement(args) => statement::statement(context, args, out).await,
+        Command::Absorb(args) => absorb::run(context, args, out).await,
         Command::Freeze(ids) => status::run(context, Change::Freeze, &ids.ids, out).await,
         Command::Unfreeze(ids) => status::run(context, Change::Unfreeze, &ids.ids, out).await,
         Command::Close(ids) => status::run(context, Change::Close, &ids.ids, out).await,

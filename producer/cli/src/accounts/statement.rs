@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use bson::Bson;
 use clap::Args;
-use client::{Amount, Entry, Period, Statement};
+use client::{Adjusted, Amount, Entry, Period, Statement};
 use ledger::json;
 use ledger::limits::echo;
 
@@ -92,18 +92,27 @@ fn in_currency(amount: Amount, statement: &Statement) -> String {
 }
 
 fn print(entry: &Entry, as_json: bool, out: &mut (dyn Write + Send)) -> Result<(), Error> {
-    let Entry { id, booked_at, amount, balance, counterparties } = entry;
+    let Entry { id, booked_at, amount, balance, counterparties, adjusted } = entry;
     let booked_at = json::timestamp(*booked_at);
     if as_json {
         let amount_of = |amount: &Amount| json::from_bson(&Bson::from(*amount));
-        let entry = serde_json::json!({
+        let mut entry = serde_json::json!({
             "id": id, "bookedAt": booked_at, "amount": amount_of(amount),
             "balance": amount_of(balance), "counterparties": counterparties,
         });
+        if let Some(Adjusted { reason, by }) = adjusted {
+            entry["adjustment"] = serde_json::json!({ "reason": reason, "by": by });
+        }
         return line(out, &entry.to_string());
     }
     let others: Vec<_> = counterparties.iter().map(|other| echo(other)).collect();
-    line(out, &format!("{booked_at}  {}  {amount}  {balance}  {}", echo(id), others.join(", ")))
+    let with = adjusted.as_ref().map_or_else(|| others.join(", "), why);
+    line(out, &format!("{booked_at}  {}  {amount}  {balance}  {with}", echo(id)))
+}
+
+/// Why something was booked that no transaction has moved.
+pub fn why(Adjusted { reason, by }: &Adjusted) -> String {
+    format!("adjusted by {}: {}", echo(by), echo(reason))
 }
 
 fn line(out: &mut (dyn Write + Send), line: &str) -> Result<(), Error> {

@@ -2,11 +2,12 @@
 //!
 //! Owns the question, and how the result looks to people. The crate `adopt` does it.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::Write;
 
 use ::adopt::Undone;
 
 use super::{AdoptArgs, json, reasons, with_progress};
+use crate::agree::Question;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 
@@ -38,21 +39,16 @@ pub async fn run(
 
 /// Whether somebody at a terminal agrees.
 fn agreed(context: &Context) -> Result<(), Error> {
-    let refused = |problem: &str| Err(Error::BadInput(problem.to_owned()));
-    if !std::io::stdin().is_terminal() {
-        return refused("--undo takes away what cannot be brought back; say --yes to agree");
-    }
-    context.console.note(format!(
-        "This takes away what Tandem has added to accounts and transactions of `{}`, and its journal: \
-         openings, claims, reasons, metadata, statements. Balances stay as they are. Type yes to go on:",
-        context.client.database()
-    ));
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    match read.is_ok() && answer.trim() == "yes" {
-        true => Ok(()),
-        false => refused("nothing was taken away"),
-    }
+    let question = Question {
+        asked: format!(
+            "This takes away what Tandem has added to accounts and transactions of `{}`, and its \
+             journal: openings, claims, reasons, metadata, statements. Balances stay as they are.",
+            context.client.database()
+        ),
+        nobody: "--undo takes away what cannot be brought back; say --yes to agree",
+        declined: "nothing was taken away",
+    };
+    question.ask(context)
 }
 
 fn print(undone: &Undone, out: &mut (dyn Write + Send)) -> std::io::Result<()> {

@@ -9,12 +9,13 @@ use std::time::SystemTime;
 
 use bson::{Bson, DateTime, Document};
 use clap::Args;
-use client::{Listed, Standing, TransactionFilter};
+use client::{Adjustment, Listed, Standing, TransactionFilter};
 use ledger::json;
 use ledger::limits::echo;
 use ledger::transaction::{Body, DECIDED_KEY, Leg, State, Terms};
 
 use super::reason_text;
+use crate::accounts::why;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 use crate::listing::print_all;
@@ -115,6 +116,7 @@ pub async fn status(
     for id in &args.ids {
         match context.client.transaction(id).await? {
             Some(document) => print(&document, args.json, out)?,
+            None if adjustment(context, id, args.json, out).await? => {}
             None => {
                 context.console.note(format!("{id}: no such transaction"));
                 exit = Exit::Failed;
@@ -122,6 +124,31 @@ pub async fn status(
         }
     }
     Ok(exit)
+}
+
+/// Prints an adjustment, which has a transaction's place in a statement; whether there is one.
+async fn adjustment(
+    context: &Context,
+    id: &str,
+    as_json: bool,
+    out: &mut (dyn Write + Send),
+) -> Result<bool, Error> {
+    let Some(found) = context.client.adjustment(id).await? else { return Ok(false) };
+    let Adjustment { id, account, amount, booked_at, adjusted } = found;
+    let booked_at = json::timestamp(booked_at);
+    let line = if as_json {
+        let amount = json::from_bson(&Bson::from(amount));
+        serde_json::json!({
+            "_id": id, "account": account, "amount": amount, "bookedAt": booked_at,
+            "adjustment": { "reason": adjusted.reason, "by": adjusted.by },
+        })
+        .to_string()
+    } else {
+        let (id, account, why) = (echo(&id), echo(&account), why(&adjusted));
+        format!("{id}  {account} {amount}; {why}  {booked_at}")
+    };
+    writeln!(out, "{line}").map_err(Error::output)?;
+    Ok(true)
 }
 
 /// Prints transactions: those that wait or are in flight, oldest first, and before them those that

@@ -26,6 +26,7 @@ use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern};
 use mongodb::{ClientSession, Collection};
 
+use super::adjustment::{Adjusted, adjusted};
 use super::cursor::LinePlace;
 use super::journal::{self, BYTES_MAX};
 use crate::error::{Error, Kind, Server};
@@ -73,13 +74,14 @@ impl Booked {
     }
 }
 
-/// A done transaction as the account sees it.
+/// A done transaction, or an adjustment, as the account sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub place: LinePlace,
     pub id: String,
     pub amount: Amount,
     pub counterparties: Vec<AccountId>,
+    pub adjusted: Option<Adjusted>,
 }
 
 /// Why the reading ended.
@@ -355,7 +357,7 @@ fn read_rows(
 ) -> Result<Vec<Row>, Halt> {
     let line = Line::from_raw(line)?;
     let place = |entry| LinePlace { at: line.at, line: line.id.to_owned(), entry };
-    let mut rows = Vec::new();
+    let (adjusted, mut rows) = (adjusted(&line)?, Vec::new());
     for booking in line.booked_on(account)? {
         if booking.amount.is_int() != is_int {
             let problem = format!("its entry of {} is not of the account's kind", echo(booking.id));
@@ -365,7 +367,8 @@ fn read_rows(
             let others = line.others(&booking, account, COUNTERPARTIES_MAX)?;
             let counterparties = others.into_iter().map(Into::into).collect();
             let (id, amount) = (booking.id.to_owned(), booking.amount);
-            rows.push(Row { place: place(booking.entry), id, amount, counterparties });
+            let (place, adjusted) = (place(booking.entry), adjusted.clone());
+            rows.push(Row { place, id, amount, counterparties, adjusted });
         }
     }
     Ok(rows)

@@ -3,6 +3,7 @@
 //! - [`cursor`]: where a page ends, as text for the caller.
 //! - [`transactions`], [`of_account`], [`accounts`]: lists. [`statement`]: what was booked on one
 //!   account, and [`booked`]: how that is read.
+//! - [`adjustment`]: what a person has booked without a transaction.
 //! - [`journal`]: what those have in common that read lines of the journal.
 //!
 //! Promises that no query reads more than its page needs, or a bounded stretch, however large the
@@ -10,6 +11,7 @@
 //! ledger with history, and fail with [`Error::WithoutHistory`] without them.
 
 mod accounts;
+mod adjustment;
 mod booked;
 mod cursor;
 mod journal;
@@ -22,6 +24,7 @@ use mongodb::bson::Document;
 use crate::client::Client;
 use crate::error::Error;
 
+pub use adjustment::{Adjusted, Adjustment};
 pub use statement::{Entry, Period, Statement};
 pub use transactions::TransactionFilter;
 

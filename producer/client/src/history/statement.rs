@@ -25,6 +25,7 @@ use mongodb::bson::DateTime;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::adjustment::Adjusted;
 use super::booked::{self, Booked, Question, Row};
 use super::check_limit;
 use super::cursor::{self, LinePlace};
@@ -57,10 +58,10 @@ pub struct Statement {
     pub next: Option<String>,
 }
 
-/// A done transaction as one of its accounts sees it.
+/// A done transaction as one of its accounts sees it, or an adjustment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The transaction.
+    /// The transaction, or the name of the adjustment.
     pub id: TransactionId,
     /// The moment of its end.
     pub booked_at: DateTime,
@@ -70,6 +71,9 @@ pub struct Entry {
     pub balance: Amount,
     /// The other accounts of the transaction, at most 10 of them.
     pub counterparties: Vec<AccountId>,
+    /// If it is no transaction, but what a person has booked because others had moved the balance:
+    /// why.
+    pub adjusted: Option<Adjusted>,
 }
 
 /// What a cursor of a statement says.
@@ -186,7 +190,7 @@ fn page(
     let stopped = booked.stopped.take().filter(|place| booked.is_certain(place));
     let mut entries = Vec::with_capacity(booked.rows.len());
     let mut last = carried.clone();
-    for Row { place, id, amount: change, counterparties } in booked.rows {
+    for Row { place, id, amount: change, counterparties, adjusted } in booked.rows {
         balance += change.nanos();
         entries.push(Entry {
             id: id.into(),
@@ -194,6 +198,7 @@ fn page(
             amount: change,
             balance: amount(balance)?,
             counterparties,
+            adjusted,
         });
         last = Carried { place, balance: Some(balance.to_string()) };
     }
@@ -218,7 +223,7 @@ mod tests {
 
     fn row(at: i64, id: &str, amount: i64) -> Row {
         let (place, id) = (place(at), id.to_owned());
-        Row { place, id, amount: Amount::Int(amount), counterparties: vec![] }
+        Row { place, id, amount: Amount::Int(amount), counterparties: vec![], adjusted: None }
     }
 
     fn place(at: i64) -> LinePlace {

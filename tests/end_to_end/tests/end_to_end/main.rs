@@ -4,6 +4,7 @@
 //! the same time; each has a database and queues of its own. Each module is one subject; a test's
 //! name is the promise that it holds.
 
+mod absorb;
 mod addresses;
 mod adopt;
 mod advice;
