@@ -107,6 +107,8 @@ pub struct Differences {
     found: Vec<(Difference, Timestamp)>,
     /// What it comes to.
     pub unexplained: Unexplained,
+    /// Those of the named accounts on which nothing is unexplained, or that are not there.
+    pub without: Vec<String>,
 }
 
 /// What was booked.
@@ -140,11 +142,14 @@ impl Differences {
             differences.retain(|one| accounts.iter().any(|account| **account == *one.account));
         }
         let unexplained = Unexplained::of(&differences);
+        let has_none = |account: &&String| differences.iter().all(|one| *one.account != ***account);
+        let without = accounts.iter().filter(has_none).cloned().collect();
         let seen_at = |one: Difference| {
             let moment = moments[one.piece];
             (one, moment)
         };
-        Ok(Differences { found: differences.into_iter().map(seen_at).collect(), unexplained })
+        let found = differences.into_iter().map(seen_at).collect();
+        Ok(Differences { found, unexplained, without })
     }
 
     /// Books them, with this reason and the name of who gives it.

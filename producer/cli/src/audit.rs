@@ -21,8 +21,8 @@ have moved: their legs, or what was captured of a hold. 9 no two undecided trans
 exclusive key. 11 each end is in one line of the journal, which says the same.
 
 In collections that other programs write, too, a balance that they have moved breaks no rule. It is told
-as unexplained by Tandem, and the exit code is 1 unless --others-write is said. `producer accounts
-absorb` books it.
+as unexplained by Tandem, and the exit code is 1 unless --others-write is said. To book it, run
+`producer accounts absorb --reason TEXT`.
 
 Examples:
   producer audit                 on a live database; transactions in flight are only counted

@@ -121,7 +121,7 @@ fn found_by(job: &Job, found: &Value) -> Markup {
                     @if at > 0 { ", " }
                     (text(sum, "amount")) " " (text(sum, "currency")) " on " (grouped(sum["accounts"].as_u64().unwrap_or_default())) " accounts"
                 }
-                ". producer accounts absorb books that, with a reason." }
+                ". To book that, run " code { "producer accounts absorb --reason TEXT" } "." }
         }
         @if found["snapshot"] != true { p { "The reads saw different moments: look again when the ledger is at rest." } }
         @if !items(found, "violations").is_empty() {

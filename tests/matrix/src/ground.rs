@@ -126,6 +126,7 @@ impl Ground {
         let options = Options { at_rest: true, ..Options::default() };
         let report = audit::run(&self.client, options, |_, _| {}).await.expect("MongoDB is there");
         found.extend(report.violations.iter().map(|violation| format!("audit: {violation:?}")));
+        found.extend(report.unexplained.first.iter().map(|moved| format!("audit: {moved:?}")));
         found
     }
 

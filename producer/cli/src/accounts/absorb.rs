@@ -41,7 +41,7 @@ pub struct AbsorbArgs {
     pub reason: String,
     /// Who says so [default: the name of the user]
     #[arg(long, value_name = "NAME", env = "USER")]
-    pub by: String,
+    pub by: Option<String>,
     /// Only show what would be booked
     #[arg(long)]
     pub dry_run: bool,
@@ -72,11 +72,17 @@ pub async fn run(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     let AbsorbArgs { ids, reason, by, .. } = args;
+    let nobody =
+        || Error::BadInput("this machine does not say who you are: say --by NAME".to_owned());
+    let by = by.as_deref().ok_or_else(nobody)?;
     ::audit::check_reason(reason, by).map_err(|error| Error::BadInput(error.to_string()))?;
     let found = {
         let progress = context.console.progress("audit", None);
         Differences::find(&context.client, ids, |read, what| progress.at(read, what)).await?
     };
+    for account in &found.without {
+        context.console.note(format!("{}: nothing is unexplained there", echo(account)));
+    }
     let to_book = found.unexplained.clone();
     if args.dry_run || to_book.accounts == 0 {
         print(&Absorbed { left: to_book, ..Absorbed::default() }, args, out)?;

@@ -98,10 +98,16 @@ async fn balances(world: &World, ids: &[ObjectId]) -> Vec<i64> {
 
 /// Payments between accounts, as the owner's own producer inserts them; what they move is added to
 /// `holds`.
-async fn pay(world: &World, ids: &[ObjectId], holds: &mut [i64], from: i64, engine: &str) {
+pub(super) async fn pay(
+    world: &World,
+    ids: &[ObjectId],
+    holds: &mut [i64],
+    from: i64,
+    engine: &str,
+) {
     let mut payments = Vec::new();
     for at in 0..60_usize {
-        let (source, destination) = (at % COUNT, (at * 7 + 1) % COUNT);
+        let (source, destination) = (at % ids.len(), (at * 7 + 1) % ids.len());
         let value = at as i64 + 1;
         holds[source] -= value;
         holds[destination] += value;

@@ -2,6 +2,7 @@
 
 mod beside;
 mod moves;
+mod node;
 mod pieces;
 mod undone;
 mod writing;

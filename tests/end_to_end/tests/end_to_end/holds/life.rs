@@ -176,9 +176,12 @@ async fn nobody_touches_what_is_held_for_long_and_no_message_of_it_circles() {
     }
     world.queues.wait_depth(WORK, 0, s(30)).await;
     for worker in [&workers.0, &workers.1] {
-        let metrics = worker.metrics().await;
-        assert!(metrics.sum("tandem_swept_total", &[("kind", "in_flight")]) < 0.5);
-        assert!(metrics.sum("tandem_messages_in_flight", &[]) < 0.5);
+        assert!(worker.metrics().await.sum("tandem_swept_total", &[("kind", "in_flight")]) < 0.5);
+        // What is done is acknowledged a moment later.
+        wait_until("each message is acknowledged", s(30), async || {
+            worker.metrics().await.sum("tandem_messages_in_flight", &[]) < 0.5
+        })
+        .await;
     }
     world.producer(&["confirm", "t", "--wait"]).await.expect_success();
     assert_balances(&world, 50 - others % 2, 50 + others % 2).await;
