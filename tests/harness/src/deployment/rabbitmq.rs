@@ -237,15 +237,16 @@ impl Node {
 
 const INTERFACE: &str = "-kernel inet_dist_use_interface {127,0,0,1}";
 
-/// RabbitMQ gives up dead lettering for good when two of its workers have crashed within 5 s, and
-/// they do where a busy machine lets the declaration of a queue time out. From then on no quorum
-/// queue that dead letters at least once takes messages (rabbitmq-server issue 16652). So their
-/// supervisor, once it is there, is told to start them again however often they crash: element 6
-/// of its state is that limit. The start script splits at blanks, so there is only one.
+/// RabbitMQ 3.10 gives up dead lettering for good when two of its workers have crashed within 5 s
+/// (rabbitmq-server issue 16652; 4.0 bears a hundred in a second). They do where a busy machine lets
+/// the declaration of a queue time out. From then on no quorum queue that dead letters at least once
+/// can be declared. So their supervisor, once it is there, is told to start them again however often
+/// they crash: element 6 of its state is that limit. The start script splits at blanks, so there is
+/// only one.
 const PATIENCE: &str = "-eval spawn(fun()->Wait=fun(Again,undefined)->timer:sleep(100),\
      Again(Again,whereis(rabbit_fifo_dlx_sup));\
      (_,Supervisor)->sys:replace_state(Supervisor,\
-     fun(State)when(element(6,State)=:=1)->setelement(6,State,1000000);(State)->(State)end)end,\
+     fun(State)when(is_integer(element(6,State)))->setelement(6,State,1000000);(State)->(State)end)end,\
      Wait(Wait,undefined)end).";
 
 /// A socket for what a service tells systemd.

@@ -156,7 +156,7 @@ async fn documents_of_many_megabytes_cost_only_themselves() {
     let odd_ids: Vec<String> = oversized.iter().map(|(document, _)| id(document)).collect();
     // A busy server takes seconds to write one of these. A worker that gives it less parks it, after
     // so many attempts.
-    let worker = worker_without_sweeper(&world).flag("--lease-ms", 12_000);
+    let worker = worker_without_sweeper(&world).flag("--lease-ms", 20_000);
     let worker = worker.flag("--op-limit-ms", 8_000).flag("--grace-ms", 9_000).start().await;
     let good = good(9);
     let names: Vec<&str> = odd_ids.iter().map(String::as_str).collect();
