@@ -21,6 +21,7 @@ use mongodb::bson::{RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, Timestamp
 use sha2::{Digest, Sha256};
 
 use super::Store;
+use super::journal::insertion;
 use super::lines::{BadLine, Line};
 use super::names::JOURNAL;
 use super::own::LINE;
@@ -67,8 +68,7 @@ impl Adjustment {
         format!("adjustment-{}-{}", hex(&digest[..DIGEST_BYTES]), self.before + 1)
     }
 
-    /// Inserts the line: an upsert, because only an update takes the server's date. Where a line of
-    /// this name is there, it does not match, and the insert fails.
+    /// Inserts the line.
     fn statement(&self) -> RawDocumentBuf {
         let id = self.id();
         let mut entry = RawArrayBuf::new();
@@ -86,11 +86,7 @@ impl Adjustment {
                 "reason": self.reason.as_str(), "by": self.by.as_str(), "seenAt": self.seen_at,
             },
         };
-        rawdoc! {
-            "q": { "_id": id, "at": { "$exists": false } },
-            "u": { "$setOnInsert": content, "$currentDate": { "at": true } },
-            "upsert": true,
-        }
+        insertion(&id, content)
     }
 
     /// Whether a stored line is this one.

@@ -20,7 +20,7 @@ use ledger::event::End;
 use ledger::journal::{Entry, Line, Net};
 use ledger::transaction::AccountId;
 use mongodb::ClientSession;
-use mongodb::bson::{Decimal128, RawArrayBuf, RawBson, RawDocument, doc, rawdoc};
+use mongodb::bson::{Decimal128, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, doc, rawdoc};
 
 use super::due::note;
 use super::index::Index;
@@ -103,8 +103,7 @@ fn of_a_line(operation: &'static str, halt: Halt) -> Halt {
     Halt::Failed(LedgerError { fault: Fault::Denied, ..LedgerError::lasting(operation, message) })
 }
 
-/// Inserts a line: an upsert, because only an update takes the server's date. Where a line of this
-/// name is there, it does not match, and the insert fails.
+/// Inserts the line of a batch.
 fn statement(line: &Line) -> Statement {
     let nets = line.nets();
     let places: BTreeMap<&AccountId, i32> = nets.keys().zip(0..).collect();
@@ -119,12 +118,17 @@ fn statement(line: &Line) -> Statement {
         "done": entries(End::Done, done),
         "canceled": entries(End::Canceled, canceled),
     };
-    let statement = rawdoc! {
-        "q": { "_id": line.heading.id.as_str(), "at": { "$exists": false } },
+    (insertion(&line.heading.id, content), 1)
+}
+
+/// Inserts a line of this content: an upsert, because only an update takes the server's date. Where a
+/// line of this name is there, it does not match, and the insert fails.
+pub(super) fn insertion(id: &str, content: RawDocumentBuf) -> RawDocumentBuf {
+    rawdoc! {
+        "q": { "_id": id, "at": { "$exists": false } },
         "u": { "$setOnInsert": content, "$currentDate": { "at": true } },
         "upsert": true,
-    };
-    (statement, 1)
+    }
 }
 
 /// A sum as it is stored: of minor units beyond Int64 as a decimal.
@@ -159,7 +163,7 @@ fn canceled(entry: &Entry, places: &BTreeMap<&AccountId, i32>) -> RawArrayBuf {
 mod tests {
     use ledger::journal::Heading;
     use ledger::transaction::{Leg, NAME_BYTES_MAX, TransactionId};
-    use mongodb::bson::{RawBsonRef, RawDocumentBuf};
+    use mongodb::bson::RawBsonRef;
 
     use super::*;
 

@@ -8,8 +8,7 @@
 //! look like somebody else's write. Fails with the error of the audit or of a write; then running it
 //! again books what is left.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use client::{Client, Error};
@@ -165,8 +164,7 @@ impl Differences {
     ) -> Result<Absorbed, AbsorbError> {
         check_reason(reason, by)?;
         let begun = Instant::now();
-        let (mut lines, mut left) = (Vec::new(), Vec::new());
-        let mut by_account = HashMap::<Arc<str>, Difference>::new();
+        let (mut lines, mut to_book, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for (one, seen_at) in self.found {
             let largest = Amount::Int(Amount::MAX).nanos();
             let amount = Amount::from_nanos(one.nanos, one.is_int);
@@ -182,16 +180,15 @@ impl Differences {
                 by: by.to_owned(),
                 seen_at,
             });
-            by_account.insert(one.account.clone(), one);
+            to_book.push(one);
         }
-        let mut booked = Vec::new();
+        let (mut booked, mut to_book) = (Vec::new(), to_book.into_iter());
         for some in lines.chunks(LINES_AT_ONCE) {
             let is_first = booked.is_empty();
             let written = client.insist(|| client.store().book_adjustments(some)).await;
             let written = written.map_err(|e| if is_first { e } else { e.after_a_write() })?;
-            for (line, is_booked) in some.iter().zip(written) {
-                let one = by_account.remove(&*line.account);
-                if is_booked { &mut booked } else { &mut left }.extend(one);
+            for (is_booked, one) in written.into_iter().zip(&mut to_book) {
+                if is_booked { &mut booked } else { &mut left }.push(one);
             }
         }
         let (booked, left) = (Unexplained::of(&booked), Unexplained::of(&left));

@@ -18,6 +18,20 @@ type Changes = ChangeStream<ChangeStreamEvent<Document>>;
 
 const ENGINES: [&str; 2] = ["two-phase", "transaction"];
 
+/// What runs a script of these tests in the shell of MongoDB, on the database of a world, after
+/// statements that are `said` first.
+pub(super) fn mongosh(world: &World, said: &str, script: &str) -> std::process::Command {
+    let program = std::env::var("TANDEM_MONGOSH").expect("run the tests by deploy/test");
+    let mut command = std::process::Command::new(program);
+    command
+        .args([&world.servers.mongodb_uri, "--quiet", "--norc", "--eval"])
+        .arg(format!("db = db.getSiblingDB({:?}); {said}", world.name))
+        .arg("--file")
+        .arg(root().join("tests/end_to_end/tests/end_to_end").join(script))
+        .env("HOME", world.directory());
+    command
+}
+
 /// What an article writes, and how it has to end, in its own names.
 struct Article {
     /// The name of its schema, with hyphens, and of its statements, with underscores.
@@ -69,16 +83,8 @@ impl Article {
 
     async fn run_statements(&self, world: &World) {
         let script = format!("{}.js", self.name.replace('-', "_"));
-        let script = root().join("tests/end_to_end/tests/end_to_end/articles").join(script);
-        let mongosh = std::env::var("TANDEM_MONGOSH").expect("run the tests by deploy/test");
-        let output = Command::new(mongosh)
-            .args([&world.servers.mongodb_uri, "--quiet", "--norc", "--eval"])
-            .arg(format!("db = db.getSiblingDB({:?})", world.name))
-            .arg("--file")
-            .arg(script)
-            .env("HOME", world.directory())
-            .kill_on_drop(true)
-            .output();
+        let command = mongosh(world, "", &format!("articles/{script}"));
+        let output = Command::from(command).kill_on_drop(true).output();
         let output = tokio::time::timeout(s(60), output).await.expect("mongosh ends");
         let output = output.expect("mongosh runs");
         let said = String::from_utf8_lossy(&output.stdout);

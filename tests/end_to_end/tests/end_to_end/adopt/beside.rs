@@ -13,7 +13,7 @@ use mongodb::bson::{Bson, Document, doc};
 use rand::Rng;
 use tokio::task::JoinHandle;
 
-use super::{adopt, everything, fill, openings, user};
+use super::{adopt, everything, fill, openings, score_of, user};
 use crate::layouts::{SCHEMA, collection, world_of};
 
 /// How many accounts there are.
@@ -85,13 +85,7 @@ async fn balances(world: &World, ids: &[ObjectId]) -> Vec<i64> {
     let found: Vec<Document> = found.try_collect().await.expect("MongoDB is there");
     let holds = |id: &ObjectId| {
         let user = found.iter().find(|user| user.get_object_id("_id").ok() == Some(*id));
-        let score = user.and_then(|user| user.get_document("wallet").ok()?.get("score"));
-        match score {
-            Some(Bson::Int64(score)) => *score,
-            Some(Bson::Int32(score)) => i64::from(*score),
-            Some(Bson::Double(score)) => *score as i64,
-            other => panic!("{id} holds {other:?}"),
-        }
+        score_of(user.expect("it is there"))
     };
     ids.iter().map(holds).collect()
 }

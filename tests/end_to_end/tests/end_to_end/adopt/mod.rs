@@ -37,6 +37,16 @@ async fn look(world: &World, flags: &[&str]) -> Answer {
     world.producer(&arguments).await
 }
 
+/// What an account holds, by whatever type of number.
+fn score_of(user: &Document) -> i64 {
+    match user.get_document("wallet").ok().and_then(|wallet| wallet.get("score")) {
+        Some(Bson::Int64(score)) => *score,
+        Some(Bson::Int32(score)) => i64::from(*score),
+        Some(Bson::Double(score)) => *score as i64,
+        other => panic!("{user} holds {other:?}"),
+    }
+}
+
 /// The counts of all classes, by their codes.
 fn counts(documents: &Value) -> Vec<(String, u64)> {
     let classes = documents["classes"].as_array().expect("a list");

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::TryStreamExt;
@@ -13,11 +12,12 @@ use harness::process::Process;
 use harness::wait::{ms, s, wait_until};
 use harness::world::World;
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, doc};
 use serde_json::{Value, json};
 
 use super::beside::pay;
-use super::{adopt, fill, openings};
+use super::{adopt, fill, openings, score_of};
+use crate::articles::mongosh;
 use crate::layouts::{SCHEMA, collection, world_of};
 
 const ACCOUNTS: usize = 2_000;
@@ -60,18 +60,8 @@ impl OldProgram {
     fn start(world: &World, count: usize) -> OldProgram {
         let [stop, told, log] =
             ["stop", "told", "old_writer.log"].map(|name| world.directory().join(name));
-        let script = "tests/end_to_end/tests/end_to_end/adopt/old_writer.js";
-        let mongosh = std::env::var("TANDEM_MONGOSH").expect("run the tests by deploy/test");
-        let mut command = Command::new(mongosh);
-        command
-            .args([&world.servers.mongodb_uri, "--quiet", "--norc", "--eval"])
-            .arg(format!(
-                "db = db.getSiblingDB({:?}); count = {count}; stop = {stop:?}; told = {told:?}",
-                world.name
-            ))
-            .arg("--file")
-            .arg(harness::deployment::root().join(script))
-            .env("HOME", world.directory());
+        let said = format!("count = {count}; stop = {stop:?}; told = {told:?}");
+        let mut command = mongosh(world, &said, "adopt/old_writer.js");
         OldProgram { process: Process::start(&mut command, log), stop, told }
     }
 
@@ -168,15 +158,6 @@ async fn assert_balances(world: &World, holds: &[i64]) {
         read += 1;
     }
     assert_eq!(read, holds.len());
-}
-
-fn score_of(user: &Document) -> i64 {
-    match user.get_document("wallet").ok().and_then(|wallet| wallet.get("score")) {
-        Some(Bson::Int64(score)) => *score,
-        Some(Bson::Int32(score)) => i64::from(*score),
-        Some(Bson::Double(score)) => *score as i64,
-        other => panic!("{user} holds {other:?}"),
-    }
 }
 
 #[tokio::test]
