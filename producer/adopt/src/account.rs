@@ -81,24 +81,32 @@ fn numbers(
     for name in OTHERS {
         looked.number(document, &shape.path(name), places);
     }
-    let floor_path = shape.path("floor");
-    let Some(floor) = floor_of(read) else { return };
-    let Some(held) = present(document, &path) else {
-        if floor > Decimal::ZERO {
-            looked.add(Class::BelowFloor, &path, format!("nothing, and its floor is {floor}"));
-        }
-        return;
+    let (held, told) = match present(document, &path) {
+        None => (Some(Decimal::ZERO), "nothing".to_owned()),
+        Some(held) => (value(held), shown(held)),
     };
-    // The schema's floor counts minor units, and one in the document what the balance counts.
-    let scale = match (at(document, &floor_path), held, places) {
-        (Some(_), _, _) | (None, RawBsonRef::Decimal128(_), _) | (None, _, None) => 0,
-        (None, _, Some(places)) => places,
-    };
-    let balance = value(held).and_then(|held| held.checked_mul(10_i64.pow(scale).into()));
-    if balance.is_some_and(|balance| balance < floor) {
-        let told = format!("{}, and its floor is {floor}", shown(held));
-        looked.add(Class::BelowFloor, &path, told);
+    let floor = held.and_then(|held| floor_above(held, document, read, shape, places));
+    if let Some(floor) = floor {
+        looked.add(Class::BelowFloor, &path, format!("{told}, and its floor is {floor}"));
     }
+}
+
+/// The floor of an account, if a balance is below it. `places` is as for [`account`].
+pub(super) fn floor_above(
+    balance: Decimal,
+    document: &RawDocument,
+    read: &RawDocument,
+    shape: Shape<'_>,
+    places: Option<u32>,
+) -> Option<Decimal> {
+    // The schema's floor counts minor units, and one in the document what the balance counts.
+    let is_decimal =
+        matches!(at(document, &shape.path("balance")), Some(RawBsonRef::Decimal128(_)));
+    let is_of_schema = at(document, &shape.path("floor")).is_none();
+    let scale = places.filter(|_| is_of_schema && !is_decimal).unwrap_or(0);
+    let floor = floor_of(read)?;
+    let balance = balance.checked_mul(10_i64.pow(scale).into())?;
+    (balance < floor).then_some(floor)
 }
 
 /// The lowest balance that an account may have; none where there is no limit, or none is known.

@@ -1,4 +1,4 @@
-//! The order of an adoption: whether it may be, accounts, transactions.
+//! The order of an adoption: whether it may be, what is in flight, accounts, transactions.
 //!
 //! Owns [`adopt`]. Promises that nothing is written when it refuses, that each write is a guarded
 //! update of one document, and that the same again goes on after an interruption and changes
@@ -9,11 +9,12 @@ use std::time::Instant;
 use client::Client;
 use layout::Collection;
 use mongo::{ACCOUNTS, TRANSACTIONS};
-use mongodb::bson::DateTime;
+use mongodb::bson::{DateTime, RawDocument};
 use serde::Serialize;
 
 use super::counts::Counts;
 use super::course::{Course, How};
+use super::finish::{self, Finished, Finishing};
 use super::look::At;
 use super::pages::estimate;
 use super::plan::{Repairs, plan};
@@ -32,6 +33,8 @@ pub struct Adoption {
     pub rate: Option<u32>,
     /// How long to watch for an old processor before anything is written, in seconds; 0 does not.
     pub watch_s: u64,
+    /// Whether to end first what an old processor has left in flight.
+    pub finish: bool,
 }
 
 /// What an adoption has done.
@@ -47,6 +50,9 @@ pub struct Adopted {
     pub accounts: Counts,
     /// The transactions. Those that were written have a date now.
     pub transactions: Counts,
+    /// What an old processor had left in flight, where it was to be ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished: Option<Finished>,
     /// What moved while it was watched.
     pub moved: Moved,
     /// How long it took.
@@ -65,6 +71,9 @@ pub async fn adopt(
 ) -> Result<Adopted, Error> {
     let begun = Instant::now();
     let layout = ready::layout(client).await?;
+    if adoption.finish {
+        ready::no_worker(client, "nobody else may move what an old processor has begun").await?;
+    }
     if adoption.repairs.places.is_some() {
         ready::no_worker(client, "it would read numbers as minor units that are none").await?;
     }
@@ -73,8 +82,18 @@ pub async fn adopt(
     let now = DateTime::from_millis(client.database_now().await?);
     let names = [ACCOUNTS, TRANSACTIONS].map(|name| client.store().stored_name(name));
     let Adoption { piece, rate, .. } = adoption;
-    let how = How { operation: "adopt", piece, rate, of: estimate(client, names).await? };
-    let mut course = Course::new(client, how, progress);
+    let read_first = names.last().filter(|_| adoption.finish);
+    let of = estimate(client, names.iter().chain(read_first).copied()).await?;
+    let mut course = Course::new(client, How { operation: "adopt", piece, rate, of }, progress);
+    let mut finished = adoption.finish.then(Finished::default);
+    if let Some(finished) = &mut finished {
+        let places = adoption.repairs.places;
+        let finishing = Finishing::new(client, layout, places, now);
+        let fields = finish::fields(Shape::new(Some(transactions)));
+        let one = async |document: &RawDocument| finishing.one(document, finished).await;
+        let read = course.each("transactions in flight", names[1], fields, one).await?;
+        finished.counts.read = read;
+    }
 
     let shape = Shape::new(Some(accounts));
     let fields = shape.projection(account::fields(), &[]);
@@ -88,6 +107,7 @@ pub async fn adopt(
     let transactions = course.walk("transactions", names[1], fields, &of_transactions).await?;
     Ok(Adopted {
         complete: accounts.left + transactions.left == 0,
+        finished,
         database: client.database().to_owned(),
         places,
         accounts,

@@ -227,13 +227,13 @@ impl Class {
             }
             Class::MarksNoList => "Make it a list, or remove it.",
             Class::MarksUnclaimed => {
-                "Let the old processor end these transactions, so that their marks are gone."
+                "Let the old processor end these transactions, or say --finish, so that their marks are gone."
             }
             Class::PendingUnclaimed => {
                 "Let the old processor end what is pending, so that the sum is 0 or not there."
             }
             Class::InFlightUnclaimed => {
-                "Let the old processor end it before a worker of Tandem runs."
+                "Let the old processor end it before a worker of Tandem runs, or say --finish."
             }
             Class::NotReadable => "Correct what is said of it.",
             Class::ListAsNumber | Class::NoNumber => "Write the number that it should be.",

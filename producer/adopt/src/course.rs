@@ -5,11 +5,11 @@
 use std::time::Instant;
 
 use client::Client;
-use mongodb::bson::RawDocumentBuf;
+use mongodb::bson::{RawDocument, RawDocumentBuf};
 
 use super::counts::Counts;
 use super::look::At;
-use super::pages::Pages;
+use super::pages::{Pages, place_of};
 use super::walk::{Pace, Planner, Walk};
 use super::{Error, remaining};
 
@@ -63,5 +63,31 @@ impl<'a, P: Fn(At)> Course<'a, P> {
         let counts = walk.run(told).await?;
         self.read += counts.read;
         Ok(counts)
+    }
+
+    /// Reads the next collection, and does something with each document.
+    pub(super) async fn each(
+        &mut self,
+        what: &'static str,
+        collection: &str,
+        projection: RawDocumentBuf,
+        mut one: impl AsyncFnMut(&RawDocument) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
+        let Course { client, how: How { piece, of, .. }, begun, read: before, .. } = *self;
+        let pages = Pages { client, collection, projection, most: piece };
+        let mut place: Option<RawDocumentBuf> = None;
+        loop {
+            let found = pages.behind(place.as_deref()).await?;
+            let Some(last) = found.iter().rev().find_map(|document| place_of(document)) else {
+                return Ok(self.read - before);
+            };
+            for document in &found {
+                one(document).await?;
+                self.read += 1;
+            }
+            place = Some(last);
+            let remaining = remaining(begun.elapsed(), self.read, of.saturating_sub(self.read));
+            (self.progress)(At { read: self.read, of, what, remaining });
+        }
     }
 }

@@ -57,7 +57,7 @@ pub fn transaction(stored: Stored<'_>, shape: Shape<'_>, places: Option<u32>) ->
 }
 
 /// Whether a worker of Tandem has ever claimed it. Each claim counts.
-fn is_claimed(document: &RawDocument, shape: Shape<'_>) -> bool {
+pub(super) fn is_claimed(document: &RawDocument, shape: Shape<'_>) -> bool {
     ["claim", "attempts"].iter().any(|name| present(document, &shape.path(name)).is_some())
 }
 

@@ -4,7 +4,7 @@
 //! the balances that it keeps are those of the accounts, and without a neighbour it has heard of
 //! every end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -69,11 +69,16 @@ impl Books {
     }
 
     /// Waits until it has heard everything, ends it, and compares; `whole` says whether it must
-    /// have heard of every end. Returns the number of different events, and what is wrong.
+    /// have heard of every end, and `others` what nobody tells of. Returns the number of different events, and what is wrong.
     ///
     /// # Errors
     /// When the database can't be read.
-    pub async fn close(mut self, store: &Store, whole: bool) -> Result<(u64, Vec<String>), String> {
+    pub async fn close(
+        mut self,
+        store: &Store,
+        whole: bool,
+        others: &HashMap<String, i64>,
+    ) -> Result<(u64, Vec<String>), String> {
         if !self.has_heard_everything(store).await? {
             return Ok((0, vec![format!("events are still due {DUE_LIMIT:?} after the last end")]));
         }
@@ -91,7 +96,8 @@ impl Books {
             let account = document.get_str("_id").unwrap_or_default();
             let Some(balance) = kept.balances.get(account) else { continue };
             let stands = document.get("balance").and_then(|value| Amount::from_bson(value).ok());
-            if stands != Some(Amount::Int(*balance)) {
+            let balance = balance + others.get(account).unwrap_or(&0);
+            if stands != Some(Amount::Int(balance)) {
                 wrong.push(format!(
                     "events make {balance} of account {account}, which has {stands:?}"
                 ));

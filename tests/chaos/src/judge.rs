@@ -79,6 +79,8 @@ pub struct Said<'a> {
     pub keyed: &'a [Keyed],
     /// By the neighbour.
     pub neighbour: Option<&'a Neighbour>,
+    /// What others have added to accounts.
+    pub others: &'a HashMap<String, i64>,
 }
 
 /// Judges everything; `asked` are the ids whose end is of interest.
@@ -114,6 +116,9 @@ pub async fn judge(store: &Store, said: Said<'_>, asked: &HashSet<&str>) -> Resu
     judged.keyed(store, said.keyed, asked).await?;
     if let Some(neighbour) = said.neighbour {
         judged.neighbour(store, neighbour).await?;
+    }
+    for (account, added) in said.others {
+        *judged.balances.entry(account.clone()).or_default() += added;
     }
     judged.accounts(store).await?;
     let there = store.transactions().count_documents(doc! {}).await?;

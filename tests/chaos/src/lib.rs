@@ -3,7 +3,7 @@
 //! - [`schedule`]: which fault comes when. [`load`]: what is submitted. Both from one seed.
 //! - [`site`]: what runs and can be hit: [`servers`], [`links`], [`programs`], [`produce`],
 //!   [`clerk`] (and [`holds`], what becomes of what is held, [`terms`], of what is scheduled or
-//!   expires), [`keys`], [`neighbour`] (and [`mischief`], what that one does).
+//!   expires), [`keys`], [`neighbour`] (and [`mischief`], what that one does), [`outsider`].
 //! - [`faults`]: hitting it. [`observe`], [`progress`]: what is unfinished meanwhile.
 //! - [`home`]: the directory of a run, in which nothing is left running.
 //! - [`verdict`], [`judge`]: whether everything is as everybody was told.
@@ -26,6 +26,7 @@ pub mod load;
 pub mod mischief;
 pub mod neighbour;
 pub mod observe;
+pub mod outsider;
 pub mod produce;
 pub mod programs;
 pub mod progress;

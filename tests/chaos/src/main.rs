@@ -25,6 +25,7 @@ Examples:
   deploy/chaos --engine auto,two-phase     every other worker chooses its engine
   deploy/chaos --schema tests/chaos/schema.toml    nothing is called as by itself
   deploy/chaos --neighbour                 somebody writes odd documents and messages all the time
+  deploy/chaos --schema tests/chaos/schema.toml --outsider    an old program adds to balances
 
 A tenth of the time (15 s to 120 s) is calm, for comparison. Then a worker, a producer or the
 primary is killed or stands still, the primary steps down, the broker is killed, its connections
@@ -55,6 +56,9 @@ struct Args {
     /// With odd documents and messages all the time
     #[arg(long)]
     neighbour: bool,
+    /// With a program that adds to balances all the time; what it has added is absorbed at the end
+    #[arg(long, requires = "schema")]
+    outsider: bool,
     /// How workers settle, by turns: `two-phase`, `transaction`, `auto`
     #[arg(long, value_name = "ENGINE,...", value_delimiter = ',', default_value = "two-phase")]
     engine: Vec<String>,
@@ -118,6 +122,7 @@ async fn on_servers(
         rate: args.rate,
         home: home.path().to_owned(),
         neighbour: args.neighbour,
+        outsider: args.outsider,
         engines: args.engine,
         layout,
     };

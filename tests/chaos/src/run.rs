@@ -1,6 +1,6 @@
 //! One run: start, calm, faults, rest, verdict.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use super::keys;
 use super::links::Link;
 use super::neighbour::Neighbour;
 use super::observe::Resting;
+use super::outsider::{self, Outsider};
 use super::progress::{Progress, look};
 use super::recovery::of_fault;
 use super::report::{Beside, Report};
@@ -61,6 +62,8 @@ pub struct Options {
     pub home: PathBuf,
     /// Whether a careless neighbour is at work all the time.
     pub neighbour: bool,
+    /// Whether a program of the owner's adds to balances all the time.
+    pub outsider: bool,
     /// The engines of the workers, by turns.
     pub engines: Vec<String>,
     /// The layout of the ledger, if it is not Tandem's own.
@@ -117,7 +120,10 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
         .collect();
     drop(asks);
     let neighbour = neighbour(&site, options).await?;
-    let neighbour = neighbour.map(|neighbour| tokio::spawn(neighbour.run(stopped)));
+    let neighbour = neighbour.map(|neighbour| tokio::spawn(neighbour.run(stopped.clone())));
+    let outsider = options.outsider.then(|| {
+        tokio::spawn(Outsider::new(site.observer.store.clone(), options.seed).run(stopped))
+    });
     tokio::time::sleep(WARM_UP).await;
     let calm_ms = now_ms();
     tokio::time::sleep(calm(options.length)).await;
@@ -146,7 +152,13 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
     if !swept.is_empty() {
         progress.say(format!("{} holds still rested and were released", swept.len()));
     }
-    let (events, wrong) = books.close(&site.observer.store, neighbour.is_none()).await?;
+    if let Some(outsider) = outsider {
+        let updates = outsider.await.map_err(|panic| panic.to_string())?;
+        progress.say(format!("an old program has added to balances {updates} times"));
+    }
+    let store = &site.observer.store;
+    let others = outsider::sums(store).await.map_err(|error| error.to_string())?;
+    let (events, wrong) = books.close(store, neighbour.is_none(), &others).await?;
     eprintln!("chaos: a subscriber's books are made of {events} events");
     violations.extend(wrong);
     let phases = Phases { calm_ms, deaths_ms, faults_ms, rest_ms, end_ms: now_ms() };
@@ -160,7 +172,14 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
         swept: &swept,
         keyed: &keyed,
         neighbour: neighbour.as_ref(),
+        others: &others,
     };
+    if options.outsider {
+        match outsider::absorb(&env(&site), &others) {
+            Ok(booked) => eprintln!("chaos: absorbed: {booked}"),
+            Err(problem) => violations.push(problem),
+        }
+    }
     let mut judged = judged(&site, said, &happened).await?;
     judged.violations.append(&mut violations);
     let slowest = slowest(&site, &happened, &judged).await;
@@ -177,6 +196,11 @@ async fn neighbour(site: &Site, options: &Options) -> Result<Option<Neighbour>, 
     }
     let store = site.observer.store.clone();
     let queues = Queues::new(&site.servers.brokers[0].url, &site.name);
+    Neighbour::new(store, queues, env(site), options.seed).await.map(Some)
+}
+
+/// What a program is started with that no fault of a link hits.
+fn env(site: &Site) -> BTreeMap<String, String> {
     let (uri, broker) = (&site.servers.database.uri, &site.servers.brokers[0].url);
     let env = [
         ("TANDEM_MONGODB_URI", uri),
@@ -184,8 +208,7 @@ async fn neighbour(site: &Site, options: &Options) -> Result<Option<Neighbour>, 
         ("TANDEM_AMQP_URL", broker),
         ("TANDEM_QUEUE_PREFIX", &site.name),
     ];
-    let env = env.map(|(name, value)| (name.to_owned(), value.clone())).into();
-    Neighbour::new(store, queues, env, options.seed).await.map(Some)
+    env.map(|(name, value)| (name.to_owned(), value.clone())).into()
 }
 
 /// Lets one worker after the other die while nothing else fails.

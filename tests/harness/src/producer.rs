@@ -9,7 +9,7 @@ use tokio::process::Command;
 use crate::process::program;
 
 /// No call may take longer, on a machine that is busy with other tests.
-const CALL_LIMIT: Duration = Duration::from_secs(120);
+pub const CALL_LIMIT: Duration = Duration::from_secs(120);
 
 /// The result of a call of the producer.
 #[derive(Clone, Debug)]
@@ -61,13 +61,25 @@ pub fn command(env: &BTreeMap<String, String>, arguments: &[&str]) -> std::proce
 /// Runs the command to its end.
 ///
 /// # Panics
-/// When it can't be run, or does not end.
+/// When it can't be run, or does not end within [`CALL_LIMIT`].
 pub async fn run(env: &BTreeMap<String, String>, arguments: &[&str]) -> Answer {
+    run_within(CALL_LIMIT, env, arguments).await
+}
+
+/// The same with another limit.
+///
+/// # Panics
+/// When it can't be run, or does not end within it.
+pub async fn run_within(
+    limit: Duration,
+    env: &BTreeMap<String, String>,
+    arguments: &[&str],
+) -> Answer {
     let output =
         Command::from(command(env, arguments)).stdin(Stdio::null()).kill_on_drop(true).output();
-    let output = tokio::time::timeout(CALL_LIMIT, output).await;
+    let output = tokio::time::timeout(limit, output).await;
     let output = output
-        .unwrap_or_else(|_| panic!("producer {arguments:?} did not end within {CALL_LIMIT:?}"))
+        .unwrap_or_else(|_| panic!("producer {arguments:?} did not end within {limit:?}"))
         .expect("the producer can be run");
     Answer {
         code: output.status.code(),

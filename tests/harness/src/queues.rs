@@ -14,7 +14,7 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection};
 use queue::{DEAD, DELAYS_MS, QueueError, SOLO, Topology, WORK};
 
-use crate::wait::{eventually, wait_until};
+use crate::wait::{eventually, s, wait_until};
 
 /// One ledger's queues.
 pub struct Queues {
@@ -44,8 +44,9 @@ impl Queues {
         Ok((connection, channel))
     }
 
+    /// A connection to a broker that is there; a busy machine may need longer than a worker's limit.
     async fn open(&self) -> (Connection, Channel) {
-        self.connect().await.expect("the broker is there")
+        eventually("the broker takes a connection", s(30), async || self.connect().await.ok()).await
     }
 
     /// Publishes a body unchanged to the queue of a routing key, with a confirm.
@@ -53,7 +54,9 @@ impl Queues {
     /// # Panics
     /// When the broker does not take it.
     pub async fn publish_raw(&self, key: &str, body: &[u8]) {
-        self.try_publish_raw(key, body).await.expect("the broker takes it");
+        let (_connection, channel) = self.open().await;
+        let published = self.publish_on(&channel, key, body, BasicProperties::default());
+        published.await.expect("the broker takes it");
     }
 
     /// Publishes a body with these headers to the work queue.
@@ -62,7 +65,9 @@ impl Queues {
     /// When the broker does not take it.
     pub async fn publish_with(&self, headers: FieldTable, body: &[u8]) {
         let properties = BasicProperties::default().with_headers(headers);
-        self.try_publish(WORK, body, properties).await.expect("the broker takes it");
+        let (_connection, channel) = self.open().await;
+        let published = self.publish_on(&channel, WORK, body, properties);
+        published.await.expect("the broker takes it");
     }
 
     /// The same, for a broker that may be away.
@@ -70,17 +75,18 @@ impl Queues {
     /// # Errors
     /// When it is.
     pub async fn try_publish_raw(&self, key: &str, body: &[u8]) -> Result<(), QueueError> {
-        self.try_publish(key, body, BasicProperties::default()).await
+        let (_connection, channel) = self.connect().await?;
+        self.publish_on(&channel, key, body, BasicProperties::default()).await
     }
 
-    async fn try_publish(
+    async fn publish_on(
         &self,
+        channel: &Channel,
         key: &str,
         body: &[u8],
         properties: BasicProperties,
     ) -> Result<(), QueueError> {
         const PERSISTENT: u8 = 2;
-        let (_connection, channel) = self.connect().await?;
         channel.confirm_select(ConfirmSelectOptions::default()).await?;
         let properties = properties.with_delivery_mode(PERSISTENT);
         let exchange = self.topology.exchange();
@@ -125,7 +131,8 @@ impl Queues {
     /// # Panics
     /// When there are fewer, or the broker is away.
     pub async fn deliver_and_die(&self, key: &str, count: usize) {
-        let taken = self.try_deliver_and_die(key, count).await.expect("the broker is there");
+        let taken = self.deliver_to(self.open().await, key, count).await;
+        let taken = taken.expect("the broker is there");
         assert_eq!(taken, count, "messages in {key}");
     }
 
@@ -134,7 +141,15 @@ impl Queues {
     /// # Errors
     /// When it is.
     pub async fn try_deliver_and_die(&self, key: &str, most: usize) -> Result<usize, QueueError> {
-        let (connection, channel) = self.connect().await?;
+        self.deliver_to(self.connect().await?, key, most).await
+    }
+
+    async fn deliver_to(
+        &self,
+        (connection, channel): (Connection, Channel),
+        key: &str,
+        most: usize,
+    ) -> Result<usize, QueueError> {
         let (queue, mut taken) = (self.topology.queue(key), 0);
         while taken < most {
             let got = channel.basic_get(queue.as_str().into(), BasicGetOptions::default()).await?;
@@ -227,7 +242,8 @@ impl Queues {
     /// # Panics
     /// When the broker is away.
     pub async fn delete(&self, key: &str) {
-        self.try_delete(key).await.expect("the broker deletes it");
+        let (_connection, channel) = self.open().await;
+        self.delete_on(&channel, key).await.expect("the broker deletes it");
     }
 
     /// The same, for a broker that may be away.
@@ -236,6 +252,10 @@ impl Queues {
     /// When it is.
     pub async fn try_delete(&self, key: &str) -> Result<(), QueueError> {
         let (_connection, channel) = self.connect().await?;
+        self.delete_on(&channel, key).await
+    }
+
+    async fn delete_on(&self, channel: &Channel, key: &str) -> Result<(), QueueError> {
         let queue = self.topology.queue(key);
         channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await?;
         Ok(())
@@ -273,8 +293,17 @@ impl Queues {
 
     /// Declares whatever is missing.
     ///
-    /// # Errors
+    /// # Panics
     /// When the broker is away.
+    pub async fn declare(&self) {
+        let what = "the broker declares what is missing";
+        eventually(what, s(30), async || self.try_declare().await.ok()).await;
+    }
+
+    /// The same, for a broker that may be away.
+    ///
+    /// # Errors
+    /// When it is.
     pub async fn try_declare(&self) -> Result<(), QueueError> {
         let (connection, _channel) = self.connect().await?;
         self.topology.declare(&connection).await
@@ -285,7 +314,8 @@ impl Queues {
     /// # Panics
     /// When the broker is away.
     pub async fn replace(&self, key: &str) {
-        self.try_replace(key).await.expect("the broker deletes and declares it");
+        let what = "the broker deletes and declares it";
+        eventually(what, s(30), async || self.try_replace(key).await.ok()).await;
     }
 
     /// The same, for a broker that may be away.
@@ -294,8 +324,7 @@ impl Queues {
     /// When it is.
     pub async fn try_replace(&self, key: &str) -> Result<(), QueueError> {
         let (connection, channel) = self.connect().await?;
-        let queue = self.topology.queue(key);
-        channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await?;
+        self.delete_on(&channel, key).await?;
         self.topology.declare(&connection).await
     }
 
@@ -304,13 +333,11 @@ impl Queues {
     /// # Panics
     /// When the broker is away.
     pub async fn delete_all(&self) {
-        for key in [WORK, SOLO, DEAD] {
-            self.delete(key).await;
-        }
-        for delay_ms in DELAYS_MS {
-            self.delete(&format!("retry.{delay_ms}")).await;
-        }
         let (_connection, channel) = self.open().await;
+        let retries = DELAYS_MS.iter().map(|delay_ms| format!("retry.{delay_ms}"));
+        for key in [WORK, SOLO, DEAD].map(str::to_owned).into_iter().chain(retries) {
+            self.delete_on(&channel, &key).await.expect("the broker deletes it");
+        }
         let topology = &self.topology;
         for exchange in [topology.exchange(), topology.retry_exchange(), topology.events_exchange()]
         {

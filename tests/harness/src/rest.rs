@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use ledger::amount::Amount;
-use mongo::{ACCOUNTS, Store, TRANSACTIONS};
+use mongo::{ACCOUNTS, JOURNAL, Store, TRANSACTIONS};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::laid_out::each;
@@ -43,6 +43,9 @@ pub async fn problems(store: &Store) -> Vec<String> {
     all.expect("the accounts can be read");
     let all = each(store, TRANSACTIONS, doc! {}, |found| books.transaction(&found)).await;
     all.expect("the transactions can be read");
+    let lines = doc! { "filter": { "adjustment": { "$exists": true } } };
+    let all = each(store, JOURNAL, lines, |line| books.adjustment(&line)).await;
+    all.expect("the journal can be read");
     books.close()
 }
 
@@ -108,6 +111,13 @@ impl Books {
         {
             self.problems.push(format!("{id}: final, but still has {left}"));
         }
+    }
+
+    /// What others had moved, and somebody has booked.
+    fn adjustment(&mut self, line: &Document) {
+        let part = |field: &str| line.get_array(field).ok().and_then(|parts| parts.first());
+        let account = part("accounts").and_then(Bson::as_str).unwrap_or("?").to_owned();
+        *self.opening.entry(account).or_default() += nanos(part("nets")).unwrap_or(i128::MIN / 4);
     }
 
     /// Of a hold that rests, the debits are posted.

@@ -49,7 +49,7 @@ impl Subscriber {
             Connection::connect(&world.servers.amqp_url, ConnectionProperties::default())
                 .await
                 .expect("the broker is there");
-        world.queues.try_declare().await.expect("the topology can be declared");
+        world.queues.declare().await;
         let channel = connection.create_channel().await.expect("a channel");
         let queue = format!("{}.test.{}", world.name, uuid::Uuid::new_v4().simple());
         let options = QueueDeclareOptions { exclusive: true, ..Default::default() };

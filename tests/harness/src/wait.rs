@@ -1,7 +1,8 @@
 //! Waiting for a condition with a deadline, instead of sleeping and hoping.
 //!
-//! Promises to look often, less often the longer it waits, and to look once more after the deadline, so that a machine that was
-//! stopped for a while does not fail a test. Panics with the name of the condition.
+//! Promises to look often, less often the longer it waits, and to look once more after the
+//! deadline, so that a machine that was stopped for a while does not fail a test. Panics with the
+//! name of the condition.
 //! A limit is no promise of speed: a test that holds one compares the time that the wait took.
 
 use std::time::{Duration, Instant};

@@ -38,6 +38,8 @@ pub struct World {
     pub store: Store,
     /// The queues, past all proxies.
     pub queues: Queues,
+    /// How long a call of the producer may take.
+    pub call_limit: Duration,
     publisher: Publisher,
     directory: PathBuf,
 }
@@ -96,7 +98,8 @@ impl World {
             .await;
         let queues = Queues::new(&servers.amqp_url, &name);
         let directory = servers::directory(&name);
-        World { name, servers, store, queues, publisher, directory }
+        let call_limit = producer::CALL_LIMIT;
+        World { name, servers, store, queues, call_limit, publisher, directory }
     }
 
     /// Sets the database up as its owner chooses, and drops the indexes that are then not needed.
@@ -153,7 +156,7 @@ impl World {
 
     /// Runs a producer command of this world to its end.
     pub async fn producer(&self, arguments: &[&str]) -> Answer {
-        producer::run(&self.env(), arguments).await
+        producer::run_within(self.call_limit, &self.env(), arguments).await
     }
 
     /// Starts a producer command with more environment, and does not wait for it.

@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 pub const EVERY: Duration = Duration::from_secs(2);
 
 /// How long the end of a worker waits for its last report.
-const LAST_LIMIT: Duration = Duration::from_secs(1);
+const LAST_LIMIT: Duration = Duration::from_secs(3);
 
 /// Tells which way batches go now.
 pub(crate) type Way = Box<dyn Fn() -> EngineKind + Send + Sync>;

@@ -35,6 +35,12 @@ reads; and what others had ended gets a date, so that no sweeper looks for it. E
 update that compares what was read: killed at any point, the same command goes on, and a second run
 changes nothing. What is not known is left and named: what is in flight without a claim, too.
 
+--finish first ends what is in flight without a claim, one transaction after the other, as the old
+processor would: its marks say which accounts were posted to. What is pending goes forward, or back if
+an account is missing, not open or has too little; what is applied goes forward, what is canceling
+goes back. No worker may run, and the old processor has to be off for good: it must not go on later
+from where it stood. Amounts count what unadopted balances count; see --places.
+
 --undo takes away what stands under Tandem's path, except what your schema names there, and the lines
 of the journal: openings, dates, claims, reasons, metadata, and the history of what Tandem has
 settled. Balances stay as they then are; repairs are not taken back. It refuses while a worker runs or
@@ -58,6 +64,7 @@ Examples:
   producer adopt --dry-run --resume look.json     the same command goes on where it stopped
   producer adopt --dry-run --json | jq '.accounts.classes[] | {code, count}'
   producer adopt --places 2
+  producer adopt --places 2 --finish
   producer adopt --rate 100000     as fast as it goes, where nobody waits
   producer adopt --json | jq '.accounts.reasons[] | {code, count}'
   producer adopt --undo";
@@ -92,8 +99,12 @@ pub struct AdoptArgs {
     /// one small command after the other]
     #[arg(long, value_name = "DOCUMENTS", conflicts_with = "dry_run", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
+    /// End first what an old processor has left in flight, by the articles' own recovery; no worker
+    /// may run
+    #[arg(long, conflicts_with = "dry_run")]
+    pub finish: bool,
     /// Take away what was added, and leave balances as they are
-    #[arg(long, conflicts_with_all = ["dry_run", "places", "round"])]
+    #[arg(long, conflicts_with_all = ["dry_run", "places", "round", "finish"])]
     pub undo: bool,
     /// Do not ask before --undo
     #[arg(long, requires = "undo")]
@@ -118,8 +129,8 @@ impl AdoptArgs {
     }
 
     fn adoption(&self) -> Adoption {
-        let Self { places, round, piece, rate, watch, .. } = *self;
-        Adoption { repairs: Repairs { places, round }, piece, rate, watch_s: watch }
+        let Self { places, round, piece, rate, watch, finish, .. } = *self;
+        Adoption { repairs: Repairs { places, round }, piece, rate, watch_s: watch, finish }
     }
 
     fn way_back(&self) -> Undo {

@@ -40,6 +40,15 @@ fn print(
 ) -> std::io::Result<()> {
     let names = [mongo::ACCOUNTS, mongo::TRANSACTIONS];
     let [of_accounts, of_transactions] = names.map(|name| context.client.store().stored_name(name));
+    if let Some(finished) = &adopted.finished {
+        let counts = &finished.counts;
+        writeln!(
+            out,
+            "in flight under an old processor: {} brought to done, {} taken back, {} left",
+            finished.done, finished.canceled, counts.left
+        )?;
+        reasons(counts, out)?;
+    }
     let counts = &adopted.accounts;
     writeln!(
         out,

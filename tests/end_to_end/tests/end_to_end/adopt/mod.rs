@@ -1,6 +1,7 @@
 //! `producer adopt`: what fits of a collection that was there before Tandem, and making it fit.
 
 mod beside;
+mod finished;
 mod moves;
 mod node;
 mod pieces;

@@ -163,7 +163,8 @@ async fn assert_balances(world: &World, holds: &[i64]) {
 #[tokio::test]
 async fn every_balance_is_exact_though_an_old_program_in_node_never_stops_and_adopting_is_killed() {
     let count = count();
-    let world = world_of(SCHEMA).await;
+    let mut world = world_of(SCHEMA).await;
+    world.call_limit += ms(count as u64);
     let mut holds = accounts(&world, count).await;
     let ids: Vec<ObjectId> = (0..count).map(id_of).collect();
     let program = OldProgram::start(&world, count);

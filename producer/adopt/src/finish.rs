@@ -1,0 +1,188 @@
+//! Ends what an old processor has left in flight, one transaction after the other.
+//!
+//! Owns [`Finishing`]: read a transaction and its two accounts, write the one next step, read again.
+//! Promises that each write is one guarded update of one document, so it may be killed at any point
+//! and run twice: what is stored says how far a transaction is. Fails when the server stays away;
+//! then what was written stays written.
+
+use client::Client;
+use layout::Layout;
+use ledger::transaction::State;
+use mongodb::bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
+use serde::Serialize;
+
+use super::counts::Counts;
+use super::flight::{Flight, PAYEE, PAYER, Problem, Step, becoming, step};
+use super::looked::{Looked, id_of};
+use super::pages::{Pages, place_of};
+use super::plan::path;
+use super::shape::{Shape, present};
+use super::standing::{Reading, Standing};
+use super::walk::ROUNDS_MAX;
+use super::{Error, account, stored, transaction};
+
+/// What was in flight under an old processor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Finished {
+    /// How many transactions were brought to `done`.
+    pub done: u64,
+    /// How many were taken back.
+    pub canceled: u64,
+    /// All transactions; those that are not in flight needed nothing.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// How transactions are ended.
+pub(super) struct Finishing<'a> {
+    client: &'a Client,
+    accounts: Pages<'a>,
+    transactions: Pages<'a>,
+    reading: Reading<'a>,
+    shape: Shape<'a>,
+    now: DateTime,
+}
+
+/// What has become of a transaction.
+enum End {
+    /// It was not in flight.
+    None,
+    Final(State),
+    Left(Problem),
+    Busy,
+    Refused(String),
+}
+
+/// What has become of a step.
+enum Sent {
+    Written,
+    /// Somebody has changed the document, or it was written and the reply is lost.
+    Missed,
+    Refused(String),
+}
+
+impl<'a> Finishing<'a> {
+    pub(super) fn new(
+        client: &'a Client,
+        layout: &'a Layout,
+        places: Option<u32>,
+        now: DateTime,
+    ) -> Finishing<'a> {
+        const SOME: u32 = 10;
+        let [of_accounts, shape] =
+            [&layout.accounts, &layout.transactions].map(|stored| Shape::new(Some(stored)));
+        let pages = |collection, projection| Pages { client, collection, projection, most: SOME };
+        Finishing {
+            client,
+            accounts: pages(layout.accounts.name(), of_accounts.projection(account::fields(), &[])),
+            transactions: pages(layout.transactions.name(), fields(shape)),
+            reading: Reading { shape: of_accounts, marks: shape.id_kind(), places },
+            shape,
+            now,
+        }
+    }
+
+    /// Ends a transaction that was found, if it is in flight.
+    pub(super) async fn one(
+        &self,
+        found: &RawDocument,
+        finished: &mut Finished,
+    ) -> Result<(), Error> {
+        let end = self.ended(found).await?;
+        let (id, counts) = (id_of(found, self.shape), &mut finished.counts);
+        match end {
+            End::None => counts.done_before += 1,
+            End::Final(state) => {
+                counts.write(&[]);
+                let of_state = match state {
+                    State::Done => &mut finished.done,
+                    _ => &mut finished.canceled,
+                };
+                *of_state += 1;
+            }
+            End::Left(Problem { class, path, told }) => {
+                let mut looked = Looked::new(id);
+                looked.add(class, &path, told);
+                counts.leave(looked);
+            }
+            End::Busy => counts.busy(id),
+            End::Refused(problem) => counts.refuse(id, problem),
+        }
+        Ok(())
+    }
+
+    /// Writes one step after the other until there is none.
+    async fn ended(&self, found: &RawDocument) -> Result<End, Error> {
+        let (mut document, mut missed, mut reached) = (found.to_owned(), 0, None);
+        while missed <= ROUNDS_MAX {
+            let flight = match Flight::of(&document, self.shape) {
+                Ok(Some(flight)) => flight,
+                Ok(None) => return Ok(reached.map_or(End::None, End::Final)),
+                Err(problem) => return Ok(End::Left(problem)),
+            };
+            let [payer, payee] =
+                [self.standing(&flight, PAYER).await?, self.standing(&flight, PAYEE).await?];
+            let sent = match step(flight.state, [&payer, &payee]) {
+                Step::Left(problem) => return Ok(End::Left(problem)),
+                Step::Account(statement) => self.send(self.accounts.collection, statement).await?,
+                Step::Become(state) => {
+                    reached = state.is_final().then_some(state);
+                    let Some(statement) = becoming(&document, self.shape, state, self.now) else {
+                        return Ok(End::None);
+                    };
+                    self.send(self.transactions.collection, statement).await?
+                }
+            };
+            match sent {
+                Sent::Written => {}
+                Sent::Missed => missed += 1,
+                Sent::Refused(problem) => return Ok(End::Refused(problem)),
+            }
+            let Some(again) = self.again(&document).await? else { return Ok(End::None) };
+            document = again;
+        }
+        Ok(End::Busy)
+    }
+
+    /// How an end of a transaction stands to it, as the account is now.
+    async fn standing(&self, flight: &Flight<'_>, end: usize) -> Result<Standing, Error> {
+        let (shape, id) = (self.reading.shape, flight.ends[end]);
+        let key = shape.path("_id");
+        let Some(text) = shape.id_kind().text(id) else {
+            return Ok(Standing::Refuses);
+        };
+        let mut filter = RawDocumentBuf::new();
+        filter.append(path(shape, "_id"), rawdoc! { "$eq": RawBson::from(id) });
+        let found = self.accounts.named(filter).await?;
+        // A list of ids, or a collation, matches what is another account.
+        let is_it = |found: &&RawDocumentBuf| {
+            let key = present(found, &key).and_then(|key| shape.id_kind().text(key));
+            key.as_ref() == Some(&text)
+        };
+        let standing = |found: &RawDocumentBuf| self.reading.standing(stored(found), flight, end);
+        Ok(found.iter().find(is_it).map_or(Standing::Refuses, standing))
+    }
+
+    async fn again(&self, document: &RawDocument) -> Result<Option<RawDocumentBuf>, Error> {
+        let Some(place) = place_of(document) else { return Ok(None) };
+        let id = place.get("_id").ok().flatten().unwrap_or(RawBsonRef::Null);
+        let found = self.transactions.named(rawdoc! { "_id": { "$eq": RawBson::from(id) } });
+        Ok(found.await?.into_iter().next())
+    }
+
+    async fn send(&self, collection: &str, statement: RawDocumentBuf) -> Result<Sent, Error> {
+        let (store, statements) = (self.client.store(), [statement]);
+        let send = || store.change_stored("finish", collection, &statements);
+        let mut written = self.client.insist(send).await?;
+        Ok(match (written.refused.pop(), written.count) {
+            (Some(refused), _) => Sent::Refused(refused.problem),
+            (None, 0) => Sent::Missed,
+            (None, _) => Sent::Written,
+        })
+    }
+}
+
+/// What is read of a transaction.
+pub(super) fn fields(shape: Shape<'_>) -> RawDocumentBuf {
+    shape.plain_projection(transaction::fields().chain(["lastModified"]))
+}
