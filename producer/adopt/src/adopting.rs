@@ -143,9 +143,11 @@ async fn no_processor(
     let sample = moved.samples.iter().map(|sample| {
         format!(", for example `{}` of {}: {}", sample.path, sample.id, sample.value)
     });
+    let replacing = moved.replacing().map(|told| format!("; {told}")).unwrap_or_default();
     Err(Error::NotNow(format!(
         "an old processor is at work: {} changes of transactions and {} of accounts without a claim \
-         of Tandem's in {} s{}; nothing was written: stop it, then run the same command again",
+         of Tandem's in {} s{}{replacing}; nothing was written: stop it, then run the same command \
+         again",
         moved.transactions,
         moved.accounts,
         moved.seconds,

@@ -2,8 +2,8 @@
 //!
 //! Owns [`Finishing`]: read a transaction and its two accounts, write the one next step, read again.
 //! Promises that each write is one guarded update of one document, so it may be killed at any point
-//! and run twice: what is stored says how far a transaction is. Fails when the server stays away;
-//! then what was written stays written.
+//! and run twice, also at the same time: what is stored says how far a transaction is. Fails when the
+//! server stays away; then what was written stays written.
 
 use client::Client;
 use layout::Layout;
@@ -12,12 +12,12 @@ use mongodb::bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, 
 use serde::Serialize;
 
 use super::counts::Counts;
-use super::flight::{Flight, PAYEE, PAYER, Problem, Step, becoming, step};
+use super::flight::{Flight, PAYEE, PAYER, Problem, Step, becoming, confirming, step};
 use super::looked::{Looked, id_of};
 use super::pages::{Pages, place_of};
 use super::plan::path;
 use super::shape::{Shape, present};
-use super::standing::{Reading, Standing};
+use super::standing::{Reading, STEPS, Standing};
 use super::walk::ROUNDS_MAX;
 use super::{Error, account, stored, transaction};
 
@@ -74,7 +74,10 @@ impl<'a> Finishing<'a> {
         let pages = |collection, projection| Pages { client, collection, projection, most: SOME };
         Finishing {
             client,
-            accounts: pages(layout.accounts.name(), of_accounts.projection(account::fields(), &[])),
+            accounts: pages(
+                layout.accounts.name(),
+                of_accounts.projection(account::fields().chain([STEPS]), &[]),
+            ),
             transactions: pages(layout.transactions.name(), fields(shape)),
             reading: Reading { shape: of_accounts, marks: shape.id_kind(), places },
             shape,
@@ -122,18 +125,13 @@ impl<'a> Finishing<'a> {
             };
             let [payer, payee] =
                 [self.standing(&flight, PAYER).await?, self.standing(&flight, PAYEE).await?];
-            let sent = match step(flight.state, [&payer, &payee]) {
-                Step::Left(problem) => return Ok(End::Left(problem)),
-                Step::Account(statement) => self.send(self.accounts.collection, statement).await?,
-                Step::Become(state) => {
-                    reached = state.is_final().then_some(state);
-                    let Some(statement) = becoming(&document, self.shape, state, self.now) else {
-                        return Ok(End::None);
-                    };
-                    self.send(self.transactions.collection, statement).await?
-                }
+            let step = step(flight.state, [&payer, &payee]);
+            reached = match &step {
+                Step::Left(problem) => return Ok(End::Left(problem.clone())),
+                Step::Become(state, _) if state.is_final() => Some(*state),
+                _ => None,
             };
-            match sent {
+            match self.take(&document, step).await? {
                 Sent::Written => {}
                 Sent::Missed => missed += 1,
                 Sent::Refused(problem) => return Ok(End::Refused(problem)),
@@ -144,12 +142,39 @@ impl<'a> Finishing<'a> {
         Ok(End::Busy)
     }
 
+    /// Writes a step. The accounts were read before a posting is confirmed, and after that somebody
+    /// else's step changes what the posting compares: so nobody posts to what has ended meanwhile.
+    async fn take(&self, document: &RawDocument, step: Step) -> Result<Sent, Error> {
+        let (accounts, transactions) = (self.accounts.collection, self.transactions.collection);
+        let mut updates = Vec::new();
+        match step {
+            Step::Left(_) => {}
+            Step::Account(update) => updates.push((accounts, Some(update))),
+            Step::Post(update) => {
+                updates.push((transactions, confirming(document, self.shape)));
+                updates.push((accounts, Some(update)));
+            }
+            Step::Become(state, fences) => {
+                updates.extend(fences.into_iter().map(|fence| (accounts, Some(fence))));
+                updates.push((transactions, becoming(document, self.shape, state, self.now)));
+            }
+        }
+        for (collection, update) in updates {
+            let Some(update) = update else { return Ok(Sent::Missed) };
+            match self.send(collection, update).await? {
+                Sent::Written => {}
+                missed_or_refused => return Ok(missed_or_refused),
+            }
+        }
+        Ok(Sent::Written)
+    }
+
     /// How an end of a transaction stands to it, as the account is now.
     async fn standing(&self, flight: &Flight<'_>, end: usize) -> Result<Standing, Error> {
         let (shape, id) = (self.reading.shape, flight.ends[end]);
         let key = shape.path("_id");
         let Some(text) = shape.id_kind().text(id) else {
-            return Ok(Standing::Refuses);
+            return Ok(Standing::Refuses { fence: None });
         };
         let mut filter = RawDocumentBuf::new();
         filter.append(path(shape, "_id"), rawdoc! { "$eq": RawBson::from(id) });
@@ -160,7 +185,7 @@ impl<'a> Finishing<'a> {
             key.as_ref() == Some(&text)
         };
         let standing = |found: &RawDocumentBuf| self.reading.standing(stored(found), flight, end);
-        Ok(found.iter().find(is_it).map_or(Standing::Refuses, standing))
+        Ok(found.iter().find(is_it).map_or(Standing::Refuses { fence: None }, standing))
     }
 
     async fn again(&self, document: &RawDocument) -> Result<Option<RawDocumentBuf>, Error> {

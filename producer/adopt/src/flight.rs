@@ -14,7 +14,7 @@ use super::class::Class;
 use super::number::{shown, value};
 use super::plan::{its_id, path, unchanged};
 use super::shape::{Shape, at, present};
-use super::standing::Standing;
+use super::standing::{STEPS, Standing};
 use super::transaction::is_claimed;
 
 /// Who pays, and who is paid.
@@ -51,10 +51,12 @@ pub(super) struct Flight<'a> {
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
+    /// This posting, if the transaction still is pending.
+    Post(RawDocumentBuf),
     /// This update of an account.
     Account(RawDocumentBuf),
-    /// The transaction comes to this state.
-    Become(State),
+    /// The transaction comes to this state, once these updates of accounts are written.
+    Become(State, Vec<RawDocumentBuf>),
     /// Nothing; it stays as it is.
     Left(Problem),
 }
@@ -121,11 +123,12 @@ pub(super) fn step(state: State, [payer, payee]: [&Standing; 2]) -> Step {
                 Standing::Marked { unmark, .. } => Some(unmark.clone()),
                 _ => None,
             };
-            both.into_iter().find_map(unmark).map_or(Step::Become(State::Done), Step::Account)
+            let done = Step::Become(State::Done, Vec::new());
+            both.into_iter().find_map(unmark).map_or(done, Step::Account)
         }
         // The articles take back the credit first.
         _ => match [payee, payer].into_iter().find_map(undo) {
-            None => Step::Become(State::Canceled),
+            None => Step::Become(State::Canceled, both.into_iter().filter_map(fence).collect()),
             Some(Ok(undo)) => Step::Account(undo),
             Some(Err(problem)) => Step::Left(problem),
         },
@@ -139,18 +142,41 @@ fn undo(account: &Standing) -> Option<Result<RawDocumentBuf, Problem>> {
     }
 }
 
+fn fence(account: &Standing) -> Option<RawDocumentBuf> {
+    match account {
+        Standing::Takes { fence, .. } => Some(fence.clone()),
+        Standing::Refuses { fence } => fence.clone(),
+        _ => None,
+    }
+}
+
 /// Posts to each account that is not marked, payer first. Where one of them refuses that, the
 /// transaction goes back, if it can; both are asked before anything is posted.
 fn forward(both: [&Standing; 2]) -> Step {
-    if both.contains(&&Standing::Refuses) {
+    if both.iter().any(|account| matches!(account, Standing::Refuses { .. })) {
         let stuck = both.into_iter().find_map(|account| undo(account)?.err());
-        return stuck.map_or(Step::Become(State::Canceling), Step::Left);
+        return stuck.map_or(Step::Become(State::Canceling, Vec::new()), Step::Left);
     }
     let post = both.into_iter().find_map(|account| match account {
-        Standing::Takes(post) => Some(post.clone()),
+        Standing::Takes { post, .. } => Some(post.clone()),
         _ => None,
     });
-    post.map_or(Step::Become(State::Applied), Step::Account)
+    post.map_or(Step::Become(State::Applied, Vec::new()), Step::Post)
+}
+
+/// The update that matches while a transaction is as it was read and no worker of Tandem has claimed
+/// it.
+pub(super) fn confirming(document: &RawDocument, shape: Shape<'_>) -> Option<RawDocumentBuf> {
+    let mut more = RawDocumentBuf::new();
+    more.append(path(shape, STEPS), 1_i64);
+    Some(rawdoc! { "q": unclaimed(document, shape)?, "u": { "$inc": more } })
+}
+
+fn unclaimed(document: &RawDocument, shape: Shape<'_>) -> Option<RawDocumentBuf> {
+    let mut filter = its_id(document)?;
+    filter.append(path(shape, "state"), unchanged(at(document, &shape.path("state"))));
+    ["claim", "attempts"].iter().for_each(|name| filter.append(path(shape, name), RawBson::Null));
+    Some(filter)
 }
 
 /// The update by which a transaction comes to a state, while it is as it was read and no worker of
@@ -161,10 +187,8 @@ pub(super) fn becoming(
     state: State,
     now: DateTime,
 ) -> Option<RawDocumentBuf> {
-    let mut filter = its_id(document)?;
-    let (word, modified) = (shape.path("state"), shape.path("lastModified"));
-    filter.append(path(shape, "state"), unchanged(at(document, &word)));
-    ["claim", "attempts"].iter().for_each(|name| filter.append(path(shape, name), RawBson::Null));
+    let filter = unclaimed(document, shape)?;
+    let modified = shape.path("lastModified");
     let mut set = RawDocumentBuf::new();
     set.append(path(shape, "state"), *shape.words(&[state]).first()?);
     if matches!(at(document, &modified), Some(RawBsonRef::DateTime(_))) {

@@ -74,27 +74,36 @@ fn stuck() -> Problem {
 #[test]
 fn each_transaction_goes_on_from_where_its_marks_say_that_it_stands() {
     use State::{Applied, Canceled, Canceling, Done, Pending};
-    let takes = |of: &str| Standing::Takes(update(of));
+    let fence = |of: &str| update(&format!("fence {of}"));
+    let takes = |of: &str| Standing::Takes { post: update(of), fence: fence(of) };
     let account = |of: &str| Step::Account(update(of));
+    let post = |of: &str| Step::Post(update(of));
+    let becomes = |state| Step::Become(state, vec![]);
     let (payer, payee) = (marked("payer"), marked("payee"));
-    let refuses = Standing::Refuses;
+    let refuses = Standing::Refuses { fence: Some(fence("credit")) };
+    let missing = Standing::Refuses { fence: None };
     let spent = Standing::Marked { unmark: update("unmark payee"), undo: Err(stuck()) };
     for (state, both, expected) in [
-        (Pending, [&takes("pay"), &takes("credit")], account("pay")),
-        (Pending, [&payer, &takes("credit")], account("credit")),
-        (Pending, [&takes("pay"), &payee], account("pay")),
-        (Pending, [&payer, &payee], Step::Become(Applied)),
-        (Pending, [&takes("pay"), &refuses], Step::Become(Canceling)),
-        (Pending, [&payer, &refuses], Step::Become(Canceling)),
-        (Pending, [&refuses, &payee], Step::Become(Canceling)),
+        (Pending, [&takes("pay"), &takes("credit")], post("pay")),
+        (Pending, [&payer, &takes("credit")], post("credit")),
+        (Pending, [&takes("pay"), &payee], post("pay")),
+        (Pending, [&payer, &payee], becomes(Applied)),
+        (Pending, [&takes("pay"), &refuses], becomes(Canceling)),
+        (Pending, [&payer, &refuses], becomes(Canceling)),
+        (Pending, [&refuses, &payee], becomes(Canceling)),
         (Pending, [&refuses, &spent], Step::Left(stuck())),
         (Applied, [&payer, &payee], account("unmark payer")),
         (Applied, [&takes("pay"), &payee], account("unmark payee")),
-        (Applied, [&takes("pay"), &refuses], Step::Become(Done)),
+        (Applied, [&takes("pay"), &refuses], becomes(Done)),
         (Applied, [&payer, &spent], account("unmark payer")),
         (Canceling, [&payer, &payee], account("undo payee")),
         (Canceling, [&payer, &takes("credit")], account("undo payer")),
-        (Canceling, [&takes("pay"), &refuses], Step::Become(Canceled)),
+        (
+            Canceling,
+            [&takes("pay"), &refuses],
+            Step::Become(Canceled, vec![fence("pay"), fence("credit")]),
+        ),
+        (Canceling, [&takes("pay"), &missing], Step::Become(Canceled, vec![fence("pay")])),
         (Canceling, [&payer, &spent], Step::Left(stuck())),
     ] {
         assert_eq!(step(state, both), expected, "{state:?} {both:?}");
@@ -126,4 +135,20 @@ fn a_state_is_written_in_the_schemas_word_while_the_old_one_is_there_and_nobody_
     let update = becoming(&dated, State::Canceled).expect("it can be written");
     let expected = rawdoc! { "$set": { "how.far": "cancelled", "changed": now } };
     assert_eq!(update.get_document("u").expect("an update"), &*expected);
+}
+
+#[test]
+fn a_posting_is_confirmed_by_a_transaction_that_still_is_as_it_was_read() {
+    let layout = Layout::from_toml(SCHEMA).expect("it is good");
+    let confirming = confirming(&transfer("pending", 5), Shape::new(Some(&layout.transactions)));
+    let expected = rawdoc! {
+        "q": {
+            "_id": { "$eq": 7 },
+            "how.far": { "$eq": "pending", "$type": 2 },
+            "tandem.claim": RawBson::Null,
+            "tandem.attempts": RawBson::Null,
+        },
+        "u": { "$inc": { "tandem.finishSteps": 1_i64 } },
+    };
+    assert_eq!(confirming, Some(expected));
 }

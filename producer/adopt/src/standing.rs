@@ -2,9 +2,11 @@
 //!
 //! Owns [`Standing`]: whether the account is marked, and the updates that post to it, take that
 //! back, or remove the mark. Promises that each is one plain update that compares what was read:
-//! numbers with their types, and whether the mark is there. An account counts on in what it counts:
-//! one that has an opening counts minor units, and its opening moves with its balance, because what
-//! an old processor has begun is none of Tandem's history. Pure.
+//! numbers with their types, whether the mark is there, and how many such updates came before
+//! ([`STEPS`]). The last keeps out what somebody has planned who stood still meanwhile, also where
+//! all else is as it was. An account counts on in what it counts: one that has an opening counts
+//! minor units, and its opening moves with its balance, because what an old processor has begun is
+//! none of Tandem's history. Pure.
 
 use layout::IdKind;
 use ledger::account::Status;
@@ -21,13 +23,25 @@ use super::number::{Number, classify, shown, value};
 use super::plan::{its_id, path, unchanged};
 use super::shape::{Shape, at, present};
 
+/// The field of accounts that counts the updates by which transactions came forward or back, and of
+/// transactions, how often one was asked for.
+pub(super) const STEPS: &str = "finishSteps";
+
 /// How an account stands to a transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Standing {
     /// It is not marked, and takes this update that marks it.
-    Takes(RawDocumentBuf),
+    Takes {
+        /// The update.
+        post: RawDocumentBuf,
+        /// The update that keeps out what anybody has planned to post.
+        fence: RawDocumentBuf,
+    },
     /// It is not marked, and refuses: it is not there, not open, or has too little.
-    Refuses,
+    Refuses {
+        /// As above; none where there is no account.
+        fence: Option<RawDocumentBuf>,
+    },
     /// It is marked.
     Marked {
         /// The update that removes the mark.
@@ -91,9 +105,13 @@ impl Reading<'_> {
             };
         }
         let post = self.is_open(document).and_then(|()| self.changed(document, flight, gives));
-        match post.and_then(|change| self.marked(document, flight.id, change, true)) {
-            Ok(post) => Standing::Takes(post),
-            Err(Unfit::Refuses(_)) => Standing::Refuses,
+        let post = post.and_then(|change| self.marked(document, flight.id, change, true));
+        let Some(fence) = self.fence(document, flight.id) else {
+            return Standing::Unclear(no_id(document));
+        };
+        match post {
+            Ok(post) => Standing::Takes { post, fence },
+            Err(Unfit::Refuses(_)) => Standing::Refuses { fence: Some(fence) },
             Err(Unfit::Unclear(problem)) => Standing::Unclear(problem),
         }
     }
@@ -195,7 +213,7 @@ impl Reading<'_> {
         set: RawDocumentBuf,
         is_post: bool,
     ) -> Result<RawDocumentBuf, Unfit> {
-        const READ: [&str; 4] = ["balance", "openingBalance", "floor", "status"];
+        const READ: [&str; 5] = ["balance", "openingBalance", "floor", "status", STEPS];
         let Some(mut filter) = its_id(document) else {
             return Err(Unfit::Unclear(no_id(document)));
         };
@@ -204,6 +222,7 @@ impl Reading<'_> {
         }
         let marks = path(self.shape, "pendingTransactions");
         let (id, mut set) = (RawBson::from(id), set);
+        set.append(path(self.shape, STEPS), self.steps(document) + 1);
         let stored = at(document, &self.shape.path("pendingTransactions"));
         let mut update = RawDocumentBuf::new();
         let of_marks = |id: RawBson| {
@@ -224,6 +243,23 @@ impl Reading<'_> {
         }
         update.append(mongodb::bson::raw::cstr!("$set"), set);
         Ok(rawdoc! { "q": filter, "u": update })
+    }
+
+    /// How many updates came before.
+    fn steps(self, document: &RawDocument) -> i64 {
+        match at(document, &self.shape.path(STEPS)) {
+            Some(RawBsonRef::Int64(steps)) => steps,
+            _ => 0,
+        }
+    }
+
+    fn fence(self, document: &RawDocument, id: RawBsonRef<'_>) -> Option<RawDocumentBuf> {
+        let mut filter = its_id(document)?;
+        let not_marked = rawdoc! { "$ne": RawBson::from(id) };
+        filter.append(path(self.shape, "pendingTransactions"), not_marked);
+        let mut more = RawDocumentBuf::new();
+        more.append(path(self.shape, STEPS), 1_i64);
+        Some(rawdoc! { "q": filter, "u": { "$inc": more } })
     }
 
     fn unmarked(self, document: &RawDocument, id: RawBsonRef<'_>) -> Option<RawDocumentBuf> {

@@ -51,8 +51,12 @@ fn set(statement: &RawDocument) -> &RawDocument {
 
 /// What an account has after it was posted to.
 fn after(standing: Standing) -> RawBson {
-    let Standing::Takes(post) = standing else { panic!("{standing:?} takes nothing") };
+    let Standing::Takes { post, .. } = standing else { panic!("{standing:?} takes nothing") };
     set(&post).get(cstr!("purse.sum")).ok().flatten().map(RawBson::from).expect("a number")
+}
+
+fn refuses(document: &RawDocument) -> bool {
+    matches!(pays(document), Standing::Refuses { .. })
 }
 
 fn class(standing: Standing) -> Class {
@@ -62,7 +66,7 @@ fn class(standing: Standing) -> Class {
 
 #[test]
 fn a_posting_compares_what_was_read_and_marks_the_account_in_the_same_update() {
-    let Standing::Takes(post) = pays(&account(12)) else { panic!("it is not taken") };
+    let Standing::Takes { post, .. } = pays(&account(12)) else { panic!("it is not taken") };
     let expected = rawdoc! {
         "q": {
             "_id": { "$eq": "a" },
@@ -70,15 +74,16 @@ fn a_posting_compares_what_was_read_and_marks_the_account_in_the_same_update() {
             "tandem.openingBalance": { "$exists": false },
             "least": { "$exists": false },
             "is": { "$exists": false },
+            "tandem.finishSteps": { "$exists": false },
             "tandem.pendingDebits": { "$exists": false },
             "tandem.pendingCredits": { "$exists": false },
             "purse.open": { "$exists": false },
         },
-        "u": { "$set": { "purse.sum": 7_i64, "purse.open": ["t"] } },
+        "u": { "$set": { "purse.sum": 7_i64, "tandem.finishSteps": 1_i64, "purse.open": ["t"] } },
     };
     assert_eq!(post, expected);
     let marked = rawdoc! { "_id": "a", "purse": { "sum": 12, "open": ["s"] } };
-    let Standing::Takes(post) = pays(&marked) else { panic!("it is not taken") };
+    let Standing::Takes { post, .. } = pays(&marked) else { panic!("it is not taken") };
     assert_eq!(part(part(&post, "q"), "purse.open"), &*rawdoc! { "$ne": "t" });
     assert_eq!(part(part(&post, "u"), "$push"), &*rawdoc! { "purse.open": "t" });
 }
@@ -93,7 +98,7 @@ fn a_marked_account_gives_back_what_it_paid_or_loses_the_mark_alone() {
     };
     assert_eq!(unmark, expected);
     let undo = undo.expect("it can be taken back");
-    assert_eq!(set(&undo), &*rawdoc! { "purse.sum": 12.0 });
+    assert_eq!(set(&undo), &*rawdoc! { "purse.sum": 12.0, "tandem.finishSteps": 1_i64 });
     let filter = part(&undo, "q");
     assert_eq!(part(filter, "purse.open"), &*rawdoc! { "$eq": "t" });
     assert_eq!(part(filter, "purse.sum"), &*rawdoc! { "$eq": 7.0, "$type": 1 });
@@ -124,11 +129,12 @@ fn a_number_stays_of_its_kind_and_no_unit_is_lost_in_a_double() {
 #[test]
 fn what_is_adopted_counts_minor_units_and_its_opening_moves_along() {
     let adopted = with(account(1_200_i64), "tandem", rawdoc! { "openingBalance": 1_000_i64 });
-    let Standing::Takes(post) = of(&adopted, RawBsonRef::Double(2.5), PAYER, Some(2)) else {
+    let Standing::Takes { post, .. } = of(&adopted, RawBsonRef::Double(2.5), PAYER, Some(2)) else {
         panic!("it is not taken")
     };
     let expected = rawdoc! {
-        "purse.sum": 950_i64, "tandem.openingBalance": 750_i64, "purse.open": ["t"],
+        "purse.sum": 950_i64, "tandem.openingBalance": 750_i64, "tandem.finishSteps": 1_i64,
+        "purse.open": ["t"],
     };
     assert_eq!(set(&post), &*expected);
     let fraction = of(&adopted, RawBsonRef::Double(2.5), PAYER, None);
@@ -136,22 +142,40 @@ fn what_is_adopted_counts_minor_units_and_its_opening_moves_along() {
     let places = of(&adopted, RawBsonRef::Double(2.555), PAYER, Some(2));
     assert_eq!(class(places), Class::FractionRounds);
     let held = rawdoc! { "openingBalance": 1_000_i64, "pendingDebits": 1_196_i64 };
-    assert_eq!(pays(&with(account(1_200_i64), "tandem", held)), Standing::Refuses);
+    assert!(refuses(&with(account(1_200_i64), "tandem", held)));
 }
 
 #[test]
 fn an_account_that_is_not_open_or_has_too_little_refuses() {
-    assert_eq!(pays(&account(4)), Standing::Refuses);
-    assert!(matches!(of(&account(-9), RawBsonRef::Int32(5), 1, None), Standing::Takes(_)));
-    assert_eq!(pays(&with(account(50), "is", "locked")), Standing::Refuses);
-    assert!(matches!(pays(&with(account(50), "is", "active")), Standing::Takes(_)));
-    assert_eq!(pays(&with(account(50), "least", 46)), Standing::Refuses);
-    assert!(matches!(pays(&with(account(0), "least", RawBson::Null)), Standing::Takes(_)));
+    assert!(refuses(&account(4)));
+    assert_eq!(after(of(&account(-9), RawBsonRef::Int32(5), 1, None)), RawBson::Int64(-4));
+    assert!(refuses(&with(account(50), "is", "locked")));
+    assert_eq!(after(pays(&with(account(50), "is", "active"))), RawBson::Int64(45));
+    assert!(refuses(&with(account(50), "least", 46)));
+    assert_eq!(after(pays(&with(account(0), "least", RawBson::Null))), RawBson::Int64(-5));
     let spent = rawdoc! { "_id": "b", "purse": { "sum": 3, "open": ["t"] } };
     let Standing::Marked { undo, .. } = of(&spent, RawBsonRef::Int32(5), 1, None) else {
         panic!("it is marked")
     };
     assert_eq!(undo.map_err(|problem| problem.class), Err(Class::BelowFloor));
+}
+
+#[test]
+fn each_update_keeps_out_those_that_were_planned_before_it() {
+    let third = rawdoc! { "finishSteps": 2_i64 };
+    let Standing::Takes { post, fence } = pays(&with(account(50), "tandem", third)) else {
+        panic!("it is not taken")
+    };
+    let compared = part(part(&post, "q"), "tandem.finishSteps");
+    assert_eq!(compared, &*rawdoc! { "$eq": 2_i64, "$type": 18 });
+    assert_eq!(set(&post).get_i64("tandem.finishSteps").ok(), Some(3));
+    let expected = rawdoc! {
+        "q": { "_id": { "$eq": "a" }, "purse.open": { "$ne": "t" } },
+        "u": { "$inc": { "tandem.finishSteps": 1_i64 } },
+    };
+    assert_eq!(fence, expected);
+    let refused = pays(&account(4));
+    assert_eq!(refused, Standing::Refuses { fence: Some(expected) });
 }
 
 #[test]

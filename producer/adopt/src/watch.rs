@@ -38,6 +38,8 @@ pub struct Moved {
     pub accounts: u64,
     /// How many of these have changed the balance, and nothing else that an old processor writes.
     pub balances: u64,
+    /// How many of these have replaced the whole account, and with it what Tandem writes there.
+    pub replaced: u64,
     /// How many changes of transactions were not Tandem's.
     pub transactions: u64,
     /// Some of them.
@@ -77,12 +79,13 @@ pub(super) async fn watch(watched: Watched<'_>, seconds: u64) -> Moved {
     match both {
         (Ok(accounts), Ok(transactions)) => {
             let (of_accounts, of_transactions) = (accounts.count, transactions.count);
-            let balances = accounts.balances;
+            let Seen { balances, replaced, .. } = accounts;
             let all = transactions.samples.into_iter().chain(accounts.samples);
             Moved {
                 seconds,
                 accounts: of_accounts,
                 balances,
+                replaced,
                 transactions: of_transactions,
                 samples: all.collect(),
                 not_looked_at: None,
@@ -98,6 +101,7 @@ pub(super) async fn watch(watched: Watched<'_>, seconds: u64) -> Moved {
 struct Seen {
     count: u64,
     balances: u64,
+    replaced: u64,
     samples: Vec<Sample>,
 }
 
@@ -105,9 +109,22 @@ struct Seen {
 struct Change {
     sample: Sample,
     is_balance_alone: bool,
+    is_replaced: bool,
 }
 
 impl Moved {
+    /// What to do about programs that replace whole accounts, if there are any.
+    #[must_use]
+    pub fn replacing(&self) -> Option<String> {
+        (self.replaced > 0).then(|| {
+            format!(
+                "{} accounts were replaced whole: a program that does so takes away what Tandem and \
+                 others have written since it has read; let it update fields ($set, $inc) instead",
+                self.replaced
+            )
+        })
+    }
+
     /// Whether an old processor is at work. A balance that changes alone may be anybody's.
     #[must_use]
     pub fn is_processor(&self) -> bool {
@@ -137,6 +154,7 @@ async fn changes(watched: Watched<'_>, kind: Kind, limit: Duration) -> Result<Se
         if let Some(change) = moved(&change, kind, shape, watched.is_ledger) {
             seen.count += 1;
             seen.balances += u64::from(change.is_balance_alone);
+            seen.replaced += u64::from(change.is_replaced);
             if seen.samples.len() < SAMPLES_MAX {
                 seen.samples.push(change.sample);
             }
@@ -165,19 +183,24 @@ fn moved(change: &RawDocument, kind: Kind, shape: Shape<'_>, is_ledger: bool) ->
         // A refusal or a cancellation before any claim is dated.
         Kind::Transaction => ["claim", "attempts", "decidedAt"].iter().any(|name| own(name)),
     };
-    if is_ledger && is_tandems {
+    // Tandem replaces no document.
+    if is_ledger && is_tandems && !is_replaced(change) {
         return None;
     }
     let path = shape.path(name);
     let value = at(document, &path).map(shown).unwrap_or_default();
     let sample = Sample { id: id_of(document, shape), path, value, becomes: None };
     let is_balance_alone = names.iter().filter(|name| has_changed(name)).eq(&["balance"]);
-    Some(Change { sample, is_balance_alone })
+    Some(Change { sample, is_balance_alone, is_replaced: is_replaced(change) })
+}
+
+fn is_replaced(change: &RawDocument) -> bool {
+    change.get_str("operationType").is_ok_and(|kind| kind == "replace")
 }
 
 /// Whether a change is one of this path, of an object on the way to it, or of something in it.
 fn touches(change: &RawDocument, path: &str) -> bool {
-    if change.get_str("operationType").is_ok_and(|kind| kind == "replace") {
+    if is_replaced(change) {
         return true;
     }
     let is_near = |named: &str| is_within(named, path) || is_within(path, named);
@@ -244,6 +267,13 @@ mod tests {
             change.is_some_and(|change| change.is_balance_alone)
         };
         assert!(is_alone(&alone) && !is_alone(&posted));
+        let replaced = rawdoc! {
+            "operationType": "replace",
+            "documentKey": { "_id": "a" },
+            "fullDocument": { "_id": "a", "balance": 5_i64, "openingBalance": 5_i64 },
+        };
+        let replaced = moved(&replaced, Kind::Account, Shape::default(), true);
+        assert!(replaced.is_some_and(|change| change.is_replaced && !change.is_balance_alone));
         let mut native = alone;
         native.append(cstr!("txnNumber"), 1_i64);
         assert!(!is_moved(&native, Kind::Account, true));

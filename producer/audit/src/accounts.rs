@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ledger::account::Account;
 use ledger::limits::echo;
-use mongodb::bson::RawDocument;
+use mongodb::bson::{RawBsonRef, RawDocument};
 
 use super::chunks::Chunks;
 use super::close::{Book, Difference, Ledger, Sums};
@@ -79,7 +79,10 @@ impl Accounts {
             let message = "pendingHolds is no whole number".to_owned();
             findings.add(Rule::Marks, name, message);
         }
+        let at = self.books.len();
         self.open(id, account, marks, holds.unwrap_or_default());
+        let opening = document.get("openingBalance").ok().flatten();
+        self.books[at].is_opened = opening.is_some_and(|opening| opening != RawBsonRef::Null);
     }
 
     fn open(&mut self, id: Arc<str>, account: Account, marks: usize, holds: i64) {
@@ -102,6 +105,7 @@ impl Accounts {
                 holds,
             },
             expected: Sums { balance: opening, ..Sums::default() },
+            is_opened: true,
             marks,
             floor: account.floor.map(ledger::amount::Amount::nanos),
             ledger,
@@ -200,7 +204,8 @@ impl Accounts {
         let mut differences = Vec::new();
         for book in &self.books {
             let nanos = book.unexplained();
-            let name = names[book.ledger].filter(|_| self.others_write && nanos != 0);
+            let is_moved = self.others_write && nanos != 0 && !book.is_replaced();
+            let name = names[book.ledger].filter(|_| is_moved);
             if let Some((currency, is_int)) = name {
                 let (currency, is_int) = (currency.clone(), *is_int);
                 let (account, adjustments) = (book.id.clone(), book.adjustments);

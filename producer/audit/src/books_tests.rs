@@ -442,6 +442,26 @@ fn where_others_write_a_difference_is_no_violation_and_an_adjustment_explains_it
 }
 
 #[test]
+fn where_an_opening_is_gone_somebody_has_replaced_the_account_and_nothing_is_absorbed() {
+    let at = Timestamp { time: 6, increment: 1 };
+    for (is_opened, rules) in [(true, vec![]), (false, vec![Rule::Balance])] {
+        let mut stored = account("1", 450, 0, 0, &[]);
+        if !is_opened {
+            stored.remove("openingBalance");
+        }
+        let mut books = Books::new(SHARED, false, 100);
+        books.account(&raw(&stored));
+        let nanos = Amount::Int(300).nanos();
+        books.adjust("l", Adjustment { account: "1", nanos, seen_at: at }, &[at]);
+        let closed = books.close();
+        assert_eq!(closed.differences.len(), usize::from(is_opened));
+        let found = closed.findings.into_kept();
+        let of_account = found.iter().filter(|one| one.document == "accounts/1");
+        assert_eq!(of_account.map(|one| one.rule).collect::<Vec<_>>(), rules, "{found:?}");
+    }
+}
+
+#[test]
 fn what_was_adjusted_after_the_account_was_read_says_nothing_about_it() {
     assert_eq!(adjusted(&[(350, 8)]), (vec![], 0));
     assert_eq!(adjusted(&[(300, 6), (1_000, 8)]), (vec![], 0));

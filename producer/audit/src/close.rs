@@ -14,6 +14,8 @@ pub(super) struct Book {
     pub id: Arc<str>,
     pub found: Sums,
     pub expected: Sums,
+    /// Whether it has an opening. What Tandem has moved on an account has given it one.
+    pub is_opened: bool,
     /// How many marks it has that no held transaction explains: none of them may be left at rest.
     pub marks: usize,
     pub floor: Option<i128>,
@@ -65,6 +67,12 @@ impl Book {
         if self.is_adjusted_later { 0 } else { self.found.balance - self.expected.balance }
     }
 
+    /// Whether its opening is gone, and with it what its balance should be: somebody has replaced the
+    /// whole document.
+    pub fn is_replaced(&self) -> bool {
+        !self.is_opened && self.unexplained() != 0
+    }
+
     /// Compares the account with what its transactions explain. Where others write balances, a
     /// difference there breaks no rule.
     pub fn close(&self, at_rest: bool, others_write: bool, findings: &mut Findings) {
@@ -79,6 +87,14 @@ impl Book {
             findings.add(Rule::Marks, || format!("accounts/{}", echo(id)), message);
         }
         let balance = if others_write { found.balance } else { found.balance - self.unexplained() };
+        if others_write && self.is_replaced() {
+            let moved = format_nanos(-self.unexplained());
+            let message = format!(
+                "openingBalance is gone, and transactions have moved {moved}: a program replaces the \
+                 whole document; let it update fields ($set, $inc)"
+            );
+            findings.add(Rule::Balance, || format!("accounts/{}", echo(id)), message);
+        }
         for (rule, field, found, expected) in [
             (Rule::Balance, "balance", found.balance, balance),
             (Rule::Marks, "pendingDebits", found.debits, expected.debits),

@@ -14,6 +14,7 @@
 //! - [`sustained`] with its `endurance` and `source`: what is left of the rate after ten minutes.
 //! - [`returns`]: how soon consumers are back after their broker, with its program `returns`.
 //! - [`load`]: how much the HTTP API takes in, with its program `load`.
+//! - [`beside`]: how long updates of other programs take, with its program `beside`.
 //! - [`holds`]: holds, schedules and expiry, with its program `holds`.
 //! - [`output`]: the end of a program that measures one thing.
 //! - [`report`], [`table`], [`summary`], [`markdown`], [`picture`]: what comes of it.
@@ -23,6 +24,7 @@
 pub mod args;
 mod articles;
 pub mod baseline;
+pub mod beside;
 pub mod contender;
 pub mod counters;
 mod drain;

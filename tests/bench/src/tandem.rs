@@ -158,6 +158,21 @@ impl Workers {
         }
     }
 
+    /// Kills one of them at a moment at which this holds while it stands still.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub async fn kill_one_when(&mut self, holds: impl AsyncFn() -> bool) {
+        let mut worker = self.0.pop().expect("there is a worker");
+        worker.freeze().await;
+        while !holds().await {
+            worker.thaw();
+            tokio::time::sleep(LOOK_NEAR).await;
+            worker.freeze().await;
+        }
+        worker.kill();
+    }
+
     /// The highest memory of any of them, in MiB.
     #[must_use]
     pub fn peak_mib(&self) -> f64 {

@@ -140,7 +140,8 @@ fn moved(report: &Report, out: &mut (dyn Write + Send)) -> std::io::Result<()> {
             )?;
             moved.samples.iter().try_for_each(|sample| {
                 writeln!(out, "      {} of {}: {}", sample.path, sample.id, sample.value)
-            })
+            })?;
+            moved.replacing().map_or(Ok(()), |told| writeln!(out, "      {told}"))
         }
     }
 }

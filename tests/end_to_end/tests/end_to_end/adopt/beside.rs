@@ -229,6 +229,19 @@ async fn an_old_processor_at_work_is_a_refusal_before_anything_is_written() {
         assert!(refused.stderr.contains("an old processor is at work"), "{}", refused.stderr);
         assert_eq!(openings(&world).await, 0, "{name}");
     }
+    let users = collection(&world, "user");
+    let replacing = tokio::spawn(async move {
+        for at in 0.. {
+            let whole = doc! { "wallet": { "score": at }, "state": "active" };
+            users.replace_one(doc! {}, whole).await.expect("MongoDB is there");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    let refused = adopt(&world, &["--watch", "6"]).await;
+    replacing.abort();
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("were replaced whole"), "{}", refused.stderr);
+    assert_eq!(openings(&world).await, 0);
     world.finish().await;
 }
 
