@@ -118,7 +118,8 @@ impl<'a> Finishing<'a> {
     async fn ended(&self, found: &RawDocument) -> Result<End, Error> {
         let (mut document, mut missed, mut reached) = (found.to_owned(), 0, None);
         while missed <= ROUNDS_MAX {
-            let flight = match Flight::of(&document, self.shape) {
+            let accounts = self.reading.shape.id_kind();
+            let flight = match Flight::of(&document, self.shape, accounts) {
                 Ok(Some(flight)) => flight,
                 Ok(None) => return Ok(reached.map_or(End::None, End::Final)),
                 Err(problem) => return Ok(End::Left(problem)),
@@ -172,17 +173,14 @@ impl<'a> Finishing<'a> {
     /// How an end of a transaction stands to it, as the account is now.
     async fn standing(&self, flight: &Flight<'_>, end: usize) -> Result<Standing, Error> {
         let (shape, id) = (self.reading.shape, flight.ends[end]);
-        let key = shape.path("_id");
-        let Some(text) = shape.id_kind().text(id) else {
-            return Ok(Standing::Refuses { fence: None });
-        };
+        let (key, text) = (shape.path("_id"), shape.id_kind().text(id));
         let mut filter = RawDocumentBuf::new();
         filter.append(path(shape, "_id"), rawdoc! { "$eq": RawBson::from(id) });
         let found = self.accounts.named(filter).await?;
         // A list of ids, or a collation, matches what is another account.
         let is_it = |found: &&RawDocumentBuf| {
             let key = present(found, &key).and_then(|key| shape.id_kind().text(key));
-            key.as_ref() == Some(&text)
+            key == text
         };
         let standing = |found: &RawDocumentBuf| self.reading.standing(stored(found), flight, end);
         Ok(found.iter().find(is_it).map_or(Standing::Refuses { fence: None }, standing))

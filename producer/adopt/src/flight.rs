@@ -6,6 +6,7 @@
 //! of the articles' recovery: what is pending goes forward, or back where an account cannot take it;
 //! what is applied goes forward; what is canceling goes back. Pure.
 
+use layout::IdKind;
 use ledger::transaction::State;
 use mongodb::bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use rust_decimal::Decimal;
@@ -62,13 +63,15 @@ pub(super) enum Step {
 }
 
 impl<'a> Flight<'a> {
-    /// Reads a transaction; none where it is not in flight under an old processor.
+    /// Reads a transaction between accounts with ids of this kind; none where it is not in flight
+    /// under an old processor.
     ///
     /// # Errors
     /// When the articles' rules don't say how it goes on.
     pub(super) fn of(
         document: &'a RawDocument,
         shape: Shape<'_>,
+        accounts: IdKind,
     ) -> Result<Option<Flight<'a>>, Problem> {
         let read = shape.read(document).ok();
         let word = read.as_ref().and_then(|read| read.get_str("state").ok());
@@ -79,9 +82,9 @@ impl<'a> Flight<'a> {
         if is_claimed(document, shape) {
             return Ok(None);
         }
-        let legs = shape.path("legs");
-        if let Some(legs) = present(document, &legs).map(shown) {
-            return Err(Problem::new(Class::NotReadable, "legs", legs));
+        let path = shape.path("legs");
+        if let Some(legs) = present(document, &path).map(shown) {
+            return Err(Problem::new(Class::NotReadable, &path, legs));
         }
         let field = |name: &str| {
             let path = shape.path(name);
@@ -89,7 +92,14 @@ impl<'a> Flight<'a> {
             present(document, &path).ok_or_else(missing)
         };
         let ends = [field("source")?, field("destination")?];
-        if ends[PAYER] == ends[PAYEE] {
+        let mut names = [String::new(), String::new()];
+        for (end, field) in ["source", "destination"].into_iter().enumerate() {
+            // Who else is an account to the old processor is not known here, nor what it holds.
+            let another =
+                || Problem::new(Class::IdOfAnotherKind, &shape.path(field), shown(ends[end]));
+            names[end] = accounts.text(ends[end]).ok_or_else(another)?;
+        }
+        if names[PAYER] == names[PAYEE] {
             let told = format!("{}, which is the payer, too", shown(ends[PAYEE]));
             return Err(Problem::new(Class::NotReadable, &shape.path("destination"), told));
         }

@@ -16,7 +16,8 @@ fn reads<T>(
     then: impl FnOnce(Result<Option<Flight<'_>>, Problem>) -> T,
 ) -> T {
     let layout = Layout::from_toml(SCHEMA).expect("it is good");
-    then(Flight::of(document, Shape::new(Some(&layout.transactions))))
+    let shapes = [&layout.transactions, &layout.accounts].map(|stored| Shape::new(Some(stored)));
+    then(Flight::of(document, shapes[0], shapes[1].id_kind()))
 }
 
 fn transfer(word: &str, sum: impl Into<RawBson>) -> RawDocumentBuf {
@@ -56,6 +57,24 @@ fn what_the_articles_say_nothing_of_is_left_with_the_field() {
     let named =
         rawdoc! { "_id": "t", "from": "a", "to": "b", "sum": 5, "how": { "far": "pending" } };
     assert_eq!(path(&named), "_id");
+}
+
+#[test]
+fn one_account_is_known_by_every_type_of_its_number_and_pays_nothing_to_itself() {
+    let layout = Layout::from_toml("[accounts]\nids = \"int64\"").expect("it is good");
+    let shape = Shape::new(Some(&layout.transactions));
+    let of = |to: RawBson| {
+        let document =
+            rawdoc! { "_id": "t", "source": 1, "destination": to, "value": 5, "state": "pending" };
+        let read = Flight::of(&document, shape, layout.accounts.id_kind());
+        read.map(|flight| flight.is_some()).map_err(|problem| (problem.class, problem.path))
+    };
+    assert_eq!(of(RawBson::Int32(2)), Ok(true));
+    let itself = Err((Class::NotReadable, "destination".to_owned()));
+    for same in [RawBson::Int32(1), RawBson::Int64(1), RawBson::Double(1.0)] {
+        assert_eq!(of(same), itself);
+    }
+    assert_eq!(of("1".into()), Err((Class::IdOfAnotherKind, "destination".to_owned())));
 }
 
 fn update(of: &str) -> RawDocumentBuf {

@@ -158,16 +158,14 @@ impl Reading<'_> {
             let class = if self.places.is_none() { Class::Fraction } else { Class::FractionRounds };
             return Err(of_balance(class, shown(flight.value.1)));
         }
-        let after = before + by;
-        self.within_limits(document, after, by)?;
+        self.within_limits(document, before.saturating_add(by), by)?;
         let sample = stored.unwrap_or(flight.value.1);
         let mut set = RawDocumentBuf::new();
-        let too_large = || of_balance(Class::TooLarge, after.to_string());
-        let after = typed(after, sample).ok_or_else(too_large)?;
-        set.append(path(self.shape, "balance"), after);
-        if let Some(opening) = opening {
-            let opening = typed(opening + by, sample).ok_or_else(too_large)?;
-            set.append(path(self.shape, "openingBalance"), opening);
+        for (name, before) in [("balance", Some(before)), ("openingBalance", opening)] {
+            let Some(before) = before else { continue };
+            let after = before.saturating_add(by);
+            let too_large = || of_balance(Class::TooLarge, after.to_string());
+            set.append(path(self.shape, name), typed(after, sample).ok_or_else(too_large)?);
         }
         Ok(set)
     }
@@ -181,15 +179,21 @@ impl Reading<'_> {
     ) -> Result<(), Unfit> {
         let is_tandems = is_adopted(document, self.shape);
         let mut free = after;
-        for (name, path) in PENDING.map(|name| (name, self.shape.path(name))) {
+        for name in PENDING.into_iter().chain(["floor"]) {
+            let path = self.shape.path(name);
             let Some(stored) = present(document, &path) else { continue };
+            let unclear = |class| Unfit::Unclear(Problem::new(class, &path, shown(stored)));
+            if let Number::Odd(class, _) = classify(Some(stored), None)
+                && class != Class::Fraction
+            {
+                return Err(unclear(class));
+            }
             let sum = value(stored).unwrap_or(Decimal::ZERO);
-            if !is_tandems && !sum.is_zero() {
-                let problem = Problem::new(Class::PendingUnclaimed, &path, shown(stored));
-                return Err(Unfit::Unclear(problem));
+            if name != "floor" && !is_tandems && !sum.is_zero() {
+                return Err(unclear(Class::PendingUnclaimed));
             }
             if name == PENDING[0] {
-                free -= sum;
+                free = free.saturating_sub(sum);
             }
         }
         let places = self.places.filter(|_| !is_tandems);

@@ -188,6 +188,8 @@ fn what_nobody_can_tell_is_left() {
         (account(RawBson::Decimal128("12".parse().expect("a decimal"))), Class::NotReadable),
         (with(account(12), "is", "asleep"), Class::UnknownStatus),
         (with(account(12), "tandem", pending), Class::PendingUnclaimed),
+        (with(account(12), "tandem", rawdoc! { "pendingDebits": "3" }), Class::NumericText),
+        (with(account(12), "least", "much"), Class::NoNumber),
         (rawdoc! { "_id": "a", "purse": { "sum": 12, "open": "t" } }, Class::MarksNoList),
         (rawdoc! { "_id": "a", "purse": 12 }, Class::ScalarOnTheWay),
     ] {

@@ -25,7 +25,7 @@ use serde_json::Value;
 use crate::layouts::{SCHEMA, collection};
 use crate::schemas::{empty_world, schema_file};
 
-async fn fill(world: &World, name: &str, documents: Vec<Document>) {
+pub(super) async fn fill(world: &World, name: &str, documents: Vec<Document>) {
     collection(world, name).insert_many(documents).await.expect("MongoDB is there");
 }
 
@@ -185,7 +185,7 @@ async fn numbers_without_a_unit_are_noted_and_what_fits_ends_with_zero() {
 }
 
 /// Adopts or goes back, with more flags, and without watching unless they say so.
-async fn adopt(world: &World, flags: &[&str]) -> Answer {
+pub(super) async fn adopt(world: &World, flags: &[&str]) -> Answer {
     let watched = flags.contains(&"--watch");
     let mut arguments = vec!["adopt"];
     arguments.extend(if watched { &[][..] } else { &["--watch", "0"] });
@@ -194,13 +194,13 @@ async fn adopt(world: &World, flags: &[&str]) -> Answer {
 }
 
 /// How many users have an opening.
-async fn openings(world: &World) -> u64 {
+pub(super) async fn openings(world: &World) -> u64 {
     let opened = doc! { "tandem.openingBalance": { "$exists": true } };
     collection(world, "user").count_documents(opened).await.expect("MongoDB is there")
 }
 
 /// A user of [`SCHEMA`], with this score.
-fn user(at: u8, score: impl Into<Bson>) -> Document {
+pub(super) fn user(at: u8, score: impl Into<Bson>) -> Document {
     doc! { "_id": ObjectId::from_bytes([at; 12]), "wallet": { "score": score }, "state": "active" }
 }
 
