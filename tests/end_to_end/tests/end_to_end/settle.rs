@@ -177,7 +177,9 @@ async fn nothing_is_refused_for_want_of_money_that_waits_for_a_ride() {
         .worker("one")
         .flag("--batch-size", 8)
         .flag("--lanes", 1)
-        .flag("--ride-ms", 2_000)
+        // Longer than the second batch may take to come, on a machine that is busy.
+        .flag("--lease-ms", 60_000)
+        .flag("--ride-ms", 15_000)
         .start()
         .await;
     world.wait_final(s(60)).await;
