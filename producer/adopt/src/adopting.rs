@@ -9,12 +9,12 @@ use std::time::Instant;
 use client::Client;
 use layout::Collection;
 use mongo::{ACCOUNTS, TRANSACTIONS};
-use mongodb::bson::{DateTime, RawDocument};
+use mongodb::bson::DateTime;
 use serde::Serialize;
 
 use super::counts::Counts;
 use super::course::{Course, How};
-use super::finish::{self, Finished, Finishing};
+use super::finish::{Finished, Finishing};
 use super::look::At;
 use super::pages::estimate;
 use super::plan::{Repairs, plan};
@@ -85,15 +85,11 @@ pub async fn adopt(
     let read_first = names.last().filter(|_| adoption.finish);
     let of = estimate(client, names.iter().chain(read_first).copied()).await?;
     let mut course = Course::new(client, How { operation: "adopt", piece, rate, of }, progress);
-    let mut finished = adoption.finish.then(Finished::default);
-    if let Some(finished) = &mut finished {
-        let places = adoption.repairs.places;
-        let finishing = Finishing::new(client, layout, places, now);
-        let fields = finish::fields(Shape::new(Some(transactions)));
-        let one = async |document: &RawDocument| finishing.one(document, finished).await;
-        let read = course.each("transactions in flight", names[1], fields, one).await?;
-        finished.counts.read = read;
-    }
+    let places = adoption.repairs.places;
+    let finished = match adoption.finish {
+        true => Some(Finishing::new(client, layout, places, now).all(&mut course).await?),
+        false => None,
+    };
 
     let shape = Shape::new(Some(accounts));
     let fields = shape.projection(account::fields(), &[]);
@@ -102,7 +98,6 @@ pub async fn adopt(
 
     let shape = Shape::new(Some(transactions));
     let fields = shape.projection(dating::fields(), &super::transaction::ENDED);
-    let places = adoption.repairs.places;
     let of_transactions = |stored: super::Stored<'_>| dating::dating(stored, shape, places, now);
     let transactions = course.walk("transactions", names[1], fields, &of_transactions).await?;
     Ok(Adopted {

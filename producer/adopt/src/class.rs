@@ -227,7 +227,8 @@ impl Class {
             }
             Class::MarksNoList => "Make it a list, or remove it.",
             Class::MarksUnclaimed => {
-                "Let the old processor end these transactions, or say --finish, so that their marks are gone."
+                "Let the old processor end these transactions, or say --finish, so that their marks are \
+                 gone."
             }
             Class::PendingUnclaimed => {
                 "Let the old processor end what is pending, so that the sum is 0 or not there."

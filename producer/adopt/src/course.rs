@@ -9,7 +9,7 @@ use mongodb::bson::{RawDocument, RawDocumentBuf};
 
 use super::counts::Counts;
 use super::look::At;
-use super::pages::{Pages, place_of};
+use super::pages::Pages;
 use super::walk::{Pace, Planner, Walk};
 use super::{Error, remaining};
 
@@ -55,11 +55,8 @@ impl<'a, P: Fn(At)> Course<'a, P> {
         let (before, progress) = (self.read, &self.progress);
         let pages = Pages { client, collection, projection, most: piece };
         let mut walk = Walk { client, operation, pages, plan, pace: &mut self.pace };
-        let told = |read| {
-            let read = before + read;
-            let remaining = remaining(begun.elapsed(), read, of.saturating_sub(read));
-            progress(At { read, of, what, remaining });
-        };
+        let told =
+            |read| tell(progress, begun, At { read: before + read, of, what, remaining: None });
         let counts = walk.run(told).await?;
         self.read += counts.read;
         Ok(counts)
@@ -76,18 +73,19 @@ impl<'a, P: Fn(At)> Course<'a, P> {
         let Course { client, how: How { piece, of, .. }, begun, read: before, .. } = *self;
         let pages = Pages { client, collection, projection, most: piece };
         let mut place: Option<RawDocumentBuf> = None;
-        loop {
-            let found = pages.behind(place.as_deref()).await?;
-            let Some(last) = found.iter().rev().find_map(|document| place_of(document)) else {
-                return Ok(self.read - before);
-            };
+        while let Some(found) = pages.next(&mut place).await? {
             for document in &found {
                 one(document).await?;
                 self.read += 1;
             }
-            place = Some(last);
-            let remaining = remaining(begun.elapsed(), self.read, of.saturating_sub(self.read));
-            (self.progress)(At { read: self.read, of, what, remaining });
+            tell(&self.progress, begun, At { read: self.read, of, what, remaining: None });
         }
+        Ok(self.read - before)
     }
+}
+
+/// Tells how far it is, and how long the rest takes at this speed.
+fn tell(progress: &impl Fn(At), begun: Instant, at: At) {
+    let remaining = remaining(begun.elapsed(), at.read, at.of.saturating_sub(at.read));
+    progress(At { remaining, ..at });
 }

@@ -12,7 +12,9 @@ use mongodb::bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, 
 use serde::Serialize;
 
 use super::counts::Counts;
+use super::course::Course;
 use super::flight::{Flight, PAYEE, PAYER, Problem, Step, becoming, confirming, step};
+use super::look::At;
 use super::looked::{Looked, id_of};
 use super::pages::{Pages, place_of};
 use super::plan::path;
@@ -78,19 +80,31 @@ impl<'a> Finishing<'a> {
                 layout.accounts.name(),
                 of_accounts.projection(account::fields().chain([STEPS]), &[]),
             ),
-            transactions: pages(layout.transactions.name(), fields(shape)),
+            transactions: pages(
+                layout.transactions.name(),
+                shape.plain_projection(transaction::fields().chain(["lastModified"])),
+            ),
             reading: Reading { shape: of_accounts, marks: shape.id_kind(), places },
             shape,
             now,
         }
     }
 
-    /// Ends a transaction that was found, if it is in flight.
-    pub(super) async fn one(
+    /// Ends all that are in flight.
+    pub(super) async fn all<P: Fn(At)>(
         &self,
-        found: &RawDocument,
-        finished: &mut Finished,
-    ) -> Result<(), Error> {
+        course: &mut Course<'_, P>,
+    ) -> Result<Finished, Error> {
+        let mut finished = Finished::default();
+        let Pages { collection, projection, .. } = &self.transactions;
+        let one = async |document: &RawDocument| self.one(document, &mut finished).await;
+        let read = course.each("transactions in flight", collection, projection.clone(), one);
+        finished.counts.read = read.await?;
+        Ok(finished)
+    }
+
+    /// Ends a transaction that was found, if it is in flight.
+    async fn one(&self, found: &RawDocument, finished: &mut Finished) -> Result<(), Error> {
         let end = self.ended(found).await?;
         let (id, counts) = (id_of(found, self.shape), &mut finished.counts);
         match end {
@@ -203,9 +217,4 @@ impl<'a> Finishing<'a> {
             (None, _) => Sent::Written,
         })
     }
-}
-
-/// What is read of a transaction.
-pub(super) fn fields(shape: Shape<'_>) -> RawDocumentBuf {
-    shape.plain_projection(transaction::fields().chain(["lastModified"]))
 }

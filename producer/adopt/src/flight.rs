@@ -13,7 +13,7 @@ use rust_decimal::Decimal;
 
 use super::class::Class;
 use super::number::{shown, value};
-use super::plan::{its_id, path, unchanged};
+use super::plan::{field, its_id, path, unchanged};
 use super::shape::{Shape, at, present};
 use super::standing::{STEPS, Standing};
 use super::transaction::is_claimed;
@@ -177,8 +177,7 @@ fn forward(both: [&Standing; 2]) -> Step {
 /// The update that matches while a transaction is as it was read and no worker of Tandem has claimed
 /// it.
 pub(super) fn confirming(document: &RawDocument, shape: Shape<'_>) -> Option<RawDocumentBuf> {
-    let mut more = RawDocumentBuf::new();
-    more.append(path(shape, STEPS), 1_i64);
+    let more = field(shape, STEPS, 1_i64);
     Some(rawdoc! { "q": unclaimed(document, shape)?, "u": { "$inc": more } })
 }
 
@@ -199,8 +198,7 @@ pub(super) fn becoming(
 ) -> Option<RawDocumentBuf> {
     let filter = unclaimed(document, shape)?;
     let modified = shape.path("lastModified");
-    let mut set = RawDocumentBuf::new();
-    set.append(path(shape, "state"), *shape.words(&[state]).first()?);
+    let mut set = field(shape, "state", *shape.words(&[state]).first()?);
     if matches!(at(document, &modified), Some(RawBsonRef::DateTime(_))) {
         set.append(path(shape, "lastModified"), now);
     }

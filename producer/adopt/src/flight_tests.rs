@@ -133,18 +133,23 @@ fn each_transaction_goes_on_from_where_its_marks_say_that_it_stands() {
     }
 }
 
+/// The filter of what is as `transfer("pending", …)`, and nobody has claimed it.
+fn still_pending() -> RawDocumentBuf {
+    rawdoc! {
+        "_id": { "$eq": 7 },
+        "how.far": { "$eq": "pending", "$type": 2 },
+        "tandem.claim": RawBson::Null,
+        "tandem.attempts": RawBson::Null,
+    }
+}
+
 #[test]
 fn a_state_is_written_in_the_schemas_word_while_the_old_one_is_there_and_nobody_has_claimed_it() {
     let layout = Layout::from_toml(SCHEMA).expect("it is good");
     let (shape, now) = (Shape::new(Some(&layout.transactions)), DateTime::from_millis(9));
     let becoming = |document: &RawDocument, state| becoming(document, shape, state, now);
     let expected = rawdoc! {
-        "q": {
-            "_id": { "$eq": 7 },
-            "how.far": { "$eq": "pending", "$type": 2 },
-            "tandem.claim": RawBson::Null,
-            "tandem.attempts": RawBson::Null,
-        },
+        "q": still_pending(),
         "u": { "$set": { "how.far": "committed" } },
     };
     assert_eq!(becoming(&transfer("pending", 5), State::Applied), Some(expected));
@@ -161,12 +166,7 @@ fn a_posting_is_confirmed_by_a_transaction_that_still_is_as_it_was_read() {
     let layout = Layout::from_toml(SCHEMA).expect("it is good");
     let confirming = confirming(&transfer("pending", 5), Shape::new(Some(&layout.transactions)));
     let expected = rawdoc! {
-        "q": {
-            "_id": { "$eq": 7 },
-            "how.far": { "$eq": "pending", "$type": 2 },
-            "tandem.claim": RawBson::Null,
-            "tandem.attempts": RawBson::Null,
-        },
+        "q": still_pending(),
         "u": { "$inc": { "tandem.finishSteps": 1_i64 } },
     };
     assert_eq!(confirming, Some(expected));

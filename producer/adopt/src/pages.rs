@@ -26,6 +26,19 @@ pub(super) struct Pages<'a> {
 }
 
 impl Pages<'_> {
+    /// The next documents behind a place, which then is where these end; none if there are no more.
+    pub(super) async fn next(
+        &self,
+        place: &mut Option<RawDocumentBuf>,
+    ) -> Result<Option<Vec<RawDocumentBuf>>, Error> {
+        let found = self.behind(place.as_deref()).await?;
+        let last = found.iter().rev().find_map(|document| place_of(document));
+        Ok(last.map(|last| {
+            *place = Some(last);
+            found
+        }))
+    }
+
     /// The documents behind a place; none if there are no more. The place is `{_id: …}`.
     pub(super) async fn behind(
         &self,

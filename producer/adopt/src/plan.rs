@@ -191,6 +191,13 @@ pub(super) fn path(shape: Shape<'_>, name: &str) -> CString {
     shape.path(name).try_into().expect("a path of a schema has no zero byte")
 }
 
+/// A document with one of Tandem's fields alone, at its path: what an operator takes.
+pub(super) fn field(shape: Shape<'_>, name: &str, value: impl Into<RawBson>) -> RawDocumentBuf {
+    let mut alone = RawDocumentBuf::new();
+    alone.append(path(shape, name), value.into());
+    alone
+}
+
 #[cfg(test)]
 #[path = "plan_tests.rs"]
 mod tests;

@@ -11,6 +11,7 @@
 use layout::IdKind;
 use ledger::account::Status;
 use ledger::amount::Amount;
+use mongodb::bson::raw::cstr;
 use mongodb::bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
@@ -20,12 +21,15 @@ use super::class::Class;
 use super::flight::{Flight, PAYER, Problem};
 use super::looked::{Looked, Stored};
 use super::number::{Number, classify, shown, value};
-use super::plan::{its_id, path, unchanged};
+use super::plan::{field, its_id, path, unchanged};
 use super::shape::{Shape, at, present};
 
 /// The field of accounts that counts the updates by which transactions came forward or back, and of
 /// transactions, how often one was asked for.
 pub(super) const STEPS: &str = "finishSteps";
+
+/// The marks of an account, by Tandem's name.
+const MARKS: &str = "pendingTransactions";
 
 /// How an account stands to a transaction.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,12 +80,17 @@ impl Reading<'_> {
     /// How an account stands to a transaction as one of its ends.
     pub(super) fn standing(self, stored: Stored<'_>, flight: &Flight<'_>, end: usize) -> Standing {
         let document = stored.document;
+        let Some(its) = its_id(document) else {
+            let id = document.get("_id").ok().flatten();
+            let told = id.map_or_else(String::new, shown);
+            return Standing::Unclear(Problem::new(Class::Corrupt, "_id", told));
+        };
         let mut looked = Looked::new(String::new());
         looked.whole(stored, self.shape);
         if let Some((class, sample)) = looked.classes.pop() {
             return Standing::Unclear(Problem::new(class, &sample.path, sample.value));
         }
-        let marks_path = self.shape.path("pendingTransactions");
+        let marks_path = self.shape.path(MARKS);
         let marks = match present(document, &marks_path) {
             None => None,
             Some(RawBsonRef::Array(marks)) => Some(marks),
@@ -94,22 +103,15 @@ impl Reading<'_> {
         let mut marks = marks.into_iter().flatten().flatten();
         let gives = if end == PAYER { -flight.value.0 } else { flight.value.0 };
         if marks.any(|mark| self.marks.text(mark) == id) {
-            let undo = self.changed(document, flight, -gives);
-            let undo = undo.and_then(|change| self.marked(document, flight.id, change, false));
-            let undo = undo.map_err(|unfit| match unfit {
+            let undo = self.changed(document, flight, -gives).map_err(|unfit| match unfit {
                 Unfit::Refuses(problem) | Unfit::Unclear(problem) => problem,
             });
-            return match self.unmarked(document, flight.id) {
-                Some(unmark) => Standing::Marked { unmark, undo },
-                None => Standing::Unclear(no_id(document)),
-            };
+            let undo = undo.map(|set| self.marked(its.clone(), document, flight.id, set, false));
+            return Standing::Marked { unmark: self.unmarked(its, flight.id), undo };
         }
         let post = self.is_open(document).and_then(|()| self.changed(document, flight, gives));
-        let post = post.and_then(|change| self.marked(document, flight.id, change, true));
-        let Some(fence) = self.fence(document, flight.id) else {
-            return Standing::Unclear(no_id(document));
-        };
-        match post {
+        let fence = self.fence(its.clone(), flight.id);
+        match post.map(|set| self.marked(its, document, flight.id, set, true)) {
             Ok(post) => Standing::Takes { post, fence },
             Err(Unfit::Refuses(_)) => Standing::Refuses { fence: Some(fence) },
             Err(Unfit::Unclear(problem)) => Standing::Unclear(problem),
@@ -209,44 +211,38 @@ impl Reading<'_> {
         }
     }
 
-    /// The update that sets numbers, and sets or removes the mark together with that.
+    /// The update that sets numbers, and sets or removes the mark together with that. `its` is the
+    /// filter for the document.
     fn marked(
         self,
+        its: RawDocumentBuf,
         document: &RawDocument,
         id: RawBsonRef<'_>,
         set: RawDocumentBuf,
         is_post: bool,
-    ) -> Result<RawDocumentBuf, Unfit> {
+    ) -> RawDocumentBuf {
         const READ: [&str; 5] = ["balance", "openingBalance", "floor", "status", STEPS];
-        let Some(mut filter) = its_id(document) else {
-            return Err(Unfit::Unclear(no_id(document)));
-        };
+        let (mut filter, mut set, id) = (its, set, RawBson::from(id));
         for name in READ.into_iter().chain(PENDING) {
             filter.append(path(self.shape, name), unchanged(at(document, &self.shape.path(name))));
         }
-        let marks = path(self.shape, "pendingTransactions");
-        let (id, mut set) = (RawBson::from(id), set);
         set.append(path(self.shape, STEPS), self.steps(document) + 1);
-        let stored = at(document, &self.shape.path("pendingTransactions"));
+        let marks = path(self.shape, MARKS);
+        let stored = at(document, &self.shape.path(MARKS));
         let mut update = RawDocumentBuf::new();
-        let of_marks = |id: RawBson| {
-            let mut of_marks = RawDocumentBuf::new();
-            of_marks.append(&marks, id);
-            of_marks
-        };
         if !is_post {
             filter.append(&marks, rawdoc! { "$eq": id.clone() });
-            update.append(mongodb::bson::raw::cstr!("$pull"), of_marks(id));
+            update.append(cstr!("$pull"), field(self.shape, MARKS, id));
         } else if matches!(stored, Some(RawBsonRef::Array(_))) {
             filter.append(&marks, rawdoc! { "$ne": id.clone() });
-            update.append(mongodb::bson::raw::cstr!("$push"), of_marks(id));
+            update.append(cstr!("$push"), field(self.shape, MARKS, id));
         } else {
             // No list can be appended to null.
             filter.append(&marks, unchanged(stored));
             set.append(&marks, RawArrayBuf::from_iter([id]));
         }
-        update.append(mongodb::bson::raw::cstr!("$set"), set);
-        Ok(rawdoc! { "q": filter, "u": update })
+        update.append(cstr!("$set"), set);
+        rawdoc! { "q": filter, "u": update }
     }
 
     /// How many updates came before.
@@ -257,28 +253,17 @@ impl Reading<'_> {
         }
     }
 
-    fn fence(self, document: &RawDocument, id: RawBsonRef<'_>) -> Option<RawDocumentBuf> {
-        let mut filter = its_id(document)?;
-        let not_marked = rawdoc! { "$ne": RawBson::from(id) };
-        filter.append(path(self.shape, "pendingTransactions"), not_marked);
-        let mut more = RawDocumentBuf::new();
-        more.append(path(self.shape, STEPS), 1_i64);
-        Some(rawdoc! { "q": filter, "u": { "$inc": more } })
+    fn fence(self, its: RawDocumentBuf, id: RawBsonRef<'_>) -> RawDocumentBuf {
+        let mut filter = its;
+        filter.append(path(self.shape, MARKS), rawdoc! { "$ne": RawBson::from(id) });
+        rawdoc! { "q": filter, "u": { "$inc": field(self.shape, STEPS, 1_i64) } }
     }
 
-    fn unmarked(self, document: &RawDocument, id: RawBsonRef<'_>) -> Option<RawDocumentBuf> {
-        let marks = path(self.shape, "pendingTransactions");
-        let mut filter = its_id(document)?;
-        filter.append(&marks, rawdoc! { "$eq": RawBson::from(id) });
-        let mut pulled = RawDocumentBuf::new();
-        pulled.append(&marks, RawBson::from(id));
-        Some(rawdoc! { "q": filter, "u": { "$pull": pulled } })
+    fn unmarked(self, its: RawDocumentBuf, id: RawBsonRef<'_>) -> RawDocumentBuf {
+        let mut filter = its;
+        filter.append(path(self.shape, MARKS), rawdoc! { "$eq": RawBson::from(id) });
+        rawdoc! { "q": filter, "u": { "$pull": field(self.shape, MARKS, RawBson::from(id)) } }
     }
-}
-
-fn no_id(document: &RawDocument) -> Problem {
-    let id = document.get("_id").ok().flatten();
-    Problem::new(Class::Corrupt, "_id", id.map_or_else(String::new, shown))
 }
 
 /// A number in the type of another one: a decimal, a double, or else whole; one with a fraction that

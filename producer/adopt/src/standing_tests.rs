@@ -1,9 +1,7 @@
 //! What is written to an account for a transaction of an old processor.
 
-use layout::Layout;
-use mongodb::bson::raw::cstr;
-
 use super::*;
+use layout::Layout;
 
 const SCHEMA: &str = r#"
 [accounts]

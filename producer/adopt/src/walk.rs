@@ -81,19 +81,15 @@ impl Walk<'_> {
     pub(super) async fn run(&mut self, progress: impl Fn(u64)) -> Result<Counts, Error> {
         let mut counts = Counts::default();
         let mut place: Option<RawDocumentBuf> = None;
-        loop {
-            let found = self.pages.behind(place.as_deref()).await?;
-            let Some(last) = found.iter().rev().find_map(|document| place_of(document)) else {
-                return Ok(counts);
-            };
+        while let Some(found) = self.pages.next(&mut place).await? {
             counts.read += found.len() as u64;
             let planned = found.iter().filter_map(|found| self.planned(found, &mut counts, false));
             let planned = planned.collect();
             drop(found);
             self.write(planned, &mut counts).await?;
-            place = Some(last);
             progress(counts.read);
         }
+        Ok(counts)
     }
 
     /// What is to be written of a document; what becomes of any other is counted. `is_again` says

@@ -79,13 +79,12 @@ impl Accounts {
             let message = "pendingHolds is no whole number".to_owned();
             findings.add(Rule::Marks, name, message);
         }
-        let at = self.books.len();
-        self.open(id, account, marks, holds.unwrap_or_default());
         let opening = document.get("openingBalance").ok().flatten();
-        self.books[at].is_opened = opening.is_some_and(|opening| opening != RawBsonRef::Null);
+        let is_opened = opening.is_some_and(|opening| opening != RawBsonRef::Null);
+        self.open(id, account, is_opened, marks, holds.unwrap_or_default());
     }
 
-    fn open(&mut self, id: Arc<str>, account: Account, marks: usize, holds: i64) {
+    fn open(&mut self, id: Arc<str>, account: Account, is_opened: bool, marks: usize, holds: i64) {
         let ledgers = &mut self.ledgers;
         let name = (account.currency, account.balance.is_int());
         let ledger = *self.names.entry(name).or_insert_with(|| {
@@ -105,7 +104,7 @@ impl Accounts {
                 holds,
             },
             expected: Sums { balance: opening, ..Sums::default() },
-            is_opened: true,
+            is_opened,
             marks,
             floor: account.floor.map(ledger::amount::Amount::nanos),
             ledger,

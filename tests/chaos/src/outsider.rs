@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use harness::laid_out;
+use harness::laid_out::{self, at};
 use harness::process::program;
 use mongo::{ACCOUNTS, Store};
 use mongodb::bson::{Bson, Document, doc};
@@ -86,21 +86,11 @@ pub async fn sums(store: &Store) -> Result<HashMap<String, i64>, mongodb::error:
     Ok(found.iter().filter_map(sum).collect())
 }
 
-fn at<'a>(document: &'a Document, path: &str) -> Option<&'a Bson> {
-    match path.split_once('.') {
-        None => document.get(path),
-        Some((head, tail)) => at(document.get_document(head).ok()?, tail),
-    }
-}
-
-/// Books what it has added with the owner's own command, and says what was booked.
+/// Books what it has added with the owner's own command, and prints what was booked.
 ///
 /// # Errors
 /// When the command refuses, or books another sum.
-pub fn absorb(
-    env: &BTreeMap<String, String>,
-    sums: &HashMap<String, i64>,
-) -> Result<String, String> {
+pub fn absorb(env: &BTreeMap<String, String>, sums: &HashMap<String, i64>) -> Result<(), String> {
     let mut command = Command::new(program("producer"));
     command.args(["accounts", "absorb", "--reason", "an old program", "--by", "chaos"]);
     let output = command.args(["--yes", "--json"]).envs(env).output();
@@ -112,8 +102,9 @@ pub fn absorb(
     }
     let report: Value = serde_json::from_str(&said).map_err(|error| format!("{error}: {said}"))?;
     let moved = sums.values().filter(|sum| **sum != 0).count() as u64;
-    match report["booked"]["accounts"].as_u64() == Some(moved) {
-        true => Ok(format!("{moved} accounts, {} in all", sums.values().sum::<i64>())),
-        false => Err(format!("{moved} accounts were moved, and it booked {said}")),
+    if report["booked"]["accounts"].as_u64() != Some(moved) {
+        return Err(format!("{moved} accounts were moved, and it booked {said}"));
     }
+    eprintln!("chaos: absorbed: {moved} accounts, {} in all", sums.values().sum::<i64>());
+    Ok(())
 }

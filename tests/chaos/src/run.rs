@@ -1,6 +1,6 @@
 //! One run: start, calm, faults, rest, verdict.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -175,10 +175,7 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
         others: &others,
     };
     if options.outsider {
-        match outsider::absorb(&env(&site), &others) {
-            Ok(booked) => eprintln!("chaos: absorbed: {booked}"),
-            Err(problem) => violations.push(problem),
-        }
+        violations.extend(outsider::absorb(&site.env(), &others).err());
     }
     let mut judged = judged(&site, said, &happened).await?;
     judged.violations.append(&mut violations);
@@ -196,19 +193,7 @@ async fn neighbour(site: &Site, options: &Options) -> Result<Option<Neighbour>, 
     }
     let store = site.observer.store.clone();
     let queues = Queues::new(&site.servers.brokers[0].url, &site.name);
-    Neighbour::new(store, queues, env(site), options.seed).await.map(Some)
-}
-
-/// What a program is started with that no fault of a link hits.
-fn env(site: &Site) -> BTreeMap<String, String> {
-    let (uri, broker) = (&site.servers.database.uri, &site.servers.brokers[0].url);
-    let env = [
-        ("TANDEM_MONGODB_URI", uri),
-        ("TANDEM_DATABASE", &site.name),
-        ("TANDEM_AMQP_URL", broker),
-        ("TANDEM_QUEUE_PREFIX", &site.name),
-    ];
-    env.map(|(name, value)| (name.to_owned(), value.clone())).into()
+    Neighbour::new(store, queues, site.env(), options.seed).await.map(Some)
 }
 
 /// Lets one worker after the other die while nothing else fails.

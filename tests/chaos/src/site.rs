@@ -1,5 +1,6 @@
 //! Everything that runs in one run and can be hit by a fault.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -94,6 +95,19 @@ impl Site {
         }
         site.wait_for_workers().await?;
         Ok(site)
+    }
+
+    /// What a program is started with that no fault of a link hits.
+    #[must_use]
+    pub fn env(&self) -> BTreeMap<String, String> {
+        let (uri, broker) = (&self.servers.database.uri, &self.servers.brokers[0].url);
+        let env = [
+            ("TANDEM_MONGODB_URI", uri),
+            ("TANDEM_DATABASE", &self.name),
+            ("TANDEM_AMQP_URL", broker),
+            ("TANDEM_QUEUE_PREFIX", &self.name),
+        ];
+        env.map(|(name, value)| (name.to_owned(), value.clone())).into()
     }
 
     /// Starts a worker.

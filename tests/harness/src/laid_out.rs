@@ -8,7 +8,7 @@ use futures_util::TryStreamExt;
 use layout::Collection;
 use mongo::{Query, Store};
 use mongodb::bson::error::Error as BsonError;
-use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawArrayBuf, RawDocument, RawDocumentBuf, doc};
 use mongodb::error::Error;
 
 /// Who stores the documents of a collection in another way than Tandem, if anybody.
@@ -53,6 +53,15 @@ pub fn filter(store: &Store, collection: &str, own: Document) -> Document {
 #[must_use]
 pub fn path(store: &Store, collection: &str, name: &str) -> String {
     owner(store, collection).map_or_else(|| name.to_owned(), |owner| owner.path(name).into_owned())
+}
+
+/// What is at a path of a document as it is stored.
+#[must_use]
+pub fn at<'a>(stored: &'a Document, path: &str) -> Option<&'a Bson> {
+    match path.split_once('.') {
+        None => stored.get(path),
+        Some((name, rest)) => at(stored.get_document(name).ok()?, rest),
+    }
 }
 
 /// Every document that matches, as Tandem reads it. What is asked is as in [`Store::query`].

@@ -54,9 +54,7 @@ impl Queues {
     /// # Panics
     /// When the broker does not take it.
     pub async fn publish_raw(&self, key: &str, body: &[u8]) {
-        let (_connection, channel) = self.open().await;
-        let published = self.publish_on(&channel, key, body, BasicProperties::default());
-        published.await.expect("the broker takes it");
+        self.publish(key, body, BasicProperties::default()).await;
     }
 
     /// Publishes a body with these headers to the work queue.
@@ -64,9 +62,12 @@ impl Queues {
     /// # Panics
     /// When the broker does not take it.
     pub async fn publish_with(&self, headers: FieldTable, body: &[u8]) {
-        let properties = BasicProperties::default().with_headers(headers);
+        self.publish(WORK, body, BasicProperties::default().with_headers(headers)).await;
+    }
+
+    async fn publish(&self, key: &str, body: &[u8], properties: BasicProperties) {
         let (_connection, channel) = self.open().await;
-        let published = self.publish_on(&channel, WORK, body, properties);
+        let published = self.publish_on(&channel, key, body, properties);
         published.await.expect("the broker takes it");
     }
 

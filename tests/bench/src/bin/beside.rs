@@ -7,8 +7,8 @@ use bench::output::Output;
 use clap::Parser;
 
 /// Adds to balances as an old program does, and measures how long each update takes: alone, beside
-/// a worker of each engine with a full queue, and after a worker was killed in
-/// the middle of a native transaction.
+/// a worker of each engine with a full queue, and after a worker was killed in the middle of a native
+/// transaction.
 #[derive(Parser)]
 #[command(
     override_usage = "deploy/beside [OPTIONS]",

@@ -167,11 +167,3 @@ pub fn put(document: &mut Document, path: &str, value: Bson) {
         }
     }
 }
-
-/// What is at a path.
-pub fn at<'a>(document: &'a Document, path: &str) -> Option<&'a Bson> {
-    match path.split_once('.') {
-        None => document.get(path),
-        Some((name, rest)) => at(document.get_document(name).ok()?, rest),
-    }
-}

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use harness::laid_out::at;
 use harness::world::World;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::drawn::{Collection, Drawn, at};
+use super::drawn::{Collection, Drawn};
 use super::{assert_sound, collection, one, wait_count, world_of};
 
 const USUAL: std::ops::Range<u64> = 0..4;
