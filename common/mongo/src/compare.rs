@@ -173,7 +173,7 @@ mod tests {
     use mongodb::bson::{Bson, doc};
     use mongodb::results::CollectionSpecification;
 
-    use super::super::names::{JOURNAL, TRANSACTIONS};
+    use super::super::names::{JOURNAL, ORDER, TRANSACTIONS};
     use super::*;
 
     fn with(validator: Document) -> CollectionSpecification {
@@ -225,6 +225,7 @@ mod tests {
             expected.extend([(TRANSACTIONS, "index")].repeat(indexes));
             expected.push((JOURNAL, "collection"));
             expected.extend(history.then_some((JOURNAL, "index")));
+            expected.extend([(ORDER, "collection"), (ORDER, "index")]);
             expected.extend([(WORKERS, "collection"), (WORKERS, "index")]);
             expected.push((SETTINGS, "settings"));
             let kinds: Vec<_> = findings.iter().map(|f| (f.collection, f.kind())).collect();

@@ -13,8 +13,10 @@ use sha2::{Digest, Sha256};
 
 use super::index::Index;
 use super::ledger_settings::LedgerSettings;
-use super::names::{ACCOUNTS, BY_CREATION, DUE, JOURNAL, PARKED, SWEPT, TRANSACTIONS, WORKERS};
-use super::{journal, keyed, validators, workers};
+use super::names::{
+    ACCOUNTS, BY_CREATION, DUE, JOURNAL, ORDER, PARKED, SWEPT, TRANSACTIONS, WORKERS,
+};
+use super::{journal, keyed, order, validators, workers};
 
 /// A collection that every ledger has.
 pub(super) struct Definition {
@@ -45,6 +47,7 @@ pub(super) fn definitions(settings: &LedgerSettings, layout: Option<&Layout>) ->
         define(TRANSACTIONS, validators::transactions(accounts, own), indexes),
         // No validator: whoever reads a line checks it.
         Definition { name: JOURNAL, validator: None, indexes: by_account.into_iter().collect() },
+        Definition { name: ORDER, validator: None, indexes: vec![order::index()] },
         Definition { name: WORKERS, validator: None, indexes: vec![workers::index()] },
     ]
 }
@@ -52,7 +55,7 @@ pub(super) fn definitions(settings: &LedgerSettings, layout: Option<&Layout>) ->
 /// Whether there is no ledger without this collection. Without that of workers operators see less,
 /// and all else is as it should be.
 pub(super) fn is_needed(name: &str) -> bool {
-    [ACCOUNTS, TRANSACTIONS, JOURNAL].contains(&name)
+    [ACCOUNTS, TRANSACTIONS, JOURNAL, ORDER].contains(&name)
 }
 
 /// All indexes that this version may have made on a collection, those included that a ledger does
@@ -65,6 +68,7 @@ pub(super) fn made_by_tandem(collection: &str) -> Vec<Index> {
             all
         }
         JOURNAL => vec![journal::index()],
+        ORDER => vec![order::index()],
         WORKERS => vec![workers::index()],
         _ => vec![],
     }

@@ -116,22 +116,15 @@ impl Store {
         Ok(self.find("due", find, |_| Some(())).await?.pop().is_some())
     }
 
-    /// The notes that are due by the server's clock, at most so many: those first that are due for
-    /// the longest time, so that notes whose events are refused again and again hold up no other.
+    /// The notes that are due by the server's clock and whose lines have their numbers
+    /// ([`Numberer::sweep`](super::Numberer::sweep) says so), at most so many: those first that are
+    /// due for the longest time, so that notes whose events are refused again and again hold up no
+    /// other.
     ///
     /// # Errors
     /// When the server is away or refuses.
     pub async fn due_notes(&self, limit: i64) -> Result<Vec<DueNote>, LedgerError> {
-        let mut filter = readable();
-        filter.append(cstr("_id"), RawBson::RegularExpression(text()));
-        filter.append(cstr("$expr"), rawdoc! { "$lte": ["$dueAt", "$$NOW"] });
-        let find = rawdoc! {
-            "find": EVENTS,
-            "filter": filter,
-            "sort": { "dueAt": 1 },
-            "limit": limit,
-            "projection": { "dueAt": 1 },
-        };
+        let find = find_due(true, limit);
         let note = |note: &RawDocument| {
             let at = note.get_datetime("dueAt").ok()?;
             Some(DueNote { line: note.get_str("_id").ok()?.to_owned(), at })
@@ -299,6 +292,23 @@ fn readable() -> RawDocumentBuf {
     rawdoc! {
         "kind": DUE_EVENTS.raw_condition(),
         "dueAt": { "$type": "date", "$not": { "$type": "array" } },
+    }
+}
+
+/// The command that finds `_id` and `dueAt` of the readable notes that are due by the server's
+/// clock, those first that are due for the longest time. `numbered` is the condition whether their
+/// lines have their numbers.
+pub(super) fn find_due(numbered: impl Into<RawBson>, limit: i64) -> RawDocumentBuf {
+    let mut filter = readable();
+    filter.append(cstr("_id"), RawBson::RegularExpression(text()));
+    filter.append(cstr("$expr"), rawdoc! { "$lte": ["$dueAt", "$$NOW"] });
+    filter.append(cstr("numbered"), numbered.into());
+    rawdoc! {
+        "find": EVENTS,
+        "filter": filter,
+        "sort": { "dueAt": 1 },
+        "limit": limit,
+        "projection": { "dueAt": 1 },
     }
 }
 

@@ -21,7 +21,7 @@ use mongodb::bson::{Bson, Document};
 use super::definitions::made_by_tandem;
 use super::index::Index;
 use super::names::{
-    ACCOUNTS, COLLECTIONS, EVENTS, NOTES, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS,
+    ACCOUNTS, COLLECTIONS, EVENTS, NOTES, ORDER, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS,
 };
 use super::seen_index::SeenIndex;
 use super::shell;
@@ -179,7 +179,8 @@ fn written(collection: &str) -> Written {
                 "request",
             ],
         ),
-        EVENTS => (&["done", "canceled"], &["_id", "kind", "dueAt", "refusals"]),
+        EVENTS => (&["done", "canceled"], &["_id", "kind", "dueAt", "numbered", "refusals"]),
+        ORDER => (&["lines", "ends"], &["_id", "kind"]),
         NOTES => (&[], &["_id", "kind", "code", "message", "at"]),
         WORKERS => {
             (&["latency", "alone"], &["_id", "kind", "name", "seenAt", "startedAt", "refusals"])

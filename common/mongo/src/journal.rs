@@ -26,7 +26,7 @@ use super::due::note;
 use super::index::Index;
 use super::names::{BY_ACCOUNT, EVENTS, JOURNAL};
 use super::native::{Halt, Statement, update};
-use super::own::LINE;
+use super::own::{LINE, Own, PAGE};
 use super::read::cstr;
 use super::write::DUPLICATE_KEY;
 use super::{Store, fault};
@@ -56,27 +56,35 @@ pub(super) async fn write(
 }
 
 impl Store {
-    /// Removes some lines, for whoever gives a ledger up: at most so many. Returns how many there
-    /// were. What others have put into the journal stays.
+    /// Removes pages of the order, and lines once no page is left, for whoever gives a ledger up:
+    /// at most so many. Returns how many pages and lines there were. What others have put into
+    /// these collections stays.
     ///
     /// # Errors
     /// When the server is away or refuses.
-    pub async fn remove_lines(&self, most: u32) -> Result<usize, LedgerError> {
+    pub async fn remove_lines(&self, most: u32) -> Result<(usize, usize), LedgerError> {
+        match self.remove_some(PAGE, most).await? {
+            0 => Ok((0, self.remove_some(LINE, most).await?)),
+            pages => Ok((pages, 0)),
+        }
+    }
+
+    async fn remove_some(&self, own: Own, most: u32) -> Result<usize, LedgerError> {
         const OPERATION: &str = "remove lines";
         let find = rawdoc! {
-            "find": JOURNAL,
-            "filter": LINE.all(),
+            "find": own.collection,
+            "filter": own.all(),
             "projection": { "_id": 1 },
             "limit": i64::from(most),
         };
-        let id = |line: &RawDocument| Some(RawBson::from(line.get("_id").ok()??.to_owned()));
+        let id = |found: &RawDocument| Some(RawBson::from(found.get("_id").ok()??.to_owned()));
         let ids = self.find(OPERATION, find, id).await.map_err(LedgerError::without_effect)?;
         if ids.is_empty() {
             return Ok(0);
         }
-        let (count, mut filter) = (ids.len(), LINE.all());
+        let (count, mut filter) = (ids.len(), own.all());
         filter.append(cstr("_id"), rawdoc! { "$in": RawArrayBuf::from_iter(ids) });
-        match self.delete(OPERATION, JOURNAL, filter).await?.pop() {
+        match self.delete(OPERATION, own.collection, filter).await?.pop() {
             Some((_, refused)) => Err(LedgerError::lasting(OPERATION, refused.problem)),
             None => Ok(count),
         }

@@ -29,7 +29,7 @@ pub struct Known {
 
 impl Known {
     /// This version.
-    pub const THIS: Known = Known { protocol: 5, features: &[] };
+    pub const THIS: Known = Known { protocol: 6, features: &[] };
 }
 
 /// The document as read.
@@ -270,7 +270,7 @@ impl Store {
 mod tests {
     use super::*;
 
-    const KNOWN: Known = Known { protocol: 5, features: &["holds"] };
+    const KNOWN: Known = Known { protocol: 6, features: &["holds"] };
 
     fn settings(protocol: i64, features: &[&str]) -> LedgerSettings {
         let features = features.iter().map(ToString::to_string).collect();
@@ -279,21 +279,21 @@ mod tests {
 
     #[test]
     fn a_program_works_only_with_exactly_what_it_knows() {
-        assert_eq!(settings(5, &["holds"]).fits(KNOWN), Ok(()));
+        assert_eq!(settings(6, &["holds"]).fits(KNOWN), Ok(()));
         for (settings, named) in
-            [(settings(6, &["holds"]), "version 6"), (settings(5, &["holds", "events"]), "events")]
+            [(settings(7, &["holds"]), "version 7"), (settings(6, &["holds", "events"]), "events")]
         {
             let misfit = settings.fits(KNOWN).expect_err(named);
             assert!(matches!(&misfit, Misfit::Unknown(what) if what.contains(named)), "{misfit}");
         }
-        let misfit = settings(5, &[]).fits(KNOWN).expect_err("it lacks a feature");
+        let misfit = settings(6, &[]).fits(KNOWN).expect_err("it lacks a feature");
         assert!(matches!(&misfit, Misfit::Behind(what) if what.contains("holds")), "{misfit}");
         assert!(misfit.to_string().contains("producer init --apply"), "{misfit}");
     }
 
     #[test]
     fn what_is_written_is_read_again_and_a_wrong_field_is_named() {
-        let written = settings(5, &["holds"]);
+        let written = settings(6, &["holds"]);
         assert_eq!(LedgerSettings::from_document(&written.to_document()), Ok(written.clone()));
         for (field, value) in [
             ("kind", Bson::from("somebody's")),
@@ -317,9 +317,9 @@ mod tests {
 
     #[test]
     fn an_older_ledger_is_known_by_its_protocol_alone() {
-        let older = doc! { "kind": LEDGER_SETTINGS.kind, "protocol": 4, "events": "on" };
-        assert_eq!(LedgerSettings::from_document(&older), Err(Misfit::Outdated(4)));
-        let whole = settings(4, &["holds"]).to_document();
-        assert_eq!(LedgerSettings::from_document(&whole), Err(Misfit::Outdated(4)));
+        let older = doc! { "kind": LEDGER_SETTINGS.kind, "protocol": 5, "events": "on" };
+        assert_eq!(LedgerSettings::from_document(&older), Err(Misfit::Outdated(5)));
+        let whole = settings(5, &["holds"]).to_document();
+        assert_eq!(LedgerSettings::from_document(&whole), Err(Misfit::Outdated(5)));
     }
 }

@@ -30,6 +30,7 @@ mod native;
 mod not_ready;
 mod numbers;
 mod open;
+mod order;
 mod outbox;
 mod own;
 mod pages;
@@ -89,11 +90,12 @@ pub use lines::{
 };
 pub use listing::{Listed, Listing};
 pub use names::{
-    ACCOUNTS, BY_ACCOUNT, BY_CREATION, DUE, EVENTS, JOURNAL, NOTES, PROGRESS, REQUESTS, SETTINGS,
-    TRANSACTIONS, WORKERS,
+    ACCOUNTS, BY_ACCOUNT, BY_CREATION, DUE, EVENTS, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS,
+    SETTINGS, TRANSACTIONS, WORKERS,
 };
 pub use not_ready::NotReady;
 pub use open::{Open, OpenSource, OpenSources, Piece, Place, Takeover, open_sources};
+pub use order::{Ahead, Ends, Numbered, Numberer};
 pub use outbox::{MongoOutbox, Stranded, Swept};
 pub use own::{FOREIGN_MAX, Foreign};
 pub use parked::{ParkedEntry, ParkedFilter, ParkedTransaction, Volume};

@@ -10,6 +10,8 @@ pub const TRANSACTIONS: &str = "transactions";
 
 /// The collection of lines: what has ended together.
 pub const JOURNAL: &str = "tandem.journal";
+/// The collection of the order of what ended: which lines were numbered together.
+pub const ORDER: &str = "tandem.order";
 /// The collection of notes on events that no broker has confirmed.
 pub const EVENTS: &str = "tandem.events";
 /// The collection of notes on transactions that can't go on and whose documents can't be written.
@@ -25,8 +27,8 @@ pub const SETTINGS: &str = "tandem.settings";
 
 /// All collections of a ledger. Those of notes, due events, requests, settings and progress have no
 /// definition.
-pub(super) const COLLECTIONS: [&str; 9] =
-    [ACCOUNTS, TRANSACTIONS, JOURNAL, NOTES, EVENTS, SETTINGS, WORKERS, REQUESTS, PROGRESS];
+pub(super) const COLLECTIONS: [&str; 10] =
+    [ACCOUNTS, TRANSACTIONS, JOURNAL, ORDER, NOTES, EVENTS, SETTINGS, WORKERS, REQUESTS, PROGRESS];
 
 /// The index of all transactions, by when they were created.
 pub const BY_CREATION: &str = "by_creation";
@@ -38,6 +40,8 @@ pub const PARKED: &str = "parked";
 pub const DUE: &str = "due";
 /// The index of lines by the accounts that they name.
 pub const BY_ACCOUNT: &str = "by_account";
+/// The index of pages of the order by the lines that they name.
+pub const BY_LINE: &str = "by_line";
 /// The index that keeps exclusive keys unique.
 pub const EXCLUSIVE_KEY: &str = "exclusive_key";
 /// The index of workers by when they were last seen.

@@ -173,7 +173,7 @@ impl Store {
         self.find(operation, command, |document| Some(document.to_owned())).await
     }
 
-    async fn cursor<T: Send + 'static>(
+    pub(super) async fn cursor<T: Send + 'static>(
         &self,
         operation: &'static str,
         command: RawDocumentBuf,

@@ -2,8 +2,9 @@
 //!
 //! Owns [`undo`]. Promises that nothing is removed while anything of Tandem's is in flight, that
 //! balances stay as they are, and that the same again goes on after an interruption. Lines come
-//! last: they name transactions that name them, so without these they would be wrong in every audit
-//! of a later adoption. Settings, and what others have put into Tandem's collections, stay.
+//! last, and the numbers of what ended right before them: lines name transactions that name them,
+//! so without these they would be wrong in every audit of a later adoption, and numbers name lines.
+//! Settings, and what others have put into Tandem's collections, stay.
 
 use std::time::Instant;
 
@@ -132,10 +133,10 @@ async fn no_events(client: &Client) -> Result<(), Error> {
 async fn remove_lines(client: &Client) -> Result<u64, Error> {
     let mut removed = 0;
     loop {
-        let some = client.insist(|| client.store().remove_lines(LINES_AT_ONCE)).await?;
-        if some == 0 {
+        let (pages, lines) = client.insist(|| client.store().remove_lines(LINES_AT_ONCE)).await?;
+        if pages + lines == 0 {
             return Ok(removed);
         }
-        removed += some as u64;
+        removed += lines as u64;
     }
 }

@@ -1,140 +1,134 @@
-//! The events of the last while, for everybody who listens.
+//! The last while of what ended, for everybody who follows.
 //!
-//! Owns one subscription at the broker for all listeners, which is there while somebody listens and
-//! a little longer, and a buffer that is limited in bytes. Promises that a listener gets each event
-//! that comes after it was let in, as long as it keeps up with the buffer; where it can't, or the
-//! subscription broke, it is told of a gap. A slow listener costs nobody else anything: nothing is
-//! kept for it alone.
+//! Owns one reader of the order for all who wait, which works while somebody waits and a little
+//! longer, and a buffer that is limited in bytes. Promises that the buffer has no gap, and that it
+//! says so where a follower stands before it: then that follower reads the database itself. A slow
+//! follower costs nobody else anything: nothing is kept for it alone. While the database is away,
+//! nothing comes, and nothing is lost.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use bson::DateTime;
-use client::{Client, Ended};
-use serde_json::json;
+use client::{Client, EndFilter, Error, LIMIT_MAX, NumberedEnd};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The most bytes of events that are kept.
 pub const BYTES_MAX: usize = 16 << 20;
-/// How long the subscription is kept after the last listener has gone.
+/// How long it reads on after the last follower has gone.
 const LINGER: Duration = Duration::from_secs(60);
-/// How long to wait before the broker is asked again.
+/// How often it looks whether something has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long to wait before the database is asked again.
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
-/// An event as it is sent, or a gap.
+/// An event as it is sent.
 pub struct Item {
-    /// What it is called: `transaction.done`, `transaction.canceled` or `gap`.
+    /// Its number.
+    pub number: u64,
+    /// What it is called: `transaction.done` or `transaction.canceled`.
     pub name: &'static str,
     /// Its content, as JSON on one line.
     pub data: String,
 }
 
-/// Where a listener stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// Which life of the subscription it is about.
-    pub epoch: u64,
-    /// The number of the next event.
-    pub next: u64,
+impl Item {
+    /// The event of an end.
+    pub fn of(NumberedEnd { number, ended, .. }: &NumberedEnd) -> Item {
+        let name = match ended.outcome {
+            client::Outcome::Held => "transaction.held",
+            client::Outcome::Done => "transaction.done",
+            client::Outcome::Canceled { .. } => "transaction.canceled",
+        };
+        Item { number: *number, name, data: ended.event.to_string() }
+    }
 }
 
+/// Events whose numbers follow each other.
 #[derive(Default)]
 struct Ring {
-    epoch: u64,
-    /// The number of the first item.
-    first: u64,
+    /// The number of the last event that was read.
+    last: u64,
     items: VecDeque<Arc<Item>>,
     bytes: usize,
-    /// Until when the subscription is whole, for what is told of a gap.
-    heard_until: Option<SystemTime>,
 }
 
 impl Ring {
-    fn end(&self) -> u64 {
-        self.first + self.items.len() as u64
-    }
-
     fn push(&mut self, item: Item) {
+        self.last = item.number;
         self.bytes += item.data.len();
         self.items.push_back(Arc::new(item));
         while self.bytes > BYTES_MAX && self.items.len() > 1 {
             self.bytes -= self.items.pop_front().map_or(0, |item| item.data.len());
-            self.first += 1;
         }
+    }
+
+    fn after(&self, number: u64, most: usize) -> Option<Vec<Arc<Item>>> {
+        let before_all = self.last - self.items.len() as u64;
+        if !(before_all..=self.last).contains(&number) {
+            return None;
+        }
+        let known = usize::try_from(number - before_all).unwrap_or(usize::MAX);
+        Some(self.items.iter().skip(known).take(most).cloned().collect())
     }
 }
 
-/// The buffer and who listens to it.
+/// The buffer and who follows it.
 pub struct Hub {
     ring: Mutex<Ring>,
-    /// Changes with each item.
+    /// The number of the last event that was read.
     news: watch::Sender<u64>,
-    listeners: watch::Sender<usize>,
-    /// Whether the subscription is there.
+    followers: watch::Sender<usize>,
+    /// Whether it reads.
     open: watch::Sender<bool>,
 }
 
-/// Lets its listener go when it is dropped.
-pub struct Listener(Arc<Hub>);
+/// Lets its follower go when it is dropped.
+pub struct Following(Arc<Hub>);
 
-impl Drop for Listener {
+impl Drop for Following {
     fn drop(&mut self) {
-        self.0.listeners.send_modify(|count| *count -= 1);
+        self.0.followers.send_modify(|count| *count -= 1);
     }
 }
 
 impl Hub {
-    /// A hub that nobody listens to. `epoch` is a number that no earlier process has used.
-    pub fn new(epoch: u64) -> Hub {
-        let ring = Ring { epoch, ..Ring::default() };
+    /// A hub that nobody follows.
+    pub fn new() -> Hub {
         Hub {
-            ring: Mutex::new(ring),
+            ring: Mutex::default(),
             news: watch::Sender::new(0),
-            listeners: watch::Sender::new(0),
+            followers: watch::Sender::new(0),
             open: watch::Sender::new(false),
         }
     }
 
-    /// Lets a listener in, when the subscription is there. `None` if there are too many.
-    pub async fn listen(self: &Arc<Hub>, most: usize) -> Option<Listener> {
+    /// Lets a follower in, when it reads. `None` if there are too many.
+    pub async fn follow(self: &Arc<Hub>, most: usize) -> Option<Following> {
         let let_in = |count: &mut usize| {
             let room = *count < most;
             *count += usize::from(room);
             room
         };
-        if !self.listeners.send_if_modified(let_in) {
+        if !self.followers.send_if_modified(let_in) {
             return None;
         }
-        let listener = Listener(self.clone());
+        let following = Following(self.clone());
         let mut open = self.open.subscribe();
         // Never fails: the sender is in `self`.
         drop(open.wait_for(|open| *open).await);
-        Some(listener)
+        Some(following)
     }
 
-    /// The position after everything that has come.
-    pub fn now(&self) -> Position {
-        let ring = self.lock();
-        Position { epoch: ring.epoch, next: ring.end() }
+    /// The number of the last event that was read.
+    fn last(&self) -> u64 {
+        self.lock().last
     }
 
-    /// The items from a position on, at most so many, and the position after them. A gap comes
-    /// first where something is missing.
-    pub fn after(&self, at: Position, most: usize) -> (Vec<(u64, Arc<Item>)>, Position) {
-        let ring = self.lock();
-        let known = at.epoch == ring.epoch && (ring.first..=ring.end()).contains(&at.next);
-        let from = if known { at.next } else { ring.first };
-        let mut items = Vec::new();
-        if !known {
-            items.push((from.wrapping_sub(1), Arc::new(gap(None))));
-        }
-        let skipped = usize::try_from(from - ring.first).unwrap_or(usize::MAX);
-        let found = ring.items.iter().skip(skipped).take(most).cloned();
-        items.extend((from..).zip(found));
-        let next = items.last().map_or(from, |(number, _)| number.wrapping_add(1));
-        (items, Position { epoch: ring.epoch, next })
+    /// The events after a number, at most so many. `None` where they are not in the buffer.
+    pub fn after(&self, number: u64, most: usize) -> Option<Vec<Arc<Item>>> {
+        self.lock().after(number, most)
     }
 
     /// Tells when something has come.
@@ -142,12 +136,12 @@ impl Hub {
         self.news.subscribe()
     }
 
-    fn push(&self, item: Item) {
+    fn take(&self, ended: &[NumberedEnd]) {
+        let Some(last) = ended.last() else { return };
         let mut ring = self.lock();
-        ring.push(item);
-        let end = ring.end();
+        ended.iter().for_each(|ended| ring.push(Item::of(ended)));
         drop(ring);
-        self.news.send_replace(end);
+        self.news.send_replace(last.number);
     }
 
     fn lock(&self) -> MutexGuard<'_, Ring> {
@@ -155,34 +149,14 @@ impl Hub {
     }
 }
 
-fn gap(since: Option<SystemTime>) -> Item {
-    let since = since.map(|since| ledger::json::timestamp(DateTime::from_system_time(since)));
-    let remedy = "some events may be missing here: ask for the transactions".to_owned();
-    let remedy = match &since {
-        Some(since) => format!("{remedy}, or run `producer events --since {since}`"),
-        None => remedy,
-    };
-    Item { name: "gap", data: json!({ "since": since, "remedy": remedy }).to_string() }
-}
-
-fn item(ended: &Ended) -> Item {
-    let name = match ended.outcome {
-        client::Outcome::Held => "transaction.held",
-        client::Outcome::Done => "transaction.done",
-        client::Outcome::Canceled { .. } => "transaction.canceled",
-    };
-    Item { name, data: ended.event.to_string() }
-}
-
-/// Subscribes while somebody listens, until `stop`.
+/// Reads while somebody follows, until `stop`.
 pub async fn run(hub: Arc<Hub>, client: Client, stop: CancellationToken) {
-    let mut listeners = hub.listeners.subscribe();
+    let mut followers = hub.followers.subscribe();
     let serving = async {
         loop {
-            drop(listeners.wait_for(|count| *count > 0).await);
-            listen(&hub, &client, &mut listeners).await;
-            hub.open.send_replace(false);
-            if *listeners.borrow() > 0 {
+            drop(followers.wait_for(|count| *count > 0).await);
+            if let Err(error) = read(&hub, &client, &mut followers).await {
+                tracing::warn!(%error, "what ends can't be read");
                 tokio::time::sleep(AGAIN_AFTER).await;
             }
         }
@@ -190,88 +164,76 @@ pub async fn run(hub: Arc<Hub>, client: Client, stop: CancellationToken) {
     stop.run_until_cancelled(serving).await;
 }
 
-/// One subscription, until it breaks or nobody has listened for a while.
-async fn listen(hub: &Hub, client: &Client, listeners: &mut watch::Receiver<usize>) {
-    let mut outcomes = match client.outcomes().await {
-        Ok(outcomes) => outcomes,
-        Err(error) => return tracing::warn!(%error, "no events can be heard"),
-    };
-    let since = hub.lock().heard_until.take();
-    if since.is_some() {
-        hub.push(gap(since));
-    }
+/// Reads from now on, until nobody has followed for a while.
+async fn read(
+    hub: &Hub,
+    client: &Client,
+    followers: &mut watch::Receiver<usize>,
+) -> Result<(), Error> {
+    let last = client.last_end().await?;
+    *hub.lock() = Ring { last, ..Ring::default() };
+    // What has ended since it read last stands in the database, for those who wait.
+    hub.news.send_replace(last);
     hub.open.send_replace(true);
-    loop {
-        let nobody_for_long = async {
-            loop {
-                drop(listeners.wait_for(|count| *count == 0).await);
-                let back = listeners.wait_for(|count| *count > 0);
-                if tokio::time::timeout(LINGER, back).await.is_err() {
-                    return;
-                }
+    let reading = async {
+        loop {
+            let page = client.ended_after(hub.last(), LIMIT_MAX, &EndFilter::default()).await?;
+            hub.take(&page.items);
+            if page.is_last {
+                tokio::time::sleep(LOOK_EVERY).await;
             }
-        };
-        tokio::select! {
-            ended = outcomes.next() => match ended {
-                Ok(ended) => hub.push(item(&ended)),
-                Err(error) => {
-                    tracing::warn!(%error, "the subscription to events broke");
-                    hub.lock().heard_until = Some(SystemTime::now());
-                    return;
-                }
-            },
-            () = nobody_for_long => break,
         }
-    }
-    outcomes.close().await;
-    // Whoever comes back with a position of this life has missed something.
-    let mut ring = hub.lock();
-    *ring = Ring { epoch: ring.epoch + 1, ..Ring::default() };
+    };
+    let nobody_for_long = async {
+        loop {
+            drop(followers.wait_for(|count| *count == 0).await);
+            let back = followers.wait_for(|count| *count > 0);
+            if tokio::time::timeout(LINGER, back).await.is_err() {
+                return;
+            }
+        }
+    };
+    let read = tokio::select! {
+        read = reading => read,
+        () = nobody_for_long => Ok(()),
+    };
+    hub.open.send_replace(false);
+    read
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn event(data: &str) -> Item {
-        Item { name: "transaction.done", data: data.to_owned() }
+    fn ring(last: u64) -> Ring {
+        Ring { last, ..Ring::default() }
     }
 
-    fn told(hub: &Hub, at: Position) -> Vec<String> {
-        hub.after(at, 100)
-            .0
-            .iter()
-            .map(|(_, item)| format!("{}{}", item.name, item.data.len()))
-            .collect()
+    fn event(number: u64, data: &str) -> Item {
+        Item { number, name: "transaction.done", data: data.to_owned() }
     }
 
-    #[test]
-    fn a_listener_that_comes_back_gets_what_it_has_missed() {
-        let hub = Hub::new(7);
-        let begin = hub.now();
-        hub.push(event("a"));
-        let (items, after_a) = hub.after(begin, 1);
-        assert_eq!(items.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0]);
-        hub.push(event("bb"));
-        hub.push(event("ccc"));
-        assert_eq!(told(&hub, after_a), ["transaction.done2", "transaction.done3"]);
-        assert!(told(&hub, hub.now()).is_empty());
+    fn told(ring: &Ring, after: u64) -> Option<Vec<u64>> {
+        Some(ring.after(after, 2)?.iter().map(|item| item.number).collect())
     }
 
     #[test]
-    fn a_listener_that_can_not_be_told_everything_is_told_of_a_gap() {
-        let hub = Hub::new(7);
-        let begin = hub.now();
+    fn a_follower_gets_what_comes_after_its_number() {
+        let mut ring = ring(7);
+        assert_eq!(told(&ring, 7), Some(vec![]));
+        (8..=10).for_each(|number| ring.push(event(number, "a")));
+        assert_eq!(told(&ring, 7), Some(vec![8, 9]));
+        assert_eq!(told(&ring, 9), Some(vec![10]));
+        assert_eq!(told(&ring, 10), Some(vec![]));
+    }
+
+    #[test]
+    fn a_follower_before_or_behind_the_buffer_is_told_to_read_elsewhere() {
+        let mut ring = ring(7);
+        assert_eq!((told(&ring, 6), told(&ring, 8)), (None, None));
         let large = "x".repeat(BYTES_MAX / 2);
-        for _ in 0..3 {
-            hub.push(event(&large));
-        }
-        let (items, next) = hub.after(begin, 100);
-        assert_eq!(items[0].1.name, "gap");
-        assert_eq!((items.len(), next), (3, hub.now()), "the buffer holds two of them");
-        let of_another_life = Position { epoch: 6, next: 3 };
-        assert_eq!(hub.after(of_another_life, 1).0[0].1.name, "gap");
-        let from_the_future = Position { epoch: 7, next: 99 };
-        assert_eq!(hub.after(from_the_future, 1).0[0].1.name, "gap");
+        (8..=10).for_each(|number| ring.push(event(number, &large)));
+        assert_eq!(told(&ring, 7), None, "the buffer holds two of them");
+        assert_eq!(told(&ring, 8), Some(vec![9, 10]));
     }
 }

@@ -37,7 +37,7 @@ mod view;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -136,9 +136,6 @@ impl Api {
     /// When the file of tokens can't be read; the sentence names file and line.
     pub fn new(client: Client, settings: Settings, stop: CancellationToken) -> Result<Api, String> {
         let tokens = settings.load_tokens()?;
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        // Lives of the subscription are counted in steps of one from here on.
-        let epoch = since_1970.unwrap_or_default().as_nanos() as u64;
         let bodies = BodyMemory::new(settings.body_bytes_max.max(bodies::BYTES_MAX));
         Ok(Api {
             viewing: Viewing::new(Sampler::new(client.clone())),
@@ -147,7 +144,7 @@ impl Api {
             settings,
             tokens: RwLock::new(Arc::new(tokens)),
             gate: Arc::default(),
-            hub: Arc::new(Hub::new(epoch)),
+            hub: Arc::new(Hub::new()),
             metrics: Metrics::new(),
             asked: Asked::default(),
             looking: tokio::sync::Mutex::default(),

@@ -9,6 +9,8 @@ pub struct Param {
     pub name: &'static str,
     /// Whether it is a header.
     pub is_header: bool,
+    /// Whether its name stands for all names that begin as it does.
+    pub is_family: bool,
     /// What it does.
     pub about: &'static str,
     /// What it may be.
@@ -18,12 +20,23 @@ pub struct Param {
 impl Param {
     /// A parameter with a text of this form.
     pub fn text(name: &'static str, about: &'static str, schema: Object) -> Param {
-        Param { name, is_header: false, about, schema }
+        Param { name, is_header: false, is_family: false, about, schema }
+    }
+
+    /// Parameters with names of the form `word.NAME`.
+    pub fn family(name: &'static str, about: &'static str) -> Param {
+        Param { is_family: true, ..Param::text(name, about, string().build()) }
+    }
+
+    /// Whether a parameter with this name is one of these.
+    pub fn is_called(&self, name: &str) -> bool {
+        let word = self.name.split_inclusive('.').next().unwrap_or_default();
+        self.name == name || self.is_family && name.starts_with(word)
     }
 
     /// A header.
     pub fn header(name: &'static str, about: &'static str, schema: Object) -> Param {
-        Param { name, is_header: true, about, schema }
+        Param { is_header: true, ..Param::text(name, about, schema) }
     }
 
     /// A parameter that is true or false.

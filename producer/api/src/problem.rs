@@ -360,7 +360,7 @@ impl From<Error> for Problem {
                 Problem { others: [holder].into(), ..Problem::new(Code::KeyInUse, whole) }
             }
             Error::WithoutKeys(_) => Problem::new(Code::Lacking, whole),
-            Error::WithoutHistory => Problem::new(Code::Lacking, whole),
+            Error::WithoutHistory | Error::WithoutEvents => Problem::new(Code::Lacking, whole),
             Error::WrongState { .. } => Problem::new(Code::WrongState, whole),
             Error::Captured { .. } => Problem::new(Code::AlreadyConfirmed, whole),
             Error::Refused { .. } => Problem::new(Code::Refused, whole),

@@ -59,11 +59,11 @@ impl Received {
 
     /// Refuses unknown and repeated parameters.
     pub fn only(&self, params: &[Param]) -> Result<(), Problem> {
-        let known = || params.iter().filter(|param| !param.is_header).map(|param| param.name);
+        let known = || params.iter().filter(|param| !param.is_header);
         for (at, (name, _)) in self.query.iter().enumerate() {
             let shown = echo(name);
-            if !known().any(|known| known == name) {
-                let known = known().collect::<Vec<_>>().join(", ");
+            if !known().any(|param| param.is_called(name)) {
+                let known = known().map(|param| param.name).collect::<Vec<_>>().join(", ");
                 let known = if known.is_empty() { "none" } else { &known };
                 let problem = format!("unknown parameter {shown:?}; known here: {known}");
                 return Err(Problem::new(Code::Malformed, problem));

@@ -294,23 +294,65 @@ fn about_accounts() -> Vec<Operation> {
     ]
 }
 
-fn about_the_ledger() -> Vec<Operation> {
+/// Which ends a caller wants to hear of.
+fn of_ends() -> [Param; 4] {
     let end = string().enum_values(Some(["done", "canceled"])).build();
-    let last = "The id of the last event that was received: what came since comes first";
+    let currency = string().build();
+    [
+        Param::text("state", "Only this end", end),
+        Param::text("account", "Only those that name this account", name_schema().build()),
+        Param::text("currency", "Only those in this currency", currency),
+        Param::family(
+            "metadata.NAME",
+            "Only those whose metadata has this field with this value; a NAME with points leads \
+             into objects",
+        ),
+    ]
+}
+
+fn list_events() -> Operation {
+    let after = string().pattern(Some("^([0-9]+|last)$")).build();
+    let about = "After the end with this number: 0, which is the default, is the beginning, and \
+                 `last` is after all that has ended; then the `next` of the page before";
+    get("/v1/events", "listEvents", |call| Box::pin(events::list(call)))
+        .about(
+            "List what ended, in an order that never changes",
+            "Each end has a number, from 1 on, without a gap. Who only follows the numbers misses \
+             nothing, on any server and after any pause. With `wait`, an empty page waits for \
+             what comes. A page looks at 10,000 ends at most, so with filters it may have fewer \
+             items than `limit`, or none: `next` moves on all the same, and `last` says whether \
+             there was more. It is no order of commits: what one worker has ended may have a \
+             smaller number than what another one has ended some milliseconds before.",
+        )
+        .needs(Scope::Read)
+        .params([Param::text("after", about, after), Param::limit()])
+        .params(of_ends())
+        .params(waiting())
+        .gives::<events::Events>(StatusCode::OK, "A page")
+        .may(&[Code::Lacking])
+}
+
+fn follow_events() -> Operation {
+    let last = "The id of the last event that was received: what ended since comes first";
+    get("/v1/events/stream", "followEvents", |call| Box::pin(events::follow(call)))
+        .about(
+            "Follow what ends",
+            "Server-sent events `transaction.done` and `transaction.canceled`, in the order of \
+             `GET /v1/events`; an event's id is its number there. The schema of the data is \
+             `common/schemas/outcome.json`. Who comes back with `Last-Event-ID`, to any server, \
+             gets what has ended since.",
+        )
+        .needs(Scope::Read)
+        .params(of_ends())
+        .params([Param::header("Last-Event-ID", last, string().build())])
+        .gives_text("text/event-stream", "The events, without an end")
+        .may(&[Code::Lacking])
+}
+
+fn about_the_ledger() -> Vec<Operation> {
     vec![
-        get("/v1/events", "events", |call| Box::pin(events::follow(call)))
-            .about(
-                "Follow outcomes as they come",
-                "Server-sent events `transaction.done` and `transaction.canceled`: each at least \
-                 once, in no order; the schema of the data is `common/schemas/outcome.json`. An \
-                 event `gap` says that some may be missing.",
-            )
-            .needs(Scope::Read)
-            .params([
-                Param::text("state", "Only this end", end),
-                Param::header("Last-Event-ID", last, string().build()),
-            ])
-            .gives_text("text/event-stream", "The events, without an end"),
+        list_events(),
+        follow_events(),
         get("/v1/overview", "overview", |call| Box::pin(overview::show(call)))
             .about(
                 "What operators look at first",

@@ -126,11 +126,14 @@ pub async fn stands(
     if let Ok(address) = HeaderValue::try_from(address(id)) {
         answer = answer.with(header::LOCATION, address);
     }
-    if let Some(Wait { limit, preferred: true }) = wait {
-        let applied = format!("wait={}", limit.as_secs());
-        answer = answer.with(APPLIED, HeaderValue::try_from(applied).expect("plain text"));
-    }
-    Ok(answer)
+    Ok(applied(answer, wait))
+}
+
+/// The answer, which says that the wish to wait was met, if the caller wants to know.
+pub fn applied(answer: Answer, wait: Option<Wait>) -> Answer {
+    let Some(Wait { limit, preferred: true }) = wait else { return answer };
+    let applied = format!("wait={}", limit.as_secs());
+    answer.with(APPLIED, HeaderValue::try_from(applied).expect("plain text"))
 }
 
 fn of_outcome(outcome: Outcome) -> Standing {

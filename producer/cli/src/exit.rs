@@ -143,7 +143,9 @@ impl From<client::Error> for Error {
                 }
             }),
             // Their texts are the ledger's own, and may hold commands.
-            E::WithoutKeys(_) | E::WithoutHistory => Error::Refused(laid_out(&whole)),
+            E::WithoutKeys(_) | E::WithoutHistory | E::WithoutEvents => {
+                Error::Refused(laid_out(&whole))
+            }
             E::Denied { .. } => Error::Failed(laid_out(&whole)),
             E::Conflict { .. }
             | E::Captured { .. }

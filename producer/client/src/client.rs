@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::transaction::TransactionId;
-use mongo::{Fields, Store, TRANSACTIONS};
+use mongo::{Fields, LedgerSettings, Store, TRANSACTIONS};
 use mongodb::bson::Document;
 use observe::Traces;
 use queue::Publisher;
@@ -75,6 +75,7 @@ impl Client {
             publisher,
             config: config.clone(),
             history: OnceCell::new(),
+            numbers: OnceCell::new(),
         });
         Client { groups: Groups::new(servers.clone()), watch: Watch::new(servers.clone()), servers }
     }
@@ -179,6 +180,21 @@ impl Client {
         F: Future<Output = Result<T, E>>,
     {
         self.servers.insist(self.servers.config.give_up_after, attempt).await
+    }
+
+    /// Makes sure that the ledger has what its settings say to `has`. It is not asked again once it
+    /// was `seen`.
+    pub(crate) async fn needs(
+        &self,
+        seen: &OnceCell<()>,
+        has: impl Fn(Option<LedgerSettings>) -> bool,
+        lacking: Error,
+    ) -> Result<(), Error> {
+        let look = async || {
+            let settings = self.insist(|| self.store().check_settings()).await?;
+            if has(settings) { Ok(()) } else { Err(lacking) }
+        };
+        seen.get_or_try_init(look).await.copied()
     }
 
     /// The same with a write, which is told what is known of the attempts before it. Returns also

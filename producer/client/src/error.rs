@@ -116,6 +116,13 @@ pub enum Error {
          --apply` adds them"
     )]
     WithoutHistory,
+    /// The workers of this ledger give no numbers to what has ended. Its owner may change that; what
+    /// ended before then never gets one.
+    #[error(
+        "this ledger has no events, so its workers give no numbers to what ends; stop all workers \
+         and run `producer init --events on --apply`"
+    )]
+    WithoutEvents,
     /// A server stayed away, or its answer does not say what became of the request. With
     /// [`Effect::Unknown`], some or all of it may have been done or may be done later: the same
     /// call with the same ids continues where this one stopped.
@@ -219,7 +226,8 @@ impl Error {
             | Error::Captured { .. }
             | Error::Refused { .. }
             | Error::NotFound { .. }
-            | Error::WithoutHistory) => {
+            | Error::WithoutHistory
+            | Error::WithoutEvents) => {
                 let (server, problem) = (Server::MongoDb, refusal.to_string());
                 Error::Unavailable { server, problem, after: Duration::ZERO, effect }
             }

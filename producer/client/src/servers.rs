@@ -27,6 +27,8 @@ pub(crate) struct Servers {
     pub config: Config,
     /// Set once the ledger was seen to have the indexes for lists and statements.
     pub history: OnceCell<()>,
+    /// Set once the ledger was seen to give numbers to what ends.
+    pub numbers: OnceCell<()>,
 }
 
 impl Servers {

@@ -120,7 +120,7 @@ pub async fn judge(store: &Store, said: Said<'_>, asked: &HashSet<&str>) -> Resu
     for (account, added) in said.others {
         *judged.balances.entry(account.clone()).or_default() += added;
     }
-    judged.accounts(store).await?;
+    judged.accounts(store, said.others).await?;
     let there = store.transactions().count_documents(doc! {}).await?;
     let known = judged.lives.len() as u64 + judged.neighbours;
     if there != known {
@@ -288,12 +288,19 @@ impl Judged {
         Ok(())
     }
 
-    async fn accounts(&mut self, store: &Store) -> Result<(), Error> {
+    async fn accounts(
+        &mut self,
+        store: &Store,
+        others: &HashMap<String, i64>,
+    ) -> Result<(), Error> {
         let all = laid_out::find(store, ACCOUNTS, doc! {}).await?;
         for account in &all {
             let id = account.get_str("_id").unwrap_or_default();
             match self.balances.remove(id) {
-                Some(expected) => self.violations.extend(of_account(account, expected)),
+                Some(expected) => {
+                    let is_moved = others.contains_key(id);
+                    self.violations.extend(of_account(account, expected, is_moved));
+                }
                 None => self.violations.push(format!("account {id}: nobody has opened it")),
             }
         }

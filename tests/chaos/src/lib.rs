@@ -7,7 +7,8 @@
 //! - [`faults`]: hitting it. [`observe`], [`progress`]: what is unfinished meanwhile.
 //! - [`home`]: the directory of a run, in which nothing is left running.
 //! - [`verdict`], [`judge`]: whether everything is as everybody was told.
-//! - [`books`]: somebody who hears of nothing but outcomes, and keeps the balances.
+//! - [`books`]: somebody who hears of nothing but outcomes, and keeps the balances. [`numbers`]:
+//!   somebody who follows the numbers of what ended.
 //! - [`recovery`], [`report`], [`timeline`]: how long it took, in figures and as a picture.
 //! - [`run`](mod@run): one run from its start to its report.
 //!
@@ -25,6 +26,7 @@ pub mod links;
 pub mod load;
 pub mod mischief;
 pub mod neighbour;
+pub mod numbers;
 pub mod observe;
 pub mod outsider;
 pub mod produce;

@@ -20,6 +20,7 @@ use super::judge::{Judged, Said, judge};
 use super::keys;
 use super::links::Link;
 use super::neighbour::Neighbour;
+use super::numbers::Numbers;
 use super::observe::Resting;
 use super::outsider::{self, Outsider};
 use super::progress::{Progress, look};
@@ -107,6 +108,7 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
     let (asks, asked) = mpsc::unbounded_channel();
     let logs = options.home.join("logs");
     let books = Books::open(&site.servers.brokers[0].url, &site.name, &logs).await?;
+    let numbers = Numbers::follow(&site.env()).await?;
     let clerk_link = Link::start(&site.servers, WORKERS + PRODUCERS).await;
     let clerk_env = clerk_link.env(&site.name);
     let clerks = Arc::new(Clerks::new(&clerk_env).await?);
@@ -160,6 +162,9 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
     let others = outsider::sums(store).await.map_err(|error| error.to_string())?;
     let (events, wrong) = books.close(store, neighbour.is_none(), &others).await?;
     eprintln!("chaos: a subscriber's books are made of {events} events");
+    violations.extend(wrong);
+    let (ends, wrong) = numbers.close(store).await?;
+    eprintln!("chaos: a follower was told of {ends} ends by their numbers");
     violations.extend(wrong);
     let phases = Phases { calm_ms, deaths_ms, faults_ms, rest_ms, end_ms: now_ms() };
     // From here on the workers may end.

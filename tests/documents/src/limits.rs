@@ -361,11 +361,11 @@ fn api() -> Vec<Limit> {
             "odd_documents_in_the_collection_of_workers_hide_nobody",
         ),
         limit(
-            "events that are kept for listeners",
+            "events that are kept for followers",
             bytes(p::EVENTS_BYTES_MAX),
             "BYTES_MAX of the hub",
-            "a slow listener is told of a gap",
-            "a_listener_that_can_not_be_told_everything_is_told_of_a_gap",
+            "a follower that is slower reads the database",
+            "a_follower_before_or_behind_the_buffer_is_told_to_read_elsewhere",
         ),
         limit(
             "items of a page",

@@ -4,7 +4,7 @@
 //! may kill and start again, [`GuardedMongo`] a private MongoDB with users; they are always taken
 //! down with the value.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -229,8 +229,10 @@ impl GuardedMongo {
             client.database("admin").run_command(command.clone()).await.expect("it is run");
         }
         mongo.deployment.down(STOP_LIMIT, Keep::Everything).await.expect("it ends");
-        wait_until("its port is free", s(30), async || TcpListener::bind(mongo.address).is_ok())
-            .await;
+        wait_until("nobody listens on its port", s(30), async || {
+            TcpStream::connect(mongo.address).is_err()
+        })
+        .await;
         mongo.guard(flags);
         let login = mongo.uri("root", "admin");
         let client = Client::with_uri_str(login).await.expect("the uri is good");

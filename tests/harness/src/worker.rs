@@ -1,7 +1,7 @@
 //! A worker process: its flags, its signals, its HTTP side.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpStream};
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::process::Command;
@@ -216,6 +216,8 @@ pub fn free_address() -> SocketAddr {
     static NEXT: LazyLock<AtomicU16> =
         LazyLock::new(|| AtomicU16::new(rand::rng().random_range(0..COUNT)));
     let mut ports = (0..COUNT).map(|_| FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT);
-    let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    // Binding the port would hold it: a program that another test starts just then has a copy of
+    // the socket until its exec.
+    let free = ports.find(|port| TcpStream::connect(("127.0.0.1", *port)).is_err());
     SocketAddr::from(([127, 0, 0, 1], free.expect("a port is free")))
 }

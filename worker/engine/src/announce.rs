@@ -1,18 +1,18 @@
 //! What the world is told after a final state: its event.
 //!
 //! Promises that each end is told at least once. The write that makes transactions final notes that
-//! the events of its line are due. The worker that has written it publishes them, and removes the
-//! note once the broker has confirmed all of them. If it dies before, or the broker does not
-//! confirm, a sweeper publishes them from the note. An event is so sent only when no mark is left:
-//! who hears of it can spend the money. A broker that is away costs a batch no more than the
-//! announcer's limit. Fails by leaving the note.
+//! its line is due. The worker that has written it gives its ends their numbers, publishes their
+//! events, and removes the note once the numbers are durable and the broker has confirmed all
+//! events. If it dies before, or the broker does not confirm, a sweeper does what is left, by the
+//! note. An event is so sent only when no mark is left: who hears of it can spend the money. A
+//! broker that is away costs a batch no more than the announcer's limit. Fails by leaving the note.
 //!
 //! There may be hundreds of small batches a second. What comes while another batch tells waits, and
 //! the first of those who wait tells the events of all; notes are removed in the same way. A full
 //! batch tells by itself.
 
-use std::collections::BTreeSet;
 use std::pin::Pin;
+use std::slice;
 use std::sync::Arc;
 
 use ledger::event::Ended;
@@ -25,27 +25,30 @@ use super::{Engine, Environment};
 /// How long its events are left to the worker that has written a line, in milliseconds.
 const LEFT_TO_ITS_WORKER_MS: i64 = 10_000;
 
-/// Those events that the broker has not confirmed.
-pub type Unconfirmed<'a> = Pin<Box<dyn Future<Output = Vec<Ended>> + Send + 'a>>;
+/// For each line, whether all of it is told.
+pub type Told<'a> = Pin<Box<dyn Future<Output = Vec<bool>> + Send + 'a>>;
 
 /// Tells the world how transactions end.
 pub trait Announcer: Send + Sync {
-    /// Publishes an event for each, and waits for the confirms for a limited time.
-    fn announce<'a>(&'a self, events: &'a [Ended]) -> Unconfirmed<'a>;
+    /// Tells what these lines have ended, and waits for a limited time. A line is told when its
+    /// ends have their numbers and the broker has confirmed their events.
+    fn announce<'a>(&'a self, lines: &'a [Untold]) -> Told<'a>;
 }
 
-/// A line that is written and whose events are due.
-pub(super) struct Committed {
+/// A line that is written, and what it has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Untold {
     /// Its `_id`.
-    line: String,
-    events: Vec<Ended>,
+    pub line: String,
+    /// What it has ended, in its order.
+    pub events: Vec<Ended>,
 }
 
-impl Committed {
+impl Untold {
     /// None where nobody is told of outcomes.
-    pub fn of(heading: &Heading, events: impl Iterator<Item = Ended>) -> Option<Committed> {
+    pub(super) fn of(heading: &Heading, events: impl Iterator<Item = Ended>) -> Option<Untold> {
         heading.events_due_at?;
-        Some(Committed { line: heading.id.clone(), events: events.collect() })
+        Some(Untold { line: heading.id.clone(), events: events.collect() })
     }
 }
 
@@ -69,13 +72,13 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         }
     }
 
-    /// Sends the events of a line, and forgets that they are due. What is not confirmed, and a note
-    /// that can't be removed, is left to the sweepers.
-    pub(super) async fn announce_committed(&self, committed: Committed) {
+    /// Tells what a line has ended, and forgets that it is due. What is not told, and a note that
+    /// can't be removed, is left to the sweepers.
+    pub(super) async fn announce_committed(&self, untold: Untold) {
         let Some(announcer) = &self.announcer else { return };
-        let Committed { line, events } = committed;
+        let line = untold.line.clone();
         let _timer = self.observer.phase("announce");
-        if !self.tell(announcer, events).await.is_empty() {
+        if !self.tell(announcer, untold).await {
             return;
         }
         let forget = async |lines: Vec<String>| {
@@ -87,19 +90,13 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         self.forgetting.run(line, forget).await;
     }
 
-    /// Sends events, those of small batches together with others; returns those that are not
-    /// confirmed.
-    async fn tell(&self, announcer: &Arc<dyn Announcer>, events: Vec<Ended>) -> Vec<Ended> {
-        if self.auto.is_full(events.len()) {
-            return announcer.announce(&events).await;
+    /// Tells what a line has ended, of a small batch together with others; returns whether it is
+    /// told. That is not known where the one who took it along broke down.
+    async fn tell(&self, announcer: &Arc<dyn Announcer>, untold: Untold) -> bool {
+        if self.auto.is_full(untold.events.len()) {
+            return announcer.announce(slice::from_ref(&untold)).await == [true];
         }
-        let tell = async |mut all: Vec<Vec<Ended>>| {
-            let unconfirmed = announcer.announce(&all.concat()).await;
-            let unconfirmed: BTreeSet<Ended> = unconfirmed.into_iter().collect();
-            all.iter_mut().for_each(|events| events.retain(|event| unconfirmed.contains(event)));
-            all
-        };
-        // Whether they were sent is not known where the one who took them along broke down.
-        self.telling.run(events.clone(), tell).await.unwrap_or(events)
+        let tell = async |lines: Vec<Untold>| announcer.announce(&lines).await;
+        self.telling.run(untold, tell).await.unwrap_or(false)
     }
 }

@@ -10,7 +10,7 @@ use ledger::{
     BYTES_MAX, CALL_IDS_MAX, Claim, Ledger, LedgerError, POSTINGS_MAX, Parking, ServerMs,
 };
 
-use super::announce::Committed;
+use super::announce::Untold;
 use super::halving::{Pieces, cut};
 use super::news::tell;
 use super::owned::{Left, Owned};
@@ -27,7 +27,7 @@ pub(super) struct Batch<'a, L, E> {
     pub(super) owned: BTreeMap<TransactionId, Owned>,
     pub(super) outcomes: Vec<(TransactionId, Outcome)>,
     /// Lines whose events are to be announced.
-    pub(super) committed: Vec<Committed>,
+    pub(super) committed: Vec<Untold>,
     /// The earliest end of a lease among those held.
     pub(super) lease_until: ServerMs,
     /// How long its lease was when it was claimed, in milliseconds.

@@ -14,7 +14,7 @@ use ledger::transaction::TransactionId;
 use ledger::{CALL_IDS_MAX, Ending, Fault, Ledger, LedgerError};
 
 use super::Environment;
-use super::announce::Committed;
+use super::announce::Untold;
 use super::batch::Batch;
 use super::native::AFTER_CONFLICT;
 use super::news::tell;
@@ -98,7 +98,7 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
         let created = |entry: &Entry| Some(self.owned.get(&entry.id)?.created_at);
         let mut created = line.entries.iter().filter_map(created);
         self.engine.observer.ended(state, &mut created, self.server_now());
-        self.committed.extend(Committed::of(&line.heading, line.events()));
+        self.committed.extend(Untold::of(&line.heading, line.events()));
         line.entries.into_iter().for_each(|entry| self.now_in(entry.id, state));
     }
 

@@ -27,18 +27,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ledger::coalesce::Coalesced;
-use ledger::event::Ended;
 use ledger::retry::Policy;
 use ledger::transaction::TransactionId;
 use ledger::{Fault, Ledger, LedgerError};
 
-pub use announce::{Announcer, Unconfirmed};
+pub use announce::{Announcer, Told, Untold};
 pub use counted::Counted;
 pub use halving::cut;
 pub use observer::{Observer, Phase};
 pub use outcome::Outcome;
 
-use announce::Committed;
 use auto::Auto;
 use batch::Batch;
 use capacity::Capacity;
@@ -125,9 +123,9 @@ pub struct Engine<L, E> {
     observer: Arc<dyn Observer>,
     /// None where nobody is told of outcomes.
     announcer: Option<Arc<dyn Announcer>>,
-    /// Events on their way, each batch's with the answer which are not confirmed.
-    telling: Coalesced<Vec<Ended>, Vec<Ended>>,
-    /// Lines whose events are confirmed, and whose notes go.
+    /// Lines whose ends are to be told, each with the answer whether they are.
+    telling: Coalesced<Untold, bool>,
+    /// Lines that are told, and whose notes go.
     forgetting: Coalesced<String, ()>,
     deferred: Deferred,
     capacity: Capacity,
@@ -241,7 +239,7 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
 /// A batch past its decisions: some transactions have their outcome, the marks of others remain.
 pub struct Underway<'a, L, E> {
     engine: &'a Engine<L, E>,
-    committed: Vec<Committed>,
+    committed: Vec<Untold>,
     outcomes: Vec<(TransactionId, Outcome)>,
     batch: Option<Batch<'a, L, E>>,
     /// Until it ends, where it began in two phases.

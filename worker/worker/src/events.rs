@@ -11,19 +11,21 @@
 //! events anew for a subscriber whose queue was lost. Worker, sweeper and replay make them by one
 //! function, from the documents.
 
+use std::collections::BTreeSet;
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engine::{Announcer, Unconfirmed, cut};
+use engine::{Announcer, Told, Untold, cut};
+use ledger::coalesce::Coalesced;
 use ledger::event::{End, Ended, Event, source};
 use ledger::transaction::TransactionId;
 use ledger::{BYTES_MAX, LedgerError};
-use mongo::{Due, Source, Store};
+use mongo::{Due, Ends, Numberer, Source, Store};
 use queue::{Outgoing, Publisher, QueueError, Taken};
 use settings::AmqpSettings;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::metrics::Metrics;
 use crate::trace::traces;
@@ -43,9 +45,20 @@ const DUE_AT_A_TIME: i64 = 200;
 /// How long a sweeper waits for the confirms of one note's events.
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
 
+/// So few ends get their numbers together with others that come soon: each time costs a command,
+/// and nobody waits for a number in order to spend money.
+const FEW: u32 = 200;
+
+/// How often few ends get their numbers.
+const FEW_EVERY: Duration = Duration::from_millis(30);
+
 /// What one worker publishes events with.
 pub(crate) struct Events {
     store: Store,
+    numberer: Numberer,
+    /// Lines that want numbers, those of each batch with the answer whether they have them.
+    numbering: Coalesced<Vec<Ends>, bool>,
+    numbered_at: Mutex<Instant>,
     publisher: Publisher,
     /// The ledger, as events name it.
     source: String,
@@ -74,6 +87,9 @@ impl Events {
         Events {
             source: source(store.database().name()),
             publisher: Publisher::of_events(amqp, &format!("{name} events")),
+            numberer: Numberer::new(store.clone()),
+            numbering: Coalesced::default(),
+            numbered_at: Mutex::new(Instant::now()),
             store,
             done_is_bound: AtomicBool::new(false),
             canceled_is_bound: AtomicBool::new(false),
@@ -205,15 +221,58 @@ impl Events {
         all
     }
 
-    /// Publishes what is due; returns how many events are confirmed. Stops when the broker does not
-    /// answer.
+    /// Gives the ends of these lines their numbers; returns whether they have them.
+    async fn number(&self, lines: &[Untold]) -> bool {
+        let ends = |untold: &Untold| Ends {
+            line: untold.line.clone(),
+            count: u32::try_from(untold.events.len()).unwrap_or(u32::MAX),
+        };
+        // Two at once would want the same numbers.
+        let number = async |all: Vec<Vec<Ends>>| {
+            let (lines, last) = (all.concat(), *self.numbered_at.lock().expect("no holder panics"));
+            if lines.iter().map(|line| line.count).sum::<u32>() < FEW {
+                sleep_until(last + FEW_EVERY).await;
+            }
+            let numbered = self.numberer.number(&lines).await;
+            *self.numbered_at.lock().expect("no holder panics") = Instant::now();
+            if let Err(error) = &numbered {
+                tracing::debug!(%error, lines = all.len(), "they get their numbers later");
+            }
+            vec![numbered.is_ok(); all.len()]
+        };
+        self.numbering.run(lines.iter().map(ends).collect(), number).await.unwrap_or(false)
+    }
+
+    /// Publishes the events of these lines; returns those that the broker has not confirmed.
+    async fn confirm(&self, lines: &[Untold]) -> BTreeSet<Ended> {
+        let events: Vec<Ended> = lines.iter().flat_map(|line| line.events.clone()).collect();
+        let unconfirmed = if self.is_silent() {
+            events
+        } else {
+            let Sent { mut unknown, refused } = self.send_all(&events, CONFIRM_LIMIT).await;
+            unknown.extend(refused);
+            unknown
+        };
+        self.metrics.events("due", unconfirmed.len());
+        unconfirmed.into_iter().collect()
+    }
+
+    async fn number_due(&self) -> Result<(), LedgerError> {
+        while self.numberer.sweep().await? > 0 {}
+        Ok(())
+    }
+
+    /// Numbers and publishes what is due; returns how many events are confirmed. Stops when the
+    /// broker does not answer.
     ///
     /// # Errors
     /// When the database is away or refuses.
     pub(crate) async fn sweep(&self) -> Result<usize, LedgerError> {
+        // Numbers need no broker. What has its number is told, also when others get none.
+        let numbered = self.number_due().await;
         let mut confirmed = 0;
         if self.is_silent() {
-            return Ok(confirmed);
+            return numbered.map(|()| confirmed);
         }
         for note in self.store.due_notes(DUE_AT_A_TIME).await? {
             if self.is_silent() {
@@ -223,7 +282,7 @@ impl Events {
                 confirmed += self.sweep_one(&due).await?;
             }
         }
-        Ok(confirmed)
+        numbered.map(|()| confirmed)
     }
 
     async fn sweep_one(&self, due: &Due) -> Result<usize, LedgerError> {
@@ -260,17 +319,12 @@ enum Routed {
 }
 
 impl Announcer for Events {
-    fn announce<'a>(&'a self, events: &'a [Ended]) -> Unconfirmed<'a> {
+    fn announce<'a>(&'a self, lines: &'a [Untold]) -> Told<'a> {
         Box::pin(async move {
-            let unconfirmed = if self.is_silent() {
-                events.to_vec()
-            } else {
-                let Sent { mut unknown, refused } = self.send_all(events, CONFIRM_LIMIT).await;
-                unknown.extend(refused);
-                unknown
-            };
-            self.metrics.events("due", unconfirmed.len());
-            unconfirmed
+            let (is_numbered, unconfirmed) = tokio::join!(self.number(lines), self.confirm(lines));
+            let is_confirmed =
+                |line: &Untold| !line.events.iter().any(|event| unconfirmed.contains(event));
+            lines.iter().map(|line| is_numbered && is_confirmed(line)).collect()
         })
     }
 }

@@ -235,6 +235,7 @@ fn problem(id: &str, error: &E) -> Option<String> {
         | E::KeyInUse { .. }
         | E::WithoutKeys(_)
         | E::WithoutHistory
+        | E::WithoutEvents
         | E::Unavailable { .. }
         | E::Denied { .. } => None,
     }

@@ -19,6 +19,7 @@ mod of_account;
 mod statement;
 mod transactions;
 
+use mongo::LedgerSettings;
 use mongodb::bson::Document;
 
 use crate::client::Client;
@@ -44,18 +45,15 @@ impl Client {
     /// Makes sure that the ledger has the indexes. They are there for good once they were seen:
     /// only a person takes them away.
     async fn needs_history(&self) -> Result<(), Error> {
-        let seen = &self.servers().history;
-        let look = async || {
-            let settings = self.insist(|| self.store().check_settings()).await?;
-            // A ledger that is just being set up says what it will have.
-            let has = settings.is_some_and(|settings| settings.history && settings.complete);
-            if has { Ok(()) } else { Err(Error::WithoutHistory) }
+        // A ledger that is just being set up says what it will have.
+        let has = |settings: Option<LedgerSettings>| {
+            settings.is_some_and(|settings| settings.history && settings.complete)
         };
-        seen.get_or_try_init(look).await.copied()
+        self.needs(&self.servers().history, has, Error::WithoutHistory).await
     }
 }
 
-fn check_limit(limit: u32) -> Result<usize, Error> {
+pub(crate) fn check_limit(limit: u32) -> Result<usize, Error> {
     match limit {
         1..=LIMIT_MAX => Ok(limit as usize),
         _ => Err(Error::invalid("limit", format!("is {limit}; it must be 1 to {LIMIT_MAX}"))),

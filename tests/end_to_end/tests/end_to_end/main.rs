@@ -43,6 +43,7 @@ mod native;
 mod neighbours;
 mod numbers;
 mod operating;
+mod order;
 mod ownership;
 mod poison;
 mod producer;

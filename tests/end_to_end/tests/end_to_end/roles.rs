@@ -88,6 +88,7 @@ impl Guarded {
             doc! { "delete": "accounts", "deletes": [{ "q": {}, "limit": 0 }] },
             doc! { "delete": "transactions", "deletes": [{ "q": {}, "limit": 0 }] },
             doc! { "delete": "tandem.journal", "deletes": [{ "q": {}, "limit": 0 }] },
+            doc! { "delete": "tandem.order", "deletes": [{ "q": {}, "limit": 0 }] },
             doc! { "update": "tandem.settings", "updates": [all(doc! { "$set": { "x": 1 } })] },
             doc! { "createUser": "more", "pwd": "x", "roles": [] },
             doc! { "grantRolesToUser": role, "roles": ["tandem-api"] },
@@ -96,7 +97,7 @@ impl Guarded {
             "tandem-worker" => (vec![], vec!["accounts", "transactions"]),
             "tandem-producer" => {
                 let update = vec!["accounts", "transactions", "tandem.journal", "tandem.parked"];
-                (update, vec!["accounts", "tandem.journal"])
+                (update, vec!["accounts", "tandem.journal", "tandem.order"])
             }
             "tandem-auditor" => (
                 vec![
@@ -107,10 +108,11 @@ impl Guarded {
                     "tandem.events",
                     "tandem.workers",
                 ],
-                vec!["transactions", "tandem.journal"],
+                vec!["transactions", "tandem.journal", "tandem.order"],
             ),
             _ => {
-                let workers_own = ["tandem.journal", "tandem.events", "tandem.workers"];
+                let workers_own =
+                    ["tandem.journal", "tandem.order", "tandem.events", "tandem.workers"];
                 (workers_own.to_vec(), workers_own.to_vec())
             }
         };
@@ -165,7 +167,11 @@ async fn each_program_works_with_the_rights_of_its_role() {
         drop(worker);
     }
     for role in ["tandem-producer", "tandem-auditor", "tandem-api"] {
-        for told in [&["accounts", "statement", "a"][..], &["list", "--account", "a"]] {
+        for told in [
+            &["accounts", "statement", "a"][..],
+            &["list", "--account", "a"],
+            &["events", "--after", "0"],
+        ] {
             let told = guarded.producer(role, told).await.expect_success().stdout;
             assert!(told.lines().count() > 4, "{role}: {told}");
         }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use harness::process::program;
 use harness::wait::s;
@@ -20,7 +21,11 @@ impl Tmux {
         command: &str,
         env: &[(&str, &str)],
     ) -> Tmux {
-        let tmux = Tmux { socket: world.directory().join("tmux") };
+        // A server of its own for each: `kill-server` returns before the server has ended, and who
+        // connects to the same socket in between is told "server exited unexpectedly".
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("tmux-{}", STARTED.fetch_add(1, Ordering::Relaxed));
+        let tmux = Tmux { socket: world.directory().join(name) };
         let (width, height) = (size.0.to_string(), size.1.to_string());
         let mut starting = tmux.command();
         starting.args(["-f", "/dev/null", "new-session", "-d", "-x", &width, "-y", &height]);

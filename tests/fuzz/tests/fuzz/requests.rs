@@ -13,7 +13,6 @@ use fuzz::judge::{Memory, told, within};
 use fuzz::transfers::names;
 use fuzz::tree::{Tree, spoils};
 use fuzz::{Verdict, bytes, judge, run};
-use ledger::event::End;
 use ledger::limits::NAME_BYTES_MAX;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -47,7 +46,7 @@ fn inputs() -> impl Strategy<Value = Vec<u8>> {
             let json = "Content-Type: application/json";
             format!("{operation}?{asked}\n{json}\n{headers}\n{body}").into_bytes()
         });
-    let lists = select(vec!["listTransactions", "statement", "listAccounts", "events"]);
+    let lists = select(vec!["listTransactions", "statement", "listAccounts", "listEvents"]);
     let asked = (lists, parameters(4), headers())
         .prop_map(|(operation, asked, headers)| format!("{operation}?{asked}\n{headers}\n"));
     let asked = asked.prop_map(String::into_bytes);
@@ -62,7 +61,7 @@ fn headers() -> impl Strategy<Value = String> {
         "Idempotency-Key: \"open",
         "Prefer: wait=10",
         "Prefer: respond-async, wait=\"99999999999\"",
-        "Last-Event-ID: 7-41",
+        "Last-Event-ID: 41",
         "Last-Event-ID: 18446744073709551615-18446744073709551615",
         "Content-Type: text/plain",
     ];
@@ -82,12 +81,19 @@ fn parameters(most: usize) -> impl Strategy<Value = String> {
         "from=2026-11-01T00:00:00%2B14:00",
         "to=9999-12-31T23:59:59.999999999Z",
         "wait=60",
+        "after=17",
+        "after=last",
+        "currency=EUR",
+        "metadata.order=17",
     ]);
     let odd = select(vec![
         "limit=0",
         "limit=1001",
         "limit=18446744073709551616",
         "wait=61",
+        "after=-1",
+        "after=18446744073709551616",
+        "metadata.=x",
         "state=",
         "state=,",
         "since=0000-01-01T00:00:00Z",
@@ -134,7 +140,7 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
     let Some((operation, received)) = taken_apart(input) else { return Ok(Verdict::REFUSED) };
     let known =
         ["submit", "submitBatch", "createAccount", "confirm", "listTransactions", "statement"];
-    if !known.contains(&operation) && !["listAccounts", "events"].contains(&operation) {
+    if !known.contains(&operation) && !["listAccounts", "listEvents"].contains(&operation) {
         return Ok(Verdict::REFUSED);
     }
     if let Err(problem) = check_parameters(operation, &received) {
@@ -179,10 +185,18 @@ fn page(received: &Received) -> Result<Verdict, String> {
 }
 
 fn followed(received: &Received) -> Result<Verdict, String> {
-    // Whatever the id of the last event is, it is a position.
-    let _ = events::last(received);
-    match events::only(received) {
-        Ok(None | Some(End::Done | End::Canceled)) => Ok(Verdict::ACCEPTED),
+    let read = || {
+        let filter = events::filter(received)?;
+        events::after(received)?;
+        events::last(received)?;
+        Ok(filter)
+    };
+    match read() {
+        Ok(filter) => {
+            filter.account.as_deref().map_or(Ok(()), judge::name)?;
+            filter.currency.as_deref().map_or(Ok(()), judge::name)?;
+            page(received)
+        }
         Err(problem) => refused(&problem),
     }
 }

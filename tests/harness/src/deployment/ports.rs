@@ -5,10 +5,15 @@
 //! against other runs of these programs, by an abstract socket that the kernel drops with this
 //! process, until the reservation goes. Programs that are not ours can still take it in that time;
 //! the server's start then fails and says so.
+//!
+//! Looking whether a port is free takes it for a moment. A program that another thread starts in
+//! that moment holds a copy of the socket until its exec, on a busy machine for many milliseconds.
+//! A port in use is therefore waited for, before it counts as taken.
 
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
 
 use rand::Rng;
 
@@ -19,6 +24,9 @@ const HIGH: u16 = 32_000;
 /// The fewest ports that are worth choosing from.
 const CHOICE_MIN: u16 = 1_000;
 const TRIES: usize = 500;
+/// How long a port in use is waited for, and how often it is looked at.
+const PATIENCE: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(50);
 
 /// A port that is reserved while the value lives.
 #[derive(Debug)]
@@ -66,12 +74,17 @@ pub fn is_free(port: u16) -> bool {
     addresses.into_iter().all(|address| TcpListener::bind((address, port)).is_ok())
 }
 
-/// Fails when the port recorded for a server has been taken by another program.
+/// Fails when the port recorded for a server is used by another program, and stays so for 5 s.
 ///
 /// # Errors
 /// What to do then.
-pub fn require_free(port: u16, what: &str) -> Result<(), Failure> {
-    if is_free(port) {
+pub async fn require_free(port: u16, what: &str) -> Result<(), Failure> {
+    let becoming_free = async {
+        while !is_free(port) {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, becoming_free).await.is_ok() {
         return Ok(());
     }
     Err(Failure(format!(
@@ -94,7 +107,6 @@ fn range() -> (u16, u16) {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::time::Duration;
 
     use super::*;
 
@@ -125,6 +137,18 @@ mod tests {
             })
         });
         assert!(free_again);
+    }
+
+    #[tokio::test]
+    async fn a_port_that_is_used_for_a_moment_only_is_not_taken() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let used = async {
+            tokio::time::sleep(POLL * 4).await;
+            drop(listener);
+        };
+        let ((), required) = tokio::join!(used, require_free(port, "a server"));
+        assert!(required.is_ok(), "{required:?}");
     }
 
     #[test]

@@ -22,12 +22,12 @@ impl Deployment {
         self.state = self.directory.load()?;
         let own = self.own();
         if own.contains(&Server::Mongodb) {
-            self.start_mongodb(starting)?;
+            self.start_mongodb(starting).await?;
         }
         if own.contains(&Server::Rabbitmq) { self.start_rabbitmq(starting).await } else { Ok(None) }
     }
 
-    fn start_mongodb(&mut self, starting: &mut Starting) -> Result<(), Failure> {
+    async fn start_mongodb(&mut self, starting: &mut Starting) -> Result<(), Failure> {
         if self.state.mongodb.is_none() {
             let ports = starting.reserve(self.members.unwrap_or(1))?;
             let set = ReplicaSet::at(&ports, self.frugal);
@@ -50,7 +50,7 @@ impl Deployment {
             let (name, data) = (mongodb::name(index), mongodb::data(&self.directory, index));
             // A member that was started and never written down would hold the files.
             sweep(&data)?;
-            ports::require_free(member.port, &name)?;
+            ports::require_free(member.port, &name).await?;
             say(format!("{name}: starting on 127.0.0.1:{}", member.port));
             std::fs::create_dir_all(&data)
                 .map_err(|error| Failure(format!("{}: {error}", data.display())))?;
@@ -78,7 +78,7 @@ impl Deployment {
         let Some(mut node) = self.state.rabbitmq.clone() else { return Ok(None) };
         if !node.epmd.as_ref().is_some_and(Identity::is_alive) {
             sweep(&rabbitmq::epmd_mark(&directory))?;
-            ports::require_free(node.epmd_port, "RabbitMQ's epmd")?;
+            ports::require_free(node.epmd_port, "RabbitMQ's epmd").await?;
             let mut command = node.epmd_command(&directory, &programs::epmd()?);
             let (log, mark) = (rabbitmq::epmd_output(&directory), rabbitmq::epmd_mark(&directory));
             node.epmd = Some(starting.start(&mut command, &log, mark)?);
@@ -92,7 +92,7 @@ impl Deployment {
         // What a killed node has left behind would hold its files.
         sweep(&rabbitmq::home(&directory))?;
         for (port, what) in node.ports() {
-            ports::require_free(port, what)?;
+            ports::require_free(port, what).await?;
         }
         say(format!("rabbitmq: starting on 127.0.0.1:{}", node.port));
         let (mut command, reports) = node.command(&directory, &programs::rabbitmq_server()?)?;

@@ -234,7 +234,8 @@ impl Protocol for Tandem<'_> {
 
     fn next(&self, run: usize, heard: &[Heard]) -> (Next<Request>, Looked) {
         let shared = Arc::new(Mutex::new(Shared::default()));
-        let ledger = Ledger::new(shared.clone(), (run, 0), self.clock_error(run), self.planted);
+        let ledger = Ledger::new(shared.clone(), (run, 0), self.clock_error(run), self.planted)
+            .without_numbers();
         let clock = Clock::new(run);
         let announcer = self.scope.events.then(|| Arc::new(ledger.clone()) as Arc<dyn Announcer>);
         let (settings, metrics) = (self.settings(run), self.metrics.clone());

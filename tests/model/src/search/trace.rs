@@ -241,6 +241,12 @@ pub fn request(request: &Request) -> String {
             format!("{name} {}", joined(events.iter().map(|event| &event.id)))
         }
         Request::Note(line, _) => format!("{name} {line}"),
+        Request::Number(_, lines, _) => {
+            format!(
+                "{name} {}",
+                lines.iter().map(|(line, _)| line.as_str()).collect::<Vec<_>>().join(", ")
+            )
+        }
         Request::Forget(lines) => format!("{name} {}", lines.join(", ")),
         Request::Cancel(refused, _) => {
             format!("{name} {}", joined(refused.iter().map(|refused| &refused.id)))

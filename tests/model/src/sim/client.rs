@@ -77,6 +77,8 @@ pub struct Client {
     /// The error of the worker's wall clock.
     clock_error: i64,
     pub(super) planted: Option<Planted>,
+    /// Whether what has ended gets its numbers.
+    pub(super) numbers: bool,
     /// The transactions that this start of the worker has taken over.
     taken_over: Arc<Mutex<BTreeSet<TransactionId>>>,
 }
@@ -90,7 +92,13 @@ impl Client {
         clock_error: i64,
         planted: Option<Planted>,
     ) -> Client {
-        Client { shared, owner, clock_error, planted, taken_over: Arc::default() }
+        Client { shared, owner, clock_error, planted, numbers: true, taken_over: Arc::default() }
+    }
+
+    /// The same without numbers: what depends on nothing else need not be searched.
+    #[must_use]
+    pub fn without_numbers(self) -> Client {
+        Client { numbers: false, ..self }
     }
 
     /// Which worker it is, whenever it was started.

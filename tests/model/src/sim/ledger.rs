@@ -5,7 +5,8 @@
 
 use std::slice;
 
-use engine::{Announcer, Unconfirmed};
+use engine::{Announcer, Told, Untold};
+use futures_util::future::join;
 use ledger::event::{End, Ended};
 use ledger::journal::{Heading, Line};
 use ledger::transaction::TransactionId;
@@ -17,6 +18,9 @@ use ledger::{
 use super::client::Client;
 use super::planted::Planted;
 use super::request::{Reply, Request};
+
+/// How often a worker tries to number lines while others are numbering, too.
+const NUMBER_TRIES: u32 = 3;
 
 impl Client {
     async fn write(&self, request: Request) -> Result<Written, LedgerError> {
@@ -221,17 +225,42 @@ impl Ledger for Client {
     }
 }
 
-impl Announcer for Client {
-    fn announce<'a>(&'a self, events: &'a [Ended]) -> Unconfirmed<'a> {
-        Box::pin(async move {
-            let mut events = events.to_vec();
-            if self.planted == Some(Planted::EventForgottenAfterATakeover) {
-                events.retain(|event| !self.has_taken_over(&event.id));
+impl Client {
+    /// Gives what these lines have ended its numbers, if nobody else is always first.
+    async fn number(&self, lines: &[Untold]) -> bool {
+        if !self.numbers {
+            return true;
+        }
+        let ends = |untold: &Untold| (untold.line.clone(), untold.events.len() as u64);
+        for attempt in 0..NUMBER_TRIES {
+            let (_, number) = self.now_and_number();
+            let request = Request::Number(number, lines.iter().map(ends).collect(), attempt > 0);
+            match self.request(request).await {
+                Ok(Reply::Numbered(true)) => return true,
+                Ok(_) => {}
+                Err(_) => break,
             }
-            let told = events.is_empty()
-                || self.request(Request::Announce(events.clone())).await.is_ok()
-                || self.planted == Some(Planted::ForgottenBeforeTheConfirm);
-            if told { Vec::new() } else { events }
+        }
+        self.planted == Some(Planted::NoteGoneBeforeItsNumber)
+    }
+
+    /// Publishes the events of these lines, together; returns whether the broker has them.
+    async fn confirm(&self, lines: &[Untold]) -> bool {
+        let mut events: Vec<Ended> = lines.iter().flat_map(|line| line.events.clone()).collect();
+        if self.planted == Some(Planted::EventForgottenAfterATakeover) {
+            events.retain(|event| !self.has_taken_over(&event.id));
+        }
+        events.is_empty()
+            || self.request(Request::Announce(events)).await.is_ok()
+            || self.planted == Some(Planted::ForgottenBeforeTheConfirm)
+    }
+}
+
+impl Announcer for Client {
+    fn announce<'a>(&'a self, lines: &'a [Untold]) -> Told<'a> {
+        Box::pin(async move {
+            let (is_numbered, is_confirmed) = join(self.number(lines), self.confirm(lines)).await;
+            vec![is_numbered && is_confirmed; lines.len()]
         })
     }
 }

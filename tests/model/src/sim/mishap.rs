@@ -11,6 +11,7 @@ use super::client::Sent;
 use super::event::Event;
 use super::journal;
 use super::odd::Oddity;
+use super::order;
 use super::request::{Reply, Request};
 use super::scenario::{Submission, random_capture};
 use super::world::{Operation, Stage, World};
@@ -131,12 +132,15 @@ impl World {
         self.store_message(&Outgoing::work(&Message::new(ids)));
     }
 
-    /// A sweeper publishes the events of a line that a majority has noted as due, and then removes
-    /// the note. It reads them from the line.
+    /// A sweeper numbers what a line has ended that a majority has noted as due, then publishes its
+    /// events, and then removes the note. It reads them from the line.
     pub(super) fn sweep_events(&mut self, index: usize) {
         let Some(line) = self.server.majority.due.keys().nth(index).cloned() else { return };
         let events = journal::events(&self.server.majority, &line);
-        if events.iter().all(|event| self.server.majority.sent.contains(event)) {
+        if !order::has(&self.server.majority.order, &line) {
+            let number = u64::MAX - self.next_number();
+            self.client_request(Request::Number(number, vec![(line, events.len() as u64)], true));
+        } else if events.iter().all(|event| self.server.majority.sent.contains(event)) {
             self.client_request(Request::Forget(vec![line]));
         } else {
             self.client_request(Request::Announce(events));

@@ -24,6 +24,7 @@ mod moments;
 pub(crate) mod native;
 pub mod odd;
 mod operation;
+mod order;
 mod planted;
 mod replication;
 pub mod request;

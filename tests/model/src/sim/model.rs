@@ -18,6 +18,7 @@ use super::journal::{self, StoredLine};
 use super::keyed::Keyed;
 use super::moments::{applied_at, expires_at};
 use super::odd::{Odd, Oddity};
+use super::order::Order;
 use super::planted::Planted;
 
 /// A transaction document.
@@ -293,6 +294,8 @@ pub struct Books {
     pub journal: BTreeMap<String, StoredLine>,
     /// The lines whose events are noted as due, and from when on.
     pub due: BTreeMap<String, ServerMs>,
+    /// The numbers of what has ended.
+    pub order: Order,
     /// Events that the broker has taken. They are in no document, and no fail-over loses them.
     pub sent: BTreeSet<Ended>,
     /// Inserts with exclusive keys that are open, and what their callers were told.

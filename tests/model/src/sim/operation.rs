@@ -9,7 +9,7 @@ use super::odd::Oddity;
 use super::request::{Reply, Request};
 use super::server::Stepped;
 use super::world::{Operation, Stage, World};
-use super::{check, journal, keyed};
+use super::{check, journal, keyed, order};
 
 impl World {
     /// Whether an operation can make progress now.
@@ -62,8 +62,12 @@ impl World {
         let books = &self.server.majority;
         let mut wrong = check::untrue_events(books);
         wrong.extend(journal::violations(books));
+        wrong.extend(order::violations(books));
+        wrong.extend(order::changed(&self.followed, &books.order));
+        self.followed.clone_from(&books.order);
         if self.staff.events {
             wrong.extend(check::unannounced(books));
+            wrong.extend(order::unnumbered(books));
         }
         wrong.into_iter().for_each(|what| self.violation(what));
     }

@@ -128,11 +128,19 @@ pub enum Planted {
     NoteBesideTheCommit,
     /// The note goes when the line is written, before anybody is told.
     NoteLost,
+    /// The note goes though the ends of its line have no numbers.
+    NoteGoneBeforeItsNumber,
+    /// A page may be written over.
+    PageWrittenOver,
+    /// A line may be in two pages.
+    LineNumberedTwice,
+    /// The next number counts lines in place of ends.
+    NumbersByLines,
 }
 
 impl Planted {
     /// Every fault.
-    pub const ALL: [Planted; 58] = [
+    pub const ALL: [Planted; 62] = [
         Planted::NoFence,
         Planted::GraceShorterThanTheOperation,
         Planted::WorkerClockInsteadOfServerClock,
@@ -191,6 +199,10 @@ impl Planted {
         Planted::ConflictTakenForSuccess,
         Planted::NoteBesideTheCommit,
         Planted::NoteLost,
+        Planted::NoteGoneBeforeItsNumber,
+        Planted::PageWrittenOver,
+        Planted::LineNumberedTwice,
+        Planted::NumbersByLines,
     ];
 
     /// Whether it shows only where outcomes are announced.
@@ -206,6 +218,10 @@ impl Planted {
                 | Planted::ConflictTakenForSuccess
                 | Planted::NoteBesideTheCommit
                 | Planted::NoteLost
+                | Planted::NoteGoneBeforeItsNumber
+                | Planted::PageWrittenOver
+                | Planted::LineNumberedTwice
+                | Planted::NumbersByLines
         )
     }
 

@@ -14,6 +14,7 @@ use super::lag::Lag;
 use super::model::{Books, Transaction};
 use super::native::Documents;
 use super::odd::Oddity;
+use super::order::Ends;
 use super::planted::Planted;
 use super::request::Request;
 use super::server::Server;
@@ -29,6 +30,8 @@ pub enum Write {
     Aside(TransactionId, Option<Parked>),
     /// A note that the events of a line are due, or its removal.
     Due(String, Option<ServerMs>),
+    /// A page of the order, by the number of its first end.
+    Page(u64, Vec<Ends>),
     /// A majority has all of it or nothing.
     Together(Documents),
 }
@@ -54,6 +57,9 @@ impl Write {
             }
             Write::Due(line, None) => {
                 books.due.remove(&line);
+            }
+            Write::Page(first, lines) => {
+                books.order.insert(first, lines);
             }
             Write::Together(written) => written.store(books),
         }
@@ -127,6 +133,7 @@ impl Server {
         self.log.clear();
         self.begun.clear();
         self.ending.clear();
+        self.numbering.clear();
         self.primary = self.majority.clone();
         self.skew = skew;
         if let Some(lag) = &mut self.lag {

@@ -12,6 +12,7 @@ use ledger::{
 };
 
 use super::odd::Oddity;
+use super::order::Ends;
 
 /// One request of a client.
 #[derive(Clone, Debug)]
@@ -79,6 +80,9 @@ pub enum Request {
     Note(String, ServerMs),
     /// Removes the notes on these lines.
     Forget(Vec<String>),
+    /// Gives what lines have ended its numbers, by a number of its own. Whether it looks first which
+    /// of them have theirs: a worker does only when somebody was in its way.
+    Number(u64, Vec<Ends>, bool),
     /// Publishes events. This goes to the broker.
     Announce(Vec<Ended>),
 }
@@ -121,6 +125,7 @@ impl Request {
             Request::Transact(..) => "transact",
             Request::Note(..) => "note",
             Request::Forget(_) => "forget",
+            Request::Number(..) => "number",
             Request::Announce(_) => "announce",
         }
     }
@@ -160,6 +165,7 @@ impl Request {
             | Request::Transact(..)
             | Request::Note(..)
             | Request::Forget(_)
+            | Request::Number(..)
             | Request::Announce(_) => None,
         }
     }
@@ -197,8 +203,8 @@ impl Request {
             Request::Remove(_, removals) => removals.len(),
             Request::Cancel(refused, _) => refused.len(),
             Request::Park(parkings) => parkings.len(),
-            // They read, then they commit.
-            Request::Transact(..) | Request::End(..) => 2,
+            // They read, then they write.
+            Request::Transact(..) | Request::End(..) | Request::Number(..) => 2,
             Request::Announce(events) => events.len(),
         }
     }
@@ -212,11 +218,11 @@ impl Request {
         )
     }
 
-    /// Whether it is a native transaction: many statements, each with its own clock, and its client
+    /// Whether it is a native transaction, or several commands: each has its own clock, and its client
     /// may take any time between them.
     #[must_use]
     pub fn is_native(&self) -> bool {
-        matches!(self, Request::Transact(..) | Request::End(..))
+        matches!(self, Request::Transact(..) | Request::End(..) | Request::Number(..))
     }
 
     /// Whether it goes to the broker, whatever the database does.
@@ -245,6 +251,7 @@ impl Request {
             | Request::Unpark(_)
             | Request::Note(..)
             | Request::Forget(_)
+            | Request::Number(..)
             | Request::Announce(_) => Vec::new(),
             Request::Claim(ids, ..)
             | Request::Read(ids)
@@ -284,6 +291,8 @@ pub enum Reply {
     Transacted(Transacted),
     /// Whether transactions have ended.
     Ended(Ending),
+    /// Whether all of the lines have their numbers.
+    Numbered(bool),
     /// No answer, or one that does not tell what happened.
     Failed(Fault),
 }

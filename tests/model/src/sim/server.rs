@@ -21,6 +21,7 @@ use super::lag::Lag;
 use super::model::{self, Books, Transaction};
 use super::native::Native;
 use super::odd::Oddity;
+use super::order::Ends;
 use super::planted::Planted;
 use super::replication::Write;
 use super::request::{Reply, Request};
@@ -59,7 +60,9 @@ pub struct Server {
     pub begun: BTreeMap<u64, Native>,
     /// What ends have read that have begun, each a native transaction, too.
     pub ending: BTreeMap<u64, Books>,
-    /// The answer to the native transaction that ended last.
+    /// What numberers have read that have not inserted: which number is next, and for which lines.
+    pub(super) numbering: BTreeMap<u64, (u64, Vec<Ends>)>,
+    /// The answer to what was written together last.
     pub(super) together: Option<Reply>,
 }
 
@@ -78,6 +81,7 @@ impl Server {
             lag: None,
             begun: BTreeMap::new(),
             ending: BTreeMap::new(),
+            numbering: BTreeMap::new(),
             together: None,
         }
     }
@@ -147,6 +151,7 @@ impl Server {
                 self.wrote(Write::Due(line.clone(), None));
                 Stepped::Wrote
             }
+            Request::Number(number, lines, looks) => self.step_of_numbering(*number, lines, *looks),
             Request::Announce(events) => {
                 self.sent(&events[step]);
                 Stepped::Wrote
@@ -208,7 +213,7 @@ impl Server {
     }
 
     /// What majority reads show.
-    fn shown(&self) -> &Books {
+    pub(super) fn shown(&self) -> &Books {
         self.lag.as_ref().and_then(Lag::shown).unwrap_or(&self.majority)
     }
 
@@ -400,6 +405,7 @@ impl Server {
             Request::Transact(..) => {
                 self.together.take().unwrap_or(Reply::Transacted(Transacted::Conflict))
             }
+            Request::Number(..) => self.together.take().unwrap_or(Reply::Numbered(false)),
             Request::End(..) => self.together.take().unwrap_or(Reply::Ended(Ending::Conflict)),
             Request::Park(parkings) => Reply::Parked(self.parked(parkings, &written)),
             Request::Insert(..)

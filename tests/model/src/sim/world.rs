@@ -21,6 +21,7 @@ use super::client::{Owner, Sent, Shared};
 use super::event::Event;
 use super::keyed_calls::Call;
 use super::model::Transaction;
+use super::order::Order;
 use super::planted::Planted;
 use super::request::{Reply, Request};
 use super::scenario::{Profile, Scenario, Submission};
@@ -111,6 +112,8 @@ pub struct World {
     pub(super) report: Report,
     tracing: bool,
     next_client_operation: u64,
+    /// The order as somebody could have read it last.
+    pub(super) followed: Order,
 }
 
 impl World {
@@ -155,6 +158,7 @@ impl World {
             report: Report::default(),
             tracing,
             next_client_operation: 1 << 60,
+            followed: Order::default(),
         }
     }
 
@@ -292,6 +296,12 @@ impl World {
     /// A request of a producer, for which no task waits.
     pub(super) fn client_request(&mut self, request: Request) -> u64 {
         self.client_request_after(0, request)
+    }
+
+    /// A number that no operation of a client has.
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.next_client_operation += 1;
+        self.next_client_operation
     }
 
     /// The same, of a client that knows of the writes up to this one.

@@ -299,7 +299,7 @@ impl Model {
             Reply::Parked(ids) => Answer::parked(ids),
             Reply::Transacted(transacted) => Answer::transacted(transacted),
             Reply::Ended(ending) => Answer::Ended(ending),
-            Reply::Failed(_) => Answer::Refused,
+            Reply::Failed(_) | Reply::Numbered(_) => Answer::Refused,
         }
     }
 

@@ -133,6 +133,11 @@ macro_rules! planted_faults_are_found {
                 Planted::KeyFreedEarly,
                 Planted::PlainInsertOfAKey,
                 Planted::KeyReadTooEarly,
+                // Nothing gets a number here.
+                Planted::NoteGoneBeforeItsNumber,
+                Planted::PageWrittenOver,
+                Planted::LineNumberedTwice,
+                Planted::NumbersByLines,
             ];
             let here = Planted::ALL.into_iter().filter(|planted| !elsewhere.contains(planted));
             assert_eq!(here.collect::<Vec<_>>(), [$(Planted::$planted),*]);

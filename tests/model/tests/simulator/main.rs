@@ -131,4 +131,8 @@ planted_faults_are_found! {
     a_conflict_taken_for_success_is_found: ConflictTakenForSuccess;
     a_note_beside_the_commit_is_found: NoteBesideTheCommit;
     a_lost_note_is_found: NoteLost;
+    a_note_gone_before_its_number_is_found: NoteGoneBeforeItsNumber;
+    a_page_written_over_is_found: PageWrittenOver;
+    a_line_numbered_twice_is_found: LineNumberedTwice;
+    numbers_by_lines_are_found: NumbersByLines;
 }

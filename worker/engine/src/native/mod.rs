@@ -26,7 +26,7 @@ use ledger::retry::Policy;
 use ledger::transaction::{Body, TransactionId};
 use ledger::{Content, Fault, Ledger, LedgerError, Seen, Transacted, Verdict};
 
-use super::announce::Committed;
+use super::announce::Untold;
 use super::news::tell;
 use super::owned::Left;
 use super::reserve::Reserved;
@@ -58,7 +58,7 @@ pub(super) struct NativeBatch<'a, L, E> {
     /// Conflicts since the last commit.
     conflicts: u32,
     /// What was committed and is to be announced.
-    committed: Vec<Committed>,
+    committed: Vec<Untold>,
 }
 
 /// Part of a batch.
@@ -185,7 +185,7 @@ impl<'a, L: Ledger, E: Environment> NativeBatch<'a, L, E> {
         };
         self.engine.auto.learn_attempt(false, begun_ms, &self.engine.environment);
         self.conflicts = 0;
-        self.committed.extend(Committed::of(&heading, verdicts.iter().map(Verdict::ended)));
+        self.committed.extend(Untold::of(&heading, verdicts.iter().map(Verdict::ended)));
         let took_ms = self.engine.environment.now_ms().saturating_sub(begun_ms);
         let ended_ms = server_ms.saturating_add(took_ms);
         for end in End::ALL {

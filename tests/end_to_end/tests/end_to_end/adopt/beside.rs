@@ -154,8 +154,10 @@ async fn go_back(world: &World, ids: &[ObjectId], holds: &[i64]) {
     let own = doc! { "tandem": { "$exists": true } };
     let own = collection(world, "transaction").count_documents(own).await;
     assert_eq!(own.expect("MongoDB is there"), 0);
-    let lines = collection(world, "tandem.journal").count_documents(doc! {}).await;
-    assert_eq!(lines.expect("MongoDB is there"), 0);
+    for own in ["tandem.journal", "tandem.order"] {
+        let left = collection(world, own).count_documents(doc! {}).await;
+        assert_eq!(left.expect("MongoDB is there"), 0, "{own}");
+    }
 }
 
 #[tokio::test]

@@ -296,8 +296,19 @@ async fn what_cannot_be_ended_is_left_as_it_is_and_says_why() {
 #[tokio::test]
 async fn it_is_refused_while_a_worker_runs_and_changes_nothing() {
     let world = world_of(SCHEMA).await;
-    left_behind(&world).await;
     let worker = world.worker("one").start().await;
+    let workers = collection(&world, "tandem.workers");
+    wait_until("it says that it is there", s(30), async || {
+        workers.count_documents(doc! {}).await.expect("MongoDB is there") == 1
+    })
+    .await;
+    // It stands still before there is anything to sweep, so whatever changes is the command's. What
+    // it has said counts for long enough on a busy machine.
+    worker.freeze().await;
+    let seen = DateTime::from_millis(DateTime::now().timestamp_millis() + 60_000);
+    let seen = workers.update_one(doc! {}, doc! { "$set": { "seenAt": seen } }).await;
+    assert_eq!(seen.expect("MongoDB is there").modified_count, 1);
+    left_behind(&world).await;
     let before = in_flight(&world).await;
     let refused = adopt(&world, &["--finish"]).await;
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);

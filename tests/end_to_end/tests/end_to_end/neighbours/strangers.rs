@@ -9,8 +9,8 @@ use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
 use ledger::transaction::State;
 use mongo::{
-    ACCOUNTS, EVENTS, JOURNAL, MongoOutbox, NOTES, PROGRESS, Place, SETTINGS, Stranded,
-    TRANSACTIONS, WORKERS,
+    ACCOUNTS, EVENTS, JOURNAL, MongoOutbox, NOTES, Numberer, ORDER, PROGRESS, Place, SETTINGS,
+    Stranded, TRANSACTIONS, WORKERS,
 };
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -45,7 +45,7 @@ fn id(n: i64) -> Bson {
 fn beside_ours(n: i64) -> Document {
     let mut document = doc! {
         "_id": id(n), "title": "summer party", "dueAt": past(), "seenAt": past(), "at": past(),
-        "done": ["a"], "canceled": [], "refusals": 0, "code": "x", "message": "y", "protocol": 99,
+        "done": ["a"], "canceled": [], "lines": ["l"], "ends": [1], "refusals": 0, "code": "x", "message": "y", "protocol": 99,
     };
     match n % 3 {
         0 => document.insert("kind", "party"),
@@ -90,7 +90,8 @@ fn stranger(collection: &str, n: i64) -> Document {
     document
 }
 
-const COLLECTIONS: [&str; 7] = [ACCOUNTS, TRANSACTIONS, EVENTS, NOTES, WORKERS, PROGRESS, SETTINGS];
+const COLLECTIONS: [&str; 8] =
+    [ACCOUNTS, TRANSACTIONS, ORDER, EVENTS, NOTES, WORKERS, PROGRESS, SETTINGS];
 
 type Strangers = BTreeMap<&'static str, Vec<Document>>;
 
@@ -166,7 +167,8 @@ async fn ten_thousand_strangers_in_each_collection_stay_as_they_are_and_hold_up_
         (Stranded::Expired { now }, &["expired"]),
         (Stranded::HoldExpired { now }, &[]),
     ];
-    for _ in 0..ROUNDS {
+    let numberer = Numberer::new(world.store.clone());
+    for round in 0..ROUNDS {
         for (which, expected) in &sweeps {
             let found = outbox.stranded(*which, 10).await.expect("MongoDB is there");
             let ids: Vec<&str> = found.ids.iter().map(AsRef::as_ref).collect();
@@ -184,6 +186,8 @@ async fn ten_thousand_strangers_in_each_collection_stay_as_they_are_and_hold_up_
         }
         let ours = ["abandoned", "expired", "orphan", "told"].map(str::to_owned);
         assert_eq!(open, ours.into());
+        // None has its number yet, and none of the strangers gets one.
+        assert_eq!(numberer.sweep().await.expect("MongoDB is there"), usize::from(round == 0));
         assert_eq!(world.store.due_notes(10).await.expect("MongoDB is there").len(), 1);
     }
 
