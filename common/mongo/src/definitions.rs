@@ -7,14 +7,14 @@
 
 use layout::{Collection, Layout};
 use ledger::hex::hex;
-use ledger::transaction::DUE_AT;
+use ledger::transaction::{DUE_AT, UNPUBLISHED};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use sha2::{Digest, Sha256};
 
 use super::index::Index;
 use super::ledger_settings::LedgerSettings;
 use super::names::{
-    ACCOUNTS, BY_CREATION, DUE, JOURNAL, ORDER, PARKED, SWEPT, TRANSACTIONS, WORKERS,
+    ACCOUNTS, BY_CREATION, DUE, INSERTED, JOURNAL, ORDER, PARKED, SWEPT, TRANSACTIONS, WORKERS,
 };
 use super::{journal, keyed, order, validators, workers};
 
@@ -86,6 +86,8 @@ fn transaction_indexes() -> Vec<Index> {
         Index::new(DUE, doc! { DUE_AT: 1 }, exists(DUE_AT, doc! { "$type": "date" })),
         // Sweepers: what they have passed and is not final.
         Index::new(SWEPT, doc! { "sweepAfter": 1 }, exists("sweepAfter", doc! { "$type": "date" })),
+        // What was inserted only. In it, entries of one key stand in the order of their insertion.
+        Index::new(INSERTED, doc! { UNPUBLISHED: 1 }, exists(UNPUBLISHED, doc! { "$eq": true })),
         // People: what waits for them.
         Index::new(PARKED, doc! { "parked.at": 1 }, exists("parked", doc! { "$exists": true })),
     ]
@@ -186,7 +188,7 @@ mod tests {
         let validators = definitions(&settings, None).into_iter().filter_map(|one| one.validator);
         let marks: Vec<Bson> =
             validators.filter_map(|mut rules| rules.remove("$comment")).collect();
-        let known = ["tandem 84b45432d9873c6a", "tandem c7bb354c322f15eb"];
+        let known = ["tandem 84b45432d9873c6a", "tandem 88f064eeb58322a7"];
         assert_eq!(marks, known.map(Bson::from));
     }
 

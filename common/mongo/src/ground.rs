@@ -15,7 +15,7 @@
 use std::fmt;
 
 use ledger::limits::echo;
-use ledger::transaction::DECIDED_KEY;
+use ledger::transaction::{DECIDED_KEY, UNPUBLISHED};
 use mongodb::bson::{Bson, Document};
 
 use super::definitions::made_by_tandem;
@@ -167,6 +167,7 @@ fn written(collection: &str) -> Written {
                 "reason",
                 "parked",
                 "sweepAfter",
+                UNPUBLISHED,
                 "hold",
                 "holdExpiresAt",
                 "notBefore",

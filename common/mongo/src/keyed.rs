@@ -153,7 +153,7 @@ impl Store {
 
 /// What it means that this unique index refuses an insert because of this document; none is that of
 /// `_id`.
-fn refused_by(index: Option<&str>, item: usize) -> KeyedInsert {
+pub(super) fn refused_by(index: Option<&str>, item: usize) -> KeyedInsert {
     match index {
         None | Some(EXCLUSIVE_KEY) => KeyedInsert::Duplicate,
         Some(other) => {

@@ -38,6 +38,8 @@ pub const SWEPT: &str = "swept";
 pub const PARKED: &str = "parked";
 /// The index of what is due or expires.
 pub const DUE: &str = "due";
+/// The index of what is inserted and not published.
+pub const INSERTED: &str = "inserted";
 /// The index of lines by the accounts that they name.
 pub const BY_ACCOUNT: &str = "by_account";
 /// The index of pages of the order by the lines that they name.

@@ -144,14 +144,7 @@ impl MongoOutbox {
         sweep_after: ServerMs,
     ) -> Result<Vec<TransactionId>, LedgerError> {
         let written = self.move_on("due", ids, |ids| make_due(ids, sweep_after)).await?;
-        if written.count == ids.len() {
-            return Ok(ids.to_vec());
-        }
-        let mut moved = Vec::new();
-        if written.count > 0 {
-            let stamp = DateTime::from_millis(sweep_after);
-            moved = self.initial_among(ids, rawdoc! { "sweepAfter": stamp }).await?;
-        }
+        let moved = self.moved(ids, sweep_after, &written).await?;
         self.settle_the_rest(ids, &written).await?;
         Ok(moved)
     }
@@ -223,7 +216,24 @@ impl MongoOutbox {
         Ok(self.store.find("due", command, moment).await?.pop())
     }
 
-    async fn move_on(
+    /// Which of `ids` this call has written with this stamp.
+    pub(super) async fn moved(
+        &self,
+        ids: &[TransactionId],
+        sweep_after: ServerMs,
+        written: &Written,
+    ) -> Result<Vec<TransactionId>, LedgerError> {
+        if written.count == ids.len() {
+            return Ok(ids.to_vec());
+        }
+        if written.count == 0 {
+            return Ok(Vec::new());
+        }
+        let stamp = DateTime::from_millis(sweep_after);
+        self.initial_among(ids, rawdoc! { "sweepAfter": stamp }).await
+    }
+
+    pub(super) async fn move_on(
         &self,
         operation: &'static str,
         ids: &[TransactionId],
@@ -261,14 +271,24 @@ impl MongoOutbox {
         ids: &[TransactionId],
         written: &Written,
     ) -> Result<(), LedgerError> {
-        let written = &refused::explained(&self.store, written.clone(), |item| &ids[item]).await;
+        self.note_refused(ids, written).await?;
+        if written.count < ids.len() && written.refused.is_empty() {
+            self.move_on("due", ids, set_right).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes as parked what the database refuses to write, so that it is found no more.
+    pub(super) async fn note_refused(
+        &self,
+        ids: &[TransactionId],
+        written: &Written,
+    ) -> Result<(), LedgerError> {
+        let written = refused::explained(&self.store, written.clone(), |item| &ids[item]).await;
         for refused in &written.refused {
             let message = format!("the database refuses to move it on: {}", refused.problem);
             let why = Parked::new(ParkCode::TransactionUnwritable, message);
             note(&self.store, &[(raw_id(&ids[refused.item]), &why)]).await?;
-        }
-        if written.count < ids.len() && written.refused.is_empty() {
-            self.move_on("due", ids, set_right).await?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use layout::IdKind;
 use ledger::account::Status;
 use ledger::amount::Amount;
 use ledger::limits::{LEGS_MAX, NAME_BYTES_MAX};
-use ledger::transaction::{DUE_AT, State};
+use ledger::transaction::{DUE_AT, State, UNPUBLISHED};
 use mongodb::bson::{Bson, Document, Regex, doc};
 
 use super::numbers::{self, Yields};
@@ -115,6 +115,11 @@ fn new_transaction(accounts: IdKind, own: IdKind) -> Document {
             { "attempts": { "$gt": i32::MAX } },
         ],
         "$or": [{ "metadata": null }, { "metadata": of_type(&["object"]) }],
+        // Any other value would mean nothing to a worker, and something to who has written it.
+        UNPUBLISHED: {
+            "$in": [Bson::Null, Bson::Boolean(true), Bson::Boolean(false)],
+            "$not": of_type(&["array"]),
+        },
     };
     also(&mut rules, further);
     let short_id = (own == IdKind::Text).then(short_id);

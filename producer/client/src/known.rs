@@ -113,7 +113,8 @@ async fn find(
     Ok(found.into_iter().filter_map(keyed).collect())
 }
 
-fn compare(order: &Order, created_at: DateTime, existing: &RawDocument) -> Answer {
+/// The answer for what exists under its `_id`.
+pub(crate) fn compare(order: &Order, created_at: DateTime, existing: &RawDocument) -> Answer {
     let no_transaction = |theirs| Answer::Conflict { differs: vec![], theirs };
     let maker = order.maker();
     if maker.is_some() && existing.get_str("request").ok() != maker {

@@ -34,6 +34,7 @@ mod group;
 mod history;
 mod hold;
 mod ids;
+mod in_session;
 pub mod insert;
 mod keyed;
 mod keyed_array;
@@ -69,6 +70,7 @@ pub use history::{
 };
 pub use hold::{Capture, Decided};
 pub use ids::Ids;
+pub use in_session::{InSessionError, ReceiptInSession};
 pub use ledger::account::{Account, Status};
 pub use ledger::amount::{Amount, AmountError};
 pub use ledger::transaction::{AccountId, Body, Leg, ReasonCode, State, TransactionId};
@@ -76,6 +78,8 @@ pub use ledger::transaction::{AccountId, Body, Leg, ReasonCode, State, Transacti
 pub use listening::Listening;
 pub use listing::Listing;
 pub use mongo::{Inspection, Listed, ParkedEntry, Slowing};
+/// The driver, of the version whose sessions [`Client::submit_in`] takes.
+pub use mongodb;
 pub use observe::Tracing;
 pub use opening::Opened;
 pub use order::{EndFilter, EndPage, NumberedEnd};

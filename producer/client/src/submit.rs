@@ -54,7 +54,11 @@ impl Client {
         in_order(answers, errors).await
     }
 
-    fn entry(&self, mut submission: Submission, ids: &Ids) -> Result<(Order, Option<Span>), Error> {
+    pub(crate) fn entry(
+        &self,
+        mut submission: Submission,
+        ids: &Ids,
+    ) -> Result<(Order, Option<Span>), Error> {
         let trace = submission.trace.take();
         let has_new_id = submission.has_new_id;
         let mut order = submission.into_order()?;

@@ -28,6 +28,8 @@ pub enum Component {
     Sweeper,
     /// Moves on what is scheduled, and ends what has expired.
     DueSweeper,
+    /// Publishes what was inserted only.
+    Inserted,
     /// Looks whether the database is there.
     DatabaseWatcher,
     /// Looks whether the ledger is still of a version that this worker knows.
@@ -51,6 +53,7 @@ impl Component {
             | Component::SoloBatches
             | Component::DueSweeper => true,
             Component::Sweeper
+            | Component::Inserted
             | Component::DatabaseWatcher
             | Component::SettingsWatcher
             | Component::Pages => false,
@@ -67,6 +70,7 @@ impl fmt::Display for Component {
             Component::SoloBatches => "solo batches",
             Component::Sweeper => "sweeper",
             Component::DueSweeper => "due sweeper",
+            Component::Inserted => "inserted",
             Component::DatabaseWatcher => "database watcher",
             Component::SettingsWatcher => "settings watcher",
             Component::Pages => "pages",

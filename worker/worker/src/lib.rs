@@ -11,6 +11,7 @@ mod deliveries;
 mod due;
 mod events;
 pub mod health;
+mod inserted;
 mod intake;
 mod isolation_lock;
 pub mod job;

@@ -276,7 +276,7 @@ fn seconds(ms: i64) -> f64 {
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const OUTCOMES: [&str; 4] = ["confirmed", "unrouted", "due", "refused"];
-const SWEEPS: [&str; 3] = ["in_flight", "unclaimed", "due"];
+const SWEEPS: [&str; 4] = ["in_flight", "unclaimed", "due", "unpublished"];
 
 const BUILD_INFO: &str = "Always 1; the label is the version of the program.";
 const TRANSITIONS: &str = "Transactions that this worker has moved into a state.";
@@ -305,7 +305,7 @@ const RETRIES: &str = "Operations on the database tried again in place, by opera
 const REQUEUES: &str = "Ids published again, by cause.";
 const DEAD: &str = "Messages given to the dead-letter queue, by reason.";
 const SWEPT: &str = "Ids that the sweeper has found without a message and published, by kind; due are \
-    those that were scheduled.";
+    those that were scheduled, and unpublished those that say that they were inserted only.";
 const REDELIVERIES: &str = "Messages that the broker had delivered before.";
 const FENCED: &str = "Commands with posts that are known to be late: not sent after the lease, \
     answered after their deadline and not done in full, or refused again and again without another reason.";

@@ -22,6 +22,7 @@ use crate::consume::Consuming;
 use crate::deliveries::Receipt;
 use crate::due::DueSweeper;
 use crate::health::{self, Health};
+use crate::inserted::Inserted;
 use crate::intake::{Intake, Jobs};
 use crate::isolation_lock::IsolationLock;
 use crate::job::Job;
@@ -88,6 +89,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         let turns = IsolationLock::default();
         self.start_watchers(&mut parts, &told);
         self.start_due(&mut parts, turns.clone(), &told);
+        self.start_inserted(&mut parts, &told);
         self.start_consumer(&mut parts, turns, &told);
         let reporting = self.reporter().start(told.clone());
         let failure = tokio::select! {
@@ -168,6 +170,16 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             batch_size: self.config.batches().ids_max,
         };
         parts.start(Component::DueSweeper, due.run(stop.clone()).map(done));
+    }
+
+    fn start_inserted(&self, parts: &mut Components, stop: &CancellationToken) {
+        let inserted = Inserted {
+            store: self.store.clone(),
+            outbox: MongoOutbox::new(self.store.clone()),
+            publisher: self.publisher.clone(),
+            metrics: self.metrics.clone(),
+        };
+        parts.start(Component::Inserted, inserted.run(stop.clone()).map(done));
     }
 
     fn start_consumer(

@@ -23,7 +23,7 @@ pub use expiry::{expired, hold_expired};
 pub use read::check_metadata;
 pub(crate) use read::pick_first;
 pub use state::{ParkCode, Parked, Reason, ReasonCode, State};
-pub use terms::{DECIDED_KEY, DUE_AT, MOMENT_MAX_MS, Marked, Terms, legs_to_bson};
+pub use terms::{DECIDED_KEY, DUE_AT, MOMENT_MAX_MS, Marked, Terms, UNPUBLISHED, legs_to_bson};
 
 /// A transaction's `_id`: the client's idempotency key.
 pub type TransactionId = Arc<str>;

@@ -133,6 +133,10 @@ impl Terms {
 /// (`scheduled`), or when it expires. One index finds all of them.
 pub const DUE_AT: &str = "dueAt";
 
+/// The field by which an `initial` transaction says that its id is not on the queue, and that
+/// nobody but Tandem will publish it.
+pub const UNPUBLISHED: &str = "unpublished";
+
 /// The field that has the exclusive key of a transaction that is decided. The decision moves it
 /// there, so that a unique index of keys needs no condition on the state, which each end would
 /// have to look at.

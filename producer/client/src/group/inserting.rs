@@ -313,7 +313,8 @@ impl Patience {
     }
 }
 
-fn result(
+/// What its caller is told of an answer.
+pub(crate) fn result(
     id: TransactionId,
     answer: Answer,
     first: State,

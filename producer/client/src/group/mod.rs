@@ -33,6 +33,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use self::inserting::Inserting;
+pub(crate) use self::inserting::result;
 pub(crate) use self::job::GROUP_MAX;
 use self::job::{Caller, Job, Lane};
 use self::waiting::{Running, Waiting};
