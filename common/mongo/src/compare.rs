@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_whole_ledger_lacks_nothing_and_an_empty_database_everything() {
         assert_eq!(kinds(&whole(), true), []);
-        for (history, keys, indexes) in [(false, false, 4), (false, true, 5), (true, true, 5)] {
+        for (history, keys, indexes) in [(false, false, 5), (false, true, 6), (true, true, 6)] {
             let choice =
                 Choice { history: Some(history), exclusive_keys: Some(keys), ..Choice::default() };
             let findings = compare(&Catalogue::default(), Known::THIS, choice);

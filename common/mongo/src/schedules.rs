@@ -217,7 +217,7 @@ impl MongoOutbox {
     }
 
     /// Which of `ids` this call has written with this stamp.
-    pub(super) async fn moved(
+    async fn moved(
         &self,
         ids: &[TransactionId],
         sweep_after: ServerMs,
@@ -243,7 +243,7 @@ impl MongoOutbox {
         self.store.write(operation, TRANSACTIONS, ids, groups, Counts::Matched, statement).await
     }
 
-    async fn initial_among(
+    pub(super) async fn initial_among(
         &self,
         ids: &[TransactionId],
         mut filter: RawDocumentBuf,

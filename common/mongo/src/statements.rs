@@ -32,7 +32,7 @@ pub(super) fn dated() -> RawDocumentBuf {
     rawdoc! { "$cond": [is_date("$createdAt"), "$createdAt", "$$NOW"] }
 }
 
-fn literal(text: &str) -> RawDocumentBuf {
+pub(super) fn literal(text: &str) -> RawDocumentBuf {
     rawdoc! { "$literal": text }
 }
 

@@ -60,6 +60,8 @@ pub struct WorkerReport {
     pub done: u64,
     /// Transactions that it has moved to `canceled`.
     pub canceled: u64,
+    /// Transactions that no message stood for and that its sweeper has published.
+    pub forgotten: u64,
     /// Transactions that it has refused, by the code of the reason.
     pub refusals: Vec<(String, u64)>,
     /// From submission to the final state: so many transactions took at most so many milliseconds,
@@ -122,6 +124,7 @@ impl WorkerReport {
             "messages": number(self.messages),
             "done": number(self.done),
             "canceled": number(self.canceled),
+            "forgotten": number(self.forgotten),
             "refusals": refusals,
             "latency": { "ms": bounds, "transactions": counts },
         }
@@ -145,6 +148,7 @@ impl WorkerReport {
             messages: number("messages"),
             done: number("done"),
             canceled: number("canceled"),
+            forgotten: number("forgotten"),
             refusals: refusals(document),
             latency: latency(document),
         })
@@ -276,6 +280,7 @@ mod tests {
             messages: 4,
             done: 5,
             canceled: 6,
+            forgotten: 7,
             refusals: vec![("insufficient_funds".to_owned(), 6)],
             latency: vec![(1.0, 2), (2.5, 9), (f64::INFINITY, 11)],
         }

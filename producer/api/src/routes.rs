@@ -97,7 +97,12 @@ fn about_transactions() -> Vec<Operation> {
             .gives::<transactions::Transactions>(StatusCode::OK, "A page")
             .may(&[Code::Refused, Code::Lacking]),
         get("/v1/transactions/{id}", "showTransaction", |call| Box::pin(transactions::show(call)))
-            .about("Show a transaction", "")
+            .about(
+                "Show a transaction",
+                "With `wait`, the answer comes as soon as it has ended or is held, and else after so \
+                 many seconds: `state` says how it stands.",
+            )
+            .params(waiting())
             .needs(Scope::Read)
             .gives::<Transaction>(StatusCode::OK, "The transaction")
             .may(&[Code::NotFound]),

@@ -14,8 +14,8 @@ use utoipa::ToSchema;
 use super::answer::Answer;
 use super::call::Call;
 use super::problem::{Code, Problem};
-use super::received::Received;
-use super::submissions::{stands, taken};
+use super::received::{Received, Wait};
+use super::submissions::{applied, stands, taken};
 use super::view::Transaction;
 
 /// A page of transactions.
@@ -32,9 +32,13 @@ pub struct Transactions {
 
 /// `GET /v1/transactions/{id}`
 pub async fn show(call: Call) -> Result<Answer, Problem> {
-    let id = call.name()?;
+    let (id, wait) = (call.name()?, call.wait()?);
+    if let Some(Wait { limit, .. }) = wait.filter(|wait| !wait.limit.is_zero()) {
+        // Whatever it says, what is stored says it, too, and a server that is away is told below.
+        drop(tokio::time::timeout(limit, call.api.client.outcome(id)).await);
+    }
     let found = call.api.client.transaction(id).await?;
-    shown(id, found.as_ref())
+    Ok(applied(shown(id, found.as_ref())?, wait))
 }
 
 fn shown(id: &str, found: Option<&Document>) -> Result<Answer, Problem> {

@@ -42,6 +42,7 @@ pub struct Step {
     refusals: BTreeMap<String, u64>,
     ended: u64,
     canceled: u64,
+    forgotten: u64,
 }
 
 /// What is known of one worker.
@@ -72,6 +73,8 @@ pub struct Totals {
     pub ended: u64,
     /// Those of them that were canceled.
     pub canceled: u64,
+    /// Transactions that no message stood for, until a sweeper published them.
+    pub forgotten: u64,
 }
 
 impl Flow {
@@ -189,6 +192,7 @@ impl Flow {
             looked_ms += step.took_ms;
             totals.ended += step.ended;
             totals.canceled += step.canceled;
+            totals.forgotten += step.forgotten;
         }
         totals.over_s = looked_ms / 1_000;
         totals
@@ -206,6 +210,7 @@ impl Step {
             refusals: BTreeMap::new(),
             ended: 0,
             canceled: 0,
+            forgotten: 0,
         }
     }
 
@@ -237,6 +242,8 @@ impl Step {
         let canceled = report.canceled.saturating_sub(before.canceled);
         self.ended = self.ended.saturating_add(done).saturating_add(canceled);
         self.canceled = self.canceled.saturating_add(canceled);
+        let forgotten = report.forgotten.saturating_sub(before.forgotten);
+        self.forgotten = self.forgotten.saturating_add(forgotten);
         self.times.add(&Times::since(&before.latency, &report.latency));
         self.count_refusals(&before, report);
         // A worker that was just started may have written twice within a moment.
@@ -340,6 +347,7 @@ mod tests {
         let with = |at, refused| {
             let mut worker = worker("a", at, refused);
             worker.report.refusals = vec![("requested".to_owned(), refused)];
+            worker.report.forgotten = refused;
             worker
         };
         let mut flow = Flow::default();
@@ -347,6 +355,7 @@ mod tests {
         assert_eq!((flow.totals(), flow.latency()), (Totals::default(), None));
         flow.take(2_000, &[with(2_000, 1_007)]);
         assert_eq!(flow.totals().refusals, BTreeMap::from([("requested".to_owned(), 7)]));
+        assert_eq!(flow.totals().forgotten, 7);
         assert_eq!(flow.latency().map(|latency| latency.p50), Some(50.0));
         (2..100).for_each(|look| flow.take(look * 2_000, &[with(2_000, 1_007)]));
         assert_eq!(flow.latency(), None, "nothing ended in the last minute");

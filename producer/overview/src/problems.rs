@@ -20,6 +20,8 @@ const LATE_MS: u64 = 60_000;
 /// As the alert `TandemManyRefusals`: more than so many, and that share of all.
 const REFUSALS: u64 = 20;
 const REFUSALS_SHARE: f64 = 0.2;
+/// A producer that dies once leaves fewer, as a rule.
+const FORGOTTEN: u64 = 20;
 /// So many names stand in a sentence.
 const NAMES: usize = 3;
 
@@ -43,6 +45,7 @@ pub mod links {
         RABBITMQ = "rabbitmq-is-away-or-blocked",
         EVENTS = "events-are-not-delivered",
         REFUSALS = "many-refusals",
+        FORGOTTEN = "transactions-wait-for-the-sweep",
         UPGRADING = "upgrading",
         GROUND = "foreign-documents-and-indexes",
     }
@@ -70,6 +73,7 @@ pub fn problems(
         backlog(overview),
         denied.map(rights),
         refusals(totals),
+        forgotten(totals),
         versions(overview),
         removing(overview),
         refusing(overview),
@@ -377,6 +381,21 @@ fn refusals(totals: &Totals) -> Option<Problem> {
     })
 }
 
+fn forgotten(totals: &Totals) -> Option<Problem> {
+    (totals.forgotten > FORGOTTEN).then(|| Problem {
+        code: "waited_for_the_sweep",
+        severity: Severity::Info,
+        title: format!("{} transactions waited for the sweep", totals.forgotten),
+        cause: "They were inserted, and no message came for them, in what was seen of the last 15 \
+                minutes: a producer has died or lost the broker, or it only inserts."
+            .to_owned(),
+        remedy: "Nothing is lost. A program that only inserts writes `unpublished: true` into its \
+                 documents (`tandem.unpublished` under a schema): then a worker takes them up at once."
+            .to_owned(),
+        link: links::FORGOTTEN,
+    })
+}
+
 fn removing(overview: &Overview) -> Option<Problem> {
     let harms = overview.harmful_indexes.iter().flatten().filter(|harm| harm.removes);
     let harms: Vec<&HarmfulIndex> = harms.collect();
@@ -626,6 +645,17 @@ mod tests {
         assert_eq!(codes(&totals), ["amqp_away", "parked", "not_permitted"]);
         totals.canceled = 21;
         assert_eq!(codes(&totals), ["amqp_away", "parked", "not_permitted", "many_refusals"]);
+    }
+
+    #[test]
+    fn programs_that_insert_and_do_not_say_so_are_named_and_a_producer_that_died_is_not() {
+        let codes = |forgotten| {
+            let totals = Totals { forgotten, ..Totals::default() };
+            let all = problems(&well(), &totals, 0, None);
+            all.iter().map(|problem| problem.code).collect::<Vec<_>>()
+        };
+        assert_eq!(codes(20), [""; 0]);
+        assert_eq!(codes(21), ["waited_for_the_sweep"]);
     }
 
     #[test]

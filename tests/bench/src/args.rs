@@ -40,7 +40,8 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
     pub workload: Vec<Workload>,
 
-    /// Only these parts; growth, scale, undated and sustained are done only when they are named
+    /// Only these parts; growth, scale, inserted, undated and sustained are done only when they are
+    /// named
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     pub part: Vec<Part>,
 
@@ -108,7 +109,7 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  deploy/bench --json bench.json --picture .       all but growth, scale, undated, sustained
+  deploy/bench --json bench.json --picture .       all but growth, scale, inserted, undated, sustained
   deploy/bench --quick                             a look at everything (a few minutes)
   deploy/bench --only tandem,native --workload uniform,half-hot --part throughput --repeat 5
   deploy/bench --only tandem --part throughput --worker-args '--lanes 4 --batch-size 2000'
@@ -117,6 +118,7 @@ Examples:
   deploy/bench --part latency --only auto,native --rates 500,1000,2000    latency at these rates
   deploy/bench --only auto-full --part throughput --no-keys       without the index of keys
   deploy/bench --only auto-full --part throughput --schema tests/bench/schemas/by-name.toml
+  deploy/bench --part inserted                     what a program only inserts, and says so
   deploy/bench --part undated                      what others insert without a message
   deploy/bench --part growth                       backlog and accounts in several steps
   deploy/bench --part scale                        1 to 8 workers, near and 10 ms away
@@ -182,6 +184,8 @@ pub enum Part {
     Growth,
     /// 1 to 8 workers, near the servers and far away
     Scale,
+    /// Transfers that a program only inserts, and says so
+    Inserted,
     /// Transfers that somebody inserts without a date and without a message
     Undated,
     /// The first and the last minute of ten
@@ -258,7 +262,7 @@ impl Args {
         match part {
             _ if !self.part.is_empty() => self.part.contains(&part),
             Part::Growth => self.growth,
-            Part::Scale | Part::Undated | Part::Sustained => false,
+            Part::Scale | Part::Inserted | Part::Undated | Part::Sustained => false,
             Part::Throughput | Part::Latency | Part::Idle | Part::Book | Part::Backlog => true,
         }
     }
@@ -347,7 +351,7 @@ mod tests {
 
     #[test]
     fn what_takes_long_is_done_only_when_it_is_named() {
-        for part in [Part::Growth, Part::Scale, Part::Undated, Part::Sustained] {
+        for part in [Part::Growth, Part::Scale, Part::Inserted, Part::Undated, Part::Sustained] {
             assert!(!parse("bench").wants(part));
         }
         assert!(!parse("bench --growth").wants(Part::Sustained));

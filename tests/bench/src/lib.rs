@@ -10,6 +10,7 @@
 //! - [`latency`] with its `situations`, `submitter` and `watch`: from submission to `applied`.
 //! - [`growth`]: large backlogs, many accounts; `drain`: the cost of settling a backlog.
 //! - [`scale`]: more workers, near and far.
+//! - [`inserted`]: transfers that a program only inserts, and says so.
 //! - [`undated`]: transfers that somebody else inserts, without a date and a message.
 //! - [`sustained`] with its `endurance` and `source`: what is left of the rate after ten minutes.
 //! - [`returns`]: how soon consumers are back after their broker, with its program `returns`.
@@ -33,6 +34,7 @@ pub mod feed;
 pub mod field;
 pub mod growth;
 pub mod holds;
+pub mod inserted;
 pub mod latency;
 pub mod load;
 pub mod markdown;
@@ -130,6 +132,11 @@ impl Bench {
             let begun = Instant::now();
             scale::run(&mut self).await;
             self.took("scale", begun);
+        }
+        if self.args.wants(Part::Inserted) {
+            let begun = Instant::now();
+            inserted::run(&mut self).await;
+            self.took("inserted", begun);
         }
         if self.args.wants(Part::Undated) {
             let begun = Instant::now();

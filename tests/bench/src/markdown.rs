@@ -39,6 +39,7 @@ fn write_all(report: &Report, text: &mut String) -> Result {
     backlogs(&report.backlogs, text)?;
     steps(&report.steps, text)?;
     lasting::replicas(&report.replicas, text)?;
+    lasting::inserted(&report.inserted, text)?;
     lasting::undated(&report.undated, text)?;
     lasting::sustained(&report.sustained, text)
 }

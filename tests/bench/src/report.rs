@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contender::{Contender, Run};
 use super::growth::{Backlog, Step};
+use super::inserted::Inserted;
 use super::latency::Latency;
 use super::scale::Replicas;
 use super::summary::Summary;
@@ -41,6 +42,8 @@ pub struct Report {
     /// What others inserted without a date.
     #[serde(default)]
     pub undated: Vec<Undated>,
+    /// What a program only inserts.
+    pub inserted: Vec<Inserted>,
     /// Every long run.
     pub sustained: Vec<Sustained>,
     /// Failures: runs without figures, and why.
@@ -134,6 +137,9 @@ impl Report {
         replace(&mut earlier.undated, &mut self.undated, |one, other| {
             one.contender == other.contender
         });
+        replace(&mut earlier.inserted, &mut self.inserted, |one, other| {
+            one.contender == other.contender
+        });
         replace(&mut earlier.sustained, &mut self.sustained, |one, other| {
             one.contender == other.contender
         });
@@ -158,6 +164,7 @@ impl Report {
         let problems = problems.chain(self.steps.iter().map(|step| &step.run.problems));
         let problems = problems.chain(self.replicas.iter().map(|replicas| &replicas.problems));
         let problems = problems.chain(self.undated.iter().map(|run| &run.problems));
+        let problems = problems.chain(self.inserted.iter().map(|run| &run.problems));
         let problems = problems.chain(self.sustained.iter().map(|run| &run.problems));
         let mut problems = problems.chain(self.runs.iter().map(|run| &run.problems));
         self.failures.is_empty() && problems.all(Vec::is_empty)

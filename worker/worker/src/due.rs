@@ -27,7 +27,7 @@ use crate::acting::IDS_PER_MESSAGE;
 use crate::components::pause;
 use crate::isolation_lock::IsolationLock;
 use crate::metrics::Metrics;
-use crate::sweeper::{STAMP_SPREAD_MS, SWEEP_AGAIN_MS, SweepError};
+use crate::sweeper::{SWEEP_AGAIN_MS, SweepError};
 
 /// How many become due in one step.
 const STEP: usize = 1_000;
@@ -47,6 +47,9 @@ const WAIT_LEAST: Duration = Duration::from_millis(100);
 
 /// How long to wait until some of the last step may have been claimed.
 const UNTIL_CLAIMED: Duration = Duration::from_millis(50);
+
+/// Within so many milliseconds the stamps of two steps differ, as a rule.
+const STAMP_SPREAD_MS: f64 = 1_000.0;
 
 /// What moves on what is due.
 pub struct DueSweeper<L, E> {

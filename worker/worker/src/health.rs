@@ -54,6 +54,12 @@ impl Health {
         self.broker.store(there, Ordering::Relaxed);
     }
 
+    /// Whether the broker is there.
+    #[must_use]
+    pub fn has_broker(&self) -> bool {
+        self.broker.load(Ordering::Relaxed)
+    }
+
     /// Notes whether the database is there.
     pub fn database(&self, there: bool) {
         self.database.store(there, Ordering::Relaxed);

@@ -2,35 +2,45 @@
 //! will.
 //!
 //! Owns the looks at the index of such documents. Runs in every worker. Promises that a document is
-//! taken up before its id is published, by one worker as a rule, and that the sweeper finds it by
-//! its stamp when that worker dies in between. What a look has found goes to the queue at once, in
+//! taken up before its id is published, by one worker as a rule, and that the sweeper finds it when
+//! that worker dies in between. What a look has found goes to the queue at once, in
 //! the order of its insertion, as if its producer had published it. Fails quietly while a server is
 //! away: a later look tries again.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::Observer;
 use ledger::message::Message;
 use ledger::retry::jitter;
-use mongo::{MongoOutbox, Store};
+use ledger::transaction::TransactionId;
+use mongo::MongoOutbox;
 use queue::{Outgoing, Publisher};
 use tokio_util::sync::CancellationToken;
 
 use crate::acting::IDS_PER_MESSAGE;
 use crate::components::pause;
+use crate::health::Health;
 use crate::metrics::Metrics;
-use crate::sweeper::{STAMP_SPREAD_MS, SWEEP_AGAIN_MS, SweepError};
+use crate::sweeper::{SWEEP_AGAIN_MS, SweepError};
 
 /// The mean time between two looks while nothing is found: half of it is what a transaction waits on
 /// average. Each look reads an empty index.
 const EVERY: Duration = Duration::from_millis(50);
 
+/// A look that takes longer than this goes through many documents of others that are in the index,
+/// too, or the server is slow.
+const LONG: Duration = Duration::from_millis(100);
+
+/// The pause after a long look, in lengths of that look: so looks cost the server little, whatever
+/// stands in the index.
+const PAUSE_PER_LOOK: u32 = 4;
+
 /// The mean time between two looks while a server is away.
 const EVERY_AFTER_A_FAILURE: Duration = Duration::from_millis(1_000);
 
 /// How many are taken up with one command, well within its time limit.
-const STEP: usize = 1_000;
+const STEP: usize = 2_500;
 
 /// One look of so many also looks for documents of which the field means nothing any more.
 const LOOKS_PER_TIDYING: u64 = 20;
@@ -40,37 +50,56 @@ const TIDIED_PER_LOOK: u32 = 200;
 
 /// What publishes the ids of what was inserted only.
 pub(crate) struct Inserted {
-    /// The database. Its clock says until when the sweeper leaves alone what is taken up.
-    pub store: Store,
+    /// The name of the worker, by which it knows what it has taken up.
+    pub name: String,
     /// Finds what is inserted, and takes it up.
     pub outbox: MongoOutbox,
     /// Where the ids go.
     pub publisher: Arc<Publisher>,
+    /// While the broker is away, nothing is taken up.
+    pub health: Arc<Health>,
     /// Counts them.
     pub metrics: Arc<Metrics>,
 }
 
 impl Inserted {
-    /// Looks until `stop`.
+    /// Looks until `stop`. What a stop leaves unpublished is published by the sweeper.
     pub(crate) async fn run(self, stop: CancellationToken) {
-        let mut wait = EVERY.mul_f64(jitter());
+        let (mut taken, mut wait) = (Vec::new(), EVERY.mul_f64(jitter()));
         for look in 0_u64.. {
             if !pause(&stop, wait).await {
                 return;
             }
-            wait = match self.look(look.is_multiple_of(LOOKS_PER_TIDYING), &stop).await {
-                Ok(true) => Duration::ZERO,
-                Ok(false) => EVERY.mul_f64(0.5 + jitter()),
+            let begun = Instant::now();
+            // While one step is published, the next one is taken up.
+            let both = async {
+                let tidies = look.is_multiple_of(LOOKS_PER_TIDYING);
+                tokio::join!(self.publish(&taken), self.take_up(tidies))
+            };
+            let Some((published, next)) = stop.run_until_cancelled(both).await else { return };
+            let looked;
+            (taken, looked) = match next {
+                Ok(next) => (next, Ok(())),
+                Err(error) => (Vec::new(), Err(error)),
+            };
+            wait = match published.and(looked) {
+                Ok(()) if taken.is_empty() => until_the_next(begun.elapsed()),
+                Ok(()) => Duration::ZERO,
                 Err(error) => {
                     error.log("unpublished");
-                    EVERY_AFTER_A_FAILURE.mul_f64(0.5 + jitter())
+                    EVERY_AFTER_A_FAILURE
                 }
             };
+            wait = wait.mul_f64(0.5 + jitter());
         }
     }
 
-    /// Publishes what is found, at most one step. Says whether there may be more at once.
-    async fn look(&self, tidies: bool, stop: &CancellationToken) -> Result<bool, SweepError> {
+    /// Takes up what is found, at most one step.
+    async fn take_up(&self, tidies: bool) -> Result<Vec<TransactionId>, SweepError> {
+        // Where they are, another worker finds them, or this one later.
+        if !self.health.has_broker() {
+            return Ok(Vec::new());
+        }
         if tidies {
             self.outbox.forget_unpublished(TIDIED_PER_LOOK).await?;
         }
@@ -79,21 +108,37 @@ impl Inserted {
             (0..count).for_each(|_| self.metrics.parked(code));
         }
         if found.ids.is_empty() {
-            return Ok(false);
+            return Ok(Vec::new());
         }
-        let spread = (jitter() * STAMP_SPREAD_MS) as i64;
-        let sweep_after = self.store.server_now().await? + SWEEP_AGAIN_MS + spread;
-        let taken = self.outbox.take_up(&found.ids, sweep_after).await?;
+        Ok(self.outbox.take_up(&found.ids, &self.name, SWEEP_AGAIN_MS).await?)
+    }
+
+    async fn publish(&self, taken: &[TransactionId]) -> Result<(), SweepError> {
+        if taken.is_empty() {
+            return Ok(());
+        }
         let messages: Vec<_> =
-            Message::chunked(&taken, IDS_PER_MESSAGE).map(|m| Outgoing::work(&m)).collect();
-        // They are stamped: what a stop leaves unpublished is published by the sweeper.
-        match stop.run_until_cancelled(self.publisher.publish(&messages)).await {
-            Some(published) => published?,
-            None => return Ok(false),
-        }
+            Message::chunked(taken, IDS_PER_MESSAGE).map(|m| Outgoing::work(&m)).collect();
+        self.publisher.publish(&messages).await?;
         self.metrics.swept.with_label_values(&["unpublished"]).inc_by(taken.len() as u64);
         tracing::debug!(transactions = taken.len(), "published what was inserted only");
-        // Where another worker was faster, it goes on with what is left.
-        Ok(found.ids.len() == STEP && taken.len() == STEP)
+        Ok(())
+    }
+}
+
+/// How long to wait after a look of this length that has found nothing.
+fn until_the_next(look: Duration) -> Duration {
+    if look > LONG { look * PAUSE_PER_LOOK } else { EVERY }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_look_is_followed_by_a_longer_pause() {
+        assert_eq!(until_the_next(Duration::from_millis(1)), EVERY);
+        assert_eq!(until_the_next(LONG), EVERY);
+        assert_eq!(until_the_next(Duration::from_secs(2)), Duration::from_secs(8));
     }
 }

@@ -234,6 +234,7 @@ impl Metrics {
             messages: count(&self.in_flight),
             done: moved(State::Done),
             canceled: moved(State::Canceled),
+            forgotten: self.swept.with_label_values(&["unclaimed"]).get(),
             refusals: ReasonCode::ALL.into_iter().filter_map(refused).collect(),
             latency: self.latency(),
             ..identity
@@ -351,8 +352,10 @@ mod tests {
         metrics.ended(State::Canceled, &mut [now - 3].into_iter(), now);
         metrics.server(Server::Broker, true);
         metrics.ids_in_batches.add(7);
+        metrics.swept.with_label_values(&["unclaimed"]).inc_by(4);
         let report = metrics.report(WorkerReport::default());
         assert_eq!((report.done, report.canceled, report.holds), (3, 1, 7));
+        assert_eq!(report.forgotten, 4);
         assert_eq!(report.refusals, [("requested".to_owned(), 1)]);
         assert!(report.broker);
         let took_at_most = |ms: f64| {

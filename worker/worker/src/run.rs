@@ -174,9 +174,10 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
 
     fn start_inserted(&self, parts: &mut Components, stop: &CancellationToken) {
         let inserted = Inserted {
-            store: self.store.clone(),
+            name: self.config.application(),
             outbox: MongoOutbox::new(self.store.clone()),
             publisher: self.publisher.clone(),
+            health: self.health.clone(),
             metrics: self.metrics.clone(),
         };
         parts.start(Component::Inserted, inserted.run(stop.clone()).map(done));

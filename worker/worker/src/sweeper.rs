@@ -80,10 +80,6 @@ const TIDIED_PER_ROUND: u32 = 500;
 /// How long what was swept is left alone.
 pub(crate) const SWEEP_AGAIN_MS: i64 = 30_000;
 
-/// Within so many milliseconds the stamps of two workers differ, as a rule, so that each knows its
-/// own.
-pub(crate) const STAMP_SPREAD_MS: f64 = 1_000.0;
-
 /// How the sweeper goes about it.
 #[derive(Clone, Copy, Debug)]
 pub struct SweeperSettings {

@@ -5,6 +5,7 @@ use std::fmt::{Result, Write};
 use harness::figures::thousands;
 
 use super::heading;
+use crate::inserted::Inserted;
 use crate::scale::Replicas;
 use crate::sustained::Sustained;
 use crate::undated::Undated;
@@ -41,6 +42,40 @@ pub(super) fn replicas(all: &[Replicas], text: &mut String) -> Result {
             one.cpu_per_1000.mongod,
             one.cpu_per_1000.worker,
             one.cpu_per_1000.client
+        )?;
+    }
+    Ok(())
+}
+
+/// A row for each contender.
+pub(super) fn inserted(all: &[Inserted], text: &mut String) -> Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let columns = [
+        "taken up, p50 ms",
+        "p99",
+        "applied, p50 ms",
+        "p99",
+        "10,000 at once, s",
+        "published, s",
+        "beside a queue, p50 ms",
+        "p99",
+    ];
+    heading(text, "only inserted", &columns)?;
+    for run in all.iter().filter(|run| run.problems.is_empty()) {
+        writeln!(
+            text,
+            "| {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.2} | {:.2} | {:.0} | {:.0} |",
+            run.contender.title(),
+            run.taken_up.p50_ms,
+            run.taken_up.p99_ms,
+            run.applied.p50_ms,
+            run.applied.p99_ms,
+            run.inserted_s,
+            run.published_s,
+            run.beside.p50_ms,
+            run.beside.p99_ms
         )?;
     }
     Ok(())

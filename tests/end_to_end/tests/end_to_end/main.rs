@@ -49,6 +49,7 @@ mod ownership;
 mod poison;
 mod producer;
 mod questions;
+mod recipes;
 mod refusals;
 mod remedies;
 mod reversals;

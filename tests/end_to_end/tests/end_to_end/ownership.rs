@@ -120,6 +120,7 @@ async fn a_validator_of_the_users_own_is_never_overwritten() {
             "transactions: index",
             "transactions: index",
             "transactions: index",
+            "transactions: index",
             "tandem.journal: collection",
             "tandem.order: collection",
             "tandem.order: index",

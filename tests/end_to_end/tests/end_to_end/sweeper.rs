@@ -7,8 +7,10 @@ use mongo::{MongoOutbox, Place};
 use queue::{SOLO, WORK};
 
 #[tokio::test]
-async fn what_was_inserted_and_never_published_is_settled() {
+async fn what_was_inserted_and_never_published_is_settled_and_the_overview_says_so() {
     let world = World::new().await;
+    let api = world.api(&[]).await;
+    api.get("/v1/overview").await;
     world.accounts(&[("a", 1_000), ("b", 0)]).await;
     let transfers: Vec<_> = (0..100).map(|n| transfer(&format!("t{n}"), "a", "b", 1)).collect();
     world.insert(&transfers).await;
@@ -19,6 +21,13 @@ async fn what_was_inserted_and_never_published_is_settled() {
     let one = workers.0.metrics().await.sum("tandem_swept_total", &[("kind", "unclaimed")]);
     let two = workers.1.metrics().await.sum("tandem_swept_total", &[("kind", "unclaimed")]);
     assert!(one + two >= 100.0, "{one} and {two}");
+    wait_until("the overview names it", s(60), async || {
+        let overview = api.get("/v1/overview").await;
+        assert_eq!(overview.status, 200);
+        overview.body.contains("waited_for_the_sweep")
+            && overview.body.contains("unpublished: true")
+    })
+    .await;
     world.assert_at_rest().await;
     drop(workers);
     world.finish().await;

@@ -63,18 +63,23 @@ async fn what_says_that_it_is_not_published_is_settled_without_a_message_however
 async fn one_worker_takes_up_each_and_the_sweeper_finds_it_if_that_one_dies() {
     let world = world().await;
     let outbox = MongoOutbox::new(world.store.clone());
-    let documents: Vec<_> = (0..30).map(|n| document(&format!("t{n}"), DateTime::now())).collect();
+    let long_ago = DateTime::from_millis(DateTime::now().timestamp_millis() - 3_600_000);
+    let dates = [DateTime::now(), long_ago];
+    let documents: Vec<_> = (0..30).map(|n| document(&format!("t{n}"), dates[n % 2])).collect();
     insert(&world, &documents).await;
     let found = outbox.unpublished(100).await.expect("MongoDB is there").ids;
     let in_order: Vec<TransactionId> = (0..30).map(|n| format!("t{n}").into()).collect();
     assert_eq!(found, in_order, "in the order of their insertion");
-    let now = world.store.server_now().await.expect("MongoDB is there");
-    let taken = async |ids: &[TransactionId], sweep_after| {
-        outbox.take_up(ids, sweep_after).await.expect("MongoDB is there")
+    let taken = async |ids: &[TransactionId], worker| {
+        outbox.take_up(ids, worker, 1).await.expect("MongoDB is there")
     };
-    assert_eq!(taken(&found[..10], now + 1).await, in_order[..10]);
-    assert_eq!(taken(&found, now + 2).await, in_order[10..], "the others are somebody else's");
-    assert_eq!(taken(&found, now + 3).await, []);
+    assert_eq!(taken(&found[..10], "first").await, in_order[..10]);
+    let by_second: Vec<TransactionId> = taken(&found, "second").await;
+    assert_eq!(by_second, in_order[10..], "the others are somebody else's");
+    assert_eq!(taken(&found, "third").await, []);
+    let stamped = doc! { "sweepAfter": { "$type": "date" } };
+    let stamped = world.store.transactions().count_documents(stamped).await;
+    assert_eq!(stamped.expect("MongoDB is there"), 15, "those of long ago");
     assert!(outbox.unpublished(100).await.expect("MongoDB is there").ids.is_empty());
     // Who has taken them up has died, and nobody has a message.
     let worker = world.worker("one").flag("--orphan-ms", 500).flag("--sweep-ms", 100);
