@@ -16,6 +16,7 @@ use super::keys::{Keyed, of_keyed, of_keys};
 use super::load::{OPENING, Row, Sort, accounts};
 use super::mischief;
 use super::neighbour::Neighbour;
+use super::orders::{Order, of_order, stored};
 use super::produce::{Producer, Told, to_cancel};
 use super::terms::Plan;
 use super::verdict::{Found, Known, of_account, of_answer, of_neighbour, of_reversal, of_row};
@@ -59,6 +60,8 @@ pub struct Judged {
     pub rescheduled: BTreeMap<&'static str, u64>,
     /// What those who submit with keys were told.
     pub keys: BTreeMap<&'static str, u64>,
+    /// What programs that only insert were told.
+    pub orders: BTreeMap<&'static str, u64>,
     /// The same for the neighbour's transactions, and the number of its other steps.
     pub mischief: BTreeMap<String, u64>,
     /// How many transactions of the neighbour are in the ledger.
@@ -77,6 +80,8 @@ pub struct Said<'a> {
     pub swept: &'a HashSet<String>,
     /// To those who submit with keys.
     pub keyed: &'a [Keyed],
+    /// To programs that only insert.
+    pub ordered: &'a [Order],
     /// By the neighbour.
     pub neighbour: Option<&'a Neighbour>,
     /// What others have added to accounts.
@@ -114,6 +119,7 @@ pub async fn judge(store: &Store, said: Said<'_>, asked: &HashSet<&str>) -> Resu
     judged.reversals(store, asked).await?;
     judged.answers(store, said.answers).await?;
     judged.keyed(store, said.keyed, asked).await?;
+    judged.ordered(store, said.ordered, asked).await?;
     if let Some(neighbour) = said.neighbour {
         judged.neighbour(store, neighbour).await?;
     }
@@ -251,6 +257,27 @@ impl Judged {
             }
         }
         self.violations.extend(of_keys(all, &found));
+        Ok(())
+    }
+
+    /// What was inserted only, with an order beside it.
+    async fn ordered(
+        &mut self,
+        store: &Store,
+        all: &[Order],
+        asked: &HashSet<&str>,
+    ) -> Result<(), Error> {
+        let stored = stored(store).await?;
+        for some in all.chunks(500) {
+            let found = find(store, some.iter().map(|order| order.id.clone()).collect()).await?;
+            for order in some {
+                self.violations.extend(of_order(order, &stored, &found));
+                *self.orders.entry(order.answer.name()).or_default() += 1;
+                if let Some(there) = found.get(&order.id) {
+                    self.count(there, &order.legs, asked);
+                }
+            }
+        }
         Ok(())
     }
 

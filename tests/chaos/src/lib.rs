@@ -3,7 +3,7 @@
 //! - [`schedule`]: which fault comes when. [`load`]: what is submitted. Both from one seed.
 //! - [`site`]: what runs and can be hit: [`servers`], [`links`], [`programs`], [`produce`],
 //!   [`clerk`] (and [`holds`], what becomes of what is held, [`terms`], of what is scheduled or
-//!   expires), [`keys`], [`neighbour`] (and [`mischief`], what that one does), [`outsider`].
+//!   expires), [`keys`], [`neighbour`] (and [`mischief`], what that one does), [`orders`], [`outsider`].
 //! - [`faults`]: hitting it. [`observe`], [`progress`]: what is unfinished meanwhile.
 //! - [`home`]: the directory of a run, in which nothing is left running.
 //! - [`verdict`], [`judge`]: whether everything is as everybody was told.
@@ -28,6 +28,7 @@ pub mod mischief;
 pub mod neighbour;
 pub mod numbers;
 pub mod observe;
+pub mod orders;
 pub mod outsider;
 pub mod produce;
 pub mod programs;

@@ -34,6 +34,7 @@ pub struct Report {
     terms: BTreeMap<String, u64>,
     rescheduled: BTreeMap<&'static str, u64>,
     keys: BTreeMap<&'static str, u64>,
+    orders: BTreeMap<&'static str, u64>,
     mischief: BTreeMap<String, u64>,
     recovery: Ranks,
     recovery_by_kind: BTreeMap<Kind, Ranks>,
@@ -82,6 +83,7 @@ impl Report {
             terms: judged.terms,
             rescheduled: judged.rescheduled,
             keys: judged.keys,
+            orders: judged.orders,
             mischief: judged.mischief,
             lives: judged.lives,
             beside,
@@ -191,6 +193,7 @@ impl Report {
             "schedules_and_expiry": self.terms,
             "reschedule_answers": self.rescheduled,
             "keys": self.keys,
+            "orders": self.orders,
             "neighbour": self.mischief,
             "submission_to_final_calm": ranks_json(calm_settling),
             "submission_to_final_under_faults": ranks_json(faults_settling),
@@ -272,6 +275,8 @@ impl fmt::Display for Report {
         writeln!(f, "clerks who reschedule were told: {}", list(told.collect()))?;
         let keys = self.keys.iter().map(|(name, count)| format!("{name} {count}")).collect();
         writeln!(f, "submissions with an exclusive key: {}", list(keys))?;
+        let orders = self.orders.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        writeln!(f, "orders with their payments, inserted only: {}", list(orders))?;
         if !self.mischief.is_empty() {
             let counts = self.mischief.iter().map(|(name, count)| format!("{name} {count}"));
             writeln!(

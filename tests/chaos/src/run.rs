@@ -22,6 +22,7 @@ use super::links::Link;
 use super::neighbour::Neighbour;
 use super::numbers::Numbers;
 use super::observe::Resting;
+use super::orders;
 use super::outsider::{self, Outsider};
 use super::progress::{Progress, look};
 use super::recovery::of_fault;
@@ -113,6 +114,7 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
     let clerk_env = clerk_link.env(&site.name);
     let clerks = Arc::new(Clerks::new(&clerk_env).await?);
     let clerks_at_work = tokio::spawn(clerks.clone().run(asked));
+    let ordered = tokio::spawn(orders::place(clerk_env.clone(), options.seed, stopped.clone()));
     let keyed = tokio::spawn(keys::submit(clerk_env, options.seed, stopped.clone()));
     // A set, because its tasks end with it: an interrupted run starts no producer any more.
     let mut producing: JoinSet<()> = site
@@ -143,6 +145,7 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
         producer.map_err(|panic| panic.to_string())?;
     }
     let keyed = keyed.await.map_err(|panic| panic.to_string())??;
+    let ordered = ordered.await.map_err(|panic| panic.to_string())??;
     let answers = clerks_at_work.await.map_err(|panic| panic.to_string())?;
     let mut neighbour = match neighbour {
         Some(neighbour) => Some(neighbour.await.map_err(|panic| panic.to_string())?),
@@ -176,6 +179,7 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
         answers: &answers,
         swept: &swept,
         keyed: &keyed,
+        ordered: &ordered,
         neighbour: neighbour.as_ref(),
         others: &others,
     };
