@@ -4,10 +4,9 @@
 //! message writes `unpublished: true` into it; a worker takes the field away and publishes the id.
 //! Promises that of several workers one takes up each document, and that sweepers find it when that
 //! worker dies before it has published: by its date, or by a stamp where it was not created just
-//! now. A document of
-//! which the field means nothing any more, since it is claimed, canceled, scheduled or parked, loses
-//! the field, so that many of them hide nothing. What is no submission of Tandem's keeps it. Fails
-//! with an error of the whole command; doing it again is harmless.
+//! now. A document of which the field means nothing any more, since it is claimed, canceled,
+//! scheduled or parked, loses the field, so that many of them hide nothing. What is no submission
+//! keeps it. Fails with an error of the whole command; doing it again is harmless.
 
 use ledger::LedgerError;
 use ledger::transaction::{State, TransactionId, UNPUBLISHED};
@@ -56,9 +55,10 @@ fn waiting(ids: &[&TransactionId]) -> RawDocumentBuf {
 /// stamp, which would be one more entry of an index that its end has to change.
 fn take_up_new(ids: &[&TransactionId], worker: &str) -> RawDocumentBuf {
     let mut filter = waiting(ids);
-    let close = rawdoc! { "$lt": [{ "$abs": { "$subtract": ["$$NOW", "$createdAt"] } }, NEW_MS] };
-    let is_new = rawdoc! { "$and": [is_date("$createdAt"), close] };
-    filter.append(cstr("$expr"), is_new);
+    // Comparisons only: they fail for no document, whatever its date is.
+    let after = rawdoc! { "$gt": ["$createdAt", { "$subtract": ["$$NOW", NEW_MS] }] };
+    let before = rawdoc! { "$lt": ["$createdAt", { "$add": ["$$NOW", NEW_MS] }] };
+    filter.append(cstr("$expr"), rawdoc! { "$and": [is_date("$createdAt"), after, before] });
     let mut gone = RawDocumentBuf::new();
     gone.append(cstr(UNPUBLISHED), "");
     let update = rawdoc! { "$set": { "application": worker }, "$unset": gone };

@@ -156,18 +156,22 @@ async fn what_is_published_as_well_is_settled_once_and_what_can_not_be_published
     let world = world().await;
     let worker = worker(&world, "one").await;
     let ids: Vec<TransactionId> = (0..100).map(|n| format!("t{n}").into()).collect();
-    let documents: Vec<_> = ids.iter().map(|id| document(id, DateTime::now())).collect();
+    let now = DateTime::now();
+    let documents: Vec<_> = ids.iter().map(|id| document(id, now)).collect();
     let long = "x".repeat(1_000);
+    let (mut undated, mut text) = (document("undated", now), document("text", now));
+    undated.remove("createdAt");
+    text.insert("createdAt", "today");
     let unpublishable = doc! {
         "insert": TRANSACTIONS,
-        "documents": [document(&long, DateTime::now())],
+        "documents": [document(&long, now), undated, text],
         "bypassDocumentValidation": true,
     };
     world.store.database().run_command(unpublishable).await.expect("MongoDB is there");
     insert(&world, &documents).await;
     world.publish(&ids, 10).await;
-    wait_until("all are settled", s(60), async || world.count(&[State::Done]).await == 100).await;
-    assert_eq!(world.balance("b").await, ledger::amount::Amount::Int(100));
+    wait_until("all are settled", s(60), async || world.count(&[State::Done]).await == 102).await;
+    assert_eq!(world.balance("b").await, ledger::amount::Amount::Int(102));
     wait_until("the other one is parked", s(60), async || {
         worker.metrics().await.sum("tandem_parked_total", &[("reason", "invalid_id")]) > 0.0
     })
