@@ -48,7 +48,7 @@ impl Console {
         });
         self.bar.lock().expect("no holder panics").clone_from(&bar);
         let begun = Instant::now();
-        Progress { console: self, bar, label, total, begun, said: Mutex::new(begun) }
+        Progress { console: self, bar, label, total, begun, from: 0, said: Mutex::new(begun) }
     }
 }
 
@@ -71,10 +71,23 @@ pub struct Progress<'a> {
     label: &'static str,
     total: Option<u64>,
     begun: Instant,
+    from: u64,
     said: Mutex<Instant>,
 }
 
 impl Progress<'_> {
+    /// The same, which begins at this position: what an interrupted run has done before counts for
+    /// the position, and not for the rate.
+    #[must_use]
+    pub fn from(mut self, position: u64) -> Self {
+        self.from = position;
+        if let Some(bar) = &self.bar {
+            bar.set_position(position);
+            bar.reset_eta();
+        }
+        self
+    }
+
     /// Shows a position and what else there is to say.
     pub fn at(&self, position: u64, message: &str) {
         if let Some(bar) = &self.bar {
@@ -85,10 +98,16 @@ impl Progress<'_> {
         let mut said = self.said.lock().expect("no holder panics");
         if said.elapsed() >= PLAIN_EVERY {
             *said = Instant::now();
-            let of = self.total.map(|total| format!("/{total}")).unwrap_or_default();
-            let rate = per_second(position, self.begun.elapsed());
-            self.console.note(format!("{}: {position}{of}, {rate:.0}/s {message}", self.label));
+            self.console.note(self.line(position, self.begun.elapsed(), message));
         }
+    }
+}
+
+impl Progress<'_> {
+    fn line(&self, position: u64, elapsed: Duration, message: &str) -> String {
+        let of = self.total.map(|total| format!("/{total}")).unwrap_or_default();
+        let rate = per_second(position.saturating_sub(self.from), elapsed);
+        format!("{}: {position}{of}, {rate:.0}/s {message}", self.label)
     }
 }
 
@@ -107,4 +126,19 @@ pub fn per_second(count: u64, elapsed: Duration) -> f64 {
     let seconds = elapsed.as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_before_an_interruption_is_in_the_position_and_not_in_the_rate() {
+        let console = Console::quiet();
+        let second = Duration::from_secs(1);
+        let fresh = console.progress("looking", Some(9_000));
+        assert_eq!(fresh.line(500, second, "accounts"), "looking: 500/9000, 500/s accounts");
+        let resumed = console.progress("looking", Some(9_000)).from(8_000);
+        assert_eq!(resumed.line(8_500, second, "accounts"), "looking: 8500/9000, 500/s accounts");
+    }
 }

@@ -174,7 +174,8 @@ async fn with_progress<T>(
 ) -> T {
     let bar = OnceLock::new();
     let progress = |at: At| {
-        let bar = bar.get_or_init(|| context.console.progress(label, Some(at.of)));
+        let begin = || context.console.progress(label, Some(at.of)).from(at.read);
+        let bar = bar.get_or_init(begin);
         bar.at(at.read, &what(at));
     };
     work(&progress).await
