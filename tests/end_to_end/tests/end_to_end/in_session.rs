@@ -128,7 +128,7 @@ async fn an_id_with_other_content_is_refused_also_in_a_race_and_nothing_is_store
         InSessionError::Submission(error) => panic!("{error}"),
     }
     first.commit_transaction().await.expect("MongoDB is there");
-    let refused = second.await.expect("no panic").err().expect("it has other content");
+    let refused = second.await.expect("no panic").expect_err("it has other content");
     let conflict = refused.get_custom::<Error>().expect("it is the client's error");
     assert!(
         matches!(conflict, Error::Conflict { differs, .. } if *differs == ["value"]),
@@ -147,7 +147,7 @@ async fn an_exclusive_key_of_another_ends_the_transaction_and_names_who_has_it()
     let keyed = |id: &str| payment(id, 1).held().with_exclusive_key("seat-17");
     order(&client, "first", &keyed("p")).await.expect("the key is free");
     assert_eq!(client.outcome("p").await.expect("it is there"), Outcome::Held);
-    let refused = order(&client, "second", &keyed("q")).await.err().expect("the key is taken");
+    let refused = order(&client, "second", &keyed("q")).await.expect_err("the key is taken");
     match refused.get_custom::<Error>() {
         Some(Error::KeyInUse { id, key, holder }) => {
             assert_eq!([&**id, &**key, &**holder], ["q", "seat-17", "p"]);
@@ -177,7 +177,7 @@ async fn what_is_scheduled_or_wrong_is_known_at_the_call() {
         Submission::legs([("a", 1_i64), ("b", 1)]).with_id("unbalanced"),
     ];
     for wrong in wrong {
-        let refused = order(&client, "wrong", &wrong).await.err().expect("it is refused");
+        let refused = order(&client, "wrong", &wrong).await.expect_err("it is refused");
         let error = refused.get_custom::<Error>();
         assert!(matches!(error, Some(Error::Invalid { .. })), "{refused}");
         assert!(!order_exists(&client, "wrong").await);
