@@ -31,6 +31,7 @@ def main():
         # Those of the scripts of this folder are no program's.
         named = {name for name in re.findall(r"\bTANDEM_[A-Z_]+\b", text)}
         own = {"TANDEM_TEST_DIR", "TANDEM_TEST_OLD_WORKER", "TANDEM_DEPLOY_OWNER"}
+        own |= {"TANDEM_PROFILE"}
         own |= {"TANDEM_MONGOD", "TANDEM_RABBITMQ_SERVER", "TANDEM_MONGOSH"}
         # Both programs read them before their flags (common/settings/src/secret_files.rs).
         own |= {"TANDEM_MONGODB_URI_FILE", "TANDEM_AMQP_URL_FILE"}
