@@ -5,15 +5,12 @@
 //! errors come back as they are, with their labels, so that whoever runs the transaction knows
 //! which failures pass. Any failure of a statement ends the caller's transaction on the server.
 
-use std::borrow::Cow;
-
 use ledger::LedgerError;
-use ledger::Refused;
 use mongodb::ClientSession;
-use mongodb::bson::{Document, RawArrayBuf, RawDocumentBuf, rawdoc};
+use mongodb::bson::{Document, RawDocumentBuf, rawdoc};
 use mongodb::error::Error;
 
-use super::keyed::refused_by;
+use super::keyed::{insert_within, refused_by};
 use super::names::TRANSACTIONS;
 use super::write::DUPLICATE_KEY;
 use super::{KeyedInsert, Store, duplicate, fault, words};
@@ -57,13 +54,9 @@ impl Store {
         if !cursor.advance(&mut *session).await? {
             return Ok(None);
         }
-        let garbled = |error: Error| LedgerError::lasting(LOOK, error.to_string());
-        let document =
-            command.answer.read(cursor.current()).map_err(|error| garbled(error.into()))?;
-        Ok(Some(match document {
-            Cow::Borrowed(document) => document.to_owned(),
-            Cow::Owned(document) => document,
-        }))
+        let document = command.answer.read(cursor.current());
+        let document = document.map_err(|error| LedgerError::lasting(LOOK, error.to_string()))?;
+        Ok(Some(document.into_owned()))
     }
 
     /// Inserts a transaction within a session. After [`KeyedInsert::Duplicate`], looks of this store
@@ -78,31 +71,13 @@ impl Store {
     ) -> Result<KeyedInsert, InSession> {
         let document = RawDocumentBuf::try_from(document)
             .map_err(|error| LedgerError::lasting(INSERT, error.to_string()))?;
-        let documents: RawArrayBuf = [document].into_iter().collect();
-        let command = rawdoc! {
-            "insert": TRANSACTIONS,
-            "documents": documents,
-            "maxTimeMS": self.op_limit_ms(),
-            "comment": format!("tandem {INSERT}"),
-        };
-        let command = self.sent(INSERT, command).await?.sent;
-        let reply = self.database().run_raw_command(command).session(&mut *session).await;
-        let inserted = match reply {
-            Ok(reply) => match fault::refusals(INSERT, &reply)?.pop() {
-                None => KeyedInsert::Inserted,
-                Some((DUPLICATE_KEY, _)) => {
-                    let id = self.stored_path(TRANSACTIONS, "_id");
-                    refused_by(duplicate::index_of(&reply, 0, &id), 0)
-                }
-                Some((_, refused)) => KeyedInsert::Refused(Refused { item: 0, ..refused }),
-            },
-            Err(error) if fault::code_of(&error) == Some(DUPLICATE_KEY) => {
+        let inserted = match insert_within(self, session, INSERT, &[document]).await {
+            Err(InSession::Driver(error)) if fault::code_of(&error) == Some(DUPLICATE_KEY) => {
                 refused_by(duplicate::index_in(&words::of_error(&error)), 0)
             }
-            Err(error) => return Err(error.into()),
+            inserted => inserted?,
         };
-        let was_duplicate = matches!(inserted, KeyedInsert::Duplicate | KeyedInsert::Taken(_));
-        if was_duplicate {
+        if matches!(inserted, KeyedInsert::Duplicate | KeyedInsert::Taken(_)) {
             self.read_after(session);
         }
         Ok(inserted)

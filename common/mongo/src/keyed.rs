@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ledger::{LedgerError, Refused};
 use mongodb::ClientSession;
 use mongodb::bson::{Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, doc, rawdoc};
+use mongodb::error::Error;
 use mongodb::options::ReadConcern;
 
 use super::index::Index;
@@ -163,6 +164,32 @@ pub(super) fn refused_by(index: Option<&str>, item: usize) -> KeyedInsert {
     }
 }
 
+/// Inserts transactions within a session, and tells what a refusal means. A duplicate that comes as
+/// an error of the whole command is left to the caller.
+pub(super) async fn insert_within<E: From<Error> + From<LedgerError>>(
+    store: &Store,
+    session: &mut ClientSession,
+    operation: &'static str,
+    documents: &[RawDocumentBuf],
+) -> Result<KeyedInsert, E> {
+    let documents: RawArrayBuf = documents.iter().map(RawDocumentBuf::as_ref).collect();
+    let command = rawdoc! {
+        "insert": TRANSACTIONS,
+        "documents": documents,
+        "maxTimeMS": store.op_limit_ms(),
+        "comment": format!("tandem {operation}"),
+    };
+    let command = store.sent(operation, command).await?.sent;
+    let reply = store.database().run_raw_command(command).session(session).await?;
+    Ok(match fault::refusals(operation, &reply)?.pop() {
+        None => KeyedInsert::Inserted,
+        Some((DUPLICATE_KEY, refused)) => {
+            refused_by(duplicate::index_of(&reply, refused.item, "_id"), refused.item)
+        }
+        Some((_, refused)) => KeyedInsert::Refused(refused),
+    })
+}
+
 /// Says to an attempt that its caller does not wait for it any more.
 #[derive(Default)]
 struct GivenUp(Arc<AtomicBool>);
@@ -200,23 +227,7 @@ impl KeyedAttempt {
         {
             return Ok(KeyedInsert::Superseded);
         }
-        let documents: RawArrayBuf = self.documents.iter().map(RawDocumentBuf::as_ref).collect();
-        let command = rawdoc! {
-            "insert": TRANSACTIONS,
-            "documents": documents,
-            "maxTimeMS": self.store.op_limit_ms(),
-            "comment": format!("tandem {OPERATION}"),
-        };
-        let command = self.store.sent(OPERATION, command).await?.sent;
-        let database = self.store.database();
-        let reply = database.run_raw_command(command).session(&mut *session).await?;
-        Ok(match fault::refusals(OPERATION, &reply)?.pop() {
-            None => KeyedInsert::Inserted,
-            Some((DUPLICATE_KEY, refused)) => {
-                refused_by(duplicate::index_of(&reply, refused.item, "_id"), refused.item)
-            }
-            Some((_, refused)) => KeyedInsert::Refused(refused),
-        })
+        insert_within(&self.store, session, OPERATION, &self.documents).await
     }
 
     /// The looks that follow a duplicate wait until a majority has what the insert has met.
@@ -236,8 +247,8 @@ impl KeyedAttempt {
             )
             | Err(Halt::Conflict | Halt::Refused { .. } | Halt::Failed(_) | Halt::Open(_)) => false,
         };
-        if let Some(moment) = session.operation_time().filter(|_| was_duplicate) {
-            self.store.heard_of(moment);
+        if was_duplicate {
+            self.store.read_after(session);
         }
     }
 

@@ -97,8 +97,19 @@ impl MongoOutbox {
             "hint": DUE,
             "projection": { "_id": 1 },
         };
+        self.found("stranded", command, limit).await
+    }
+
+    /// At most so many of those that a command finds and that no note names as parked. An id that
+    /// no message can hold is parked by this.
+    pub(super) async fn found(
+        &self,
+        operation: &'static str,
+        command: RawDocumentBuf,
+        limit: usize,
+    ) -> Result<Swept, LedgerError> {
         let id = |found: &RawDocument| Some((found.to_owned(), ()));
-        let found = self.store.unnoted("stranded", command, limit, id).await?;
+        let found = self.store.unnoted(operation, command, limit, id).await?;
         self.publishable(found.into_iter().map(|(id, ())| id)).await
     }
 

@@ -144,7 +144,14 @@ impl MongoOutbox {
         sweep_after: ServerMs,
     ) -> Result<Vec<TransactionId>, LedgerError> {
         let written = self.move_on("due", ids, |ids| make_due(ids, sweep_after)).await?;
-        let moved = self.moved(ids, sweep_after, &written).await?;
+        if written.count == ids.len() {
+            return Ok(ids.to_vec());
+        }
+        let mut moved = Vec::new();
+        if written.count > 0 {
+            let stamp = DateTime::from_millis(sweep_after);
+            moved = self.initial_among(ids, rawdoc! { "sweepAfter": stamp }).await?;
+        }
         self.settle_the_rest(ids, &written).await?;
         Ok(moved)
     }
@@ -214,23 +221,6 @@ impl MongoOutbox {
         let moment =
             |found: &RawDocument| found.get_datetime(DUE_AT).ok().map(DateTime::timestamp_millis);
         Ok(self.store.find("due", command, moment).await?.pop())
-    }
-
-    /// Which of `ids` this call has written with this stamp.
-    async fn moved(
-        &self,
-        ids: &[TransactionId],
-        sweep_after: ServerMs,
-        written: &Written,
-    ) -> Result<Vec<TransactionId>, LedgerError> {
-        if written.count == ids.len() {
-            return Ok(ids.to_vec());
-        }
-        if written.count == 0 {
-            return Ok(Vec::new());
-        }
-        let stamp = DateTime::from_millis(sweep_after);
-        self.initial_among(ids, rawdoc! { "sweepAfter": stamp }).await
     }
 
     pub(super) async fn move_on(

@@ -10,7 +10,7 @@
 
 use ledger::LedgerError;
 use ledger::transaction::{State, TransactionId, UNPUBLISHED};
-use mongodb::bson::{RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
+use mongodb::bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 
 use super::dates::is_date;
 use super::names::{INSERTED, TRANSACTIONS};
@@ -92,9 +92,7 @@ impl MongoOutbox {
             "hint": INSERTED,
             "projection": { "_id": 1 },
         };
-        let id = |found: &RawDocument| Some((found.to_owned(), ()));
-        let found = self.store.unnoted("unpublished", command, limit, id).await?;
-        self.publishable(found.into_iter().map(|(id, ())| id)).await
+        self.found("unpublished", command, limit).await
     }
 
     /// Takes up transactions to publish them; returns those that this worker has taken up, and

@@ -101,9 +101,7 @@ impl Progress<'_> {
             self.console.note(self.line(position, self.begun.elapsed(), message));
         }
     }
-}
 
-impl Progress<'_> {
     fn line(&self, position: u64, elapsed: Duration, message: &str) -> String {
         let of = self.total.map(|total| format!("/{total}")).unwrap_or_default();
         let rate = per_second(position.saturating_sub(self.from), elapsed);

@@ -159,17 +159,16 @@ impl Client {
         }
         match self.store().insert_in(session, &document).await? {
             KeyedInsert::Inserted => Ok(Answer::Submitted),
-            KeyedInsert::Refused(refused) => Ok(Answer::Refused(refused.problem)),
-            KeyedInsert::Taken(refused) => Ok(Answer::Refused(refused.problem)),
+            KeyedInsert::Refused(refused) | KeyedInsert::Taken(refused) => {
+                Ok(Answer::Refused(refused.problem))
+            }
             KeyedInsert::Duplicate => self.in_the_way(session, order, created_at).await,
             KeyedInsert::Conflict | KeyedInsert::Superseded => {
                 Err(self.run_again(session, order).await)
             }
         }
     }
-}
 
-impl Client {
     /// What stands in the way of an insert. It has ended the caller's transaction.
     async fn in_the_way(
         &self,

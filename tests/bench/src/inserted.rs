@@ -14,14 +14,12 @@ use mongo::TRANSACTIONS;
 use mongodb::bson::{DateTime, Document, doc};
 use serde::{Deserialize, Serialize};
 
-use super::contender::{Contender, Kind};
+use super::contender::Contender;
 use super::field::Field;
 use super::tandem::{self, Workers};
 use super::workload::{Load, Transfer, Workload};
-use super::{Bench, say, throughput};
+use super::{Bench, say, undated};
 
-/// Who is measured if nobody is named.
-const CONTENDERS: [Contender; 2] = [Contender::Tandem, Contender::Auto];
 /// Transfers that are inserted at once.
 const AT_ONCE: usize = 10_000;
 /// How often that is done.
@@ -68,12 +66,7 @@ pub struct Inserted {
 
 /// One contender after the other.
 pub async fn run(bench: &mut Bench) {
-    let named = |contender: &Contender| match bench.args.only.as_slice() {
-        [] => CONTENDERS.contains(contender),
-        _ => matches!(contender.kind(), Kind::Tandem { .. }),
-    };
-    let contenders = throughput::available(bench.args.contenders());
-    for contender in contenders.into_iter().filter(named).collect::<Vec<_>>() {
+    for contender in undated::contenders(bench) {
         let setup = bench.setup(contender);
         let field = bench.field_of(&setup).await;
         let ran = measure(bench, &field, contender).await;
@@ -150,19 +143,9 @@ impl Run<'_> {
         let transfers: Vec<&Transfer> = self.left.by_ref().take(count).collect();
         let names = self.field.names;
         let document = |transfer: &&Transfer| -> Document {
-            let [(source, _), (destination, value)] = transfer.legs[..] else {
-                unreachable!("uniform transfers have two legs")
-            };
             let now = DateTime::now();
-            let mut own = doc! {
-                "_id": names.transfer(&transfer.id),
-                "source": names.account(source),
-                "destination": names.account(destination),
-                "value": value,
-                "state": "initial",
-                "createdAt": now,
-                "lastModified": now,
-            };
+            let mut own = undated::initial(names, transfer);
+            own.extend(doc! { "createdAt": now, "lastModified": now });
             if unpublished {
                 own.insert(UNPUBLISHED, true);
             }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contender::{Contender, Kind};
 use super::field::{Field, Setup};
+use super::names::Names;
 use super::tandem;
 use super::workload::{Load, Transfer, Workload};
 use super::{Bench, say, throughput};
@@ -47,12 +48,7 @@ pub struct Undated {
 
 /// One contender after the other.
 pub async fn run(bench: &mut Bench) {
-    let named = |contender: &Contender| match bench.args.only.as_slice() {
-        [] => CONTENDERS.contains(contender),
-        _ => matches!(contender.kind(), Kind::Tandem { .. }),
-    };
-    let contenders = throughput::available(bench.args.contenders());
-    for contender in contenders.into_iter().filter(named).collect::<Vec<_>>() {
+    for contender in contenders(bench) {
         let setup = bench.setup(contender);
         // The validators of a ledger as Tandem makes it would refuse what has no date.
         let of_others = || Layout::from_toml(OF_OTHERS).expect("it is good");
@@ -69,6 +65,15 @@ pub async fn run(bench: &mut Bench) {
             Err(problem) => bench.failed(format!("undated {}: {problem}", contender.name())),
         }
     }
+}
+
+/// Those that run Tandem's workers and are named, or else the two usual ones.
+pub(super) fn contenders(bench: &Bench) -> Vec<Contender> {
+    let named = |contender: &Contender| match bench.args.only.as_slice() {
+        [] => CONTENDERS.contains(contender),
+        _ => matches!(contender.kind(), Kind::Tandem { .. }),
+    };
+    throughput::available(bench.args.contenders()).into_iter().filter(named).collect()
 }
 
 async fn measure(bench: &Bench, field: &Field, contender: Contender) -> Result<Undated, String> {
@@ -90,21 +95,24 @@ async fn measure(bench: &Bench, field: &Field, contender: Contender) -> Result<U
     Ok(put_together(contender, transfers, (first, elapsed), problems))
 }
 
+/// A transfer as somebody else writes it: what a worker needs, and no more.
+pub(super) fn initial(names: Names, transfer: &Transfer) -> Document {
+    let [(source, _), (destination, value)] = transfer.legs[..] else {
+        unreachable!("uniform transfers have two legs")
+    };
+    doc! {
+        "_id": names.transfer(&transfer.id),
+        "source": names.account(source),
+        "destination": names.account(destination),
+        "value": value,
+        "state": "initial",
+    }
+}
+
 /// Inserts them as their owner does.
 async fn insert(field: &Field, load: &Load) -> Result<(), String> {
-    let names = field.names;
-    let document = |transfer: &Transfer| -> Document {
-        let [(source, _), (destination, value)] = transfer.legs[..] else {
-            unreachable!("uniform transfers have two legs")
-        };
-        let own = doc! {
-            "_id": names.transfer(&transfer.id),
-            "source": names.account(source),
-            "destination": names.account(destination),
-            "value": value,
-            "state": "initial",
-        };
-        laid_out::stored(&field.store, TRANSACTIONS, own)
+    let document = |transfer: &Transfer| {
+        laid_out::stored(&field.store, TRANSACTIONS, initial(field.names, transfer))
     };
     for chunk in load.transfers.chunks(CHUNK) {
         let documents: Vec<_> = chunk.iter().map(document).collect();

@@ -9,12 +9,13 @@ use engine::Observer;
 use ledger::message::Message;
 use ledger::transaction::{ParkCode, State, TransactionId};
 use mongo::{Open, RawId, Swept};
-use queue::Outgoing;
+use queue::{Outgoing, Publisher};
 
+use crate::metrics::Metrics;
 use crate::sweeper::{SWEEP_AGAIN_MS, SweepError, Sweeper};
 use crate::walker::{Fate, Moments};
 
-pub(crate) const IDS_PER_MESSAGE: usize = 100;
+const IDS_PER_MESSAGE: usize = 100;
 
 /// How many are stamped with one command, well within its time limit.
 const IDS_PER_STAMP: usize = 500;
@@ -64,17 +65,9 @@ impl Sweeper {
         }
         for ids in ids.chunks(IDS_PER_STAMP) {
             self.unwritable(self.outbox.stamp(ids, at.now + SWEEP_AGAIN_MS).await?);
-            self.publish_stamped(ids, kind).await?;
+            publish(&self.publisher, &self.metrics, ids, kind).await?;
         }
         tracing::info!(kind, transactions = ids.len(), "published what nobody had a message for");
-        Ok(())
-    }
-
-    async fn publish_stamped(&self, ids: &[TransactionId], kind: &str) -> Result<(), SweepError> {
-        let messages: Vec<_> =
-            Message::chunked(ids, IDS_PER_MESSAGE).map(|m| Outgoing::work(&m)).collect();
-        self.publisher.publish(&messages).await?;
-        self.metrics.swept.with_label_values(&[kind]).inc_by(ids.len() as u64);
         Ok(())
     }
 
@@ -88,7 +81,7 @@ impl Sweeper {
         let (scheduled, held) = (self.names(scheduled).await?, self.names(held).await?);
         for ids in scheduled.chunks(IDS_PER_STAMP) {
             let moved = self.outbox.make_due(ids, at.now + SWEEP_AGAIN_MS).await?;
-            self.publish_stamped(&moved, "due").await?;
+            publish(&self.publisher, &self.metrics, &moved, "due").await?;
         }
         for ids in held.chunks(IDS_PER_STAMP) {
             self.outbox.expire_holds(ids).await?;
@@ -98,14 +91,32 @@ impl Sweeper {
 
     /// The ids that a message can hold.
     async fn names(&self, found: Vec<RawId>) -> Result<Vec<TransactionId>, SweepError> {
-        let Swept { ids, parked } = self.outbox.publishable(found).await?;
-        if let Some((count, code)) = parked {
-            (0..count).for_each(|_| self.metrics.parked(code));
-        }
-        Ok(ids)
+        Ok(with_parked_counted(&self.metrics, self.outbox.publishable(found).await?))
     }
 
     fn unwritable(&self, count: usize) {
         (0..count).for_each(|_| self.metrics.parked(ParkCode::TransactionUnwritable));
     }
+}
+
+/// Publishes ids of what a look has found, and counts them as swept of this kind.
+pub(crate) async fn publish(
+    publisher: &Publisher,
+    metrics: &Metrics,
+    ids: &[TransactionId],
+    kind: &str,
+) -> Result<(), SweepError> {
+    let messages: Vec<_> =
+        Message::chunked(ids, IDS_PER_MESSAGE).map(|m| Outgoing::work(&m)).collect();
+    publisher.publish(&messages).await?;
+    metrics.swept.with_label_values(&[kind]).inc_by(ids.len() as u64);
+    Ok(())
+}
+
+/// The ids of what a look has found; counts what it has parked.
+pub(crate) fn with_parked_counted(metrics: &Metrics, found: Swept) -> Vec<TransactionId> {
+    if let Some((count, code)) = found.parked {
+        (0..count).for_each(|_| metrics.parked(code));
+    }
+    found.ids
 }

@@ -14,16 +14,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Engine, Environment, Observer, Outcome};
-use ledger::message::Message;
 use ledger::retry::jitter;
 use ledger::transaction::{ReasonCode, State, TransactionId};
 use ledger::{Ledger, ServerMs};
 use mongo::{MongoOutbox, Store, Stranded};
-use queue::{Outgoing, Publisher, WORK};
+use queue::{Publisher, WORK};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::acting::IDS_PER_MESSAGE;
+use crate::acting;
 use crate::components::pause;
 use crate::isolation_lock::IsolationLock;
 use crate::metrics::Metrics;
@@ -209,15 +208,13 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
         let spread = (jitter() * STAMP_SPREAD_MS) as i64;
         let sweep_after = now + SWEEP_AGAIN_MS + spread;
         let moved = self.outbox.make_due(&found, sweep_after).await?;
-        let messages: Vec<_> =
-            Message::chunked(&moved, IDS_PER_MESSAGE).map(|m| Outgoing::work(&m)).collect();
+        let publishing = acting::publish(&self.publisher, &self.metrics, &moved, "due");
         // They are stamped: what a stop leaves unpublished is published by the sweeper.
-        match stop.run_until_cancelled(self.publisher.publish(&messages)).await {
+        match stop.run_until_cancelled(publishing).await {
             Some(published) => published?,
             None => return Ok((false, false)),
         }
         self.metrics.moved(State::Initial, moved.len());
-        self.metrics.swept.with_label_values(&["due"]).inc_by(moved.len() as u64);
         tracing::debug!(transactions = moved.len(), "published what has become due");
         // Others may have moved what was found; then there may be more.
         let is_full = found.len() == most;
@@ -237,10 +234,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
 
     async fn found(&self, which: Stranded, most: usize) -> Result<Vec<TransactionId>, SweepError> {
         let found = self.outbox.stranded(which, most).await?;
-        if let Some((count, code)) = found.parked {
-            (0..count).for_each(|_| self.metrics.parked(code));
-        }
-        Ok(found.ids)
+        Ok(acting::with_parked_counted(&self.metrics, found))
     }
 
     /// Ends what is canceled, without a message. What this worker can't end now, the sweeper

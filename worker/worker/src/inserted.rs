@@ -10,15 +10,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::Observer;
-use ledger::message::Message;
 use ledger::retry::jitter;
 use ledger::transaction::TransactionId;
 use mongo::MongoOutbox;
-use queue::{Outgoing, Publisher};
+use queue::Publisher;
 use tokio_util::sync::CancellationToken;
 
-use crate::acting::IDS_PER_MESSAGE;
+use crate::acting;
 use crate::components::pause;
 use crate::health::Health;
 use crate::metrics::Metrics;
@@ -104,23 +102,18 @@ impl Inserted {
             self.outbox.forget_unpublished(TIDIED_PER_LOOK).await?;
         }
         let found = self.outbox.unpublished(STEP).await?;
-        if let Some((count, code)) = found.parked {
-            (0..count).for_each(|_| self.metrics.parked(code));
-        }
-        if found.ids.is_empty() {
+        let found = acting::with_parked_counted(&self.metrics, found);
+        if found.is_empty() {
             return Ok(Vec::new());
         }
-        Ok(self.outbox.take_up(&found.ids, &self.name, SWEEP_AGAIN_MS).await?)
+        Ok(self.outbox.take_up(&found, &self.name, SWEEP_AGAIN_MS).await?)
     }
 
     async fn publish(&self, taken: &[TransactionId]) -> Result<(), SweepError> {
         if taken.is_empty() {
             return Ok(());
         }
-        let messages: Vec<_> =
-            Message::chunked(taken, IDS_PER_MESSAGE).map(|m| Outgoing::work(&m)).collect();
-        self.publisher.publish(&messages).await?;
-        self.metrics.swept.with_label_values(&["unpublished"]).inc_by(taken.len() as u64);
+        acting::publish(&self.publisher, &self.metrics, taken, "unpublished").await?;
         tracing::debug!(transactions = taken.len(), "published what was inserted only");
         Ok(())
     }
