@@ -13,15 +13,14 @@ use ledger::transaction::{ParkCode, Parked, State, TransactionId, check_name};
 use ledger::{LedgerError, ServerMs};
 use mongodb::bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, rawdoc};
 
+use super::Store;
 use super::dates::is_date;
 use super::names::{DUE, SWEPT, TRANSACTIONS};
-use super::parking::note;
 use super::raw::{RawId, raw_id};
 use super::read::cstr;
 use super::statements::dated;
 use super::submissions::foreign;
 use super::write::{Counts, each_alone, together};
-use super::{Store, refused};
 
 /// Which transactions of the index of what is due to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +66,7 @@ impl Stranded {
 pub struct Swept {
     /// Those that can be published.
     pub ids: Vec<TransactionId>,
-    /// How many were parked, and why: no message can hold their ids.
+    /// How many were parked, and why.
     pub parked: Option<(usize, ParkCode)>,
 }
 
@@ -159,8 +158,9 @@ impl MongoOutbox {
 
     /// Keeps all sweepers away from the ids to be published until `sweep_after`, from when on the
     /// index of stamps shows them until they are final. One without a date of creation gets one, so
-    /// that it lies where the walk comes by. Returns how many can't be written: they are noted as
-    /// parked. They may be published all the same, since a claim may fit where a stamp does not.
+    /// that it lies where the walk comes by. What can't be written is noted as parked, and is not to
+    /// be published: whoever sees the note mends the document and brings it back at once, and a
+    /// worker that had read the document before that would park it again.
     ///
     /// # Errors
     /// When the server is away; any of them may be stamped.
@@ -168,16 +168,17 @@ impl MongoOutbox {
         &self,
         ids: &[TransactionId],
         sweep_after: ServerMs,
-    ) -> Result<usize, LedgerError> {
+    ) -> Result<Swept, LedgerError> {
         let stamp = RawBson::DateTime(DateTime::from_millis(sweep_after));
         self.set_stamp(ids, &State::UNFINISHED, stamp).await
     }
 
-    /// Stamps transactions in flight for when they may be taken over.
+    /// Stamps transactions in flight for when they may be taken over. What can't be written is noted
+    /// as parked.
     ///
     /// # Errors
     /// When the server is away; any of them may be stamped.
-    pub async fn stamp_for_takeover(&self, ids: &[TransactionId]) -> Result<usize, LedgerError> {
+    pub async fn stamp_for_takeover(&self, ids: &[TransactionId]) -> Result<Swept, LedgerError> {
         let at = rawdoc! { "$cond": [is_date("$takeoverAt"), "$takeoverAt", "$$NOW"] };
         self.set_stamp(ids, &State::IN_FLIGHT, at.into()).await
     }
@@ -187,7 +188,7 @@ impl MongoOutbox {
         ids: &[TransactionId],
         states: &[State],
         stamp: RawBson,
-    ) -> Result<usize, LedgerError> {
+    ) -> Result<Swept, LedgerError> {
         let states: RawArrayBuf = states.iter().map(|state| state.as_str()).collect();
         let statement = |ids: &[&TransactionId]| {
             let ids: RawArrayBuf = ids.iter().map(|id| id.as_ref()).collect();
@@ -202,14 +203,12 @@ impl MongoOutbox {
         let groups = together(ids.len());
         let written =
             self.store.write("stamp", TRANSACTIONS, ids, groups, Counts::Matched, statement);
-        let written = refused::explained(&self.store, written.await?, |item| &ids[item]).await;
-        let refused = written.refused;
-        for refused in &refused {
-            let message = format!("the database refuses to stamp it: {}", refused.problem);
-            let why = Parked::new(ParkCode::TransactionUnwritable, message);
-            note(&self.store, &[(raw_id(&ids[refused.item]), &why)]).await?;
-        }
-        Ok(refused.len())
+        let written = written.await?;
+        self.note_refused(ids, &written, "stamp it").await?;
+        let is_noted = |item: &usize| written.refused.iter().any(|refused| refused.item == *item);
+        let stamped = (0..ids.len()).filter(|item| !is_noted(item)).map(|item| ids[item].clone());
+        let parked = (written.refused.len(), ParkCode::TransactionUnwritable);
+        Ok(Swept { ids: stamped.collect(), parked: Some(parked) })
     }
 
     /// Takes the stamps away that have come and mean nothing: of what rests, is parked or is final.

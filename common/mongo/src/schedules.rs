@@ -261,24 +261,29 @@ impl MongoOutbox {
         ids: &[TransactionId],
         written: &Written,
     ) -> Result<(), LedgerError> {
-        self.note_refused(ids, written).await?;
+        self.note_refused(ids, written, "move it on").await?;
         if written.count < ids.len() && written.refused.is_empty() {
             self.move_on("due", ids, set_right).await?;
         }
         Ok(())
     }
 
-    /// Notes as parked what the database refuses to write, so that it is found no more.
+    /// Notes as parked what the database has refused to write, so that it is found no more.
     pub(super) async fn note_refused(
         &self,
         ids: &[TransactionId],
         written: &Written,
+        doing: &str,
     ) -> Result<(), LedgerError> {
         let written = refused::explained(&self.store, written.clone(), |item| &ids[item]).await;
         for refused in &written.refused {
-            let message = format!("the database refuses to move it on: {}", refused.problem);
+            let id = &ids[refused.item];
+            let message = format!(
+                "the database refuses to {doing}: {}; correct it, then run `producer unpark {id}`",
+                refused.problem
+            );
             let why = Parked::new(ParkCode::TransactionUnwritable, message);
-            note(&self.store, &[(raw_id(&ids[refused.item]), &why)]).await?;
+            note(&self.store, &[(raw_id(id), &why)]).await?;
         }
         Ok(())
     }

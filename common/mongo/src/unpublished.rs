@@ -113,7 +113,7 @@ impl MongoOutbox {
         }
         let statement = |ids: &[&TransactionId]| take_up_stamped(ids, worker, stamp_ms);
         let stamped = self.move_on("take_up", ids, statement).await?;
-        self.note_refused(ids, &stamped).await?;
+        self.note_refused(ids, &stamped, "move it on").await?;
         match new.count + stamped.count {
             0 => Ok(Vec::new()),
             all if all == ids.len() => Ok(ids.to_vec()),

@@ -2,8 +2,8 @@
 //!
 //! Owns the order: a document is stamped first, and published after that, so that one that is
 //! published and not done comes back when its stamp has come, and one whose publication fails does,
-//! too. What can't be stamped is noted as parked and published once all the same. Promises that all
-//! of it is durable when it succeeds. Fails when a server is away; doing it again is harmless.
+//! too. What can't be stamped is noted as parked, and not published. Promises that all of it is
+//! durable when it succeeds. Fails when a server is away; doing it again is harmless.
 
 use engine::Observer;
 use ledger::message::Message;
@@ -39,7 +39,7 @@ impl Sweeper {
         self.publish(waiting, "unclaimed", at).await?;
         let later = self.names(chosen(&|_, fate| fate == Fate::Later)).await?;
         for ids in later.chunks(IDS_PER_STAMP) {
-            self.unwritable(self.outbox.stamp_for_takeover(ids).await?);
+            with_parked_counted(&self.metrics, self.outbox.stamp_for_takeover(ids).await?);
         }
         let scheduled = chosen(&|open, fate| fate == Fate::Moment && !is_held(open));
         let held = chosen(&|open, fate| fate == Fate::Moment && is_held(open));
@@ -63,11 +63,20 @@ impl Sweeper {
         if ids.is_empty() {
             return Ok(());
         }
+        let mut published = 0;
         for ids in ids.chunks(IDS_PER_STAMP) {
-            self.unwritable(self.outbox.stamp(ids, at.now + SWEEP_AGAIN_MS).await?);
-            publish(&self.publisher, &self.metrics, ids, kind).await?;
+            let stamped = self.outbox.stamp(ids, at.now + SWEEP_AGAIN_MS).await?;
+            let stamped = with_parked_counted(&self.metrics, stamped);
+            publish(&self.publisher, &self.metrics, &stamped, kind).await?;
+            published += stamped.len();
         }
-        tracing::info!(kind, transactions = ids.len(), "published what nobody had a message for");
+        if published > 0 {
+            tracing::info!(
+                kind,
+                transactions = published,
+                "published what nobody had a message for"
+            );
+        }
         Ok(())
     }
 
@@ -92,10 +101,6 @@ impl Sweeper {
     /// The ids that a message can hold.
     async fn names(&self, found: Vec<RawId>) -> Result<Vec<TransactionId>, SweepError> {
         Ok(with_parked_counted(&self.metrics, self.outbox.publishable(found).await?))
-    }
-
-    fn unwritable(&self, count: usize) {
-        (0..count).for_each(|_| self.metrics.parked(ParkCode::TransactionUnwritable));
     }
 }
 

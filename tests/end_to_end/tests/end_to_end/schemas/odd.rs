@@ -107,7 +107,14 @@ async fn a_payment_with_something_on_the_way_is_parked_alone_and_goes_on_once_it
             let note = one(&world, "tandem.parked", doc! { "_id": id }).await;
             let told = note.get_str("message").expect("it says why");
             assert!(told.contains(&format!("`{path}` is no object")), "{engine}, {id}: {told}");
+            assert!(told.contains(&format!("`producer unpark {id}`")), "{engine}, {id}: {told}");
         }
+        // A worker that was given what is noted could park it again after it was brought back.
+        let metrics = worker.metrics().await;
+        let swept = metrics.sum("tandem_swept_total", &[("kind", "unclaimed")]);
+        assert!((1.0..4.0).contains(&swept), "{engine}: {swept} published, one can be written");
+        let parked = [("reason", "transaction_unwritable")];
+        assert_eq!(metrics.sum("tandem_parked_total", &parked), 3.0, "{engine}");
         let mended = doc! { "$set": { "how": good() } };
         let payments = collection(&world, "payment");
         let mended = payments.update_one(doc! { "_id": "number" }, mended).await;
