@@ -12,7 +12,9 @@ use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use serde_json::{Map, Value, json};
 use strum::{EnumCount, VariantArray};
 
-use crate::transaction::{Body, DECIDED_KEY, Leg, State, TransactionId, check_metadata};
+use crate::transaction::{
+    Body, DECIDED_KEY, Leg, ReasonCode, State, TransactionId, UNKNOWN, check_metadata,
+};
 use crate::{json, uri};
 
 /// The name of the schema of an event's content.
@@ -195,6 +197,8 @@ fn metadata(document: &RawDocument, into: &mut Map<String, Value>) {
 fn reason(document: &RawDocument) -> Option<Value> {
     let reason = document.get_document("reason").ok()?;
     let (code, message) = (reason.get_str("code").ok()?, reason.get_str("message").ok()?);
+    // The set is closed, so that a consumer may have an enum of it.
+    let code = ReasonCode::parse(code).map_or(UNKNOWN, ReasonCode::as_str);
     Some(json!({ "code": code, "message": message }))
 }
 

@@ -26,10 +26,11 @@ use super::received::{Received, Wait};
 use super::requests::Array;
 use super::submissions::{refusal, status_of, transfer, without_id};
 use super::view::{Reason, Stands};
-use super::{Api, requests};
+use super::{Api, requests, words};
 
 /// What became of an array.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BatchResult)]
 pub struct Submitted {
     /// How many came to what.
     summary: Summary,
@@ -39,6 +40,7 @@ pub struct Submitted {
 
 /// How many items of an array came to what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = BatchSummary)]
 pub struct Summary {
     /// New ones.
     submitted: usize,
@@ -52,6 +54,7 @@ pub struct Summary {
 
 /// What became of one item of an array.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BatchItem)]
 pub struct Item {
     /// Its place in the array, from 0.
     index: usize,
@@ -65,8 +68,8 @@ pub struct Item {
     replayed: bool,
     /// Its state, if it was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(required = false, nullable = false)]
-    state: Option<String>,
+    #[schema(required = false, nullable = false, value_type = words::State)]
+    state: Option<&'static str>,
     /// Why it is canceled.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
@@ -77,7 +80,7 @@ pub struct Item {
     problem: Option<ProblemDetails>,
 }
 
-/// `POST /v1/transactions/batch`
+/// `POST /v1/batch`
 pub async fn submit(call: Call) -> Result<Answer, Problem> {
     let wait = call.wait()?;
     let (received, submitter) = (call.received.clone(), call.submitter.clone());

@@ -22,8 +22,10 @@ use super::tokens::Caller;
 use super::{Api, origin};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// How many requests a token has left.
+pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+/// How many requests a token may send.
+pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// The longest id of a request that is taken over from its sender.
 const REQUEST_ID_BYTES_MAX: usize = 100;
@@ -186,10 +188,13 @@ fn admit(
     let authorization = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let caller = tokens.caller(authorization)?;
     exchange.caller.clone_from(&caller.name);
-    if let Some((rate, left)) = caller.count()? {
+    let counted = caller.count();
+    if let Some(rate) = caller.rate() {
+        let left = counted.as_ref().map_or(0, |left| left.unwrap_or_default());
         exchange.head(RATE_LIMIT_POLICY, format!("\"default\";q={rate};w=1"));
         exchange.head(RATE_LIMIT, format!("\"default\";r={left};t=1"));
     }
+    counted?;
     caller.require(scope)?;
     Ok(caller.submitter())
 }

@@ -25,12 +25,14 @@ use super::Api;
 use super::answer::Answer;
 use super::call::Call;
 use super::hub::{Following, Item};
+use super::param::named;
 use super::problem::{Code, Problem};
 use super::received::Received;
 use super::submissions::applied;
+use super::view::Outcome;
 
 /// How the parameters begin that filter by a field of the metadata.
-pub const METADATA: &str = "metadata.";
+pub const METADATA: &str = "metadata";
 /// How long to wait for the database before a follower is told to come again.
 const OPEN_LIMIT: Duration = Duration::from_secs(10);
 /// How often something is sent where nothing happens, so that no proxy cuts the connection.
@@ -58,7 +60,7 @@ pub struct NumberedEvent {
     #[schema(value_type = String, format = DateTime)]
     at: String,
     /// What the event says: `common/schemas/outcome.json`.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Outcome)]
     event: Value,
 }
 
@@ -166,10 +168,10 @@ async fn follow_hub(api: &Arc<Api>) -> Result<Following, Problem> {
 
 /// Which ends the caller wants to hear of.
 pub fn filter(received: &Received) -> Result<EndFilter, Problem> {
-    let metadata = received.query.iter().filter_map(|(name, value)| {
-        let name = name.strip_prefix(METADATA)?;
-        Some((name.to_owned(), value.clone()))
-    });
+    let metadata = received
+        .query
+        .iter()
+        .filter_map(|(name, value)| Some((named(METADATA, name)?.to_owned(), value.clone())));
     Ok(EndFilter {
         end: end(received)?,
         account: received.named("account")?.map(Into::into),

@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 use super::answer::Answer;
 use super::call::Call;
 use super::problem::{Code, Problem};
+use super::words;
 
 /// A message that workers have given up.
 #[derive(Debug, Serialize, ToSchema)]
@@ -39,6 +40,7 @@ pub struct Letter {
 
 /// Letters with the same reason.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LetterReason)]
 pub struct Group {
     /// The reason.
     reason: String,
@@ -59,15 +61,16 @@ pub struct Letters {
 
 /// How a transaction that a letter names stands.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LetterTransaction)]
 pub struct Named {
     /// The transaction.
     id: String,
-    /// waiting, parked, in_flight, final, unknown or stuck. A replay publishes what waits, and
-    /// unparks what is parked.
+    /// How it stands.
+    #[schema(value_type = words::LetterFate)]
     is: &'static str,
     /// Its state, where it is in flight or final.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(required = false, nullable = false)]
+    #[schema(required = false, nullable = false, value_type = words::State)]
     state: Option<&'static str>,
     /// Why it is stuck.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,6 +80,7 @@ pub struct Named {
 
 /// A letter, what it asks for, and what became of it.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LetterReport)]
 pub struct LookedAt {
     letter: Letter,
     /// The transactions that it names.
@@ -85,9 +89,22 @@ pub struct LookedAt {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     problem: Option<String>,
-    /// stays, all_final (it stays, there is nothing to replay), replayed or discarded: the last two
-    /// are out of the queue.
-    outcome: &'static str,
+    outcome: Outcome,
+}
+
+/// What became of a letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = LetterOutcome)]
+pub enum Outcome {
+    /// It stays.
+    Stays,
+    /// It stays, and there is nothing to replay.
+    AllFinal,
+    /// What it asks for is published, and it is out of the queue.
+    Replayed,
+    /// It is out of the queue.
+    Discarded,
 }
 
 impl Letter {
@@ -105,7 +122,7 @@ impl Letter {
 }
 
 impl LookedAt {
-    fn of(letter: &DeadLetter, asked: Asked, outcome: &'static str) -> LookedAt {
+    fn of(letter: &DeadLetter, asked: Asked, outcome: Outcome) -> LookedAt {
         let named = |(id, fate): (TransactionId, Fate)| Named {
             id: id.to_string(),
             is: fate.as_str(),
@@ -213,13 +230,13 @@ async fn find_and_do(call: &Call, act: Act, look: &mut Look<'_>) -> Result<Looke
             Act::Show => {
                 let asked = client.asked(&held.letter).await?;
                 let is_final = asked.replay() == Replay::AllFinal;
-                (asked, if is_final { "all_final" } else { "stays" })
+                (asked, if is_final { Outcome::AllFinal } else { Outcome::Stays })
             }
-            Act::Replay => (replayed(client.replay(&held).await?)?, "replayed"),
+            Act::Replay => (replayed(client.replay(&held).await?)?, Outcome::Replayed),
             Act::Discard => {
                 let asked = client.asked(&held.letter).await?;
                 client.discard(&held).await?;
-                (asked, "discarded")
+                (asked, Outcome::Discarded)
             }
         };
         return Ok(LookedAt::of(&held.letter, asked, outcome));

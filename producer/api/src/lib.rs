@@ -16,7 +16,7 @@ mod ledger;
 mod letters;
 mod looks;
 mod metrics;
-mod openapi;
+pub mod openapi;
 pub mod operation;
 mod origin;
 mod overview;
@@ -33,6 +33,7 @@ pub mod submissions;
 pub mod tokens;
 pub mod transactions;
 mod view;
+mod words;
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;

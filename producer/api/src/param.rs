@@ -1,6 +1,6 @@
 //! The parameters of an operation, as data.
 
-use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
+use utoipa::openapi::schema::{Object, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{KnownFormat, SchemaFormat};
 
 /// A parameter after the question mark, or a header.
@@ -9,7 +9,8 @@ pub struct Param {
     pub name: &'static str,
     /// Whether it is a header.
     pub is_header: bool,
-    /// Whether its name stands for all names that begin as it does.
+    /// Whether it stands for a parameter for each NAME: `word.NAME`, or `word[NAME]`, as generated
+    /// clients write it.
     pub is_family: bool,
     /// What it does.
     pub about: &'static str,
@@ -23,15 +24,18 @@ impl Param {
         Param { name, is_header: false, is_family: false, about, schema }
     }
 
-    /// Parameters with names of the form `word.NAME`.
-    pub fn family(name: &'static str, about: &'static str) -> Param {
-        Param { is_family: true, ..Param::text(name, about, string().build()) }
+    /// Parameters with names of the form `word.NAME` or `word[NAME]`.
+    pub fn family(word: &'static str, about: &'static str) -> Param {
+        let schema = ObjectBuilder::new().additional_properties(Some(Schema::from(string())));
+        Param { is_family: true, ..Param::text(word, about, schema.build()) }
     }
 
     /// Whether a parameter with this name is one of these.
     pub fn is_called(&self, name: &str) -> bool {
-        let word = self.name.split_inclusive('.').next().unwrap_or_default();
-        self.name == name || self.is_family && name.starts_with(word)
+        match self.is_family {
+            true => named(self.name, name).is_some(),
+            false => self.name == name,
+        }
     }
 
     /// A header.
@@ -66,6 +70,12 @@ impl Param {
     pub fn paged() -> [Param; 2] {
         [Param::limit(), Param::text("cursor", "The `next` of the page before", string().build())]
     }
+}
+
+/// The NAME in `word.NAME` or `word[NAME]`.
+pub fn named<'a>(word: &str, parameter: &'a str) -> Option<&'a str> {
+    let rest = parameter.strip_prefix(word)?;
+    rest.strip_prefix('.').or_else(|| rest.strip_prefix('[')?.strip_suffix(']'))
 }
 
 /// A schema of a text, to be completed.

@@ -13,17 +13,20 @@ use super::answer::Answer;
 use super::call::Call;
 use super::problem::{Code, Problem};
 use super::submissions::stands;
+use super::words::{self, ParkedCode};
 
 /// A parked transaction.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ParkedTransaction)]
 pub struct Parked {
     /// Its id. An `_id` that is no text is shown as text.
     id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(required = false, nullable = false)]
+    #[schema(required = false, nullable = false, value_type = words::State)]
     state: Option<&'static str>,
     /// Why, as a word.
-    code: String,
+    #[schema(value_type = ParkedCode)]
+    code: &'static str,
     /// Why, as a sentence.
     message: String,
     /// Since when.
@@ -34,6 +37,7 @@ pub struct Parked {
 
 /// Parked transactions.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ParkedTransactions)]
 pub struct AllParked {
     items: Vec<Parked>,
 }
@@ -46,7 +50,7 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
             other => other.to_string(),
         },
         state: entry.state.map(|state| state.as_str()),
-        code: entry.code,
+        code: ParkedCode::told(&entry.code),
         message: entry.message,
         at: entry.at.and_then(|at| DateTime::from_millis(at).try_to_rfc3339_string().ok()),
     };

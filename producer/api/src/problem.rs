@@ -15,6 +15,7 @@ use strum::{EnumCount, VariantArray};
 use utoipa::ToSchema;
 
 use super::answer::Answer;
+use super::words::ProblemType;
 
 /// When to try again, if a server is away.
 pub const AWAY: Duration = Duration::from_secs(5);
@@ -154,7 +155,8 @@ impl Code {
         }
     }
 
-    fn uri(self) -> String {
+    /// Its name in answers.
+    pub fn uri(self) -> String {
         format!("urn:tandem:problem:{}", self.word())
     }
 }
@@ -175,7 +177,7 @@ pub struct FieldError {
 #[schema(as = Problem)]
 pub struct ProblemDetails {
     /// What kind it is, for programs.
-    #[schema(example = "urn:tandem:problem:invalid")]
+    #[schema(value_type = ProblemType)]
     r#type: String,
     /// What kind it is, for people.
     title: &'static str,

@@ -6,7 +6,7 @@ use ::overview::types::Overview;
 use axum::http::{Method, StatusCode};
 use serde_json::json;
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, SchemaType};
+use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, ObjectBuilder, Schema};
 
 use super::answer::Answer;
 use super::call::Call;
@@ -31,18 +31,6 @@ static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
 /// All of them.
 pub fn all() -> impl Iterator<Item = &'static Operation> {
     OPERATIONS.iter()
-}
-
-/// The operations on a name whose address this operation has taken for itself, and the name: a
-/// transaction may be called `batch`.
-pub fn hidden_by(operation: &Operation) -> Vec<(&'static Operation, &'static str)> {
-    let hidden = |of_name: &'static Operation| {
-        let (before, after) = of_name.path.split_once("{id}")?;
-        let name = operation.path.strip_prefix(before)?.strip_suffix(after)?;
-        let is_name = !name.is_empty() && !name.contains(['/', '{']);
-        (is_name && of_name.method != operation.method).then_some((of_name, name))
-    };
-    all().filter_map(hidden).collect()
 }
 
 fn get(path: &'static str, name: &'static str, run: Run) -> Operation {
@@ -196,10 +184,8 @@ fn submit() -> Operation {
 }
 
 fn submit_batch() -> Operation {
-    // Each item is looked at by itself, so whatever it is, the array is answered with 200.
-    let any = ObjectBuilder::new().schema_type(SchemaType::AnyValue);
-    let any = any.description(Some("A NewTransaction. What is wrong with it is said in its item"));
-    let many = ArrayBuilder::new().items(any).build();
+    // An item that breaks a rule is refused by itself: the array is answered with 200 all the same.
+    let many = ArrayBuilder::new().items(reference::<NewTransaction>()).build();
     let array = json!([
         { "id": "fee-1", "source": "alice", "destination": "bank", "value": "3" },
         { "id": "split-1", "legs": [
@@ -209,7 +195,7 @@ fn submit_batch() -> Operation {
         ] },
     ]);
     let key = "A text of your own, at most 200 bytes, for the array; then its items need no ids";
-    post("/v1/transactions/batch", "submitBatch", |call| Box::pin(bulk::submit(call)))
+    post("/v1/batch", "submitBatch", |call| Box::pin(bulk::submit(call)))
         .about(
             "Submit an array of transactions",
             "It is answered with 200 when each item was looked at, and may be sent again as a whole. Under \
@@ -308,9 +294,9 @@ fn of_ends() -> [Param; 4] {
         Param::text("account", "Only those that name this account", name_schema().build()),
         Param::text("currency", "Only those in this currency", currency),
         Param::family(
-            "metadata.NAME",
-            "Only those whose metadata has this field with this value; a NAME with points leads \
-             into objects",
+            events::METADATA,
+            "`metadata.NAME=VALUE` or `metadata[NAME]=VALUE`: only those whose metadata has this \
+             field with this value; a NAME with points leads into objects",
         ),
     ]
 }
@@ -457,13 +443,15 @@ fn about_letters() -> Vec<Operation> {
 }
 
 fn about_itself() -> Vec<Operation> {
+    let any = AdditionalProperties::FreeForm(true);
+    let any = ObjectBuilder::new().additional_properties(Some(any));
     vec![
         get("/v1/openapi.json", "openapi", |_| Box::pin(async { Ok(openapi::answer()) }))
             .about("This document", "")
             .gives_any::<super::problem::ProblemDetails>(
                 StatusCode::OK,
                 "An OpenAPI document",
-                RefOr::T(Schema::Object(ObjectBuilder::new().build())),
+                RefOr::T(Schema::Object(any.build())),
             ),
         get("/v1", "page", |_| Box::pin(async { Ok(page::answer()) }))
             .about("A page about the API", "")

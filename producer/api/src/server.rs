@@ -91,22 +91,16 @@ fn router(api: Arc<Api>, pages: Router<Arc<Api>>) -> Router {
     };
     let mut router = Router::new();
     for operation in routes::all() {
-        router = router.route(operation.path, method_router(operation, None));
-        for (of_name, name) in routes::hidden_by(operation) {
-            router = router.route(operation.path, method_router(of_name, Some(name)));
-        }
+        router = router.route(operation.path, method_router(operation));
     }
     router.merge(pages).fallback(no_route).method_not_allowed_fallback(no_method).with_state(api)
 }
 
-/// Answers requests for an operation; `name` is the one in the address, if that is always the same.
-fn method_router(
-    operation: &'static Operation,
-    name: Option<&'static str>,
-) -> MethodRouter<Arc<Api>> {
+/// Answers requests for an operation.
+fn method_router(operation: &'static Operation) -> MethodRouter<Arc<Api>> {
     let filter = MethodFilter::try_from(operation.method.clone()).expect("one of the common ones");
     let run = async move |State(api): State<Arc<Api>>, params: RawPathParams, request: Request| {
-        let name = name.or_else(|| params.iter().next().map(|(_, value)| value));
+        let name = params.iter().next().map(|(_, value)| value);
         dispatch(api, operation, name.unwrap_or_default().to_owned(), request).await
     };
     MethodRouter::new().on(filter, run)

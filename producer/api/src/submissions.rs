@@ -42,7 +42,7 @@ pub fn one(
 ) -> Result<Submission, Problem> {
     let key = received.key()?.map(|key| Key::new(Form::Single, submitter, key));
     if received.is_array() {
-        let problem = "is an array; send arrays to POST /v1/transactions/batch".to_owned();
+        let problem = "is an array; send arrays to POST /v1/batch".to_owned();
         return Err(Flaw { field: None, problem }.into());
     }
     let Transfer { id, body } = transfer(received.json()?)?;

@@ -115,12 +115,17 @@ impl Caller {
         Err(Problem::new(Code::Forbidden, problem))
     }
 
-    /// Counts a request; refuses one beyond the rate. Returns the limit a second and how many are
-    /// left, if there is a limit.
-    pub fn count(&self) -> Result<Option<(NonZeroU32, u32)>, Problem> {
+    /// How many requests it may send a second, if there is a limit.
+    pub fn rate(&self) -> Option<NonZeroU32> {
+        self.rate.as_ref().map(|(rate, _)| *rate)
+    }
+
+    /// Counts a request; refuses one beyond the rate. Returns how many are left, if there is a
+    /// limit.
+    pub fn count(&self) -> Result<Option<u32>, Problem> {
         let Some((rate, limiter)) = &self.rate else { return Ok(None) };
         match limiter.check() {
-            Ok(state) => Ok(Some((*rate, state.remaining_burst_capacity()))),
+            Ok(state) => Ok(Some(state.remaining_burst_capacity())),
             Err(not_until) => {
                 let wait = not_until.wait_time_from(DefaultClock::default().now());
                 let detail = format!("more than {rate} requests a second");
@@ -314,7 +319,8 @@ mod tests {
     fn a_request_beyond_the_rate_is_told_when_to_come_again() {
         let tokens = Tokens::everybody(NonZeroU32::new(2));
         let caller = tokens.caller(None).expect("anybody");
-        assert!(matches!(caller.count(), Ok(Some((rate, 1))) if rate.get() == 2));
+        assert_eq!(caller.rate().map(NonZeroU32::get), Some(2));
+        assert!(matches!(caller.count(), Ok(Some(1))));
         assert!(caller.count().is_ok());
         let problem = caller.count().expect_err("the third within a second");
         assert_eq!(problem.code, Code::RateLimited);

@@ -33,6 +33,10 @@ pub enum Fate {
 }
 
 impl Fate {
+    /// The words of [`as_str`](Self::as_str).
+    pub const WORDS: [&'static str; 6] =
+        ["waiting", "parked", "in_flight", "final", "unknown", "stuck"];
+
     /// One word for scripts.
     #[must_use]
     pub fn as_str(&self) -> &'static str {

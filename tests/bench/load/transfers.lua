@@ -32,7 +32,7 @@ function request()
   else
     local list = {}
     for n = 1, items do list[n] = transfer() end
-    path, body = "/v1/transactions/batch", "[" .. table.concat(list, ",") .. "]"
+    path, body = "/v1/batch", "[" .. table.concat(list, ",") .. "]"
   end
   return wrk.format("POST", path, { ["Content-Type"] = "application/json" }, body)
 end

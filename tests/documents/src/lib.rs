@@ -39,6 +39,9 @@ pub const LIMITS: &str = "deploy/limits.md";
 /// Where [`metrics`] is kept.
 pub const METRICS: &str = "deploy/metrics.md";
 
+/// Where the description of the HTTP API is kept, from which clients are generated.
+pub const OPENAPI: &str = "common/schemas/openapi.json";
+
 /// The folder of the workspace.
 ///
 /// # Panics

@@ -3,8 +3,8 @@
 use std::fs::read_to_string;
 
 use documents::{
-    CONFIGURATION, LIMITS, METRICS, configuration, limit_tests, limits, metrics, references, root,
-    rust_files,
+    CONFIGURATION, LIMITS, METRICS, OPENAPI, configuration, limit_tests, limits, metrics,
+    references, root, rust_files,
 };
 
 #[test]
@@ -13,6 +13,15 @@ fn the_page_of_settings_is_that_of_the_programs() {
     assert!(
         written == configuration(),
         "{CONFIGURATION} is not what the command lines say; write it anew: cargo run -p documents"
+    );
+}
+
+#[test]
+fn the_published_description_of_the_api_is_that_of_the_server() {
+    let written = read_to_string(root().join(OPENAPI)).expect(OPENAPI);
+    assert!(
+        written == api::openapi::text(),
+        "{OPENAPI} is not what the server tells; write it anew: cargo run -p documents"
     );
 }
 

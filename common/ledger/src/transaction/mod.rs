@@ -22,7 +22,7 @@ pub use crate::limits::{LEGS_MAX, NAME_BYTES_MAX};
 pub use expiry::{expired, hold_expired};
 pub use read::check_metadata;
 pub(crate) use read::pick_first;
-pub use state::{ParkCode, Parked, Reason, ReasonCode, State};
+pub use state::{ParkCode, Parked, Reason, ReasonCode, State, UNKNOWN};
 pub use terms::{DECIDED_KEY, DUE_AT, MOMENT_MAX_MS, Marked, Terms, UNPUBLISHED, legs_to_bson};
 
 /// A transaction's `_id`: the client's idempotency key.

@@ -93,6 +93,9 @@ impl From<State> for Bson {
     }
 }
 
+/// How a state or a code is told that a document has and this version does not know.
+pub const UNKNOWN: &str = "unknown";
+
 /// Why a transaction was canceled, as a closed set that scripts can rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumCount, VariantArray)]
 pub enum ReasonCode {
@@ -153,6 +156,12 @@ impl ReasonCode {
             | ReasonCode::HoldExpired
             | ReasonCode::HoldLimit => false,
         }
+    }
+
+    /// Reads the name in the document.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<ReasonCode> {
+        ReasonCode::ALL.into_iter().find(|code| code.as_str() == name)
     }
 
     /// The name in the document and in metrics.
@@ -220,6 +229,12 @@ impl ParkCode {
     /// Every code.
     pub const ALL: [ParkCode; ParkCode::COUNT] =
         *ParkCode::VARIANTS.first_chunk().expect("as many as are counted");
+
+    /// Reads the name in the document.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<ParkCode> {
+        ParkCode::ALL.into_iter().find(|code| code.as_str() == name)
+    }
 
     /// The name in the document and in metrics.
     #[must_use]

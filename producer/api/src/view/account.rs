@@ -8,6 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Money, id, moment, text, whole};
+use crate::words::AccountStatus;
 
 /// The most marks of one account that are told.
 pub const MARKS_MAX: usize = 1_000;
@@ -18,8 +19,9 @@ pub const MARKS_MAX: usize = 1_000;
 pub struct Account {
     /// Its name.
     id: String,
-    /// Whether it takes postings: open, frozen or closed.
-    status: String,
+    /// Whether it takes postings.
+    #[schema(value_type = AccountStatus)]
+    status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     currency: Option<String>,
@@ -104,7 +106,7 @@ impl Account {
     fn new(document: &Document, marks: u64) -> Account {
         let account = Account {
             id: id(document),
-            status: text(document, "status").unwrap_or_else(|| "unknown".to_owned()),
+            status: AccountStatus::told(document.get_str("status").unwrap_or_default()),
             currency: text(document, "currency"),
             marks,
             holds: holds(document),
@@ -120,7 +122,7 @@ impl Account {
     fn with(self, stored: &Stored) -> Account {
         let above = |floor: Amount| stored.balance.checked_add(floor.negated());
         Account {
-            status: stored.status.as_str().to_owned(),
+            status: stored.status.as_str(),
             balance: Some(stored.balance.into()),
             available: stored.floor.and_then(above).map(Money::from),
             pending_debits: Some(stored.pending_debits.into()),

@@ -1,6 +1,7 @@
 //! What the API says and what it takes: the types of its schemas.
 //!
-//! - `taken`: what requests ask for. `transaction`, `account`: what answers say.
+//! - `taken`: what requests ask for. `transaction`, `account`, `event`: what answers
+//!   say.
 //!
 //! Promises that every stored document can be shown: what can't be read is left out, and `invalid`
 //! says why. Amounts are texts, so that no reader of JSON rounds them.
@@ -8,6 +9,7 @@
 //! A decimal amount always has a point, so it reads back as what it is.
 
 mod account;
+mod event;
 mod taken;
 mod transaction;
 
@@ -16,12 +18,13 @@ use ledger::amount::Amount;
 use ledger::json;
 use serde::Serialize;
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::Schema;
+use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::param::string;
 
 pub use account::{Account, MARKS_MAX};
+pub use event::Outcome;
 pub use taken::{NewAccount, NewCapture, NewTransaction};
 pub use transaction::{Reason, Stands, Transaction};
 
@@ -47,6 +50,18 @@ impl PartialSchema for Money {
 }
 
 impl ToSchema for Money {}
+
+/// What a client keeps with a transaction: an object with any fields.
+pub struct Metadata;
+
+impl PartialSchema for Metadata {
+    fn schema() -> RefOr<Schema> {
+        let any = AdditionalProperties::FreeForm(true);
+        RefOr::T(ObjectBuilder::new().additional_properties(Some(any)).into())
+    }
+}
+
+impl ToSchema for Metadata {}
 
 fn id(document: &Document) -> String {
     match document.get("_id") {

@@ -6,6 +6,7 @@ use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{KnownFormat, RefOr, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::Metadata;
 use crate::operation::name_schema;
 use crate::param::string;
 
@@ -63,7 +64,7 @@ pub struct NewTransaction {
     #[schema(value_type = Option<Name>)]
     currency: Option<()>,
     /// Whatever you want to keep with it; at most 256 KiB.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Metadata>)]
     metadata: Option<()>,
     /// Whether its debits are only reserved until it is confirmed.
     #[schema(value_type = Option<bool>)]

@@ -3,19 +3,20 @@
 use bson::Document;
 use client::Standing;
 use ledger::json;
-use ledger::transaction::{Body, Leg as StoredLeg, Terms};
+use ledger::transaction::{Body, Leg as StoredLeg, Terms, UNKNOWN};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{Money, id, moment, text, whole};
+use super::{Metadata, Money, id, moment, text, whole};
+use crate::words::{CancelCode, ParkedCode, State};
 
 /// Why a transaction is canceled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Reason {
     /// As a word for programs.
-    #[schema(example = "insufficient_funds")]
-    pub code: String,
+    #[schema(value_type = CancelCode)]
+    pub code: &'static str,
     /// As a sentence.
     pub message: String,
 }
@@ -26,9 +27,9 @@ pub struct Reason {
 pub struct Stands {
     /// Its id.
     pub id: String,
-    /// Its state: scheduled, initial, pending, held, applied, done, canceling or canceled.
-    #[schema(example = "initial")]
-    pub state: String,
+    /// Its state.
+    #[schema(value_type = State)]
+    pub state: &'static str,
     /// Why it is canceled.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
@@ -38,9 +39,9 @@ pub struct Stands {
 impl Stands {
     /// A transaction in this state.
     pub fn new(id: &str, standing: &Standing) -> Stands {
-        let state = standing.state.map_or("unknown", |state| state.as_str()).to_owned();
+        let state = standing.state.map_or(UNKNOWN, |state| state.as_str());
         let reason = |(code, message): &(String, String)| Reason {
-            code: code.clone(),
+            code: CancelCode::told(code),
             message: message.clone(),
         };
         Stands { id: id.to_owned(), state, reason: standing.reason.as_ref().map(reason) }
@@ -57,7 +58,8 @@ pub struct Leg {
 /// Why and since when a transaction is set apart.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Parked {
-    code: String,
+    #[schema(value_type = ParkedCode)]
+    code: &'static str,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false, format = DateTime)]
@@ -70,8 +72,9 @@ pub struct Parked {
 pub struct Transaction {
     /// Its id. An `_id` that is no text is shown as text.
     id: String,
-    /// Its state: scheduled, initial, pending, held, applied, done, canceling or canceled.
-    state: String,
+    /// Its state.
+    #[schema(value_type = State)]
+    state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     source: Option<String>,
@@ -93,7 +96,7 @@ pub struct Transaction {
     #[schema(required = false, nullable = false)]
     reverses: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(required = false, value_type = Object, nullable = false)]
+    #[schema(required = false, value_type = Metadata, nullable = false)]
     metadata: Option<Value>,
     /// Whether its debits are only reserved until it is confirmed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -172,7 +175,7 @@ impl Transaction {
     pub fn of(document: &Document) -> Transaction {
         let Stands { state, reason, .. } = Stands::new("", &Standing::of(document));
         let parked = document.get_document("parked").ok().map(|parked| Parked {
-            code: text(parked, "code").unwrap_or_default(),
+            code: ParkedCode::told(parked.get_str("code").unwrap_or_default()),
             message: text(parked, "message").unwrap_or_default(),
             at: moment(parked, "at"),
         });

@@ -152,7 +152,7 @@ async fn whoever_is_refused_because_of_a_key_is_told_who_has_it() {
     let refused = api.post("/v1/transactions", &body).await.expect(409).json();
     assert_eq!(refused["type"], "urn:tandem:problem:key-in-use");
     assert_eq!((&refused["holder"], &refused["detail"]), (&json!("t"), &json!(sentence)));
-    let array = api.post("/v1/transactions/batch", &json!([body])).await.expect(200).json();
+    let array = api.post("/v1/batch", &json!([body])).await.expect(200).json();
     assert_eq!(array["items"][0]["status"], 409);
     assert_eq!(array["items"][0]["problem"]["holder"], "t");
     let page = api.get("/metrics").await.expect(200).body;

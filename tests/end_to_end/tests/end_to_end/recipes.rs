@@ -14,6 +14,11 @@ use ledger::transaction::State;
 
 const LANGUAGES: [&str; 2] = ["node", "python"];
 
+/// What `deploy/programs` has fetched for the recipes.
+pub(crate) fn packages(what: &str) -> PathBuf {
+    PathBuf::from(std::env::var("TANDEM_RECIPES").expect("deploy/test sets it")).join(what)
+}
+
 struct Recipe<'a> {
     world: &'a World,
     api: &'a Api,
@@ -23,7 +28,7 @@ struct Recipe<'a> {
 
 impl<'a> Recipe<'a> {
     fn of(language: &'static str, world: &'a World, api: &'a Api) -> Recipe<'a> {
-        let packages = std::env::var("TANDEM_RECIPES").expect("deploy/test sets it").into();
+        let packages = packages("drivers");
         Recipe { world, api, language, packages }
     }
 

@@ -186,7 +186,7 @@ async fn each_program_works_with_the_rights_of_its_role() {
     api.post("/v1/transactions", &submitted).await.expect(202);
     let key = [("Idempotency-Key", "run")];
     let array = json!([{ "source": "a", "destination": "b", "value": 1, "notBefore": "2099-01-01T00:00:00Z" }]);
-    let taken = api.post_with("/v1/transactions/batch", &key, &array).await.expect(200).json();
+    let taken = api.post_with("/v1/batch", &key, &array).await.expect(200).json();
     assert_eq!(taken["summary"]["submitted"], 1, "{taken}");
     api.act("/v1/transactions/t/cancel").await.expect(202);
     park(world, "p").await;

@@ -269,7 +269,7 @@ async fn the_api_takes_and_shows_terms_and_names_those_that_differ() {
         "id": "v", "source": "a", "destination": "b", "value": 5,
         "notBefore": "2099-01-01T00:00:00Z",
     }]);
-    let answer = api.post("/v1/transactions/batch", &array).await.expect(200).json();
+    let answer = api.post("/v1/batch", &array).await.expect(200).json();
     assert_eq!(answer["items"][0]["problem"]["errors"][0]["pointer"], "#/hold");
     assert_eq!(answer["items"][1]["state"], "scheduled");
     assert_eq!(world.queues.depth(WORK).await.unwrap_or_default(), 0, "nothing was published");

@@ -133,6 +133,8 @@ async fn requests_beyond_the_rate_are_told_when_to_come_again() {
     }
     let limited = limited.expect("fifty requests take less than seventeen seconds");
     assert_eq!(limited.header("Retry-After"), Some("1"));
+    assert_eq!(limited.header("RateLimit-Policy"), Some("\"default\";q=3;w=1"));
+    assert_eq!(limited.header("RateLimit"), Some("\"default\";r=0;t=1"));
     assert_eq!(limited.json()["type"], json!("urn:tandem:problem:rate-limited"));
     world.finish().await;
 }

@@ -55,7 +55,7 @@ async fn load(api: &Api) {
             transfer(&format!("load-{batch}-{at}"), from, to, i64::from(at) + 1)
         };
         let items: Vec<_> = (0..200).map(item).collect();
-        api.post("/v1/transactions/batch", &items.into()).await.expect(200);
+        api.post("/v1/batch", &items.into()).await.expect(200);
     }
 }
 

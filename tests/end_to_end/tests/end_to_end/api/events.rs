@@ -76,9 +76,9 @@ async fn a_list_of_what_ended_goes_on_by_numbers_and_waits_for_what_comes() {
     let begun = Instant::now();
     let some =
         [transfer("t1", "a", "b", 5), transfer("t2", "a", "b", 500), transfer("t3", "a", "b", 1)];
-    let (path, some) = (format!("{PATH}/batch?wait=60"), Value::from(some.to_vec()));
+    let (path, some) = ("/v1/batch?wait=60", Value::from(some.to_vec()));
     let (waited, submitted) =
-        tokio::join!(list("?after=0&wait=60&state=canceled"), api.post(&path, &some));
+        tokio::join!(list("?after=0&wait=60&state=canceled"), api.post(path, &some));
     submitted.expect(200);
     assert!(begun.elapsed() < s(50), "it does not wait for its whole time");
     assert_eq!((waited.0.len(), &waited.0[0]["event"]["id"]), (1, &"t2".into()), "{waited:?}");
@@ -167,9 +167,9 @@ async fn a_listener_that_does_not_read_delays_nobody() {
         })
         .collect();
     // It reads all the time: a listener that waits for the answer first would be asleep as well.
-    let path = format!("{PATH}/batch?wait=60");
+    let path = "/v1/batch?wait=60";
     let submitted = transfers.into();
-    let (answer, heard) = tokio::join!(api.post(&path, &submitted), awake.heard(COUNT));
+    let (answer, heard) = tokio::join!(api.post(path, &submitted), awake.heard(COUNT));
     answer.expect(200);
     let mut ids: Vec<&str> = heard.iter().map(|event| event.id.as_str()).collect();
     ids.sort_unstable();

@@ -23,7 +23,7 @@ use uuid::Uuid;
 use super::transfer;
 
 const PATH: &str = "/v1/transactions";
-const BATCH: &str = "/v1/transactions/batch";
+const BATCH: &str = "/v1/batch";
 
 /// How many keys somebody else holds.
 const HELD: usize = 16;

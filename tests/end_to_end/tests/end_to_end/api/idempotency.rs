@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::transfer;
 
 const PATH: &str = "/v1/transactions";
-const BATCH: &str = "/v1/transactions/batch";
+const BATCH: &str = "/v1/batch";
 
 /// A transfer from a to b without an id.
 fn pay(value: i64) -> Value {
@@ -276,20 +276,5 @@ async fn a_server_that_stalls_inserts_nothing_of_an_array_that_was_replaced() {
     assert_eq!(insert(&["x"]).await, KeyedInsert::Superseded);
     assert_eq!(accepted().await, ["t", "u", "w"]);
     assert_eq!(world.count(&State::ALL).await, 3, "neither v nor x");
-    world.finish().await;
-}
-
-#[tokio::test]
-async fn a_transaction_may_be_called_batch() {
-    let world = World::new().await;
-    world.accounts(&[("a", 100), ("b", 0)]).await;
-    let api = world.api(&[]).await;
-    let taken = api.post(PATH, &transfer("batch", "a", "b", 1)).await.expect(202);
-    let shown = api.get(taken.header("Location").expect("an address")).await.expect(200).json();
-    assert_eq!((&shown["id"], &shown["state"]), (&json!("batch"), &json!("initial")));
-    api.act("/v1/transactions/batch/cancel").await.expect(202);
-    let refused = api.send("DELETE", BATCH, &[], "").await.expect(405);
-    let allow = refused.header("Allow").expect("it is said").to_owned();
-    assert!(allow.contains("GET") && allow.contains("POST"), "{allow}");
     world.finish().await;
 }

@@ -7,6 +7,7 @@ mod console;
 mod console_bulk;
 mod events;
 mod fairness;
+mod generated;
 mod idempotency;
 mod letters;
 mod limits;

@@ -72,7 +72,7 @@ async fn pages_visit_each_once_and_a_cursor_is_good_for_its_own_filter_only() {
     world.accounts(&named).await;
     let transfers: Vec<Value> =
         (0..40).map(|n| transfer(&format!("t{n:02}"), "acc-00", "acc-01", 1)).collect();
-    api.post("/v1/transactions/batch", &transfers.into()).await.expect(200);
+    api.post("/v1/batch", &transfers.into()).await.expect(200);
     api.post("/v1/transactions", &transfer("else", "acc-02", "acc-03", 1)).await.expect(202);
     let waiting = [
         ("/v1/transactions?limit=7&state=initial,pending", 41),

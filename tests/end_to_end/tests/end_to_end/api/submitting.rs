@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::transfer;
 
 const PATH: &str = "/v1/transactions";
-const BATCH: &str = "/v1/transactions/batch";
+const BATCH: &str = "/v1/batch";
 
 #[tokio::test]
 async fn an_id_lives_for_ever_with_the_same_content_and_is_refused_with_another() {
@@ -200,7 +200,7 @@ async fn what_breaks_a_rule_is_refused_with_the_field_and_writes_nothing() {
         api.send("POST", BATCH, &[json], body).await.expect(status);
     }
     for (path, body, names) in
-        [(PATH, "[]", "POST /v1/transactions/batch"), (BATCH, "{}", "POST /v1/transactions")]
+        [(PATH, "[]", "POST /v1/batch"), (BATCH, "{}", "POST /v1/transactions")]
     {
         let problem = api.send("POST", path, &[json], body).await.expect(422).json();
         let detail = problem["detail"].as_str().expect("a sentence");

@@ -42,7 +42,7 @@ async fn the_api_speaks_of_documents_as_it_always_does() {
     let many = json!([rent, rent]);
     let key = [("Idempotency-Key", "fees")];
     for _ in 0..2 {
-        api.post_with("/v1/transactions/batch?wait=20", &key, &many).await.expect(200);
+        api.post_with("/v1/batch?wait=20", &key, &many).await.expect(200);
     }
     let one = api.get(&format!("/v1/transactions/{id}")).await.expect(200).json();
     assert_eq!((&one["state"], &one["value"]), (&json!("done"), &json!("30")));
