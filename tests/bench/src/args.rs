@@ -40,8 +40,8 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
     pub workload: Vec<Workload>,
 
-    /// Only these parts; growth, scale, inserted, undated and sustained are done only when they are
-    /// named
+    /// Only these parts; growth, scale, inserted, ended, undated and sustained are done only when
+    /// they are named
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     pub part: Vec<Part>,
 
@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rates: Vec<u32>,
 
-    /// Seconds of a run of the part sustained [default: 600, quick 12]
+    /// Seconds of a run of the parts ended and sustained [default: 600, quick 12]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(4..))]
     pub seconds: Option<u64>,
 
@@ -109,7 +109,8 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  deploy/bench --json bench.json --picture .       all but growth, scale, inserted, undated, sustained
+  deploy/bench --json bench.json --picture .       all but growth, scale, inserted, ended, undated
+                                                   and sustained
   deploy/bench --quick                             a look at everything (a few minutes)
   deploy/bench --only tandem,native --workload uniform,half-hot --part throughput --repeat 5
   deploy/bench --only tandem --part throughput --worker-args '--lanes 4 --batch-size 2000'
@@ -119,6 +120,7 @@ Examples:
   deploy/bench --only auto-full --part throughput --no-keys       without the index of keys
   deploy/bench --only auto-full --part throughput --schema tests/bench/schemas/by-name.toml
   deploy/bench --part inserted                     what a program only inserts, and says so
+  deploy/bench --part ended --seconds 1800         the list of what ended, when it is long
   deploy/bench --part undated                      what others insert without a message
   deploy/bench --part growth                       backlog and accounts in several steps
   deploy/bench --part scale                        1 to 8 workers, near and 10 ms away
@@ -186,6 +188,8 @@ pub enum Part {
     Scale,
     /// Transfers that a program only inserts, and says so
     Inserted,
+    /// The list of what ended
+    Ended,
     /// Transfers that somebody inserts without a date and without a message
     Undated,
     /// The first and the last minute of ten
@@ -262,7 +266,7 @@ impl Args {
         match part {
             _ if !self.part.is_empty() => self.part.contains(&part),
             Part::Growth => self.growth,
-            Part::Scale | Part::Inserted | Part::Undated | Part::Sustained => false,
+            Part::Scale | Part::Inserted | Part::Ended | Part::Undated | Part::Sustained => false,
             Part::Throughput | Part::Latency | Part::Idle | Part::Book | Part::Backlog => true,
         }
     }
@@ -351,7 +355,9 @@ mod tests {
 
     #[test]
     fn what_takes_long_is_done_only_when_it_is_named() {
-        for part in [Part::Growth, Part::Scale, Part::Inserted, Part::Undated, Part::Sustained] {
+        for part in
+            [Part::Growth, Part::Scale, Part::Inserted, Part::Ended, Part::Undated, Part::Sustained]
+        {
             assert!(!parse("bench").wants(part));
         }
         assert!(!parse("bench --growth").wants(Part::Sustained));

@@ -198,7 +198,7 @@ impl Run<'_> {
     }
 }
 
-fn took(mut all: Vec<Duration>) -> Took {
+pub(super) fn took(mut all: Vec<Duration>) -> Took {
     all.sort_unstable();
     let at = |percent| percentile(&all, percent).map_or(0.0, |took| took.as_secs_f64() * 1_000.0);
     Took { p50_ms: at(50), p99_ms: at(99) }

@@ -11,6 +11,7 @@
 //! - [`growth`]: large backlogs, many accounts; `drain`: the cost of settling a backlog.
 //! - [`scale`]: more workers, near and far.
 //! - [`inserted`]: transfers that a program only inserts, and says so.
+//! - [`ended`]: the list of what ended, beside workers at full work and when it is long.
 //! - [`undated`]: transfers that somebody else inserts, without a date and a message.
 //! - [`sustained`] with its `endurance` and `source`: what is left of the rate after ten minutes.
 //! - [`returns`]: how soon consumers are back after their broker, with its program `returns`.
@@ -29,6 +30,7 @@ pub mod beside;
 pub mod contender;
 pub mod counters;
 mod drain;
+pub mod ended;
 mod endurance;
 pub mod feed;
 pub mod field;
@@ -137,6 +139,11 @@ impl Bench {
             let begun = Instant::now();
             inserted::run(&mut self).await;
             self.took("inserted", begun);
+        }
+        if self.args.wants(Part::Ended) {
+            let begun = Instant::now();
+            ended::run(&mut self).await;
+            self.took("ended", begun);
         }
         if self.args.wants(Part::Undated) {
             let begun = Instant::now();

@@ -40,6 +40,7 @@ fn write_all(report: &Report, text: &mut String) -> Result {
     steps(&report.steps, text)?;
     lasting::replicas(&report.replicas, text)?;
     lasting::inserted(&report.inserted, text)?;
+    lasting::ended(&report.ended, text)?;
     lasting::undated(&report.undated, text)?;
     lasting::sustained(&report.sustained, text)
 }

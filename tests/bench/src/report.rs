@@ -6,6 +6,7 @@ use procfs::{CpuInfo, Current};
 use serde::{Deserialize, Serialize};
 
 use super::contender::{Contender, Run};
+use super::ended::Ended;
 use super::growth::{Backlog, Step};
 use super::inserted::Inserted;
 use super::latency::Latency;
@@ -44,6 +45,9 @@ pub struct Report {
     pub undated: Vec<Undated>,
     /// What a program only inserts.
     pub inserted: Vec<Inserted>,
+    /// The list of what ended.
+    #[serde(default)]
+    pub ended: Vec<Ended>,
     /// Every long run.
     pub sustained: Vec<Sustained>,
     /// Failures: runs without figures, and why.
@@ -140,6 +144,7 @@ impl Report {
         replace(&mut earlier.inserted, &mut self.inserted, |one, other| {
             one.contender == other.contender
         });
+        replace(&mut earlier.ended, &mut self.ended, |one, other| one.contender == other.contender);
         replace(&mut earlier.sustained, &mut self.sustained, |one, other| {
             one.contender == other.contender
         });
@@ -165,6 +170,7 @@ impl Report {
         let problems = problems.chain(self.replicas.iter().map(|replicas| &replicas.problems));
         let problems = problems.chain(self.undated.iter().map(|run| &run.problems));
         let problems = problems.chain(self.inserted.iter().map(|run| &run.problems));
+        let problems = problems.chain(self.ended.iter().map(|run| &run.problems));
         let problems = problems.chain(self.sustained.iter().map(|run| &run.problems));
         let mut problems = problems.chain(self.runs.iter().map(|run| &run.problems));
         self.failures.is_empty() && problems.all(Vec::is_empty)

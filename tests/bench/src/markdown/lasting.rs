@@ -5,7 +5,8 @@ use std::fmt::{Result, Write};
 use harness::figures::thousands;
 
 use super::heading;
-use crate::inserted::Inserted;
+use crate::ended::Ended;
+use crate::inserted::{Inserted, Took};
 use crate::scale::Replicas;
 use crate::sustained::Sustained;
 use crate::undated::Undated;
@@ -76,6 +77,41 @@ pub(super) fn inserted(all: &[Inserted], text: &mut String) -> Result {
             run.published_s,
             run.beside.p50_ms,
             run.beside.p99_ms
+        )?;
+    }
+    Ok(())
+}
+
+/// A row for each contender. Of each kind of page the median and the 99th percentile.
+pub(super) fn ended(all: &[Ended], text: &mut String) -> Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let columns = [
+        "ends",
+        "settled/s",
+        "told after, ms",
+        "first page, ms",
+        "random",
+        "last",
+        "without a hit",
+        "read/s",
+    ];
+    heading(text, "list of what ended", &columns)?;
+    let both = |took: &Took| format!("{:.1}; {:.1}", took.p50_ms, took.p99_ms);
+    for run in all.iter().filter(|run| run.problems.is_empty()) {
+        writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            run.contender.title(),
+            run.ends,
+            thousands(run.settled_per_s),
+            both(&run.told),
+            both(&run.first),
+            both(&run.random),
+            both(&run.last),
+            both(&run.without),
+            thousands(run.read_per_s)
         )?;
     }
     Ok(())

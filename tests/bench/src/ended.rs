@@ -1,0 +1,203 @@
+//! The list of what ended, beside workers at full work and when it is long.
+//!
+//! A follower reads it by its numbers while workers settle one part of an endless load after the
+//! other. What is measured: how long after the moment of its line an end is told; then, when all is
+//! at rest, pages at the beginning, in random places and at the end of the list, pages of a filter
+//! that nothing passes, and how fast the list is read from one end to the other. The books are
+//! audited at the end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use client::{Client, EndFilter, EndPage, NumberedEnd};
+use serde::{Deserialize, Serialize};
+
+use super::contender::Contender;
+use super::endurance;
+use super::field::Field;
+use super::inserted::{Took, took};
+use super::source::Source;
+use super::{Bench, say, tandem, undated};
+
+/// Items of a page: the most that a caller may ask for.
+const PAGE: u32 = 1_000;
+/// Pages of each kind.
+const PAGES: usize = 200;
+/// So many ends are read to see how fast a list is read.
+const READ_MAX: u64 = 1_000_000;
+/// How long a follower pauses where nothing is new.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The longest time until the last end has its number.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What the list cost.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Ended {
+    /// Whose workers.
+    pub contender: Contender,
+    /// How many ends the list has.
+    pub ends: u64,
+    /// How many were settled a second while somebody followed.
+    pub settled_per_s: f64,
+    /// From the moment of its line until an end was told, beside workers at full work.
+    pub told: Took,
+    /// A page at the beginning.
+    pub first: Took,
+    /// A page in a random place.
+    pub random: Took,
+    /// A page at the end.
+    pub last: Took,
+    /// A page of a filter that nothing passes.
+    pub without: Took,
+    /// Ends a second that are read from the beginning on.
+    pub read_per_s: f64,
+    /// What the audit found, and what the follower missed. If there is anything here, none of the
+    /// figures count.
+    pub problems: Vec<String>,
+}
+
+/// One contender after the other.
+pub async fn run(bench: &mut Bench) {
+    for contender in undated::contenders(bench) {
+        let field = bench.field_of(&bench.setup(contender)).await;
+        let ran = measure(bench, &field, contender).await;
+        field.finish().await;
+        match ran {
+            Ok(ended) => {
+                say(line(&ended));
+                bench.report.ended.push(ended);
+            }
+            Err(problem) => bench.failed(format!("ended {}: {problem}", contender.name())),
+        }
+    }
+}
+
+async fn measure(bench: &Bench, field: &Field, contender: Contender) -> Result<Ended, String> {
+    let scale = bench.args.scale();
+    let source = Source::new(bench.args.accounts, scale.part, bench.args.seed);
+    let client = field.world.client().await;
+    let (crew, is_over) = (contender.crew(&bench.crew), AtomicBool::new(false));
+    let working = async {
+        let begun = Instant::now();
+        let worked = endurance::work(field, &crew, source, scale.sustained).await;
+        is_over.store(true, Ordering::Relaxed);
+        (worked, begun.elapsed())
+    };
+    let ((worked, elapsed), followed) = tokio::join!(working, follow(&client, &is_over));
+    let (books, followed) = (worked?.books, followed?);
+    let ends = books.total() as u64;
+    let list = List { client: &client, ends };
+    let begun = Instant::now();
+    let (read, read_elapsed) = (list.read(READ_MAX.min(ends)).await?, begun.elapsed());
+    let mut problems = field.problems(&books).await;
+    problems.extend(tandem::audit(field, books.total()).await.err());
+    if followed.seen != ends {
+        problems.push(format!("the follower was told of {} of {ends}", followed.seen));
+    }
+    problems.truncate(10);
+    let everything = EndFilter::default();
+    let nothing = EndFilter { account: Some("nobody".into()), ..EndFilter::default() };
+    let anywhere = || rand::random_range(0..ends.saturating_sub(PAGE.into()).max(1));
+    Ok(Ended {
+        contender,
+        ends,
+        settled_per_s: per_s(ends, elapsed),
+        told: took(followed.told),
+        first: list.pages(|| 0, &everything).await?,
+        random: list.pages(anywhere, &everything).await?,
+        last: list.pages(|| ends.saturating_sub(PAGE.into()), &everything).await?,
+        without: list.pages(anywhere, &nothing).await?,
+        read_per_s: per_s(read, read_elapsed),
+        problems,
+    })
+}
+
+/// What a follower was told.
+struct Followed {
+    seen: u64,
+    told: Vec<Duration>,
+}
+
+/// Follows the list from its beginning until the work is over and all of it was told.
+async fn follow(client: &Client, is_over: &AtomicBool) -> Result<Followed, String> {
+    let (mut followed, mut after) = (Followed { seen: 0, told: Vec::new() }, 0);
+    let mut over_since = None;
+    loop {
+        let page = page(client, after, &EndFilter::default()).await?;
+        // The database runs on this machine, so both have one clock.
+        let now = SystemTime::now();
+        let since = |item: &NumberedEnd| now.duration_since(item.at.to_system_time());
+        followed.told.extend(page.items.iter().map(|item| since(item).unwrap_or_default()));
+        followed.seen += page.items.len() as u64;
+        after = page.next;
+        if is_over.load(Ordering::Relaxed) {
+            // What a worker has left without a number gets one soon.
+            let since = *over_since.get_or_insert_with(Instant::now);
+            if page.is_last && since.elapsed() > LIMIT / 10 || since.elapsed() > LIMIT {
+                return Ok(followed);
+            }
+        }
+        if page.is_last {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+async fn page(client: &Client, after: u64, filter: &EndFilter) -> Result<EndPage, String> {
+    client.ended_after(after, PAGE, filter).await.map_err(|error| error.to_string())
+}
+
+/// The list at rest.
+struct List<'a> {
+    client: &'a Client,
+    ends: u64,
+}
+
+impl List<'_> {
+    /// How long pages after these numbers take.
+    async fn pages(&self, after: impl Fn() -> u64, filter: &EndFilter) -> Result<Took, String> {
+        let mut all = Vec::new();
+        for _ in 0..PAGES {
+            let begun = Instant::now();
+            page(self.client, after(), filter).await?;
+            all.push(begun.elapsed());
+        }
+        Ok(took(all))
+    }
+
+    /// Reads so many from the beginning on; returns how many it has read.
+    async fn read(&self, count: u64) -> Result<u64, String> {
+        let mut after = 0;
+        while after < count.min(self.ends) {
+            let page = page(self.client, after, &EndFilter::default()).await?;
+            if page.next == after {
+                return Err(format!("the list ends after {after}"));
+            }
+            after = page.next;
+        }
+        Ok(after)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count of transfers is small")]
+fn per_s(count: u64, elapsed: Duration) -> f64 {
+    count as f64 / elapsed.as_secs_f64()
+}
+
+fn line(one: &Ended) -> String {
+    let pages = |took: &Took| format!("{:.1} ms (p99 {:.1})", took.p50_ms, took.p99_ms);
+    format!(
+        "{:<12} list of {} ends, settled {:.0}/s: told after {}; pages of {PAGE}: first {}, random {}, \
+         last {}, without a hit {}; read {:.0}/s {}",
+        one.contender.name(),
+        one.ends,
+        one.settled_per_s,
+        pages(&one.told),
+        pages(&one.first),
+        pages(&one.random),
+        pages(&one.last),
+        pages(&one.without),
+        one.read_per_s,
+        one.problems.join("; ")
+    )
+}
