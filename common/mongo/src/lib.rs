@@ -98,7 +98,7 @@ pub use names::{
 };
 pub use not_ready::NotReady;
 pub use open::{Open, OpenSource, OpenSources, Piece, Place, Takeover, open_sources};
-pub use order::{Ahead, Ends, Numbered, Numberer};
+pub use order::{Ahead, Ends, Numbered, Numberer, all_pages};
 pub use outbox::{MongoOutbox, Stranded, Swept};
 pub use own::{FOREIGN_MAX, Foreign};
 pub use parked::{ParkedEntry, ParkedFilter, ParkedTransaction, Volume};

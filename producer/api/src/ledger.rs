@@ -52,7 +52,7 @@ pub struct Stats {
 /// A rule that a document breaks.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Violation {
-    /// The number of the invariant: from 1 to 5, 9 or 11.
+    /// The number of the invariant: from 1 to 5, 8, 9 or 11.
     rule: u8,
     /// The document.
     #[schema(example = "accounts/alice")]

@@ -17,6 +17,8 @@ pub enum Rule {
     Marks,
     /// Each balance is its opening plus the legs of done transactions.
     Balance,
+    /// The numbers of what ended have no gap, and each leads to an end.
+    Number,
     /// No two undecided transactions have the same exclusive key.
     Key,
     /// Each end has one line, which says the same.
@@ -33,6 +35,7 @@ impl Rule {
             Rule::Floor => 3,
             Rule::Marks => 4,
             Rule::Balance => 5,
+            Rule::Number => 8,
             Rule::Key => 9,
             Rule::Line => 11,
         }
@@ -50,7 +53,8 @@ impl Serialize for Rule {
 pub struct Finding {
     /// The rule that is broken.
     pub rule: Rule,
-    /// The document that breaks it: `accounts/ID`, `transactions/ID` or `tandem.journal/ID`.
+    /// The document that breaks it: `accounts/ID`, `transactions/ID`, `tandem.journal/ID` or
+    /// `tandem.order/ID`.
     pub document: String,
     /// What is wrong.
     pub message: String,

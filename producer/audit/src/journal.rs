@@ -8,7 +8,7 @@
 //!
 //! Promises that a line which was written meanwhile is no finding. Line and final states are one
 //! write, so whoever has read a line sees the final states, and the other way round, in the order
-//! of one session: after a fail-over, too. A line that a person has booked, because others had moved
+//! of one session: after a fail-over, too. The pages of the order come last (`order`). A line that a person has booked, because others had moved
 //! a balance, has no transaction, and goes to the books. What others have put into the journal is
 //! left out. Fails with the error of a read.
 
@@ -27,6 +27,7 @@ use super::books::Books;
 use super::failed;
 use super::findings::{Findings, Rule};
 use super::lines::{self, Entry, Written, line_of};
+use super::order::Order;
 use super::progress::{BATCH, ReadCount};
 use super::raw::{id_of, state_of};
 use super::shared::Collections;
@@ -44,6 +45,7 @@ pub(super) struct Journal {
     pub session: ClientSession,
     tallies: Tallies,
     lines: u64,
+    order: Order,
     differing: Differing,
 }
 
@@ -69,6 +71,7 @@ impl Journal {
             session,
             tallies: Tallies::default(),
             lines: 0,
+            order: Order::default(),
             differing: Differing::default(),
         })
     }
@@ -111,6 +114,8 @@ impl Journal {
         if !self.tallies.is_empty() {
             self.name_strays(books.findings(), told).await?;
         }
+        let Journal { order, store, mut session, .. } = self;
+        order.compare(&store, &mut session, books.findings(), told).await?;
         Ok(self.lines)
     }
 
@@ -124,7 +129,10 @@ impl Journal {
                 // No transaction stands behind it.
                 if let Some(adjustment) = line.adjustment {
                     books.adjust(line.id, adjustment, moments);
-                } else if let Some(seen) = self.tallies.compare(&line) {
+                    return;
+                }
+                self.order.take(line.id, Some(line.entries.len()));
+                if let Some(seen) = self.tallies.compare(&line) {
                     self.differing.add(document, line.entries.len(), seen);
                 }
             }
@@ -132,6 +140,7 @@ impl Journal {
                 // Its transactions are right, for all that is known.
                 if let Ok(id) = document.get_str("_id") {
                     self.tallies.forget(id);
+                    self.order.take(id, None);
                 }
                 let message = format!("can't be read: {}", bad.problem);
                 books.findings().add(Rule::Line, || name_of(&bad.id), message);

@@ -16,6 +16,7 @@ mod journal;
 mod keys;
 mod lines;
 mod moment;
+mod order;
 mod progress;
 mod raw;
 mod scan;

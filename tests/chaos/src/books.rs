@@ -53,8 +53,7 @@ impl Books {
         let mut python = Command::new("python3");
         python.arg(root().join("producer/client/examples/follow.py")).arg("100000");
         // A neighbour's accounts, too: its transfers are told as well.
-        let all = accounts().into_iter().chain(mischief::accounts());
-        python.args(all.map(|account| format!("{account}={OPENING}")));
+        python.args(opened().iter().map(|(account, balance)| format!("{account}={balance}")));
         python.env("PYTHONPATH", pika).env(MARK, logs);
         python.env("TANDEM_AMQP_URL", amqp_url).env("TANDEM_QUEUE_PREFIX", name);
         let mut process = Process::start(&mut python, logs.join("subscriber.log"));
@@ -69,7 +68,8 @@ impl Books {
     }
 
     /// Waits until it has heard everything, ends it, and compares; `whole` says whether it must
-    /// have heard of every end, and `others` what nobody tells of. Returns the number of different events, and what is wrong.
+    /// have heard of every end, and `others` what nobody tells of. Returns the number of different
+    /// events, and what is wrong.
     ///
     /// # Errors
     /// When the database can't be read.
@@ -89,20 +89,8 @@ impl Books {
         let Some(kept) = printed.filter(|_| status.success()) else {
             return Ok((0, vec![format!("the subscriber has ended by itself: {log}")]));
         };
-        let mut wrong = Vec::new();
+        let mut wrong = compare(store, &kept.balances, others).await?;
         let failed = |error: mongodb::error::Error| error.to_string();
-        let documents = laid_out::find(store, ACCOUNTS, doc! {}).await.map_err(failed)?;
-        for document in documents {
-            let account = document.get_str("_id").unwrap_or_default();
-            let Some(balance) = kept.balances.get(account) else { continue };
-            let stands = document.get("balance").and_then(|value| Amount::from_bson(value).ok());
-            let balance = balance + others.get(account).unwrap_or(&0);
-            if stands != Some(Amount::Int(balance)) {
-                wrong.push(format!(
-                    "events make {balance} of account {account}, which has {stands:?}"
-                ));
-            }
-        }
         let ended = doc! { "state": { "$in": ["done", "canceled"] } };
         let ended = laid_out::count(store, TRANSACTIONS, ended).await.map_err(failed)?;
         if whole && ended != kept.events {
@@ -127,4 +115,31 @@ impl Books {
         }
         Ok(false)
     }
+}
+
+/// The accounts whose balances are kept, as they begin.
+pub fn opened() -> BTreeMap<String, i64> {
+    let all = accounts().into_iter().chain(mischief::accounts());
+    all.map(|account| (account, OPENING)).collect()
+}
+
+/// What differs between balances that were kept by events and those of the accounts; `others` is
+/// what nobody tells of.
+pub async fn compare(
+    store: &Store,
+    kept: &BTreeMap<String, i64>,
+    others: &HashMap<String, i64>,
+) -> Result<Vec<String>, String> {
+    let documents = laid_out::find(store, ACCOUNTS, doc! {}).await;
+    let mut wrong = Vec::new();
+    for document in documents.map_err(|error| error.to_string())? {
+        let account = document.get_str("_id").unwrap_or_default();
+        let Some(balance) = kept.get(account) else { continue };
+        let stands = document.get("balance").and_then(|value| Amount::from_bson(value).ok());
+        let balance = balance + others.get(account).unwrap_or(&0);
+        if stands != Some(Amount::Int(balance)) {
+            wrong.push(format!("events make {balance} of account {account}, which has {stands:?}"));
+        }
+    }
+    Ok(wrong)
 }

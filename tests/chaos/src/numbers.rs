@@ -1,20 +1,21 @@
 //! A follower of the numbers: what somebody knows of all ends who only asks for what comes next.
 //!
 //! Owns a task that follows from the first number on during the whole run, through every fault.
-//! Promises a verdict: the numbers it was told have no gap, each end has one, and reading them all
-//! once more says the same.
+//! Promises a verdict: the numbers it was told have no gap, each end has one, reading them all once
+//! more says the same, and books that are kept by them are those of the accounts.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use client::{Client, EndFilter, Error, LIMIT_MAX};
+use client::{Client, EndFilter, Ended, Error, LIMIT_MAX};
 use harness::laid_out;
 use ledger::event::End;
 use mongo::{Store, TRANSACTIONS};
 use mongodb::bson::doc;
+use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::clerk;
+use super::{books, clerk};
 
 /// How long it may take until all ends have numbers, once all transactions are final.
 const NUMBERED_LIMIT: Duration = Duration::from_secs(180);
@@ -23,10 +24,17 @@ const POLL: Duration = Duration::from_millis(100);
 /// An end as it was told: its number, the transaction, and how it ended.
 type Told = (u64, String, String);
 
+/// What a follower was told.
+struct Heard {
+    told: Vec<Told>,
+    /// The balances that it keeps.
+    books: BTreeMap<String, i64>,
+}
+
 /// A follower at work.
 pub struct Numbers {
     client: Client,
-    following: JoinHandle<Result<Vec<Told>, String>>,
+    following: JoinHandle<Result<Heard, String>>,
     /// Tells it how many ends there are in all, once that is known.
     count: tokio::sync::watch::Sender<Option<u64>>,
 }
@@ -41,21 +49,22 @@ impl Numbers {
         let (count, known) = tokio::sync::watch::channel(None);
         let follower = client.clone();
         let following = tokio::spawn(async move {
-            let (mut told, mut after, mut known_at) = (Vec::new(), 0, None);
+            let mut heard = Heard { told: Vec::new(), books: books::opened() };
+            let (mut after, mut known_at) = (0, None);
             loop {
                 let page = follower.ended_after(after, LIMIT_MAX, &EndFilter::default()).await;
                 match page {
                     Ok(page) => {
                         after = page.next;
-                        told.extend(page.items.iter().map(|end| told_of(end.number, &end.ended)));
+                        page.items.iter().for_each(|end| heard.hear(end.number, &end.ended));
                     }
                     Err(Error::Unavailable { .. }) => {}
                     Err(error) => return Err(format!("a follower was told: {error}")),
                 }
                 if let Some(count) = *known.borrow() {
                     let since: &mut Instant = known_at.get_or_insert_with(Instant::now);
-                    if told.len() as u64 >= count || since.elapsed() > NUMBERED_LIMIT {
-                        return Ok(told);
+                    if heard.told.len() as u64 >= count || since.elapsed() > NUMBERED_LIMIT {
+                        return Ok(heard);
                     }
                 }
                 tokio::time::sleep(POLL).await;
@@ -64,12 +73,16 @@ impl Numbers {
         Ok(Numbers { client, following, count })
     }
 
-    /// Waits until it was told of all ends, and compares. Returns how many there were, and what is
-    /// wrong.
+    /// Waits until it was told of all ends, and compares; `others` is what nobody tells of. Returns
+    /// how many there were, and what is wrong.
     ///
     /// # Errors
     /// When the database can't be read.
-    pub async fn close(self, store: &Store) -> Result<(usize, Vec<String>), String> {
+    pub async fn close(
+        self,
+        store: &Store,
+        others: &HashMap<String, i64>,
+    ) -> Result<(usize, Vec<String>), String> {
         let failed = |error: mongodb::error::Error| error.to_string();
         let mut ends = Vec::new();
         for end in End::ALL {
@@ -78,11 +91,13 @@ impl Numbers {
         }
         let Numbers { client, following, count } = self;
         count.send_replace(Some(ends.iter().map(|(_, count)| count).sum()));
-        let told = match following.await.map_err(|panic| panic.to_string())? {
-            Ok(told) => told,
+        let Heard { told, books } = match following.await.map_err(|panic| panic.to_string())? {
+            Ok(heard) => heard,
             Err(problem) => return Ok((0, vec![problem])),
         };
-        let mut wrong = Vec::new();
+        let wrong_books = books::compare(store, &books, others).await?.into_iter();
+        let mut wrong: Vec<String> =
+            wrong_books.map(|problem| format!("by the numbers, {problem}")).collect();
         for (end, count) in ends {
             let numbered = told.iter().filter(|(.., state)| state == end.as_str()).count();
             if numbered as u64 != count {
@@ -103,6 +118,35 @@ impl Numbers {
     }
 }
 
+impl Heard {
+    fn hear(&mut self, number: u64, ended: &Ended) {
+        self.told.push(told_of(number, ended));
+        if ended.event["state"] != End::Done.state().as_str() {
+            return;
+        }
+        for (account, amount) in effect(&ended.event) {
+            *self.books.entry(account).or_default() += amount;
+        }
+    }
+}
+
+/// What an event of what is done says of each account, in minor units.
+fn effect(event: &Value) -> Vec<(String, i64)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    // What is no whole number of minor units is missed when the books are compared.
+    let amount = |value: &Value| value.as_str().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let legs = event.get("captured").or_else(|| event.get("legs")).and_then(Value::as_array);
+    match legs {
+        Some(legs) => {
+            legs.iter().map(|leg| (text(&leg["account"]), amount(&leg["amount"]))).collect()
+        }
+        None => {
+            let value: i64 = amount(&event["value"]);
+            vec![(text(&event["source"]), -value), (text(&event["destination"]), value)]
+        }
+    }
+}
+
 async fn again(client: &Client, count: usize) -> Result<Vec<Told>, String> {
     let (mut told, mut after) = (Vec::with_capacity(count), 0);
     loop {
@@ -116,7 +160,7 @@ async fn again(client: &Client, count: usize) -> Result<Vec<Told>, String> {
     }
 }
 
-fn told_of(number: u64, ended: &client::Ended) -> Told {
+fn told_of(number: u64, ended: &Ended) -> Told {
     let state = ended.event["state"].as_str().unwrap_or_default();
     (number, ended.id.to_string(), state.to_owned())
 }

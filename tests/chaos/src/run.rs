@@ -166,7 +166,7 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
     let (events, wrong) = books.close(store, neighbour.is_none(), &others).await?;
     eprintln!("chaos: a subscriber's books are made of {events} events");
     violations.extend(wrong);
-    let (ends, wrong) = numbers.close(store).await?;
+    let (ends, wrong) = numbers.close(store, &others).await?;
     eprintln!("chaos: a follower was told of {ends} ends by their numbers");
     violations.extend(wrong);
     let phases = Phases { calm_ms, deaths_ms, faults_ms, rest_ms, end_ms: now_ms() };

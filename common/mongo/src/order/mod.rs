@@ -52,6 +52,12 @@ pub(super) fn index() -> Index {
     Index { unique: true, ..Index::new(BY_LINE, doc! { "lines": 1 }, pages) }
 }
 
+/// The filter for all pages. What others have put into the order does not match.
+#[must_use]
+pub fn all_pages() -> Document {
+    doc! { "kind": PAGE.condition() }
+}
+
 /// How the `_id` of each page begins.
 const PREFIX: &str = "end-";
 

@@ -1,7 +1,9 @@
 //! Audits of a ledger that is in use: each account stands for one moment, and they need the
-//! server's history for a few seconds only. `lines` has what they say of the journal.
+//! server's history for a few seconds only. `lines` has what they say of the journal, `order` what
+//! they say of the numbers.
 
 mod lines;
+mod order;
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Instant;
