@@ -158,8 +158,8 @@ impl MongoOutbox {
 
     /// Keeps all sweepers away from the ids to be published until `sweep_after`, from when on the
     /// index of stamps shows them until they are final. One without a date of creation gets one, so
-    /// that it lies where the walk comes by. What can't be written is noted as parked, and is not to
-    /// be published: whoever sees the note mends the document and brings it back at once, and a
+    /// that it lies where the walk comes by. What can't be written is noted as parked, and is not
+    /// to be published: whoever sees the note mends the document and brings it back at once, and a
     /// worker that had read the document before that would park it again.
     ///
     /// # Errors
@@ -173,8 +173,8 @@ impl MongoOutbox {
         self.set_stamp(ids, &State::UNFINISHED, stamp).await
     }
 
-    /// Stamps transactions in flight for when they may be taken over. What can't be written is noted
-    /// as parked.
+    /// Stamps transactions in flight for when they may be taken over. What can't be written is
+    /// noted as parked.
     ///
     /// # Errors
     /// When the server is away; any of them may be stamped.

@@ -78,7 +78,7 @@ fn section(page: &mut String, operation: &Operation) {
     page.push_str("<table>");
     for param in &operation.params {
         let kind = if param.is_header { "header" } else { "parameter" };
-        let (name, about) = (param.name, param.about);
+        let (name, about) = (param.shown(), param.about);
         put(page, format_args!("<tr><td>{kind}<td><code>{name}</code><td>{about}"));
     }
     for gives in &operation.gives {

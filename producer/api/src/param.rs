@@ -30,6 +30,11 @@ impl Param {
         Param { is_family: true, ..Param::text(word, about, schema.build()) }
     }
 
+    /// Its name, as people write it.
+    pub fn shown(&self) -> String {
+        format!("{}{}", self.name, if self.is_family { ".NAME" } else { "" })
+    }
+
     /// Whether a parameter with this name is one of these.
     pub fn is_called(&self, name: &str) -> bool {
         match self.is_family {
@@ -75,10 +80,37 @@ impl Param {
 /// The NAME in `word.NAME` or `word[NAME]`.
 pub fn named<'a>(word: &str, parameter: &'a str) -> Option<&'a str> {
     let rest = parameter.strip_prefix(word)?;
-    rest.strip_prefix('.').or_else(|| rest.strip_prefix('[')?.strip_suffix(']'))
+    let in_brackets = || rest.strip_prefix('[')?.strip_suffix(']');
+    let is_one = |name: &&str| !name.contains(['[', ']']);
+    rest.strip_prefix('.').or_else(|| in_brackets().filter(is_one))
 }
 
 /// A schema of a text, to be completed.
 pub fn string() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_has_a_name_after_a_point_or_in_brackets() {
+        for (parameter, name) in [
+            ("metadata.order", Some("order")),
+            ("metadata.order.id", Some("order.id")),
+            ("metadata[order]", Some("order")),
+            ("metadata[order.id]", Some("order.id")),
+            ("metadata[a][b]", None),
+            ("metadata[order", None),
+            ("metadata", None),
+            ("metadataorder", None),
+            ("order", None),
+        ] {
+            assert_eq!(named("metadata", parameter), name, "{parameter}");
+        }
+        let family = Param::family("metadata", "");
+        assert_eq!(family.shown(), "metadata.NAME");
+        assert!(family.is_called("metadata[x]") && !family.is_called("metadata"));
+    }
 }

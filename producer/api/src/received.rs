@@ -63,7 +63,7 @@ impl Received {
         for (at, (name, _)) in self.query.iter().enumerate() {
             let shown = echo(name);
             if !known().any(|param| param.is_called(name)) {
-                let known = known().map(|param| param.name).collect::<Vec<_>>().join(", ");
+                let known = known().map(Param::shown).collect::<Vec<_>>().join(", ");
                 let known = if known.is_empty() { "none" } else { &known };
                 let problem = format!("unknown parameter {shown:?}; known here: {known}");
                 return Err(Problem::new(Code::Malformed, problem));

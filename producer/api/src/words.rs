@@ -56,6 +56,18 @@ impl AccountStatus {
     }
 }
 
+/// How an account may begin.
+pub struct NewStatus;
+
+impl PartialSchema for NewStatus {
+    fn schema() -> RefOr<Schema> {
+        let words = Status::ALL.map(|status| status.as_str().to_owned());
+        one_of(words, "`frozen` and `closed`: it takes no postings")
+    }
+}
+
+impl ToSchema for NewStatus {}
+
 /// How a transaction has ended.
 pub struct EndState;
 

@@ -8,7 +8,7 @@
 //!
 //! Promises that a line which was written meanwhile is no finding. Line and final states are one
 //! write, so whoever has read a line sees the final states, and the other way round, in the order
-//! of one session: after a fail-over, too. The pages of the order come last (`order`). A line that a person has booked, because others had moved
+//! of one session: after a fail-over, too. A line that a person has booked, because others had moved
 //! a balance, has no transaction, and goes to the books. What others have put into the journal is
 //! left out. Fails with the error of a read.
 
@@ -18,7 +18,7 @@ use client::{Client, Error};
 use ledger::event::End;
 use ledger::limits::echo;
 use ledger::transaction::Body;
-use mongo::{JOURNAL, Store, TRANSACTIONS, all_lines};
+use mongo::{JOURNAL, ORDER, Store, TRANSACTIONS, all_lines, all_pages};
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, Timestamp, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::{ClientSession, Collection};
@@ -45,7 +45,8 @@ pub(super) struct Journal {
     pub session: ClientSession,
     tallies: Tallies,
     lines: u64,
-    order: Order,
+    /// None where nothing had a number.
+    order: Option<Order>,
     differing: Differing,
 }
 
@@ -64,6 +65,9 @@ impl Journal {
         let journal = store.database().collection(JOURNAL);
         let probe = journal.find_one(doc! {}).projection(doc! { "_id": 1 });
         probe.await.map_err(failed)?;
+        let pages: Collection<Document> = store.database().collection(ORDER);
+        let page = pages.find_one(all_pages()).projection(doc! { "_id": 1 }).await;
+        let has_pages = page.map_err(failed)?.is_some();
         let session = store.database().client().start_session().await.map_err(failed)?;
         Ok(Journal {
             journal,
@@ -71,7 +75,7 @@ impl Journal {
             session,
             tallies: Tallies::default(),
             lines: 0,
-            order: Order::default(),
+            order: has_pages.then(Order::default),
             differing: Differing::default(),
         })
     }
@@ -115,6 +119,7 @@ impl Journal {
             self.name_strays(books.findings(), told).await?;
         }
         let Journal { order, store, mut session, .. } = self;
+        let order = order.unwrap_or_default();
         order.compare(&store, &mut session, books.findings(), told).await?;
         Ok(self.lines)
     }
@@ -131,7 +136,9 @@ impl Journal {
                     books.adjust(line.id, adjustment, moments);
                     return;
                 }
-                self.order.take(line.id, Some(line.entries.len()));
+                if let Some(order) = &mut self.order {
+                    order.take(line.id, Some(line.entries.len()));
+                }
                 if let Some(seen) = self.tallies.compare(&line) {
                     self.differing.add(document, line.entries.len(), seen);
                 }
@@ -140,7 +147,9 @@ impl Journal {
                 // Its transactions are right, for all that is known.
                 if let Ok(id) = document.get_str("_id") {
                     self.tallies.forget(id);
-                    self.order.take(id, None);
+                    if let Some(order) = &mut self.order {
+                        order.take(id, None);
+                    }
                 }
                 let message = format!("can't be read: {}", bad.problem);
                 books.findings().add(Rule::Line, || name_of(&bad.id), message);

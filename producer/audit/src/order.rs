@@ -8,6 +8,7 @@
 //! collection is left out. Fails with the error of a read.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 use ledger::limits::echo;
 use mongo::{JOURNAL, ORDER, Store, all_lines, all_pages};
@@ -18,20 +19,22 @@ use mongodb::{ClientSession, Collection};
 use super::findings::{Findings, Rule};
 use super::lines;
 use super::progress::{BATCH, ReadCount};
+use super::tallies::Hashing;
 
 /// How many lines are looked for with one command.
 const LINES_AT_ONCE: usize = 1_000;
 
-/// What is known of the lines.
+/// What is known of the lines, by the hashes of their names.
 #[derive(Default)]
 pub(super) struct Order {
-    lines: HashMap<String, Known>,
+    hashing: Hashing,
+    lines: HashMap<u128, Known>,
 }
 
 /// A line of the journal.
 struct Known {
     /// How many transactions it ends; none where it can't be read, which was named before.
-    ends: Option<u64>,
+    ends: Option<NonZeroU32>,
     has_numbers: bool,
 }
 
@@ -41,21 +44,21 @@ struct Page<'a> {
     /// The number of its first end.
     first: u64,
     /// The names of its lines, and how many transactions each of them ends.
-    lines: Vec<(&'a str, u64)>,
+    lines: Vec<(&'a str, u32)>,
 }
 
 /// A line that a page names and that was not met.
 struct Unmet {
     page: String,
     line: String,
-    ends: u64,
+    ends: u32,
 }
 
 impl Order {
     /// Takes in a line of the journal, and how many transactions it ends.
     pub fn take(&mut self, line: &str, ends: Option<usize>) {
-        let ends = ends.map(|ends| ends as u64);
-        self.lines.insert(line.to_owned(), Known { ends, has_numbers: false });
+        let ends = ends.and_then(|ends| NonZeroU32::new(u32::try_from(ends).ok()?));
+        self.lines.insert(self.hashing.of(&line), Known { ends, has_numbers: false });
     }
 
     /// Reads all pages once all lines were taken in.
@@ -103,23 +106,24 @@ impl Order {
             let message = format!("begins with {first}, and should begin with {next}");
             findings.add(Rule::Number, name, message);
         }
-        let ends: u64 = lines.iter().map(|(_, ends)| ends).sum();
+        let all: u64 = lines.iter().map(|(_, ends)| u64::from(*ends)).sum();
         for (line, ends) in lines {
-            match self.lines.get_mut(line) {
+            match self.lines.get_mut(&self.hashing.of(&line)) {
                 Some(known) if known.has_numbers => {
                     let message = format!("has the line {}, which has numbers already", echo(line));
                     findings.add(Rule::Number, name, message);
                 }
                 Some(known) => {
                     known.has_numbers = true;
-                    if let Some(problem) = known.ends.and_then(|there| differs(line, ends, there)) {
+                    let there = known.ends.map(NonZeroU32::get);
+                    if let Some(problem) = there.and_then(|there| differs(line, ends, there)) {
                         findings.add(Rule::Number, name, problem);
                     }
                 }
                 None => unmet.push(Unmet { page: name(), line: line.to_owned(), ends }),
             }
         }
-        Some(first + ends)
+        Some(first + all)
     }
 }
 
@@ -127,14 +131,15 @@ impl<'a> Page<'a> {
     fn of(document: &'a RawDocument) -> Result<Page<'a>, &'static str> {
         let number = document.get_str("_id").ok().and_then(|id| id.strip_prefix("end-"));
         let number = number.filter(|number| number.len() == 19).and_then(|n| n.parse().ok());
-        let first = number.ok_or("its `_id` is not \"end-\" and nineteen digits")?;
+        let number = number.filter(|first| *first <= i64::MAX.unsigned_abs());
+        let first = number.ok_or("its `_id` is not \"end-\" and a number of nineteen digits")?;
         let list = |field| document.get_array(field).map_err(|_| "it has not both of its lists");
         let names = list("lines")?.into_iter().map(|name| name.ok()?.as_str());
         let names: Option<Vec<&str>> = names.collect();
         let names = names.ok_or("the name of a line is no text")?;
         let ends = list("ends")?.into_iter();
-        let ends = ends.map(|ends| u64::try_from(ends.ok()?.as_i64()?).ok().filter(|n| *n > 0));
-        let ends: Option<Vec<u64>> = ends.collect();
+        let ends = ends.map(|ends| u32::try_from(ends.ok()?.as_i64()?).ok().filter(|n| *n > 0));
+        let ends: Option<Vec<u32>> = ends.collect();
         let ends = ends.ok_or("how many a line ends is no whole number above zero")?;
         if names.is_empty() || names.len() != ends.len() {
             return Err("its two lists are empty, or differ in length");
@@ -143,7 +148,7 @@ impl<'a> Page<'a> {
     }
 }
 
-fn differs(line: &str, said: u64, there: u64) -> Option<String> {
+fn differs(line: &str, said: u32, there: u32) -> Option<String> {
     let message = || format!("says that the line {} ends {said}, and it ends {there}", echo(line));
     (said != there).then(message)
 }
@@ -167,7 +172,8 @@ async fn look(
         let (Some(Unmet { page, line, ends }), Ok(read)) = (found, lines::read(document)) else {
             continue;
         };
-        if let Some(problem) = differs(line, *ends, read.entries.len() as u64) {
+        let there = u32::try_from(read.entries.len()).unwrap_or(u32::MAX);
+        if let Some(problem) = differs(line, *ends, there) {
             findings.add(Rule::Number, || page.clone(), problem);
         }
     }
@@ -218,6 +224,8 @@ mod tests {
             (vec![page(1, &[("a", 3)])], "says that the line a ends 3, and it ends 2"),
             (vec![page(1, &[("a", 2), ("a", 2)])], "the line a, which has numbers already"),
             (vec![page(1, &[("a", 0)])], "no whole number above zero"),
+            (vec![page(1, &[("a", i64::MAX)])], "no whole number above zero"),
+            (vec![page(u64::MAX / 2 + 1, &[("a", 2)])], "nineteen digits"),
             (vec![page(1, &[])], "are empty"),
         ] {
             let (found, _) = found(&known, &pages);

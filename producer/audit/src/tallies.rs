@@ -22,8 +22,9 @@ pub(super) struct Tallies {
     recent: HashMap<u128, Vec<u128>>,
 }
 
+/// Hashes under keys of its own.
 #[derive(Default)]
-struct Hashing([RandomState; 2]);
+pub(super) struct Hashing([RandomState; 2]);
 
 /// How many entries, and the sum of their hashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +49,8 @@ pub(super) struct Named {
 }
 
 impl Hashing {
-    fn of(&self, what: &impl Hash) -> u128 {
+    /// 128 bits.
+    pub fn of(&self, what: &impl Hash) -> u128 {
         let [high, low] = &self.0;
         (u128::from(high.hash_one(what)) << 64) | u128::from(low.hash_one(what))
     }

@@ -40,14 +40,15 @@ impl Fate {
     /// One word for scripts.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
-        match self {
-            Fate::Waiting => "waiting",
-            Fate::Parked => "parked",
-            Fate::InFlight(_) => "in_flight",
-            Fate::Final(_) => "final",
-            Fate::Unknown => "unknown",
-            Fate::Stuck(_) => "stuck",
-        }
+        let word = match self {
+            Fate::Waiting => 0,
+            Fate::Parked => 1,
+            Fate::InFlight(_) => 2,
+            Fate::Final(_) => 3,
+            Fate::Unknown => 4,
+            Fate::Stuck(_) => 5,
+        };
+        Fate::WORDS[word]
     }
 
     /// The state of the transaction, where it is in flight or final.

@@ -6,8 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use ledger::transaction::State;
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
 /// What operators look at first: how fast it goes, what waits, who works, and what is wrong.
 ///
@@ -166,6 +168,11 @@ pub struct States {
     pub age_ms: u64,
 }
 
+fn state() -> Schema {
+    let states = State::ALL.map(State::as_str);
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(states)).into()
+}
+
 /// The transaction that has waited longest for workers and is not parked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -173,6 +180,7 @@ pub struct Oldest {
     /// Its id.
     pub id: String,
     /// Its state.
+    #[schema(schema_with = state)]
     pub state: String,
     /// How long ago it was created, by the database's clock; or was due, confirmed, released or
     /// canceled.

@@ -13,7 +13,7 @@ use client::{Client, EndFilter, EndPage, NumberedEnd};
 use serde::{Deserialize, Serialize};
 
 use super::contender::Contender;
-use super::endurance;
+use super::endurance::{self, Watched};
 use super::field::Field;
 use super::inserted::{Took, took};
 use super::source::Source;
@@ -78,13 +78,13 @@ async fn measure(bench: &Bench, field: &Field, contender: Contender) -> Result<E
     let client = field.world.client().await;
     let (crew, is_over) = (contender.crew(&bench.crew), AtomicBool::new(false));
     let working = async {
-        let begun = Instant::now();
         let worked = endurance::work(field, &crew, source, scale.sustained).await;
         is_over.store(true, Ordering::Relaxed);
-        (worked, begun.elapsed())
+        worked
     };
-    let ((worked, elapsed), followed) = tokio::join!(working, follow(&client, &is_over));
-    let (books, followed) = (worked?.books, followed?);
+    let (watched, followed) = tokio::join!(working, follow(&client, &is_over));
+    let (Watched { books, samples, ran_empty, .. }, followed) = (watched?, followed?);
+    let (begin, end) = samples.first().zip(samples.last()).ok_or("no sample was taken")?;
     let ends = books.total() as u64;
     let list = List { client: &client, ends };
     let begun = Instant::now();
@@ -94,6 +94,9 @@ async fn measure(bench: &Bench, field: &Field, contender: Contender) -> Result<E
     if followed.seen != ends {
         problems.push(format!("the follower was told of {} of {ends}", followed.seen));
     }
+    if ran_empty {
+        problems.push("the queue ran empty".to_owned());
+    }
     problems.truncate(10);
     let everything = EndFilter::default();
     let nothing = EndFilter { account: Some("nobody".into()), ..EndFilter::default() };
@@ -101,7 +104,10 @@ async fn measure(bench: &Bench, field: &Field, contender: Contender) -> Result<E
     Ok(Ended {
         contender,
         ends,
-        settled_per_s: per_s(ends, elapsed),
+        settled_per_s: per_s(
+            end.settled - begin.settled,
+            Duration::from_secs_f64(end.at - begin.at),
+        ),
         told: took(followed.told),
         first: list.pages(|| 0, &everything).await?,
         random: list.pages(anywhere, &everything).await?,

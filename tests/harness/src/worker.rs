@@ -221,3 +221,19 @@ pub fn free_address() -> SocketAddr {
     let free = ports.find(|port| TcpStream::connect(("127.0.0.1", *port)).is_err());
     SocketAddr::from(([127, 0, 0, 1], free.expect("a port is free")))
 }
+
+/// Waits until these workers together have published so many ids that looks of this kind have found.
+/// A worker counts them when the broker has confirmed them, and they may be settled before that.
+///
+/// # Panics
+/// When that takes more than 30 s.
+pub async fn wait_swept(workers: &[&Worker], kind: &str, count: f64) {
+    wait_until(&format!("{count} {kind} are counted as published"), s(30), async || {
+        let mut swept = 0.0;
+        for worker in workers {
+            swept += worker.metrics().await.sum("tandem_swept_total", &[("kind", kind)]);
+        }
+        swept >= count
+    })
+    .await;
+}

@@ -4,9 +4,9 @@ common/schemas/openapi.json.
     python3 transfer.py ID SOURCE DESTINATION VALUE
 
 The README.md of the recipes says how to generate it. TANDEM_API is the address of the server,
-TANDEM_TOKEN a token of it, if it has any. It prints how the transaction ended: `done`, or `canceled`
-with the code of the reason, and the number of that end. What the server refuses ends it with 1 and the
-type of the problem.
+TANDEM_TOKEN a token of it, if it has any. It prints how the transaction ended: `done`, or
+`canceled` with the code of the reason, and the number of that end. What the server refuses ends it
+with 1 and the type of the problem.
 """
 
 import json

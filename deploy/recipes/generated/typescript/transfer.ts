@@ -4,9 +4,9 @@
 //     npm ci && npm run generate && npm run build
 //     node built/transfer.js ID SOURCE DESTINATION VALUE
 //
-// TANDEM_API is the address of the server, TANDEM_TOKEN a token of it, if it has any. It prints how the
-// transaction ended: `done`, or `canceled` with the code of the reason, and the number of that end. What
-// the server refuses ends it with 1 and the type of the problem.
+// TANDEM_API is the address of the server, TANDEM_TOKEN a token of it, if it has any. It prints how
+// the transaction ended: `done`, or `canceled` with the code of the reason, and the number of that
+// end. What the server refuses ends it with 1 and the type of the problem.
 
 import process from 'node:process';
 import createClient from 'openapi-fetch';
@@ -75,7 +75,8 @@ try {
   const { state, reason } = await ended();
   if (state !== 'done' && state !== 'canceled') throw new Error('it has not ended');
   const number = await numberOf(state);
-  console.log(JSON.stringify({ state, code: reason?.code ?? null, number, advice: advice(reason) }));
+  const code = reason?.code ?? null;
+  console.log(JSON.stringify({ state, code, number, advice: advice(reason) }));
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   process.exitCode = 1;

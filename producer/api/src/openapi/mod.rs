@@ -4,7 +4,8 @@
 //!   answer of each. `tags`: the groups.
 //!
 //! Promises to be fit to generate a client from: an operation takes one thing and answers one
-//! thing, a schema's name stands for one schema, and what is a closed set is an enum.
+//! thing, a schema's name stands for one schema, and states and codes of transactions, accounts and
+//! problems are enums.
 
 mod examples;
 mod responses;

@@ -9,6 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::Metadata;
 use crate::operation::name_schema;
 use crate::param::string;
+use crate::words::NewStatus;
 
 /// An amount.
 pub struct Amounts;
@@ -128,6 +129,6 @@ pub struct NewAccount {
     #[schema(value_type = Option<Name>)]
     currency: Option<()>,
     /// Whether it takes postings: open by default.
-    #[schema(value_type = Option<String>, example = "open", pattern = "^(open|frozen|closed)$")]
+    #[schema(value_type = Option<NewStatus>)]
     status: Option<()>,
 }

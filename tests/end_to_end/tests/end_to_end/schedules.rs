@@ -6,6 +6,7 @@ use client::{Client, Error, Submission};
 use harness::proxy::Part;
 use harness::queues::Queues;
 use harness::wait::{s, wait_until};
+use harness::worker::wait_swept;
 use harness::world::{World, transfer};
 use ledger::amount::Amount;
 use ledger::journal::Heading;
@@ -107,8 +108,7 @@ async fn what_was_made_due_and_not_published_is_published_by_the_sweeper_after_i
     world.wait_final(s(30)).await;
     let claimed = moment(&world, "t", "claimedAt").await;
     assert!(claimed >= stamp, "published {} ms before its stamp", stamp - claimed);
-    let swept = worker.metrics().await.sum("tandem_swept_total", &[("kind", "unclaimed")]);
-    assert!(swept >= 1.0, "{swept}");
+    wait_swept(&[&worker], "unclaimed", 1.0).await;
     world.assert_at_rest().await;
     drop(worker);
     world.finish().await;
@@ -270,12 +270,11 @@ async fn many_due_at_one_moment_do_not_starve_what_comes_meanwhile() {
     eprintln!("{SCHEDULED} in {last} ms; {} others: p50 {p50}, p99 {p99} ms", took.len());
     // In one queue behind all of them, they would wait about half of this time.
     assert!(p50 < last / 4 && p99 < last, "others waited: p50 {p50}, p99 {p99} of {last} ms");
-    let swept = |w: f64, x: f64| w + x;
-    let one = workers.0.metrics().await;
-    let two = workers.1.metrics().await;
+    wait_swept(&[&workers.0, &workers.1], "due", SCHEDULED as f64).await;
+    let (one, two) = (workers.0.metrics().await, workers.1.metrics().await);
     let kind = |kind| {
         let label = [("kind", kind)];
-        swept(one.sum("tandem_swept_total", &label), two.sum("tandem_swept_total", &label))
+        one.sum("tandem_swept_total", &label) + two.sum("tandem_swept_total", &label)
     };
     assert_eq!(kind("due"), SCHEDULED as f64, "each was published once");
     assert_eq!(kind("unclaimed"), 0.0, "nobody took them for forgotten");

@@ -1,6 +1,7 @@
 //! The transactions collection is the outbox: a transaction without a message gets one.
 
 use harness::wait::{s, wait_until};
+use harness::worker::wait_swept;
 use harness::world::{World, transfer};
 use ledger::transaction::State;
 use mongo::{MongoOutbox, Place};
@@ -18,9 +19,7 @@ async fn what_was_inserted_and_never_published_is_settled_and_the_overview_says_
     let workers = tokio::join!(world.worker("one").start(), world.worker("two").start());
     world.wait_final(s(60)).await;
     assert_eq!(world.count(&[State::Done]).await, 100);
-    let one = workers.0.metrics().await.sum("tandem_swept_total", &[("kind", "unclaimed")]);
-    let two = workers.1.metrics().await.sum("tandem_swept_total", &[("kind", "unclaimed")]);
-    assert!(one + two >= 100.0, "{one} and {two}");
+    wait_swept(&[&workers.0, &workers.1], "unclaimed", 100.0).await;
     wait_until("the overview names it", s(60), async || {
         let overview = api.get("/v1/overview").await;
         assert_eq!(overview.status, 200);
@@ -51,8 +50,7 @@ async fn transactions_whose_owner_and_message_are_gone_are_finished() {
     let second = world.worker("second").start().await;
     world.wait_final(s(60)).await;
     assert_eq!(world.count(&[State::Done]).await, 20);
-    let swept = second.metrics().await.sum("tandem_swept_total", &[("kind", "in_flight")]);
-    assert!(swept >= 20.0, "{swept}");
+    wait_swept(&[&second], "in_flight", 20.0).await;
     world.assert_at_rest().await;
     drop(second);
     world.finish().await;

@@ -1,6 +1,7 @@
 //! What is inserted only: it is settled at once where its document says so.
 
 use harness::wait::{s, wait_until};
+use harness::worker::wait_swept;
 use harness::world::{World, transfer};
 use ledger::transaction::{State, TransactionId, UNPUBLISHED};
 use mongo::{MongoOutbox, TRANSACTIONS};
@@ -47,8 +48,7 @@ async fn what_says_that_it_is_not_published_is_settled_without_a_message_however
     insert(&world, &documents).await;
     world.wait_final(s(60)).await;
     assert_eq!(world.count(&[State::Done]).await, 200);
-    let found = swept(&workers.0, "unpublished").await + swept(&workers.1, "unpublished").await;
-    assert!(found >= 200.0, "{found} were taken up");
+    wait_swept(&[&workers.0, &workers.1], "unpublished", 200.0).await;
     let forgotten = swept(&workers.0, "unclaimed").await + swept(&workers.1, "unclaimed").await;
     assert_eq!(forgotten, 0.0, "no sweep was waited for");
     let old = world.transaction("t1").await;
@@ -86,7 +86,7 @@ async fn one_worker_takes_up_each_and_the_sweeper_finds_it_if_that_one_dies() {
     let worker = worker.start().await;
     world.wait_final(s(60)).await;
     assert_eq!(world.count(&[State::Done]).await, 30);
-    assert!(swept(&worker, "unclaimed").await >= 30.0, "the sweeper has published them");
+    wait_swept(&[&worker], "unclaimed", 30.0).await;
     world.assert_at_rest().await;
     drop(worker);
     world.finish().await;
@@ -203,7 +203,7 @@ async fn in_documents_of_others_the_field_stands_with_tandems_own() {
         count.expect("MongoDB is there") == 50
     })
     .await;
-    assert!(swept(&worker, "unpublished").await >= 50.0);
+    wait_swept(&[&worker], "unpublished", 50.0).await;
     drop(worker);
     world.finish().await;
 }

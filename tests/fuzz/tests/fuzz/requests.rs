@@ -85,6 +85,7 @@ fn parameters(most: usize) -> impl Strategy<Value = String> {
         "after=last",
         "currency=EUR",
         "metadata.order=17",
+        "metadata[order]=17",
     ]);
     let odd = select(vec![
         "limit=0",

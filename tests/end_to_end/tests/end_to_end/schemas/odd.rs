@@ -1,6 +1,6 @@
 //! Documents of the owner's that can't be read, and what their transactions are told.
 
-use harness::worker::Plan;
+use harness::worker::{Plan, wait_swept};
 use harness::world::World;
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, DateTime, Decimal128, Document, doc};
@@ -110,9 +110,10 @@ async fn a_payment_with_something_on_the_way_is_parked_alone_and_goes_on_once_it
             assert!(told.contains(&format!("`producer unpark {id}`")), "{engine}, {id}: {told}");
         }
         // A worker that was given what is noted could park it again after it was brought back.
+        wait_swept(&[&worker], "unclaimed", 1.0).await;
         let metrics = worker.metrics().await;
         let swept = metrics.sum("tandem_swept_total", &[("kind", "unclaimed")]);
-        assert!((1.0..4.0).contains(&swept), "{engine}: {swept} published, one can be written");
+        assert!(swept < 4.0, "{engine}: {swept} were published, and one can be written");
         let parked = [("reason", "transaction_unwritable")];
         assert_eq!(metrics.sum("tandem_parked_total", &parked), 3.0, "{engine}");
         let mended = doc! { "$set": { "how": good() } };
