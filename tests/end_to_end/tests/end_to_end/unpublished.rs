@@ -29,9 +29,10 @@ async fn insert(world: &World, documents: &[Document]) {
     inserted.expect("MongoDB is there");
 }
 
-/// A worker whose sweeps bring nothing back during a test.
+/// A worker that does not sweep during a test: a sweep publishes what is undated or old, too.
 async fn worker(world: &World, name: &str) -> harness::worker::Worker {
-    world.worker(name).flag("--orphan-ms", 3_600_000).start().await
+    let hour_ms = 3_600_000;
+    world.worker(name).flag("--orphan-ms", hour_ms).flag("--sweep-ms", hour_ms).start().await
 }
 
 async fn swept(worker: &harness::worker::Worker, kind: &str) -> f64 {
