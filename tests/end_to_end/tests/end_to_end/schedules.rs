@@ -248,7 +248,9 @@ async fn many_due_at_one_moment_do_not_starve_what_comes_meanwhile() {
     let workers = tokio::join!(worker("one").start(), worker("two").start());
     wait_until("the moment has come", s(60), async || now(&world).await >= due).await;
     let mut others = Vec::new();
-    let is_waiting = doc! { "state": { "$in": ["scheduled", "initial", "pending", "applied"] } };
+    // On a busy machine there is always one of the others that waits.
+    let waiting = ["scheduled", "initial", "pending", "applied"];
+    let is_waiting = doc! { "_id": { "$regex": "^s" }, "state": { "$in": waiting } };
     while world.store.transactions().count_documents(is_waiting.clone()).await.expect("there") > 0 {
         let id = format!("o{}", others.len());
         world.submit(&[transfer(&id, "a", "b", 1)], 1).await;
