@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use strum::{EnumCount, VariantArray};
 
 use crate::transaction::{
-    Body, DECIDED_KEY, Leg, ReasonCode, State, TransactionId, UNKNOWN, check_metadata,
+    Body, DECIDED_KEY, Leg, ReasonCode, State, TransactionId, check_metadata,
 };
 use crate::{json, uri};
 
@@ -198,8 +198,7 @@ fn reason(document: &RawDocument) -> Option<Value> {
     let reason = document.get_document("reason").ok()?;
     let (code, message) = (reason.get_str("code").ok()?, reason.get_str("message").ok()?);
     // The set is closed, so that a consumer may have an enum of it.
-    let code = ReasonCode::parse(code).map_or(UNKNOWN, ReasonCode::as_str);
-    Some(json!({ "code": code, "message": message }))
+    Some(json!({ "code": ReasonCode::told(code), "message": message }))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The parameters of an operation, as data.
 
-use utoipa::openapi::schema::{Object, ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{AdditionalProperties, Object, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{KnownFormat, SchemaFormat};
 
 /// A parameter after the question mark, or a header.
@@ -83,6 +83,11 @@ pub fn named<'a>(word: &str, parameter: &'a str) -> Option<&'a str> {
     let in_brackets = || rest.strip_prefix('[')?.strip_suffix(']');
     let is_one = |name: &&str| !name.contains(['[', ']']);
     rest.strip_prefix('.').or_else(|| in_brackets().filter(is_one))
+}
+
+/// A schema of an object with any fields, to be completed.
+pub fn any_object() -> ObjectBuilder {
+    ObjectBuilder::new().additional_properties(Some(AdditionalProperties::FreeForm(true)))
 }
 
 /// A schema of a text, to be completed.

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use bson::{Bson, DateTime};
 use client::{Canceled, Error};
 use ledger::limits::echo;
-use ledger::transaction::State;
+use ledger::transaction::{ParkCode, State};
 use mongo::ParkedEntry;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -50,7 +50,7 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
             other => other.to_string(),
         },
         state: entry.state.map(|state| state.as_str()),
-        code: ParkedCode::told(&entry.code),
+        code: ParkCode::told(&entry.code),
         message: entry.message,
         at: entry.at.and_then(|at| DateTime::from_millis(at).try_to_rfc3339_string().ok()),
     };

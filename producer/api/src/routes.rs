@@ -6,12 +6,12 @@ use ::overview::types::Overview;
 use axum::http::{Method, StatusCode};
 use serde_json::json;
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, ObjectBuilder, Schema};
+use utoipa::openapi::schema::{ArrayBuilder, Schema};
 
 use super::answer::Answer;
 use super::call::Call;
 use super::operation::{Operation, Run, name_schema, reference};
-use super::param::{Param, string};
+use super::param::{Param, any_object, string};
 use super::problem::{Code, Problem};
 use super::received::WAIT_MAX_S;
 use super::tokens::Scope;
@@ -443,15 +443,13 @@ fn about_letters() -> Vec<Operation> {
 }
 
 fn about_itself() -> Vec<Operation> {
-    let any = AdditionalProperties::FreeForm(true);
-    let any = ObjectBuilder::new().additional_properties(Some(any));
     vec![
         get("/v1/openapi.json", "openapi", |_| Box::pin(async { Ok(openapi::answer()) }))
             .about("This document", "")
             .gives_any::<super::problem::ProblemDetails>(
                 StatusCode::OK,
                 "An OpenAPI document",
-                RefOr::T(Schema::Object(any.build())),
+                RefOr::T(any_object().into()),
             ),
         get("/v1", "page", |_| Box::pin(async { Ok(page::answer()) }))
             .about("A page about the API", "")

@@ -49,13 +49,6 @@ impl PartialSchema for AccountStatus {
 
 impl ToSchema for AccountStatus {}
 
-impl AccountStatus {
-    /// A status as an answer tells it.
-    pub fn told(status: &str) -> &'static str {
-        Status::parse(status).map_or(UNKNOWN, Status::as_str)
-    }
-}
-
 /// How an account may begin.
 pub struct NewStatus;
 
@@ -92,13 +85,6 @@ impl PartialSchema for CancelCode {
 
 impl ToSchema for CancelCode {}
 
-impl CancelCode {
-    /// A code as an answer tells it.
-    pub fn told(code: &str) -> &'static str {
-        ReasonCode::parse(code).map_or(UNKNOWN, ReasonCode::as_str)
-    }
-}
-
 /// Why a transaction is set apart.
 pub struct ParkedCode;
 
@@ -110,13 +96,6 @@ impl PartialSchema for ParkedCode {
 }
 
 impl ToSchema for ParkedCode {}
-
-impl ParkedCode {
-    /// A code as an answer tells it.
-    pub fn told(code: &str) -> &'static str {
-        ParkCode::parse(code).map_or(UNKNOWN, ParkCode::as_str)
-    }
-}
 
 /// What kind of problem a request has met.
 pub struct ProblemType;

@@ -18,7 +18,7 @@ use client::{Client, Error};
 use ledger::event::End;
 use ledger::limits::echo;
 use ledger::transaction::Body;
-use mongo::{JOURNAL, ORDER, Store, TRANSACTIONS, all_lines, all_pages};
+use mongo::{JOURNAL, Store, TRANSACTIONS, all_lines};
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, Timestamp, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::{ClientSession, Collection};
@@ -45,8 +45,7 @@ pub(super) struct Journal {
     pub session: ClientSession,
     tallies: Tallies,
     lines: u64,
-    /// None where nothing had a number.
-    order: Option<Order>,
+    order: Order,
     differing: Differing,
 }
 
@@ -65,9 +64,7 @@ impl Journal {
         let journal = store.database().collection(JOURNAL);
         let probe = journal.find_one(doc! {}).projection(doc! { "_id": 1 });
         probe.await.map_err(failed)?;
-        let pages: Collection<Document> = store.database().collection(ORDER);
-        let page = pages.find_one(all_pages()).projection(doc! { "_id": 1 }).await;
-        let has_pages = page.map_err(failed)?.is_some();
+        let order = Order::open(store).await.map_err(failed)?;
         let session = store.database().client().start_session().await.map_err(failed)?;
         Ok(Journal {
             journal,
@@ -75,7 +72,7 @@ impl Journal {
             session,
             tallies: Tallies::default(),
             lines: 0,
-            order: has_pages.then(Order::default),
+            order,
             differing: Differing::default(),
         })
     }
@@ -119,7 +116,6 @@ impl Journal {
             self.name_strays(books.findings(), told).await?;
         }
         let Journal { order, store, mut session, .. } = self;
-        let order = order.unwrap_or_default();
         order.compare(&store, &mut session, books.findings(), told).await?;
         Ok(self.lines)
     }
@@ -136,9 +132,7 @@ impl Journal {
                     books.adjust(line.id, adjustment, moments);
                     return;
                 }
-                if let Some(order) = &mut self.order {
-                    order.take(line.id, Some(line.entries.len()));
-                }
+                self.order.take(line.id, Some(line.entries.len()));
                 if let Some(seen) = self.tallies.compare(&line) {
                     self.differing.add(document, line.entries.len(), seen);
                 }
@@ -147,9 +141,7 @@ impl Journal {
                 // Its transactions are right, for all that is known.
                 if let Ok(id) = document.get_str("_id") {
                     self.tallies.forget(id);
-                    if let Some(order) = &mut self.order {
-                        order.take(id, None);
-                    }
+                    self.order.take(id, None);
                 }
                 let message = format!("can't be read: {}", bad.problem);
                 books.findings().add(Rule::Line, || name_of(&bad.id), message);

@@ -27,6 +27,9 @@ const LINES_AT_ONCE: usize = 1_000;
 /// What is known of the lines, by the hashes of their names.
 #[derive(Default)]
 pub(super) struct Order {
+    /// Without a page at the beginning, nothing is kept of lines: those of the pages that come
+    /// meanwhile are looked for.
+    has_pages: bool,
     hashing: Hashing,
     lines: HashMap<u128, Known>,
 }
@@ -55,8 +58,18 @@ struct Unmet {
 }
 
 impl Order {
+    /// Nothing was read yet. A right that is missing shows here.
+    pub async fn open(store: &Store) -> Result<Order, DriverError> {
+        let pages: Collection<Document> = store.database().collection(ORDER);
+        let page = pages.find_one(all_pages()).projection(doc! { "_id": 1 }).await?;
+        Ok(Order { has_pages: page.is_some(), ..Order::default() })
+    }
+
     /// Takes in a line of the journal, and how many transactions it ends.
     pub fn take(&mut self, line: &str, ends: Option<usize>) {
+        if !self.has_pages {
+            return;
+        }
         let ends = ends.and_then(|ends| NonZeroU32::new(u32::try_from(ends).ok()?));
         self.lines.insert(self.hashing.of(&line), Known { ends, has_numbers: false });
     }
@@ -198,7 +211,8 @@ mod tests {
 
     /// What is found on these pages, when these lines are known.
     fn found(known: &[(&str, Option<usize>)], pages: &[RawDocumentBuf]) -> (Vec<String>, usize) {
-        let (mut order, mut findings) = (Order::default(), Findings::new(100));
+        let mut order = Order { has_pages: true, ..Order::default() };
+        let mut findings = Findings::new(100);
         known.iter().for_each(|(line, ends)| order.take(line, *ends));
         let (mut next, mut unmet) = (Some(1), Vec::new());
         for page in pages {

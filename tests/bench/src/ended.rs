@@ -6,7 +6,7 @@
 //! that nothing passes, and how fast the list is read from one end to the other. The books are
 //! audited at the end.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
 use client::{Client, EndFilter, EndPage, NumberedEnd};
@@ -76,23 +76,23 @@ async fn measure(bench: &Bench, field: &Field, contender: Contender) -> Result<E
     let scale = bench.args.scale();
     let source = Source::new(bench.args.accounts, scale.part, bench.args.seed);
     let client = field.world.client().await;
-    let (crew, is_over) = (contender.crew(&bench.crew), AtomicBool::new(false));
+    let (crew, over) = (contender.crew(&bench.crew), OnceLock::new());
     let working = async {
         let worked = endurance::work(field, &crew, source, scale.sustained).await;
-        is_over.store(true, Ordering::Relaxed);
+        let ends = worked.as_ref().map_or(0, |watched| watched.books.total());
+        over.get_or_init(|| (ends, Instant::now()));
         worked
     };
-    let (watched, followed) = tokio::join!(working, follow(&client, &is_over));
-    let (Watched { books, samples, ran_empty, .. }, followed) = (watched?, followed?);
+    let (watched, told) = tokio::join!(working, follow(&client, &over));
+    let (Watched { books, samples, ran_empty, .. }, told) = (watched?, told?);
     let (begin, end) = samples.first().zip(samples.last()).ok_or("no sample was taken")?;
     let ends = books.total() as u64;
-    let list = List { client: &client, ends };
     let begun = Instant::now();
-    let (read, read_elapsed) = (list.read(READ_MAX.min(ends)).await?, begun.elapsed());
+    let (read, read_elapsed) = (read(&client, READ_MAX.min(ends)).await?, begun.elapsed());
     let mut problems = field.problems(&books).await;
     problems.extend(tandem::audit(field, books.total()).await.err());
-    if followed.seen != ends {
-        problems.push(format!("the follower was told of {} of {ends}", followed.seen));
+    if told.len() as u64 != ends {
+        problems.push(format!("the follower was told of {} of {ends}", told.len()));
     }
     if ran_empty {
         problems.push("the queue ran empty".to_owned());
@@ -100,7 +100,8 @@ async fn measure(bench: &Bench, field: &Field, contender: Contender) -> Result<E
     problems.truncate(10);
     let everything = EndFilter::default();
     let nothing = EndFilter { account: Some("nobody".into()), ..EndFilter::default() };
-    let anywhere = || rand::random_range(0..ends.saturating_sub(PAGE.into()).max(1));
+    let last = ends.saturating_sub(PAGE.into());
+    let anywhere = || rand::random_range(0..last.max(1));
     Ok(Ended {
         contender,
         ends,
@@ -108,40 +109,32 @@ async fn measure(bench: &Bench, field: &Field, contender: Contender) -> Result<E
             end.settled - begin.settled,
             Duration::from_secs_f64(end.at - begin.at),
         ),
-        told: took(followed.told),
-        first: list.pages(|| 0, &everything).await?,
-        random: list.pages(anywhere, &everything).await?,
-        last: list.pages(|| ends.saturating_sub(PAGE.into()), &everything).await?,
-        without: list.pages(anywhere, &nothing).await?,
+        told: took(told),
+        first: pages(&client, || 0, &everything).await?,
+        random: pages(&client, anywhere, &everything).await?,
+        last: pages(&client, || last, &everything).await?,
+        without: pages(&client, anywhere, &nothing).await?,
         read_per_s: per_s(read, read_elapsed),
         problems,
     })
 }
 
-/// What a follower was told.
-struct Followed {
-    seen: u64,
-    told: Vec<Duration>,
-}
-
-/// Follows the list from its beginning until the work is over and all of it was told.
-async fn follow(client: &Client, is_over: &AtomicBool) -> Result<Followed, String> {
-    let (mut followed, mut after) = (Followed { seen: 0, told: Vec::new() }, 0);
-    let mut over_since = None;
+/// Follows the list from its beginning; returns how long after its moment each end was told. `over`
+/// says how many ends there are, and since when that is known.
+async fn follow(
+    client: &Client,
+    over: &OnceLock<(usize, Instant)>,
+) -> Result<Vec<Duration>, String> {
+    let (mut told, mut after) = (Vec::new(), 0);
     loop {
         let page = page(client, after, &EndFilter::default()).await?;
         // The database runs on this machine, so both have one clock.
         let now = SystemTime::now();
         let since = |item: &NumberedEnd| now.duration_since(item.at.to_system_time());
-        followed.told.extend(page.items.iter().map(|item| since(item).unwrap_or_default()));
-        followed.seen += page.items.len() as u64;
+        told.extend(page.items.iter().map(|item| since(item).unwrap_or_default()));
         after = page.next;
-        if is_over.load(Ordering::Relaxed) {
-            // What a worker has left without a number gets one soon.
-            let since = *over_since.get_or_insert_with(Instant::now);
-            if page.is_last && since.elapsed() > LIMIT / 10 || since.elapsed() > LIMIT {
-                return Ok(followed);
-            }
+        if over.get().is_some_and(|(ends, since)| told.len() >= *ends || since.elapsed() > LIMIT) {
+            return Ok(told);
         }
         if page.is_last {
             tokio::time::sleep(PAUSE).await;
@@ -153,36 +146,32 @@ async fn page(client: &Client, after: u64, filter: &EndFilter) -> Result<EndPage
     client.ended_after(after, PAGE, filter).await.map_err(|error| error.to_string())
 }
 
-/// The list at rest.
-struct List<'a> {
-    client: &'a Client,
-    ends: u64,
+/// How long pages after these numbers take.
+async fn pages(
+    client: &Client,
+    after: impl Fn() -> u64,
+    filter: &EndFilter,
+) -> Result<Took, String> {
+    let mut all = Vec::new();
+    for _ in 0..PAGES {
+        let begun = Instant::now();
+        page(client, after(), filter).await?;
+        all.push(begun.elapsed());
+    }
+    Ok(took(all))
 }
 
-impl List<'_> {
-    /// How long pages after these numbers take.
-    async fn pages(&self, after: impl Fn() -> u64, filter: &EndFilter) -> Result<Took, String> {
-        let mut all = Vec::new();
-        for _ in 0..PAGES {
-            let begun = Instant::now();
-            page(self.client, after(), filter).await?;
-            all.push(begun.elapsed());
+/// Reads so many from the beginning on; returns how many it has read.
+async fn read(client: &Client, count: u64) -> Result<u64, String> {
+    let mut after = 0;
+    while after < count {
+        let page = page(client, after, &EndFilter::default()).await?;
+        if page.next == after {
+            return Err(format!("the list ends after {after}"));
         }
-        Ok(took(all))
+        after = page.next;
     }
-
-    /// Reads so many from the beginning on; returns how many it has read.
-    async fn read(&self, count: u64) -> Result<u64, String> {
-        let mut after = 0;
-        while after < count.min(self.ends) {
-            let page = page(self.client, after, &EndFilter::default()).await?;
-            if page.next == after {
-                return Err(format!("the list ends after {after}"));
-            }
-            after = page.next;
-        }
-        Ok(after)
-    }
+    Ok(after)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a count of transfers is small")]

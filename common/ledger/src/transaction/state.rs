@@ -158,10 +158,11 @@ impl ReasonCode {
         }
     }
 
-    /// Reads the name in the document.
+    /// A code of a document as it is told: one of these, or [`UNKNOWN`].
     #[must_use]
-    pub fn parse(name: &str) -> Option<ReasonCode> {
-        ReasonCode::ALL.into_iter().find(|code| code.as_str() == name)
+    pub fn told(code: &str) -> &'static str {
+        let known = ReasonCode::ALL.into_iter().find(|known| known.as_str() == code);
+        known.map_or(UNKNOWN, ReasonCode::as_str)
     }
 
     /// The name in the document and in metrics.
@@ -230,10 +231,11 @@ impl ParkCode {
     pub const ALL: [ParkCode; ParkCode::COUNT] =
         *ParkCode::VARIANTS.first_chunk().expect("as many as are counted");
 
-    /// Reads the name in the document.
+    /// A code of a document as it is told: one of these, or [`UNKNOWN`].
     #[must_use]
-    pub fn parse(name: &str) -> Option<ParkCode> {
-        ParkCode::ALL.into_iter().find(|code| code.as_str() == name)
+    pub fn told(code: &str) -> &'static str {
+        let known = ParkCode::ALL.into_iter().find(|known| known.as_str() == code);
+        known.map_or(UNKNOWN, ParkCode::as_str)
     }
 
     /// The name in the document and in metrics.

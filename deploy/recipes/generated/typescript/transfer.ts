@@ -12,6 +12,7 @@ import process from 'node:process';
 import createClient from 'openapi-fetch';
 import type { components, paths } from './api.js';
 
+type Problem = components['schemas']['Problem'];
 type Reason = components['schemas']['Reason'];
 
 const [id = '', source = '', destination = '', value = ''] = process.argv.slice(2);
@@ -33,25 +34,26 @@ function advice(reason: Reason | undefined): string {
   }
 }
 
+function good<T>({ data, error }: { data?: T; error?: Problem }): T {
+  if (!data) throw new Error(`${error?.type}: ${error?.detail}`);
+  return data;
+}
+
 // After a lost answer, send the same again: the id is the idempotency key.
 async function pay() {
-  const { data, error } = await client.POST('/v1/transactions', {
+  return good(await client.POST('/v1/transactions', {
     params: { query: { wait: 30 } },
     body: { id, source, destination, value, metadata: { program: 'transfer.ts' } },
-  });
-  if (!data) throw new Error(`${error.type}: ${error.detail}`);
-  return data;
+  }));
 }
 
 // Who waits longer than one answer may take asks again.
 async function ended() {
   let seen = await pay();
   while (seen.state !== 'done' && seen.state !== 'canceled') {
-    const { data, error } = await client.GET('/v1/transactions/{id}', {
+    seen = good(await client.GET('/v1/transactions/{id}', {
       params: { path: { id }, query: { wait: 30 } },
-    });
-    if (!data) throw new Error(`${error.type}: ${error.detail}`);
-    seen = data;
+    }));
   }
   return seen;
 }
@@ -59,15 +61,14 @@ async function ended() {
 // The list of what ended, from its beginning. A program that goes on keeps `next`.
 async function numberOf(state: 'done' | 'canceled') {
   for (let after = 0; ; ) {
-    const { data, error } = await client.GET('/v1/events', {
+    const page = good(await client.GET('/v1/events', {
       params: {
         query: { after: `${after}`, wait: 10, state, metadata: { program: 'transfer.ts' } },
       },
-    });
-    if (!data) throw new Error(`${error.type}: ${error.detail}`);
-    const found = data.items.find((item) => item.event.id === id);
+    }));
+    const found = page.items.find((item) => item.event.id === id);
     if (found) return found.number;
-    after = data.next;
+    after = page.next;
   }
 }
 

@@ -2,8 +2,9 @@
 
 use bson::{Bson, Document};
 use client::{Reserved, holds};
-use ledger::account::Account as Stored;
+use ledger::account::{Account as Stored, Status};
 use ledger::amount::Amount;
+use ledger::transaction::UNKNOWN;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -104,9 +105,10 @@ impl Account {
     }
 
     fn new(document: &Document, marks: u64) -> Account {
+        let status = document.get_str("status").ok().and_then(Status::parse);
         let account = Account {
             id: id(document),
-            status: AccountStatus::told(document.get_str("status").unwrap_or_default()),
+            status: status.map_or(UNKNOWN, Status::as_str),
             currency: text(document, "currency"),
             marks,
             holds: holds(document),

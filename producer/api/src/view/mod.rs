@@ -1,7 +1,6 @@
 //! What the API says and what it takes: the types of its schemas.
 //!
-//! - `taken`: what requests ask for. `transaction`, `account`, `event`: what answers
-//!   say.
+//! - `taken`: what requests ask for. `transaction`, `account`, `event`: what answers say.
 //!
 //! Promises that every stored document can be shown: what can't be read is left out, and `invalid`
 //! says why. Amounts are texts, so that no reader of JSON rounds them.
@@ -18,10 +17,10 @@ use ledger::amount::Amount;
 use ledger::json;
 use serde::Serialize;
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Schema};
+use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::param::string;
+use super::param::{any_object, string};
 
 pub use account::{Account, MARKS_MAX};
 pub use event::Outcome;
@@ -56,8 +55,7 @@ pub struct Metadata;
 
 impl PartialSchema for Metadata {
     fn schema() -> RefOr<Schema> {
-        let any = AdditionalProperties::FreeForm(true);
-        RefOr::T(ObjectBuilder::new().additional_properties(Some(any)).into())
+        RefOr::T(any_object().into())
     }
 }
 

@@ -3,7 +3,7 @@
 use bson::Document;
 use client::Standing;
 use ledger::json;
-use ledger::transaction::{Body, Leg as StoredLeg, Terms, UNKNOWN};
+use ledger::transaction::{Body, Leg as StoredLeg, ParkCode, ReasonCode, Terms, UNKNOWN};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -41,7 +41,7 @@ impl Stands {
     pub fn new(id: &str, standing: &Standing) -> Stands {
         let state = standing.state.map_or(UNKNOWN, |state| state.as_str());
         let reason = |(code, message): &(String, String)| Reason {
-            code: CancelCode::told(code),
+            code: ReasonCode::told(code),
             message: message.clone(),
         };
         Stands { id: id.to_owned(), state, reason: standing.reason.as_ref().map(reason) }
@@ -175,7 +175,7 @@ impl Transaction {
     pub fn of(document: &Document) -> Transaction {
         let Stands { state, reason, .. } = Stands::new("", &Standing::of(document));
         let parked = document.get_document("parked").ok().map(|parked| Parked {
-            code: ParkedCode::told(parked.get_str("code").unwrap_or_default()),
+            code: ParkCode::told(parked.get_str("code").unwrap_or_default()),
             message: text(parked, "message").unwrap_or_default(),
             at: moment(parked, "at"),
         });

@@ -27,6 +27,11 @@ const PROGRESS_EVERY: u64 = 8_192;
 /// said so.
 const READ_BEFORE: usize = 10_000;
 
+async fn audited(world: &World) -> Report {
+    let client = world.client().await;
+    audit::run(&client, Options::default(), |_, _| {}).await.expect("it comes to its end")
+}
+
 /// Transactions that have ended long ago, all in one line, and have moved nothing.
 async fn fill(world: &World, count: usize) {
     let long_ago = DateTime::from_millis(1_600_000_000_000);

@@ -17,7 +17,7 @@ const DESCRIPTION: &str = "common/schemas/openapi.json";
 /// A program with its generated client, ready to be run.
 struct Client {
     directory: PathBuf,
-    program: fn(&Path) -> Command,
+    program: fn() -> Command,
 }
 
 /// Runs something to its end in this directory. Says whether it has succeeded, and what it has
@@ -64,7 +64,7 @@ async fn typescript(world: &World) -> Client {
     let mut compile = node("node_modules/typescript/bin/tsc");
     compile.args(["--project", "."]);
     must_run(compile, &directory, "compile").await;
-    Client { directory, program: |_| node("built/transfer.js") }
+    Client { directory, program: || node("built/transfer.js") }
 }
 
 async fn in_python(world: &World) -> Client {
@@ -85,7 +85,7 @@ async fn in_python(world: &World) -> Client {
         \x20   importlib.import_module(module.name)",
     ]);
     must_run(load, &directory, "load").await;
-    let program = |_: &Path| {
+    let program = || {
         let mut python = python();
         python.arg("transfer.py");
         python
@@ -95,7 +95,7 @@ async fn in_python(world: &World) -> Client {
 
 impl Client {
     async fn transfer(&self, api: &str, token: &str, arguments: [&str; 4]) -> (bool, String) {
-        let mut command = (self.program)(&self.directory);
+        let mut command = (self.program)();
         command.args(arguments);
         command.env("TANDEM_API", api).env("TANDEM_TOKEN", token);
         run(command, &self.directory, "transfer").await

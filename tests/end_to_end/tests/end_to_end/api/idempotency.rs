@@ -278,3 +278,20 @@ async fn a_server_that_stalls_inserts_nothing_of_an_array_that_was_replaced() {
     assert_eq!(world.count(&State::ALL).await, 3, "neither v nor x");
     world.finish().await;
 }
+
+#[tokio::test]
+async fn a_transaction_may_be_called_batch() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let api = world.api(&[]).await;
+    let taken = api.post(PATH, &transfer("batch", "a", "b", 1)).await.expect(202);
+    let shown = api.get(taken.header("Location").expect("an address")).await.expect(200).json();
+    assert_eq!((&shown["id"], &shown["state"]), (&json!("batch"), &json!("initial")));
+    api.act("/v1/transactions/batch/cancel").await.expect(202);
+    for (path, method) in [("/v1/transactions/batch", "GET"), (BATCH, "POST")] {
+        let refused = api.send("DELETE", path, &[], "").await.expect(405);
+        let allow = refused.header("Allow").expect("it is said").to_owned();
+        assert!(allow.contains(method), "{allow}");
+    }
+    world.finish().await;
+}

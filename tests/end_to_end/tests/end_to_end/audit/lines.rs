@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use audit::{Options, Report, Rule};
+use audit::Rule;
 use client::Capture;
 use harness::odd;
 use harness::wait::s;
@@ -11,7 +11,7 @@ use harness::world::{World, transfer};
 use ledger::transaction::State;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{READ_BEFORE, audit_with_pause, fill, found, hold, journal};
+use super::{READ_BEFORE, audit_with_pause, audited, fill, found, hold, journal};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -54,11 +54,6 @@ async fn at_rest() -> (World, Document) {
     let line = line.expect("MongoDB is there").expect("its line is there");
     assert_eq!(line.get_array("done").expect("a list").len(), 3, "{line}");
     (world, line)
-}
-
-async fn audited(world: &World) -> Report {
-    let client = world.client().await;
-    audit::run(&client, Options::default(), |_, _| {}).await.expect("it comes to its end")
 }
 
 /// Plants a fault, audits, and puts everything back.

@@ -1,6 +1,5 @@
 //! The order against the journal: what would keep a reader from reading on by the numbers is named.
 
-use audit::{Options, Report};
 use harness::odd;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
@@ -9,12 +8,7 @@ use mongo::ORDER;
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
-use super::journal;
-
-async fn audited(world: &World) -> Report {
-    let client = world.client().await;
-    audit::run(&client, Options::default(), |_, _| {}).await.expect("it comes to its end")
-}
+use super::{audited, journal};
 
 /// What an audit says of the order.
 async fn of_order(world: &World) -> Vec<String> {
